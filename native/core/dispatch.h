@@ -2,7 +2,6 @@
 #ifndef SP_CORE_DISPATCH_H
 #define SP_CORE_DISPATCH_H
 #include "include/sp_cmd.h"
-#include "include/sp_extents.h"
 
 #include <stddef.h>
 
@@ -17,13 +16,5 @@ static inline int sp_dispatch_whole(const void *record, size_t nbytes)
 static inline int sp_dispatch_fits(const struct sp_cmd_dispatch *d, const struct sp_signature *sig)
 {
     return d->args_nbytes == sig->args_nbytes && d->nbytes - sizeof *d == d->args_nbytes + 8u * (size_t)sig->npointers;
-}
-
-/* Do its pointers cover what the arguments say? `extents` are the signature's, resolved. As sp_signature_check. */
-static inline int sp_dispatch_covered(const struct sp_cmd_dispatch *d, const struct sp_signature *sig, const struct sp_extents *extents)
-{
-    if (!sig->checked || sp_extents_cover(extents, d + 1))
-        return 0;
-    return sp_signature_check(sig, d + 1, NULL, NULL);
 }
 #endif

@@ -3,6 +3,8 @@
 #include "hot/launch/fence.h"
 #include "hot/launch/hold.h"
 #include "hot/launch/launch.h"
+#include "hot/launch/pack.h"
+#include "hot/launch/scalar.h"
 #include "hot/numpy/result.h"
 
 static struct PyModuleDef definition = {
@@ -17,7 +19,7 @@ PyMODINIT_FUNC PyInit__hot(void);
 PyMODINIT_FUNC PyInit__hot(void)
 {
     PyObject *module = PyModule_Create(&definition);
-    if (module && (hot_objects(module) || hot_fences(module) || hot_holding() || hot_numpy(module) || hot_launch(module) ||
+    if (module && (hot_objects(module) || hot_fences(module) || hot_holding() || hot_scalars() || hot_packing(module) || hot_numpy(module) || hot_launch(module) ||
                    hot_prepared(module) || hot_rows(module) || hot_tables(module) || hot_callables(module))) {
         Py_DECREF(module);
         return NULL;

@@ -78,47 +78,65 @@ struct sp_progress {
     uint64_t running_ns;   /* since it began */
 };
 
-enum sp_limits { SP_MAX_ARGS = 48, SP_MAX_EXTENT_OPS = 512, SP_EXTENT_STACK = 16 };
+enum sp_limits { SP_MAX_ARGS = 48, SP_MAX_STEPS = 512 };
 
-/* How many elements a pointer argument must cover is a small postfix program over the scalar arguments
- * ("n", "m*k", "span(m,rs,k,cs)"), written in the manifest and compiled by core/abi/signature.py. */
+/* How many elements a pointer argument must cover ("n", "m*k", "span(m,rs,k,cs)"), and how many workgroups a kernel needs,
+ * follows from the scalar arguments. core/abi/extent.py compiles such texts into steps over one value; native/core/extents.h
+ * computes them. */
 enum sp_extent_op {
-    SP_EXTENT_ARG = 1,   /* operand: argument index (an integer scalar) */
-    SP_EXTENT_CONST = 2, /* operand: the value */
+    SP_EXTENT_PUSH = 1, /* keeps the value for a later SP_EXTENT_POPPED, and begins with the operand */
+    SP_EXTENT_SPAN = 2, /* the same, but begins with the span of n1 s1 n2 s2, the operands of four steps: 0 if n1 or n2 is 0, else
+                         * (n1-1)*s1 + (n2-1)*s2 + 1 */
     SP_EXTENT_ADD = 3,
     SP_EXTENT_SUB = 4, /* saturates at 0 */
     SP_EXTENT_MUL = 5,
     SP_EXTENT_DIV = 6, /* rounds up; by 0 is -EINVAL */
-    SP_EXTENT_SPAN = 7 /* pops n1 s1 n2 s2: 0 if n1 or n2 is 0, else (n1-1)*s1 + (n2-1)*s2 + 1 */
+    SP_EXTENT_POPPED = 8 /* added to the last four: the value is the operand of what was kept last */
+};
+
+/* Its operand: those bits of the eight bytes at `offset` of the packed arguments that are in `mask`; or a constant, whose mask
+ * is 0. */
+struct sp_extent_step {
+    uint32_t op;
+    uint32_t offset;
+    uint64_t mask;
+    uint64_t constant;
 };
 
 struct sp_arg {
-    uint32_t nbytes;         /* size in the packed arguments: 4 or 8 */
-    uint32_t offset;         /* in the packed arguments */
+    uint32_t nbytes; /* size in the packed arguments: 4 or 8 */
+    uint32_t offset; /* in the packed arguments */
     uint32_t is_pointer;
-    uint32_t is_optional;    /* a pointer that may be null */
-    uint32_t element_nbytes; /* of what a pointer points to */
-    uint32_t program_at;     /* first op of the extent program */
-    uint32_t program_count;  /* 0: no extent known, nothing checked */
+    uint32_t is_optional; /* a pointer that may be null */
+    uint32_t is_written;  /* a pointer that read-only memory is refused for */
+    uint32_t elements;    /* those that a pointer takes, as bits: core/abi/elements.py */
+    uint32_t code;        /* of a scalar: the letter of Python's struct */
 };
 
-struct sp_extent_step {
-    uint32_t op;
-    uint32_t operand;
+/* A pointer argument, and what it must cover. */
+struct sp_pointer {
+    uint32_t arg;    /* its index */
+    uint32_t offset; /* in the packed arguments */
+    uint32_t element_nbytes;
+    uint32_t nsteps; /* of its extent; 0: nothing is known */
 };
 
 struct sp_signature {
     uint32_t nargs;
     uint32_t npointers;
     uint32_t args_nbytes; /* padded to 8 */
-    uint32_t checked;     /* 1: at least one pointer has an extent program or may not be null */
+    uint32_t nsteps;
     struct sp_arg args[48];
-    struct sp_extent_step program[512];
+    struct sp_pointer pointers[48]; /* in the order of their arguments */
+    struct sp_extent_step steps[512]; /* of the first pointer, then of the next */
 };
 
+/* Bytes that the `index`th pointer must cover: 0; -EOVERFLOW: beyond 64 bits; -EINVAL: a division by 0. */
+int sp_signature_need(const struct sp_signature *sig, uint32_t index, const void *args, uint64_t *need);
+
 /* Checks a packed argument block against its signature before anything is submitted. 0; -EFAULT a null pointer that is
- * not optional, -ERANGE a buffer shorter than its extent, -EOVERFLOW an extent beyond 64 bits, -EINVAL a broken
- * signature; `bad` (may be NULL) receives the index of the argument and `need` the bytes it must cover. */
+ * not optional, -ERANGE a buffer shorter than its extent, or as sp_signature_need. `bad` (may be NULL) receives the index of
+ * the argument and `need` the bytes it must cover. */
 int sp_signature_check(const struct sp_signature *sig, const void *args, uint32_t *bad, uint64_t *need);
 
 /* Checks that records are well formed: kinds, sizes, alignment (their own and that of each), payload bounds. `at` receives the

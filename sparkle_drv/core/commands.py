@@ -11,16 +11,17 @@ from __future__ import annotations
 import errno
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from sparkle_drv import _hot
 from sparkle_drv._native import ffi
 from sparkle_drv.core import plain_numbers
 from sparkle_drv.core.abi import records
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.fence import Fence
 from sparkle_drv.core.kernel import Kernel
-from sparkle_drv.core.launch_errors import refuse
+from sparkle_drv.core.launch_errors import packed, refused_by_backend
 from sparkle_drv.core.timestamp import Timestamp
 
 if TYPE_CHECKING:
@@ -162,9 +163,8 @@ class Commands:
         """
         if not isinstance(kernel, Kernel):
             raise TypeError(f"kernel: a Kernel is wanted, got {type(kernel).__name__}")
-        command = Dispatch(
-            kernel, *plain_numbers.launch(kernel.device, kernel, args, groups, group_size, shared)
-        )
+        args, shape = _hot.plain(kernel, args, groups, group_size, shared)
+        command = Dispatch(kernel, args, *shape)
         _record(kernel.device, command)
         return self._append(command)
 
@@ -201,10 +201,10 @@ class Commands:
             raise ValueError(
                 f"patch: command {index} is a {type(old).__name__}, only a Dispatch has arguments"
             )
-        shape = (old.groups, old.group_size, old.shared)
-        device = old.kernel.device
-        new = Dispatch(old.kernel, *plain_numbers.launch(device, old.kernel, args, *shape))
-        record = _record(old.kernel.device, new)
+        kernel = old.kernel
+        args, _ = _hot.plain(kernel, args, None, None, 0)
+        new = replace(old, args=args)
+        record = _record(kernel.device, new)
         self.commands[index] = new
         if self._device is not None:
             at = self._offsets[index]
@@ -249,20 +249,13 @@ def _address(device: Device, what: str, buffer: Buffer) -> int:
     return buffer.address
 
 
-def _record(device: Device, command: Dispatch) -> bytes:
-    kernel, rest = (
-        command.kernel,
-        (command.args, command.groups, command.group_size, command.shared),
-    )
-    try:
-        if kernel.device is not device or kernel.closed:
-            raise ValueError("kernel of another device, or closed")
-        record = kernel.record(device, *rest)
-    except Exception as error:
-        refuse(device, kernel, *rest, cause=error)
+def _record(device: Device, dispatch: Dispatch) -> bytes:
+    kernel, args = dispatch.kernel, dispatch.args
+    shape = (dispatch.groups, dispatch.group_size, dispatch.shared)
+    record = packed(device, kernel, args, shape)
     rc = device._backend.check(record, len(record))
     if rc:
-        refuse(device, kernel, *rest, rc=rc, record=record)
+        refused_by_backend(device, kernel, args, shape, record, rc)
     return record
 
 

@@ -23,7 +23,7 @@ _AWAIT_MOST_S = 0.005
 
 def timeout_ns(timeout_s: Any) -> int:
     """Seconds to ns; TypeError or ValueError unless it is a finite number >= 0."""
-    seconds = plain_numbers.real("timeout_s", timeout_s, "a number of seconds")
+    seconds = plain_numbers.seconds("timeout_s", timeout_s)
     if not 0 <= seconds < 1e10:
         raise ValueError(f"timeout_s: a finite time of 0 s or more is wanted, got {timeout_s!r}")
     return int(seconds * 1e9)

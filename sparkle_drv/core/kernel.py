@@ -1,32 +1,21 @@
-"""Kernel: a loaded kernel, what it takes, and the packing of one dispatch record.
-
-`record` is the hot path of every launch: no check that a healthy launch would pass twice. When it
-fails, or when native code refuses the record, core/launch_errors.py finds and says what was wrong.
-"""
+"""Kernel: a loaded kernel, what it takes, and by what C packs its launches."""
 
 from __future__ import annotations
 
-import contextlib
 import weakref
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparkle_drv._hot import KernelBase
+from sparkle_drv._native import ffi
 from sparkle_drv.backends.base import Loaded
-from sparkle_drv.core.abi.extent import Extent
-from sparkle_drv.core.abi.records import DISPATCH, DISPATCH_HEAD
+from sparkle_drv.core.abi.records import DISPATCH
 from sparkle_drv.core.abi.signature import Arg, Signature
-from sparkle_drv.types import Resources
+from sparkle_drv.types import DeviceInfo, Resources
 
 if TYPE_CHECKING:
     from sparkle_drv.core.device import Device
 
-ONE = (1, 1, 1)
-_MOST_HEADS = 256
-
-
-class NeedsWrap(Exception):
-    """An argument in a pointer's place is no buffer; the queue may wrap it and try again."""
+_U32 = 2**32 - 1
 
 
 class Kernel(KernelBase):
@@ -37,8 +26,8 @@ class Kernel(KernelBase):
     """
 
     __slots__ = (
-        "__weakref__", "_extents", "_finalizer", "_loaded", "_owner", "_pack", "_pointer",
-        "dims", "group_size", "name", "signature",
+        "__weakref__", "_finalizer", "_loaded", "_owner", "_pointer", "dims", "group_size", "name",
+        "signature",
     )  # fmt: skip
 
     def __init__(
@@ -58,11 +47,7 @@ class Kernel(KernelBase):
         self._owner = device
         self._loaded = loaded
         self._pointer = loaded.pointer
-        self._pack = signature.pack
-        self._plan = signature.plan
-        self._heads, self._shapes, self._grids = {}, {}, {}  # see _where
-        self._extents = [Extent(text, signature.integers) for text in loaded.groups]
-        self._sizes = bytes(sorted({i for extent in self._extents for i in extent.arguments}))
+        self._packing = bytes(ffi.buffer(self._native(device.info)))
         backend = device._backend
         handle = loaded.handle
         self._finalizer = weakref.finalize(
@@ -110,75 +95,26 @@ class Kernel(KernelBase):
         """Was it closed? Its device may be."""
         return self._device is None
 
-    def record(
-        self, device: Device, args: Sequence[Any], groups: Any, group_size: Any, shared: Any
-    ) -> bytes:
-        """One dispatch record (sp_cmd.h); NeedsWrap, or whatever packing raises (@private)."""
-        try:
-            kept, key = self._where(args, groups, group_size, shared)
-            head = kept[key]
-        except (LookupError, TypeError):
-            head = self._head(args, groups, group_size, shared)
-        try:
-            return self._pack(device, head, args)
-        except AttributeError:
-            raise NeedsWrap from None
-
-    def _head(self, args: Sequence[Any], groups: Any, group_size: Any, shared: Any) -> bytes:
-        """The head of a record for one launch shape; the last few hundred shapes are kept."""
-        size = self.group_size if group_size is None else triple("group_size", group_size)
-        signature = self.signature
-        grid = self.grid(groups, args, size)
-        if self.dims < 3 and any(n != 1 for n in (*grid[self.dims :], *size[self.dims :])):
-            raise ValueError("more dimensions than the kernel has")
-        head = DISPATCH_HEAD.pack(
-            DISPATCH,
-            signature.record_nbytes,
-            self._pointer,
-            *grid,
-            *size,
-            shared,
+    def _native(self, info: DeviceInfo) -> Any:
+        """Its struct sp_packing."""
+        loaded, signature = self._loaded, self.signature
+        packing = ffi.new("struct sp_packing *")
+        packing.head = (
+            DISPATCH, signature.record_nbytes, loaded.pointer, (1, 1, 1), self.group_size, 0,
             signature.args_nbytes,
-        )
-        kept, key = self._where(args, groups, group_size, shared)
-        if kept is not self._shapes or groups is not None or not self._sizes:
-            if len(kept) >= _MOST_HEADS:
-                kept.clear()
-            with contextlib.suppress(TypeError):  # a list or an array cannot be looked up again
-                kept[key] = head
-        return head
-
-    def _where(
-        self, args: Sequence[Any], groups: Any, group_size: Any, shared: Any
-    ) -> tuple[dict[Any, bytes], Any]:
-        """Where a launch's head is kept, and by what; as native/hot/launch/heads.c has it.
-        The numbers are plain (plain_numbers.py).
-        """
-        if group_size is not None or shared:
-            return self._shapes, (groups, group_size, shared)
-        if groups is not None or not self._sizes:
-            return self._heads, groups
-        key = tuple(args[i] for i in self._sizes)
-        return self._grids, key[0] if len(key) == 1 else key
-
-    def grid(
-        self, groups: Any, args: Sequence[Any], size: tuple[int, int, int]
-    ) -> tuple[int, int, int]:
-        """`groups` as a triple; None: the kernel knows its grid, for groups of its own size, or is
-        a routine (@private).
-        """
-        if groups is not None:
-            return triple("groups", groups)
-        if self._extents and size != self.group_size:
-            raise ValueError(
-                f"{self.name}: groups= is wanted with group_size {size}: the grid that it knows is "
-                f"of groups of {self.group_size}"
-            )
-        if self._extents:
-            return triple("groups", [extent.value(args) for extent in self._extents])
-        if self.form == "routine":
-            return ONE
-        raise TypeError(f"{self.name}: groups= is wanted: the number of workgroups, as (x, y, z)")
+        )  # fmt: skip
+        packing.dims, packing.is_routine = self.dims, self.form == "routine"
+        limits = loaded.resources.max_groups or info.max_groups
+        packing.most_groups = [min(n, _U32) for n in limits]
+        packing.most_threads = min(info.max_group_size, loaded.resources.max_group_size)
+        packing.most_shared = info.max_shared_nbytes
+        packing.sig = signature.native[0]
+        packing.ngrid = len(loaded.groups)
+        at = packing.sig.nsteps
+        for axis, text in enumerate(loaded.groups):
+            packing.nsteps[axis] = signature.compile(text, packing.sig, at)
+            at += packing.nsteps[axis]
+        return packing
 
     def close(self) -> None:
         """Idempotent. Launches in flight keep the code until they have ended."""

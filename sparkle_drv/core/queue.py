@@ -16,9 +16,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sparkle_drv._hot import Prepared, QueueBase
+from sparkle_drv import _hot
+from sparkle_drv._hot import PointerBase, Prepared, QueueBase
+from sparkle_drv._native import lib
 from sparkle_drv.backends.base import BEGUN
-from sparkle_drv.core import interop, plain_numbers
+from sparkle_drv.core import interop
 from sparkle_drv.core.abi.elements import BORROWED
 from sparkle_drv.core.abi.signature import Arg
 from sparkle_drv.core.array import host_array
@@ -28,8 +30,8 @@ from sparkle_drv.core.cross_queue_waits import Waited, note
 from sparkle_drv.core.describe import describe
 from sparkle_drv.core.fence import Fence, timeout_ns
 from sparkle_drv.core.host_pointer import HostPointer
-from sparkle_drv.core.kernel import Kernel, NeedsWrap
-from sparkle_drv.core.launch_errors import lost, refuse
+from sparkle_drv.core.kernel import Kernel
+from sparkle_drv.core.launch_errors import WORDS, Shape, lost, packed, refuse, refused_by_backend
 from sparkle_drv.core.retire import BRIEFLY_S, SLICE_NS
 from sparkle_drv.errors import DeviceLost, FenceTimeout, leave
 
@@ -188,53 +190,23 @@ class Queue(QueueBase):
             )
         return Fence(self, value)
 
-    def _launch_by_python(
-        self,
-        kernel: Kernel,
-        *args: Any,
-        groups: Any = None,
-        group_size: Any = None,
-        shared: int = 0,
-    ) -> Fence:
-        """`launch` of native/hot/launch/launch.c, for what that leaves alone: new shapes,
-        backends in Python, and everything out of the ordinary.
-        """
-        device = self._device
-        args, groups, group_size, shared = plain_numbers.launch(
-            device, kernel, args, groups, group_size, shared
-        )
-        epoch = device._epoch  # before anything is looked at: see _advance
-        try:
-            if kernel._device is not device:
-                raise ValueError("closed, or of another device")
-            record = kernel.record(device, args, groups, group_size, shared)
-        except Exception:
-            return self._launch_slowly(kernel, args, groups, group_size, shared)
-        value = self._launch_borrowing(args, record, epoch)
-        if value <= 0:
-            return self._launch_slowly(kernel, args, groups, group_size, shared, value)
-        return Fence(self, value)
-
-    _launch_by_python.__qualname__ = "Queue.launch"  # which a wrong call is told of
-
-    def _launch_slowly(
-        self, kernel: Kernel, args: Any, groups: Any, group_size: Any, shared: int, value: int = 0
-    ) -> Fence:
-        """The first launch of a shape, arguments that need wrapping, what a close has made stale,
-        and every mistake; `value` is what native code returned, if it was asked.
+    def _launch_slowly(self, kernel: Any, value: int, args: tuple[Any, ...], shape: Shape) -> Fence:
+        """What `launch` of native/hot/launch/launch.c leaves alone, with plain numbers: backends in
+        Python, arrays that need wrapping, what a close has made stale, and every mistake. `value`
+        is what native code returned, 0 if it was not asked.
         """
         device = self._device
         while True:
             device._renew()
-            epoch = device._epoch
-            try:
-                if kernel._device is not device:
-                    raise ValueError("closed, or of another device")
-                record = kernel.record(device, args, groups, group_size, shared)
-            except NeedsWrap:
-                return self._launch_wrapped(kernel, args, groups, group_size, shared)
-            except Exception as error:
-                refuse(device, kernel, args, groups, group_size, shared, cause=error)
+            epoch = device._epoch  # before anything is looked at: see _advance
+            record = _hot.pack(device, kernel, args, *shape)
+            if isinstance(record, tuple):
+                if record[0] == lib.SP_REFUSED_POINTER:
+                    pointers = self._pointers(kernel, args)
+                    if any(p is not a for p, a in zip(pointers, args, strict=True)):
+                        words = dict(zip(WORDS, shape, strict=True))
+                        return self.launch(kernel, *pointers, **words)
+                refuse(device, kernel, args, shape, record)
             submit = partial(self._launch_borrowing, args, record, epoch)
             if value in (0, -errno.ESTALE):
                 value = submit()
@@ -242,7 +214,7 @@ class Queue(QueueBase):
             if value > 0:
                 return Fence(self, value)
             if value != -errno.ESTALE:
-                refuse(device, kernel, args, groups, group_size, shared, value, record)
+                refused_by_backend(device, kernel, args, shape, record, value)
 
     def _launch_borrowing(self, args: Sequence[Any], record: bytes, epoch: int) -> int:
         """The backend's launch; memory that lives no longer than its pointer is kept for it."""
@@ -301,20 +273,15 @@ class Queue(QueueBase):
             elif time.monotonic() >= deadline:
                 break
 
-    def _launch_wrapped(
-        self, kernel: Kernel, args: Any, groups: Any, group_size: Any, shared: int
-    ) -> Fence:
-        """Launch with numpy arrays (or DLPack exporters) as pointers."""
-        wrapped = [
-            self._wrapped(arg, given, kernel.name)
-            for arg, given in zip(kernel.args, args, strict=True)
+    def _pointers(self, kernel: Kernel, args: Sequence[Any]) -> list[Any]:
+        """The arguments with numpy arrays (or DLPack exporters) as pointers."""
+        return [
+            self._pointer(arg, given, kernel.name) if arg.is_pointer else given
+            for arg, given in zip(kernel.args, args, strict=False)
         ]
-        if all(w is a for w, a in zip(wrapped, args, strict=True)):
-            refuse(self._device, kernel, args, groups, group_size, shared)
-        return self.launch(kernel, *wrapped, groups=groups, group_size=group_size, shared=shared)
 
-    def _wrapped(self, arg: Arg, given: Any, kernel: str) -> Any:
-        if not arg.is_pointer or given is None or hasattr(given, "_storage"):
+    def _pointer(self, arg: Arg, given: Any, kernel: str) -> Any:
+        if given is None or isinstance(given, PointerBase):
             return given
         device = self._device
         try:
@@ -324,7 +291,7 @@ class Queue(QueueBase):
             if device.info.unified:
                 return HostPointer(device, host_array("array", given))
         except (TypeError, ValueError) as error:
-            if plain_numbers.is_callers(error):
+            if _is_callers(error):
                 raise
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(f"{kernel}: argument {arg.name} ({arg.type}): {error}") from error
@@ -349,12 +316,9 @@ class Queue(QueueBase):
         as `launch`, then and now.
         """
         device, backend = self._device, self._backend
-        args, groups, group_size, shared = plain_numbers.launch(
-            device, kernel, args, groups, group_size, shared
-        )
-        shape = (groups, group_size, shared)
-        record = b""
+        args, shape = _hot.plain(kernel, args, groups, group_size, shared)
         run = backend.run
+        record = b""
 
         def renew(made: Prepared) -> None:
             nonlocal record
@@ -362,15 +326,10 @@ class Queue(QueueBase):
             while prepared == -errno.ESTALE:
                 device._renew()
                 epoch = device._epoch
-                try:
-                    if kernel._device is not device:
-                        raise ValueError("closed, or of another device")
-                    record = kernel.record(device, args, *shape)
-                except Exception as error:
-                    refuse(device, kernel, args, *shape, cause=error)
+                record = packed(device, kernel, args, shape)
                 prepared = backend.prepare(self._handle, record, epoch)
             if isinstance(prepared, int):
-                refuse(device, kernel, args, *shape, prepared, record)
+                refused_by_backend(device, kernel, args, shape, record, prepared)
             made.take(prepared, backend.queue_pointer(prepared) if self._in_c else 0)
 
         def again(made: Prepared, value: int) -> int:
@@ -379,7 +338,7 @@ class Queue(QueueBase):
                 renew(made)
                 value = self._through(run(made.kept), lambda: run(made.kept))
             if value <= 0:
-                refuse(device, kernel, args, *shape, value, record)
+                refused_by_backend(device, kernel, args, shape, record, value)
             return value
 
         made = Prepared()
@@ -543,6 +502,14 @@ class Queue(QueueBase):
             )
         self._finalizer.detach()
         self._device._retired.drain()
+
+
+def _is_callers(error: BaseException) -> bool:
+    """Was it raised by the caller's code, and not by Python or numpy on behalf of ours?"""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    return at is not None and not at.tb_frame.f_globals["__name__"].startswith("sparkle_drv.")
 
 
 def _bytes(what: str, array: Any) -> memoryview:

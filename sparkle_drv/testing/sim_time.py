@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparkle_drv import assets
+from sparkle_drv._native import ffi, lib
 from sparkle_drv.core.abi import records
-from sparkle_drv.core.abi.extent import Extent
-from sparkle_drv.core.abi.signature import ELEMENTS, SCALARS
+from sparkle_drv.core.abi.signature import SCALARS
 
 from .simulated import SimMachine
 
@@ -38,22 +38,23 @@ class Costed:
     """A loaded kernel, as far as its time goes."""
 
     name: str
-    args: tuple[tuple[str, str, str, int], ...]
-    """(name, type, extent, offset among the packed arguments), in order."""
+    args: tuple[tuple[str, str], ...]
+    """(name, type), in order."""
     written: frozenset[str]
+    native: Any
+    """struct sp_signature."""
 
     @classmethod
     def of(cls, spec: Any) -> Costed:
         """Of a KernelSpec; a user's image has no names, extents and accesses."""
         entry = assets.entry(spec.entry) if spec.manifest is not None else None
-        native = [spec.native.args[i].offset for i in range(len(spec.args))]
         if entry is None:
-            unnamed = [(f"a{i}", kind, "") for i, kind in enumerate(spec.args)]
-            all_of = frozenset(name for name, kind, _ in unnamed if kind.endswith("*"))
-            return cls(spec.name, _placed(unnamed, native), all_of)
-        named = [(arg["name"], arg["type"], arg.get("extent", "")) for arg in entry["args"]]
+            unnamed = tuple((f"a{i}", kind) for i, kind in enumerate(spec.args))
+            all_of = frozenset(name for name, kind in unnamed if kind.endswith("*"))
+            return cls(spec.name, unnamed, all_of, spec.native)
+        named = tuple((arg["name"], arg["type"]) for arg in entry["args"])
         written = frozenset(a["name"] for a in entry["args"] if "w" in a.get("access", "rw"))
-        return cls(spec.entry, _placed(named, native), written)
+        return cls(spec.entry, named, written, spec.native)
 
     def size(self, args: bytes) -> float:
         """Of the work: operations of products, else bytes behind the pointers."""
@@ -70,28 +71,21 @@ class Costed:
 
     def pointers(self, args: bytes) -> Iterator[tuple[str, Region]]:
         """(name, memory) of each pointer whose extent is known."""
-        given = self._scalars(args)
-        order = [name for name, *_ in self.args]
-        values = [given.get(name, 0) for name in order]
-        names = {name: i for i, name in enumerate(order) if isinstance(given.get(name), int)}
-        for name, kind, extent, offset in self.args:
-            (address,) = POINTER.unpack_from(args, offset) if kind.endswith("*") else (0,)
-            if address and extent:
-                count = Extent(extent, names).value(values)
-                yield name, Region(address, count * ELEMENTS[kind[:-1]])
+        packed, need = ffi.from_buffer(args), ffi.new("uint64_t *")
+        for i in range(self.native.npointers):
+            pointer = self.native.pointers[i]
+            (address,) = POINTER.unpack_from(args, pointer.offset)
+            if address == 0 or pointer.nsteps == 0:
+                continue
+            if lib.sp_signature_need(self.native, i, packed, need) == 0:
+                yield self.args[pointer.arg][0], Region(address, need[0])
 
     def _scalars(self, args: bytes) -> dict[str, Any]:
         return {
-            name: struct.unpack_from(f"={SCALARS[kind][0]}", args, offset)[0]
-            for name, kind, _, offset in self.args
+            name: struct.unpack_from(f"={SCALARS[kind][0]}", args, self.native.args[i].offset)[0]
+            for i, (name, kind) in enumerate(self.args)
             if not kind.endswith("*")
         }
-
-
-def _placed(
-    named: list[tuple[str, str, str]], offsets: list[int]
-) -> tuple[tuple[str, str, str, int], ...]:
-    return tuple((*one, offset) for one, offset in zip(named, offsets, strict=True))
 
 
 @dataclass
@@ -134,10 +128,10 @@ class Meter:
         return self.slow * self.machine.draw(self.uri, costed.name, costed.size(args))
 
     def dispatched(self, record: bytes) -> tuple[Costed | None, bytes]:
-        """The kernel of a dispatch record and its packed arguments."""
+        """The kernel of a dispatch record, and its packed arguments with what follows them."""
         head = records.DISPATCH_HEAD.unpack_from(record)
         begin = records.DISPATCH_HEAD.size
-        return self.kernels.get(head[2]), record[begin : begin + head[-1]]
+        return self.kernels.get(head[2]), record[begin:]
 
     def transfer_s(self, nbytes: int) -> float:
         """Seconds of bytes on their way from or to the host."""

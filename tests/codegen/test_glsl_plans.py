@@ -1,19 +1,19 @@
 """What a TilePlan does to a shader: tiles, grids that cover the output, and plans that a device
 cannot do."""
 
+import extents
 import pytest
 from test_glsl_text import ES, HARDWARE, KERNELS, SOFTWARE
 
 from sparkle_drv import TilePlan
 from sparkle_drv.codegen import glsl
-from sparkle_drv.core.abi.extent import Extent
 
 
 def grid(name, shader, **values):
     """The groups of a launch with these arguments, as core computes them."""
-    args = [values.get(arg["name"], 0) for arg in KERNELS[name]["args"]]
-    names = {a["name"]: i for i, a in enumerate(KERNELS[name]["args"]) if "*" not in a["type"]}
-    return [Extent(text, names).value(args) for text in shader.groups]
+    names = [a["name"] for a in KERNELS[name]["args"] if a["type"] == "u32"]
+    whole = {name: values.get(name, 0) for name in names}
+    return [extents.value(text, whole) for text in shader.groups]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import sparkle_drv as sp
+from sparkle_drv import _hot
 from sparkle_drv.core import commands as module
 from sparkle_drv.core.abi import records
 
@@ -61,7 +62,7 @@ def test_the_encoding_is_the_records_in_order(parts):
     assert raw == (
         records.copy(a.address, b.address, 256)
         + records.fill(b.address, 256, 7, 4)
-        + k.record(dev, (a, 2.0, 64), 3, None, 0)
+        + _hot.pack(dev, k, (a, 2.0, 64), 3, None, 0)
         + records.barrier()
     )
     assert len(raw) % 8 == 0
@@ -90,7 +91,7 @@ def test_patching_rewrites_the_bytes_in_place(parts):
     c.patch(2, a, 3.0, 32)
     after, same = encoded(c, dev)
     assert same is view
-    record = k.record(dev, (a, 3.0, 32), 2, None, 0)
+    record = _hot.pack(dev, k, (a, 3.0, 32), 2, None, 0)
     assert after == before[: -len(record)] + record
     assert c.commands[2].args == (a, 3.0, 32)
     assert c.commands[2].groups == 2

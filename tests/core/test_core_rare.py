@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import sparkle_drv as sp
+from sparkle_drv import _hot
 from sparkle_drv.backends.abilities import Abilities
 from sparkle_drv.backends.cpu import BACKEND
 from sparkle_drv.core import fence, launch_errors, registry
@@ -129,11 +130,9 @@ def test_another_process_id(cpu, monkeypatch):
 )
 def test_a_healthy_launch_that_is_refused_all_the_same(cpu, rc, kind, says):
     with cpu.kernel("fill_f32") as k, cpu.buffer(40) as y:
-        record = k.record(cpu, (y, 1.0, 10), 1, None, 0)
+        record = _hot.pack(cpu, k, (y, 1.0, 10), 1, None, 0)
         with pytest.raises(kind, match=says):
-            launch_errors.refuse(cpu, k, (y, 1.0, 10), 1, None, 0, rc, record)
-        with pytest.raises(KeyError, match="why"):
-            launch_errors.refuse(cpu, k, (y, 1.0, 10), 1, None, 0, cause=KeyError("why"))
+            launch_errors.refused_by_backend(cpu, k, (y, 1.0, 10), (1, None, 0), record, rc)
 
 
 def test_a_submission_lost_for_no_reason(cpu):

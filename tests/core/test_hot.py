@@ -1,21 +1,24 @@
-"""sparkle_drv._hot: C packs what Python packs, and leaves the rest to Python."""
+"""sparkle_drv._hot: C packs a launch, and leaves what is unusual to Python."""
 
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import gc
+import struct
 import weakref
+from fractions import Fraction
 
 import functions
 import numpy as np
 import pytest
-from sparkle_drv._native import ffi
+from sparkle_drv._native import ffi, lib
 
 import sparkle_drv as sp
 from sparkle_drv import _hot, ops
 from sparkle_drv.backends.abilities import CALLED_BY_C
-from sparkle_drv.core import numpy_layout, plain_numbers
-from sparkle_drv.core.abi.extent import Extent
+from sparkle_drv.core import launch_errors, numpy_layout
+from sparkle_drv.core.abi.records import DISPATCH, DISPATCH_HEAD
 from sparkle_drv.core.queue import Queue
 
 
@@ -30,24 +33,39 @@ def seen(cpu, monkeypatch):
 
     queue = cpu.default_queue
 
-    def by_python(self, *args, **named):
+    def slowly(self, *given):
         raise LookupError("left to Python")
 
-    monkeypatch.setattr(Queue, "_launch_by_python", by_python)
+    monkeypatch.setattr(Queue, "_launch_slowly", slowly)
     with functions.changed(queue, launch=take):
         yield queue, records
+
+
+def written(kernel, args, groups=(1, 1, 1), size=None, shared=0):
+    """The record, by struct."""
+    signature = kernel.signature
+    head = DISPATCH_HEAD.pack(
+        DISPATCH, signature.record_nbytes, kernel._pointer, *groups, *(size or kernel.group_size),
+        shared, signature.args_nbytes,
+    )  # fmt: skip
+    pointers = [given for given in args if hasattr(given, "nbytes") and hasattr(given, "_address")]
+    values = [getattr(given, "_address", given) for given in args]
+    return (
+        head
+        + signature.args_struct.pack(*values)
+        + struct.pack(f"={len(pointers)}Q", *(given.nbytes for given in pointers))
+    )
 
 
 @pytest.mark.parametrize(
     ("a", "n"),
     [(2.5, 4), (3, 0), (float("inf"), 2**32 - 1), (-0.0, 1), (1e-46, 7), (float("-inf"), 9)],
 )
-def test_a_record_is_that_of_python(seen, cpu, a, n):
+def test_a_record_is_as_written(seen, cpu, a, n):
     queue, records = seen
     with cpu.kernel("saxpy_f32") as k, cpu.empty(4, "f4") as x, cpu.empty(4, "f4") as y:
-        wanted = k.record(cpu, (y, x, a, n), 3, None, 0)
         fence = queue.launch(k, y, x, a, n, groups=3)
-    assert records == [wanted]
+        assert records == [written(k, (y, x, a, n), (3, 1, 1))]
     assert (type(fence), fence.queue, fence.value) == (sp.Fence, queue, 1)
 
 
@@ -55,66 +73,78 @@ def test_a_record_is_that_of_python(seen, cpu, a, n):
     "value",
     ["f32 1e39", "u32 -1", "u32 4294967296", "u32 2.0", "f32 x"],
 )
-def test_odd_scalars_are_left_to_python(seen, cpu, value):
+def test_what_fits_no_scalar_is_left_to_python(seen, cpu, value):
     queue, records = seen
     kind, _, text = value.partition(" ")
     given = text if text == "x" else (float if "e" in text or "." in text else int)(text)
     with cpu.kernel("saxpy_f32") as k, cpu.empty(4, "f4") as x:
         args = (x, x, given, 1) if kind == "f32" else (x, x, 1.0, given)
-        k.record(cpu, (x, x, 1.0, 1), 1, None, 0)  # the shape is known
         with pytest.raises(LookupError):
             queue.launch(k, *args, groups=1)
     assert records == []
 
 
-@pytest.mark.parametrize("n", [True, np.uint32(7), np.int64(0)])
-@pytest.mark.parametrize("a", [np.float32(0.1), np.float64(1e-46), np.uint8(2), False])
+@pytest.mark.parametrize("n", [True, np.uint32(7), np.int64(0), np.array(3)])
+@pytest.mark.parametrize(
+    "a", [np.float32(0.1), np.float64(1e-46), np.uint8(2), False, Fraction(1, 3), np.array(2.0)]
+)
 def test_scalars_are_read_as_struct_reads_them(seen, cpu, a, n):
     queue, records = seen
     with cpu.kernel("saxpy_f32") as k, cpu.empty(4, "f4") as x:
-        wanted = k.record(cpu, (x, x, a, n), 1, None, 0)
         queue.launch(k, x, x, a, n, groups=1)
-    assert records == [wanted]
+        assert records == [written(k, (x, x, float(a), int(n)))]
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "groups", "size", "shared"),
     [
-        {"groups": (2, 1, 1), "group_size": 64},
-        {"group_size": (32, 1), "groups": 5, "shared": 0},
-        {"shared": 16, "groups": 1},
-        {"groups": 1, "shared": 0, "group_size": None},
+        ({"groups": (2, 1, 1), "group_size": 64}, (2, 1, 1), (64, 1, 1), 0),
+        ({"group_size": (32, 1), "groups": 5, "shared": 0}, (5, 1, 1), (32, 1, 1), 0),
+        ({"shared": 16, "groups": 1}, (1, 1, 1), None, 16),
+        ({"groups": 1, "shared": 0, "group_size": None}, (1, 1, 1), None, 0),
+        ({"groups": [np.uint32(7), True]}, (7, 1, 1), None, 0),
+        ({"groups": np.uint32(3), "group_size": (n for n in (256,))}, (3, 1, 1), (256, 1, 1), 0),
+        ({"".join(["gro", "ups"]): 9}, (9, 1, 1), None, 0),
     ],
 )
-def test_a_shape_that_was_seen_is_known_by_its_keywords(seen, cpu, words):
+def test_the_shape_of_a_launch(seen, cpu, words, groups, size, shared):
     queue, records = seen
-    shape = {"groups": None, "group_size": None, "shared": 0} | words
     with cpu.kernel("saxpy_f32") as k, cpu.empty(4, "f4") as x:
-        wanted = k.record(cpu, (x, x, 1.0, 1), *shape.values())
         queue.launch(k, x, x, 1.0, 1, **words)
-        other = k.record(cpu, (x, x, 1.0, 1), 1, 1, 1)  # not (1, 1, 1) groups
-        queue.launch(k, x, x, 1.0, 1, groups=1, group_size=1, shared=1)
-    assert records == [wanted, other]
+        assert records == [written(k, (x, x, 1.0, 1), groups, size, shared)]
 
 
-@pytest.mark.parametrize("extents", [("n/256",), ("n", "outer*n", "inner"), ("n/4", "inner")])
-def test_a_grid_that_follows_from_arguments(seen, cpu, extents):
-    """The one argument, or those that say it, are the key; others' values are not."""
+@pytest.mark.parametrize(
+    ("extents", "grid"),
+    [
+        (("n/256",), lambda outer, n, inner: (-(-n // 256), 1, 1)),
+        (("n", "outer*n", "inner"), lambda outer, n, inner: (n, outer * n, inner)),
+        (("n/4", "inner+1-outer"), lambda outer, n, inner: (-(-n // 4), inner + 1 - outer, 1)),
+    ],
+)
+def test_a_grid_that_follows_from_arguments(seen, cpu, extents, grid):
     queue, records = seen
+    wanted = []
     with cpu.kernel("reduce_sum_f32") as k, cpu.empty(4096, "f4") as x:
-        k._extents = [Extent(text, k.signature.integers) for text in extents]
-        k._sizes = bytes(sorted({i for e in k._extents for i in e.arguments}))
-        wanted = []
-        for outer, n, inner in ((1, 1000, 2), (5, 1000, 2), (1, 300, 2), (1, np.uint32(300), 3)):
-            wanted.append(k.record(cpu, (x, x, outer, n, inner), None, None, 0))
+        k._loaded = dataclasses.replace(k._loaded, groups=extents, form="grid")
+        k._packing = bytes(ffi.buffer(k._native(cpu.info)))
+        for outer, n, inner in ((1, 1000, 2), (2, 1000, 2), (1, 300, 2), (1, np.uint32(300), 3)):
             queue.launch(k, x, x, outer, n, inner)
+            given = (outer, int(n), inner)
+            wanted.append(written(k, (x, x, *given), grid(*given)))
         for wrong in ((x, x, 1, 300.0, 2), (x, x, 1, "3", 2), (x, x, 1), ()):
             with pytest.raises(LookupError):
                 queue.launch(k, *wrong)
+        refused = _hot.pack(cpu, k, (x, x, 1, 300, 2), None, 64, 0)
+        assert refused == (lib.SP_REFUSED_OWN_SIZE, 0, 0)
         with pytest.raises(ValueError, match="groups= is wanted with group_size"):
-            k.record(cpu, (x, x, 1, 300, 2), None, 64, 0)
+            launch_errors.packed(cpu, k, (x, x, 1, 300, 2), (None, 64, 0))
+        if len(extents) == 3:
+            refused = _hot.pack(cpu, k, (x, x, 2**31, 2, 1), None, None, 0)
+            assert refused == (lib.SP_REFUSED_GROUPS, 1, 2**32)
+            with pytest.raises(ValueError, match="groups: 4294967296 in y; 0 to 4294967295"):
+                launch_errors.packed(cpu, k, (x, x, 2**31, 2, 1), (None, None, 0))
     assert records == wanted
-    assert len(set(wanted)) >= 3
 
 
 @pytest.mark.parametrize(
@@ -123,7 +153,6 @@ def test_a_grid_that_follows_from_arguments(seen, cpu, extents):
         {"groups": 3.0},
         {"groups": (3.0, 1, 1)},
         {"groups": 3 + 0j},
-        {"groups": np.uint32(3)},
         {"groups": 3, "group_size": 256.0},
         {"groups": 3, "group_size": (256.0,)},
         {"groups": 3, "shared": None},
@@ -136,14 +165,10 @@ def test_what_is_only_equal_to_a_shape_is_not_that_shape(seen, cpu, words):
     shape = {"groups": None, "group_size": None, "shared": 0} | words
     with cpu.kernel("saxpy_f32") as k, cpu.empty(4, "f4") as x:
         args = (x, x, 1.0, 1)
-        for size in (None, 256, (256,)):
-            k.record(cpu, args, 3, size, 0)
-            k.record(cpu, args, (3, 1, 1), size, 0)
         with pytest.raises(LookupError):
             queue.launch(k, *args, **words)
-        if type(words["groups"]) is not np.uint32:  # which is a whole number
-            with pytest.raises(TypeError, match=next(iter({*words} - {"groups"}), "groups")):
-                plain_numbers.launch(cpu, k, args, *shape.values())
+        with pytest.raises(TypeError, match=next(iter({*words} - {"groups"}), "groups")):
+            launch_errors.packed(cpu, k, args, tuple(shape.values()))
     assert records == []
 
 
@@ -151,7 +176,6 @@ def test_odd_pointers_are_left_to_python(seen, cpu):
     queue, records = seen
     with cpu.kernel("saxpy_f32") as k, cpu.empty(4, "f4") as x, cpu.empty(4, "i4") as i:
         closed = cpu.empty(4, "f4")
-        k.record(cpu, (x, x, 1.0, 1), 1, None, 0)
         closed.close()
         readonly = np.zeros(4, np.float32)
         readonly.flags.writeable = False
@@ -167,12 +191,16 @@ def test_other_shapes_are_left_to_python(seen, cpu):
     queue, records = seen
     with cpu.kernel("saxpy_f32") as k, cpu.empty(4, "f4") as x:
         args = (x, x, 1.0, 1)
-        for words in ({"groups": [1]}, {"groups": 77}, {"groups": 1, "shared": 8}, {"group": 1}):
+        for words in ({}, {"groups": ["1"]}, {"groups": (1, 2)}, {"groups": 1, "shared": -1}):
             with pytest.raises(LookupError):
                 queue.launch(k, *args, **words)
-        for wrong in ((), (x,), (k, x), (k, *args, 1)):
+        for wrong in ((k,), (x,), (k, x), (k, *args, 1), (k, *args * 20)):
             with pytest.raises(LookupError):
                 queue.launch(*wrong, groups=1)
+        with pytest.raises(TypeError, match=r"launch\(\) .* keyword argument 'group'"):
+            queue.launch(k, *args, group=1)
+        with pytest.raises(TypeError, match=r"launch\(\) missing .*'kernel'"):
+            queue.launch(groups=1)
     with pytest.raises(LookupError):
         queue.launch(k, *args, groups=1)  # closed
     assert records == []

@@ -1,79 +1,184 @@
-"""The generated packing functions, over stand-ins for buffers."""
+"""_hot.pack over stand-ins for kernels and buffers: what it writes, and why it refuses."""
 
 import struct
-from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sparkle_drv._native import ffi, lib
 
+from sparkle_drv import _hot
 from sparkle_drv.core.abi.elements import READONLY
-from sparkle_drv.core.abi.packing import packer
+from sparkle_drv.core.abi.signature import Arg, Signature
 
 DEVICE = object()
+MOST = 2**16
 
 
 def pointer(address=0x1000, nbytes=64, device=DEVICE, readonly=False, elements=2):
-    return SimpleNamespace(
-        _storage=SimpleNamespace(device=device),
-        _address=address,
-        _elements=elements | READONLY * readonly,
-        nbytes=nbytes,
-    )
+    made, made._storage = _hot.PointerBase(), _hot.StorageBase()
+    made._storage.device = device
+    made._address, made.nbytes = address, nbytes
+    made._elements = elements | READONLY * readonly
+    return made
 
 
-SAXPY = packer([2, 2, 0, 0], [True, False, False, False], [False] * 4, struct.Struct("=4sQQfI2Q"))
+def kernel(*args, dims=3, routine=False, device=DEVICE):
+    """Of these arguments; groups of 64."""
+    signature = Signature(args)
+    packing = ffi.new("struct sp_packing *")
+    packing.head = (1, signature.record_nbytes, 7, (1, 1, 1), (64, 1, 1), 0, signature.args_nbytes)
+    packing.dims, packing.is_routine = dims, routine
+    packing.most_groups, packing.most_threads, packing.most_shared = (MOST,) * 3, 256, 1024
+    packing.sig = signature.native[0]
+    made = _hot.KernelBase()
+    made._device, made._packing = device, bytes(ffi.buffer(packing))
+    return made
+
+
+SAXPY = kernel(
+    Arg("y", "f32*", "w", extent="n"), Arg("x", "f32*", "r", extent="n"),
+    Arg("a", "f32"), Arg("n", "u32"),
+)  # fmt: skip
+
+
+def pack(of, args, groups=1, group_size=None, shared=0):
+    """A record that nothing is wrong with, or why there is none."""
+    packed = _hot.pack(DEVICE, of, args, groups, group_size, shared)
+    return packed if isinstance(packed, tuple) else _hot.judge(of, packed) or packed
 
 
 def test_saxpy():
-    packed = SAXPY(DEVICE, b"head", (pointer(8, 40), pointer(16, 80), 2.5, 10))
-    assert struct.unpack("=4sQQfI2Q", packed) == (b"head", 8, 16, 2.5, 10, 40, 80)
+    packed = pack(SAXPY, (pointer(8, 40), pointer(16, 80), 2.5, 10), 3, 32, 5)
+    head = (1, 88, 7, 3, 1, 1, 32, 1, 1, 5, 24)
+    assert struct.unpack("=IIQ8IQQfI2Q", packed) == (*head, 8, 16, 2.5, 10, 40, 80)
 
 
 @pytest.mark.parametrize(
-    ("args", "error"),
+    ("args", "why", "index"),
     [
-        ((pointer(device=None), pointer(), 1.0, 1), ValueError),
-        ((pointer(), pointer(device=object()), 1.0, 1), ValueError),
-        ((pointer(readonly=True), pointer(), 1.0, 1), ValueError),
-        ((pointer(elements=1), pointer(), 1.0, 1), ValueError),
-        ((pointer(), pointer(elements=16), 1.0, 1), ValueError),
-        ((None, pointer(), 1.0, 1), AttributeError),
-        ((pointer(), b"bytes", 1.0, 1), AttributeError),
-        ((pointer(), pointer(), "x", 1), struct.error),
-        ((pointer(), pointer(), 1.0, -1), struct.error),
-        ((pointer(), pointer(), 1e300, 1), OverflowError),
-        ((pointer(), pointer(), 1.0), ValueError),
-        ((pointer(), pointer(), 1.0, 1, 1), ValueError),
+        ((pointer(device=None), pointer(), 1.0, 1), "CLOSED", 0),
+        ((pointer(), pointer(device=object()), 1.0, 1), "ELSEWHERE", 1),
+        ((pointer(readonly=True), pointer(), 1.0, 1), "READONLY", 0),
+        ((pointer(elements=1), pointer(), 1.0, 1), "ELEMENTS", 0),
+        ((pointer(), pointer(elements=16), 1.0, 1), "ELEMENTS", 1),
+        ((None, pointer(), 1.0, 1), "POINTER", 0),
+        ((pointer(), b"bytes", 1.0, 1), "POINTER", 1),
+        ((pointer(), pointer(), "x", 1), "NUMBER", 2),
+        ((pointer(), pointer(), np.float32(1), 1), "NUMBER", 2),  # _hot.plain was not asked
+        ((pointer(), pointer(), 1.0, 1.0), "NUMBER", 3),
+        ((pointer(), pointer(), 1.0, -1), "RANGE", 3),
+        ((pointer(), pointer(), 1e300, 1), "RANGE", 2),
+        ((pointer(), pointer(), 10**400, 1), "RANGE", 2),
+        ((pointer(), pointer(), 1.0), "COUNT", 0),
+        ((pointer(), pointer(), 1.0, 1, 1), "COUNT", 0),
+        ((1,) * 100, "COUNT", 0),
     ],
 )
-def test_anything_out_of_the_ordinary_raises(args, error):
-    with pytest.raises(error):
-        SAXPY(DEVICE, b"head", args)
+def test_arguments_that_are_refused(args, why, index):
+    assert pack(SAXPY, args)[:2] == (getattr(lib, f"SP_REFUSED_{why}"), index)
+
+
+FINE = (pointer(), pointer(), 1.0, 1)
+
+
+@pytest.mark.parametrize(
+    ("shape", "why", "index"),
+    [
+        ((None,), "NO_GROUPS", 0),
+        (("1",), "WORD", 0),
+        (((1, 1.0),), "WORD", 0),
+        (([1],), "WORD", 0),
+        ((1, "1"), "WORD", 1),
+        ((1, None, 1.0), "WORD", 2),
+        (((),), "AXES", 0),
+        ((1, (1, 1, 1, 1)), "AXES", 1),
+        (((1, -1),), "GROUPS", 1),
+        (((1, 1, 2**40),), "GROUPS", 2),
+        (((1, MOST + 1),), "GROUPS", 1),
+        ((1, 2**40), "GROUP_SIZE", 0),
+        ((1, 0), "GROUP_SIZE", 0),
+        ((1, 257), "GROUP_SIZE", 0),
+        ((1, (2**31, 2**31, 4)), "GROUP_SIZE", 0),
+        (((MOST,) * 3, (256,)), None, 0),
+        (((MOST, MOST, MOST), 256), None, 0),
+        ((1, None, -1), "SHARED", 0),
+        ((1, None, 1025), "SHARED", 0),
+        ((1, None, 2**40), "SHARED", 0),
+    ],
+)
+def test_shapes_that_are_refused(shape, why, index):
+    packed = pack(SAXPY, FINE, *shape)
+    if why is None:
+        assert isinstance(packed, bytes)
+    else:
+        assert packed[:2] == (getattr(lib, f"SP_REFUSED_{why}"), index)
+
+
+def test_kernels_that_are_refused():
+    wide = kernel(dims=1)
+    for groups, size in (((1, 2), None), (1, (8, 8))):
+        assert pack(wide, (), groups, size) == (lib.SP_REFUSED_DIMS, 0, 0)
+    assert pack(wide, (), (1, MOST + 1)) == (lib.SP_REFUSED_GROUPS, 1, MOST + 1)
+    routine = kernel(routine=True)
+    assert isinstance(pack(routine, (), None), bytes)
+    assert pack(routine, (), 2) == (lib.SP_REFUSED_ROUTINE, 0, 0)
+    assert pack("k", ())[0] == lib.SP_REFUSED_KERNEL
+    assert pack(kernel(device=None), ())[0] == lib.SP_REFUSED_KERNEL_CLOSED
+    assert pack(kernel(device=object()), ())[0] == lib.SP_REFUSED_KERNEL_ELSEWHERE
+
+
+def test_extents_that_are_not_covered():
+    args = (pointer(nbytes=80), pointer(nbytes=79), 1.0, 20)
+    assert pack(SAXPY, args) == (lib.SP_REFUSED_SHORT, 1, 80)
+    far = kernel(Arg("x", "f32*", "r", extent="n*n*n/n"), Arg("n", "u32"))
+    assert pack(far, (pointer(), 2**32 - 1))[:2] == (lib.SP_REFUSED_OVERFLOW, 0)
+    assert pack(far, (pointer(), 0))[:2] == (lib.SP_REFUSED_SENSELESS, 0)
+    assert isinstance(pack(far, (pointer(), 1)), bytes)
 
 
 def test_a_read_only_input_and_an_absent_optional_are_fine():
-    assert SAXPY(DEVICE, b"head", (pointer(), pointer(readonly=True), 1.0, 1))
-    optional = packer([2], [True], [True], struct.Struct("=0sQQ"))
-    assert optional(DEVICE, b"", (None,)) == bytes(16)
-    assert optional(DEVICE, b"", (pointer(3, 4),)) == struct.pack("=QQ", 3, 4)
-    with pytest.raises(ValueError, match=r"^$"):
-        optional(DEVICE, b"", (pointer(readonly=True),))
+    assert isinstance(pack(SAXPY, (pointer(), pointer(readonly=True), 1.0, 1)), bytes)
+    optional = kernel(Arg("x", "f32*", "w", optional=True, extent="1"))
+    assert pack(optional, (None,))[48:] == bytes(16)
+    assert pack(optional, (pointer(3, 4),))[48:] == struct.pack("=QQ", 3, 4)
+    assert pack(optional, (pointer(readonly=True),))[0] == lib.SP_REFUSED_READONLY
 
 
 def test_no_arguments_at_all():
-    pack = packer([], [], [], struct.Struct("=4s"))
-    assert pack(DEVICE, b"head", ()) == b"head"
-    with pytest.raises(ValueError, match="unpack"):
-        pack(DEVICE, b"head", (1,))
+    assert len(pack(kernel(), ())) == 48
+    assert pack(kernel(), (1,))[0] == lib.SP_REFUSED_COUNT
 
 
 @given(st.lists(st.booleans(), max_size=48))
 def test_every_position_ends_up_in_its_place(kinds):
     n = len(kinds)
-    layout = struct.Struct("=4s" + "".join("Q" if k else "i" for k in kinds) + f"{sum(kinds)}Q")
-    pack = packer([2 if k else 0 for k in kinds], [False] * n, [False] * n, layout)
-    args = [pointer(100 + i, 1000 + i) if k else i for i, k in enumerate(kinds)]
-    want = [100 + i if k else i for i, k in enumerate(kinds)]
+    of = kernel(*(Arg(f"a{i}", "f32*" if k else "i32") for i, k in enumerate(kinds)))
+    args = tuple(pointer(100 + i, 1000 + i) if k else i - 9 for i, k in enumerate(kinds))
+    want = [100 + i if k else i - 9 for i, k in enumerate(kinds)]
     want += [1000 + i for i, k in enumerate(kinds) if k]
-    assert list(layout.unpack(pack(DEVICE, b"head", args))) == [b"head", *want]
+    layout = "@" + "".join("P" if k else "i" for k in kinds) + "0P"
+    pad = -struct.calcsize(layout) % 8
+    packed = pack(of, args)[48:]
+    assert len(packed) == struct.calcsize(layout) + pad + 8 * sum(kinds)
+    values = struct.unpack_from(layout, packed)
+    covered = struct.unpack_from(f"={sum(kinds)}Q", packed, len(packed) - 8 * sum(kinds))
+    assert [*values, *covered] == want
+    assert n == len(values)
+
+
+def test_what_stands_for_numbers_is_made_plain():
+    def plain(args, groups=1, group_size=None, shared=0):
+        return _hot.plain(SAXPY, args, groups, group_size, shared)
+
+    y = pointer()
+    made = plain((y, None, np.float32(0.5), np.uint8(3)), [np.int8(2), True], range(3), np.int64(4))
+    assert made == ((y, None, 0.5, 3), ((2, 1), (0, 1, 2), 4))
+    assert [type(n) for n in (*made[0][2:], *made[1][0], made[1][2])] == [float, *[int] * 4]
+    odd = (y, y, 1j, "1")
+    assert plain(odd, "x", [1, 2.0], None) == (odd, ("x", [1, 2.0], None))
+    assert plain((y, y, np.complex64(1), 2.0))[0] == (y, y, np.complex64(1), 2.0)
+    assert plain((y, y, 10**400, 1), range(9)) == ((y, y, 10**400, 1), ((0, 1, 2, 3), None, 0))
+    assert plain((np.float32(1),))[0] == (np.float32(1),)
+    assert _hot.plain("no kernel", (np.float32(1),), None, None, 0)[0] == (np.float32(1),)

@@ -8,6 +8,7 @@ import pytest
 from sparkle_drv._native import ffi, lib
 
 import sparkle_drv as sp
+from sparkle_drv import _hot
 from sparkle_drv.core.abi import records
 
 SIGNATURES = {
@@ -113,7 +114,7 @@ def test_validate_refuses_and_says_where(raw, at):
 
 
 def some_records(kernel, buffer, device):
-    dispatch = kernel.record(device, (buffer, 1.0, 16), 1, None, 0)
+    dispatch = _hot.pack(device, kernel, (buffer, 1.0, 16), 1, None, 0)
     return [
         dispatch,
         records.copy(buffer.address, buffer.address + 64, 32),
@@ -184,7 +185,7 @@ def test_tampered_records_never_crash_the_checks():
 
 def test_handles_that_are_not_ours_are_refused():
     with sp.open("cpu") as dev, dev.kernel("noop") as k, dev.buffer(4096) as zeros:
-        record = bytearray(k.record(dev, (), 1, None, 0))
+        record = bytearray(_hot.pack(dev, k, (), 1, None, 0))
         for handle in (0, zeros.address):
             struct.pack_into("=Q", record, 8, handle)
             assert lib.sp_cpu_check(dev._backend._native.device, bytes(record), len(record)) == -22

@@ -12,12 +12,12 @@ import mmap
 import subprocess
 from pathlib import Path
 
+import extents
 import numpy as np
 import packages
 
 from sparkle_drv import assets
-from sparkle_drv.core.abi.extent import Extent
-from sparkle_drv.core.abi.signature import Signature, manifest_args
+from sparkle_drv.core.abi.signature import manifest_args
 from sparkle_drv.ops import ref
 from sparkle_drv.testing.checks.kernels import _values
 
@@ -84,9 +84,8 @@ class Host:
         entry, signature = KERNELS[name]["backends"]["cuda"], manifest_args(KERNELS[name]["args"])
         values = [_argument(arg, operands, scalars) for arg in signature]
         if groups is None:
-            integers = Signature(signature)
-            plain = [None if arg.is_pointer else scalars[arg.name] for arg in signature]
-            groups = [Extent(text, integers.integers).value(plain) for text in entry["groups"]]
+            whole = {a.name: scalars[a.name] for a in signature if a.type in ("u32", "u64")}
+            groups = [extents.value(text, whole) for text in entry["groups"]]
         groups = (*groups, 1, 1)[:3]
         if all(groups):  # an empty grid is not launched
             run(self.library(entry["image"]), name, values, groups, entry["group_size"], seed)

@@ -9,6 +9,7 @@ from where import CODE_OBJECTS
 
 import sparkle_drv as sp
 import sparkle_drv.testing  # makes emu: known
+from sparkle_drv import _hot
 from sparkle_drv.amd.code import codeobject
 from sparkle_drv.amd.tables import targets
 from sparkle_drv.backends.amdgpu import template
@@ -67,7 +68,7 @@ def packets_9_to_17(uri):
 
 def encoded(dev, kernel, *args, groups):
     """The dwords of the IB."""
-    record = kernel.record(dev, args, groups, None, 0)
+    record = _hot.pack(dev, kernel, args, groups, None, 0)
     out = ffi.new("uint32_t[]", 8192)
     with dev.queue() as queue:
         n = lib.sp_amdgpu_encode(queue._handle, record, len(record), out, len(out))
@@ -139,7 +140,7 @@ def test_the_substitute_for_a_flush_that_old_firmware_gets_wrong():
 
 def test_between_two_dispatches_waves_are_waited_for_and_shader_caches_emptied():
     with sp.open("emu:gfx1036") as dev, dev.kernel("noop") as k:
-        record = k.record(dev, (), (1, 1, 1), None, 0)
+        record = _hot.pack(dev, k, (), (1, 1, 1), None, 0)
         out = ffi.new("uint32_t[]", 8192)
         with dev.queue() as queue:
             n = lib.sp_amdgpu_encode(queue._handle, record * 2, 2 * len(record), out, len(out))

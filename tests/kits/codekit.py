@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import extents
 import numpy as np
 
-from sparkle_drv.core.abi.extent import Extent
 from sparkle_drv.core.abi.signature import Signature
 from sparkle_drv.lowlevel import codeobject, dispatch
 from sparkle_drv.testing.emulator import Buffer, Gpu
@@ -84,7 +84,9 @@ class Operand:
 
 def grid(groups: list[str], signature: Signature, args: list[float]) -> tuple[int, int, int]:
     """A manifest entry's grid for these arguments."""
-    sizes = [Extent(text, signature.integers).value(args) for text in groups]
+    given = zip(signature.args, args, strict=True)
+    whole = {a.name: int(n) for a, n in given if a.type in ("u32", "u64")}
+    sizes = [extents.value(text, whole) for text in groups]
     x, y, z = [*sizes, 1, 1][:3]
     return x, y, z
 

@@ -47,7 +47,6 @@ int sp_amdgpu_load(struct sp_amdgpu *dev, const struct sp_amdgpu_template *templ
     k->t = *template_;
     k->t.name[sizeof k->t.name - 1] = 0;
     k->sig = *sig;
-    sp_extents_resolve(&k->extents, sig);
     k->code = code;
     atomic_store(&k->job_threads, dev->setup.job_threads);
     sp_amdgpu_hold(code);

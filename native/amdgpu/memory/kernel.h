@@ -2,7 +2,7 @@
 #ifndef SP_AMDGPU_KERNEL_H
 #define SP_AMDGPU_KERNEL_H
 #include "memory.h"
-#include "include/sp_extents.h"
+#include "include/sp_cmd.h"
 
 enum { SP_KERNEL_MAGIC_AMD = 0x6b646d61 /* "amdk" */, SP_SLOT_NBYTES = 32768 /* for an IB and its arguments */ };
 
@@ -12,7 +12,6 @@ struct sp_amdgpu_kernel {
     struct sp_amdgpu_memory *code;
     struct sp_amdgpu_template t;
     struct sp_signature sig;
-    struct sp_extents extents; /* of sig */
     _Atomic uint64_t job_threads; /* that fit into a job: packets/length.c */
 };
 #endif

@@ -44,7 +44,7 @@ int sp_amdgpu_check_dispatch(const struct sp_amdgpu *dev, const void *record, si
     if (!sp_dispatch_fits(d, &k->sig))
         return -EINVAL;
     int rc = check_grid(dev, k, d);
-    return rc ? rc : sp_dispatch_covered(d, &k->sig, &k->extents);
+    return rc ? rc : sp_signature_check(&k->sig, d + 1, NULL, NULL);
 }
 
 /* Timestamps are converted to ns by the CPU, which must reach them. */

@@ -5,7 +5,7 @@
 #include "core/progress.h"
 #include "core/queue.h"
 #include "core/timeline.h"
-#include "include/sp_extents.h"
+#include "include/sp_cmd.h"
 #include "pool.h"
 
 #include <pthread.h>
@@ -29,7 +29,6 @@ struct sp_cpu_kernel {
     void *library;
     struct sp_tile_plan plan;
     struct sp_signature sig;
-    struct sp_extents extents; /* of sig */
 };
 
 /* One submission on its way: the records follow, and behind them what an upload copies. */

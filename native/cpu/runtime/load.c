@@ -35,7 +35,6 @@ static struct sp_cpu_kernel *make(struct sp_cpu *dev, const struct sp_signature 
     k->magic = SP_KERNEL_MAGIC;
     k->dev = dev;
     k->sig = *sig;
-    sp_extents_resolve(&k->extents, sig);
     atomic_fetch_add(&sp_live()->kernels, 1);
     return k;
 }

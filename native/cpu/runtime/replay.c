@@ -40,7 +40,7 @@ int sp_cpu_check_dispatch(const struct sp_cpu *dev, const void *record, size_t n
     if (!sp_dispatch_fits(d, &k->sig))
         return -EINVAL;
     int rc = check_grid(k, d);
-    return rc ? rc : sp_dispatch_covered(d, &k->sig, &k->extents);
+    return rc ? rc : sp_signature_check(&k->sig, d + 1, NULL, NULL);
 }
 
 int sp_cpu_check(const struct sp_cpu *dev, const void *records, size_t nbytes)

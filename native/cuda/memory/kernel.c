@@ -88,7 +88,6 @@ int sp_cuda_load_image(struct sp_cuda *dev, const void *image, size_t nbytes, co
     k->serial = atomic_fetch_add(&serials, 1) + 1;
     k->dev = dev;
     k->sig = *sig;
-    sp_extents_resolve(&k->extents, sig);
     snprintf(k->name, sizeof k->name, "%s", name);
     sp_cuda_ref(dev);
     atomic_fetch_add(&sp_live()->kernels, 1);

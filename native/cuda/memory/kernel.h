@@ -2,7 +2,7 @@
 #ifndef SP_CUDA_KERNEL_H
 #define SP_CUDA_KERNEL_H
 #include "cuda/device/device.h"
-#include "include/sp_extents.h"
+#include "include/sp_cmd.h"
 
 enum { SP_CUDA_KERNEL_MAGIC = 0x43637073 }; /* "spcC" */
 
@@ -15,7 +15,6 @@ struct sp_cuda_kernel {
     uint32_t most_shared; /* that a launch may add */
     uint64_t serial;      /* no other kernel of this process has it */
     struct sp_signature sig;
-    struct sp_extents extents; /* of sig */
     char name[64];
 };
 #endif

@@ -31,7 +31,7 @@ int sp_cuda_check_dispatch(const struct sp_cuda *dev, const void *record, size_t
     if (!sp_dispatch_fits(d, &k->sig))
         return -EINVAL;
     int rc = check_grid(dev, k, d);
-    return rc ? rc : sp_dispatch_covered(d, &k->sig, &k->extents);
+    return rc ? rc : sp_signature_check(&k->sig, d + 1, NULL, NULL);
 }
 
 static int check_one(const struct sp_cuda *dev, const struct sp_cmd *head)

@@ -55,7 +55,7 @@ int sp_egl_check_dispatch(const struct sp_egl *dev, const void *record, size_t n
         return -EINVAL;
     int rc = check_grid(dev, k, d);
     if (rc == 0)
-        rc = sp_dispatch_covered(d, &k->sig, &k->extents);
+        rc = sp_signature_check(&k->sig, d + 1, NULL, NULL);
     const unsigned char *args = (const unsigned char *)(d + 1);
     const unsigned char *covered = args + d->args_nbytes;
     for (uint32_t i = 0; rc == 0 && i < k->sig.npointers; i++) {

@@ -2,7 +2,7 @@
 #ifndef SP_EGL_KERNEL_H
 #define SP_EGL_KERNEL_H
 #include "egl/device/device.h"
-#include "include/sp_extents.h"
+#include "include/sp_cmd.h"
 
 enum { SP_EGL_KERNEL_MAGIC = 0x47637073 }; /* "spcG" */
 
@@ -18,7 +18,6 @@ struct sp_egl_kernel {
     uint32_t magic;
     struct sp_egl *dev;
     struct sp_signature sig;
-    struct sp_extents extents; /* of sig */
     uint32_t program;
     uint32_t blocks;
     uint32_t group_size[3];

@@ -143,7 +143,6 @@ static struct sp_egl_kernel *make(struct sp_egl *dev, const struct sp_signature 
     k->magic = SP_EGL_KERNEL_MAGIC;
     k->dev = dev;
     k->sig = *sig;
-    sp_extents_resolve(&k->extents, sig);
     uint32_t pointers = 0;
     for (uint32_t i = 0; i < sig->nargs; i++) {
         const struct sp_arg *arg = &sig->args[i];

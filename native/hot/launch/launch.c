@@ -1,106 +1,32 @@
-/* A healthy launch without a line of Python: what core/abi/packing.py's function does, then the backend's C function.
+/* A healthy launch without a line of Python: a record, and the backend's C function.
  *
- * Whatever is not as usual (a shape not seen before, host arrays, anything wrong) is left to the Python of core/queue.py, which
- * begins again from the arguments: nothing has been submitted by then. */
+ * Whatever is not as usual (host arrays, a backend in Python, anything that is refused) is left to the Python of core/queue.py,
+ * which begins again from the arguments: nothing has been submitted by then. */
 #include "launch.h"
 #include "again.h"
 #include "fence.h"
-#include "heads.h"
 #include "hold.h"
-#include "scalar.h"
-
-#include "include/sp_cmd.h"
+#include "pack.h"
 
 #include <stddef.h>
-#include <string.h>
 
-enum { MOST_NBYTES = sizeof(struct sp_cmd_dispatch) + 16 * SP_MAX_ARGS };
+static PyObject *names_of_words[HOT_WORDS]; /* groups, group_size, shared */
+static PyObject *nothing, *slowly_word;
 
-struct hot_launch {
-    _Alignas(16) char record[MOST_NBYTES];
-    size_t nbytes;
-    unsigned seen; /* bits of its pointers' elements */
-};
-
-static PyObject *words[3]; /* groups, group_size, shared */
-static PyObject *nothing, *python_word, *slowly_word;
-
-/* The bits of its elements; 0: not a usual one. */
-static unsigned pack_pointer(const struct hot_arg *arg, PyObject *given, PyObject *device, char *at, char *covered)
-{
-    unsigned long long none[2] = {0, 0};
-    if (given == Py_None && arg->flags & HOT_OPTIONAL) {
-        memcpy(at, &none[0], 8);
-        memcpy(covered, &none[1], 8);
-        return 1;
-    }
-    if (!hot_is_pointer(given))
-        return 0;
-    const struct hot_pointer *p = (const void *)given;
-    if (!hot_memory_is_of(p, device))
-        return 0;
-    if (!(p->elements & arg->bits) || (arg->flags & HOT_WRITTEN && p->elements & HOT_READONLY_BIT))
-        return 0;
-    memcpy(at, &p->address, 8);
-    memcpy(covered, &p->nbytes, 8);
-    return (unsigned)p->elements;
-}
-
-/* 0: not a usual launch. An exception may be set. */
-static int pack(const struct hot_queue *q, const struct hot_kernel *k, PyObject *found, PyObject *const *args,
-                Py_ssize_t nargs, struct hot_launch *l)
-{
-    Py_ssize_t head_nbytes, plan_nbytes;
-    char *head, *plan;
-    struct sp_cmd_dispatch d;
-    if (PyBytes_AsStringAndSize(found, &head, &head_nbytes) || PyBytes_AsStringAndSize(k->plan, &plan, &plan_nbytes))
-        return 0;
-    if (head_nbytes != sizeof d || nargs > SP_MAX_ARGS || plan_nbytes != nargs * (Py_ssize_t)sizeof(struct hot_arg))
-        return 0;
-    memcpy(&d, head, sizeof d);
-    if (d.nbytes > MOST_NBYTES || d.nbytes < sizeof d + d.args_nbytes)
-        return 0;
-    memcpy(l->record, &d, sizeof d);
-    memset(l->record + sizeof d, 0, d.nbytes - sizeof d);
-    unsigned seen = 0;
-    char *values = l->record + sizeof d, *covered = values + d.args_nbytes;
-    for (Py_ssize_t i = 0; i < nargs; i++) {
-        struct hot_arg arg;
-        memcpy(&arg, plan + i * (Py_ssize_t)sizeof arg, sizeof arg);
-        if (arg.code != 'P') {
-            if (!hot_pack_scalar(arg.code, args[i], values + arg.offset))
-                return 0;
-            continue;
-        }
-        const unsigned bits = pack_pointer(&arg, args[i], q->device, values + arg.offset, covered);
-        if (!bits)
-            return 0;
-        seen |= bits;
-        covered += 8;
-    }
-    l->seen = seen;
-    l->nbytes = d.nbytes;
-    return 1;
-}
-
-/* The values of launch's keywords, in the order of `words`. 0: there are others, or they are spelt as nobody spells them. */
-static int read_keywords(PyObject *const *values, PyObject *names, PyObject **found)
+/* Puts the values of launch's keywords in their places. 0 with an exception: there are others. */
+static int read_keywords(PyObject *const *values, PyObject *names, PyObject **words)
 {
     const Py_ssize_t count = names ? PyTuple_Size(names) : 0;
     for (Py_ssize_t i = 0; i < count; i++) {
         PyObject *const name = PyTuple_GetItem(names, i);
-        const int which = name == words[0] ? 0 : name == words[1] ? 1 : name == words[2] ? 2 : 3;
-        if (which == 3)
-            return 0;
-        found[which] = values[i];
+        int w = 0;
+        while (w < HOT_WORDS && name != names_of_words[w] && PyUnicode_Compare(name, names_of_words[w]))
+            w++;
+        if (w == HOT_WORDS)
+            return PyErr_Format(PyExc_TypeError, "Queue.launch() got an unexpected keyword argument '%U'", name), 0;
+        words[w] = values[i];
     }
     return 1;
-}
-
-/* All of it again, by the Python method. */
-static PyObject *by_python(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
-{
-    return hot_call_again(self, python_word, NULL, args, nargs, names);
 }
 
 /* What was borrowed for a launch that has not ended; before anything of Python's, where an interrupt would let it go. */
@@ -116,36 +42,70 @@ __attribute__((noinline)) static void keep(const struct hot_queue *q, int64_t va
         hot_hold(q, value, args, nargs);
 }
 
+/* hot_plain_launch of what launch was given. */
+__attribute__((noinline, cold)) static PyObject *plain_of(PyObject *const *args, Py_ssize_t nargs, PyObject *const *words)
+{
+    PyObject *const rest = hot_tuple_of(args + 1, nargs - 1);
+    PyObject *const plain = rest ? hot_plain_launch(args[0], rest, words) : NULL;
+    Py_XDECREF(rest);
+    return plain;
+}
+
+static int pack_plain(const PyObject *device, PyObject *kernel, PyObject *plain, struct hot_record *r)
+{
+    PyObject *const shape = PyTuple_GetItem(plain, 1), *words[HOT_WORDS];
+    for (int w = 0; w < HOT_WORDS; w++)
+        words[w] = PyTuple_GetItem(shape, w);
+    return hot_pack_tuple(device, kernel, PyTuple_GetItem(plain, 0), words, r);
+}
+
+/* The whole way, in Python: `value` is what the backend returned, 0 if it was not asked. */
+static PyObject *slowly(PyObject *self, PyObject *kernel, PyObject *plain, int64_t value)
+{
+    PyObject *const method = PyObject_GetAttr(self, slowly_word);
+    PyObject *const given = method ? Py_BuildValue("(OL)", kernel, (long long)value) : NULL;
+    PyObject *const all = given ? PySequence_Concat(given, plain) : NULL;
+    PyObject *const made = all ? PyObject_Call(method, all, NULL) : NULL;
+    Py_XDECREF(method);
+    Py_XDECREF(given);
+    Py_XDECREF(all);
+    return made;
+}
+
 /* hot: gcc takes what follows the refusals for rare, and copies there by slow short instructions. */
 __attribute__((hot)) static PyObject *launch(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
 {
-    struct hot_queue *q = (void *)self;
-    struct hot_launch l;
-    PyObject *shape[3] = {Py_None, Py_None, nothing};
+    struct hot_queue *const q = (void *)self;
+    struct hot_record r;
+    PyObject *words[HOT_WORDS] = {Py_None, Py_None, nothing}, *plain = NULL, *made;
     uint64_t epoch = 0; /* read before anything is looked at */
-    if (!q->handle || nargs < 1 || !hot_is_kernel(args[0]) || !read_keywords(args + nargs, names, shape) ||
-        !hot_epoch(q->device, &epoch))
-        return by_python(self, args, nargs, names);
-    const struct hot_kernel *k = (const void *)args[0];
-    PyObject *const head = k->device == q->device && k->plan ? hot_head(k, args + 1, nargs - 1, shape[0], shape[1], shape[2]) : NULL;
-    if (!head || !pack(q, k, head, args + 1, nargs - 1, &l)) {
-        PyErr_Clear(); /* Python comes upon it again, and says it better */
-        return by_python(self, args, nargs, names);
+    int64_t value = 0;
+    if (nargs < 1)
+        return PyErr_Format(PyExc_TypeError, "Queue.launch() missing 1 required positional argument: 'kernel'"), NULL;
+    if (!read_keywords(args + nargs, names, words))
+        return NULL;
+    const int able = q->handle && hot_epoch(q->device, &epoch);
+    int packed = able && hot_pack(q->device, args[0], args + 1, nargs - 1, words, &r) == 0;
+    if (!packed) {
+        plain = plain_of(args, nargs, words);
+        if (!plain)
+            return NULL;
+        packed = able && pack_plain(q->device, args[0], plain, &r) == 0;
     }
-    int64_t value;
-    Py_BEGIN_ALLOW_THREADS
-    value = q->handle->functions->launch(q->handle, l.record, l.nbytes, epoch);
-    Py_END_ALLOW_THREADS
-    if (l.seen & HOT_BORROWED_BIT)
-        keep(q, value, args + 1, nargs - 1);
-    if (value > 0)
-        return hot_fence_of(q, value);
-    PyObject *rest = hot_tuple_of(args + 1, nargs - 1), *made = NULL;
-    PyObject *method = PyObject_GetAttr(self, slowly_word);
-    if (rest && method)
-        made = PyObject_CallFunction(method, "OOOOOL", args[0], rest, shape[0], shape[1], shape[2], (long long)value);
-    Py_XDECREF(method);
-    Py_XDECREF(rest);
+    if (packed) {
+        Py_BEGIN_ALLOW_THREADS
+        value = q->handle->functions->launch(q->handle, r.bytes, r.nbytes, epoch);
+        Py_END_ALLOW_THREADS
+        if (r.seen & HOT_BORROWED_BIT)
+            keep(q, value, args + 1, nargs - 1);
+    }
+    if (value > 0) {
+        made = hot_fence_of(q, value);
+    } else {
+        plain = plain ? plain : plain_of(args, nargs, words);
+        made = plain ? slowly(self, args[0], plain, value) : NULL;
+    }
+    Py_XDECREF(plain);
     return made;
 }
 
@@ -230,12 +190,12 @@ static const struct hot_frame queue_frame = {
 
 int hot_launch(PyObject *module)
 {
-    words[0] = PyUnicode_InternFromString("groups");
-    words[1] = PyUnicode_InternFromString("group_size");
-    words[2] = PyUnicode_InternFromString("shared");
+    static const char *const names[HOT_WORDS] = {"groups", "group_size", "shared"};
+    for (int w = 0; w < HOT_WORDS; w++)
+        if (!(names_of_words[w] = PyUnicode_InternFromString(names[w])))
+            return -1;
     nothing = PyLong_FromLong(0);
-    python_word = PyUnicode_InternFromString("_launch_by_python");
     slowly_word = PyUnicode_InternFromString("_launch_slowly");
     hot_queue_type = hot_collected(module, &queue_frame);
-    return words[0] && words[1] && words[2] && nothing && python_word && slowly_word && hot_queue_type ? 0 : -1;
+    return nothing && slowly_word && hot_queue_type ? 0 : -1;
 }

@@ -74,21 +74,13 @@ static PyMemberDef pointer_members[] = {
 
 static int hot_traverse_kernel(PyObject *self, visitproc visit, void *arg)
 {
-    struct hot_kernel *k = (void *)self;
-    Py_VISIT(k->heads);
-    Py_VISIT(k->shapes);
-    Py_VISIT(k->grids);
+    Py_VISIT(((struct hot_kernel *)(void *)self)->packing);
     return hot_traverse_one(self, visit, arg);
 }
 
 static int hot_clear_kernel(PyObject *self)
 {
-    struct hot_kernel *k = (void *)self;
-    Py_CLEAR(k->heads);
-    Py_CLEAR(k->shapes);
-    Py_CLEAR(k->grids);
-    Py_CLEAR(k->sizes);
-    Py_CLEAR(k->plan);
+    Py_CLEAR(((struct hot_kernel *)(void *)self)->packing);
     return hot_clear_one(self);
 }
 
@@ -99,11 +91,7 @@ static void hot_dealloc_kernel(PyObject *self)
 
 static PyMemberDef kernel_members[] = {
     {"_device", T_OBJECT, offsetof(struct hot_kernel, device), 0, NULL},
-    {"_heads", T_OBJECT, offsetof(struct hot_kernel, heads), 0, NULL},
-    {"_shapes", T_OBJECT, offsetof(struct hot_kernel, shapes), 0, NULL},
-    {"_grids", T_OBJECT, offsetof(struct hot_kernel, grids), 0, NULL},
-    {"_sizes", T_OBJECT, offsetof(struct hot_kernel, sizes), 0, NULL},
-    {"_plan", T_OBJECT, offsetof(struct hot_kernel, plan), 0, NULL},
+    {"_packing", T_OBJECT, offsetof(struct hot_kernel, packing), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
@@ -136,7 +124,7 @@ static PyMemberDef device_members[] = {
 };
 
 /* `how`: which of the functions above. */
-#define BASE(which, type_name, how, text)                                                                              \
+#define BASE(which, type_name, how, text)                                                                                    \
     static const struct hot_frame which##_frame = {                                                                    \
         .name = "sparkle_drv._hot." type_name,                                                                         \
         .doc = text,                                                                                                   \

@@ -25,14 +25,10 @@ struct hot_pointer {
     unsigned long long elements, address, nbytes;
 };
 
-/* Heads of records, bytes, are found in dicts: `heads` by groups; `shapes` by (groups, group_size, shared) where one of the
- * latter two is given; `grids` where the kernel knows its grid, by the arguments that say it: the one, or a tuple. */
 struct hot_kernel {
     PyObject_HEAD
-    PyObject *device; /* None once it is closed */
-    PyObject *heads, *shapes, *grids;
-    PyObject *sizes; /* bytes: the arguments that say the grid, by position; none: the kernel does not know it */
-    PyObject *plan;  /* bytes: a struct hot_arg for each argument */
+    PyObject *device;  /* None once it is closed */
+    PyObject *packing; /* bytes: a struct sp_packing */
 };
 
 struct hot_device {
@@ -42,14 +38,8 @@ struct hot_device {
     PyObject *calls; /* the call table of its operations; None or NULL: there is none yet */
 };
 
-struct hot_arg {
-    uint32_t code; /* 'P' or struct's code of a scalar */
-    uint32_t offset;
-    uint32_t bits; /* of the elements that a pointer takes */
-    uint32_t flags;
-};
-/* WRITTEN: a read-only pointer is refused. The bits are of elements. */
-enum { HOT_WRITTEN = 1, HOT_OPTIONAL = 2, HOT_READONLY_BIT = 128, HOT_BORROWED_BIT = 256 };
+/* Bits of a pointer's elements: core/abi/elements.py. */
+enum { HOT_READONLY_BIT = 128, HOT_BORROWED_BIT = 256 };
 
 /* Never changes once it is made: threads share fences without a lock. */
 struct hot_fence {

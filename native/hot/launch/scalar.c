@@ -1,81 +1,121 @@
-/* Which objects are numbers of Python's or numpy's own, and what they are as arguments. */
+/* Objects that stand for numbers, and numbers as arguments.
+ *
+ * `__index__` and `__float__` are the caller's code: they may have effects, raise, or be ended by Ctrl-C. So each is called once,
+ * and what it raises propagates unchanged. */
 #include "scalar.h"
 
 #include <math.h>
 #include <string.h>
 
-static int pack_float(uint32_t code, PyObject *given, char *at)
+static PyObject *complex_word, *complex_type, *real_type;
+
+/* numpy's complex numbers have a __float__, which drops the imaginary part. */
+static int is_complex(PyObject *given)
 {
-    double value = PyFloat_AsDouble(given);
-    if (value == -1.0 && PyErr_Occurred())
+    if (!PyObject_HasAttr((PyObject *)(void *)Py_TYPE(given), complex_word))
         return 0;
-    if (code == 'd') {
-        memcpy(at, &value, 8);
-        return 1;
-    }
-    float narrow = (float)value;
-    memcpy(at, &narrow, 4);
-    return !isinf(narrow) || isinf(value);
+    return PyObject_IsInstance(given, complex_type) == 1 && PyObject_IsInstance(given, real_type) == 0;
 }
 
-static int pack_integer(uint32_t code, PyObject *given, char *at)
+/* After a conversion that failed: does the caller's code say why? Without a traceback it was Python, or numpy, on behalf of ours. */
+static int callers(void)
+{
+    PyObject *kind, *value, *traceback;
+    PyErr_Fetch(&kind, &value, &traceback);
+    const int ours = !kind || (!traceback && (PyErr_GivenExceptionMatches(kind, PyExc_TypeError) ||
+                                              PyErr_GivenExceptionMatches(kind, PyExc_OverflowError)));
+    if (!ours) {
+        PyErr_Restore(kind, value, traceback);
+        return 1;
+    }
+    Py_XDECREF(kind);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+    return 0;
+}
+
+PyObject *hot_plain(uint32_t code, PyObject *given)
+{
+    PyObject *made = NULL;
+    if (PyLong_Check(given) || !hot_is_real(code)) {
+        made = PyNumber_Index(given);
+    } else if (!is_complex(given)) {
+        const double value = PyFloat_AsDouble(given);
+        made = value == -1.0 && PyErr_Occurred() ? NULL : PyFloat_FromDouble(value);
+    }
+    return made || callers() ? made : hot_itself(given);
+}
+
+PyObject *hot_plain_word(PyObject *given)
+{
+    PyObject *of[4];
+    Py_ssize_t n = 0;
+    if (given == Py_None || PyIndex_Check(given))
+        return given == Py_None ? hot_itself(given) : hot_plain('q', given);
+    PyObject *const each = PyObject_GetIter(given);
+    for (PyObject *one; each && n < 4 && (one = PyIter_Next(each)); n++) {
+        of[n] = hot_plain('q', one);
+        Py_DECREF(one);
+        if (!of[n])
+            break;
+    }
+    Py_XDECREF(each);
+    PyObject *made = PyErr_Occurred() ? NULL : PyTuple_New(n);
+    int plain = 1;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        plain = plain && PyLong_CheckExact(of[i]);
+        if (made)
+            PyTuple_SetItem(made, i, of[i]); /* of a new tuple, in its bounds: that does not fail */
+        else
+            Py_DECREF(of[i]);
+    }
+    if (made && plain)
+        return made;
+    Py_XDECREF(made);
+    return callers() ? NULL : hot_itself(given);
+}
+
+static int pack_float(uint32_t code, PyObject *number, char *at)
+{
+    const double value = PyFloat_AsDouble(number);
+    const float narrow = (float)value;
+    if (value == -1.0 && PyErr_Occurred())
+        return 0;
+    if (code == 'd')
+        memcpy(at, &value, 8);
+    else
+        memcpy(at, &narrow, 4);
+    return code == 'd' || !isinf(narrow) || isinf(value);
+}
+
+static int pack_integer(uint32_t code, PyObject *number, char *at)
 {
     if (code == 'Q') {
-        unsigned long long value = PyLong_AsUnsignedLongLong(given);
+        const unsigned long long value = PyLong_AsUnsignedLongLong(number);
         memcpy(at, &value, 8);
         return !(value == (unsigned long long)-1 && PyErr_Occurred());
     }
-    long long value = PyLong_AsLongLong(given);
+    const long long value = PyLong_AsLongLong(number);
     if (value == -1 && PyErr_Occurred())
         return 0;
     memcpy(at, &value, code == 'q' ? 8 : 4); /* the low half comes first on every machine that there is a wheel for */
     return code == 'q' || (code == 'I' ? value >= 0 && value <= UINT32_MAX : value >= INT32_MIN && value <= INT32_MAX);
 }
 
-/* Apart and cold: inlined into the launch, it made q.launch of four arguments 10 ns slower (benchmarks/against.py). */
-__attribute__((noinline, cold)) static int is_builtin(PyObject *given)
+int hot_pack_scalar(uint32_t code, PyObject *number, char *at)
 {
-    static PyTypeObject *kinds[2]; /* numpy.integer and numpy.floating, for ever; a complex number is no scalar of a kernel */
-    static const char *const names[2] = {"integer", "floating"};
-    PyTypeObject *const type = Py_TYPE(given);
-    if (PyBool_Check(given))
-        return 1;
-    if (PyType_GetFlags(type) & Py_TPFLAGS_HEAPTYPE)
-        return 0;
-    for (int i = 0; i < 2; i++) {
-        if (!kinds[i]) {
-            PyObject *const name = PyUnicode_InternFromString("numpy");
-            PyObject *const numpy = name ? PyImport_GetModule(name) : NULL; /* NULL: it was not imported */
-            PyObject *const found = numpy ? PyObject_GetAttrString(numpy, names[i]) : NULL;
-            Py_XDECREF(name);
-            Py_XDECREF(numpy);
-            if (!found || !PyType_Check(found)) {
-                Py_XDECREF(found);
-                return 0;
-            }
-            kinds[i] = (PyTypeObject *)(void *)found;
-        }
-        if (PyType_IsSubtype(type, kinds[i]))
-            return 1;
-    }
-    return 0;
+    const int fits = hot_is_real(code) ? pack_float(code, number, at) : pack_integer(code, number, at);
+    if (!fits)
+        PyErr_Clear();
+    return fits;
 }
 
-PyObject *hot_whole(PyObject *given)
+int hot_scalars(void)
 {
-    if (PyLong_CheckExact(given)) {
-        Py_INCREF(given);
-        return given;
-    }
-    return is_builtin(given) ? PyNumber_Index(given) : NULL;
-}
-
-int hot_pack_scalar(uint32_t code, PyObject *given, char *at)
-{
-    if (code == 'f' || code == 'd')
-        return (PyFloat_CheckExact(given) || PyLong_CheckExact(given) || is_builtin(given)) && pack_float(code, given, at);
-    PyObject *const index = hot_whole(given);
-    const int well = index && pack_integer(code, index, at);
-    Py_XDECREF(index);
-    return well;
+    PyObject *const numbers = PyImport_ImportModule("numbers");
+    complex_word = PyUnicode_InternFromString("__complex__");
+    complex_type = numbers ? PyObject_GetAttrString(numbers, "Complex") : NULL;
+    real_type = numbers ? PyObject_GetAttrString(numbers, "Real") : NULL;
+    Py_XDECREF(numbers);
+    return complex_word && complex_type && real_type ? 0 : -1;
 }

@@ -3,9 +3,21 @@
 #define SP_HOT_SCALAR_H
 #include "objects.h"
 
-/* A number as an int, a new reference; NULL: left to Python. An exception may be set. This and the next take Python's and
- * numpy's own numbers only. Converting another object runs the caller's code: core/plain_numbers.py does that once. */
-PyObject *hot_whole(PyObject *given);
-/* A number as struct.pack's `code` (f d i I q Q) has it; 0: another object, or it does not fit. An exception may be set. */
-int hot_pack_scalar(uint32_t code, PyObject *given, char *at);
+static inline int hot_is_real(uint32_t code)
+{
+    return code == 'f' || code == 'd';
+}
+static inline PyObject *hot_itself(PyObject *given)
+{
+    Py_INCREF(given);
+    return given;
+}
+/* An object in a number's place, for an argument of struct's `code` (f d i I q Q): an int or a float, or the object itself if it
+ * is no such number; a new reference. NULL with the exception that the caller's own code raised. */
+PyObject *hot_plain(uint32_t code, PyObject *given);
+/* The same of `groups` or `group_size`: None, an int, or up to four in a tuple, one more than there may be. */
+PyObject *hot_plain_word(PyObject *given);
+/* A number as struct.pack has it; 0: it does not fit. No exception is set. */
+int hot_pack_scalar(uint32_t code, PyObject *number, char *at);
+int hot_scalars(void);
 #endif

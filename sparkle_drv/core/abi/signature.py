@@ -1,7 +1,7 @@
 """What a kernel takes: argument types, how they are packed, how far each pointer must reach.
 
 Parses the manifest's arguments and the text form of user kernels ("f32* f32 u32"), and compiles
-extents ("m*k", "span(m, rsa, k, csa)") into the postfix program that native/core/signature.c runs.
+extents ("m*k", "span(m, rsa, k, csa)") into the steps that native/core/extents.h computes.
 Called by core/kernel.py.
 """
 
@@ -15,7 +15,6 @@ from typing import Any
 from sparkle_drv._native import ffi, lib
 from sparkle_drv.core.abi.elements import of_pointer
 from sparkle_drv.core.abi.extent import Extent
-from sparkle_drv.core.abi.packing import packer
 from sparkle_drv.core.abi.records import DISPATCH_HEAD
 
 # struct code and size of each scalar type; half and byte types exist behind pointers only.
@@ -27,7 +26,6 @@ SCALARS = {
     "i64": ("q", 8),
     "u64": ("Q", 8),
 }
-PLAN = struct.Struct("=4I")  # struct hot_arg (native/hot/launch/objects.h)
 ELEMENTS = {
     **{k: n for k, (_, n) in SCALARS.items()},
     "u8": 1,
@@ -105,9 +103,7 @@ class Signature:
     """Arguments with their packing.
 
     A dispatch record is DISPATCH_HEAD (core/abi/records.py), the arguments in natural C alignment
-    padded to 8, then the bytes covered by each pointer; `pack(device, head, args)` makes it
-    of its head. `plan` says the same to native/hot/launch/launch.c,
-    `native` to the check of native code.
+    padded to 8, then the bytes covered by each pointer. `native` says so to native code.
     """
 
     def __init__(self, args: Sequence[Arg]) -> None:
@@ -115,27 +111,14 @@ class Signature:
             raise ValueError(f"args: {len(args)} arguments; at most {lib.SP_MAX_ARGS} are possible")
         self.args = tuple(args)
         self.npointers = sum(a.is_pointer for a in args)
-        self.scalars = tuple((i, a.type) for i, a in enumerate(args) if not a.is_pointer)
-        self.integers = {a.name: i for i, a in enumerate(args) if a.type in ("u32", "u64")}
         layout, self.offsets, self.args_nbytes = self._layout()
         self.args_struct = struct.Struct("=" + layout)
-        record = struct.Struct(f"={DISPATCH_HEAD.size}s{layout}{self.npointers}Q")
-        self.record_nbytes = record.size
-        self.pack = packer(
-            [a.elements for a in args],
-            [a.is_written for a in args],
-            [a.optional for a in args],
-            record,
-        )
-        self.plan = b"".join(
-            PLAN.pack(
-                ord("P" if a.is_pointer else SCALARS[a.type][0]),
-                offset,
-                a.elements,
-                a.is_written + 2 * a.optional,
-            )
+        self.record_nbytes = DISPATCH_HEAD.size + self.args_nbytes + 8 * self.npointers
+        self._integers = {
+            a.name: (offset, a.nbytes)
             for a, offset in zip(args, self.offsets, strict=True)
-        )
+            if a.type in ("u32", "u64")
+        }
         self.native = self._native()
 
     def __repr__(self) -> str:
@@ -152,21 +135,29 @@ class Signature:
 
     def _native(self) -> Any:
         sig = ffi.new("struct sp_signature *")
-        sig.nargs, sig.npointers, sig.args_nbytes = len(self.args), self.npointers, self.args_nbytes
-        at = 0
+        sig.nargs, sig.args_nbytes = len(self.args), self.args_nbytes
         for i, a in enumerate(self.args):
             c = sig.args[i]
-            c.nbytes, c.offset = a.nbytes, self.offsets[i]
+            c.nbytes, c.offset, c.is_pointer = a.nbytes, self.offsets[i], a.is_pointer
             if not a.is_pointer:
+                c.code = ord(SCALARS[a.type][0])
                 continue
-            c.is_pointer, c.is_optional, c.element_nbytes = 1, a.optional, a.element_nbytes
-            sig.checked = 1
-            steps = Extent(a.extent, self.integers).steps if a.extent else []
-            c.program_at, c.program_count = at, len(steps)
-            for op, operand in steps:
-                if at == lib.SP_MAX_EXTENT_OPS:
-                    most = lib.SP_MAX_EXTENT_OPS
-                    raise ValueError(f"args: the extents of {self!r} need more than {most} steps")
-                sig.program[at].op, sig.program[at].operand = op, operand
-                at += 1
+            c.is_optional, c.is_written, c.elements = a.optional, a.is_written, a.elements
+            pointer = sig.pointers[sig.npointers]
+            pointer.arg, pointer.offset = i, self.offsets[i]
+            pointer.element_nbytes = a.element_nbytes
+            sig.npointers += 1
+            if a.extent:
+                pointer.nsteps = self.compile(a.extent, sig, sig.nsteps)
+                sig.nsteps += pointer.nsteps
         return sig
+
+    def compile(self, text: str, sig: Any, at: int) -> int:
+        """Writes the steps of a text into those of `sig`, from `at` on; returns how many."""
+        steps = Extent(text, self._integers).steps
+        if at + len(steps) > lib.SP_MAX_STEPS:
+            most = lib.SP_MAX_STEPS
+            raise ValueError(f"args: the extents of {self!r} need more than {most} steps")
+        for i, step in enumerate(steps, at):
+            sig.steps[i] = step
+        return len(steps)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from sparkle_drv._hot import CallableBase, PointerBase, Table
+from sparkle_drv._hot import CallableBase, Table
 from sparkle_drv.core.fence import Fence
 from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.core.queue import Queue
@@ -58,10 +58,8 @@ class Plan(CallableBase):
     def _launch(self, *operands: Any) -> Fence:
         """Raises ValueError (memory is shared) and as `Queue.launch`."""
         kernel, queue = self.kernel, self.queue
-        pointers = [
-            x if x is None or isinstance(x, PointerBase) else queue._wrapped(arg, x, kernel.name)
-            for arg, x in zip(kernel.args, self._given(*operands), strict=False)
-        ]  # once: what is compared is what is launched, and the launch keeps it
+        # Once: what is compared is what is launched, and the launch keeps it.
+        pointers = queue._pointers(kernel, self._given(*operands))
         _check_apart(*pointers)
         args = (*pointers, *self._tail)
         fence = queue.launch(kernel, *args)

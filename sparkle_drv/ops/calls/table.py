@@ -25,6 +25,7 @@ from sparkle_drv.core.abi.elements import BORROWED
 from sparkle_drv.core.abi.records import DISPATCH_HEAD
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.kernel import Kernel
+from sparkle_drv.core.launch_errors import packed
 from sparkle_drv.core.queue import Queue
 from sparkle_drv.ops.memory import recycled, staging
 from sparkle_drv.ops.memory.constant import Constant
@@ -102,6 +103,8 @@ class Call:
         for i, x in enumerate(values):
             if type(x) is np.ndarray:
                 meant.append(x.dtype)
+            elif i in typed and not isinstance(x, int | float | np.number):
+                return None  # converting another object runs the caller's code
             elif isinstance(x, (Constant, PointerBase)) or i in typed or x is None:
                 meant.append(type(x))
             elif _is_plain(x):
@@ -116,7 +119,8 @@ class Call:
         ):
             return None
         made = (result.shape, result.dtype, result.nbytes) if new else (None, None, 0)
-        record = kernel.record(kernel.device, args, None, None, 0)
+        shape = (None, None, 0)
+        record = packed(kernel.device, kernel, *_hot.plain(kernel, tuple(args), *shape))
         numbers = b"".join(_NUMBER.pack(v, ord(code), at, 0) for v, code, at in self.numbers)
         fixed = (
             self.site, tuple(meant), compared, queue, kernel, record, *found, np.empty, *made,

@@ -13,6 +13,7 @@ from sparkle_drv._native import lib
 from where import CODE_OBJECTS
 
 import sparkle_drv as sp
+from sparkle_drv import _hot
 from sparkle_drv.backends.amdgpu import info
 from sparkle_drv.core.device import Device
 from sparkle_drv.testing import emu
@@ -127,7 +128,7 @@ def test_scratch_memory_waits_for_the_queue_no_longer_than_others(card):
         q = dev.default_queue
         machine.hold_jobs()
         q.submit(sp.Commands().fill(out.buffer, 0))
-        record = k.record(dev, (out, 7), (3, 1, 1), None, 0)
+        record = _hot.pack(dev, k, (out, 7), (3, 1, 1), None, 0)
         said = lib.sp_amdgpu_launch(q._handle, record, len(record), dev._epoch)
         machine.hold_jobs(0, False)
         assert said == -errno.EAGAIN

@@ -15,6 +15,7 @@ import pytest
 from sparkle_drv._native import ffi, lib
 
 import sparkle_drv as sp
+from sparkle_drv import _hot
 from sparkle_drv.backends.amdgpu import info
 from sparkle_drv.backends.base import BEGUN
 from sparkle_drv.core.device import Device
@@ -116,7 +117,7 @@ def test_what_was_not_cut_and_is_small_is_not_measured(monkeypatch):
 
 def native(a):
     """What native code says to a launch of all groups."""
-    record = a.k.record(a.q.device, (a.y, a.x, 1.0, a.n), (a.groups, 1, 1), None, 0)
+    record = _hot.pack(a.q.device, a.k, (a.y, a.x, 1.0, a.n), (a.groups, 1, 1), None, 0)
     return lib.sp_amdgpu_launch(a.q._handle, record, len(record), a.q.device._epoch)
 
 

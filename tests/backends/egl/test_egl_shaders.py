@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import sparkle_drv as sp
+from sparkle_drv import _hot
 from sparkle_drv.backends.base import Settings
 from sparkle_drv.backends.egl.cache import ProgramCache
 
@@ -210,7 +211,7 @@ def test_pointers_that_are_no_buffers_of_ours_are_refused_in_native_code(egl):
     from sparkle_drv.core.abi import records
 
     with load(egl, SCALE) as k, egl.buffer(256) as y, egl.buffer(256) as x:
-        good = k.record(egl, (y, x, 1.0, 64), 1, None, 0)
+        good = _hot.pack(egl, k, (y, x, 1.0, 64), 1, None, 0)
         check = egl._backend.check
         assert check(good, len(good)) == 0
         at = records.DISPATCH_HEAD.size

@@ -11,7 +11,7 @@ from pm4_ibs import CAPTURES
 from sparkle_drv._native import ffi, lib
 from where import ROOT
 
-from sparkle_drv import lowlevel
+from sparkle_drv import _hot, lowlevel
 
 DOC = ROOT / "docs" / "registers.md"
 CHIPS = {"gfx1036": 10, "gfx1100": 11}
@@ -32,7 +32,7 @@ def tables():
 def ours(device):
     """vecadd of 1000 floats as we submit it."""
     with device.kernel("vecadd_f32") as kernel, device.buffer(4096) as memory:
-        record = kernel.record(device, (memory, memory, memory, 1000), (4, 1, 1), None, 0)
+        record = _hot.pack(device, kernel, (memory, memory, memory, 1000), (4, 1, 1), None, 0)
         out = ffi.new("uint32_t[]", 8192)
         with device.queue() as queue:
             ndw = lib.sp_amdgpu_encode(queue._handle, record, len(record), out, len(out))
