@@ -12,7 +12,7 @@
 
 #include "include/sp_queue.h"
 
-/* Of one allocation: `device` is None once it is closed. */
+/* Of one allocation: `device` is None once it is closed. That change, in one step, is all that ever happens to it. */
 struct hot_storage {
     PyObject_HEAD
     PyObject *device;
@@ -21,7 +21,7 @@ struct hot_storage {
 /* What stands in a pointer's place; core/abi/elements.py says what the bits are. */
 struct hot_pointer {
     PyObject_HEAD
-    PyObject *storage;
+    PyObject *storage; /* a storage: one that is closed before `_begin` and after `_end`; the rest never changes */
     unsigned long long elements, address, nbytes;
 };
 
@@ -97,11 +97,14 @@ static inline int hot_is_queue(PyObject *o)
 {
     return hot_subtype(Py_TYPE(o), hot_queue_type, &hot_queues);
 }
-/* Is it open, and this device's? */
+/* Of which device it is; None: it is closed. */
+static inline PyObject *hot_device_of(const struct hot_pointer *p)
+{
+    return p->storage ? ((const struct hot_storage *)(const void *)p->storage)->device : Py_None;
+}
 static inline int hot_memory_is_of(const struct hot_pointer *p, const PyObject *device)
 {
-    return p->storage && hot_is_storage(p->storage) &&
-           ((const struct hot_storage *)(const void *)p->storage)->device == device;
+    return hot_device_of(p) == device;
 }
 static inline int hot_kernel_is_of(const PyObject *kernel, const PyObject *device)
 {
