@@ -65,7 +65,7 @@ static PyMemberDef storage_members[] = {
 };
 
 static PyMemberDef pointer_members[] = {
-    {"_storage", T_OBJECT, offsetof(struct hot_pointer, storage), READONLY, NULL},
+    {"_storage", T_OBJECT_EX, offsetof(struct hot_pointer, storage), READONLY, NULL},
     {"_elements", T_ULONGLONG, offsetof(struct hot_pointer, elements), READONLY, NULL},
     {"_address", T_ULONGLONG, offsetof(struct hot_pointer, address), READONLY, NULL},
     {"nbytes", T_ULONGLONG, offsetof(struct hot_pointer, nbytes), READONLY, NULL},
@@ -110,8 +110,13 @@ static PyObject *end_pointer(PyObject *self, PyObject *none)
 {
     struct hot_pointer *const p = (void *)self;
     (void)none;
+    PyObject *before;
     Py_INCREF(closed_storage);
-    return __atomic_exchange_n(&p->storage, closed_storage, __ATOMIC_ACQ_REL);
+    Py_BEGIN_CRITICAL_SECTION(self);
+    before = p->storage;
+    p->storage = closed_storage;
+    Py_END_CRITICAL_SECTION();
+    return before;
 }
 
 static PyMethodDef pointer_methods[] = {
