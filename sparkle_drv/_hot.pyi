@@ -15,10 +15,16 @@ class StorageBase:
     device: Any
 
 class PointerBase:
-    _storage: Any
-    _elements: int
-    _address: int
-    nbytes: int
+    @property
+    def _storage(self) -> Any: ...
+    @property
+    def _elements(self) -> int: ...
+    @property
+    def _address(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    def _begin(self, storage: StorageBase, address: int, nbytes: int, elements: int, /) -> None: ...
+    def _end(self) -> Any: ...
 
 class KernelBase:
     _device: Any

@@ -24,5 +24,8 @@ PyMODINIT_FUNC PyInit__hot(void)
         Py_DECREF(module);
         return NULL;
     }
+#ifdef Py_GIL_DISABLED
+    PyUnstable_Module_SetGIL(module, Py_MOD_GIL_NOT_USED);
+#endif
     return module;
 }

@@ -103,13 +103,11 @@ class Array(Pointer, Shaped, Closing):
         self.dtype = dtype
         self.shape = shape
         self.layout = layout
-        self.nbytes = math.prod(shape) * dtype.itemsize
         self.fence: Fence | None = None
         self._exported: np.ndarray[Any, Any] | None = None
-        # What Kernel.record reads of a pointer argument, here as in Buffer.
-        self._storage = buffer._storage
-        self._elements = of_dtype(dtype) | buffer._elements & READONLY
-        self._address = buffer._address
+        elements = of_dtype(dtype) | buffer._elements & READONLY
+        nbytes = math.prod(shape) * dtype.itemsize
+        self._begin(buffer._storage, buffer._address, nbytes, elements)
 
     def __repr__(self) -> str:
         uri = self.buffer._uri()
@@ -211,4 +209,4 @@ class Array(Pointer, Shaped, Closing):
     def close(self) -> None:
         """Close its buffer; the one it was made over by `Buffer.array` stays open. Idempotent."""
         self.buffer.close()
-        self._storage = None
+        self._end()

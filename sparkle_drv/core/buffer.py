@@ -40,12 +40,10 @@ class Buffer(Pointer, Closing):
         is_view: bool = False,
         readonly: bool = False,
     ) -> None:
-        self._storage = storage  # not Optional for mypy's sake: _open() tests it
-        self._address = storage.address + offset
-        self._elements = ANY | READONLY * readonly  # bytes stand for elements of any type
+        elements = ANY | READONLY * readonly  # bytes stand for elements of any type
+        self._begin(storage, storage.address + offset, nbytes, elements)
         self._is_view = is_view
         self.offset = offset
-        self.nbytes = nbytes
 
     def __repr__(self) -> str:
         uri = self._uri()
@@ -59,14 +57,13 @@ class Buffer(Pointer, Closing):
 
     def _uri(self) -> str:
         """Of where it lives; "": it is closed."""
-        storage: Storage | None = self._storage  # each is looked at once: another thread may close
-        device = None if storage is None else storage.device
+        device = self._storage.device  # looked at once: another thread may close
         return "" if device is None else device.uri
 
     def _open(self) -> Storage:
-        storage: Storage | None = self._storage
-        device = None if storage is None else storage.device
-        if storage is None or device is None:
+        storage: Storage = self._storage
+        device = storage.device
+        if device is None:
             raise ValueError("the buffer is closed")
         device._check_open()
         return storage
@@ -164,8 +161,8 @@ class Buffer(Pointer, Closing):
 
     def close(self) -> None:
         """Idempotent. Memory in use is freed when the device has done with it."""
-        storage, self._storage = self._storage, None
-        if storage is None:
+        storage = self._end()
+        if storage.device is None:
             return
         if self._is_view:
             storage.owner._advance()  # prepared work that holds this view must look again

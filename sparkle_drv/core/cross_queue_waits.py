@@ -6,6 +6,7 @@ those fences, too, before it calls its submission done. Called by queue.py and f
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -54,9 +55,13 @@ def _forget(waits: list[Waited], value: int) -> bool:
                 or not _forget(queue._waits, fence.value)
             ):
                 return False
-        if waited in waits:
-            waits.remove(waited)
+        _drop(waits, waited)
     return True
+
+
+def _drop(waits: list[Waited], waited: Waited) -> None:
+    with contextlib.suppress(ValueError):  # another thread has dropped it, too
+        waits.remove(waited)
 
 
 def judge(waits: list[Waited], value: int, queue: Queue) -> None:
@@ -72,5 +77,4 @@ def judge(waits: list[Waited], value: int, queue: Queue) -> None:
         except Exception:
             waited.until = waited.until or queue.submitted
             raise
-        if waited in waits:
-            waits.remove(waited)
+        _drop(waits, waited)

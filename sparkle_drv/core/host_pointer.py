@@ -41,10 +41,9 @@ class Borrowed(Pointer):
         self, device: Device, address: int, nbytes: int, elements: int, readonly: bool,
         dtype: Any, owner: object,
     ) -> None:  # fmt: skip
-        self._address, self.nbytes = address, nbytes
-        self._elements = elements | BORROWED | READONLY * readonly
-        self._storage = StorageBase()  # not one for all: the device would then hold itself
-        self._storage.device = device
+        storage = StorageBase()  # not one for all: the device would then hold itself
+        storage.device = device
+        self._begin(storage, address, nbytes, elements | BORROWED | READONLY * readonly)
         self.dtype, self.owner = dtype, owner
 
     @property

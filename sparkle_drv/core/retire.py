@@ -45,7 +45,7 @@ class RetireList:
     def retire(self, release: Callable[[], object]) -> None:
         """Call `release` as soon as nothing submitted so far can touch what it frees."""
         # It waits before it is known for what: an interrupt, too, leaves it here.
-        points = [p for p in list(self._foreign) if not _reached(p)]
+        points = [p for p in self._foreign.copy() if not _reached(p)]
         points += [(self.backend, queue, _UNSETTLED) for queue in list(self.queues.values())]
         self._entries.append((release, points))
         self.drain()
@@ -77,7 +77,7 @@ class RetireList:
     def also(self, backend: Backend, queue: Any, value: int) -> None:
         """What is closed from now on waits for another device's queue too."""
         self._foreign.append((backend, queue, value))
-        for point in list(self._foreign):
+        for point in self._foreign.copy():
             if _reached(point):
                 with contextlib.suppress(ValueError):  # another thread has seen it, too
                     self._foreign.remove(point)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import sparkle_drv as sp
+from sparkle_drv._hot import StorageBase
 from sparkle_drv.backends.egl import backend as egl
 from sparkle_drv.core import commands
 from sparkle_drv.core.buffer import Buffer
@@ -18,7 +19,7 @@ from sparkle_drv.core.kernel import Kernel
 TURN_S = 0.2  # for a thread that may have to wait for this one
 
 
-class Fleeting:
+class Fleeting(StorageBase):
     """A storage that another thread closes once it was looked at so often."""
 
     address = 64

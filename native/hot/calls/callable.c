@@ -70,9 +70,10 @@ static PyObject *shortly(const struct hot_callable *c, PyObject *const *args, si
         device = args[0];
         if (!hot_epoch(device, &epoch))
             return NULL;
-        table = ((const struct hot_device *)(const void *)device)->calls;
+        table = hot_taken(device, &((const struct hot_device *)(const void *)device)->calls);
+    } else {
+        Py_INCREF(table);
     }
-    Py_XINCREF(table); /* another thread may make another meanwhile */
     PyObject *const made = hot_table_call(table, c->function, device, values, c->nvalues, first == 1);
     Py_XDECREF(table);
     return made;

@@ -36,28 +36,34 @@ static int is_for(const struct hot_row *row, PyObject *site, PyObject *const *va
     return 1;
 }
 
+/* A new reference: another thread may put another row in its place meanwhile. */
+static struct hot_row *row_of(PyObject *table, uint64_t hash, PyObject *site, PyObject *const *values, size_t nvalues)
+{
+    struct hot_row *found = NULL;
+    if (!table || Py_TYPE(table) != hot_table_type)
+        return NULL;
+    Py_BEGIN_CRITICAL_SECTION(table);
+    struct hot_row *const *const set = set_of((const void *)table, hash);
+    for (int i = 0; i < WAYS && !found; i++)
+        if (set[i] && is_for(set[i], site, values, nvalues))
+            found = set[i];
+    Py_XINCREF(found);
+    Py_END_CRITICAL_SECTION();
+    return found;
+}
+
 PyObject *hot_table_call(PyObject *table, PyObject *site, PyObject *device, PyObject *const *values, size_t nvalues, int waits)
 {
     uint64_t hash = 0;
     PyObject *constant = NULL;
     if (waits && !hot_hash_of(site, values, nvalues, &hash, &constant)) /* a plan's has one set, and no constant in a key */
         return NULL;
-    if (constant)
-        table = ((const struct hot_constant *)(const void *)constant)->calls;
-    if (!table || Py_TYPE(table) != hot_table_type)
-        return NULL;
-    const struct hot_table *const t = (const void *)table;
-    struct hot_row *const *const set = set_of(t, hash);
-    for (int i = 0; i < WAYS; i++) {
-        struct hot_row *const row = set[i];
-        if (!row || !is_for(row, site, values, nvalues))
-            continue;
-        Py_INCREF(row); /* another thread may put another in its place meanwhile */
-        PyObject *const made = hot_row_run(row, device, values, nvalues, waits);
-        Py_DECREF(row);
-        return made;
-    }
-    return NULL;
+    PyObject *const own = constant ? hot_taken(constant, &((const struct hot_constant *)(const void *)constant)->calls) : NULL;
+    struct hot_row *const row = row_of(constant ? own : table, hash, site, values, nvalues);
+    PyObject *const made = row ? hot_row_run(row, device, values, nvalues, waits) : NULL;
+    Py_XDECREF(row);
+    Py_XDECREF(own);
+    return made;
 }
 
 /* again(site, device, *values): what the row of such a call makes; None: nothing was done. */
@@ -89,8 +95,10 @@ static PyObject *put(PyObject *self, PyObject *given)
     struct hot_table *const t = (void *)self;
     if (Py_TYPE(given) != hot_row_type)
         return PyErr_Format(PyExc_TypeError, "put: expected a Row, got %R", (PyObject *)Py_TYPE(given)), NULL;
-    struct hot_row *const row = (void *)given;
+    struct hot_row *const row = (void *)given, *old;
     struct hot_row **const set = set_of(t, row->hash), **place = NULL;
+    Py_INCREF(given);
+    Py_BEGIN_CRITICAL_SECTION(self);
     for (int i = 0; i < WAYS && !place; i++)
         if (set[i] && is_place_of(set[i], row))
             place = &set[i];
@@ -99,9 +107,9 @@ static PyObject *put(PyObject *self, PyObject *given)
             place = &set[i];
     if (!place)
         place = &set[t->next++ % WAYS];
-    struct hot_row *const old = *place;
-    Py_INCREF(given);
+    old = *place;
     *place = row;
+    Py_END_CRITICAL_SECTION();
     Py_XDECREF(old); /* last: with it much may go */
     Py_RETURN_NONE;
 }

@@ -65,11 +65,64 @@ static PyMemberDef storage_members[] = {
 };
 
 static PyMemberDef pointer_members[] = {
-    {"_storage", T_OBJECT, offsetof(struct hot_pointer, storage), 0, NULL},
-    {"_elements", T_ULONGLONG, offsetof(struct hot_pointer, elements), 0, NULL},
-    {"_address", T_ULONGLONG, offsetof(struct hot_pointer, address), 0, NULL},
-    {"nbytes", T_ULONGLONG, offsetof(struct hot_pointer, nbytes), 0, NULL},
+    {"_storage", T_OBJECT_EX, offsetof(struct hot_pointer, storage), READONLY, NULL},
+    {"_elements", T_ULONGLONG, offsetof(struct hot_pointer, elements), READONLY, NULL},
+    {"_address", T_ULONGLONG, offsetof(struct hot_pointer, address), READONLY, NULL},
+    {"nbytes", T_ULONGLONG, offsetof(struct hot_pointer, nbytes), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
+};
+
+/* What closed pointers are of: their own storage may have gone. */
+static PyObject *closed_storage;
+
+static PyObject *make_pointer(PyTypeObject *type, PyObject *given, PyObject *named)
+{
+    (void)given;
+    (void)named;
+    struct hot_pointer *const p = (void *)PyType_GenericAlloc(type, 0);
+    if (p) {
+        Py_INCREF(closed_storage);
+        p->storage = closed_storage;
+    }
+    return (PyObject *)p;
+}
+
+/* _begin(storage, address, nbytes, elements): once. */
+static PyObject *begin_pointer(PyObject *self, PyObject *given)
+{
+    struct hot_pointer *const p = (void *)self;
+    struct hot_pointer read;
+    if (!PyArg_ParseTuple(given, "O!KKK:_begin", hot_storage_type, &read.storage, &read.address, &read.nbytes, &read.elements))
+        return NULL;
+    if (p->storage != closed_storage)
+        return PyErr_Format(PyExc_TypeError, "_begin: expected a pointer that has not begun, got %R", self), NULL;
+    p->address = read.address;
+    p->nbytes = read.nbytes;
+    p->elements = read.elements;
+    Py_INCREF(read.storage);
+    p->storage = read.storage; /* last: from now on a launch may take it */
+    Py_DECREF(closed_storage);
+    Py_RETURN_NONE;
+}
+
+/* _end(): the storage until now. No launch takes the pointer any more. */
+static PyObject *end_pointer(PyObject *self, PyObject *none)
+{
+    struct hot_pointer *const p = (void *)self;
+    (void)none;
+    PyObject *before;
+    Py_INCREF(closed_storage);
+    Py_BEGIN_CRITICAL_SECTION(self);
+    before = p->storage;
+    p->storage = closed_storage;
+    Py_END_CRITICAL_SECTION();
+    return before;
+}
+
+static PyMethodDef pointer_methods[] = {
+    {"_begin", begin_pointer, METH_VARARGS, "_begin(storage, address, nbytes, elements): once."},
+    {"_end", end_pointer, METH_NOARGS, "_end(): the storage until now. No launch takes the pointer any more."},
+    {NULL, NULL, 0, NULL},
 };
 
 static int hot_traverse_kernel(PyObject *self, visitproc visit, void *arg)
@@ -124,21 +177,23 @@ static PyMemberDef device_members[] = {
 };
 
 /* `how`: which of the functions above. */
-#define BASE(which, type_name, how, text)                                                                                    \
+#define BASE(which, type_name, how, its_make, its_methods, text)                                                           \
     static const struct hot_frame which##_frame = {                                                                    \
         .name = "sparkle_drv._hot." type_name,                                                                         \
         .doc = text,                                                                                                   \
         .size = sizeof(struct hot_##which),                                                                            \
         .is_base = 1,                                                                                                  \
+        .make = its_make,                                                                                              \
+        .methods = its_methods,                                                                                        \
         .members = which##_members,                                                                                    \
         .traverse = hot_traverse_##how,                                                                                \
         .clear = hot_clear_##how,                                                                                      \
         .dealloc = hot_dealloc_##how,                                                                                  \
     }
-BASE(storage, "StorageBase", one, "What core.Storage begins with.");
-BASE(pointer, "PointerBase", one, "What core.Buffer and core.Array begin with.");
-BASE(kernel, "KernelBase", kernel, "What core.Kernel begins with.");
-BASE(device, "DeviceBase", device, "What core.Device begins with.");
+BASE(storage, "StorageBase", one, NULL, NULL, "What core.Storage begins with.");
+BASE(pointer, "PointerBase", one, make_pointer, pointer_methods, "What core.Buffer and core.Array begin with.");
+BASE(kernel, "KernelBase", kernel, NULL, NULL, "What core.Kernel begins with.");
+BASE(device, "DeviceBase", device, NULL, NULL, "What core.Device begins with.");
 
 int hot_objects(PyObject *module)
 {
@@ -146,5 +201,10 @@ int hot_objects(PyObject *module)
     hot_pointer_type = hot_collected(module, &pointer_frame);
     hot_kernel_type = hot_collected(module, &kernel_frame);
     hot_device_type = hot_collected(module, &device_frame);
-    return hot_storage_type && hot_pointer_type && hot_kernel_type && hot_device_type ? 0 : -1;
+    closed_storage = hot_storage_type ? PyType_GenericAlloc(hot_storage_type, 0) : NULL;
+    if (closed_storage) {
+        Py_INCREF(Py_None);
+        ((struct hot_storage *)(void *)closed_storage)->device = Py_None;
+    }
+    return closed_storage && hot_pointer_type && hot_kernel_type && hot_device_type ? 0 : -1;
 }

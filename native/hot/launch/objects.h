@@ -12,7 +12,24 @@
 
 #include "include/sp_queue.h"
 
-/* Of one allocation: `device` is None once it is closed. */
+/* References that another thread may change are taken inside of this. It is the object's lock on free-threaded Python; elsewhere
+ * the GIL is. */
+#ifndef Py_BEGIN_CRITICAL_SECTION
+#define Py_BEGIN_CRITICAL_SECTION(object) { (void)(object);
+#define Py_END_CRITICAL_SECTION() }
+#endif
+/* A new reference to what stands in a field of `owner`, or NULL. */
+static inline PyObject *hot_taken(PyObject *owner, PyObject *const *field)
+{
+    PyObject *found;
+    Py_BEGIN_CRITICAL_SECTION(owner);
+    found = *field;
+    Py_XINCREF(found);
+    Py_END_CRITICAL_SECTION();
+    return found;
+}
+
+/* Of one allocation: `device` is None once it is closed. That change, in one step, is all that ever happens to it. */
 struct hot_storage {
     PyObject_HEAD
     PyObject *device;
@@ -21,7 +38,7 @@ struct hot_storage {
 /* What stands in a pointer's place; core/abi/elements.py says what the bits are. */
 struct hot_pointer {
     PyObject_HEAD
-    PyObject *storage;
+    PyObject *storage; /* a storage: one that is closed before `_begin` and after `_end`; the rest never changes */
     unsigned long long elements, address, nbytes;
 };
 
@@ -63,20 +80,19 @@ struct hot_queue {
 /* launch.c makes the type of queues, which has its method; objects.c the others. */
 extern PyTypeObject *hot_storage_type, *hot_pointer_type, *hot_kernel_type, *hot_queue_type, *hot_device_type;
 
-/* A type's subclass that was seen last: most often the only one there is. Kept for ever; with the GIL. */
+/* A type's subclass that was seen first: most often the only one there is. Kept for ever. */
 struct hot_seen {
     PyTypeObject *type;
 };
 static inline int hot_subtype(PyTypeObject *type, PyTypeObject *base, struct hot_seen *seen)
 {
-    if (type == seen->type)
+    if (type == __atomic_load_n(&seen->type, __ATOMIC_RELAXED))
         return 1;
     if (!PyType_IsSubtype(type, base))
         return 0;
-    if (!seen->type) {
+    PyTypeObject *none = NULL;
+    if (__atomic_compare_exchange_n(&seen->type, &none, type, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         Py_INCREF(type);
-        seen->type = type;
-    }
     return 1;
 }
 /* Is it one? */
@@ -97,11 +113,18 @@ static inline int hot_is_queue(PyObject *o)
 {
     return hot_subtype(Py_TYPE(o), hot_queue_type, &hot_queues);
 }
-/* Is it open, and this device's? */
+/* Of which device it is; None: it is closed. */
+static inline PyObject *hot_device_of(const struct hot_pointer *p)
+{
+    PyObject *device;
+    Py_BEGIN_CRITICAL_SECTION((PyObject *)(uintptr_t)p);
+    device = p->storage ? ((const struct hot_storage *)(const void *)p->storage)->device : Py_None;
+    Py_END_CRITICAL_SECTION();
+    return device;
+}
 static inline int hot_memory_is_of(const struct hot_pointer *p, const PyObject *device)
 {
-    return p->storage && hot_is_storage(p->storage) &&
-           ((const struct hot_storage *)(const void *)p->storage)->device == device;
+    return hot_device_of(p) == device;
 }
 static inline int hot_kernel_is_of(const PyObject *kernel, const PyObject *device)
 {
@@ -112,7 +135,7 @@ static inline int hot_epoch(PyObject *device, uint64_t *epoch)
 {
     if (!device || !hot_subtype(Py_TYPE(device), hot_device_type, &hot_devices))
         return 0;
-    *epoch = ((const struct hot_device *)(const void *)device)->epoch;
+    *epoch = __atomic_load_n(&((const struct hot_device *)(const void *)device)->epoch, __ATOMIC_ACQUIRE);
     return 1;
 }
 

@@ -16,12 +16,18 @@ static PyObject *go(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
     (void)args;
     if (nargs)
         return PyErr_Format(PyExc_TypeError, "go: no arguments are taken, %zd were given", nargs), NULL;
-    struct sp_handle *const prepared = p->prepared;
-    PyObject *kept = p->kept; /* another thread may prepare anew meanwhile */
+    struct sp_handle *prepared;
+    PyObject *kept; /* another thread may prepare anew meanwhile */
     int64_t value;
-    if (!prepared || !p->again)
-        return PyErr_Format(PyExc_RuntimeError, "go: nothing is prepared"), NULL;
+    Py_BEGIN_CRITICAL_SECTION(self);
+    prepared = p->prepared;
+    kept = p->kept;
     Py_XINCREF(kept);
+    Py_END_CRITICAL_SECTION();
+    if (!prepared || !p->again) {
+        Py_XDECREF(kept);
+        return PyErr_Format(PyExc_RuntimeError, "go: nothing is prepared"), NULL;
+    }
     Py_BEGIN_ALLOW_THREADS
     value = prepared->functions->run((struct sp_prepared *)(void *)prepared);
     Py_END_ALLOW_THREADS
@@ -33,13 +39,16 @@ static PyObject *go(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
 static PyObject *take(PyObject *self, PyObject *given)
 {
     struct hot_prepared *p = (void *)self;
-    PyObject *kept, *const old = p->kept;
+    PyObject *kept, *old;
     unsigned long long prepared;
     if (!PyArg_ParseTuple(given, "OK", &kept, &prepared))
         return NULL;
     Py_INCREF(kept);
+    Py_BEGIN_CRITICAL_SECTION(self);
+    old = p->kept;
     p->kept = kept;
     p->prepared = (struct sp_handle *)(uintptr_t)prepared;
+    Py_END_CRITICAL_SECTION();
     Py_XDECREF(old); /* last: with it what was prepared goes */
     Py_RETURN_NONE;
 }

@@ -342,8 +342,8 @@ def meets(x: Any, others: Sequence[Any]) -> bool:
     end = start + x.nbytes
     for y in others:
         if y is not None and y._address < end and start < y._address + y.nbytes:
-            a, b = x._storage, y._storage
-            if a and b and a.device is b.device and x.nbytes and y.nbytes:
+            of = x._storage.device
+            if of is not None and of is y._storage.device and x.nbytes and y.nbytes:
                 return True
     return False
 
