@@ -1,7 +1,7 @@
 """How well the scheduler picks devices: on simulated machines whose truth is known, and on this.
 
     python benchmarks/juggling.py [--machines 200] [--devices cpu,egl:0] [--calls 100]
-                                   [--rounds 300] [--json F]
+                                   [--rounds 300] [--rules] [--json F]
 
 Simulated: mean regret after the start-up probes and after --calls calls (regret: the true time of
 the chosen device over that of the best, less one), how much faster than the best single device,
@@ -20,6 +20,8 @@ median with 95 %.
 
 Trace: how much of the time of a loop of mixed calls its spans cover, all of them, and those alone
 that are not whole calls; and whether the document is valid and its replay the same.
+Rules, with --rules: regret and cost without each of the scheduler's rules in turn (_rules.py), on
+--machines simulated machines.
 Exit codes: 0, 1 a trace that is not as it should be, 2 usage, 3 no such device.
 """
 
@@ -39,6 +41,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
+import _rules
 import numpy as np
 from _console import output
 from _real import real
@@ -153,6 +156,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--devices", default="cpu,egl:0", help="URIs of the real part; '': none")
     parser.add_argument("--calls", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=300, help="of the cost; 0: none")
+    parser.add_argument("--rules", action="store_true", help="what each rule is worth, as well")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args(argv)
     parts: dict[str, Mapping[str, float | str]] = {}
@@ -165,6 +169,10 @@ def main(argv: list[str] | None = None) -> int:
             parts["trace of mixed calls"] = traced(given.devices.split(","))
         if given.rounds > 0:
             parts["a call of a Context beyond that of ops"] = cost(given.rounds)
+        if given.rules:
+            parts["regret after calls"] = _rules.predicting(given.machines, given.calls)
+            parts["regret after wrong probes"] = _rules.exploring(given.machines // 4, 1000)
+            parts["a product of 16 cubed beyond ops"] = _rules.keeping(given.rounds)
     except sp.DeviceNotFound as error:
         print(error, file=sys.stderr)
         return 3

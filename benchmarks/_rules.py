@@ -1,0 +1,125 @@
+"""What each rule of the scheduler is worth, for juggling.py: the same figures without it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from statistics import mean, median
+from unittest import mock
+
+import numpy as np
+
+import sparkle_drv as sp
+from sparkle_drv import ops
+from sparkle_drv.sched.decide import sampled
+from sparkle_drv.sched.model import costs, speed
+from sparkle_drv.testing import juggler, simulated
+
+Values = Mapping[tuple[object, str], object]
+NONE: Values = {}
+LARGE = 1e9
+PREDICTING: dict[str, Values] = {
+    "": NONE,
+    "corrections of the line": {(speed.Speed, "_correction"): lambda *_: 0.0},
+    "BEND, neighbours count less": {(speed, "BEND"): 0.0},
+    "REACH, of neighbours": {(speed, "REACH"): 60},
+    "CLIP, of errors": {(speed, "CLIP"): LARGE},
+    "scatter that runs correct": {(speed.Speed, "_scatter"): lambda *_: None},
+    "LEAST_CHANGE, pace": {(speed, "LEAST_CHANGE"): LARGE},
+    "CHANGE, by the scatter": {(speed, "CHANGE"): 0.0},
+}
+"""Values that stand for no rule, of rules by which times are predicted."""
+KEEPING: dict[str, Values] = {
+    "": NONE,
+    "kept plans": {(sampled.Kept, "due"): True, (sampled.Kept, "rests"): lambda _: None},
+    "SAMPLE_S, short calls": {(sampled, "SAMPLE_S"): 0.0},
+    "SAMPLE, any calls": {(sampled, "SAMPLE_S"): 0.0, (sampled, "SAMPLE"): 1},
+}
+"""The same of rules by which plans are kept."""
+
+
+def predicting(machines: int, calls: int) -> dict[str, str]:
+    """Mean regret after `calls` calls, with a tenth of all runs disturbed, and 20 calls after the
+    busiest device has become three times slower.
+    """
+
+    def figures() -> str:
+        callers = [juggler.Caller(seed) for seed in range(machines)]
+        for caller in callers:
+            caller.regret(calls, learn=True)
+        quiet, slowed = (
+            mean(c.regret(100) for c in callers), mean(c.slow_down(3.0, 20) for c in callers)
+        )  # fmt: skip
+        with mock.patch.object(simulated.SimMachine, "run", _disturbed):
+            callers = [juggler.Caller(seed) for seed in range(machines)]
+            for caller in callers:
+                caller.regret(calls, learn=True)
+            loud = mean(c.regret(100) for c in callers)
+        return f"{quiet:.3%}, disturbed {loud:.3%}, slowed {slowed:.3%}"
+
+    return _without(PREDICTING, figures)
+
+
+def exploring(machines: int, calls: int) -> dict[str, str]:
+    """Mean regret after `calls` calls where the best device was 20 times slower when probed."""
+
+    def figures() -> str:
+        regrets = []
+        for seed in range(machines):
+            caller = juggler.Caller(seed)
+            used = [caller.call(learn=True).device for _ in range(50)]
+            best = caller.machine.devices[max(sorted(set(used)), key=used.count)]
+            best.slower = 20.0
+            caller.costs = juggler.probe(caller.machine)
+            best.slower = 1.0
+            caller.regret(calls, learn=True)
+            caller.costs.spare_s = -LARGE  # what is chosen now is what is thought to be best
+            regrets.append(caller.regret(100))
+        return f"{mean(regrets):.1%}"
+
+    return _without({"": NONE, "EXPLORE": {(costs, "EXPLORE"): 0.0}}, figures)
+
+
+def keeping(rounds: int) -> dict[str, str]:
+    """Microseconds that a product of 16 cubed takes beyond that of `ops`."""
+
+    def figures() -> str:
+        a, b, out = np.random.default_rng(7).standard_normal((3, 16, 16)).astype(np.float32)
+        with sp.init(["cpu"], profile=False) as ctx:
+            for _ in range(6):
+                ctx.gemm(a, b, out)
+            pairs = []
+            for _ in range(rounds):
+                placed = _seconds(lambda: ctx.gemm(a, b, out))
+                pairs.append(placed - _seconds(lambda: ops.gemm(ctx.device, a, b, out)))
+        return f"{1e6 * median(pairs):+.2f} us"
+
+    return _without(KEEPING, figures)
+
+
+def _without(rules: dict[str, Values], figures: Callable[[], str]) -> dict[str, str]:
+    found = {}
+    for name, values in rules.items():
+        with ExitStack() as stack:
+            for (owner, attribute), value in values.items():
+                stack.enter_context(mock.patch.object(owner, attribute, value))
+            found[f"without {name}" if name else "with all rules"] = figures()
+    return found
+
+
+def _seconds(call: Callable[[], object], calls: int = 200) -> float:
+    begin = time.perf_counter()
+    for _ in range(calls):
+        call()
+    return (time.perf_counter() - begin) / calls
+
+
+_run = simulated.SimMachine.run
+
+
+def _disturbed(machine: simulated.SimMachine, uri: str, op: str, size: float) -> float:
+    """A run; one in ten takes up to five times as long."""
+    seconds = _run(machine, uri, op, size)
+    chance = machine.random
+    return seconds * (1 + 4 * chance.random()) if chance.random() < 0.1 else seconds
