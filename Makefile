@@ -13,7 +13,7 @@ SANITIZE := -fsanitize=address,undefined
 RACES := -fsanitize=thread -g -O1 -fno-omit-frame-pointer
 STRICT_TO := --build-temp build/strict --build-lib build/strict/lib
 
-.PHONY: quick help build bench test test-quick lint format check-c perf peers wheel bringup-archive docs asan tsan preload fake-cuda gpu-kit test-radv gen golden-llvm shaders fuzz fuzz-elf fuzz-pm4 fuzz-faults loc test-fresh clean cuda-sweep lowered
+.PHONY: quick help build bench test test-quick lint format check-c perf peers wheel bringup-archive docs asan tsan preload fake-cuda gpu-kit test-radv gen golden-llvm shaders fuzz fuzz-elf fuzz-pm4 fuzz-faults random-calls loc test-fresh clean cuda-sweep lowered
 
 quick: build lint test-quick ## the quick loop: build, lint, types, quick tests
 
@@ -154,6 +154,9 @@ loc: ## lines of each layer, and the files that are too long (tools/loc.py has -
 
 fuzz-pm4: build ## a million mutated command streams and texts through tools/pm4.py's engine (FUZZ_ARGS=...)
 	@PYTHONPATH=tests/kits $(PY) tests/tools/pm4/pm4_fuzz.py $(FUZZ_ARGS)
+
+random-calls: build ## 23000 random calls and graphs, compared with numpy (FUZZ_ARGS="--count N --seed S")
+	@PYTHONPATH=tests/kits $(PY) tests/ops/random_calls/random_calls.py $(FUZZ_ARGS)
 
 fuzz-faults: build ## the conformance suite under 3000 seeded fault schedules (FUZZ_ARGS='FIRST COUNT')
 	@$(PY) tests/fault/fuzz_schedules.py $(FUZZ_ARGS)

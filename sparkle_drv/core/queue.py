@@ -416,9 +416,9 @@ class Queue(QueueBase):
         if data.readonly:
             raise ValueError("out: a writable array is wanted")
         source = _target("buffer", buffer, data.nbytes, self._device)
-        with source._open().pinned():
+        with source._open().pinned(), self._device._retired.holding(self._handle, data):
             submit = partial(self._backend.download, self._handle, source.address, data)
-            return self._transfer(submit, "read", data)
+            return self._transfer(submit, "read")
 
     def copy_peer(self, dst: Buffer, src: Buffer) -> Fence:
         """Copy `src`, on another device of the same backend, to `dst` on this one.
@@ -453,10 +453,8 @@ class Queue(QueueBase):
             peer.default_queue.read(src, host).wait(self._timeout_s)
             return self.write(target, host)
 
-    def _transfer(
-        self, submit: Callable[[], tuple[int, object]], call: str, *objects: object
-    ) -> Fence:
-        """A copy of host memory; what `submit` returns, and `objects`, are kept until its end."""
+    def _transfer(self, submit: Callable[[], tuple[int, object]], call: str) -> Fence:
+        """A copy of host memory; what `submit` returns is kept until its end."""
         kept: object = None
 
         def again() -> int:
@@ -465,8 +463,8 @@ class Queue(QueueBase):
             return value
 
         def taken(value: int) -> None:
-            if (kept is not None or objects) and self.reached < value:
-                self._device._retired.hold(self._handle, value, kept, *objects)
+            if kept is not None and self.reached < value:
+                self._device._retired.hold(self._handle, value, kept)
 
         value = self._through(again(), again, taken)
         if value < 0:  # a view of a view, in a cycle by the error's traceback: CPython's gh-77894

@@ -1,7 +1,7 @@
 """Random expressions for `map`: the text, and what numpy makes of it.
 
-Each value comes with the largest magnitude on its way, by which its rounding is bounded. Comparisons
-are of inputs alone: of computed values that are nearly equal, rounding would decide.
+Each value comes with the largest magnitude on its way, which bounds its rounding. Comparisons are
+of inputs alone: of computed values that are nearly equal, rounding would decide.
 """
 
 from __future__ import annotations

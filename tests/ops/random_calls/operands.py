@@ -1,7 +1,7 @@
 """Operands of random calls: what a call is given, what is in it, and new contents for it.
 
-An operand lies where its kind says: in numpy's memory with any strides, on the device, in a Context.
-A constant keeps what it was made of.
+An operand lies in numpy's memory, with any strides, on the device, or in a Context. A constant
+keeps what it was made of.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     random_calls.py [--count 23000] [--seed 1] [--threads 3] [--only INDEX]
 
 Every call is made up to four times, with new contents in the same memory: nothing may be remembered
-of values. Several threads call at once. The main thread is interrupted (SIGINT) in the middle of many
-calls, which are then made again. Of some, an operand is closed: the next call must raise. A call that
-differs is printed with its index, which --only repeats; the exit code is 1.
+of values. Several threads call at once. SIGINT comes in the middle of many calls of the main
+thread; those are then made again. Of some, an operand is closed: the next call must raise. A call
+that differs is printed with its index, which --only repeats; the exit code is 1.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
 
+import composed
 import drawing
 import numpy as np
 
 import sparkle_drv as sp
-import sparkle_drv.testing
+import sparkle_drv.testing  # makes emu: known
 
 SHARES = {"cpu": 60, "context": 25, "context of two": 4, "egl": 7, "amdgpu": 4}
 SMALL = (1, 2, 3, 5, 8)  # extents for devices on which a call is slow
@@ -118,7 +119,7 @@ def places(names) -> list[drawing.Place]:
 
 
 def unraisable(found: Found, usual, what) -> None:
-    """Python cannot raise in a finalizer: there, Ctrl-C is printed and forgotten, which is right."""
+    """Python cannot raise in a finalizer: there, it prints Ctrl-C and forgets it."""
     if what.exc_type is KeyboardInterrupt:
         found.note("interrupted in a finalizer")
     else:
@@ -161,7 +162,7 @@ def once(call: drawing.Call, make) -> str:
 
 def judge(index: int, seed: int, place: drawing.Place, found: Found, ctrl_c: CtrlC | None) -> int:
     """Draws call `index` and makes it some times. Returns how many calls that were."""
-    kind, call, rng = drawing.drawn(seed, index, place)
+    kind, call, rng = composed.drawn(seed, index, place)
     times = int(rng.integers(1, 5))
     for at in range(times):
         if at:
