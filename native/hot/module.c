@@ -20,7 +20,7 @@ PyMODINIT_FUNC PyInit__hot(void)
 {
     PyObject *module = PyModule_Create(&definition);
     if (module && (hot_objects(module) || hot_fences(module) || hot_holding() || hot_scalars() || hot_packing(module) || hot_numpy(module) || hot_launch(module) ||
-                   hot_prepared(module) || hot_rows(module) || hot_tables(module) || hot_callables(module))) {
+                   hot_prepared(module) || hot_keys(module) || hot_rows(module) || hot_tables(module) || hot_callables(module))) {
         Py_DECREF(module);
         return NULL;
     }

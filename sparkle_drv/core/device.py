@@ -408,6 +408,7 @@ class Device(DeviceBase, Closing):
         for storage in self._living(Storage):
             storage.close()
         self._default_queue = None
+        self._calls = None
         for handle in list(self._retired.queues.values()):  # queues forgotten over their work
             if not self._retired.end(handle, patience_ns):
                 raise FenceTimeout(f"{self.uri}: a queue did not end within {timeout_s} s")

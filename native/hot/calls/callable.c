@@ -246,6 +246,7 @@ int hot_callables(PyObject *module)
         .size = sizeof(struct hot_callable),
         .is_base = 1,
         .make = make,
+        .call = call_by_tuple,
         .methods = methods,
         .traverse = traverse,
         .clear = clear,

@@ -1,6 +1,11 @@
 /* What calls are found by: types, shapes and strides as words, and values such as "relu" by comparison. */
 #include "key.h"
-#include "table.h"
+#include "calls.h"
+
+#include <stddef.h>
+
+PyTypeObject *hot_constant_type;
+struct hot_seen hot_constants;
 
 static const uint64_t MIX = 0x9e3779b97f4a7c15u, STEP = 0xc2b2ae3d27d4eb4eu;
 enum { SEEN = HOT_ROW_MAJOR | HOT_ALIGNED | HOT_WRITEABLE };
@@ -30,6 +35,7 @@ int hot_hash_of(PyObject *site, PyObject *const *values, size_t nvalues, uint64_
     for (size_t i = 0; i < nvalues; i++, factor += STEP) {
         const struct hot_ndarray *const a = (const void *)values[i];
         if (Py_TYPE(values[i]) == hot_ndarray_type) {
+            sum += (uint64_t)(uintptr_t)a->dtype * factor;
             for (int d = 0; d < a->ndim; d++, factor += STEP) /* products that do not wait for one another */
                 sum += (uint64_t)a->shape[d] * factor;
         } else if (!is_usual(values[i]) && hot_is_constant(values[i])) {
@@ -123,4 +129,25 @@ int hot_means(PyObject *kept, PyObject *given)
         if (!hot_means(PyTuple_GetItem(kept, i), list ? PyList_GetItem(given, i) : PyTuple_GetItem(given, i)))
             return 0;
     return 1;
+}
+
+static PyMemberDef constant_members[] = {
+    {"_calls", T_OBJECT, offsetof(struct hot_constant, calls), 0, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+int hot_keys(PyObject *module)
+{
+    static const struct hot_frame frame = {
+        .name = "sparkle_drv._hot.ConstantBase",
+        .doc = "What ops.Constant begins with.",
+        .size = sizeof(struct hot_constant),
+        .is_base = 1,
+        .members = constant_members,
+        .traverse = hot_traverse_one,
+        .clear = hot_clear_one,
+        .dealloc = hot_dealloc_one,
+    };
+    hot_constant_type = hot_collected(module, &frame);
+    return hot_constant_type ? 0 : -1;
 }

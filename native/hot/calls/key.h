@@ -3,6 +3,18 @@
 #define SP_HOT_KEY_H
 #include "hot/numpy/ndarray.h"
 
+/* What ops.Constant begins with: the rows of calls with it go when it goes. */
+struct hot_constant {
+    PyObject_HEAD
+    PyObject *calls; /* a Table; None or NULL: there is none yet */
+};
+extern PyTypeObject *hot_constant_type;
+extern struct hot_seen hot_constants;
+static inline int hot_is_constant(PyObject *o)
+{
+    return hot_subtype(Py_TYPE(o), hot_constant_type, &hot_constants);
+}
+
 enum { HOT_MOST_VALUES = 24, HOT_MOST_WORDS = 192 };
 
 /* A number for what is called, `site`, and the shapes of arrays. `*constant`: the one constant among the values, borrowed, or

@@ -14,8 +14,7 @@ struct hot_table {
     unsigned next;
 };
 
-PyTypeObject *hot_table_type, *hot_constant_type;
-struct hot_seen hot_constants;
+PyTypeObject *hot_table_type;
 
 /* ---- finding ---- */
 
@@ -167,11 +166,6 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static PyMemberDef constant_members[] = {
-    {"_calls", T_OBJECT, offsetof(struct hot_constant, calls), 0, NULL},
-    {NULL, 0, 0, 0, NULL},
-};
-
 int hot_tables(PyObject *module)
 {
     static const struct hot_frame frame = {
@@ -184,17 +178,6 @@ int hot_tables(PyObject *module)
         .clear = clear,
         .dealloc = dealloc,
     };
-    static const struct hot_frame constant_frame = {
-        .name = "sparkle_drv._hot.ConstantBase",
-        .doc = "What ops.Constant begins with.",
-        .size = sizeof(struct hot_constant),
-        .is_base = 1,
-        .members = constant_members,
-        .traverse = hot_traverse_one,
-        .clear = hot_clear_one,
-        .dealloc = hot_dealloc_one,
-    };
     hot_table_type = hot_collected(module, &frame);
-    hot_constant_type = hot_collected(module, &constant_frame);
-    return hot_table_type && hot_constant_type ? 0 : -1;
+    return hot_table_type ? 0 : -1;
 }
