@@ -36,6 +36,9 @@ class DeviceBase:
     kept: dict[object, Any]
     """What layers above keep as long as the device lives (@private)."""
 
+class CommandsBase:
+    _bound: Prepared | None
+
 class ConstantBase:
     _calls: Table | None
 
@@ -68,6 +71,7 @@ class QueueBase:
         group_size: Any = None,
         shared: int = 0,
     ) -> Any: ...
+    def submit(self, commands: Any) -> Any: ...
 
 class CallableBase:
     def _begin(

@@ -1,4 +1,4 @@
-/* Prepared launches: a record that was checked once. And submissions whose arguments wait for the next time. */
+/* Prepared launches: a record that was checked once. */
 #include "queue.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ int sp_prepare(void *queue, const void *record, size_t nbytes, uint64_t epoch, s
     struct sp_prepared *p = malloc(sizeof *p + nbytes);
     if (!p)
         return -ENOMEM;
-    *p = (struct sp_prepared){.functions = q->functions, .q = q, .nbytes = nbytes, .epoch = epoch};
+    *p = (struct sp_prepared){.s = {q, p->record, nbytes, epoch}};
     memcpy(p->record, record, nbytes);
     int rc = sp_queue_enter(q, epoch);
     if (rc == 0) {
@@ -32,12 +32,6 @@ void sp_unprepare(struct sp_prepared *p)
 {
     if (!p)
         return;
-    sp_queue_release(p->q);
+    sp_queue_release(p->s.queue);
     free(p);
-}
-
-int64_t sp_resubmit(const struct sp_submission *s)
-{
-    const struct sp_handle *q = s->queue;
-    return q->functions->submit(s->queue, s->records, s->nbytes, s->epoch);
 }

@@ -44,14 +44,9 @@ static inline uint64_t sp_queue_newest(const struct sp_queue *q)
     return atomic_load(&q->submitted);
 }
 
-/* Takes the lock, and keeps it when records packed in `epoch` may be looked at (0); else -ECHILD, -ESHUTDOWN, -ENODEV or
- * -ESTALE. The lock is what closers pass through (sp_queue_settled): once they have advanced the epoch, whoever held the
- * lock before has its value, and whoever takes it later sees the epoch. */
-static inline int sp_queue_enter(struct sp_queue *q, uint64_t epoch)
+/* With the lock, which is given back unless records packed in `epoch` may be looked at: as sp_queue_enter. */
+static inline int sp_queue_look(struct sp_queue *q, uint64_t epoch)
 {
-    if (!sp_queue_usable(q))
-        return -ECHILD;
-    pthread_mutex_lock(q->lock);
     int rc = 0;
     if (atomic_load_explicit(&q->closing, memory_order_relaxed))
         rc = -ESHUTDOWN;
@@ -62,6 +57,25 @@ static inline int sp_queue_enter(struct sp_queue *q, uint64_t epoch)
     if (rc)
         pthread_mutex_unlock(q->lock);
     return rc;
+}
+
+/* Takes the lock, and keeps it when records packed in `epoch` may be looked at (0); else -ECHILD, -ESHUTDOWN, -ENODEV or
+ * -ESTALE. The lock is what closers pass through (sp_queue_settled): once they have advanced the epoch, whoever held the
+ * lock before has its value, and whoever takes it later sees the epoch. */
+static inline int sp_queue_enter(struct sp_queue *q, uint64_t epoch)
+{
+    if (!sp_queue_usable(q))
+        return -ECHILD;
+    pthread_mutex_lock(q->lock);
+    return sp_queue_look(q, epoch);
+}
+
+/* The same for who does not wait for the lock: -EBUSY. */
+static inline int sp_queue_try(struct sp_queue *q, uint64_t epoch)
+{
+    if (!sp_queue_usable(q))
+        return -ECHILD;
+    return pthread_mutex_trylock(q->lock) ? -EBUSY : sp_queue_look(q, epoch);
 }
 
 /* Gives the lock back and `rc` on. */
@@ -89,12 +103,8 @@ void sp_queue_note(struct sp_queue *q, uint64_t value, uint64_t start_ns, uint64
 int sp_queue_shut(struct sp_queue *q);
 
 struct sp_prepared {
-    const struct sp_functions *functions; /* first: see struct sp_handle */
-    struct sp_queue *q;
-    size_t nbytes;
-    uint64_t epoch;
-    int hint; /* what functions->check returned */
-    uint32_t guess; /* the backend's: where it found it the last time; with the lock */
+    struct sp_submission s; /* of `record` */
+    int hint;               /* what functions->check returned */
     _Alignas(16) unsigned char record[];
 };
 #endif

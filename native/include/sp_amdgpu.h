@@ -183,6 +183,7 @@ enum sp_amdgpu_begun { SP_AMDGPU_BEGUN = 4096 }; /* beyond all errors */
 int64_t sp_amdgpu_launch(void *queue, const void *record, size_t nbytes, uint64_t epoch);
 int64_t sp_amdgpu_run(struct sp_prepared *p);
 int64_t sp_amdgpu_submit(void *queue, const void *records, size_t nbytes, uint64_t epoch);
+int64_t sp_amdgpu_resend(void *queue, const void *records, size_t nbytes, uint64_t epoch);
 /* Host memory in (copied before the call returns) and out (`data` must live until the value is reached). */
 int64_t sp_amdgpu_upload(struct sp_amdgpu_queue *q, uint64_t address, const void *data, uint64_t nbytes);
 int64_t sp_amdgpu_download(struct sp_amdgpu_queue *q, uint64_t address, void *data, uint64_t nbytes);

@@ -11,8 +11,8 @@
 
 enum sp_queue_flags { SP_QUEUE_TIMING = 1 };
 
-/* A backend's functions. Each queue begins with a pointer to them, and so does each prepared launch: whoever has one of the two
- * in C calls what belongs to it. Python has the functions under their own names, sp_cpu_launch for example. */
+/* A backend's functions. Each queue begins with a pointer to them: whoever has one in C calls what belongs to it. Python has the
+ * functions under their own names, sp_cpu_launch for example. */
 struct sp_prepared;
 struct sp_functions {
     int64_t (*launch)(void *queue, const void *record, size_t nbytes, uint64_t epoch);
@@ -20,6 +20,9 @@ struct sp_functions {
     int64_t (*again)(void *queue, const void *record, size_t nbytes, uint64_t epoch);
     int64_t (*submit)(void *queue, const void *records, size_t nbytes, uint64_t epoch);
     int64_t (*run)(struct sp_prepared *p);
+    /* Records that the queue has had before, once more: the value, or 0 and nothing was done. It waits for nobody, and Python's
+     * lock is held meanwhile. NULL: there is none. */
+    int64_t (*resend)(void *queue, const void *records, size_t nbytes, uint64_t epoch);
     uint64_t (*submitted)(const void *queue);
     uint64_t (*reached)(void *queue);
     int (*wait)(void *queue, uint64_t value, uint64_t timeout_ns);
@@ -53,17 +56,18 @@ int sp_queue_failure(void *queue, uint64_t value);
 /* The handle goes; in a forked child nothing happens. */
 void sp_queue_release(void *queue);
 
-/* A checked copy of a dispatch record that can be launched again without checks; keeps its queue alive. */
-/* 0, the error that a launch of the record would return, or -ENOMEM. */
-int sp_prepare(void *queue, const void *record, size_t nbytes, uint64_t epoch, struct sp_prepared **out);
-void sp_unprepare(struct sp_prepared *p);
-
-/* The arguments of a backend's submit: for callers to whom each argument costs as much as the call. */
+/* The arguments of `submit`. */
 struct sp_submission {
     void *queue;
     const void *records;
     size_t nbytes;
     uint64_t epoch;
 };
-int64_t sp_resubmit(const struct sp_submission *s);
+
+/* A checked copy of a dispatch record that can be launched again without checks; keeps its queue alive. Begins with a struct
+ * sp_submission. */
+/* 0, the error that a launch of the record would return, or -ENOMEM. */
+int sp_prepare(void *queue, const void *record, size_t nbytes, uint64_t epoch, struct sp_prepared **out);
+void sp_unprepare(struct sp_prepared *p);
+
 #endif

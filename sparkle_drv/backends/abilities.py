@@ -2,7 +2,7 @@
 
 A backend has an ability by having its members; it inherits nothing and registers nothing. A member
 that is None counts as absent: a class that derives from another backend takes an ability away with
-`bind = None`. Not here: what core does without an ability. core asks once, as it opens a device
+`room = None`. Not here: what core does without an ability. core asks once, as it opens a device
 (`Abilities`). Queues, handles and records are those of `Backend`.
 """
 
@@ -11,7 +11,7 @@ that is None counts as absent: a class that derives from another backend takes a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from types import FunctionType
 from typing import Any, Protocol, TypeVar, cast
@@ -59,17 +59,6 @@ class Exports(Protocol):
 
     def alloc_exportable(self, nbytes: int) -> Allocation:
         """As `alloc` of Memory.DEVICE; `export` takes its handle. Raises NotImplementedError."""
-
-
-class Binds(Protocol):
-    """It submits the same records again for less than `submit` costs."""
-
-    def bind(self, queue: Any, records: Any, nbytes: int, epoch: int) -> Callable[[], int]:
-        """A callable that does what `submit` with these arguments does, as often as it is called.
-
-        It keeps `queue` and `records` alive, whose bytes may be others each time. A class that
-        derives from such a backend and changes `submit` sets `bind = None`.
-        """
 
 
 class SharesStreams(Protocol):
@@ -145,7 +134,7 @@ class MakesRoom(Protocol):
         """Wait until the queue takes submissions again: 0 or -ETIMEDOUT."""
 
 
-CALLED_BY_C = ("launch", "run", "submitted", "reached", "wait")
+CALLED_BY_C = ("launch", "run", "submit", "submitted", "reached", "wait")
 
 
 class IsNative(Protocol):
@@ -185,7 +174,6 @@ class Abilities:
         self.tells_error = ability(backend, TellsError)
         self.tells_failure = ability(backend, TellsFailure)
         self.exports = ability(backend, Exports)
-        self.binds = ability(backend, Binds)
         self.keeps_time = ability(backend, KeepsTime)
         self.hands_over = ability(backend, HandsOver)
         self.makes_room = ability(backend, MakesRoom)

@@ -9,7 +9,6 @@ images or kernels is in here.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from types import MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 
@@ -67,12 +66,6 @@ class Native:
         out = ffi.new("struct sp_prepared **")
         rc = lib.sp_prepare(queue, record, len(record), epoch, out)
         return ffi.gc(out[0], lib.sp_unprepare) if rc == 0 else rc
-
-    def bind(self, queue: Any, records: Any, nbytes: int, epoch: int) -> Any:
-        bound = ffi.new("struct sp_submission *", (queue, records, nbytes, epoch))
-        call = partial(lib.sp_resubmit, bound)
-        call.kept = queue, records  # type: ignore[attr-defined]
-        return call
 
     def copy(self, queue: Any, dst: int, src: int, nbytes: int) -> int:
         """Submit one copy between addresses that the device can reach: value or -errno."""

@@ -8,13 +8,12 @@ kernel.
 
 from __future__ import annotations
 
-import errno
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sparkle_drv import _hot
+from sparkle_drv._hot import CommandsBase, Prepared
 from sparkle_drv._native import ffi
 from sparkle_drv.core import plain_numbers
 from sparkle_drv.core.abi import records
@@ -26,6 +25,7 @@ from sparkle_drv.core.timestamp import Timestamp
 
 if TYPE_CHECKING:
     from sparkle_drv.core.device import Device
+    from sparkle_drv.core.queue import Queue
 
 
 @dataclass(frozen=True)
@@ -76,16 +76,9 @@ class Stamp:
 
 
 Command = Copy | Fill | Dispatch | Barrier | Wait | Stamp
-Bound = tuple[Any, "Callable[[], int]"]
-"""The handle of a queue, and what submits a list to that; in one piece, since threads may submit
-one list to several queues."""
 
 
-def _nothing() -> int:
-    return -errno.ESTALE
-
-
-class Commands:
+class Commands(CommandsBase):
     """A list of work; `overlap=True` lets a device run neighbours at the same time.
 
     `barrier()` is then the caller's duty. `commands` are those recorded so far. Not locked: record
@@ -99,7 +92,6 @@ class Commands:
         self._device: Device | None = None
         self._encoded = bytearray()
         self._ready: tuple[Any, int, int] = (None, 0, -1)  # what _encode returned last
-        self._bound: Bound = (None, _nothing)
         self._offsets: list[int] = []
         self._binding = threading.RLock()
 
@@ -112,7 +104,7 @@ class Commands:
 
     def _append(self, command: Command) -> Commands:
         self.commands.append(command)
-        self._device, self._bound = None, (None, _nothing)
+        self._device = self._bound = None
         return self
 
     def copy(self, dst: Any, src: Any) -> Commands:
@@ -211,11 +203,20 @@ class Commands:
             self._encoded[at : at + len(record)] = record
         return self
 
-    def _bind(self, queue: Any, device: Device, bind: Callable[..., Callable[[], int]]) -> Bound:
-        """This list for the queue of a handle: what is encoded now is what `patch` rewrites."""
+    def _bind(self, queue: Queue) -> tuple[Any, int, int]:
+        """What the backend's `submit` takes of this list. Where native code submits it, later
+        submissions to that queue hand it over without Python: `patch` rewrites the same bytes.
+        """
         with self._binding:
-            self._bound = made = (queue, bind(queue, *self._encode(device)))
-        return made
+            ready = self._encode(queue._device)
+            if queue._in_c and not self._waits:
+                submission = ffi.new("struct sp_submission *", (queue._handle, *ready))
+                bound = Prepared()
+                bound.take(
+                    (queue._handle, submission, ready), int(ffi.cast("uintptr_t", submission))
+                )
+                self._bound = bound
+            return ready
 
     def _encode(self, device: Device) -> tuple[Any, int, int]:
         """(address of the records, bytes, epoch), encoded anew only after a change or a close."""

@@ -51,7 +51,6 @@ class Queue(QueueBase):
     __slots__ = (
         "__weakref__",
         "_backend",
-        "_bind",
         "_finalizer",
         "_handle",
         "_in_c",
@@ -78,6 +77,8 @@ class Queue(QueueBase):
             shared: int = 0,
         ) -> Fence: ...
 
+        def submit(self, commands: Commands) -> Fence: ...
+
     def __new__(cls, device: Device, timing: bool) -> Queue:
         backend, retired = device._backend, device._retired
         handle = backend.open_queue(timing)
@@ -95,9 +96,6 @@ class Queue(QueueBase):
         self.timing = timing
         self._timeout_s = TIMEOUT_S
         self._launch = backend.launch
-        submit = partial(partial, backend.submit)
-        binds = device._abilities.binds
-        self._bind = submit if binds is None else binds.bind
         retired.queues[id(self._handle)] = self._handle
         brief = timeout_ns(BRIEFLY_S)
         self._finalizer = weakref.finalize(self, retired.forget, self._handle, brief)
@@ -353,35 +351,18 @@ class Queue(QueueBase):
 
         return go
 
-    def submit(self, commands: Commands) -> Fence:
-        """Replay a command list in order; one native call once it is encoded.
-
-        Raises TypeError, and ValueError when something in the list is closed or of another device.
-        """
-        if commands.__class__ is Commands:
-            to, again = commands._bound
-            if to is self._handle:
-                value = again()
-                if value > 0 and not commands._waits:
-                    return Fence(self, value)
-                return self._submit_slowly(commands, value, again)
-        return self._submit_slowly(commands)
-
-    def _submit_slowly(
-        self, commands: Commands, value: int = -errno.ESTALE, again: Callable[[], int] | None = None
-    ) -> Fence:
-        """Lists that are new, changed, made stale by a close or that wait for others, and every
-        mistake; `value` is what `again`, native code, returned, -ESTALE if it was not asked.
+    def _submit_slowly(self, commands: Commands, value: int) -> Fence:
+        """`submit` of native/hot/launch/launch.c for lists that are new, changed, made stale by a
+        close or that wait for others, and every mistake; `value` is what native code returned,
+        -ESTALE if it was not asked.
         """
         if not isinstance(commands, Commands):
             raise TypeError(f"submit: Commands are wanted, got {type(commands).__name__}")
         device = self._device
         taken = partial(note, self._waits, commands._waits) if commands._waits else None
         while True:
-            if again is None or value == -errno.ESTALE:
-                _, again = commands._bind(self._handle, device, self._bind)
-                value = again()
-            value = self._through(value, again, taken)
+            again = partial(self._backend.submit, self._handle, *commands._bind(self))
+            value = self._through(again() if value == -errno.ESTALE else value, again, taken)
             if value != -errno.ESTALE:
                 break
             device._renew()

@@ -12,9 +12,11 @@ from sparkle_drv.core.queue import Queue
 
 
 class Calls(NamedTuple):
-    """Addresses of functions (`submit` sp_amdgpu_submit, `wait` sp_amdgpu_wait, `seam`
-    sp_emu_seam) and what `Queue.submit` hands to the first; good while `kept` and the queue are."""
+    """Addresses of functions (`resend` sp_amdgpu_resend, `submit` sp_amdgpu_submit, `wait`
+    sp_amdgpu_wait, `seam` sp_emu_seam) and what `Queue.submit` hands to the first two; good while
+    `kept` and the queue are."""
 
+    resend: int
     submit: int
     wait: int
     seam: int
@@ -33,6 +35,7 @@ def of_submission(queue: Queue, commands: Commands) -> Calls:
         return int(ffi.cast("uintptr_t", of))
 
     return Calls(
+        address(ffi.addressof(lib, "sp_amdgpu_resend")),
         address(ffi.addressof(lib, "sp_amdgpu_submit")),
         address(ffi.addressof(lib, "sp_amdgpu_wait")),
         int(emu_ffi.cast("uintptr_t", emu_ffi.addressof(emu_lib, "sp_emu_seam"))),

@@ -88,7 +88,6 @@ class _Queue:
 class SimBackend:
     """The cpu backend, with other times and with faults; all else is its own methods."""
 
-    bind = None
     takes_threads = True
 
     def __init__(self, uri: str, name: str, machine: SimMachine, settings: Settings) -> None:

@@ -40,7 +40,7 @@ def test_every_member_is_one_of_one_ability():
     told = [member for kind in KINDS.values() for member in abilities.members(kind)]
     assert sorted(told) == sorted(set(told))
     assert set(told) == {
-        "refusal", "fault", "lost", "said", "failure", "alloc_exportable", "bind", "dlpack",
+        "refusal", "fault", "lost", "said", "failure", "alloc_exportable", "dlpack",
         "owns", "adopt", "share_stream", "wait_stream", "order_stream", "takes_threads",
         "clock", "kernels", "hand_over", "room", "_native",
     }  # fmt: skip
@@ -113,13 +113,11 @@ def test_a_backend_lists_its_kernels_when_the_first_is_asked_for():
 
 def test_our_backends_have_what_they_claim():
     from sparkle_drv.backends import cpu, cuda, egl
-    from sparkle_drv.testing.sim import SimBackend
 
     assert ability(cpu.BACKEND, abilities.TellsFault) is None
     assert ability(cpu.BACKEND, abilities.MakesRoom) is cpu.BACKEND
     assert ability(egl.BACKEND, abilities.TellsFault) is egl.BACKEND
     assert ability(cuda.BACKEND, abilities.SharesStreams) is cuda.BACKEND
-    assert ability(SimBackend, abilities.Binds) is None
 
 
 def test_streams_are_asked_for_when_they_are_shared():

@@ -6,6 +6,7 @@ import os
 import threading
 from types import SimpleNamespace
 
+import functions
 import numpy as np
 import pytest
 
@@ -71,22 +72,14 @@ def test_memory_that_is_closed_while_it_is_mapped_stays_for_the_map(cpu, monkeyp
 def test_a_list_that_others_submit_goes_to_the_queue_that_was_asked(cpu):
     with cpu.buffer(64) as b, cpu.queue() as queue, cpu.queue() as other:
         made = sp.Commands().fill(b, 1)
-        real = queue._bind
 
-        def bind(*what):
-            submit = real(*what)
+        def full(*what):
+            other.submit(made).wait()  # here another thread has the turn
+            return -errno.EAGAIN
 
-            def full_once():
-                if made.commands and not other.submitted and queue.submitted:
-                    other.submit(made).wait()  # here another thread has the turn
-                    return -errno.EAGAIN
-                return submit()
-
-            return full_once
-
-        queue._bind = bind
         assert queue.submit(made).wait().value == 1
-        fence = queue.submit(made).wait()
+        with functions.changed(queue, submit=full):
+            fence = queue.submit(made).wait()
         assert (fence.value, queue.submitted, other.submitted) == (2, 2, 1)
 
 
@@ -106,14 +99,15 @@ def test_a_patch_reaches_whichever_encoding_was_bound_last(cpu, monkeypatch):
         made = sp.Commands().dispatch(k, b, 1.0, 64, groups=1)
         monkeypatch.setattr(commands, "_encode", slowly)
         other = threading.Thread(target=lambda: p.submit(made).wait())
-        bind = q._bind
+        prepared = commands.Prepared
 
-        def late(*what):
-            encoded.set()
-            other.join(TURN_S)
-            return bind(*what)
+        def late():
+            if threading.current_thread() is own:
+                encoded.set()
+                other.join(TURN_S)
+            return prepared()
 
-        q._bind = late
+        monkeypatch.setattr(commands, "Prepared", late)
         other.start()
         begun.wait()
         q.submit(made).wait()

@@ -212,8 +212,11 @@ def test_prepared():
         made.go()
     answers = [7, -5]
     handle = ffi.new("struct sp_handle *")
-    handle.functions, kept = functions.made(run=lambda at: answers.pop(0) if at == handle else 0)
-    address = int(ffi.cast("uintptr_t", handle))
+    submission = ffi.new("struct sp_submission *", {"queue": handle})
+    handle.functions, kept = functions.made(
+        run=lambda at: answers.pop(0) if at == submission else 0
+    )
+    address = int(ffi.cast("uintptr_t", submission))
     made.take(kept, address)
     assert (made.kept, made.prepared) == (kept, address)
     made.again = lambda given, value: (given is made, value)
@@ -236,7 +239,10 @@ def test_c_leaves_a_backend_with_a_method_of_somebody_elses_to_python(name):
             queue.launch(k, x, x, 1.0, 1, groups=1)
             queue.launch(k, x, x, 1.0, 1, groups=1).wait()
             queue.fence(queue.prepare(k, x, x, 1.0, 1, groups=1)()).wait()
-            assert queue.reached == 3
+            commands = sp.Commands().fill(x, 0)
+            queue.submit(commands)
+            queue.submit(commands).wait()
+            assert queue.reached == 5
         assert name in seen
 
 

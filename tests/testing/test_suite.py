@@ -30,8 +30,6 @@ def pointer(record, index):
 class Mutant(BACKEND):
     """A cpu device of another name; subclasses break one thing."""
 
-    bind = None  # or `submit`, which some of them change, would not be asked
-
     def __init__(self, settings):
         super().__init__(settings)
         self.info = replace(self.info, uri="mutant:0")

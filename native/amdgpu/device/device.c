@@ -96,3 +96,43 @@ void sp_amdgpu_unuse(struct sp_amdgpu *dev)
     dev->ops->close(dev->ops->self, dev->fd);
     dev->fd = -1;
 }
+
+static void add(struct sp_amdgpu_counts *out, const struct sp_counted *c)
+{
+    out->submissions += atomic_load_explicit(&c->submissions, memory_order_relaxed);
+    out->jobs += atomic_load_explicit(&c->jobs, memory_order_relaxed);
+    out->dma_jobs += atomic_load_explicit(&c->dma_jobs, memory_order_relaxed);
+    out->ioctls += atomic_load_explicit(&c->ioctls, memory_order_relaxed);
+    out->ib_ndw += atomic_load_explicit(&c->ib_ndw, memory_order_relaxed);
+    out->dispatches += atomic_load_explicit(&c->dispatches, memory_order_relaxed);
+}
+
+void sp_counted_begin(struct sp_amdgpu *dev, struct sp_counted *c)
+{
+    pthread_mutex_lock(&dev->lock);
+    c->next = dev->counted;
+    dev->counted = c;
+    pthread_mutex_unlock(&dev->lock);
+}
+
+void sp_counted_end(struct sp_amdgpu *dev, struct sp_counted *c)
+{
+    pthread_mutex_lock(&dev->lock);
+    struct sp_counted **at = &dev->counted;
+    while (*at != c)
+        at = &(*at)->next;
+    *at = c->next;
+    add(&dev->before, c);
+    pthread_mutex_unlock(&dev->lock);
+}
+
+void sp_amdgpu_counts(struct sp_amdgpu *dev, struct sp_amdgpu_counts *out)
+{
+    pthread_mutex_lock(&dev->lock);
+    *out = dev->before;
+    for (const struct sp_counted *c = dev->counted; c; c = c->next)
+        add(out, c);
+    pthread_mutex_unlock(&dev->lock);
+    out->ioctls += atomic_load(&dev->ioctls);
+    out->displaced = atomic_load(&dev->displaced);
+}

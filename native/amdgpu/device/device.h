@@ -17,6 +17,16 @@ struct sp_fault_text {
     char text[SP_FAULT_TEXT];
 };
 
+/* What a queue has done. Its lock guards the writes, so that none of them locks the bus; anybody reads. */
+struct sp_counted {
+    _Atomic uint64_t submissions, jobs, dma_jobs, ioctls, ib_ndw, dispatches;
+    struct sp_counted *next;
+};
+static inline void sp_count(_Atomic uint64_t *counter, uint64_t n)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n, memory_order_relaxed);
+}
+
 struct sp_amdgpu {
     struct sp_device common;
     const struct sp_kmd_ops *ops;
@@ -28,10 +38,12 @@ struct sp_amdgpu {
     _Atomic uint32_t users; /* of the descriptor: owner, queues that are not closed, memory */
     _Atomic size_t nlisted; /* of `memories`; changed with them */
     _Atomic uint64_t kernel_turn; /* grows when a kernel goes, or its jobs are to become shorter */
-    _Atomic uint64_t ioctls, jobs, dma_jobs, submissions, ib_ndw, dispatches, displaced;
+    _Atomic uint64_t ioctls, displaced; /* ioctls but for CS */
     int64_t clock_offset_ns; /* CLOCK_MONOTONIC less the GPU clock */
 
     pthread_mutex_t lock; /* guards what follows */
+    struct sp_counted *counted;     /* of its queues */
+    struct sp_amdgpu_counts before; /* of those that are gone */
     struct sp_va *va;
     struct sp_bo *bos;
     struct sp_amdgpu_memory **memories; /* sorted by base */
@@ -45,6 +57,8 @@ struct sp_amdgpu {
 };
 
 int sp_amdgpu_ioctl(struct sp_amdgpu *dev, uint32_t request, void *arg);
+void sp_counted_begin(struct sp_amdgpu *dev, struct sp_counted *c);
+void sp_counted_end(struct sp_amdgpu *dev, struct sp_counted *c);
 void sp_amdgpu_ref(struct sp_amdgpu *dev);
 void sp_amdgpu_unref(struct sp_amdgpu *dev);
 void sp_amdgpu_use(struct sp_amdgpu *dev);

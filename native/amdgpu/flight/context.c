@@ -30,6 +30,30 @@ static int mapped(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind, struct 
     return rc ? rc : sp_amdgpu_map(*out, &host);
 }
 
+static void make_request(const struct sp_amdgpu_queue *q, struct sp_request *r)
+{
+    const struct {
+        uint32_t id;
+        size_t nbytes;
+        const void *data;
+    } parts[SP_CHUNKS] = {
+        [SP_CHUNK_IB] = {AMDGPU_CHUNK_ID_IB, sizeof r->ib, &r->ib},
+        [SP_CHUNK_FENCE] = {AMDGPU_CHUNK_ID_FENCE, sizeof r->fence, &r->fence},
+        [SP_CHUNK_SIGNAL] = {AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_SIGNAL, sizeof r->signal, &r->signal},
+        [SP_CHUNK_WAITS] = {AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_WAIT, 0, r->waits},
+        [SP_CHUNK_LIST] = {AMDGPU_CHUNK_ID_BO_HANDLES, sizeof r->list, &r->list},
+    };
+    for (int i = 0; i < SP_CHUNKS; i++)
+        r->chunk[i] = (struct drm_amdgpu_cs_chunk){
+            .chunk_id = parts[i].id, .length_dw = (uint32_t)(parts[i].nbytes / 4), .chunk_data = (uint64_t)(uintptr_t)parts[i].data};
+    r->fence.handle = q->fence->bo->handle;
+    r->signal.handle = q->syncobj;
+    r->list = (struct drm_amdgpu_bo_list_in){.operation = UINT32_MAX, .list_handle = UINT32_MAX, .bo_info_size = 8};
+    r->ib.ip_type = AMDGPU_HW_IP_COMPUTE; /* as jobs that come again have it; others fill in theirs */
+    for (int i = 0; i < SP_AGAIN; i++)
+        r->pointer[i] = (uint64_t)(uintptr_t)&r->chunk[i];
+}
+
 int sp_amdgpu_queue_make(struct sp_amdgpu_queue *q)
 {
     struct sp_amdgpu *dev = q->dev;
@@ -49,8 +73,11 @@ int sp_amdgpu_queue_make(struct sp_amdgpu_queue *q)
         rc = mapped(dev, SP_JOBS * SP_SLOT_NBYTES, SP_AMDGPU_CODE, &q->engine[SP_ENGINE_DMA].ring);
     if (rc == 0)
         rc = mapped(dev, (SP_TICKS + SP_MEASURED_TICKS) * 8, SP_AMDGPU_HOST, &q->ticks);
-    if (rc == 0)
+    if (rc == 0) {
+        make_request(q, &q->request);
+        make_request(q, &q->again);
         atomic_store(&q->page, (volatile uint64_t *)sp_amdgpu_host(q->fence));
+    }
     return rc;
 }
 

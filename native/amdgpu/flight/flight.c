@@ -26,17 +26,6 @@ struct sp_flight *sp_flight_begin(struct sp_amdgpu_queue *q, struct sp_recorded 
     return f;
 }
 
-void sp_flight_line_up(struct sp_amdgpu_queue *q, struct sp_flight *f)
-{
-    f->job = f->engine->jobs;
-    if (q->tail)
-        q->tail->next = f;
-    else
-        q->head = f;
-    q->tail = f;
-    atomic_store_explicit(&q->sent, f->value, memory_order_release);
-}
-
 void sp_flight_end(struct sp_amdgpu_queue *q, struct sp_flight *f)
 {
     for (int i = 0; i < 2; i++)

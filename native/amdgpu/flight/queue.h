@@ -62,7 +62,6 @@ struct sp_flight {
 
 /* Records whose IB is kept: submit/recorded.c. */
 struct sp_recorded {
-    uint64_t key;
     uint64_t turn;    /* kernel_turn as they were encoded */
     uint64_t used;    /* the newest value */
     uint32_t flights; /* on their way with it */
@@ -70,6 +69,18 @@ struct sp_recorded {
     uint32_t ndispatches;
     size_t nbytes, capacity;
     unsigned char *records;
+};
+
+/* The argument of the ioctl CS: chunks, their data, and pointers to those of one job. Most of it is written once. */
+enum sp_chunk { SP_CHUNK_IB, SP_CHUNK_FENCE, SP_CHUNK_SIGNAL, SP_CHUNK_WAITS, SP_CHUNK_LIST, SP_CHUNKS };
+enum { SP_WAITS = 16, SP_AGAIN = SP_CHUNK_SIGNAL + 1 /* chunks of a job that comes again: the first */ };
+struct sp_request {
+    struct drm_amdgpu_cs_chunk chunk[SP_CHUNKS];
+    struct drm_amdgpu_cs_chunk_ib ib;
+    struct drm_amdgpu_cs_chunk_fence fence;
+    struct drm_amdgpu_cs_chunk_syncobj signal, waits[SP_WAITS];
+    struct drm_amdgpu_bo_list_in list;
+    uint64_t pointer[SP_CHUNKS];
 };
 
 struct sp_amdgpu_queue {
@@ -92,7 +103,10 @@ struct sp_amdgpu_queue {
     struct sp_flight *head, *tail;
     struct sp_flight *spare; /* for what is recorded */
     struct sp_recorded recorded[SP_RECORDED];
+    uint64_t key[SP_RECORDED];
     uint32_t guess; /* the one that came last */
+    struct sp_request request, again; /* of any job; of an IB that comes again */
+    struct sp_counted counted;
     struct sp_flight *sending; /* the one whose jobs are being submitted; behind `tail` */
     _Atomic uint64_t sent;     /* the newest value whose jobs have all been submitted */
     struct sp_measured measured[SP_JOBS]; /* by slot of the compute engine */

@@ -3,7 +3,6 @@
 #define SP_AMDGPU_IB_H
 #include "amdgpu/flight/queue.h"
 
-enum { SP_WAITS = 16 };
 enum { SP_JOB_FULL = 1 }; /* beside 0 and -errno: the rest goes into another job */
 
 struct sp_job {
@@ -20,8 +19,7 @@ struct sp_job {
     uint64_t threads, copied; /* so far: a job must stay far below the kernel's limit of time */
     uint32_t ndispatches;
     struct sp_measured measured; /* all that is in it, if it is measured */
-    uint32_t nwaits;
-    struct drm_amdgpu_cs_chunk_syncobj waits[SP_WAITS];
+    uint32_t nwaits; /* in the queue's request */
 };
 
 int sp_job_fits(const struct sp_job *job, uint32_t ndw, uint64_t args_nbytes);

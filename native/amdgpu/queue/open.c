@@ -89,14 +89,3 @@ void sp_amdgpu_close(struct sp_amdgpu *dev)
     sp_amdgpu_unuse(dev);
     sp_amdgpu_unref(dev);
 }
-
-void sp_amdgpu_counts(struct sp_amdgpu *dev, struct sp_amdgpu_counts *out)
-{
-    out->submissions = atomic_load(&dev->submissions);
-    out->jobs = atomic_load(&dev->jobs);
-    out->dma_jobs = atomic_load(&dev->dma_jobs);
-    out->ioctls = atomic_load(&dev->ioctls);
-    out->ib_ndw = atomic_load(&dev->ib_ndw);
-    out->dispatches = atomic_load(&dev->dispatches);
-    out->displaced = atomic_load(&dev->displaced);
-}

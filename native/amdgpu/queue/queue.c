@@ -8,6 +8,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
+static int unchecked(const struct sp_amdgpu *dev, const void *records, size_t nbytes)
+{
+    (void)dev, (void)records, (void)nbytes;
+    return 0;
+}
+
 /* Records are checked by `check`, unless they came before. */
 static int64_t take(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, uint64_t epoch,
                     int (*check)(const struct sp_amdgpu *, const void *, size_t))
@@ -15,7 +21,7 @@ static int64_t take(struct sp_amdgpu_queue *q, const void *records, size_t nbyte
     int64_t value = sp_queue_enter(&q->common, epoch);
     if (value)
         return value;
-    value = sp_recorded_again(q, records, nbytes, &q->guess);
+    value = sp_recorded_again(q, records, nbytes);
     if (value == 0)
         value = check(q->dev, records, nbytes);
     if (value == 0)
@@ -35,14 +41,7 @@ int64_t sp_amdgpu_submit(void *queue, const void *records, size_t nbytes, uint64
 
 int64_t sp_amdgpu_run(struct sp_prepared *p)
 {
-    struct sp_amdgpu_queue *q = (struct sp_amdgpu_queue *)p->q;
-    int64_t value = sp_queue_enter(p->q, p->epoch);
-    if (value)
-        return value;
-    value = sp_recorded_again(q, p->record, p->nbytes, &p->guess);
-    if (value == 0)
-        value = sp_amdgpu_enqueue(q, p->record, p->nbytes, NULL);
-    return sp_queue_leave(p->q, value);
+    return take(p->s.queue, p->record, p->s.nbytes, p->s.epoch, unchecked);
 }
 
 static int check(const void *queue, const void *record, size_t nbytes)
@@ -71,6 +70,7 @@ static void unref(void *queue)
         sp_amdgpu_queue_unmake(q);
         sp_amdgpu_unuse(dev);
     }
+    sp_counted_end(dev, &q->counted);
     sp_queue_fini(&q->common);
     free(q->list);
     free(q);
@@ -81,6 +81,7 @@ static const struct sp_functions functions = {
     .launch = sp_amdgpu_launch,
     .submit = sp_amdgpu_submit,
     .run = sp_amdgpu_run,
+    .resend = sp_amdgpu_resend,
     .submitted = sp_queue_submitted,
     .reached = sp_amdgpu_reached,
     .wait = sp_amdgpu_wait,
@@ -105,6 +106,7 @@ int sp_amdgpu_queue_open(struct sp_amdgpu *dev, uint32_t flags, struct sp_amdgpu
     }
     sp_amdgpu_ref(dev);
     sp_amdgpu_use(dev);
+    sp_counted_begin(dev, &q->counted);
     rc = sp_amdgpu_queue_make(q);
     if (rc < 0)
         unref(q);

@@ -164,7 +164,7 @@ static int wait_for(struct sp_job *job, const struct sp_cmd_wait *w)
         return -EAGAIN; /* somebody is about to submit the rest of it: there is no fence yet */
     if (job->dirty || job->ndispatches || job->copied || job->nwaits == SP_WAITS)
         return SP_JOB_FULL;
-    job->waits[job->nwaits++] = (struct drm_amdgpu_cs_chunk_syncobj){.handle = other->syncobj, .point = w->value};
+    job->q->request.waits[job->nwaits++] = (struct drm_amdgpu_cs_chunk_syncobj){.handle = other->syncobj, .point = w->value};
     return 0;
 }
 

@@ -5,5 +5,5 @@
 
 int sp_job_begin(struct sp_job *job, uint64_t slot);
 /* Submits an IB that has been ended; point 0: more of this submission follows. */
-int sp_job_send(struct sp_job *job, uint64_t point);
+int sp_job_send(const struct sp_job *job, uint64_t point);
 #endif

@@ -7,6 +7,7 @@
 #include "recorded.h"
 #include "amdgpu/flight/flight.h"
 #include "amdgpu/progress/progress.h"
+#include "core/base.h"
 #include "job.h"
 
 #include <stdlib.h>
@@ -32,14 +33,14 @@ static int holds(const struct sp_amdgpu_queue *q, const struct sp_recorded *r, c
            memcmp(r->records, records, nbytes) == 0;
 }
 
-static struct sp_recorded *find(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, uint32_t *guess)
+static struct sp_recorded *find(struct sp_amdgpu_queue *q, const void *records, size_t nbytes)
 {
-    if (holds(q, &q->recorded[*guess % SP_RECORDED], records, nbytes))
-        return &q->recorded[*guess % SP_RECORDED];
+    if (holds(q, &q->recorded[q->guess], records, nbytes))
+        return &q->recorded[q->guess];
     uint64_t key = key_of(records, nbytes);
     for (uint32_t i = 0; i < SP_RECORDED; i++)
-        if (q->recorded[i].key == key && holds(q, &q->recorded[i], records, nbytes)) {
-            *guess = i;
+        if (q->key[i] == key && holds(q, &q->recorded[i], records, nbytes)) {
+            q->guess = i;
             return &q->recorded[i];
         }
     return NULL;
@@ -50,22 +51,23 @@ static uint64_t slot_of(const struct sp_amdgpu_queue *q, const struct sp_recorde
     return SP_JOBS + (uint64_t)(r - q->recorded);
 }
 
-int64_t sp_recorded_again(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, uint32_t *guess)
+/* May a job of what is recorded be the next? */
+static int is_free(const struct sp_amdgpu_queue *q, const struct sp_engine *e)
+{
+    return !q->sending && e->jobs - e->jobs_done < SP_JOBS && (!q->tail || q->tail->engine == e);
+}
+
+int64_t sp_recorded_again(struct sp_amdgpu_queue *q, const void *records, size_t nbytes)
 {
     struct sp_engine *e = &q->engine[SP_ENGINE_COMPUTE];
-    struct sp_recorded *r = find(q, records, nbytes, guess);
-    if (!r || q->sending)
-        return 0;
-    if (q->head)
+    struct sp_recorded *r = find(q, records, nbytes);
+    if (r && q->head)
         sp_amdgpu_retire(q);
-    if (e->jobs - e->jobs_done >= SP_JOBS || (q->tail && q->tail->engine != e))
-        return 0;
-    struct sp_flight *f = sp_flight_begin(q, r, NULL, nbytes);
+    struct sp_flight *f = r && is_free(q, e) ? sp_flight_begin(q, r, NULL, nbytes) : NULL;
     if (!f)
         return 0;
-    f->value = sp_queue_newest(&q->common) + 1;
+    f->value = r->used = sp_queue_newest(&q->common) + 1;
     f->engine = e;
-    r->used = f->value;
     struct sp_job job = {.q = q, .flight = f, .ndw = r->ndw, .ndispatches = r->ndispatches};
     job.va = e->ring->va + slot_of(q, r) * SP_SLOT_NBYTES;
     int rc = sp_job_send(&job, f->value);
@@ -73,10 +75,53 @@ int64_t sp_recorded_again(struct sp_amdgpu_queue *q, const void *records, size_t
         sp_flight_end(q, f);
         return rc;
     }
-    atomic_fetch_add_explicit(&q->dev->submissions, 1, memory_order_relaxed);
+    sp_count(&q->counted.submissions, 1);
     sp_queue_take_value(&q->common);
     sp_flight_line_up(q, f);
     return (int64_t)f->value;
+}
+
+/* What can be done before the ioctl is, and by no other function: behind it the caches are the kernel's. */
+static int64_t send_at_once(struct sp_amdgpu_queue *q, struct sp_recorded *r, struct sp_flight *f)
+{
+    struct sp_engine *e = &q->engine[SP_ENGINE_COMPUTE];
+    struct sp_flight *const next = f->next;
+    const uint64_t value = sp_queue_newest(&q->common) + 1;
+    *f = (struct sp_flight){.value = value, .engine = e, .recorded = r, .records = r->records, .nbytes = r->nbytes};
+    f->submitted_ns = sp_clock_coarse_ns();
+    q->again.ib.va_start = e->ring->va + slot_of(q, r) * SP_SLOT_NBYTES;
+    q->again.ib.ib_bytes = r->ndw * 4;
+    q->again.signal.point = value;
+    union drm_amdgpu_cs args;
+    memset(&args, 0, sizeof args);
+    args.in = (struct drm_amdgpu_cs_in){.ctx_id = q->ctx, .num_chunks = SP_AGAIN, .chunks = (uint64_t)(uintptr_t)q->again.pointer};
+    sp_count(&q->counted.ioctls, 1);
+    if (q->dev->ops->ioctl(q->dev->ops->self, q->dev->fd, DRM_IOCTL_AMDGPU_CS, &args) < 0) {
+        f->next = next; /* a spare one still */
+        return 0;
+    }
+    q->spare = next;
+    r->flights++;
+    r->used = value;
+    sp_count(&q->counted.submissions, 1);
+    sp_flight_took(q, e, args.out.handle, r->ndw, r->ndispatches);
+    sp_flight_line_up(q, f);
+    sp_queue_take_value(&q->common);
+    return (int64_t)value;
+}
+
+int64_t sp_amdgpu_resend(void *queue, const void *records, size_t nbytes, uint64_t epoch)
+{
+    struct sp_amdgpu_queue *const q = queue;
+    int64_t value = 0;
+    if (sp_queue_try(&q->common, epoch))
+        return 0;
+    if (is_free(q, &q->engine[SP_ENGINE_COMPUTE]) && q->spare && !atomic_load(&q->dev->nlisted)) {
+        struct sp_recorded *r = find(q, records, nbytes);
+        if (r)
+            value = send_at_once(q, r, q->spare);
+    }
+    return sp_queue_leave(&q->common, value);
 }
 
 /* Has every IB what only one submission can have? */
@@ -105,7 +150,7 @@ struct sp_recorded *sp_recorded_begin(struct sp_amdgpu_queue *q, const void *rec
     }
     memcpy(r->records, records, nbytes);
     r->nbytes = nbytes;
-    r->key = key_of(records, nbytes);
+    q->key[r - q->recorded] = key_of(records, nbytes);
     r->turn = atomic_load_explicit(&q->dev->kernel_turn, memory_order_acquire);
     r->used = sp_queue_newest(&q->common) + 1;
     return r;

@@ -184,7 +184,7 @@ int64_t sp_amdgpu_enqueue(struct sp_amdgpu_queue *q, const void *records, size_t
     int rc = sp_amdgpu_push(q, SP_PUSH_NS);
     if (rc)
         return rc;
-    atomic_fetch_add_explicit(&q->dev->submissions, 1, memory_order_relaxed);
+    sp_count(&q->counted.submissions, 1);
     if (q->head)
         sp_amdgpu_retire(q);
     if (!needs.runs && !q->head && !q->common.ledger.times) { /* nothing to do, nothing to wait for */

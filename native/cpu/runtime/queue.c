@@ -239,8 +239,8 @@ static int64_t again(void *queue, const void *record, size_t nbytes, uint64_t ep
 
 int64_t sp_cpu_run(struct sp_prepared *p)
 {
-    int rc = sp_queue_enter(p->q, p->epoch);
-    return rc ? rc : launch((struct sp_cpu_queue *)p->q, p->record, p->nbytes, p->hint);
+    int rc = sp_queue_enter(p->s.queue, p->s.epoch);
+    return rc ? rc : launch(p->s.queue, p->record, p->s.nbytes, p->hint);
 }
 
 static int check(const void *queue, const void *record, size_t nbytes)

@@ -83,11 +83,11 @@ int64_t sp_cuda_launch(void *queue, const void *record, size_t nbytes, uint64_t 
 
 int64_t sp_cuda_run(struct sp_prepared *p)
 {
-    struct sp_cuda_queue *q = (struct sp_cuda_queue *)(void *)p->q;
-    int rc = sp_cuda_queue_enter(q, p->epoch);
+    struct sp_cuda_queue *q = p->s.queue;
+    int rc = sp_cuda_queue_enter(q, p->s.epoch);
     if (rc)
         return rc;
-    return sp_cuda_queue_leave(q, q->timing ? enqueue(q, p->record, p->nbytes) : launch(q, p->record, p->nbytes));
+    return sp_cuda_queue_leave(q, q->timing ? enqueue(q, p->record, p->s.nbytes) : launch(q, p->record, p->s.nbytes));
 }
 
 int64_t sp_cuda_submit(void *queue, const void *records, size_t nbytes, uint64_t epoch)

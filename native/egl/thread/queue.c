@@ -61,7 +61,7 @@ int64_t sp_egl_submit(void *queue, const void *records, size_t nbytes, uint64_t 
 
 int64_t sp_egl_run(struct sp_prepared *p)
 {
-    return enqueue((struct sp_egl_queue *)p->q, p->record, p->nbytes, p->epoch, NULL, NULL, 0);
+    return enqueue(p->s.queue, p->record, p->s.nbytes, p->s.epoch, NULL, NULL, 0);
 }
 
 int64_t sp_egl_upload(struct sp_egl_queue *q, uint64_t address, const void *data, uint64_t nbytes)

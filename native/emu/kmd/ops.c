@@ -33,11 +33,11 @@ static void let_go(struct kmd_ops *ops)
 
 static int call_ioctl(void *self, int fd, uint32_t request, void *arg)
 {
+    uint64_t began = sp_seam_enter(); /* first and last: none of this is the driver's time */
     struct kmd_machine *machine = hold(self);
-    uint64_t began = sp_seam_enter();
     int rc = machine ? kmd_ioctl(machine, fd, request, arg) : -ENODEV;
-    sp_seam_leave(began, request, machine != NULL);
     let_go(self);
+    sp_seam_leave(began, request, machine != NULL);
     return rc;
 }
 

@@ -4,8 +4,8 @@
 #include <stddef.h>
 #include <string.h>
 
-PyTypeObject *hot_storage_type, *hot_pointer_type, *hot_kernel_type, *hot_queue_type, *hot_device_type;
-struct hot_seen hot_storages, hot_pointers, hot_kernels, hot_queues, hot_devices;
+PyTypeObject *hot_storage_type, *hot_pointer_type, *hot_kernel_type, *hot_queue_type, *hot_device_type, *hot_commands_type;
+struct hot_seen hot_storages, hot_pointers, hot_kernels, hot_queues, hot_devices, hot_lists;
 
 PyTypeObject *hot_collected(PyObject *module, const struct hot_frame *frame)
 {
@@ -176,6 +176,11 @@ static PyMemberDef device_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
+static PyMemberDef commands_members[] = {
+    {"_bound", T_OBJECT, offsetof(struct hot_commands, bound), 0, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
 /* `how`: which of the functions above. */
 #define BASE(which, type_name, how, its_make, its_methods, text)                                                           \
     static const struct hot_frame which##_frame = {                                                                    \
@@ -194,6 +199,7 @@ BASE(storage, "StorageBase", one, NULL, NULL, "What core.Storage begins with.");
 BASE(pointer, "PointerBase", one, make_pointer, pointer_methods, "What core.Buffer and core.Array begin with.");
 BASE(kernel, "KernelBase", kernel, NULL, NULL, "What core.Kernel begins with.");
 BASE(device, "DeviceBase", device, NULL, NULL, "What core.Device begins with.");
+BASE(commands, "CommandsBase", one, NULL, NULL, "What core.Commands begins with.");
 
 int hot_objects(PyObject *module)
 {
@@ -201,10 +207,11 @@ int hot_objects(PyObject *module)
     hot_pointer_type = hot_collected(module, &pointer_frame);
     hot_kernel_type = hot_collected(module, &kernel_frame);
     hot_device_type = hot_collected(module, &device_frame);
+    hot_commands_type = hot_collected(module, &commands_frame);
     closed_storage = hot_storage_type ? PyType_GenericAlloc(hot_storage_type, 0) : NULL;
     if (closed_storage) {
         Py_INCREF(Py_None);
         ((struct hot_storage *)(void *)closed_storage)->device = Py_None;
     }
-    return closed_storage && hot_pointer_type && hot_kernel_type && hot_device_type ? 0 : -1;
+    return closed_storage && hot_pointer_type && hot_kernel_type && hot_device_type && hot_commands_type ? 0 : -1;
 }

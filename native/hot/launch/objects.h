@@ -58,6 +58,12 @@ struct hot_device {
 /* Bits of a pointer's elements: core/abi/elements.py. */
 enum { HOT_READONLY_BIT = 128, HOT_BORROWED_BIT = 256 };
 
+/* A list of work: `bound` is a struct hot_prepared while nothing in the list has changed, else None. */
+struct hot_commands {
+    PyObject_HEAD
+    PyObject *bound;
+};
+
 /* Never changes once it is made: threads share fences without a lock. */
 struct hot_fence {
     PyObject_HEAD
@@ -78,7 +84,7 @@ struct hot_queue {
 };
 
 /* launch.c makes the type of queues, which has its method; objects.c the others. */
-extern PyTypeObject *hot_storage_type, *hot_pointer_type, *hot_kernel_type, *hot_queue_type, *hot_device_type;
+extern PyTypeObject *hot_storage_type, *hot_pointer_type, *hot_kernel_type, *hot_queue_type, *hot_device_type, *hot_commands_type;
 
 /* A type's subclass that was seen first: most often the only one there is. Kept for ever. */
 struct hot_seen {
@@ -96,7 +102,7 @@ static inline int hot_subtype(PyTypeObject *type, PyTypeObject *base, struct hot
     return 1;
 }
 /* Is it one? */
-extern struct hot_seen hot_storages, hot_pointers, hot_kernels, hot_devices, hot_queues;
+extern struct hot_seen hot_storages, hot_pointers, hot_kernels, hot_devices, hot_queues, hot_lists;
 static inline int hot_is_storage(PyObject *o)
 {
     return hot_subtype(Py_TYPE(o), hot_storage_type, &hot_storages);
@@ -112,6 +118,20 @@ static inline int hot_is_kernel(PyObject *o)
 static inline int hot_is_queue(PyObject *o)
 {
     return hot_subtype(Py_TYPE(o), hot_queue_type, &hot_queues);
+}
+static inline int hot_is_commands(PyObject *o)
+{
+    return hot_subtype(Py_TYPE(o), hot_commands_type, &hot_lists);
+}
+/* A new reference, or NULL: another thread may bind the list anew meanwhile. */
+static inline PyObject *hot_bound(PyObject *commands)
+{
+    PyObject *bound;
+    Py_BEGIN_CRITICAL_SECTION(commands);
+    bound = ((struct hot_commands *)(void *)commands)->bound;
+    Py_XINCREF(bound);
+    Py_END_CRITICAL_SECTION();
+    return bound;
 }
 /* Of which device it is; None: it is closed. */
 static inline PyObject *hot_device_of(const struct hot_pointer *p)
@@ -137,6 +157,14 @@ static inline int hot_epoch(PyObject *device, uint64_t *epoch)
         return 0;
     *epoch = __atomic_load_n(&((const struct hot_device *)(const void *)device)->epoch, __ATOMIC_ACQUIRE);
     return 1;
+}
+
+/* What the queue has had before, once more: its value, or 0 and nothing was done. It waits for nobody, so the GIL is kept: to give
+ * it up and take it again costs 100 ns beside an ioctl (amdgpu_submit.py). */
+static inline int64_t hot_resend(const struct sp_submission *s)
+{
+    const struct sp_functions *const f = ((const struct sp_handle *)s->queue)->functions;
+    return f->resend ? f->resend(s->queue, s->records, s->nbytes, s->epoch) : 0;
 }
 
 /* A type whose objects the collector looks into, as an attribute of the module. What is not there is NULL; `name` is with the

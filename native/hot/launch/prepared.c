@@ -1,13 +1,9 @@
-/* Prepared launches: what `Queue.prepare` returns is the bound method `go` of one. */
+/* Prepared launches: what `Queue.prepare` returns is the bound method `go` of one. Lists that were submitted have one, too. */
 #include "launch.h"
 
 #include <stddef.h>
 
-struct hot_prepared {
-    PyObject_HEAD
-    PyObject *kept, *again; /* whose `prepared` is; called with this object and what was no value */
-    struct sp_handle *prepared; /* changes with `kept`, in one step: another thread is in `go` */
-};
+PyTypeObject *hot_prepared_type;
 
 /* METH_FASTCALL: CPython calls that with less ado than METH_NOARGS. */
 static PyObject *go(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
@@ -16,9 +12,8 @@ static PyObject *go(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
     (void)args;
     if (nargs)
         return PyErr_Format(PyExc_TypeError, "go: no arguments are taken, %zd were given", nargs), NULL;
-    struct sp_handle *prepared;
+    struct sp_submission *prepared;
     PyObject *kept; /* another thread may prepare anew meanwhile */
-    int64_t value;
     Py_BEGIN_CRITICAL_SECTION(self);
     prepared = p->prepared;
     kept = p->kept;
@@ -28,9 +23,23 @@ static PyObject *go(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
         Py_XDECREF(kept);
         return PyErr_Format(PyExc_RuntimeError, "go: nothing is prepared"), NULL;
     }
-    Py_BEGIN_ALLOW_THREADS
-    value = prepared->functions->run((struct sp_prepared *)(void *)prepared);
-    Py_END_ALLOW_THREADS
+    const struct sp_functions *const f = ((struct sp_handle *)prepared->queue)->functions;
+    /* A driver leaves cold caches behind: the number is made before it is asked, which saves 25 ns (amdgpu_submit.py). */
+    const long long next = __atomic_load_n(&p->last, __ATOMIC_RELAXED) + 1;
+    PyObject *const number = f->resend ? PyLong_FromLongLong(next) : NULL;
+    int64_t value = hot_resend(prepared);
+    if (value == next && number) {
+        __atomic_store_n(&p->last, value, __ATOMIC_RELAXED);
+        Py_XDECREF(kept);
+        return number;
+    }
+    Py_XDECREF(number);
+    if (value == 0) {
+        Py_BEGIN_ALLOW_THREADS
+        value = f->run((struct sp_prepared *)(void *)prepared);
+        Py_END_ALLOW_THREADS
+    }
+    __atomic_store_n(&p->last, value, __ATOMIC_RELAXED);
     Py_XDECREF(kept);
     return value > 0 ? PyLong_FromLongLong(value) : PyObject_CallFunction(p->again, "OL", self, (long long)value);
 }
@@ -47,7 +56,7 @@ static PyObject *take(PyObject *self, PyObject *given)
     Py_BEGIN_CRITICAL_SECTION(self);
     old = p->kept;
     p->kept = kept;
-    p->prepared = (struct sp_handle *)(uintptr_t)prepared;
+    p->prepared = (struct sp_submission *)(uintptr_t)prepared;
     Py_END_CRITICAL_SECTION();
     Py_XDECREF(old); /* last: with it what was prepared goes */
     Py_RETURN_NONE;
@@ -100,5 +109,6 @@ int hot_prepared(PyObject *module)
         .clear = clear,
         .dealloc = dealloc,
     };
-    return hot_collected(module, &frame) ? 0 : -1;
+    hot_prepared_type = hot_collected(module, &frame);
+    return hot_prepared_type ? 0 : -1;
 }

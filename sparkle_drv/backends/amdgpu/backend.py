@@ -58,7 +58,6 @@ class AmdgpuBackend:
     advance = Lent(Native.advance)
     times = Lent(Native.times)
     prepare = Lent(Native.prepare)
-    bind = Lent(Native.bind)
     describe = Lent(Native.describe)
     failure = Lent(Native.failure)
 
@@ -315,7 +314,6 @@ if TYPE_CHECKING:
 
     class _Claims(
         Backend,
-        abilities.Binds,
         abilities.IsNative,
         abilities.HandsOver,
         abilities.TellsFailure,

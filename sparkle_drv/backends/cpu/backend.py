@@ -91,7 +91,6 @@ class CpuBackend:
     advance = Lent(Native.advance)
     times = Lent(Native.times)
     prepare = Lent(Native.prepare)
-    bind = Lent(Native.bind)
     describe = Lent(Native.describe)
     timestamp = Lent(Native.timestamp)
     live_counts = Lent(Native.live_counts)
@@ -315,7 +314,6 @@ if TYPE_CHECKING:
 
     class _Claims(
         Backend,
-        abilities.Binds,
         abilities.IsNative,
         abilities.MakesRoom,
         abilities.TakesThreads,

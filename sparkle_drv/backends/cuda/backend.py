@@ -30,7 +30,6 @@ class CudaBackend:
     advance = Lent(Native.advance)
     times = Lent(Native.times)
     prepare = Lent(Native.prepare)
-    bind = Lent(Native.bind)
     describe = Lent(Native.describe)
     timestamp = Lent(Native.timestamp)
     live_counts = Lent(Native.live_counts)
@@ -249,7 +248,6 @@ if TYPE_CHECKING:
 
     class _Claims(
         Backend,
-        abilities.Binds,
         abilities.Exports,
         abilities.IsNative,
         abilities.SharesStreams,

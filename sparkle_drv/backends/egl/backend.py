@@ -40,7 +40,6 @@ class EglBackend:
     advance = Lent(Native.advance)
     times = Lent(Native.times)
     prepare = Lent(Native.prepare)
-    bind = Lent(Native.bind)
     describe = Lent(Native.describe)
     timestamp = Lent(Native.timestamp)
     live_counts = Lent(Native.live_counts)
@@ -329,7 +328,6 @@ if TYPE_CHECKING:
 
     class _Claims(
         Backend,
-        abilities.Binds,
         abilities.IsNative,
         abilities.TellsFailure,
         abilities.TellsFault,
