@@ -20,8 +20,8 @@ median with 95 %.
 
 Trace: how much of the time of a loop of mixed calls its spans cover, all of them, and those alone
 that are not whole calls; and whether the document is valid and its replay the same.
-Rules, with --rules: regret and cost without each of the scheduler's rules in turn (_rules.py), on
---machines simulated machines.
+Rules, with --rules: regret and cost without each of the scheduler's rules in turn, on --machines
+simulated machines (sparkle_drv/testing/rules.py).
 Exit codes: 0, 1 a trace that is not as it should be, 2 usage, 3 no such device.
 """
 
@@ -41,7 +41,6 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
-import _rules
 import numpy as np
 from _console import output
 from _real import real
@@ -50,6 +49,7 @@ import sparkle_drv as sp
 from sparkle_drv import ops
 from sparkle_drv.telemetry import chrome
 from sparkle_drv.telemetry.trace import Trace
+from sparkle_drv.testing import rules
 from sparkle_drv.testing.juggler import Caller
 
 
@@ -96,6 +96,23 @@ def cost(rounds: int) -> dict[str, str]:
             low, middle, high = _interval(values)
             found[name] = f"{middle:+.2f} {unit} [{low:+.2f}, {high:+.2f}]"
     return found
+
+
+def keeping(rounds: int) -> dict[str, str]:
+    """Microseconds that a product of 16 cubed takes beyond that of `ops`, without rules by which
+    plans are kept.
+    """
+
+    def figures() -> str:
+        a, b, out = np.random.default_rng(7).standard_normal((3, 16, 16)).astype(np.float32)
+        with sp.init(["cpu"], profile=False) as ctx:
+            ways = partial(ctx.gemm, a, b, out), partial(ops.gemm, ctx.device, a, b, out)
+            for _ in range(6):
+                ways[0]()
+            pairs = [_pair(ways, 200, i % 2 == 1) for i in range(rounds)]
+        return f"{1e6 * median(ours - plain for ours, plain in pairs):+.2f} us"
+
+    return rules.without(rules.KEEPING, figures)
 
 
 def traced(uris: list[str], loops: int = 20) -> dict[str, float]:
@@ -170,9 +187,9 @@ def main(argv: list[str] | None = None) -> int:
         if given.rounds > 0:
             parts["a call of a Context beyond that of ops"] = cost(given.rounds)
         if given.rules:
-            parts["regret after calls"] = _rules.predicting(given.machines, given.calls)
-            parts["regret after wrong probes"] = _rules.exploring(given.machines // 4, 1000)
-            parts["a product of 16 cubed beyond ops"] = _rules.keeping(given.rounds)
+            parts["regret after calls"] = rules.predicting(given.machines, given.calls)
+            parts["regret after wrong probes"] = rules.exploring(given.machines // 4, 1000)
+            parts["a product of 16 cubed beyond ops"] = keeping(given.rounds)
     except sp.DeviceNotFound as error:
         print(error, file=sys.stderr)
         return 3

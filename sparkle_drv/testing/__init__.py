@@ -15,6 +15,7 @@ May import anything of the package; nothing but tools and tests imports it.
     sim.py                                        the URI sim: the cpu's results in virtual time
     simulated.py, sim_time.py, sim_faults.py      rates and clock of such a machine; time; faults
     juggler.py                                    regret: how far the scheduler is from the best
+    rules.py, placements.py                       what its rules and methods of placing are worth
     calls.py                                      a submission's addresses, for programs in C
 """
 

@@ -1,8 +1,9 @@
 """T = a + b * size: the time of work by its size, fitted to a few noisy measurements. Pure.
 
-Sizes and times go over several powers of ten, so errors count relative to the time measured. Points
-of one size count as their median, which one disturbed measurement does not move. Called by
-`speed.py` and `costs.py`.
+Sizes and times go over several powers of ten, so errors count relative to the time measured; beyond
+`FAR` they count less (Huber's weights), so that a measurement that something else disturbed does
+not carry the others with it. P. J. Huber, Robust Estimation of a Location Parameter, Annals of
+Mathematical Statistics 35(1), 1964. Called by `speed.py` and `costs.py`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
+
+FAR = 0.05
+"""Relative errors from here on count by their size rather than by its square."""
+ROUNDS = 20
+"""Of weighting anew; the weights of so few points settle within ten."""
 
 Point = tuple[float, float]
 LEAST_SIZES = 2
@@ -43,21 +49,36 @@ def sizes(points: Iterable[Point]) -> int:
 
 
 def fit(points: Sequence[Point]) -> Line:
-    """The line through (size, seconds) points of the least sum of ((a + b*size) / t - 1)**2, with
-    a, b >= 0; ValueError without one that is `usable`.
+    """The line through (size, seconds) points; ValueError without one that is `usable`.
+
+    Points of one size are one point at first, their median: the first guess must not be a mean of
+    what is right and what is disturbed.
     """
     good = [point for point in points if usable(point)]
     if not good:
         raise ValueError(f"points: positive times are wanted, got {list(points)!r}")
+    ordered = sorted({size for size, _ in good})
+    middles = [(size, median(t for at, t in good if at == size)) for size in ordered]
+    line = _weighted((size, t, 1.0) for size, t in middles)
+    for _ in range(ROUNDS):
+        errors = [abs(line.at(size) / t - 1) for size, t in good]
+        line = _weighted(
+            (size, t, 1.0 if error <= FAR else FAR / error)
+            for (size, t), error in zip(good, errors, strict=True)
+        )
+    return line
+
+
+def _weighted(points: Iterable[tuple[float, float, float]]) -> Line:
+    """Least sum of weight * ((a + b*size) / t - 1)**2 with a, b >= 0."""
     saa = sab = sbb = sa = sb = 0.0
-    for size in sorted({size for size, _ in good}):
-        t = median(t for at, t in good if at == size)
+    for size, t, weight in points:
         one, slope = 1 / t, size / t
-        saa += one * one
-        sab += one * slope
-        sbb += slope * slope
-        sa += one
-        sb += slope
+        saa += weight * one * one
+        sab += weight * one * slope
+        sbb += weight * slope * slope
+        sa += weight * one
+        sb += weight * slope
     determinant = saa * sbb - sab * sab
     if determinant > 1e-12 * saa * sbb:
         a = (sa * sbb - sb * sab) / determinant

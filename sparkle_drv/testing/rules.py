@@ -1,20 +1,18 @@
-"""What each rule of the scheduler is worth, for juggling.py: the same figures without it."""
+"""What each rule of the scheduler is worth: the same figures without it, for
+benchmarks/juggling.py.
+"""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from statistics import mean, median
+from statistics import mean
 from unittest import mock
 
-import numpy as np
-
-import sparkle_drv as sp
-from sparkle_drv import ops
 from sparkle_drv.sched.decide import sampled
 from sparkle_drv.sched.model import costs, speed
-from sparkle_drv.testing import juggler, simulated
+
+from . import juggler, simulated
 
 Values = Mapping[tuple[object, str], object]
 NONE: Values = {}
@@ -58,7 +56,7 @@ def predicting(machines: int, calls: int) -> dict[str, str]:
             loud = mean(c.regret(100) for c in callers)
         return f"{quiet:.3%}, disturbed {loud:.3%}, slowed {slowed:.3%}"
 
-    return _without(PREDICTING, figures)
+    return without(PREDICTING, figures)
 
 
 def exploring(machines: int, calls: int) -> dict[str, str]:
@@ -78,27 +76,11 @@ def exploring(machines: int, calls: int) -> dict[str, str]:
             regrets.append(caller.regret(100))
         return f"{mean(regrets):.1%}"
 
-    return _without({"": NONE, "EXPLORE": {(costs, "EXPLORE"): 0.0}}, figures)
+    return without({"": NONE, "EXPLORE": {(costs, "EXPLORE"): 0.0}}, figures)
 
 
-def keeping(rounds: int) -> dict[str, str]:
-    """Microseconds that a product of 16 cubed takes beyond that of `ops`."""
-
-    def figures() -> str:
-        a, b, out = np.random.default_rng(7).standard_normal((3, 16, 16)).astype(np.float32)
-        with sp.init(["cpu"], profile=False) as ctx:
-            for _ in range(6):
-                ctx.gemm(a, b, out)
-            pairs = []
-            for _ in range(rounds):
-                placed = _seconds(lambda: ctx.gemm(a, b, out))
-                pairs.append(placed - _seconds(lambda: ops.gemm(ctx.device, a, b, out)))
-        return f"{1e6 * median(pairs):+.2f} us"
-
-    return _without(KEEPING, figures)
-
-
-def _without(rules: dict[str, Values], figures: Callable[[], str]) -> dict[str, str]:
+def without(rules: dict[str, Values], figures: Callable[[], str]) -> dict[str, str]:
+    """The figures with all rules, then without each of these."""
     found = {}
     for name, values in rules.items():
         with ExitStack() as stack:
@@ -106,13 +88,6 @@ def _without(rules: dict[str, Values], figures: Callable[[], str]) -> dict[str, 
                 stack.enter_context(mock.patch.object(owner, attribute, value))
             found[f"without {name}" if name else "with all rules"] = figures()
     return found
-
-
-def _seconds(call: Callable[[], object], calls: int = 200) -> float:
-    begin = time.perf_counter()
-    for _ in range(calls):
-        call()
-    return (time.perf_counter() - begin) / calls
 
 
 _run = simulated.SimMachine.run
