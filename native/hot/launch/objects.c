@@ -5,7 +5,7 @@
 #include <string.h>
 
 PyTypeObject *hot_storage_type, *hot_pointer_type, *hot_kernel_type, *hot_queue_type, *hot_device_type;
-struct hot_seen hot_storages, hot_pointers, hot_kernels, hot_queues, hot_devices;
+struct hot_seen hot_pointers, hot_kernels, hot_queues, hot_devices;
 
 PyTypeObject *hot_collected(PyObject *module, const struct hot_frame *frame)
 {
