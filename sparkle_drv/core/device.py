@@ -407,8 +407,7 @@ class Device(DeviceBase, Closing):
             kernel.close()
         for storage in self._living(Storage):
             storage.close()
-        self._default_queue = None
-        self._calls = None
+        self._default_queue = self._calls = None  # rows of calls keep the queue, and it the threads
         for handle in list(self._retired.queues.values()):  # queues forgotten over their work
             if not self._retired.end(handle, patience_ns):
                 raise FenceTimeout(f"{self.uri}: a queue did not end within {timeout_s} s")

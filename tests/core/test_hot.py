@@ -303,6 +303,26 @@ def test_nothing_changes_a_fence(own):
             fence.other = 1
 
 
+def test_nothing_changes_what_a_launch_reads_of_a_pointer(cpu):
+    buffer = cpu.buffer(64)
+    view, array = buffer.view(0, 8), buffer.array("f4", 4)
+    for pointer in (buffer, view, array):
+        for name in ("_storage", "_address", "_elements", "nbytes"):
+            with pytest.raises(AttributeError):
+                setattr(pointer, name, getattr(pointer, name))
+        with pytest.raises(TypeError, match="has not begun"):
+            pointer._begin(pointer._storage, 0, 0, 0)
+    view.close()
+    assert view._storage.device is None
+    assert view._end() is view._storage  # closed twice
+    assert buffer._storage.device is array._storage.device is cpu
+    buffer.close()
+    assert array.closed
+    with pytest.raises(TypeError, match="StorageBase"):
+        _hot.PointerBase()._begin(None, 0, 0, 0)
+    assert _hot.PointerBase()._storage.device is None
+
+
 def test_what_makes_no_fence(cpu):
     queue = cpu.default_queue
     for wrong, kind in (((), TypeError), ((queue,), TypeError), ((queue, "1"), TypeError),

@@ -5,7 +5,7 @@
 #include <string.h>
 
 PyTypeObject *hot_storage_type, *hot_pointer_type, *hot_kernel_type, *hot_queue_type, *hot_device_type, *hot_commands_type;
-struct hot_seen hot_storages, hot_pointers, hot_kernels, hot_queues, hot_devices, hot_lists;
+struct hot_seen hot_pointers, hot_kernels, hot_queues, hot_devices, hot_lists;
 
 PyTypeObject *hot_collected(PyObject *module, const struct hot_frame *frame)
 {

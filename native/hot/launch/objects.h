@@ -102,11 +102,7 @@ static inline int hot_subtype(PyTypeObject *type, PyTypeObject *base, struct hot
     return 1;
 }
 /* Is it one? */
-extern struct hot_seen hot_storages, hot_pointers, hot_kernels, hot_devices, hot_queues, hot_lists;
-static inline int hot_is_storage(PyObject *o)
-{
-    return hot_subtype(Py_TYPE(o), hot_storage_type, &hot_storages);
-}
+extern struct hot_seen hot_pointers, hot_kernels, hot_devices, hot_queues, hot_lists;
 static inline int hot_is_pointer(PyObject *o)
 {
     return hot_subtype(Py_TYPE(o), hot_pointer_type, &hot_pointers);
