@@ -17,10 +17,9 @@ MOST = 2**16
 
 
 def pointer(address=0x1000, nbytes=64, device=DEVICE, readonly=False, elements=2):
-    made, made._storage = _hot.PointerBase(), _hot.StorageBase()
-    made._storage.device = device
-    made._address, made.nbytes = address, nbytes
-    made._elements = elements | READONLY * readonly
+    made, storage = _hot.PointerBase(), _hot.StorageBase()
+    storage.device = device
+    made._begin(storage, address, nbytes, elements | READONLY * readonly)
     return made
 
 

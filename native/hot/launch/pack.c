@@ -28,11 +28,8 @@ static int pack_pointer(const struct sp_arg *arg, PyObject *given, const PyObjec
     if (!hot_is_pointer(given))
         return SP_REFUSED_POINTER;
     const struct hot_pointer *const p = (const void *)given;
-    if (!hot_memory_is_of(p, device)) {
-        const int is_open = p->storage && hot_is_storage(p->storage) &&
-                            ((const struct hot_storage *)(const void *)p->storage)->device != Py_None;
-        return is_open ? SP_REFUSED_ELSEWHERE : SP_REFUSED_CLOSED;
-    }
+    if (!hot_memory_is_of(p, device))
+        return hot_memory_is_of(p, Py_None) ? SP_REFUSED_CLOSED : SP_REFUSED_ELSEWHERE;
     if (!(p->elements & arg->elements))
         return SP_REFUSED_ELEMENTS;
     if (arg->is_written && p->elements & HOT_READONLY_BIT)
