@@ -13,7 +13,7 @@ SANITIZE := -fsanitize=address,undefined
 RACES := -fsanitize=thread -g -O1 -fno-omit-frame-pointer
 STRICT_TO := --build-temp build/strict --build-lib build/strict/lib
 
-.PHONY: quick help build bench test test-quick lint format check-c perf peers wheel bringup-archive docs asan tsan preload fake-cuda gpu-kit test-radv gen golden-llvm shaders fuzz fuzz-elf fuzz-pm4 fuzz-faults random-calls loc test-fresh clean cuda-sweep lowered
+.PHONY: quick help build bench test test-quick test-free-threaded lint format check-c perf peers wheel bringup-archive docs asan tsan preload fake-cuda gpu-kit test-radv gen golden-llvm shaders fuzz fuzz-elf fuzz-pm4 fuzz-faults random-calls loc test-fresh clean cuda-sweep lowered
 
 quick: build lint test-quick ## the quick loop: build, lint, types, quick tests
 
@@ -113,6 +113,17 @@ tsan: build ## the tests of threads under ThreadSanitizer, which finds data race
 	  TSAN_OPTIONS="$(TSAN_OPTIONS)" OPENBLAS_NUM_THREADS=1 \
 	  PYTHONPATH=$(CURDIR)/build/tsan PYTHONSAFEPATH=1 SPARKLE_FAKE_CUDA=build/tsan/fake/libcuda.so.1 \
 	  .venv/bin/pytest -q -m "not slow" $(TSAN_TESTS) || { rc=$$?; cat build/tsan/report.* 2>/dev/null; exit $$rc; }
+
+# cffi wants 3.14 there. A warning that an extension brought the GIL back is an error, as all are.
+FREE_THREADED ?= python3.14t
+test-free-threaded: build ## the tests of core and of threads on Python without a GIL (FREE_THREADED=python3.14t)
+	@command -v $(FREE_THREADED) >/dev/null || { echo "skipped: expected $(FREE_THREADED), got none on the path"; exit 0; }; \
+	test -x build/free-threaded/bin/python || $(FREE_THREADED) -m venv build/free-threaded; \
+	build/free-threaded/bin/python -m pip install --quiet cffi hypothesis msgpack numpy pyelftools pytest pytest-timeout setuptools && \
+	build/free-threaded/bin/python setup.py --quiet build_py --build-lib build/free-threaded/lib \
+	  build_ext --build-lib build/free-threaded/lib --build-temp build/free-threaded/obj && \
+	PYTHONPATH=$(CURDIR)/build/free-threaded/lib PYTHONSAFEPATH=1 build/free-threaded/bin/python -W error -m pytest -q \
+	  -m "not slow" tests/core tests/lifetime $(TSAN_TESTS) $(addprefix --ignore ,$(ASAN_WITHOUT))
 
 lowered: build ## the kernels of AVX-512 on a machine that has AVX2 alone: their C, not the instructions
 	@$(PY) tests/cpu_kernels/build.py lowered

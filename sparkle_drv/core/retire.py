@@ -1,10 +1,11 @@
 """What was closed or forgotten while the device may still use it.
 
 It is freed once every queue has reached what it had been given.
-Finalizers run anywhere, also inside our own calls, so nothing here takes a lock: a deque's append,
-popleft and remove are atomic. A list that still waits when its device has gone is kept in
-`_unfinished` and looked at whenever another drains; what still runs when the process leaves is
-leaked, because freeing memory or code under a running kernel is a crash.
+Finalizers run anywhere, also inside our own calls, so nothing here takes a lock: appends, pops and
+removals are atomic, and so is a copy of a list; without a GIL that of a deque is not. A list that
+still waits when its device has gone is kept in `_unfinished` and looked at whenever another drains;
+what still runs when the process leaves is leaked, because freeing memory or code under a running
+kernel is a crash.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class RetireList:
         self.backend = backend
         self.queues: dict[int, Any] = {}  # id -> the backend's queue handle, until it is closed
         self._entries: deque[_Entry] = deque()
-        self._foreign: deque[_Point] = deque()  # other devices' work on memory of this one
+        self._foreign: list[_Point] = []  # other devices' work on memory of this one
         self._gone = False  # is its device?
 
     def __len__(self) -> int:
@@ -45,7 +46,7 @@ class RetireList:
     def retire(self, release: Callable[[], object]) -> None:
         """Call `release` as soon as nothing submitted so far can touch what it frees."""
         # It waits before it is known for what: an interrupt, too, leaves it here.
-        points = [p for p in self._foreign.copy() if not _reached(p)]
+        points = [p for p in list(self._foreign) if not _reached(p)]
         points += [(self.backend, queue, _UNSETTLED) for queue in list(self.queues.values())]
         self._entries.append((release, points))
         self.drain()
@@ -77,7 +78,7 @@ class RetireList:
     def also(self, backend: Backend, queue: Any, value: int) -> None:
         """What is closed from now on waits for another device's queue too."""
         self._foreign.append((backend, queue, value))
-        for point in self._foreign.copy():
+        for point in list(self._foreign):
             if _reached(point):
                 with contextlib.suppress(ValueError):  # another thread has seen it, too
                     self._foreign.remove(point)
