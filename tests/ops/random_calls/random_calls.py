@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import os
 import queue
 import signal
 import sys
@@ -59,16 +58,16 @@ class CtrlC:
     def _send(self) -> None:
         while (delay := self._delays.get()) is not None:
             time.sleep(delay)
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
             self._sent.set()
 
     def during(self, call, delay: float):
         """The result of `call`. Raises Interrupted if the signal came before its end."""
         self._sent.clear()
+        self._delays.put(delay)
         try:
             try:
-                self._armed = True
-                self._delays.put(delay)
+                self._armed = True  # the signal before this one may come as late as now
                 result = call()
             finally:
                 self._armed = False
@@ -82,6 +81,7 @@ class CtrlC:
     def end(self) -> None:
         self._delays.put(None)
         self._thread.join()
+        time.sleep(0.01)  # until the last signal has come
         signal.signal(signal.SIGINT, self._before)
 
 
