@@ -70,19 +70,22 @@ def before_the_end(way: list, start: str, name: str) -> set[str]:
     The calling thread goes on beside the kernel: what it does behind the backend's function is not
     on the way.
     """
-    files: set[str] = set()
-    caller, left, backend = way[0][2], False, 0
-    for file, function, thread, depth in way:
-        if re.match(start, file) and function.startswith(name):
-            return files
-        if thread == caller:
-            left = left or depth <= backend
-            if not backend and re.match("native/(cpu|cuda|amdgpu)/", file):
-                backend = depth
-        ours = file.endswith(SOURCES) and not file.startswith("native/emu/")
-        if ours and not (left and thread == caller):
+    ends = (at for at, (file, function, *_) in enumerate(way)
+            if re.match(start, file) and function.startswith(name))  # fmt: skip
+    end = next(ends, None)
+    assert end is not None, f"no call of {start}{name} among {way}"
+    caller, beside = way[0][2], way[end][2] != way[0][2]
+    files, backend, left = set(), 0, False
+    for file, _, thread, depth in way[:end]:
+        if beside and thread == caller:
+            inside = re.match("native/(cpu|cuda|amdgpu)/", file)
+            backend = backend or (depth if inside else 0)
+            left = left or (not inside and depth <= backend)
+            if left:
+                continue
+        if file.endswith(SOURCES) and not file.startswith("native/emu/"):
             files.add(file)
-    raise AssertionError(f"no call of {start}{name} among {way}")
+    return files
 
 
 def usual(kind: str, built: Path, room: Path) -> list[str]:
