@@ -31,9 +31,12 @@ ENDS = {
     "cpu": (r"native/cpu/(?!runtime/)", ""),
     "cuda": ("native/dl/", "sp_cuLaunchKernel"),
     "amdgpu": ("native/emu/", "call_ioctl"),
+    "amdgpu-again": ("native/emu/", "call_ioctl"),
     "gemm": (r"native/cpu/(?!runtime/)", ""),
 }
-MOST = {"cpu": 12, "cuda": 12, "amdgpu": 12, "gemm": 14}  # files
+# Files. 12 are wanted to an ioctl as well: a launch with numbers that its queue has not had yet is
+# encoded by seven more, a file for each concern of native/amdgpu/.
+MOST = {"cpu": 12, "cuda": 12, "amdgpu": 19, "amdgpu-again": 12, "gemm": 14}
 SECTIONS = {
     "launch": "One launch, end to end",
     "first": "One `ctx.gemm`, end to end",

@@ -1,6 +1,6 @@
 """Child of test_architecture.py: makes calls of one kind, and prints the way of each, as JSON.
 
-    trace_ways.py FOLDER cpu|cuda|amdgpu|gemm
+    trace_ways.py FOLDER cpu|cuda|amdgpu|amdgpu-again|gemm
 
 FOLDER has the extensions as `make check-c` builds them, and trace_order.c is preloaded. The way of
 a call: the package's Python files, then [file, function, thread, depth] of each C function of ours
@@ -26,7 +26,7 @@ import sparkle_drv as sp  # noqa: E402
 import sparkle_drv.testing  # noqa: E402
 
 WARM, SAMPLES = 200, 20
-URIS = {"cpu": "cpu", "cuda": "cuda:0", "amdgpu": "emu:gfx1100"}
+URIS = {"cpu": "cpu", "cuda": "cuda:0", "amdgpu": "emu:gfx1100", "amdgpu-again": "emu:gfx1100"}
 
 
 class Begun(ctypes.Structure):
@@ -39,13 +39,15 @@ class Begun(ctypes.Structure):
     )
 
 
-def launches(uri: str):
-    """A launch with another number each time, so that nothing can be kept of the one before."""
+def launches(uri: str, again: bool):
+    """A launch, `again`: the same each time, else with another number, so that nothing can be kept
+    of the one before.
+    """
     n = 100_000
     dev = sp.open(uri)
     queue, saxpy = dev.queue(), dev.kernel("saxpy_f32")
     x, y = (dev.array(np.ones(n, np.float32)) for _ in range(2))
-    numbers = (at / 7 for at in range(1_000_000))
+    numbers = (2.0 if again else at / 7 for at in range(1_000_000))
     return lambda: queue.launch(saxpy, y, x, next(numbers), n, groups=391)
 
 
@@ -82,7 +84,7 @@ def places(functions: set[int]) -> dict[int, tuple[str, str]]:
 
 order = ctypes.CDLL(None)
 order.trace_end.restype = ctypes.c_size_t
-call = products() if KIND == "gemm" else launches(URIS[KIND])
+call = products() if KIND == "gemm" else launches(URIS[KIND], KIND.endswith("again"))
 for _ in range(WARM):
     finished(call())
 ways = []
