@@ -1,7 +1,7 @@
 """map, an expression over every element: values for its names, and the launch.
 
-operation.py is the call, fused.py the one pass of devices with fused_map, fastpath.py repeats calls
-that were made before. The language itself is in expression. Users, reduce and sched call it.
+operation.py is the call, fused.py the one pass of devices with fused_map. The language itself is in
+expression. Users, reduce and sched call it.
 """
 
 __all__ = ["operation"]  # what the API reference shows
