@@ -397,9 +397,10 @@ class Queue(QueueBase):
         if data.readonly:
             raise ValueError("out: a writable array is wanted")
         source = _target("buffer", buffer, data.nbytes, self._device)
-        with source._open().pinned(), self._device._retired.holding(self._handle, data):
+        held: list[object] = [data]
+        with source._open().pinned(), self._device._retired.holding(self._handle, held):
             submit = partial(self._backend.download, self._handle, source.address, data)
-            return self._transfer(submit, "read")
+            return self._transfer(submit, "read", held)
 
     def copy_peer(self, dst: Buffer, src: Buffer) -> Fence:
         """Copy `src`, on another device of the same backend, to `dst` on this one.
@@ -434,8 +435,12 @@ class Queue(QueueBase):
             peer.default_queue.read(src, host).wait(self._timeout_s)
             return self.write(target, host)
 
-    def _transfer(self, submit: Callable[[], tuple[int, object]], call: str) -> Fence:
-        """A copy of host memory; what `submit` returns is kept until its end."""
+    def _transfer(
+        self, submit: Callable[[], tuple[int, object]], call: str, held: list[object] | None = None
+    ) -> Fence:
+        """A copy of host memory; what `submit` returns is kept until its end, with `held` if the
+        retire list has that already.
+        """
         kept: object = None
 
         def again() -> int:
@@ -444,7 +449,9 @@ class Queue(QueueBase):
             return value
 
         def taken(value: int) -> None:
-            if kept is not None and self.reached < value:
+            if held is not None:
+                held.append(kept)
+            elif kept is not None and self.reached < value:
                 self._device._retired.hold(self._handle, value, kept)
 
         value = self._through(again(), again, taken)

@@ -37,6 +37,7 @@ ENDS = {
 # Files. 12 are wanted to an ioctl as well: a launch with numbers that its queue has not had yet is
 # encoded by seven more, a file for each concern of native/amdgpu/.
 MOST = {"cpu": 12, "cuda": 12, "amdgpu": 19, "amdgpu-again": 12, "gemm": 14}
+BY_CHANCE = {"native/core/spin.c"}  # a wait may find its work done
 SECTIONS = {
     "launch": "One launch, end to end",
     "first": "One `ctx.gemm`, end to end",
@@ -157,5 +158,5 @@ def test_the_document_names_the_files_on_the_way(built, kind, tmp_path):
         ours = {path for path in grown if path.startswith("native/") and path.endswith(SOURCES)}
         way |= {path for path in ours if grown[path] >= 0.9 * MORE}
         seen |= {path for path in ours if grown[path] > 0}
-    assert listed - seen == set(), "named, but nothing of it runs"
-    assert way - listed == set(), "runs, but the document does not name it"
+    assert listed - seen - BY_CHANCE == set(), "named, but nothing of it runs"
+    assert way - listed - BY_CHANCE == set(), "runs, but the document does not name it"

@@ -20,11 +20,12 @@ from without import Plant
 PACK = "native/hot/launch/pack.c"
 ALL = ("launch", "prepare", "commands", "plan", "bind")
 LAUNCHES = ALL[:3]
+WHOSE = "return its == Py_None ? SP_REFUSED_CLOSED : SP_REFUSED_ELSEWHERE;"
 CHECKS = {
-    "closed": (ALL, Plant(PACK, "return is_open ? SP_REFUSED_ELSEWHERE : SP_REFUSED_CLOSED;",
-                          "if (is_open) return SP_REFUSED_ELSEWHERE;")),
-    "elsewhere": (ALL, Plant(PACK, "return is_open ? SP_REFUSED_ELSEWHERE : SP_REFUSED_CLOSED;",
-                             "if (!is_open) return SP_REFUSED_CLOSED;")),
+    "closed": (ALL, Plant(PACK, WHOSE,
+                          "if (its != Py_None) return SP_REFUSED_ELSEWHERE;")),
+    "elsewhere": (ALL, Plant(PACK, WHOSE,
+                             "if (its == Py_None) return SP_REFUSED_CLOSED;")),
     "elements": (ALL, Plant(PACK, "if (!(p->elements & arg->elements))", "if (0)")),
     "read-only": (ALL, Plant(PACK, "if (arg->is_written && p->elements & HOT_READONLY_BIT)",
                              "if (0)")),

@@ -194,7 +194,7 @@ def test_what_is_no_journal(sparkle, capsys, saved, tmp_path):
         ("{}", "it is no journal"),
         ('{"costs": {}}', "line 1: KeyError: 'journal'"),
         ('{"costs"', "line 1: JSONDecodeError"),
-        (journal.replace('"journal": 3', '"journal": 9', 1), "version 9"),
+        (journal.replace('"journal": 4', '"journal": 9', 1), "version 9"),
         (journal.replace('"told"', '"asked"', 1), "KeyError: 'decided'"),
         (journal.replace('"call": "probed"', '"call": "rm"', 1), "there is no 'rm'"),
     ):

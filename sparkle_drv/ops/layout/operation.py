@@ -8,6 +8,7 @@ by one or two kernels.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sparkle_drv.core.device import Device
@@ -107,7 +108,8 @@ def layout(
     return table.remember(stage, stage.finish(made), "layout", values, (4, 0), out=4)
 
 
-class Change(NamedTuple):
+@dataclass(frozen=True)
+class Change:
     """A change of layout: what is asked of `layout`, as it comes to be done."""
 
     before: Layout
