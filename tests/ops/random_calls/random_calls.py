@@ -216,8 +216,15 @@ def work(indices, seed: int, chosen: list, found: Found, until: int, ctrl_c=None
                 found.seen["calls"] += made
 
 
-def run(count: int, seed: int, threads: int, names=tuple(SHARES), only: int | None = None) -> Found:
-    """`count` calls on the places of these names. Must be called by the main thread."""
+def run(
+    count: int, seed: int, threads: int, names=tuple(SHARES), only: int | None = None,
+    interrupts: bool = True,
+) -> Found:  # fmt: skip
+    """`count` calls on the places of these names. Must be called by the main thread.
+
+    interrupts: Ctrl-C comes in the middle of calls. Not under coverage, which takes a lock between
+    any two lines and keeps it for ever when it is interrupted there.
+    """
     found, chosen = Found(), places(names)
     if only is not None:
         work([only], seed, chosen, found, 1)
@@ -228,13 +235,15 @@ def run(count: int, seed: int, threads: int, names=tuple(SHARES), only: int | No
     ]
     for thread in others:
         thread.start()
-    ctrl_c, usual, switch = CtrlC(), sys.unraisablehook, sys.getswitchinterval()
+    ctrl_c = CtrlC() if interrupts else None
+    usual, switch = sys.unraisablehook, sys.getswitchinterval()
     sys.unraisablehook = partial(unraisable, found, usual)
     sys.setswitchinterval(1e-5)  # the signal comes in time, and threads meet more often
     try:
         work(range(0, 10**9, threads), seed, chosen, found, count, ctrl_c)
     finally:
-        ctrl_c.end()
+        if ctrl_c is not None:
+            ctrl_c.end()
         for thread in others:
             thread.join()
         for place in chosen:
