@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 
 import loc
@@ -46,6 +47,8 @@ def test_tokens_of_python(text, size):
 @pytest.fixture
 def repository(tmp_path):
     """A first commit, and a working tree where files were moved, cut, added and deleted."""
+    if not shutil.which("git"):
+        pytest.skip("no git on this machine")
 
     def git(*arguments: str) -> None:
         own = ("-c", "user.name=x", "-c", "user.email=x@y")
