@@ -95,7 +95,7 @@ class Speed:
         return self.line.at(size) * math.exp(self.pace + self._correction(size))
 
     def observe(self, size: float, seconds: float) -> None:
-        """A run took so long; what is no positive time is none."""
+        """Learns from one run of `seconds`; ignores what cannot have been measured."""
         if not usable((size, seconds)):
             return
         correction = self._correction(size)
