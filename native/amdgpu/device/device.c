@@ -18,6 +18,11 @@ int sp_amdgpu_ioctl(struct sp_amdgpu *dev, uint32_t request, void *arg)
         return -ENODEV;
     atomic_fetch_add_explicit(&dev->ioctls, 1, memory_order_relaxed);
     int rc = dev->ops->ioctl(dev->ops->self, dev->fd, request, arg);
+    return rc < 0 ? sp_amdgpu_failed(dev, request, arg, rc) : rc;
+}
+
+int sp_amdgpu_failed(struct sp_amdgpu *dev, uint32_t request, void *arg, int rc)
+{
     if (rc == -EINTR || rc == -EAGAIN) /* only who comes again needs to know the time */
         rc = sp_kmd_ioctl(dev->ops, dev->fd, request, arg, sp_clock_ns() + SP_IOCTL_NS);
     if (rc == -ENODEV)

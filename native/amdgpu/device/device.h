@@ -57,6 +57,8 @@ struct sp_amdgpu {
 };
 
 int sp_amdgpu_ioctl(struct sp_amdgpu *dev, uint32_t request, void *arg);
+/* After an ioctl that failed with `rc`: an interrupted one is made again, and a card that is gone is lost. What is final. */
+int sp_amdgpu_failed(struct sp_amdgpu *dev, uint32_t request, void *arg, int rc);
 void sp_counted_begin(struct sp_amdgpu *dev, struct sp_counted *c);
 void sp_counted_end(struct sp_amdgpu *dev, struct sp_counted *c);
 void sp_amdgpu_ref(struct sp_amdgpu *dev);

@@ -87,8 +87,6 @@ struct sp_amdgpu_memory *sp_amdgpu_find(struct sp_amdgpu *dev, uint64_t address,
 int64_t sp_amdgpu_listed(struct sp_amdgpu *dev, struct drm_amdgpu_bo_list_entry **list_, size_t *most)
 {
     int64_t n = 0;
-    if (!atomic_load(&dev->nlisted)) /* as usual; each memory looked at costs a submission a cache line */
-        return 0;
     pthread_mutex_lock(&dev->lock);
     if (*most < dev->nmemories) {
         void *more = realloc(*list_, dev->most_memories * sizeof **list_);

@@ -3,6 +3,8 @@
 #define SP_AMDGPU_IB_H
 #include "amdgpu/flight/queue.h"
 
+#include <string.h>
+
 enum { SP_JOB_FULL = 1 }; /* beside 0 and -errno: the rest goes into another job */
 
 struct sp_job {
@@ -22,8 +24,29 @@ struct sp_job {
     uint32_t nwaits; /* in the queue's request */
 };
 
-int sp_job_fits(const struct sp_job *job, uint32_t ndw, uint64_t args_nbytes);
+/* What ends an IB: waiting for copies, two clocks, idle packets, padding. */
+enum { SP_TAIL_NDW = 7 + 16 + SP_AMDGPU_PACKETS / 2 + 8 };
+
+/* Is there room for a packet, its arguments, and what ends the IB? */
+static inline int sp_job_fits(const struct sp_job *job, uint32_t ndw, uint64_t args_nbytes)
+{
+    return ((uint64_t)job->ndw + ndw + SP_TAIL_NDW) * 4 + args_nbytes + 256 <= job->args_at;
+}
+
 /* Zeroed dwords, for a packet. */
-uint32_t *sp_job_put(struct sp_job *job, uint32_t ndw);
-void *sp_job_args(struct sp_job *job, uint64_t nbytes, uint64_t align, uint64_t *va);
+static inline uint32_t *sp_job_put(struct sp_job *job, uint32_t ndw)
+{
+    uint32_t *to = job->ib + job->ndw;
+    memset(to, 0, ndw * sizeof *to);
+    job->ndw += ndw;
+    return to;
+}
+
+/* Zeroed bytes below the arguments so far, and where the GPU sees them. */
+static inline void *sp_job_args(struct sp_job *job, uint64_t nbytes, uint64_t align, uint64_t *va)
+{
+    job->args_at = (job->args_at - nbytes) & ~(align - 1);
+    *va = job->va + job->args_at;
+    return memset((char *)job->ib + job->args_at, 0, nbytes);
+}
 #endif

@@ -12,11 +12,6 @@ uint64_t sp_amdgpu_job_threads(const struct sp_amdgpu_kernel *k)
     return atomic_load_explicit(&k->job_threads, memory_order_relaxed);
 }
 
-uint64_t sp_job_limit(const struct sp_amdgpu *dev, const struct sp_amdgpu_kernel *k)
-{
-    return dev->setup.job_threads ? sp_amdgpu_job_threads(k) : UINT64_MAX;
-}
-
 /* Two clocks a slot, behind those of submissions. */
 static uint32_t tick_of(const struct sp_job *job)
 {
@@ -26,8 +21,7 @@ static uint32_t tick_of(const struct sp_job *job)
 void sp_job_measure(struct sp_job *job, struct sp_amdgpu_kernel *k, uint64_t threads)
 {
     const struct sp_amdgpu_setup *s = &job->q->dev->setup;
-    uint64_t limit = sp_job_limit(job->q->dev, k);
-    if (!s->job_threads || !s->job_ns || !s->counter_khz || (threads < s->measured_threads && threads < limit / 2))
+    if (!s->job_threads || !s->job_ns || !s->counter_khz)
         return;
     sp_encode_start(job, job->q->ticks->va + 8 * (uint64_t)tick_of(job));
     job->measured = (struct sp_measured){k, threads};
@@ -35,10 +29,8 @@ void sp_job_measure(struct sp_job *job, struct sp_amdgpu_kernel *k, uint64_t thr
 
 void sp_job_measure_end(struct sp_job *job)
 {
-    if (job->measured.kernel) {
-        sp_job_order(job);
-        sp_encode_clock(job, job->q->ticks->va + 8 * (uint64_t)(tick_of(job) + 1));
-    }
+    sp_job_order(job);
+    sp_encode_clock(job, job->q->ticks->va + 8 * (uint64_t)(tick_of(job) + 1));
 }
 
 static void learn(const struct sp_amdgpu *dev, const struct sp_measured *m, uint64_t ns)

@@ -225,15 +225,12 @@ static int wait_one(struct sp_amdgpu_queue *q, const struct sp_engine *e, uint64
     return rc == 0 || rc == -ETIMEDOUT ? rc : sp_amdgpu_recover(q, rc);
 }
 
-int sp_amdgpu_room(struct sp_amdgpu_queue *q, const struct sp_engine *e, uint64_t timeout_ns)
+int sp_amdgpu_room(struct sp_amdgpu_queue *q, const struct sp_engine *e, uint64_t deadline_ns)
 {
-    sp_amdgpu_retire(q);
-    if (e->jobs - e->jobs_done < SP_JOBS)
-        return 0;
     int rc = 0;
-    uint64_t deadline = sp_clock_ns() + timeout_ns;
+    sp_amdgpu_retire(q);
     while (rc == 0 && e->jobs - e->jobs_done >= SP_JOBS)
-        rc = wait_one(q, e, deadline);
+        rc = wait_one(q, e, deadline_ns);
     return rc == -ETIMEDOUT ? -EAGAIN : rc;
 }
 

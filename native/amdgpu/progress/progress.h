@@ -7,7 +7,7 @@ void sp_amdgpu_retire(struct sp_amdgpu_queue *q);
 void sp_amdgpu_inspect(struct sp_amdgpu_queue *q);
 int sp_amdgpu_recover(struct sp_amdgpu_queue *q, int rc);
 /* Waits for a free slot: 0, -EAGAIN, or what the queue failed with. */
-int sp_amdgpu_room(struct sp_amdgpu_queue *q, const struct sp_engine *engine, uint64_t timeout_ns);
+int sp_amdgpu_room(struct sp_amdgpu_queue *q, const struct sp_engine *engine, uint64_t deadline_ns);
 /* Waits until nothing is on its way, for 0.1 s: 0, -EAGAIN, or what the queue failed with. */
 int sp_amdgpu_idle(struct sp_amdgpu_queue *q);
 int sp_amdgpu_sleep(struct sp_amdgpu_queue *q, uint64_t value, uint64_t deadline_ns);

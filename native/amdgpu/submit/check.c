@@ -2,6 +2,7 @@
 #include "check.h"
 #include "amdgpu/flight/queue.h"
 #include "core/dispatch.h"
+#include "core/extents.h"
 
 #include <errno.h>
 
@@ -44,7 +45,7 @@ int sp_amdgpu_check_dispatch(const struct sp_amdgpu *dev, const void *record, si
     if (!sp_dispatch_fits(d, &k->sig))
         return -EINVAL;
     int rc = check_grid(dev, k, d);
-    return rc ? rc : sp_signature_check(&k->sig, d + 1, NULL, NULL);
+    return rc ? rc : sp_extents_check(&k->sig, d + 1, &(uint32_t){0}, &(uint64_t){0});
 }
 
 /* Timestamps are converted to ns by the CPU, which must reach them. */

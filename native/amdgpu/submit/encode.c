@@ -140,7 +140,7 @@ static int dispatch(struct sp_job *job, const struct sp_cmd_dispatch *d)
         if (!sp_job_fits(job, k->t.ndw + MEASURE_NDW, k->t.kernarg_nbytes) ||
             (job->threads && (job->threads > limit || more > limit - job->threads)))
             return SP_JOB_FULL;
-        if (first)
+        if (first && sp_job_tells(job->q->dev, k, more))
             sp_job_measure(job, k, more);
         else if (job->measured.kernel == k)
             job->measured.threads += more;

@@ -93,10 +93,7 @@ static int64_t send_at_once(struct sp_amdgpu_queue *q, struct sp_recorded *r, st
     q->again.ib.ib_bytes = r->ndw * 4;
     q->again.signal.point = value;
     union drm_amdgpu_cs args;
-    memset(&args, 0, sizeof args);
-    args.in = (struct drm_amdgpu_cs_in){.ctx_id = q->ctx, .num_chunks = SP_AGAIN, .chunks = (uint64_t)(uintptr_t)q->again.pointer};
-    sp_count(&q->counted.ioctls, 1);
-    if (q->dev->ops->ioctl(q->dev->ops->self, q->dev->fd, DRM_IOCTL_AMDGPU_CS, &args) < 0) {
+    if (sp_job_ioctl(q, q->again.pointer, SP_AGAIN, &args) < 0) {
         f->next = next; /* a spare one still */
         return 0;
     }

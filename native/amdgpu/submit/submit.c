@@ -89,7 +89,8 @@ static int take_ticks(struct sp_amdgpu_queue *q, struct sp_flight *f, uint32_t c
 /* Ends the IB and submits it; point 0: more of this submission follows. */
 static int submit_job(struct sp_job *job, uint64_t point)
 {
-    sp_job_measure_end(job);
+    if (job->measured.kernel)
+        sp_job_measure_end(job);
     sp_job_end(job);
     int rc = sp_job_send(job, point);
     if (rc == 0 && point)
@@ -104,9 +105,7 @@ static int send_one(struct sp_amdgpu_queue *q, struct sp_flight *f)
     struct sp_job job = {.q = q, .flight = f};
     struct sp_cursor before = f->cursor;
     int timed = q->common.ledger.times != NULL;
-    int rc = sp_job_begin(&job, sp_recorded_slot(q, f));
-    if (rc)
-        return rc;
+    sp_job_begin(&job, sp_recorded_slot(q, f));
     if (timed && !f->begun)
         sp_encode_start(&job, q->ticks->va + 8 * (uint64_t)f->first_tick);
     int more = sp_encode(&job, f->records, f->nbytes);
@@ -114,7 +113,7 @@ static int send_one(struct sp_amdgpu_queue *q, struct sp_flight *f)
         sp_job_order(&job);
         sp_encode_clock(&job, q->ticks->va + 8 * (uint64_t)((f->first_tick + 1) % SP_TICKS));
     }
-    rc = more < 0 ? more : submit_job(&job, more ? 0 : f->value);
+    const int rc = more < 0 ? more : submit_job(&job, more ? 0 : f->value);
     if (rc) {
         f->cursor = before;
         return rc;
@@ -124,17 +123,15 @@ static int send_one(struct sp_amdgpu_queue *q, struct sp_flight *f)
 
 static int send(struct sp_amdgpu_queue *q, struct sp_flight *f, uint64_t timeout_ns)
 {
-    uint64_t until = 0; /* most submissions are one job, for which there is room: no clock is asked */
+    const struct sp_engine *e = f->engine;
+    uint64_t until = 0;
     int rc = SP_JOB_FULL;
     while (rc == SP_JOB_FULL) {
-        uint64_t left = timeout_ns;
-        if (until) {
-            uint64_t now = sp_clock_ns();
-            left = now < until ? until - now : 0;
-        } else if (f->begun) {
-            until = sp_clock_ns() + timeout_ns;
+        rc = 0;
+        if (f->begun || e->jobs - e->jobs_done >= SP_JOBS) { /* most submissions are one job, for which there is room */
+            until = until ? until : sp_clock_ns() + timeout_ns;
+            rc = sp_amdgpu_room(q, e, until);
         }
-        rc = sp_amdgpu_room(q, f->engine, left);
         if (rc == 0 && !f->rc)
             rc = send_one(q, f);
         if (f->rc)
@@ -232,9 +229,11 @@ int64_t sp_amdgpu_encode(struct sp_amdgpu_queue *q, const void *records, size_t 
         return rc;
     pthread_mutex_lock(q->common.lock);
     uint64_t jobs = e->jobs;
-    rc = atomic_load(&q->common.closing) ? -ESHUTDOWN : sp_job_begin(&job, jobs % SP_JOBS);
-    if (rc == 0)
+    rc = atomic_load(&q->common.closing) ? -ESHUTDOWN : sp_amdgpu_room(q, e, sp_clock_ns() + SP_PUSH_NS);
+    if (rc == 0) {
+        sp_job_begin(&job, jobs % SP_JOBS);
         rc = sp_encode(&job, records, nbytes);
+    }
     if (rc == SP_JOB_FULL || (rc == 0 && e->jobs != jobs))
         rc = -E2BIG; /* more than one; copies among the first may have run */
     if (rc == 0) {
