@@ -213,15 +213,26 @@ def test_prepared():
     answers = [7, -5]
     handle = ffi.new("struct sp_handle *")
     submission = ffi.new("struct sp_submission *", {"queue": handle})
-    handle.functions, kept = functions.made(
-        run=lambda at: answers.pop(0) if at == submission else 0
-    )
+    kept = functions.made(run=lambda at: answers.pop(0) if at == submission else 0)
+    handle.functions = kept[0]  # of which the struct has the address alone
     address = int(ffi.cast("uintptr_t", submission))
     made.take(kept, address)
     assert (made.kept, made.prepared) == (kept, address)
     made.again = lambda given, value: (given is made, value)
     assert made.go() == 7
     assert made.go() == (True, -5)
+
+
+def test_a_wrong_call_of_submit_is_told_as_python_would(cpu):
+    commands = sp.Commands()
+    with cpu.queue() as queue:
+        for wrong in ((), (commands, commands), (commands, {"commands": commands})):
+            named = wrong[-1] if wrong and isinstance(wrong[-1], dict) else {}
+            with pytest.raises(TypeError, match=r"submit\(\) takes one argument, commands, got"):
+                queue.submit(*(x for x in wrong if x is not named), **named)
+        with pytest.raises(TypeError, match="got an unexpected keyword argument 'command'"):
+            queue.submit(command=commands)
+        assert queue.submit(**{"".join(["com", "mands"]): commands}).wait().value == 1
 
 
 @pytest.mark.parametrize("name", CALLED_BY_C)

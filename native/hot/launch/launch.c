@@ -121,8 +121,11 @@ static PyObject *submit(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
     struct hot_queue *const q = (void *)self;
     const Py_ssize_t nnames = names ? PyTuple_Size(names) : 0;
     PyObject *fence = NULL;
-    if (nargs + nnames != 1 || (nnames && PyTuple_GetItem(names, 0) != commands_word))
-        return PyErr_Format(PyExc_TypeError, "submit: expected commands alone, got %zd arguments", nargs + nnames), NULL;
+    for (Py_ssize_t i = 0; i < nnames; i++)
+        if (PyUnicode_Compare(PyTuple_GetItem(names, i), commands_word))
+            return PyErr_Format(PyExc_TypeError, "Queue.submit() got an unexpected keyword argument '%U'", PyTuple_GetItem(names, i)), NULL;
+    if (nargs + nnames != 1)
+        return PyErr_Format(PyExc_TypeError, "Queue.submit() takes one argument, commands, got %zd", nargs + nnames), NULL;
     PyObject *const commands = args[0];
     PyObject *const bound = hot_is_commands(commands) ? hot_bound(commands) : NULL;
     int64_t value = -ESTALE;

@@ -36,6 +36,8 @@ SETS, SETS_OF_CONSTANT = 256, 8  # of four rows each
 RESULT, BLOCK, _FIXED = -1, -2, -3  # enum hot_source of native/hot/calls/row.h
 _WRITTEN, _SAME_PLACE, _POINTER = 1, 2, 4  # enum hot_patch_flags
 _PATCH, _NUMBER = struct.Struct("=i3Iq"), struct.Struct("=4I")
+_NUMBERS = {int, float, bool} | {np.dtype(code).type for code in "bhilqBHILQefdg"}
+"""Numbers of Python and numpy. A subclass may convert itself by code of its own."""
 _BRIEF = 64e3
 """Multiplications of a product that is over before another thread would have had the GIL."""
 
@@ -103,8 +105,8 @@ class Call:
         for i, x in enumerate(values):
             if type(x) is np.ndarray:
                 meant.append(x.dtype)
-            elif i in typed and not isinstance(x, int | float | np.number):
-                return None  # converting another object runs the caller's code
+            elif i in typed and type(x) not in _NUMBERS:
+                return None  # to convert it runs the caller's code
             elif isinstance(x, (Constant, PointerBase)) or i in typed or x is None:
                 meant.append(type(x))
             elif _is_plain(x):

@@ -87,7 +87,7 @@ def layout(
     """
     staging.device(dev)
     values = a, target, source, channels, out
-    found = table.again(dev, ("layout", dev, *values))
+    found = table.again(dev, (layout, dev, *values))
     if found is not None:
         return found
     a = staging.operand("a", readable(dev, {"a": a}, out)["a"])
@@ -105,7 +105,7 @@ def layout(
             blocked = (block,) if block else ()
             stage.launch(function, made.pointer, current, *change.sizes, *blocked)
         current = made.pointer
-    return table.remember(stage, stage.finish(made), "layout", values, (4, 0), out=4)
+    return table.remember(stage, stage.finish(made), layout, values, (4, 0), out=4)
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,8 @@ from . import fused
 
 _WANTED = ("f32", "f64", "i32")
 _CODES = {"f32": "f", "f64": "d", "i32": "i", "i64": "q"}  # of native/hot/launch/scalar.c
+_NAMES_END = 0
+"""Ends the names in the key of a call: a text among the values is then no name."""
 Shape = tuple[int, ...]
 Named = dict[str, Any]  # values by the names of an expression
 PIECE = 2**32 - 2**12  # elements of one launch: n is a u32
@@ -70,7 +72,7 @@ def map(
     staging.device(dev)
     lasting = isinstance(expression, (str, Traced, Graph))
     site = sys.intern(expression) if type(expression) is str else expression
-    call = site, dev, *names, *args, *names.values(), out
+    call = site, dev, *names, _NAMES_END, *args, *names.values(), out
     known = table.again(dev, call) if lasting else None
     if known is not None:
         return known
@@ -95,7 +97,7 @@ def _remember(
     """`made`; as table.remember, unless a number is computed from others before the launch."""
     left = [name for name in graph.names if name not in names]
     given = call[2:]
-    place = {name: len(names) + i for i, name in enumerate([*left, *names])}
+    place = {name: len(names) + 1 + i for i, name in enumerate([*left, *names])}
     filled = [(cell, graph.nodes[node], kind) for cell, node, kind in code.filled]
     used = {*code.inputs, *(str(node.value) for _, node, _ in filled)}
     if any(node.op != "name" for _, node, _ in filled) or len(used) != len(graph.names):

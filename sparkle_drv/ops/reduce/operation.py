@@ -64,7 +64,7 @@ def reduce(
     """
     staging.device(dev)
     values = a, op, axis, keepdims
-    found = None if names else table.again(dev, ("reduce", dev, *values))
+    found = None if names else table.again(dev, (reduce, dev, *values))
     if found is not None:
         return found
     check.one_of("op", op, tuple(OPS))
@@ -109,7 +109,7 @@ def reduce(
         code = program.compile_map("x / n", frozenset("n"), tag)
         run_map(stage, code, tag, target.pointer, [target.pointer], [count])
     result = arranged(stage.finish(target), rest, axes, keepdims)
-    return table.remember(stage, result, "reduce", values, (table.RESULT, 0))
+    return table.remember(stage, result, reduce, values, (table.RESULT, 0))
 
 
 def outline(a: Any, op: str, axis: Any, keepdims: bool) -> tuple[Shape, Shape, np.dtype[Any]]:

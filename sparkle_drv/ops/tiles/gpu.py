@@ -109,10 +109,10 @@ def _terms_a_round(k: int, algo: str) -> int:
     return 4 if k <= rounds else _LONG_STEP
 
 
-def _check_terms(name: str, terms: int, most: int, algo: str) -> None:
+def _check_terms(name: str, terms: int, most: int, algo: str, of: str = "a sum") -> None:
     if terms > most:
         raise ValueError(
-            f"{name}: at most {most} terms of a sum are possible with algo {algo!r} on software "
+            f"{name}: at most {most} terms of {of} are possible with algo {algo!r} on software "
             f"OpenGL, whose loops end after {_MOST_ROUNDS} rounds; got {terms}"
         )
 
@@ -127,7 +127,7 @@ def _check_sums(shape: Geometry, algo: str) -> None:
     nested = rounds * kh * kw // (kh * kw + 2 * kh + 3)
     long = rounds if shape.terms % 4 else 4 * rounds
     most = {"naive": nested, "im2col": rounds}.get(algo, long)
-    _check_terms("w", shape.terms, most, algo)
+    _check_terms("w", shape.terms, most, algo, "a sum (c / groups * kh * kw)")
 
 
 def conv2d(info: DeviceInfo, shape: Geometry, algo: str) -> TilePlan:

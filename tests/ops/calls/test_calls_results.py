@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import itertools
 import warnings
@@ -307,3 +308,48 @@ def test_read_only_operands_made_writeable(dev, slowly):
     x[0] = 5
     agree(ops.gemm(dev, x, x), x.copy() @ x)
     assert len(slowly) == 2
+
+
+def test_a_text_among_the_values_of_a_map_is_no_name(dev):
+    x = np.arange(4, dtype=np.float32)
+    agree(ops.map(dev, "a*x + b", x, a=2.0, b=1.0), 2 * x + 1)
+    for wrong in (("a", "b", x, 2.0, 1.0), ("a", "b", 0, x, 2.0, 1.0)):
+        with pytest.raises(TypeError, match="values by position are given, 3 names are left"):
+            ops.map(dev, "a*x + b", *wrong)
+    with pytest.raises(TypeError, match="2 names are left"):
+        ops.map(dev, "a*x + b", "b", x, 1.0, a=2.0)
+
+
+def test_expressions_that_are_called_as_operations_are(dev):
+    image = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
+    for _ in range(2):
+        for name in ("reduce", "layout"):
+            agree(ops.map(dev, name, image), image)
+            agree(ops.map(dev, name, **{name: image}), image)
+        agree(ops.reduce(dev, image), image.sum())
+        agree(ops.layout(dev, image, "NHWC"), image.reshape(1, 4, 4, 1))
+    with pytest.raises(TypeError):
+        ops.map(dev, "reduce", image, "sum", None, out=False)
+    with pytest.raises(TypeError, match="op: "):
+        ops.reduce(dev, "reduce", 0, image, keepdims=None)
+
+
+@pytest.mark.parametrize("base", [int, float, np.float32])
+def test_a_number_that_shrinks_an_operand_as_it_is_converted(dev, base):
+    """Between the look at the arrays and their addresses no code of the caller runs."""
+    x, out = np.ones(1 << 20, np.float32), np.empty(1 << 20, np.float32)
+    shrinks = []
+
+    class Mine(base):
+        def __float__(self):
+            for array in shrinks:
+                array.resize(1, refcheck=False)
+            return 3.0
+
+    for _ in range(2):
+        agree(ops.map(dev, "a*x", x, a=Mine(3), out=out), 3)
+    shrinks.append(out)
+    with contextlib.suppress(ValueError):  # out: its shape is wrong by then
+        ops.map(dev, "a*x", x, a=Mine(3), out=out)
+    shrinks[:] = [x]
+    agree(ops.map(dev, "a*x", x, a=Mine(3)), 3)
