@@ -16,7 +16,6 @@ from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.arguments.words import shown
 from sparkle_drv.ops.calls import table
 from sparkle_drv.ops.memory import staging
-from sparkle_drv.ops.memory.constant import readable
 
 Shape = tuple[int, ...]
 MAX_BLOCK = 64
@@ -90,10 +89,9 @@ def layout(
     found = table.again(dev, ("layout", dev, *values))
     if found is not None:
         return found
-    a = staging.operand("a", readable(dev, {"a": a}, out)["a"])
-    change = outline(a, target, source, channels)
-
     stage = staging.Stage(dev, {"a": a}, out)
+    (a,) = stage.inputs.values()
+    change = outline(a, target, source, channels)
     if not change.steps:
         return stage.copy(a, change.after.name)
     current: Any = stage.pointer(a)

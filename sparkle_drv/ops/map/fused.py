@@ -71,10 +71,15 @@ def place(y: Any, inputs: list[Any], shape: tuple[int, ...]) -> space.Space:
     return space.Space(shape, strides).ordered(space.order_of(strides[0])).joined()
 
 
-def whole(stage: staging.Stage, inputs: list[Any], shape: tuple[int, ...]) -> list[Any]:
-    """`inputs` as plain arrays of `shape`, placed."""
-    host = (x.numpy() if isinstance(x, Array) else x for x in inputs)
-    return placed(stage, [staging.plain(stage.dev, np.broadcast_to(x, shape)) for x in host])
+def whole(stage: staging.Stage, inputs: list[Any], shape: tuple[int, ...], dtype: Any) -> list[Any]:
+    """`inputs` for a launch as row-major arrays of `shape` and of this type; None: of their own."""
+    made = []
+    for x in inputs:
+        if tuple(x.shape) != shape or x.dtype != (dtype or x.dtype):
+            host = x.numpy() if isinstance(x, Array) else x
+            x = np.broadcast_to(host.astype(dtype or x.dtype, copy=False), shape)
+        made.append(stage.pointer(x))
+    return made
 
 
 def launch(
