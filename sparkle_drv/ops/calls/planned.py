@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from sparkle_drv._hot import CallableBase, Table
 from sparkle_drv.core.fence import Fence
@@ -22,30 +22,24 @@ from . import table
 
 
 class Plan(CallableBase):
-    """A class of plans has `_call`, what the call table leaves alone, and `bind`.
+    """A class of plans has `__call__`, for what the call table leaves alone, and `bind`.
 
     `kernel` is what runs, `queue` where, `tile` the TilePlan that it was made for; `tile.source`
     says whether that was tuned.
     """
 
-    __slots__ = ("_brief", "_rows", "_tail", "kernel", "queue", "tile")
+    __slots__ = ("_brief", "_rows", "_site", "_tail", "kernel", "queue", "tile")
     _SOURCES: ClassVar[tuple[int, ...]]
     """Which operand is each pointer of the kernel, the result first: see table.Call."""
-    _call: ClassVar[Callable[..., Fence]]
     _pointers: ClassVar[Callable[..., tuple[Any, ...]]]
     """Of the operands: those of a launch, the result first."""
 
-    if TYPE_CHECKING:  # CallableBase has it, and knows no Fence
-
-        def __call__(self, *operands: Any, **named: Any) -> Fence: ...
-
     def __init__(
-        self, queue: Queue, kernel: Kernel, tile: TilePlan | None, tail: tuple[int, ...],
-        brief: bool = False,
+        self, call: Callable[..., Fence], queue: Queue, kernel: Kernel, tile: TilePlan | None,
+        tail: tuple[int, ...], brief: bool = False,
     ) -> None:  # fmt: skip
         self.kernel, self.tile, self.queue = kernel, tile, queue
-        self._tail, self._brief, self._rows = tail, brief, Table(1)
-        call = type(self)._call
+        self._site, self._tail, self._brief, self._rows = call, tail, brief, Table(1)
         self._begin(call, self._rows, table.meaning(call, 1))
 
     def _launch(self, *operands: Any) -> Fence:
@@ -57,7 +51,7 @@ class Plan(CallableBase):
         args = (*pointers, *self._tail)
         fence = queue.launch(kernel, *args)
         out, brief = self._SOURCES[0], self._brief
-        call = table.Call(type(self)._call, operands, self._SOURCES, out, brief=brief)
+        call = table.Call(self._site, operands, self._SOURCES, out, brief=brief)
         table.planned(self._rows, call, queue, kernel, args)
         return fence
 

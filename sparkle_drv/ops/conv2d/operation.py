@@ -135,7 +135,9 @@ class Conv2d(CallableBase):
         act = check.activation(activation)
         function, tile = plans.conv2d(dev, shape, algo)
         function, tile, held = _packed(dev, weights.kept(dev, "w", w), shape, function, tile)
-        made = _Plan(dev.default_queue, function, tile, (*shape.arguments(), act))
+        made = _Plan(
+            Conv2dPlan.__call__, dev.default_queue, function, tile, (*shape.arguments(), act)
+        )
         made.w, made.out_shape, made.bias = held, shape.out_shape, None
         if bias is not None:
             made.bias = weights.kept(dev, "bias", bias).array("bias", dev)
@@ -159,10 +161,9 @@ class Conv2dPlan(Plan):
     out_shape: tuple[int, ...]
     _SOURCES = 1, 0
 
-    def _call(self, x: Any, out: Any) -> Fence:
+    def __call__(self, x: Any, out: Any) -> Fence:
+        """What the class says. @public"""
         return self._launch(x, out)
-
-    _call.__qualname__ = "Conv2dPlan.__call__"  # as errors of its arguments name it
 
     def _pointers(self, x: Any, out: Any) -> tuple[Any, ...]:
         return out, *self._arrays(x=x), self.w, self.bias
@@ -238,11 +239,8 @@ def _packed(
     if tile is None or tile.algo not in PACKED or depthwise or not packs(dev):
         return function, tile, w.array("w", dev)
     packing = replace(tile, pack=True)
-
-    def pack(array: Array) -> Array:
-        return weights.blob(dev, staging.kernel(dev, _PACK, packing), array, *shape.arguments())
-
-    return plans.packed(dev, function, tile), packing, w.packed((shape, packing), pack)
+    blob = weights.packed(dev, w, (shape, packing), _PACK, packing, *shape.arguments())
+    return plans.packed(dev, function, tile), packing, blob
 
 
 conv2d = table.operation(Conv2d)

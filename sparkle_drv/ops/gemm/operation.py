@@ -114,7 +114,9 @@ class Gemm(CallableBase):
             check.shape("b", tuple(b.shape), (k, n), "for this plan")
             kernel, b = _packed(dev, weights.kept(dev, "b", b), m, kernel, tile)
         tail = m, n, k, k, 1, n, 1, n, act
-        made = _Plan(dev.default_queue, kernel, tile, tail, table.is_brief(m, n, k))
+        made = _Plan(
+            GemmPlan.__call__, dev.default_queue, kernel, tile, tail, table.is_brief(m, n, k)
+        )
         made.weights = b
         return made
 
@@ -136,10 +138,9 @@ class GemmPlan(Plan):
     """The snapshot of b, packed or not; None without one (@private)."""
     _SOURCES = 2, 0, 1, 3
 
-    def _call(self, a: Any, b: Any, out: Any, bias: Any = None) -> Fence:
+    def __call__(self, a: Any, b: Any, out: Any, bias: Any = None) -> Fence:
+        """What the class says. @public"""
         return self._launch(a, b, out, bias)
-
-    _call.__qualname__ = "GemmPlan.__call__"  # as errors of its arguments name it
 
     def _pointers(self, a: Any, b: Any, out: Any, bias: Any) -> tuple[Any, ...]:
         if self.weights is not None and b is not None:
@@ -188,11 +189,8 @@ def _packed(
         return function, b.array("b", dev)
     kc = tile.levels[0][2] if tile.levels else 0  # all that a blob depends on
     packing = TilePlan(algo="blocked", levels=((0, 0, kc), (0, 0, 0)))
-
-    def pack(array: Array) -> Array:
-        return weights.blob(dev, staging.kernel(dev, pack_kernel, packing), array, n, k, n, 1)
-
-    return plans.packed(dev, function, tile), b.packed(kc, pack)
+    blob = weights.packed(dev, b, kc, pack_kernel, packing, n, k, n, 1)
+    return plans.packed(dev, function, tile), blob
 
 
 gemm = table.operation(Gemm)

@@ -178,18 +178,6 @@ def outline(op: str, arrays: Named) -> tuple[Shape, dict[str, str], str | None]:
     return common_shape(arrays), kinds, layouts[0] if layouts else None
 
 
-def settled(
-    graph: Graph, arrays: Named, numbers: Named
-) -> tuple[Shape, np.dtype[Any], str | None, frozenset[str]]:
-    """(shape, dtype and layout of the result, the types that it is computed in) of a map of what
-    has these shapes, dtypes and layouts, and of these scalars. Raises as `map`.
-    """
-    shape, kinds, layout = outline("map", arrays)
-    code, found = fused.program(graph, kinds, numbers)
-    code.constants(graph, found)
-    return shape, fused.DTYPES[code.result], layout, code.types
-
-
 def common_shape(arrays: Named) -> Shape:
     """What the arrays' shapes broadcast to."""
     shapes = [tuple(x.shape) for x in arrays.values()]

@@ -19,6 +19,7 @@ from sparkle_drv import _hot
 from sparkle_drv._native import lib
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.array_shape import Shaped
+from sparkle_drv.core.closing import Closing
 from sparkle_drv.core.device import Device
 from sparkle_drv.ops.arguments.words import short
 
@@ -27,7 +28,7 @@ MOST = 8
 a bound, images of many sizes would fill the memory."""
 
 
-class Constant(_hot.ConstantBase, Shaped):
+class Constant(_hot.ConstantBase, Shaped, Closing):
     """What `constant` makes. `shape`, `dtype`, `layout` and `nbytes` are those of its source.
 
     Operations take it as they take an array of their device, and are not asynchronous because of
@@ -48,12 +49,6 @@ class Constant(_hot.ConstantBase, Shaped):
     def __repr__(self) -> str:
         uri = self._array.buffer._uri()
         return f"<Constant {self.dtype}{list(self.shape)} {f'on {uri}' if uri else 'closed'}>"
-
-    def __enter__(self) -> Constant:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __reduce_ex__(self, _: object) -> NoReturn:
         raise TypeError("a Constant is not copied or pickled: take its numpy()")

@@ -19,11 +19,12 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
-from sparkle_drv.core.host_pointer import HostPointer
+from sparkle_drv.core.host_pointer import HostPointer, HostSpan
 from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.errors import OutOfDeviceMemory
 from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.arguments.words import short
+from sparkle_drv.ops.shapes import space
 from sparkle_drv.types import TilePlan
 
 from . import recycled
@@ -205,7 +206,7 @@ class Stage:
         """(pointer, row, column stride in elements) of a 2-D operand, strided where it can be."""
         strides = element_strides(x) if isinstance(x, np.ndarray) and self.in_place else None
         if strides is not None:
-            return span(x, strides), *strides
+            return span(self.dev, x)[0], *strides
         return self.pointer(x), max(1, x.shape[1]), 1
 
     def target(
@@ -231,7 +232,7 @@ class Stage:
                 return Target(out, direct=True)
             strides = element_strides(out) if rows else None
             if strides is not None and strides[1] == 1 and strides[0] >= shape[1]:
-                return Target(span(out, strides), row=strides[0], direct=True)
+                return Target(span(self.dev, out)[0], row=strides[0], direct=True)
         if order and self.in_place:
             made = host_empty(self.dev, [shape[d] for d in order], dtype)
             return Target(made.transpose(np.argsort(order)))
@@ -375,12 +376,10 @@ def element_strides(x: Host) -> tuple[int, int] | None:
     return (row, column) if ok else None
 
 
-def span(x: Host, strides: tuple[int, int]) -> Host:
-    """All memory from the first element of a 2-D array to its last, as one row-major array."""
-    if x.flags.c_contiguous or not x.size:
-        return x
-    length = (x.shape[0] - 1) * strides[0] + (x.shape[1] - 1) * strides[1] + 1
-    return np.lib.stride_tricks.as_strided(x, (length,), (x.itemsize,))
+def span(dev: Device, x: Host) -> tuple[HostSpan, int]:
+    """All memory that `x` reaches, and how many bytes of it lie before the first element."""
+    below, nbytes = space.reach(x.shape, x.strides, x.itemsize)
+    return HostSpan(dev, x, below, nbytes), below
 
 
 def _same_elements(out: Any, x: Any) -> bool:

@@ -7,6 +7,7 @@ Called by gemm, conv2d and the users of `sparkle_drv.ops`.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.host_pointer import HostPointer
 from sparkle_drv.core.kernel import Kernel
+from sparkle_drv.types import TilePlan
 
 from . import staging
 from .constant import Constant
@@ -61,9 +63,7 @@ def constant(dev: Device, w: Any) -> Constant:
     w = staging.operand("w", w)
     if isinstance(w, np.ndarray):
         return Constant(dev.array(w))
-    if w.closed:
-        raise ValueError("w: expected an open Array, got a closed one")
-    if w.device is not dev:
+    if not w.closed and w.device is not dev:
         return Constant(dev.array(w.numpy(), w.layout))
     made = staging.Stage(dev, {"w": w}).copy(w)
     if made.fence is not None:
@@ -78,3 +78,10 @@ def kept(dev: Device, name: str, w: Any) -> Constant:
         return constant(dev, w)
     w.array(name, dev)
     return w
+
+
+def packed(
+    dev: Device, w: Constant, key: Hashable, name: str, plan: TilePlan, *scalars: int
+) -> Array:
+    """What the kernel `name` makes of `w` by this plan, now or before: see `blob`."""
+    return w.packed(key, lambda x: blob(dev, staging.kernel(dev, name, plan), x, *scalars))
