@@ -148,10 +148,10 @@ def of_context(make) -> None:
 
 WAYS = {
     "launch": launch, "prepare": prepare, "commands": commands, "plan": plan, "bind": bind,
-    "image plan": plan_of_images, "image bind": bind_images,
+    "image-plan": plan_of_images, "image-bind": bind_images,
 }  # fmt: skip
 WAYS |= {name: partial(of_device, make) for name, make in OPERATIONS.items()}
-WAYS |= {f"ctx {name}": lambda _, m=make: of_context(m) for name, make in OPERATIONS.items()}
+WAYS |= {f"ctx-{name}": lambda _, m=make: of_context(m) for name, make in OPERATIONS.items()}
 for way in WANTED or WAYS:
     print(way, end=" ", flush=True)
     try:

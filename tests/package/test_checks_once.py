@@ -19,10 +19,10 @@ from without import Plant
 
 PACK = "native/hot/launch/pack.c"
 LAUNCHES = ("launch", "prepare", "commands")
-PLANS = ("plan", "bind", "image plan", "image bind")
+PLANS = ("plan", "bind", "image-plan", "image-bind")
 ALL = LAUNCHES + PLANS
 OPERATIONS = ("gemm", "conv2d", "map", "reduce", "layout")
-EVERYBODY = ALL + OPERATIONS + tuple(f"ctx {name}" for name in OPERATIONS)
+EVERYBODY = ALL + OPERATIONS + tuple(f"ctx-{name}" for name in OPERATIONS)
 WHOSE = "its == Py_None ? SP_REFUSED_CLOSED : SP_REFUSED_ELSEWHERE;"
 CHECKS = {
     "closed": (EVERYBODY, Plant(PACK, WHOSE, "its == Py_None ? 0 : SP_REFUSED_ELSEWHERE;")),
