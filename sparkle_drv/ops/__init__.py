@@ -21,7 +21,8 @@ from .gemm.operation import gemm
 from .layout.operation import layout
 from .map.operation import map
 from .memory import recycled
-from .memory.constant import Constant, constant
+from .memory.constant import Constant
+from .memory.weights import constant
 from .reduce.fold import lazy
 from .reduce.operation import reduce
 

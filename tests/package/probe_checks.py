@@ -8,6 +8,7 @@ A line for each way: the way, then the error's type and text, or nothing. WAY: t
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 import numpy as np
 
@@ -28,6 +29,10 @@ def square(dtype=np.float32, on: sp.Device = dev) -> sp.Array:
     return on.array(np.ones((8, 8), dtype))
 
 
+def image(on: sp.Device = dev) -> sp.Array:
+    return on.array(np.ones((1, 1, 8, 8), np.float32))
+
+
 def locked(shape) -> sp.Buffer:
     """Memory that a launch must not write."""
     host = np.ones(shape, np.float32)
@@ -36,10 +41,12 @@ def locked(shape) -> sp.Buffer:
 
 
 class Wrong:
-    """What a way is given: arguments of saxpy, operands of a plan, groups and their size."""
+    """What a way is given: arguments of saxpy, operands of a plan, groups and their size; a matrix
+    and an image for operations of `device`."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: sp.Device = dev) -> None:
         x, a = filled(), square()
+        self.device, self.matrix, self.image = device, square(on=device), image(device)
         self.call = [filled(), x, 2.0, N]
         self.product = [a, square(), square()]
         self.words = {"groups": 16}
@@ -47,10 +54,11 @@ class Wrong:
         """Closed when the call has been made some times."""
         match CHECK:
             case "closed":
-                x.close()
-                a.close()
+                for array in (x, a, self.matrix, self.image):
+                    array.close()
             case "elsewhere":
                 self.call[1], self.product[0] = filled(on=other), square(on=other)
+                self.matrix, self.image = square(on=other), image(other)
             case "elements":
                 self.call[1], self.product[0] = filled(dtype=np.float64), square(np.float64)
             case "read-only":
@@ -104,7 +112,46 @@ def bind(w: Wrong) -> None:
     w.made(lambda: queue.fence(go()))
 
 
-WAYS = {"launch": launch, "prepare": prepare, "commands": commands, "plan": plan, "bind": bind}
+def image_plan():
+    return ops.conv2d.plan(dev, (1, 1, 8, 8), WEIGHTS, padding=1)
+
+
+def plan_of_images(w: Wrong) -> None:
+    made = image_plan()
+    w.made(lambda: made(w.product[0], w.product[2]))
+
+
+def bind_images(w: Wrong) -> None:
+    go = image_plan().bind(w.product[0], w.product[2])
+    w.made(lambda: queue.fence(go()))
+
+
+WEIGHTS = np.ones((1, 1, 3, 3), np.float32)
+OPERATIONS = {
+    "gemm": lambda op, w: op("gemm", w.matrix, np.ones((8, 8), np.float32)),
+    "conv2d": lambda op, w: op("conv2d", w.image, WEIGHTS),
+    "map": lambda op, w: op("map", "x + 1", w.matrix),
+    "reduce": lambda op, w: op("reduce", w.matrix, "max"),
+    "layout": lambda op, w: op("layout", w.image, "NHWC", source="NCHW"),
+}
+
+
+def of_device(make, w: Wrong) -> None:
+    make(lambda name, *given, **named: getattr(ops, name)(dev, *given, **named), w).fence.wait()
+
+
+def of_context(make) -> None:
+    with sp.init(["cpu"]) as ctx:
+        w = Wrong(ctx.device)
+        make(lambda name, *given, **named: getattr(ctx, name)(*given, **named), w).fence.wait()
+
+
+WAYS = {
+    "launch": launch, "prepare": prepare, "commands": commands, "plan": plan, "bind": bind,
+    "image-plan": plan_of_images, "image-bind": bind_images,
+}  # fmt: skip
+WAYS |= {name: partial(of_device, make) for name, make in OPERATIONS.items()}
+WAYS |= {f"ctx-{name}": lambda _, m=make: of_context(m) for name, make in OPERATIONS.items()}
 for way in WANTED or WAYS:
     print(way, end=" ", flush=True)
     try:

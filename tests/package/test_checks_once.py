@@ -18,14 +18,15 @@ from where import ROOT
 from without import Plant
 
 PACK = "native/hot/launch/pack.c"
-ALL = ("launch", "prepare", "commands", "plan", "bind")
-LAUNCHES = ALL[:3]
-WHOSE = "return its == Py_None ? SP_REFUSED_CLOSED : SP_REFUSED_ELSEWHERE;"
+LAUNCHES = ("launch", "prepare", "commands")
+PLANS = ("plan", "bind", "image-plan", "image-bind")
+ALL = LAUNCHES + PLANS
+OPERATIONS = ("gemm", "conv2d", "map", "reduce", "layout")
+EVERYBODY = ALL + OPERATIONS + tuple(f"ctx-{name}" for name in OPERATIONS)
+WHOSE = "its == Py_None ? SP_REFUSED_CLOSED : SP_REFUSED_ELSEWHERE;"
 CHECKS = {
-    "closed": (ALL, Plant(PACK, WHOSE,
-                          "if (its != Py_None) return SP_REFUSED_ELSEWHERE;")),
-    "elsewhere": (ALL, Plant(PACK, WHOSE,
-                             "if (its == Py_None) return SP_REFUSED_CLOSED;")),
+    "closed": (EVERYBODY, Plant(PACK, WHOSE, "its == Py_None ? 0 : SP_REFUSED_ELSEWHERE;")),
+    "elsewhere": (EVERYBODY, Plant(PACK, WHOSE, "its == Py_None ? SP_REFUSED_CLOSED : 0;")),
     "elements": (ALL, Plant(PACK, "if (!(p->elements & arg->elements))", "if (0)")),
     "read-only": (ALL, Plant(PACK, "if (arg->is_written && p->elements & HOT_READONLY_BIT)",
                              "if (0)")),
@@ -39,7 +40,7 @@ CHECKS = {
               Plant("native/core/queue.h",
                     "else if (epoch != SP_ANY_EPOCH && atomic_load(&q->device->epoch) != epoch)",
                     "else if (0)", "native/cpu/runtime/queue.c")),
-    "overlap": (("plan", "bind"),
+    "overlap": (PLANS,
                 Plant("sparkle_drv/ops/calls/planned.py",
                       "if out is not None and staging.meets(out, operands):", "if False:")),
 }  # fmt: skip

@@ -21,6 +21,13 @@ static int refuse(struct hot_record *r, int why, uint32_t index, uint64_t number
     return why;
 }
 
+/* Operations ask before they look at their operands, a launch asks again. */
+static int whose(const struct hot_pointer *p, const PyObject *device)
+{
+    const PyObject *const its = hot_device_of(p);
+    return its == device ? 0 : its == Py_None ? SP_REFUSED_CLOSED : SP_REFUSED_ELSEWHERE;
+}
+
 static int pack_pointer(const struct sp_arg *arg, PyObject *given, const PyObject *device, char *at, char *covered, unsigned *seen)
 {
     if (given == Py_None && arg->is_optional)
@@ -28,9 +35,9 @@ static int pack_pointer(const struct sp_arg *arg, PyObject *given, const PyObjec
     if (!hot_is_pointer(given))
         return SP_REFUSED_POINTER;
     const struct hot_pointer *const p = (const void *)given;
-    const PyObject *const its = hot_device_of(p);
-    if (its != device)
-        return its == Py_None ? SP_REFUSED_CLOSED : SP_REFUSED_ELSEWHERE;
+    const int why = whose(p, device);
+    if (why)
+        return why;
     if (!(p->elements & arg->elements))
         return SP_REFUSED_ELEMENTS;
     if (arg->is_written && p->elements & HOT_READONLY_BIT)
@@ -258,6 +265,15 @@ static PyObject *number(PyObject *module, PyObject *given)
     return PyArg_ParseTuple(given, "CO", &code, &one) ? hot_plain((uint32_t)code, one) : NULL;
 }
 
+static PyObject *whose_memory(PyObject *module, PyObject *given)
+{
+    PyObject *pointer, *device;
+    (void)module;
+    if (!PyArg_ParseTuple(given, "O!O:whose", hot_pointer_type, &pointer, &device))
+        return NULL;
+    return PyLong_FromLong(whose((const void *)pointer, device));
+}
+
 static PyMethodDef methods[] = {
     {"number", number, METH_VARARGS, "number(code, given): as plain, of one number for struct's code."},
     {"pack", pack, METH_VARARGS,
@@ -268,6 +284,7 @@ static PyMethodDef methods[] = {
     {"plain", plain, METH_VARARGS,
      "plain(kernel, args, groups, group_size, shared): (args, (groups, group_size, shared)) with what stands for numbers\n"
      "converted, once; raises what the caller's conversions raise. What is no number stays as it is."},
+    {"whose", whose_memory, METH_VARARGS, "whose(pointer, device): 0, or SP_REFUSED_CLOSED or SP_REFUSED_ELSEWHERE, as pack says it."},
     {NULL, NULL, 0, NULL},
 };
 

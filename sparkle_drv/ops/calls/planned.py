@@ -6,75 +6,67 @@ with the result is refused. Called by gemm and conv2d.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from sparkle_drv._hot import CallableBase, Table
 from sparkle_drv.core.fence import Fence
 from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.core.queue import Queue
 from sparkle_drv.ops.memory import staging
-from sparkle_drv.ops.memory.constant import arrays
+from sparkle_drv.ops.memory.constant import Constant
 from sparkle_drv.types import TilePlan
 
 from . import table
 
 
 class Plan(CallableBase):
-    """`_call` is the call as Python makes it; `bind` prepares one launch.
+    """A class of plans has `__call__`, for what the call table leaves alone, and `bind`.
 
     `kernel` is what runs, `queue` where, `tile` the TilePlan that it was made for; `tile.source`
     says whether that was tuned.
     """
 
-    __slots__ = ("_brief", "_rows", "_tail", "kernel", "queue", "tile")
-    _OUT: ClassVar[int]
-    """Which operand the result goes to."""
-    _SOURCES: ClassVar[Sequence[int | None]]
-    """See table.Call."""
-
-    if TYPE_CHECKING:  # CallableBase has it, and knows no Fence
-
-        def __call__(self, *operands: Any, **named: Any) -> Fence: ...
+    __slots__ = ("_brief", "_rows", "_site", "_tail", "kernel", "queue", "tile")
+    _SOURCES: ClassVar[tuple[int, ...]]
+    """Which operand is each pointer of the kernel, the result first: see table.Call."""
+    _pointers: ClassVar[Callable[..., tuple[Any, ...]]]
+    """Of the operands: those of a launch, the result first."""
 
     def __init__(
-        self, queue: Queue, kernel: Kernel, tile: TilePlan | None, tail: tuple[int, ...],
-        brief: bool = False,
+        self, call: Callable[..., Fence], queue: Queue, kernel: Kernel, tile: TilePlan | None,
+        tail: tuple[int, ...], brief: bool = False,
     ) -> None:  # fmt: skip
         self.kernel, self.tile, self.queue = kernel, tile, queue
-        self._tail, self._brief, self._rows = tail, brief, Table(1)
-        call = type(self)._call
+        self._site, self._tail, self._brief, self._rows = call, tail, brief, Table(1)
         self._begin(call, self._rows, table.meaning(call, 1))
-
-    def _given(self, *operands: Any) -> tuple[Any, ...]:
-        """The pointers of a launch, the result first."""
-        raise NotImplementedError
-
-    def _call(self, *operands: Any) -> Fence:
-        """What the call table leaves alone."""
-        raise NotImplementedError
 
     def _launch(self, *operands: Any) -> Fence:
         """Raises ValueError (memory is shared) and as `Queue.launch`."""
         kernel, queue = self.kernel, self.queue
         # Once: what is compared is what is launched, and the launch keeps it.
-        pointers = queue._pointers(kernel, self._given(*operands))
+        pointers = queue._pointers(kernel, self._pointers(*operands))
         _check_apart(*pointers)
         args = (*pointers, *self._tail)
         fence = queue.launch(kernel, *args)
-        call = table.Call(type(self)._call, operands, self._SOURCES, self._OUT, brief=self._brief)
+        out, brief = self._SOURCES[0], self._brief
+        call = table.Call(self._site, operands, self._SOURCES, out, brief=brief)
         table.planned(self._rows, call, queue, kernel, args)
         return fence
 
     def _prepare(self, *operands: Any) -> Any:
-        given = self._given(*operands)
+        given = self._pointers(*operands)
         with suppress(AttributeError):  # what is no pointer is refused there
             _check_apart(*given)
         return self.queue.prepare(self.kernel, *given, *self._tail)
 
     def _arrays(self, **operands: Any) -> tuple[Any, ...]:
-        return arrays(self.queue.device, **operands)
+        """`operands` with its Array in the place of each Constant."""
+        dev = self.queue.device
+        return tuple(
+            x.array(name, dev) if isinstance(x, Constant) else x for name, x in operands.items()
+        )
 
 
 def _check_apart(out: Any, *operands: Any) -> None:

@@ -40,18 +40,9 @@ def gemm(
     blocking.gemm. On a deterministic device every b counts as one that stays: bits do not depend on
     it."""
     stays = stays or dev.deterministic
-    key = ("gemm", m, n, k, tag, algo, stays, a_rows, b_rows)
-    found = _kept(dev).get(key)
-    if found is not None and not found[0].closed:
-        return found
-    itemsize = 4 if tag == "f32" else 8
-    return _choose(
-        dev,
-        key,
-        f"gemm_{tag}",
-        tuned.gemm_shape(m, n, k) if algo == "auto" else "",
-        lambda: _model(dev, blocking.gemm, m, n, k, itemsize, algo, stays, a_rows, b_rows),
-    )
+    shape = tuned.gemm_shape if algo == "auto" else None
+    how = 4 if tag == "f32" else 8, algo, stays, a_rows, b_rows
+    return _chosen(dev, f"gemm_{tag}", (m, n, k), shape, blocking.gemm, how)
 
 
 def packed(dev: Device, kernel: Kernel, plan: TilePlan | None) -> Kernel:
@@ -61,40 +52,33 @@ def packed(dev: Device, kernel: Kernel, plan: TilePlan | None) -> Kernel:
 
 def conv2d(dev: Device, shape: Geometry, algo: str) -> Chosen:
     """conv2d_f32 for this geometry, and its plan."""
-    found = _kept(dev).get(("conv2d", shape, algo))
-    if found is not None and not found[0].closed:
-        return found
-    return _choose(
-        dev,
-        ("conv2d", shape, algo),
-        "conv2d_f32",
-        tuned.conv2d_shape(shape) if algo == "auto" else "",
-        lambda: _model(dev, tiles_conv2d.conv2d, shape, algo),
-    )
+    name = tuned.conv2d_shape if algo == "auto" else None
+    return _chosen(dev, "conv2d_f32", (shape,), name, tiles_conv2d.conv2d, (algo,))
 
 
 def reduce(dev: Device, name: str, outer: int, n: int, inner: int) -> Kernel:
     """The reduction `name` of a manifest for these sizes: only tuning gives one a plan."""
-    found = _kept(dev).get((name, outer, n, inner))
-    if found is not None and not found[0].closed:
-        return found[0]
-    shape = tuned.reduce_shape(outer, n, inner)
-    return _choose(dev, (name, outer, n, inner), name, shape, lambda: None)[0]
+    return _chosen(dev, name, (outer, n, inner), tuned.reduce_shape)[0]
 
 
-def _kept(dev: Device) -> dict[Key, Chosen]:
+def _chosen(
+    dev: Device, kernel: str, sizes: tuple[Any, ...], named: Callable[..., str] | None,
+    model: Callable[..., TilePlan] | None = None, how: tuple[Any, ...] = (),
+) -> Chosen:  # fmt: skip
+    """What was chosen for these sizes, now or before.
+
+    named: what the cache of tuned plans calls the sizes; None: do not look there. model: makes a
+    plan for the sizes and for what `how` says.
+    """
     kept: dict[Key, Chosen] = dev.kept.setdefault("ops plans", {})
-    return kept
-
-
-def _choose(
-    dev: Device, key: Key, kernel: str, shape: str, model: Callable[[], TilePlan | None]
-) -> Chosen:
-    """`shape` as the cache names it; "": do not look there."""
-    kept = _kept(dev)
+    key = kernel, *sizes, *how
+    found = kept.get(key)
+    if found is not None and not found[0].closed:
+        return found
     if len(kept) >= MOST_KEPT:
         kept.clear()
-    entry = _tuned(dev).get((kernel, shape)) if shape and not dev.deterministic else None
+    shape = named(*sizes) if named and not dev.deterministic else ""
+    entry = _tuned(dev).get((kernel, shape)) if shape else None
     if entry is not None:
         try:
             found = kept[key] = staging.kernel(dev, kernel, entry.plan), entry.plan
@@ -103,7 +87,7 @@ def _choose(
             log.warning(
                 "%s: the tuned plan of %s %s is not used: %s", dev.uri, kernel, shape, error
             )
-    plan = model()
+    plan = None if model is None else _model(dev, model, *sizes, *how)
     found = kept[key] = staging.kernel(dev, kernel, plan), plan
     return found
 

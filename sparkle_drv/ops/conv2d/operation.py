@@ -1,7 +1,7 @@
 """conv2d: 2-D cross-correlation in f32, NCHW or NHWC, with bias and activation.
 
-Checks arguments (geometry.py), asks calls/plans.py for a plan and launches conv2d_f32. On the cpu
-device a call with numpy arrays that was made before takes a short way (fastpath.py).
+Checks arguments (shapes/geometry.py), asks calls/plans.py for a plan and launches conv2d_f32. A
+call of numpy arrays that was made before is made again by the call table (calls/table.py).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sparkle_drv.ops.arguments.words import shown
 from sparkle_drv.ops.calls import plans, table
 from sparkle_drv.ops.calls.planned import Plan
 from sparkle_drv.ops.memory import staging, weights
-from sparkle_drv.ops.memory.constant import Constant, constant, readable
+from sparkle_drv.ops.memory.constant import Constant
 from sparkle_drv.ops.shapes.geometry import Geometry, geometry
 from sparkle_drv.ops.tiles import winograd as tiles_winograd
 from sparkle_drv.types import TilePlan
@@ -82,25 +82,17 @@ class Conv2d(CallableBase):
         values = (
             x, w, bias, out, stride, padding, dilation, groups, activation, layout, algo,
         )  # fmt: skip
-        staging.device(dev)
-        held = w.of("w", dev) if isinstance(w, Constant) else None
-        given = readable(dev, {"x": x, "w": w if held is None else None, "bias": bias}, out)
-        x = staging.operand("x", given["x"])
-        w = staging.operand("w", w) if held is None else held
-        bias = None if bias is None else staging.operand("bias", given["bias"])
+        stage = staging.Stage(dev, {"x": x, "w": w, "bias": bias}, out, packs="w", optional="bias")
+        x, w, bias = stage.inputs.values()
         shape = outline(x, w, bias, stride, padding, dilation, groups, layout)
         _check_algo(dev, shape, algo)
         act = check.activation(activation)
-
-        stage = staging.Stage(dev, {"x": x, "w": w if held is None else None, "bias": bias}, out)
         y = stage.target(shape.out_shape, x.dtype, layout=layout)
         if shape.n and shape.oc:  # of nothing there is nothing to plan
             function, tile = plans.conv2d(dev, shape, algo)
-            blob = None
-            if held is not None:
-                function, tile, blob = _packed(dev, held, shape, function, tile)
-            taken = stage.pointer(w) if blob is None else blob
-            pointers = stage.pointer(x), taken, stage.pointer(bias)
+            if isinstance(w, Constant):
+                function, tile, w = _packed(dev, w, shape, function, tile)
+            pointers = [stage.pointer(given) for given in (x, w, bias)]
             stage.launch(function, y.pointer, *pointers, *shape.arguments(), act)
         made = stage.finish(y)
         return table.remember(stage, made, Conv2d.__call__, values, (3, 0, 1, 2), out=3)
@@ -129,25 +121,27 @@ class Conv2d(CallableBase):
         changes of them do not matter. A Constant is not copied, and must stay open.
         """
         staging.device(dev)
-        w = w.of("w", dev) if isinstance(w, Constant) else staging.operand("w", w)
+        w = staging.readable("w", w)
+        if bias is not None:
+            bias = staging.readable("bias", bias)
         extents = _extents(x_shape)
         shape = geometry(extents, w.shape, stride, padding, dilation, groups, layout)
         if not (shape.n and shape.oc):
             raise ValueError(
                 f"x_shape: a plan for no output at all, got {extents} with w {w.shape}"
             )
-        if not (bias is None or isinstance(bias, Constant)):
-            bias = staging.operand("bias", bias)
         _weights(w, bias, shape)
         _check_algo(dev, shape, algo)
         act = check.activation(activation)
         function, tile = plans.conv2d(dev, shape, algo)
-        own = w if isinstance(w, Constant) else constant(dev, w)
-        function, tile, held_w = _packed(dev, own, shape, function, tile)
+        function, tile, held = _packed(dev, weights.kept(dev, "w", w), shape, function, tile)
+        made = _Plan(
+            Conv2dPlan.__call__, dev.default_queue, function, tile, (*shape.arguments(), act)
+        )
+        made.w, made.out_shape, made.bias = held, shape.out_shape, None
         if bias is not None:
-            own = bias if isinstance(bias, Constant) else constant(dev, bias)
-            bias = own.array("bias", dev)
-        return _Plan(dev, function, tile, shape, (held_w, bias, act))
+            made.bias = weights.kept(dev, "bias", bias).array("bias", dev)
+        return made
 
 
 class Conv2dPlan(Plan):
@@ -162,26 +156,16 @@ class Conv2dPlan(Plan):
     """
 
     __slots__ = ("bias", "out_shape", "w")
-    _OUT, _SOURCES = 1, (1, 0)
+    w: Array
+    bias: Array | None
+    out_shape: tuple[int, ...]
+    _SOURCES = 1, 0
 
-    def __init__(
-        self,
-        dev: Device,
-        kernel: Kernel,
-        tile: TilePlan | None,
-        shape: Geometry,
-        held: tuple[Any, Any, int],
-    ) -> None:
-        self.w, self.bias, act = held
-        self.out_shape = shape.out_shape
-        super().__init__(dev.default_queue, kernel, tile, (*shape.arguments(), act))
-
-    def _call(self, x: Any, out: Any) -> Fence:
+    def __call__(self, x: Any, out: Any) -> Fence:
+        """What the class says. @public"""
         return self._launch(x, out)
 
-    _call.__qualname__ = "Conv2dPlan.__call__"  # as errors of its arguments name it
-
-    def _given(self, x: Any, out: Any) -> tuple[Any, ...]:
+    def _pointers(self, x: Any, out: Any) -> tuple[Any, ...]:
         return out, *self._arrays(x=x), self.w, self.bias
 
     def bind(self, x: Any, out: Any) -> Any:
@@ -255,13 +239,8 @@ def _packed(
     if tile is None or tile.algo not in PACKED or depthwise or not packs(dev):
         return function, tile, w.array("w", dev)
     packing = replace(tile, pack=True)
-
-    def pack(array: Array) -> Array:
-        kernel = staging.kernel(dev, _PACK, packing)
-        return weights.blob(dev, kernel, array, *shape.arguments())
-
-    function = staging.kernel(dev, "conv2d_f32", packing)
-    return function, packing, w.packed((shape, packing), pack)
+    blob = weights.packed(dev, w, (shape, packing), _PACK, packing, *shape.arguments())
+    return plans.packed(dev, function, tile), packing, blob
 
 
 conv2d = table.operation(Conv2d)

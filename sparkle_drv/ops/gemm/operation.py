@@ -2,8 +2,8 @@
 
 Checks arguments, asks calls/plans.py for a plan and launches gemm_f32 or gemm_f64. Operand strides
 go to the kernel as they are, so a transposed matrix costs no copy. On the cpu device a large
-Constant is packed once (constant.py), and a product of numpy arrays that was asked for before takes
-a short way (fastpath.py).
+Constant is packed once (memory/constant.py). A call of numpy arrays that was made before is made
+again by the call table (calls/table.py).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.calls import plans, table
 from sparkle_drv.ops.calls.planned import Plan
 from sparkle_drv.ops.memory import staging, weights
-from sparkle_drv.ops.memory.constant import Constant, constant, readable
+from sparkle_drv.ops.memory.constant import Constant
 from sparkle_drv.ops.tiles import blocking
 from sparkle_drv.types import TilePlan
 
@@ -60,29 +60,20 @@ class Gemm(CallableBase):
         """What the class says. @public"""
         values = a, b, out, bias, activation, algo
         act = check.activation(activation)
-        staging.device(dev)
-        held = b.of("b", dev) if isinstance(b, Constant) else None
-        given = readable(dev, {"a": a, "b": b if held is None else None, "bias": bias}, out)
-        a = staging.operand("a", given["a"])
-        b = staging.operand("b", b) if held is None else held
-        bias = None if bias is None else staging.operand("bias", given["bias"])
+        stage = staging.Stage(dev, {"a": a, "b": b, "bias": bias}, out, packs="b", optional="bias")
+        a, b, bias = stage.inputs.values()
         tag, m, n, k = outline(a, b, bias)
-        stays = held is not None
-        stage = staging.Stage(dev, {"a": a, "b": None if stays else b, "bias": bias}, out)
-        rows = stage.in_rows(a), stays or stage.in_rows(b)
-        function, tile = _function(dev, m, n, k, tag, algo, stays, *rows)
+        check.one_of("algo", algo, ALGOS)
         c = stage.target((m, n), a.dtype, rows=True)
+        if not k:  # a sum of nothing: one product with zero, which no pointer has to be empty for
+            a, b, k = np.zeros((m, 1), a.dtype), np.zeros((1, n), a.dtype), 1
         if m and n:
-            blob = None
-            if held is not None and k:
-                function, blob = _packed(dev, held, m, function, tile)
-                (pa, *sa), (pb, *sb) = stage.matrix(a), (blob, n, 1)
-            elif k:
-                (pa, *sa), (pb, *sb) = stage.matrix(a), stage.matrix(b)
-            else:  # a sum of nothing: one product with zero, which no pointer has to be empty for
-                k = 1
-                zeros = stage.pointer(np.zeros(max(m, n), a.dtype))
-                (pa, *sa), (pb, *sb) = (zeros, 1, 1), (zeros, 1, 1)
+            (pa, *sa), (pb, *sb) = stage.matrix(a), stage.matrix(b)
+            stays = isinstance(b, Constant)
+            rows = sa[1] == 1, sb[1] == 1
+            function, tile = plans.gemm(dev, m, n, k, tag, algo, stays, *rows)
+            if stays:
+                function, pb = _packed(dev, b, m, function, tile)
             bias = stage.pointer(bias)
             stage.launch(function, c.pointer, pa, pb, bias, m, n, k, *sa, *sb, c.row, act)
         brief = table.is_brief(m, n, k)
@@ -114,15 +105,20 @@ class Gemm(CallableBase):
         staging.device(dev)
         tag = check.dtype("gemm", "dtype", dtype, _WANTED)
         m, n, k = check.whole("m", m, 1), check.whole("n", n, 1), check.whole("k", k, 1)
-        function, tile = _function(dev, m, n, k, tag, algo, b is not None)
-        act, held = check.activation(activation), None
+        act = check.activation(activation)
+        check.one_of("algo", algo, ALGOS)
+        kernel, tile = plans.gemm(dev, m, n, k, tag, algo, b is not None)
         if b is not None:
-            b = b if isinstance(b, Constant) else staging.operand("b", b)
+            b = staging.readable("b", b)
             check.same_dtype("b", b.dtype, "dtype", np.dtype(dtype))
             check.shape("b", tuple(b.shape), (k, n), "for this plan")
-            own = b.of("b", dev) if isinstance(b, Constant) else constant(dev, b)
-            function, held = _packed(dev, own, m, function, tile)
-        return _Plan(dev, function, tile, (m, n, k), act, held)
+            kernel, b = _packed(dev, weights.kept(dev, "b", b), m, kernel, tile)
+        tail = m, n, k, k, 1, n, 1, n, act
+        made = _Plan(
+            GemmPlan.__call__, dev.default_queue, kernel, tile, tail, table.is_brief(m, n, k)
+        )
+        made.weights = b
+        return made
 
 
 class GemmPlan(Plan):
@@ -138,29 +134,15 @@ class GemmPlan(Plan):
     """
 
     __slots__ = ("weights",)
-    _OUT, _SOURCES = 2, (2, 0, 1, 3)
+    weights: Array | None
+    """The snapshot of b, packed or not; None without one (@private)."""
+    _SOURCES = 2, 0, 1, 3
 
-    def __init__(
-        self,
-        dev: Device,
-        kernel: Kernel,
-        tile: TilePlan | None,
-        shape: tuple[int, int, int],
-        act: int,
-        weights_of_b: Array | None = None,
-    ) -> None:
-        m, n, k = shape
-        self.weights = weights_of_b
-        """The snapshot of b, packed or not; None without one (@private)."""
-        tail = (m, n, k, k, 1, n, 1, n, act)
-        super().__init__(dev.default_queue, kernel, tile, tail, table.is_brief(m, n, k))
-
-    def _call(self, a: Any, b: Any, out: Any, bias: Any = None) -> Fence:
+    def __call__(self, a: Any, b: Any, out: Any, bias: Any = None) -> Fence:
+        """What the class says. @public"""
         return self._launch(a, b, out, bias)
 
-    _call.__qualname__ = "GemmPlan.__call__"  # as errors of its arguments name it
-
-    def _given(self, a: Any, b: Any, out: Any, bias: Any) -> tuple[Any, ...]:
+    def _pointers(self, a: Any, b: Any, out: Any, bias: Any) -> tuple[Any, ...]:
         if self.weights is not None and b is not None:
             raise TypeError("b: None is wanted, this plan was made with one")
         b = self.weights if b is None else b
@@ -188,16 +170,9 @@ def outline(a: Any, b: Any, bias: Any) -> tuple[str, int, int, int]:
     if bias is not None:
         check.same_dtype("bias", bias.dtype, "a", a.dtype)
         check.shape("bias", bias.shape, (n,), f"to go with b of shape {b.shape}")
-    return tag, m, n, k
-
-
-def _function(
-    dev: Device, m: int, n: int, k: int, tag: str, algo: str, stays: bool, *rows: bool
-) -> plans.Chosen:
-    check.one_of("algo", algo, ALGOS)
     for name, value in (("m", m), ("n", n), ("k", k)):
         check.size(name, value)
-    return plans.gemm(dev, m, n, k, tag, algo, stays, *rows)
+    return tag, m, n, k
 
 
 def _packed(
@@ -213,13 +188,9 @@ def _packed(
     ):
         return function, b.array("b", dev)
     kc = tile.levels[0][2] if tile.levels else 0  # all that a blob depends on
-
-    def pack(array: Array) -> Array:
-        plan = TilePlan(algo="blocked", levels=((0, 0, kc), (0, 0, 0)))
-        kernel = staging.kernel(dev, pack_kernel, plan)
-        return weights.blob(dev, kernel, array, n, k, n, 1)
-
-    return plans.packed(dev, function, tile), b.packed(kc, pack)
+    packing = TilePlan(algo="blocked", levels=((0, 0, kc), (0, 0, 0)))
+    blob = weights.packed(dev, b, kc, pack_kernel, packing, n, k, n, 1)
+    return plans.packed(dev, function, tile), blob
 
 
 gemm = table.operation(Gemm)

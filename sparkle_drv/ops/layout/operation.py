@@ -16,7 +16,6 @@ from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.arguments.words import shown
 from sparkle_drv.ops.calls import table
 from sparkle_drv.ops.memory import staging
-from sparkle_drv.ops.memory.constant import readable
 
 Shape = tuple[int, ...]
 MAX_BLOCK = 64
@@ -49,9 +48,6 @@ class Layout(NamedTuple):
         return (n, h, w, c) if self.name == "NHWC" else (n, c, h, w)
 
 
-Step = tuple[str, Layout, int]
-
-
 def parse(name: str, given: Any) -> Layout:
     """ "NCHW", "NHWC", or "NCHW8c" for any block of 1 to 64; else TypeError, ValueError."""
     known = re.fullmatch(r"NCHW|NHWC|NCHW([1-9][0-9]?)c", given) if isinstance(given, str) else None
@@ -63,11 +59,6 @@ def parse(name: str, given: Any) -> Layout:
             f"the 8, got {shown(given)}"
         )
     return Layout(given, block)
-
-
-def check_shape(layout: Any, shape: Shape) -> None:
-    """TypeError, ValueError for what is no layout, or none that an array of this shape can have."""
-    parse("layout", layout).check("shape", shape)
 
 
 def layout(
@@ -90,20 +81,19 @@ def layout(
     found = table.again(dev, (layout, dev, *values))
     if found is not None:
         return found
-    a = staging.operand("a", readable(dev, {"a": a}, out)["a"])
-    change = outline(a, target, source, channels)
-
     stage = staging.Stage(dev, {"a": a}, out)
+    (a,) = stage.inputs.values()
+    change = outline(a, target, source, channels)
     if not change.steps:
         return stage.copy(a, change.after.name)
     current: Any = stage.pointer(a)
-    for kernel, way, block in change.steps:
+    for before, way in change.steps:
         where = stage.target if way == change.after else stage.temporary
         made = where(way.shape(*change.sizes), a.dtype, layout=way.name)
         if 0 not in made.pointer.shape:
-            function = staging.kernel(dev, f"{kernel}_f32")
-            blocked = (block,) if block else ()
-            stage.launch(function, made.pointer, current, *change.sizes, *blocked)
+            function = staging.kernel(dev, f"{before.kind}_to_{way.kind}_f32")
+            blocks = [x.block for x in (before, way) if x.block]
+            stage.launch(function, made.pointer, current, *change.sizes, *blocks)
         current = made.pointer
     return table.remember(stage, stage.finish(made), layout, values, (4, 0), out=4)
 
@@ -116,8 +106,8 @@ class Change:
     after: Layout
     sizes: tuple[int, int, int, int]
     """n, c, h, w."""
-    steps: tuple[Step, ...]
-    """Kernels on the way, each with the layout it makes and its block; none: it is a copy."""
+    steps: tuple[tuple[Layout, Layout], ...]
+    """From layout to layout, by a kernel each; none: it is a copy."""
 
     @property
     def shape(self) -> Shape:
@@ -134,7 +124,9 @@ def outline(a: Any, target: Any, source: Any, channels: Any) -> Change:
     before = _source(a, after, source)
     sizes = _sizes(a, before, channels)
     same = before == after and channels is None
-    return Change(before, after, sizes, () if same else _steps(before, after))
+    middle = Layout("NCHW")
+    steps = () if same else ((before, middle), (middle, after))
+    return Change(before, after, sizes, tuple(step for step in steps if step[0] != step[1]))
 
 
 def _source(a: Any, after: Layout, source: Any) -> Layout:
@@ -173,12 +165,3 @@ def _sizes(a: Any, before: Layout, channels: Any) -> tuple[int, int, int, int]:
             f"{block}, got {c}"
         )
     return n, c, h, w
-
-
-def _steps(before: Layout, after: Layout) -> tuple[Step, ...]:
-    steps: list[Step] = []
-    if before.name != "NCHW":
-        steps.append((f"{before.kind}_to_nchw", Layout("NCHW"), before.block))
-    if after.name != "NCHW":
-        steps.append((f"nchw_to_{after.kind}", after, after.block))
-    return tuple(steps)

@@ -13,7 +13,6 @@ import numpy as np
 
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
-from sparkle_drv.core.host_pointer import HostSpan
 from sparkle_drv.ops.expression import lower, promote, scalars, typed
 from sparkle_drv.ops.expression.graph import Graph
 from sparkle_drv.ops.expression.program import check_inputs
@@ -57,24 +56,21 @@ def placed(stage: staging.Stage, inputs: list[Any]) -> list[Any]:
     return [x if stage.in_place or isinstance(x, Array) else stage.moved(x) for x in inputs]
 
 
-def pointer(dev: Device, x: Any) -> tuple[Any, int, int]:
-    """(what stands for `x` in a launch, offset of its first element in bytes, bytes it reaches)."""
-    if isinstance(x, Array):
-        return x, 0, x.nbytes
-    below, nbytes = space.reach(x.shape, x.strides, x.itemsize)
-    return HostSpan(dev, x, below, nbytes), below, nbytes
-
-
 def place(y: Any, inputs: list[Any], shape: tuple[int, ...]) -> space.Space:
     """Where a program runs over `shape`, to which the inputs broadcast."""
     strides = [space.broadcast(x, shape) for x in (y, *inputs)]
     return space.Space(shape, strides).ordered(space.order_of(strides[0])).joined()
 
 
-def whole(stage: staging.Stage, inputs: list[Any], shape: tuple[int, ...]) -> list[Any]:
-    """`inputs` as plain arrays of `shape`, placed."""
-    host = (x.numpy() if isinstance(x, Array) else x for x in inputs)
-    return placed(stage, [staging.plain(stage.dev, np.broadcast_to(x, shape)) for x in host])
+def whole(stage: staging.Stage, inputs: list[Any], shape: tuple[int, ...], dtype: Any) -> list[Any]:
+    """`inputs` for a launch as row-major arrays of `shape` and of this type; None: of their own."""
+    made = []
+    for x in inputs:
+        if tuple(x.shape) != shape or x.dtype != (dtype or x.dtype):
+            host = x.numpy() if isinstance(x, Array) else x
+            x = np.broadcast_to(host.astype(dtype or x.dtype, copy=False), shape)
+        made.append(stage.pointer(x))
+    return made
 
 
 def launch(
@@ -86,7 +82,9 @@ def launch(
     y and inputs are placed, `kind` is the type of y. fold and cube: see space.geometry.
     """
     dev = stage.dev
-    pointers, offsets, sizes = zip(*(pointer(dev, x) for x in (y, *inputs)), strict=True)
+    spans = ((x, 0) if isinstance(x, Array) else staging.span(dev, x) for x in (y, *inputs))
+    pointers, offsets = zip(*spans, strict=True)
+    sizes = [x.nbytes for x in pointers]
     stream = not fold and sum(sizes) > last_cache(dev)
     types = (kind, *code.input_types)
     geometry = place.geometry(types, offsets, fold=fold, cube=cube, stream=stream)

@@ -24,7 +24,6 @@ from sparkle_drv.ops.expression import grammar, lower, program, promote, scalars
 from sparkle_drv.ops.expression.graph import Graph
 from sparkle_drv.ops.expression.trace import Traced, trace
 from sparkle_drv.ops.memory import staging
-from sparkle_drv.ops.memory.constant import readable
 from sparkle_drv.ops.shapes import space
 from sparkle_drv.ops.tiles import gpu as tiles_gpu
 
@@ -77,16 +76,15 @@ def map(
     if known is not None:
         return known
     graph = graph_of(expression)
-    values = bind(graph, args, names)
-    arrays, numbers = sorted_out(readable(dev, values, out))
+    arrays, numbers = sorted_out(bind(graph, args, names))
     if not arrays:
         return _fill(dev, graph, numbers, out)
     shape, kinds, layout = outline("map", arrays)
     stage = staging.Stage(dev, arrays, out)
     code, found = fused.program(graph, kinds, numbers)
     if not fuses(dev):
-        return _portable(stage, graph, arrays, code, found, shape, layout)
-    made = _fused(stage, arrays, code, code.constants(graph, found), shape, layout)
+        return _portable(stage, graph, code, found, shape, layout)
+    made = _fused(stage, code, code.constants(graph, found), shape, layout)
     return _remember(stage, made, call, graph, code, names) if lasting else made
 
 
@@ -162,12 +160,12 @@ def sorted_out(values: Named) -> tuple[Named, Named]:
         elif isinstance(value, numbers.Number):
             raise TypeError(f"{short(name)}: a real number is wanted, got {shown(value)}")
         else:
-            arrays[name] = staging.operand(name, value)
+            arrays[name] = staging.readable(name, value)
     if any(x.shape for x in arrays.values()):
         for name in [name for name, x in arrays.items() if not x.shape]:
             x = arrays.pop(name)
             check.dtype("map", name, x.dtype, _WANTED)
-            single[name] = (x.numpy() if isinstance(x, Array) else x)[()]
+            single[name] = (x if isinstance(x, np.ndarray) else x.numpy())[()]
     return arrays, single
 
 
@@ -182,18 +180,6 @@ def outline(op: str, arrays: Named) -> tuple[Shape, dict[str, str], str | None]:
     return common_shape(arrays), kinds, layouts[0] if layouts else None
 
 
-def settled(
-    graph: Graph, arrays: Named, numbers: Named
-) -> tuple[Shape, np.dtype[Any], str | None, frozenset[str]]:
-    """(shape, dtype and layout of the result, the types that it is computed in) of a map of what
-    has these shapes, dtypes and layouts, and of these scalars. Raises as `map`.
-    """
-    shape, kinds, layout = outline("map", arrays)
-    code, found = fused.program(graph, kinds, numbers)
-    code.constants(graph, found)
-    return shape, fused.DTYPES[code.result], layout, code.types
-
-
 def common_shape(arrays: Named) -> Shape:
     """What the arrays' shapes broadcast to."""
     shapes = [tuple(x.shape) for x in arrays.values()]
@@ -205,17 +191,16 @@ def common_shape(arrays: Named) -> Shape:
 
 
 def _fused(
-    stage: staging.Stage, arrays: Named, code: lower.Lowered, cells: Any,
-    shape: Shape, layout: str | None,
-) -> Any:  # fmt: skip
+    stage: staging.Stage, code: lower.Lowered, cells: Any, shape: Shape, layout: str | None
+) -> Any:
     dtype = fused.DTYPES[code.result]
-    inputs = fused.placed(stage, [arrays[name] for name in code.inputs])
+    inputs = fused.placed(stage, [stage.inputs[name] for name in code.inputs])
     target = stage.target(
         shape, dtype, inplace=True, layout=layout, strided=True, order=_memory_order(inputs, shape)
     )
     place = fused.place(target.pointer, inputs, shape)
     if len(place.shape) > space.DIMS:  # too ragged for the kernel
-        inputs = fused.whole(stage, inputs, shape)
+        inputs = fused.whole(stage, inputs, shape, None)
         target = stage.target(shape, dtype, layout=layout)
         place = fused.place(target.pointer, inputs, shape)
     if math.prod(shape):
@@ -235,8 +220,8 @@ def _memory_order(inputs: list[Any], shape: Shape) -> list[int]:
 
 
 def _portable(
-    stage: staging.Stage, graph: Graph, arrays: Named, code: lower.Lowered,
-    found: dict[int, Any], shape: Shape, layout: str | None,
+    stage: staging.Stage, graph: Graph, code: lower.Lowered, found: dict[int, Any],
+    shape: Shape, layout: str | None,
 ) -> Any:  # fmt: skip
     if len(code.types) > 1:
         graph.fail(
@@ -251,13 +236,8 @@ def _portable(
     uniform = tuple(i in found for i in range(len(graph.nodes)))
     made = program.compile_graph(graph, uniform, tag)
     constants = [promote.fitted(graph, i, found[i], tag) for i in made.constants]
-    for name in made.inputs:
-        x = arrays[name]
-        if tuple(x.shape) != shape or x.dtype != dtype:
-            host: Any = x.numpy() if isinstance(x, Array) else x
-            arrays[name] = np.broadcast_to(host.astype(dtype, copy=False), shape)
     target = stage.target(shape, dtype, inplace=True, layout=layout)
-    inputs = [stage.pointer(arrays[name]) for name in made.inputs]
+    inputs = fused.whole(stage, [stage.inputs[name] for name in made.inputs], shape, dtype)
     run(stage, made, tag, target.pointer, inputs, constants)
     return stage.finish(target)
 

@@ -1,7 +1,6 @@
 """Memory of operands and results: staging to a device and back, constants, packed weights.
 
 staging.py has Stage, by which one call's operands get to a device and its result back. constant.py
-keeps weights on a device, weights.py packs them, recycled.py keeps the memory of former results.
-Nothing here knows one operation. calls, the
-operations and sched call it.
+has what keeps weights on a device, weights.py copies and packs them, recycled.py keeps the memory
+of former results. Nothing here knows one operation. calls, the operations and sched call it.
 """

@@ -19,14 +19,16 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
-from sparkle_drv.core.host_pointer import HostPointer
+from sparkle_drv.core.host_pointer import HostPointer, HostSpan
 from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.errors import OutOfDeviceMemory
 from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.arguments.words import short
+from sparkle_drv.ops.shapes import space
 from sparkle_drv.types import TilePlan
 
 from . import recycled
+from .constant import Constant, check_here
 
 Host = npt.NDArray[Any]
 Operand: TypeAlias = Host | Array
@@ -63,6 +65,11 @@ def operand(name: str, given: Any) -> Operand:
     if of_context(given):
         kind = f"a {kind}: operations of its Context take it, and x.on(uri) is its Array"
     raise TypeError(f"{short(name)}: a numpy array or an Array is wanted, got {kind}")
+
+
+def readable(name: str, given: Any) -> Any:
+    """What an operation can read: a Constant, too. Else as `operand`."""
+    return given if isinstance(given, Constant) else operand(name, given)
 
 
 def kernel(dev: Device, name: str, plan: TilePlan | None = None) -> Kernel:
@@ -114,38 +121,53 @@ def host_empty(dev: Device, shape: Sequence[int], dtype: Any, name: str = "the r
 
 
 class Stage:
-    """One call. `inputs` are checked operands, None for those left out; `out` likewise."""
+    """One call. `inputs` are its operands by name; the one called `optional` may be None.
 
-    def __init__(self, dev: Device, inputs: dict[str, Operand | None], out: Any = None) -> None:
-        self.dev = dev
+    A Constant becomes an array of its elements; only the one called `packs` stays what it is.
+    """
+
+    def __init__(
+        self, dev: Device, operands: dict[str, Any], out: Any = None, *,
+        packs: str = "", optional: str = "",
+    ) -> None:  # fmt: skip
+        self.dev = device(dev)
         self.queue = dev.default_queue
-        self.inputs = {name: x for name, x in inputs.items() if x is not None}
         self.out = None if out is None else operand("out", out)
         self.returned = out  # it may be of a subclass
         self.fence: Fence | None = None
         self.launched: list[tuple[Kernel, tuple[Any, ...]]] = []
-        given = {**self.inputs, "out": self.out}
-        arrays = {name: x for name, x in given.items() if isinstance(x, Array)}
+        given = {
+            name: None if x is None and name == optional else readable(name, x)
+            for name, x in operands.items()
+        }
+        arrays = {n: x for n, x in (*given.items(), ("out", self.out)) if isinstance(x, Array)}
         self.on_device = bool(arrays)
         self.unified = dev.info.unified
         self.in_place = self.unified and not self.on_device  # host memory is passed as it is
         for name, x in arrays.items():
-            if x.closed:
-                raise ValueError(f"{short(name)}: an open Array is wanted, this one is closed")
-            if x.buffer.device is not dev:
-                raise ValueError(
-                    f"{short(name)}: an Array of {dev.uri} is wanted, got one of "
-                    f"{dev._another(x.buffer.device)}"
-                )
+            check_here(name, x, x, dev)
             fence = x.fence  # work on another queue comes before ours; ours is in order anyway
             if fence is not None and fence.queue is not self.queue and not fence.done:
                 self.queue.submit(Commands().wait(fence))
         if arrays:
             check_out_kind(self.out, next(iter(arrays)))
+        self.inputs = {name: self._read(name, x, packs) for name, x in given.items()}
 
-    def pointer(self, x: Operand | None) -> Any:
+    def _read(self, name: str, x: Any, packs: str) -> Any:
+        if not isinstance(x, Constant):
+            return x
+        array = x.array(name, self.dev)
+        if name == packs:
+            return x
+        if self.on_device:  # so that the call stays asynchronous
+            return array
+        host = array.numpy()
+        host.flags.writeable = False
+        return host
+
+    def pointer(self, x: Any) -> Any:
         """What stands for `x`, row-major, among the arguments of a launch."""
-        if x is None or isinstance(x, Array):
+        if x is None or isinstance(x, (Array, Constant)):
             return x
         return plain(self.dev, x) if self.in_place else self.moved(x)
 
@@ -180,21 +202,12 @@ class Stage:
             made = Commands().copy(to.buffer.view(0, to.nbytes), x.buffer.view(0, to.nbytes))
             self.fence = self.queue.submit(made)
 
-    def _strides(self, x: Operand) -> tuple[int, int] | None:
-        """Of a 2-D operand that may stay where it is."""
-        return element_strides(x) if isinstance(x, np.ndarray) and self.in_place else None
-
-    def matrix(self, x: Operand) -> tuple[Any, int, int]:
+    def matrix(self, x: Any) -> tuple[Any, int, int]:
         """(pointer, row, column stride in elements) of a 2-D operand, strided where it can be."""
-        strides = self._strides(x)
-        if isinstance(x, np.ndarray) and strides is not None:
-            return span(x, strides), *strides
+        strides = element_strides(x) if isinstance(x, np.ndarray) and self.in_place else None
+        if strides is not None:
+            return span(self.dev, x)[0], *strides
         return self.pointer(x), max(1, x.shape[1]), 1
-
-    def in_rows(self, x: Operand) -> bool:
-        """Is the column stride that `matrix` says 1?"""
-        strides = self._strides(x)
-        return strides is None or strides[1] == 1
 
     def target(
         self, shape: Shape, dtype: Any, *, rows: bool = False, inplace: bool = False,
@@ -219,7 +232,7 @@ class Stage:
                 return Target(out, direct=True)
             strides = element_strides(out) if rows else None
             if strides is not None and strides[1] == 1 and strides[0] >= shape[1]:
-                return Target(span(out, strides), row=strides[0], direct=True)
+                return Target(span(self.dev, out)[0], row=strides[0], direct=True)
         if order and self.in_place:
             made = host_empty(self.dev, [shape[d] for d in order], dtype)
             return Target(made.transpose(np.argsort(order)))
@@ -363,12 +376,10 @@ def element_strides(x: Host) -> tuple[int, int] | None:
     return (row, column) if ok else None
 
 
-def span(x: Host, strides: tuple[int, int]) -> Host:
-    """All memory from the first element of a 2-D array to its last, as one row-major array."""
-    if x.flags.c_contiguous or not x.size:
-        return x
-    length = (x.shape[0] - 1) * strides[0] + (x.shape[1] - 1) * strides[1] + 1
-    return np.lib.stride_tricks.as_strided(x, (length,), (x.itemsize,))
+def span(dev: Device, x: Host) -> tuple[HostSpan, int]:
+    """All memory that `x` reaches, and how many bytes of it lie before the first element."""
+    below, nbytes = space.reach(x.shape, x.strides, x.itemsize)
+    return HostSpan(dev, x, below, nbytes), below
 
 
 def _same_elements(out: Any, x: Any) -> bool:

@@ -1,10 +1,13 @@
-"""Packed weights: an operand of gemm or conv2d in the order in which a kernel of the cpu device
-reads it (native/cpu/gemm/packed.h). A `pack_*` kernel makes it for exactly one plan. A Constant
-(constant.py) keeps it. Called by gemm and conv2d.
+"""Weights that stay on a device: `constant` copies them there, `blob` packs them.
+
+Packed is an operand of gemm or conv2d in the order in which a kernel of the cpu device reads it
+(native/cpu/gemm/packed.h). A `pack_*` kernel makes it for exactly one plan. A Constant keeps it.
+Called by gemm, conv2d and the users of `sparkle_drv.ops`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -14,6 +17,10 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.host_pointer import HostPointer
 from sparkle_drv.core.kernel import Kernel
+from sparkle_drv.types import TilePlan
+
+from . import staging
+from .constant import Constant
 
 HEADER = np.dtype(
     [("magic", "u4"), ("kind", "u1"), ("isa", "u1"), ("algo", "u1"), ("zero", "u1"),
@@ -38,3 +45,43 @@ def blob(dev: Device, kernel: Kernel, source: Array | npt.NDArray[Any], *scalars
     made = dev.empty(-(-nbytes // source.dtype.itemsize), source.dtype)
     queue.launch(kernel, made, made.nbytes, given, *scalars).wait()
     return made
+
+
+def constant(dev: Device, w: Any) -> Constant:
+    """A private copy of `w`, made now, for weights that never change.
+
+    `w` is a numpy array of any strides, an Array of any device, a ContextArray or a Constant. The
+    cpu device packs the copy once, in the first call of a kernel that wants packed weights. Other
+    devices keep it in their memory.
+
+    Raises TypeError (no array, a dtype without fixed bytes), ValueError (closed),
+    OutOfDeviceMemory.
+    """
+    staging.device(dev)
+    if isinstance(w, Constant) or staging.of_context(w):
+        w = w.__array__()
+    w = staging.operand("w", w)
+    if isinstance(w, np.ndarray):
+        return Constant(dev.array(w))
+    if not w.closed and w.device is not dev:
+        return Constant(dev.array(w.numpy(), w.layout))
+    made = staging.Stage(dev, {"w": w}).copy(w)
+    if made.fence is not None:
+        made.fence.wait()
+        made.fence = None
+    return Constant(made)
+
+
+def kept(dev: Device, name: str, w: Any) -> Constant:
+    """`w` itself if it is a Constant of this device, else a private copy of it."""
+    if not isinstance(w, Constant):
+        return constant(dev, w)
+    w.array(name, dev)
+    return w
+
+
+def packed(
+    dev: Device, w: Constant, key: Hashable, name: str, plan: TilePlan, *scalars: int
+) -> Array:
+    """What the kernel `name` makes of `w` by this plan, now or before: see `blob`."""
+    return w.packed(key, lambda x: blob(dev, staging.kernel(dev, name, plan), x, *scalars))

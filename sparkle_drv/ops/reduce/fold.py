@@ -21,7 +21,6 @@ from sparkle_drv.ops.expression.graph import Graph
 from sparkle_drv.ops.map import fused
 from sparkle_drv.ops.map.operation import bind, fuses, graph_of, map, outline, sorted_out
 from sparkle_drv.ops.memory import staging
-from sparkle_drv.ops.memory.constant import readable
 from sparkle_drv.ops.shapes import space
 
 Shape = tuple[int, ...]
@@ -55,7 +54,7 @@ def fold(dev: Device, given: Lazy, op: str, axis: Any, keepdims: bool) -> Any:
 
     TypeError: no arrays, types; ValueError: shapes.
     """
-    arrays, numbers = sorted_out(readable(dev, given.values))
+    arrays, numbers = sorted_out(given.values)
     if not arrays:
         raise TypeError("reduce: at least one array is wanted in the expression")
     shape, kinds, _ = outline("reduce", arrays)
@@ -66,7 +65,7 @@ def fold(dev: Device, given: Lazy, op: str, axis: Any, keepdims: bool) -> Any:
     if op == "mean" and code.result == "i32":
         return None  # reduce says what is wrong
     stage = staging.Stage(dev, arrays)
-    inputs = fused.placed(stage, [arrays[name] for name in code.inputs])
+    inputs = fused.placed(stage, [stage.inputs[name] for name in code.inputs])
     strides = [space.broadcast(x, shape) for x in inputs]
     order = together(shape, axes, memory_order(shape, strides if stage.in_place else []))
     place = space.Space(shape, [(0,) * len(shape), *strides]).ordered(order).joined()

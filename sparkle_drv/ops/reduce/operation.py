@@ -19,7 +19,6 @@ from sparkle_drv.ops.calls import plans, table
 from sparkle_drv.ops.expression import program
 from sparkle_drv.ops.map.operation import run as run_map
 from sparkle_drv.ops.memory import staging
-from sparkle_drv.ops.memory.constant import readable
 from sparkle_drv.ops.tiles import gpu as tiles_gpu
 
 from .fold import (
@@ -78,22 +77,21 @@ def reduce(
         a, names = given.map(dev), {}
     if names:
         raise TypeError(f"{listed(names)}: names are for expressions, and a is an array")
-    a = staging.operand("a", readable(dev, {"a": a})["a"])
+    stage = staging.Stage(dev, {"a": a})
+    (a,) = stage.inputs.values()
     axes, final, dtype = outline(a, op, axis, keepdims)
     tag = check.DTYPES[np.dtype(a.dtype)]
     if op == "mean":
         staging.check_there(dev, "mean", tag, ("f32", "f64"))
-    if isinstance(a, np.ndarray) and a.ndim and not a.flags.c_contiguous:
+    if isinstance(a, np.ndarray) and not a.flags.c_contiguous:
         found = fold(dev, Lazy("x", (a,), {}), op, axis, keepdims)
         if found is not None:
             return found
     shape = tuple(a.shape)
-    stage = staging.Stage(dev, {"a": a})
     if not math.prod(shape):
         nothing = np.full(final, np.nan if op == "mean" else 0, dtype)
         return stage.moved(nothing) if stage.on_device else nothing
-    known = isinstance(a, np.ndarray) and not a.flags.c_contiguous
-    order = memory_order(shape, [a.strides] if known else [])
+    order = memory_order(shape, [a.strides] if isinstance(a, np.ndarray) else [])
     if dtype != a.dtype:  # no kernel sums the int64 that a first pass would leave
         side_by_side = together(shape, axes, order)
         a = a.numpy() if isinstance(a, Array) and side_by_side != order else a

@@ -16,8 +16,8 @@ from sparkle_drv.ops.conv2d.operation import outline as conv2d_outline
 from sparkle_drv.ops.expression.graph import Graph
 from sparkle_drv.ops.gemm.operation import ALGOS
 from sparkle_drv.ops.gemm.operation import outline as gemm_outline
-from sparkle_drv.ops.layout.operation import check_shape
 from sparkle_drv.ops.layout.operation import outline as layout_outline
+from sparkle_drv.ops.layout.operation import parse
 from sparkle_drv.ops.map import fused
 from sparkle_drv.ops.map.operation import outline as map_outline
 from sparkle_drv.ops.map.operation import sorted_out
@@ -35,7 +35,7 @@ def input(shape: Any, dtype: Any, layout: Any) -> Made:
     extents = shape_of(shape)
     check.dtype("a graph", "dtype", dtype, tuple(check.DTYPES.values()))
     if layout is not None:
-        check_shape(layout, extents)
+        parse("layout", layout).check("shape", extents)
     return extents, np.dtype(dtype), layout
 
 

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from sparkle_drv.ops.expression.graph import Graph
-from sparkle_drv.ops.map.operation import settled, sorted_out
+from sparkle_drv.ops.map import fused
+from sparkle_drv.ops.map.operation import outline as map_outline
+from sparkle_drv.ops.map.operation import sorted_out
 from sparkle_drv.ops.memory import staging
 from sparkle_drv.ops.shapes.geometry import FORM
 from sparkle_drv.sched.model import outline
@@ -43,9 +45,12 @@ def map(
 ) -> tuple[np.dtype[Any], frozenset[str]]:
     """A map that cannot be; of one that can, the result's dtype and the types computed in."""
     _, scalars = sorted_out({**numbers, **{name: _like(x) for name, x in arrays.items()}})
-    shape, dtype, layout, types = settled(graph, dict(arrays), scalars)
+    shape, kinds, layout = map_outline("map", dict(arrays))
+    code, found = fused.program(graph, kinds, scalars)
+    code.constants(graph, found)
+    dtype = fused.DTYPES[code.result]
     _out(out, (shape, dtype, layout), arrays)
-    return dtype, types
+    return dtype, code.types
 
 
 def reduce(a: Any, op: Any, axis: Any) -> None:

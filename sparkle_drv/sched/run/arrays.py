@@ -17,7 +17,7 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
 from sparkle_drv.errors import OutOfDeviceMemory
 from sparkle_drv.ops.arguments import check
-from sparkle_drv.ops.layout.operation import check_shape
+from sparkle_drv.ops.layout.operation import parse
 
 from .call_spans import BACK, INTO, MEMORY, call, part
 from .constants import ContextConstant
@@ -264,7 +264,7 @@ def empty(
     """A new array of zeros on one device. Raises TypeError, ValueError, OutOfDeviceMemory."""
     extents = shape_of(shape)
     if layout is not None:
-        check_shape(layout, extents)
+        parse("layout", layout).check("shape", extents)
     made = ContextArray(executor, dev.uri, dev.empty(extents, dtype, layout))
     trace = executor.trace
     if trace is not None:

@@ -406,13 +406,16 @@ def test_arrays_in_wrong_places(dev):
     array = dev.array(A)
     with pytest.raises(TypeError, match="out: an Array is wanted because a is one"):
         gemm(dev, array, B, np.empty((3, 5), np.float32))
-    with sp.open("cpu") as other, pytest.raises(ValueError, match="a: an Array of cpu is wanted"):
+    with (
+        sp.open("cpu") as other,
+        pytest.raises(ValueError, match="a: expected an open Array of cpu, got one of"),
+    ):
         gemm(other, array, B)
     readonly = dev.wrap(READONLY).array(np.float32, (3, 5))
     with pytest.raises(ValueError, match="out: a writable Array is wanted"):
         gemm(dev, array, B, readonly)
     array.close()
-    with pytest.raises(ValueError, match="a: an open Array is wanted, this one is closed"):
+    with pytest.raises(ValueError, match="a: expected an open Array of cpu, got a closed one"):
         gemm(dev, array, B)
     with pytest.raises(TypeError, match=r"dev: a Device .* is wanted, got str"):
         gemm("cpu", A, B)
