@@ -142,13 +142,9 @@ def _is_truth(x: Any) -> bool:
     return isinstance(x, Symbol) and x._builder.nodes[x._node].truth
 
 
-def _builder_of(operands: tuple[Any, ...]) -> Builder:
-    return next(x._builder for x in operands if isinstance(x, Symbol))
-
-
 def apply(op: str, *operands: Any) -> Symbol:
     """The symbol of `op` of symbols and numbers."""
-    builder = _builder_of(operands)
+    builder = next(x._builder for x in operands if isinstance(x, Symbol))
     args = tuple(node(builder, x) for x in operands)
     return Symbol(builder, builder.add(op, args, at=where_called()))
 

@@ -18,8 +18,6 @@ from .graph import OF_TRUTHS, Graph, Node
 TYPES = {"f32": 0, "f64": 1, "i32": 2}
 """What elements may be, by their numbers in sp_map.h."""
 MOST_POWER = 8  # a whole exponent up to which a power of reals is products: (n - 1) / 2 ulp at most
-_SWAPPED = {"gt": "lt", "ge": "le"}
-_COMMUTES = frozenset({"add", "mul", "eq", "ne"})
 
 
 @dataclass(slots=True)
@@ -34,10 +32,8 @@ class Value:
     source: Any = None
 
 
-def typed(
-    graph: Graph, uniform: tuple[bool, ...], kinds: dict[int, str]
-) -> tuple[list[Value], str]:
-    """The values that a graph becomes and the type of the result, which is the last value.
+def typed(graph: Graph, uniform: tuple[bool, ...], kinds: dict[int, str]) -> list[Value]:
+    """The values that a graph becomes, the last being the result.
 
     `kinds` has that of each array's node and of each scalar (promote.py). TypeError: a type that is
     not f32, f64 or i32 on the way or at the end.
@@ -65,7 +61,7 @@ def typed(
             "float64 and int32: choose numbers with where(condition, a, b)"
         )
         graph.fail(graph.nodes[last], what, TypeError)
-    return made.values[: made.number[last] + 1], kind_at[last]
+    return made.values[: made.number[last] + 1]
 
 
 class _Typed:
@@ -78,14 +74,8 @@ class _Typed:
         self._known: dict[Any, int] = {}
 
     def add(self, op: str, kind: str, args: tuple[int, ...] = (), source: Any = None) -> int:
-        if op in _SWAPPED:
-            op, args = _SWAPPED[op], args[::-1]
-        if op in _COMMUTES:
-            args = tuple(sorted(args))
-        key = (op, kind, args, repr(source))
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = len(self.values)
+        found = self._known.setdefault((op, kind, args, repr(source)), len(self.values))
+        if found == len(self.values):
             self.values.append(Value(op, kind, args, source))
         return found
 

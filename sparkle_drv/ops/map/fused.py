@@ -32,7 +32,7 @@ def lowered(
     graph: Graph, names: frozenset[str], kinds: tuple[tuple[int, str], ...]
 ) -> lower.Lowered:
     """The program of `graph`, the names in `names` being scalars, for these kinds by node."""
-    return lower.lower(graph, *typed.typed(graph, scalars.uniform(graph, names), dict(kinds)))
+    return lower.lower(graph, typed.typed(graph, scalars.uniform(graph, names), dict(kinds)))
 
 
 def program(
