@@ -32,18 +32,19 @@ class Value:
     source: Any = None
 
 
-def typed(graph: Graph, uniform: tuple[bool, ...], kinds: dict[int, str]) -> list[Value]:
+def typed(graph: Graph, arrays: dict[str, str], scalars: dict[int, str]) -> list[Value]:
     """The values that a graph becomes, the last being the result.
 
-    `kinds` has that of each array's node and of each scalar (promote.py). TypeError: a type that is
-    not f32, f64 or i32 on the way or at the end.
+    `arrays` and `scalars` have their kinds (promote.py), by name and by node. TypeError: a type
+    that is not f32, f64 or i32 on the way or at the end.
     """
     made = _Typed(graph)
-    kind_at = dict(kinds)
+    kind_at = dict(scalars)
     for i, node in enumerate(graph.nodes):
-        if node.op == "name" and not uniform[i]:
+        if node.op == "name" and node.value in arrays:
+            kind_at[i] = arrays[str(node.value)]
             made.number[i] = made.add("input", kind_at[i], (), node.value)
-        elif not uniform[i]:
+        elif i not in scalars:
             met, kind_at[i] = promote.rule_of(graph, node, tuple(kind_at[a] for a in node.args))
             if node.op == "where" and met in promote.WEAK:  # numpy makes an array of its own
                 met = kind_at[i] = {"float": "f64", "int": "int64"}[met]
@@ -52,7 +53,7 @@ def typed(graph: Graph, uniform: tuple[bool, ...], kinds: dict[int, str]) -> lis
                 graph.fail(node, f"{what} and i32", TypeError)
             made.number[i] = made.operation(node, met)
     last = len(graph.nodes) - 1
-    if uniform[last]:
+    if last in scalars:
         what = "the result is one number, which no array has part in"
         graph.fail(graph.nodes[last], what, TypeError)
     if kind_at[last] not in TYPES:

@@ -30,12 +30,9 @@ def kernel(name: str) -> Oracle:
     float64 for f32 and f64, else the exact integers; None where nothing is promised (noop,
     peak_fma, and pack_*, whose blobs are between two kernels). KeyError: no such kernel.
     """
-    base, _, suffix = name.rpartition("_")
-    if name in _WHOLE:
-        return _WHOLE[name]
-    if suffix not in ("f32", "f64", "i32") or base not in _KERNELS:
+    if name not in _KERNELS:
         raise KeyError(f"ref.kernel: there is no oracle for {name!r}")
-    return _KERNELS[base]
+    return _KERNELS[name]
 
 
 def _flat(x: Array) -> Array:
@@ -130,19 +127,14 @@ def _shaped(x: Array, *shape: int) -> Array:
     return np.asarray(x).reshape(-1)[: math.prod(shape)].reshape(shape)
 
 
-_WHOLE: dict[str, Oracle] = {
-    "noop": lambda: None,
-    "busy_u32": _busy,
-    "peak_fma_f32": lambda flops, iters: None,
-    "peak_fma_f64": lambda flops, iters: None,
-}
-_KERNELS: dict[str, Oracle] = {
+_TYPED: dict[str, Oracle] = {
     "copy": lambda y, x, n: _flat(x)[:n],
     "fill": lambda y, a, n: _flat(np.full(n, a, np.asarray(y).dtype)),
     "vecadd": lambda z, x, y, n: _flat(x)[:n] + _flat(y)[:n],
     "saxpy": lambda y, x, a, n: _axpby(y, x, a, 1.0, n),
     "axpby": _axpby,
     **{op: _elementwise(op) for op in ("relu", "abs", "neg", "exp", "tanh")},
+    "peak_fma": lambda flops, iters: None,
     "map": _map,
     "gemm": _gemm,
     "conv2d": _conv2d,
@@ -151,6 +143,10 @@ _KERNELS: dict[str, Oracle] = {
     "nhwc_to_nchw": lambda y, x, n, c, h, w: _flat(layout(_shaped(x, n, h, w, c), "NHWC", "NCHW")),
     "nchw_to_blocked": _blocked,
     "blocked_to_nchw": _unblocked,
+}
+_KERNELS = {f"{base}_{tag}": _TYPED[base] for base in _TYPED for tag in ("f32", "f64", "i32")} | {
+    "noop": lambda: None,
+    "busy_u32": _busy,
 }
 
 

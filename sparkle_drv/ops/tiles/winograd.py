@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from sparkle_drv.ops.shapes.geometry import Geometry
 
-from .caches import Caches, own, whole
+from .caches import Caches, level, own
 from .cores import Levels, down
 
 EDGES = {"winograd": 4, "winograd2": 2, "winograd6": 6}
@@ -104,4 +104,4 @@ def levels(micro: tuple[int, int], caches: Caches, shape: Geometry, m: int) -> L
 
 def _far(caches: Caches, shape: Geometry, m: int) -> bool:
     """Do the transformed weights take more than an eighth of L3?"""
-    return 4 * (m + 2) ** 2 * shape.c * shape.oc > whole(caches, 3) // 8
+    return 4 * (m + 2) ** 2 * shape.c * shape.oc > level(caches, 3).nbytes // 8
