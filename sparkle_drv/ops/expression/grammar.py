@@ -42,6 +42,7 @@ _TOKEN = re.compile(
     r"|(?P<absent>//|<<|>>|&&|\|\||[%&|^~@])"
     r"|(?P<sign>\*\*|[<>=!]=|[-+*/(),<>])"
     r"|(?P<space>\s+)"
+    r"|(?P<strange>.)"
 )
 
 
@@ -75,21 +76,17 @@ def _tokens(text: str) -> list[_Token]:
     if len(text) > MAX_TEXT:
         _fail(text, 0, f"it has {len(text)} characters, and {MAX_TEXT} are possible")
     found: list[_Token] = []
-    at = 0
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if match is None:
-            _fail(text, at, f"the character {text[at]!r} has no meaning here")
-        kind = str(match.lastgroup)
-        if kind == "absent":
-            instead = _ABSENT.get(match.group())
+    for match in _TOKEN.finditer(text):
+        token = _Token(str(match.lastgroup), match.group(), match.start())
+        if token.kind == "strange":
+            _fail(text, token.at, f"the character {token.text!r} has no meaning here")
+        if token.kind == "absent":
+            instead = _ABSENT.get(token.text)
             hint = f"; {instead} does it" if instead else ""
-            _fail(text, at, f"there is no operator {match.group()}{hint}")
-        if kind != "space":
-            found.append(_Token(kind, match.group(), at))
-        at = match.end()
-    found.append(_Token("end", "", len(text)))
-    return found
+            _fail(text, token.at, f"there is no operator {token.text}{hint}")
+        if token.kind != "space":
+            found.append(token)
+    return [*found, _Token("end", "", len(text))]
 
 
 class _Parser:
@@ -97,27 +94,23 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.tokens = _tokens(text)
-        self.next = 0
+        self.tokens = iter(_tokens(text))
+        self.ahead = next(self.tokens)
         self.nesting = 0
         self.builder = Builder()
         self.names: dict[str, None] = {}  # a dict keeps the order of first appearance
 
     def graph(self) -> Graph:
-        if self.peek.kind == "end":
+        if self.ahead.kind == "end":
             self.fail(0, "it is empty")
         root = self.operand(0)
-        if self.peek.kind != "end":
-            self.unexpected(self.peek, "an operator or the end was expected")
+        if self.ahead.kind != "end":
+            self.unexpected(self.ahead, "an operator or the end was expected")
         return self.builder.graph(root, tuple(self.names), self.text)
 
-    @property
-    def peek(self) -> _Token:
-        return self.tokens[self.next]
-
     def take(self) -> _Token:
-        self.next += 1
-        return self.tokens[self.next - 1]
+        taken, self.ahead = self.ahead, next(self.tokens, self.ahead)
+        return taken
 
     def fail(self, at: int, what: str) -> NoReturn:
         _fail(self.text, at, what)
@@ -129,10 +122,10 @@ class _Parser:
         """Reads what binds at least as strongly as `least`."""
         self.nesting += deeper
         if self.nesting > MAX_NESTING:
-            self.fail(self.peek.at, f"it is nested more than {MAX_NESTING} deep")
+            self.fail(self.ahead.at, f"it is nested more than {MAX_NESTING} deep")
         left = self.prefix()
-        while self.peek.text in _INFIX:
-            op, binding = _INFIX[self.peek.text]
+        while self.ahead.text in _INFIX:
+            op, binding = _INFIX[self.ahead.text]
             if binding < least:
                 break
             at = self.take().at
@@ -140,8 +133,8 @@ class _Parser:
             # a product recurse, so they need not count.
             right = self.operand(*((_UNARY, 1) if op == "pow" else (binding + 1, 0)))
             left = self.builder.add(op, (left, right), at=at)
-            if binding == _COMPARED and self.peek.text in COMPARISONS:
-                self.fail(self.peek.at, "comparisons do not chain: write (a < b) * (b < c)")
+            if binding == _COMPARED and self.ahead.text in COMPARISONS:
+                self.fail(self.ahead.at, "comparisons do not chain: write (a < b) * (b < c)")
         self.nesting -= deeper
         return left
 
@@ -178,21 +171,22 @@ class _Parser:
         return self.builder.add("number", (), -node.value, token.at)
 
     def name(self, token: _Token) -> int:
-        called = self.peek.text == "("
+        if self.ahead.text == "(":
+            return self.call(token)
         if token.text in FUNCTIONS:
-            if called:
-                return self.call(token)
             self.fail(token.at, f"{token.text} is a function: write {token.text}(...)")
-        if called:
-            known = " ".join(FUNCTIONS)
-            self.fail(token.at, f"there is no function {short(token.text)}; there are {known}")
         self.names[token.text] = None
         return self.builder.add("name", (), token.text, token.at)
 
     def call(self, function: _Token) -> int:
+        if function.text not in FUNCTIONS:
+            known = " ".join(FUNCTIONS)
+            self.fail(
+                function.at, f"there is no function {short(function.text)}; there are {known}"
+            )
         self.take()
-        args = [] if self.peek.text == ")" else [self.operand(0)]
-        while self.peek.text == ",":
+        args = [] if self.ahead.text == ")" else [self.operand(0)]
+        while self.ahead.text == ",":
             self.take()
             args.append(self.operand(0))
         self.close(f"the arguments of {function.text}")
@@ -203,6 +197,6 @@ class _Parser:
         return self.builder.add(function.text, tuple(args), at=function.at)
 
     def close(self, what: str) -> None:
-        if self.peek.text != ")":
-            self.unexpected(self.peek, f"')' was expected after {what}")
+        if self.ahead.text != ")":
+            self.unexpected(self.ahead, f"')' was expected after {what}")
         self.take()

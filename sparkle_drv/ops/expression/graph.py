@@ -106,16 +106,13 @@ class Builder:
         if op == "where" and not self.nodes[args[0]].truth:
             zero = self.add("number", (), 0, at)
             args = (self.add("ne", (args[0], zero), at=at), *args[1:])
-        key = (op, args, *distinct(value))
-        found = self._known.get(key)
-        if found is None:
-            if len(self.nodes) >= MOST_NODES:
+        found = self._known.setdefault((op, args, *distinct(value)), len(self.nodes))
+        if found == len(self.nodes):
+            if found >= MOST_NODES:
                 what = f"it has more than the {MOST_NODES} steps that are possible"
                 raise ValueError(f"{self.called or 'expression'}: {what}")
             of_truths = op in OF_TRUTHS and all(self.nodes[a].truth for a in args)
-            truth = of_truths or op in COMPARISONS.values()
-            found = self._known[key] = len(self.nodes)
-            self.nodes.append(Node(op, args, value, at, truth))
+            self.nodes.append(Node(op, args, value, at, of_truths or op in COMPARISONS.values()))
         return found
 
     def graph(self, root: int, names: tuple[str, ...], text: str, called: str = "") -> Graph:

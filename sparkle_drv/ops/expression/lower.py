@@ -55,11 +55,12 @@ def _cell(value: int | float, kind: str) -> Any:
     return cell.view(np.uint64)[0]
 
 
-def lower(graph: Graph, values: list[Value], result: str) -> Lowered:
+def lower(graph: Graph, values: list[Value]) -> Lowered:
     """Instructions for `values`, the last being the result.
 
     ValueError: more values wait at once than there are registers.
     """
+    result = values[-1].type
     values = _paired(values)
     order = _ordered(values)
     steps = [i for i in order if values[i].op not in _LEAVES]

@@ -16,15 +16,13 @@ import numpy.typing as npt
 
 from sparkle_drv._native import lib
 
-from .elementwise import ARITY, COMPARISONS
+from .elementwise import ARITY
 from .grammar import parse
 from .graph import OF_TRUTHS, Graph, steps
+from .promote import REAL
 
 # The i32 kernel has these and no others; quotients and powers of whole numbers need not be whole.
-I32_OPS = frozenset(
-    {"add", "sub", "mul", "neg", "abs", "relu", "min", "max", "square", "where"}
-    | set(COMPARISONS.values())
-)
+I32_OPS = frozenset(ARITY) - REAL - {"div", "pow", "floor"}
 
 
 # What sp_map.h allows, and the number that it gives each operation.

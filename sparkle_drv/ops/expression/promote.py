@@ -21,7 +21,8 @@ from .graph import Graph, Node
 WEAK = ("int", "float")
 _NAMES = {"f32": "float32", "f64": "float64", "i32": "int32"}
 _KINDS = {name: kind for kind, name in _NAMES.items()}
-_REAL = frozenset({"exp", "log", "sqrt", "tanh", "sigmoid", "sin", "cos"})
+REAL = frozenset({"exp", "log", "sqrt", "tanh", "sigmoid", "sin", "cos"})
+"""Functions whose values are no whole numbers."""
 # What numpy makes real numbers of: those functions of small integers and of bool.
 _SMALL = {
     **dict.fromkeys(("bool", "int8", "uint8"), "float16"),
@@ -73,7 +74,7 @@ def rule(op: str, kinds: tuple[str, ...]) -> tuple[str, str]:
     if met == "bool" and op == "pow":
         met = "int8"
     whole = np.dtype(dtype_name(met)).kind in "biu"
-    if whole and op in _REAL:
+    if whole and op in REAL:
         met = _SMALL.get(met, "f64")
     elif whole and op == "div":
         met = "float" if met == "int" else "f64"

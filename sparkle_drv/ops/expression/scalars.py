@@ -4,7 +4,6 @@ call. Pure; called by `fused.py` and map.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,25 +15,16 @@ from .promote import WEAK, dtype_name, kind_of, rule_of
 _MOST_BITS = 2048  # of a Python integer on the way
 
 
-@lru_cache(maxsize=512)
-def uniform(graph: Graph, names: frozenset[str]) -> tuple[bool, ...]:
-    """Is each node a scalar? `names`: those of the graph's names that are."""
-    found: list[bool] = []
-    for node in graph.nodes:
-        own = node.op == "number" or node.value in names
-        found.append(own or (bool(node.args) and all(found[a] for a in node.args)))
-    return tuple(found)
-
-
 def values(graph: Graph, named: dict[str, Any]) -> dict[int, Any]:
     """The value of each scalar, by node; `named` has those of names."""
     found: dict[int, Any] = {}
-    for i, scalar in enumerate(uniform(graph, frozenset(named))):
-        node = graph.nodes[i]
-        if scalar and node.args:
+    for i, node in enumerate(graph.nodes):
+        if node.op == "number":
+            found[i] = node.value
+        elif node.value in named:
+            found[i] = named[str(node.value)]
+        elif node.args and all(a in found for a in node.args):
             found[i] = _computed(graph, node, [found[a] for a in node.args])
-        elif scalar:
-            found[i] = node.value if node.op == "number" else named[str(node.value)]
     return found
 
 

@@ -142,13 +142,9 @@ def _is_truth(x: Any) -> bool:
     return isinstance(x, Symbol) and x._builder.nodes[x._node].truth
 
 
-def _builder_of(operands: tuple[Any, ...]) -> Builder:
-    return next(x._builder for x in operands if isinstance(x, Symbol))
-
-
 def apply(op: str, *operands: Any) -> Symbol:
     """The symbol of `op` of symbols and numbers."""
-    builder = _builder_of(operands)
+    builder = next(x._builder for x in operands if isinstance(x, Symbol))
     args = tuple(node(builder, x) for x in operands)
     return Symbol(builder, builder.add(op, args, at=where_called()))
 
@@ -161,13 +157,11 @@ def node(builder: Builder, x: Any) -> int:
         return x._node
     if isinstance(x, np.ndarray) and x.ndim:
         refuse(builder, "an array inside a traced function: hand it in as an argument")
-    if isinstance(x, (bool, np.bool_)):
-        x = int(x)
-    elif isinstance(x, (np.generic, np.ndarray)):
+    if isinstance(x, (np.generic, np.ndarray)):
         x = x.item()  # a number that is written into the function, not one that is handed in
     if not isinstance(x, (int, float)):
         refuse(builder, f"a traced function computes with real numbers, got {type(x).__name__}")
-    return builder.add("number", (), x, where_called())
+    return builder.add("number", (), int(x) if isinstance(x, bool) else x, where_called())
 
 
 def called(name: str, *operands: Any) -> Any:

@@ -18,8 +18,6 @@ from .graph import OF_TRUTHS, Graph, Node
 TYPES = {"f32": 0, "f64": 1, "i32": 2}
 """What elements may be, by their numbers in sp_map.h."""
 MOST_POWER = 8  # a whole exponent up to which a power of reals is products: (n - 1) / 2 ulp at most
-_SWAPPED = {"gt": "lt", "ge": "le"}
-_COMMUTES = frozenset({"add", "mul", "eq", "ne"})
 
 
 @dataclass(slots=True)
@@ -34,20 +32,19 @@ class Value:
     source: Any = None
 
 
-def typed(
-    graph: Graph, uniform: tuple[bool, ...], kinds: dict[int, str]
-) -> tuple[list[Value], str]:
-    """The values that a graph becomes and the type of the result, which is the last value.
+def typed(graph: Graph, arrays: dict[str, str], scalars: dict[int, str]) -> list[Value]:
+    """The values that a graph becomes, the last being the result.
 
-    `kinds` has that of each array's node and of each scalar (promote.py). TypeError: a type that is
-    not f32, f64 or i32 on the way or at the end.
+    `arrays` and `scalars` have their kinds (promote.py), by name and by node. TypeError: a type
+    that is not f32, f64 or i32 on the way or at the end.
     """
     made = _Typed(graph)
-    kind_at = dict(kinds)
+    kind_at = dict(scalars)
     for i, node in enumerate(graph.nodes):
-        if node.op == "name" and not uniform[i]:
+        if node.op == "name" and node.value in arrays:
+            kind_at[i] = arrays[str(node.value)]
             made.number[i] = made.add("input", kind_at[i], (), node.value)
-        elif not uniform[i]:
+        elif i not in scalars:
             met, kind_at[i] = promote.rule_of(graph, node, tuple(kind_at[a] for a in node.args))
             if node.op == "where" and met in promote.WEAK:  # numpy makes an array of its own
                 met = kind_at[i] = {"float": "f64", "int": "int64"}[met]
@@ -56,7 +53,7 @@ def typed(
                 graph.fail(node, f"{what} and i32", TypeError)
             made.number[i] = made.operation(node, met)
     last = len(graph.nodes) - 1
-    if uniform[last]:
+    if last in scalars:
         what = "the result is one number, which no array has part in"
         graph.fail(graph.nodes[last], what, TypeError)
     if kind_at[last] not in TYPES:
@@ -65,7 +62,7 @@ def typed(
             "float64 and int32: choose numbers with where(condition, a, b)"
         )
         graph.fail(graph.nodes[last], what, TypeError)
-    return made.values[: made.number[last] + 1], kind_at[last]
+    return made.values[: made.number[last] + 1]
 
 
 class _Typed:
@@ -78,14 +75,8 @@ class _Typed:
         self._known: dict[Any, int] = {}
 
     def add(self, op: str, kind: str, args: tuple[int, ...] = (), source: Any = None) -> int:
-        if op in _SWAPPED:
-            op, args = _SWAPPED[op], args[::-1]
-        if op in _COMMUTES:
-            args = tuple(sorted(args))
-        key = (op, kind, args, repr(source))
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = len(self.values)
+        found = self._known.setdefault((op, kind, args, repr(source)), len(self.values))
+        if found == len(self.values):
             self.values.append(Value(op, kind, args, source))
         return found
 

@@ -28,10 +28,10 @@ PROGRAMS = 256  # kept on a device
 
 @lru_cache(maxsize=1024)
 def lowered(
-    graph: Graph, names: frozenset[str], kinds: tuple[tuple[int, str], ...]
+    graph: Graph, arrays: tuple[tuple[str, str], ...], numbers: tuple[tuple[int, str], ...]
 ) -> lower.Lowered:
-    """The program of `graph`, the names in `names` being scalars, for these kinds by node."""
-    return lower.lower(graph, *typed.typed(graph, scalars.uniform(graph, names), dict(kinds)))
+    """The program of `graph` for arrays of these kinds by name and scalars of these by node."""
+    return lower.lower(graph, typed.typed(graph, dict(arrays), dict(numbers)))
 
 
 def program(
@@ -42,11 +42,8 @@ def program(
     ValueError, TypeError: it has none.
     """
     found = scalars.values(graph, values)
-    kinds = {i: promote.kind_of(value) for i, value in found.items()}
-    for i, node in enumerate(graph.nodes):
-        if node.op == "name" and i not in found:
-            kinds[i] = arrays[str(node.value)]
-    code = lowered(graph, frozenset(values), tuple(sorted(kinds.items())))
+    kinds = tuple((i, promote.kind_of(value)) for i, value in found.items())
+    code = lowered(graph, tuple(sorted(arrays.items())), kinds)
     check_inputs(graph, code.inputs)
     return code, found
 

@@ -30,12 +30,9 @@ def kernel(name: str) -> Oracle:
     float64 for f32 and f64, else the exact integers; None where nothing is promised (noop,
     peak_fma, and pack_*, whose blobs are between two kernels). KeyError: no such kernel.
     """
-    base, _, suffix = name.rpartition("_")
-    if name in _WHOLE:
-        return _WHOLE[name]
-    if suffix not in ("f32", "f64", "i32") or base not in _KERNELS:
+    if name not in _KERNELS:
         raise KeyError(f"ref.kernel: there is no oracle for {name!r}")
-    return _KERNELS[base]
+    return _KERNELS[name]
 
 
 def _flat(x: Array) -> Array:
@@ -47,13 +44,10 @@ def _elementwise(op: str) -> Oracle:
     return lambda y, x, n: apply(op, _flat(x)[:n])
 
 
-def _rounded(y: Array, a: float) -> Array:
-    """A number as the kernel receives it: rounded to the element type."""
-    return _flat(np.asarray(a, np.asarray(y).dtype))
-
-
 def _axpby(y: Array, x: Array, a: float, b: float, n: int) -> Array:
-    return np.asarray(_rounded(y, a) * _flat(x)[:n] + _rounded(y, b) * _flat(y)[:n])
+    # A number reaches the kernel rounded to the element type.
+    a, b = _flat(np.array([a, b], np.asarray(y).dtype))
+    return np.asarray(a * _flat(x)[:n] + b * _flat(y)[:n])
 
 
 def _busy(y: Array, iters: int) -> Array:
@@ -82,10 +76,8 @@ def _at(rows: int, columns: int, row: int, column: int) -> Array:
     return np.add.outer(np.arange(rows) * row, np.arange(columns) * column)
 
 
-def _gemm(
-    c: Array, a: Array, b: Array, bias: Array | None,
-    m: int, n: int, k: int, rsa: int, csa: int, rsb: int, csb: int, rsc: int, act: int,
-) -> Array:  # fmt: skip
+def _gemm(c: Array, a: Array, b: Array, bias: Array | None, *sizes: int) -> Array:
+    m, n, k, rsa, csa, rsb, csb, rsc, act = sizes
     want = gemm(
         _flat(a)[_at(m, k, rsa, csa)],
         _flat(b)[_at(k, n, rsb, csb)],
@@ -98,17 +90,14 @@ def _gemm(
     return after
 
 
-def _conv2d(
-    y: Array, x: Array, w: Array, bias: Array | None,
-    n: int, c: int, h: int, w_in: int, oc: int, kh: int, kw: int, oh: int, ow: int,
-    sh: int, sw: int, ph: int, pw: int, dh: int, dw: int, groups: int, nhwc: int, act: int,
-) -> Array:  # fmt: skip
+def _conv2d(y: Array, x: Array, w: Array, bias: Array | None, *sizes: int) -> Array:
+    n, c, h, w_in, oc, kh, kw, oh, ow, sh, sw, ph, pw, dh, dw, groups, nhwc, act = sizes
     # An output may see less of an image than there is, or more below and to the right.
     below = max(0, (oh - 1) * sh + (kh - 1) * dh + 1 - ph - h)
     right = max(0, (ow - 1) * sw + (kw - 1) * dw + 1 - pw - w_in)
     out = conv2d(
-        _shaped(x, (n, h, w_in, c) if nhwc else (n, c, h, w_in)),
-        _shaped(w, (oc, c // groups, kh, kw)),
+        _shaped(x, n, h, w_in, c) if nhwc else _shaped(x, n, c, h, w_in),
+        _shaped(w, oc, c // groups, kh, kw),
         None if bias is None else _flat(bias)[:oc],
         stride=(sh, sw),
         padding=((ph, below), (pw, right)),
@@ -121,51 +110,43 @@ def _conv2d(
 
 
 def _reduction(op: str) -> Oracle:
-    def oracle(y: Array, x: Array, outer: int, n: int, inner: int) -> Array:
-        return reduce(_shaped(x, (outer, n, inner)), op, 1).reshape(-1)
-
-    return oracle
+    return lambda y, x, *cube: reduce(_shaped(x, *cube), op, 1).reshape(-1)
 
 
-def _relayout(source: str, target: str) -> Oracle:
-    def oracle(y: Array, x: Array, n: int, c: int, h: int, w: int, block: int = 0) -> Array:
-        before, after = (name.replace("8", str(block)) for name in (source, target))
-        if before == "NHWC":
-            image = _shaped(x, (n, h, w, c))
-        elif before == "NCHW":
-            image = _shaped(x, (n, c, h, w))
-        else:
-            image = _shaped(x, (n, -(-c // block), h, w, block))
-        return _flat(layout(image, before, after, c))
-
-    return oracle
+def _blocked(y: Array, x: Array, *sizes: int) -> Array:
+    *nchw, block = sizes
+    return _flat(layout(_shaped(x, *nchw), "NCHW", f"NCHW{block}c"))
 
 
-def _shaped(x: Array, shape: tuple[int, ...]) -> Array:
+def _unblocked(y: Array, x: Array, n: int, c: int, h: int, w: int, block: int) -> Array:
+    blocks = _shaped(x, n, -(-c // block), h, w, block)
+    return _flat(layout(blocks, f"NCHW{block}c", "NCHW", c))
+
+
+def _shaped(x: Array, *shape: int) -> Array:
     return np.asarray(x).reshape(-1)[: math.prod(shape)].reshape(shape)
 
 
-_WHOLE: dict[str, Oracle] = {
-    "noop": lambda: None,
-    "busy_u32": _busy,
-    "peak_fma_f32": lambda flops, iters: None,
-    "peak_fma_f64": lambda flops, iters: None,
-}
-_KERNELS: dict[str, Oracle] = {
+_TYPED: dict[str, Oracle] = {
     "copy": lambda y, x, n: _flat(x)[:n],
-    "fill": lambda y, a, n: np.repeat(_rounded(y, a), n),
+    "fill": lambda y, a, n: _flat(np.full(n, a, np.asarray(y).dtype)),
     "vecadd": lambda z, x, y, n: _flat(x)[:n] + _flat(y)[:n],
     "saxpy": lambda y, x, a, n: _axpby(y, x, a, 1.0, n),
     "axpby": _axpby,
     **{op: _elementwise(op) for op in ("relu", "abs", "neg", "exp", "tanh")},
+    "peak_fma": lambda flops, iters: None,
     "map": _map,
     "gemm": _gemm,
     "conv2d": _conv2d,
     **{f"reduce_{op}": _reduction(op) for op in ("sum", "max", "min")},
-    "nchw_to_nhwc": _relayout("NCHW", "NHWC"),
-    "nhwc_to_nchw": _relayout("NHWC", "NCHW"),
-    "nchw_to_blocked": _relayout("NCHW", "NCHW8c"),
-    "blocked_to_nchw": _relayout("NCHW8c", "NCHW"),
+    "nchw_to_nhwc": lambda y, x, *nchw: _flat(layout(_shaped(x, *nchw), "NCHW", "NHWC")),
+    "nhwc_to_nchw": lambda y, x, n, c, h, w: _flat(layout(_shaped(x, n, h, w, c), "NHWC", "NCHW")),
+    "nchw_to_blocked": _blocked,
+    "blocked_to_nchw": _unblocked,
+}
+_KERNELS = {f"{base}_{tag}": _TYPED[base] for base in _TYPED for tag in ("f32", "f64", "i32")} | {
+    "noop": lambda: None,
+    "busy_u32": _busy,
 }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from sparkle_drv.ops.expression import grammar
 from sparkle_drv.ops.expression.elementwise import ELEMENTWISE, Array, apply
@@ -43,19 +44,16 @@ def conv2d(
     """
     x = np.moveaxis(f64(x), 3, 1) if layout == "NHWC" else f64(x)
     padded = np.pad(x, ((0, 0), (0, 0), *padding))
-    (n, _, *room), (oc, per_group, *kernel) = padded.shape, w.shape
-    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
-    size = [(r - span) // s + 1 for r, span, s in zip(room, reach, stride, strict=True)]
+    oc, per_group, *kernel = w.shape
+    reach = tuple((k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True))
+    (sh, sw), (dh, dw) = stride, dilation
+    seen = sliding_window_view(padded, reach, (2, 3))[:, :, ::sh, ::sw, ::dh, ::dw]
+    n, _, oh, ow, *_ = seen.shape
     weights = f64(w).reshape(groups, oc // groups, per_group, *kernel)
-    y = np.zeros((n, groups, oc // groups, size[0] * size[1]))
+    y = np.zeros((n, groups, oc // groups, oh * ow))
     for i, j in np.ndindex(*kernel):  # shift the image, weigh its channels, add
-        rows, columns = (
-            slice(t * d, t * d + (count - 1) * s + 1, s)
-            for t, d, count, s in zip((i, j), dilation, size, stride, strict=True)
-        )
-        pixels = padded[:, :, rows, columns].reshape(n, groups, per_group, size[0] * size[1])
-        y += weights[..., i, j] @ pixels
-    y = y.reshape(n, oc, *size)
+        y += weights[..., i, j] @ seen[..., i, j].reshape(n, groups, per_group, oh * ow)
+    y = y.reshape(n, oc, oh, ow)
     y = activate(y if bias is None else y + f64(bias)[:, None, None], activation)
     return np.moveaxis(y, 1, 3) if layout == "NHWC" else y
 

@@ -14,23 +14,20 @@ make plans, `packs_b` and `reduce_parts` decide beside them. The rest is what th
 
 from .blocking import (
     ALONG_NBYTES,
-    DOT_NBYTES,
     FEW_ROWS,
     MAX_PACKED,
-    Blocks,
     blocks,
     gemm,
     packs_b,
 )
 from .cores import (
     CORES,
-    Core,
     core_of,
     micro_tile,
 )
 from .gpu import map, reduce, reduce_parts
 
 __all__ = [
-    "ALONG_NBYTES", "CORES", "DOT_NBYTES", "FEW_ROWS", "MAX_PACKED", "Blocks", "Core", "blocks",
-    "core_of", "gemm", "map", "micro_tile", "packs_b", "reduce", "reduce_parts",
+    "ALONG_NBYTES", "CORES", "FEW_ROWS", "MAX_PACKED", "blocks", "core_of", "gemm", "map",
+    "micro_tile", "packs_b", "reduce", "reduce_parts",
 ]  # fmt: skip

@@ -28,9 +28,6 @@ OUTER_BYTES_PER_CYCLE = 8
 
 FEW_ROWS = 4
 """Up to so many rows of a, b is read once and hardly worth packing."""
-DOT_NBYTES = 128
-"""Of an element of each row of a: up to so many, a b whose columns lie along memory is read in
-place, by dot products (gemv.c)."""
 ALONG_NBYTES = 256 << 10
 """Of a few rows of b, which are read along them while c stays in L2: gemm/slice.c's."""
 

@@ -24,8 +24,3 @@ def own(caches: Caches, number: int) -> int:
     """Bytes of one core's part."""
     found = level(caches, number)
     return found.nbytes // max(1, found.shared_by)
-
-
-def whole(caches: Caches, number: int) -> int:
-    """Bytes of all of it."""
-    return level(caches, number).nbytes

@@ -26,18 +26,15 @@ from .cores import CORES, Core, Levels, core_of, down, micro_tile, pieces, threa
 # Costs in FMAs of a vector (Zen 4, avx512): of what a tile does beside its FMAs.
 TURN = 8.0
 """Of a vector of sums that is turned on its way to NCHW."""
-COPY, COPY_FAR = 3.0, 12.0
-"""Of a vector of pixels that goes through a window. The second: straight into a panel, with vectors
-of 64 bytes: it is read once."""
+COPY = 4.0
+"""Of a vector of pixels that goes through a window, or into a panel; x serves in place of it where
+a convolution is flat."""
 PIXELS = 0.7
 """Of loading a vector of weights for a tile of pixels, since these come from L2 for each."""
 PANELS = 0.04
 """Of loading a vector of pixels of a panel, for each FMA."""
 FEW_PIXELS = 4
 """Up to so many left of a plane, panels take no whole vector for them."""
-IN_PLACE_WEIGHTS = 512 << 10
-"""With up to so many bytes of weights, x may serve in place of panels (direct/panels.c). More come
-from L3, and want large panels."""
 FEW_CHANNELS = 16
 """Up to so many of a group, strips are read from a window of rows, else from panels
 (direct/panels.c)."""
@@ -116,33 +113,17 @@ def strips_fmas(core: Core, shape: Geometry) -> float:
     if shape.layout == "NHWC":
         return float("inf")
     lanes = core.vector_nbytes // 4
-    pixels = shape.size[0] * shape.size[1]
+    plane = shape.size[0] * shape.size[1]
+    copy = 0 if _flat(shape) else COPY
     if _panels(shape):
-        packing = shape.groups * _copies(core, shape)
-        sums = shape.oc * (1 + PANELS)
-        return shape.n * _vectors(pixels, lanes) * shape.terms * (sums + packing)
-    if _flat(shape):
-        return shape.n * pieces(pixels, lanes) * shape.oc * shape.terms
-    copies = shape.c * shape.kernel[0] * COPY
-    return (
-        shape.n * shape.size[0] * pieces(shape.size[1], lanes) * (shape.oc * shape.terms + copies)
-    )
-
-
-def _copies(core: Core, shape: Geometry) -> float:
-    """What a vector of pixels costs on its way to a panel."""
-    if shape.kernel != (1, 1) or core.vector_nbytes < 64:
-        return COPY
-    near = 4 * (shape.oc // shape.groups) * shape.terms <= IN_PLACE_WEIGHTS
-    return 0.0 if near and _flat(shape) else COPY_FAR
-
-
-def _vectors(pixels: int, lanes: int) -> float:
-    """Of the pixels of a plane in panels of two vectors."""
-    left = pixels % (2 * lanes)
-    if left <= FEW_PIXELS:
-        return pixels / lanes
-    return float(pieces(pixels, lanes))
+        few = plane % (2 * lanes) <= FEW_PIXELS
+        vectors = plane / lanes if few else pieces(plane, lanes)
+        each = shape.terms * (shape.oc * (1 + PANELS) + shape.groups * copy)
+    else:
+        rows, columns = (1, plane) if _flat(shape) else shape.size
+        vectors = rows * pieces(columns, lanes)
+        each = shape.oc * shape.terms + shape.c * shape.kernel[0] * copy
+    return shape.n * vectors * each
 
 
 def _flat(shape: Geometry) -> bool:

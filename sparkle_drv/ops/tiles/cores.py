@@ -71,14 +71,10 @@ def micro_tile(core: Core, itemsize: int) -> tuple[int, int, int]:
     return rows, vectors * vector, vector
 
 
-def flops_per_s(core: Core, itemsize: int) -> float:
-    """Nominal peak of one core."""
-    return CLOCK_HZ * core.fma_per_cycle * 2 * (core.vector_nbytes // itemsize)
-
-
 def threads_for(info: DeviceInfo, flops: float, itemsize: int) -> int:
     """How many threads so many operations are worth: 1, or 0 for all of them."""
-    work_s = flops / flops_per_s(core_of(info), itemsize)
+    core = core_of(info)
+    work_s = flops / (CLOCK_HZ * core.fma_per_cycle * 2 * (core.vector_nbytes // itemsize))
     return 1 if info.compute_units == 1 or work_s < 2 * WORTH_A_THREAD_S else 0
 
 

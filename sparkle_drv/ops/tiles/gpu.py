@@ -15,8 +15,6 @@ Two kinds of device:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sparkle_drv.ops.shapes.geometry import Geometry
 from sparkle_drv.types import DeviceInfo, TilePlan
 
@@ -29,52 +27,19 @@ _MOST_ROUNDS = 65_535  # after which llvmpipe leaves the loops of a shader
 _LONG_STEP, _LONG_TILES = 16, ((1, 8),)
 
 
-@dataclass(frozen=True)
-class VectorCost:
-    """Nanoseconds of a vector of eight threads, each with tm x tn sums."""
-
-    row: float
-    """A load that eight rows share."""
-    column: float
-    """A load of one column, or a column's part of a wider load."""
-    product: float
-    """A multiplication and an addition."""
-    spread: float
-    """What a row takes beside its load to get to all threads."""
-    start: float = 0.0
-    """A term, whatever the tile."""
-    across: float = 0.0
-    """A group, for each column of a thread: where its outputs are."""
-    code: float = 0.0
-    """A launch, for each sum: a core meets its instructions for the first time."""
-
-    def group(self, tm: int, tn: int, terms: int) -> float:
-        """A group that adds up so many terms."""
-        rows = -(-tm // _LANES) * self.row + tm * self.spread
-        return tn * self.across + terms * (
-            self.start + rows + tn * self.column + tm * tn * self.product
-        )
-
-
-# Fitted on llvmpipe (Mesa 22.3, AVX2 code, two cores) to 171 times of 9 matrix products, 96 of 9
-# convolutions, 40 of 2 products whose rows are no whole vectors, 48 of 4 in f64, each interleaved
-# with the others of its shape. Within 8 to 13 % of a time, within 6 % of the best tile.
-GEMM = VectorCost(row=51.0, column=9.9, product=0.77, spread=0.2, across=137.0, code=60.0)
-GEMM_SCALAR = VectorCost(row=19.0, column=14.5, product=0.4, spread=8.0, code=60.0)
-GEMM_F64 = VectorCost(row=0.0, column=0.5, product=3.9, spread=0.5, start=74.0, code=41.0)
-CONV2D = VectorCost(row=37.0, column=20.7, product=0.74, spread=9.5, across=93.0)
+# What a term of a sum costs a group of llvmpipe, in nanoseconds: a load that eight rows share, one
+# of a column, a product. And a launch, for each sum: its code is new to a core. Fitted to 248 times
+# of 31 products and convolutions (Mesa 22.3, two cores): within 6 % of the best tile.
+ROWS, COLUMN, PRODUCT, CODE = 20.0, 5.0, 0.75, 60.0
 
 SOFTWARE_TILES = (
     (1, 16), (4, 8), (8, 4), (8, 8), (8, 16), (16, 8), (16, 16), (32, 8)
 )  # fmt: skip
 # No larger ones: a shader of 64 sums a thread takes 0.6 s to compile, of 256 3.7 s, of 512 17 s.
 
-# (bm, bn, bk), (tm, tn, 1) for shared memory, largest first.
-HARDWARE_TILES = (
-    ((128, 128, 8), (8, 8, 1)),
-    ((64, 64, 16), (4, 4, 1)),
-    ((32, 32, 16), (4, 4, 1)),
-)
+HARDWARE_TILES = (128, 8, 8), (64, 16, 4), (32, 16, 4)
+"""In shared memory, largest first: rows and columns of a group, its terms, and rows and columns of
+a thread."""
 _ENOUGH_THREADS = 32768  # that keep a GPU busy, where it does not tell its units
 _THREADS_A_UNIT = 512
 _PARTS = 64  # of a row to reduce, where a device does not tell its units
@@ -91,9 +56,8 @@ def gemm(info: DeviceInfo, m: int, n: int, k: int, itemsize: int, algo: str) -> 
         bk = _terms_a_round(k, algo)
         if algo == "naive":
             return TilePlan(algo=algo)
-        cost = GEMM_F64 if itemsize == 8 else GEMM if n % 4 == 0 else GEMM_SCALAR
         tiles = _LONG_TILES if bk == _LONG_STEP else SOFTWARE_TILES
-        return _registers("blocked", info, cost, tiles, (m, n, k), bk=bk)
+        return _registers("blocked", info, tiles, (m, n, k), bk=bk)
     if algo == "naive":
         return TilePlan(algo=algo)
     algo = "shared" if algo == "auto" else algo
@@ -145,7 +109,7 @@ def conv2d(info: DeviceInfo, shape: Geometry, algo: str) -> TilePlan:
         # Weights four at a time keep four times as many numbers at hand: slower everywhere, but a
         # quarter of the rounds, and llvmpipe leaves a shader's loops after 65535.
         vector = 4 if shape.terms > _MOST_ROUNDS else 1
-        return _registers("direct", info, CONV2D, SOFTWARE_TILES, sizes, shape.groups, vector)
+        return _registers("direct", info, SOFTWARE_TILES, sizes, shape.groups, vector)
     algo = "im2col" if algo == "auto" else algo
     return TilePlan(algo=algo, levels=_staged(info, channels, pixels, 4), vector=4)
 
@@ -153,7 +117,6 @@ def conv2d(info: DeviceInfo, shape: Geometry, algo: str) -> TilePlan:
 def _registers(
     algo: str,
     info: DeviceInfo,
-    cost: VectorCost,
     tiles: tuple[tuple[int, int], ...],
     sizes: tuple[int, int, int],
     parts: int = 1,
@@ -168,7 +131,8 @@ def _registers(
         tm, tn = tile
         groups = parts * -(-m // tm) * -(-n // (tn * _LANES))
         turns = -(-groups // max(1, info.compute_units))
-        return tm * tn * cost.code + turns * cost.group(tm, tn, k)
+        term = -(-tm // _LANES) * ROWS + tn * COLUMN + tm * tn * PRODUCT
+        return tm * tn * CODE + turns * k * term
 
     tm, tn = min(tiles, key=cost_ns)
     return TilePlan(algo=algo, levels=((tm, tn * _LANES, bk), (tm, tn, 1)), vector=vector)
@@ -208,11 +172,13 @@ def _staged(info: DeviceInfo, m: int, n: int, itemsize: int) -> Levels:
     """The largest tile that the device can do and that still makes threads for all its units; else
     the smallest it can do."""
     wanted = info.compute_units * _THREADS_A_UNIT if info.compute_units > 1 else _ENOUGH_THREADS
-    best: Levels = (16, 16, 8), (4, 4, 1)
-    for (bm, bn, bk), (tm, tn, one) in HARDWARE_TILES:
-        group = (bm // tm) * (bn // tn)
-        if (bm + bn) * bk * itemsize <= info.max_shared_nbytes and group <= info.max_group_size:
-            best = (bm, bn, bk), (tm, tn, one)
-            if -(-m // bm) * -(-n // bn) * group >= wanted:
+    best = 16, 8, 4
+    for side, terms, sums in HARDWARE_TILES:
+        group = (side // sums) ** 2
+        fits = 2 * side * terms * itemsize <= info.max_shared_nbytes
+        if fits and group <= info.max_group_size:
+            best = side, terms, sums
+            if -(-m // side) * -(-n // side) * group >= wanted:
                 break
-    return best
+    side, terms, sums = best
+    return (side, side, terms), (sums, sums, 1)

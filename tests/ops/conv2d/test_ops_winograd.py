@@ -160,8 +160,7 @@ def test_from_the_operation(dev, stride):
         plan = conv2d.plan(
             dev, (1, 64, 56, 56), normal(rng, 64, 64, 3, 3), stride=stride, padding=1
         )
-        six = dev.info.isa == "avx512" and stride == 1
-        assert plan.tile.algo == ("winograd6" if six else "winograd")
+        assert plan.tile.algo == ("winograd6" if stride == 1 else "winograd")
 
 
 def test_weights_are_packed_for_each_stride(dev):

@@ -160,10 +160,6 @@ def test_a_few_rows_of_b_are_no_more_than_what_is_read_along_them(caches):
     assert kc <= native("gemm/slice.c", "ALONG_TERMS")
 
 
-def test_rows_that_are_done_by_dot_products():
-    assert native("gemv.c", "FEW_ROWS_NBYTES") == tiles.DOT_NBYTES
-
-
 def test_shapes_need_few_kernels():
     sizes = (1, 3, 8, 20, 100, 700, 3000)
     for isa, itemsize in itertools.product(tiles.CORES, (4, 8)):

@@ -36,8 +36,8 @@ def form(plan):
         ("pixels", (1, 64, 56, 56), (256, 64, 1, 1), {}),
         # Pixels that fill no vector.
         ("channels", (1, 512, 7, 7), (512, 512, 3, 3), {"padding": 1}),
-        ("channels", (8, 1024, 14, 14), (256, 1024, 1, 1), {}),
         # Four left of a plane cost panels little, few terms make turning dear.
+        ("pixels", (8, 1024, 14, 14), (256, 1024, 1, 1), {}),
         ("pixels", (1, 256, 14, 14), (1024, 256, 1, 1), {}),
         ("pixels", (8, 512, 28, 28), (1024, 512, 1, 1), {"stride": 2}),
         # Channels that fill no vector.
