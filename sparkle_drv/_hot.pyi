@@ -1,7 +1,7 @@
 """native/hot: base classes of core's objects, and the launch over them.
 
-It lies below core and names none of its classes: what is a Queue or a Fence there is a base class
-here, and core/queue.py and core/fence.py say more.
+It lies below core and names none of its classes: what is a Queue there is a base class here, and
+core/queue.py says more. Fence is the class of core/fence.py.
 """
 
 from collections.abc import Callable, Sized
@@ -42,13 +42,8 @@ class CommandsBase:
 class ConstantBase:
     _calls: Table | None
 
-class FenceBase:
-    def __init__(self, queue: QueueBase, value: int, /) -> None: ...
-    @property
-    def queue(self) -> Any: ...
-    @property
-    def value(self) -> int: ...
-    def wait(self, timeout_s: float = ...) -> Self: ...
+class Fence:
+    """core/fence.py says what it has."""
 
 class QueueBase:
     @property
@@ -56,7 +51,6 @@ class QueueBase:
     def __new__(
         cls,
         device: DeviceBase,
-        fence: type[FenceBase],
         handle: int,
         pending: tuple[Sized, ...],
         keeping: tuple[Callable[[Any], None], Any, Any],
@@ -84,6 +78,9 @@ class CallableBase:
     def __call__(self, *args: Any, **named: Any) -> Any: ...
 
 def direct(kind: type[T], /) -> type[T]: ...
+def call_key(
+    head: tuple[Any, ...], values: tuple[Any, ...], other: Callable[[Any], Any], /
+) -> tuple[Any, ...]: ...
 
 class Row:
     def __new__(cls, values: tuple[Any, ...], fixed: tuple[Any, ...], /) -> Row | None: ...  # type: ignore[misc]

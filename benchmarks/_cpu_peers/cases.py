@@ -204,8 +204,11 @@ class Launch:
 
 LAUNCHES = {
     name: Launch(name)
-    for name in ("launch one", "launch prepared", "launch list of 1", "launch list of 8")
-}
+    for name in (
+        "launch one", "launch prepared", "launch list of 1", "launch list of 8",
+        "launch ctx.gemm", "launch reduce",
+    )
+}  # fmt: skip
 
 
 def find(name: str) -> Any:

@@ -1,4 +1,5 @@
-"""What a launch costs its caller: a kernel that does nothing, or next to nothing, to its end.
+"""What a launch costs its caller: a kernel that does nothing, or next to nothing, to its end; and
+small calls of a Context and of a reduction that were made before.
 
 Rows of benchmarks/against.py. Only names that every version of the package has are used. Called by
 sparkle.py.
@@ -19,7 +20,33 @@ EACH = 64
 
 def ways(row: Launch, dev: Any) -> Iterable[Named]:
     """The one way of a row."""
-    return [("checked", partial(_way, row.name, dev))]
+    return [("checked", partial(_call if row.name in _CALLS else _way, row.name, dev))]
+
+
+_CALLS = {"launch ctx.gemm": "got[0] = gemm(x, x)", "launch reduce": "got[0] = reduce(dev, x)"}
+SIDE = 16
+"""Rows and columns of the matrix that these calls read."""
+
+
+def _call(name: str, dev: Any) -> Way:
+    import numpy
+
+    import sparkle_drv
+
+    x = numpy.full((SIDE, SIDE), 0.5, numpy.float32)
+    want = SIDE / 4 if name == "launch ctx.gemm" else SIDE * SIDE / 2
+    context = sparkle_drv.init(devices=["cpu"])
+    reduce, got = sparkle_drv.ops.reduce, [numpy.zeros(())]
+    names = {"gemm": context.gemm, "reduce": reduce, "dev": dev, "x": x, "got": got}
+
+    def result() -> None:
+        if (got[0] != want).any():
+            raise ValueError(f"{name}: expected {want}, got {got[0]}")
+
+    def poison() -> None:
+        got[0] = numpy.zeros(())
+
+    return Way(_CALLS[name], names, result, poison=poison)
 
 
 def _way(name: str, dev: Any) -> Way:

@@ -1,7 +1,7 @@
 /* sparkle_drv._hot: the part of a launch that Python's own objects are looked at for, over the stable ABI of 3.10. */
 #include "hot/calls/calls.h"
+#include "hot/calls/key.h"
 #include "hot/launch/fence.h"
-#include "hot/launch/hold.h"
 #include "hot/launch/launch.h"
 #include "hot/launch/pack.h"
 #include "hot/launch/scalar.h"
@@ -19,8 +19,10 @@ PyMODINIT_FUNC PyInit__hot(void);
 PyMODINIT_FUNC PyInit__hot(void)
 {
     PyObject *module = PyModule_Create(&definition);
-    if (module && (hot_objects(module) || hot_fences(module) || hot_holding() || hot_scalars() || hot_packing(module) || hot_numpy(module) || hot_launch(module) ||
-                   hot_prepared(module) || hot_keys(module) || hot_rows(module) || hot_tables(module) || hot_callables(module))) {
+    if (module &&
+        (hot_objects(module) || hot_fences(module) || hot_scalars() || hot_packing(module) || hot_numpy(module) ||
+         hot_launch(module) || hot_prepared(module) ||
+         hot_keys(module) || hot_rows(module) || hot_tables(module) || hot_callables(module))) {
         Py_DECREF(module);
         return NULL;
     }

@@ -86,7 +86,7 @@ class Queue(QueueBase):
         address = backend.queue_pointer(handle) if in_c else 0
         waits: list[Waited] = []
         pending = (*retired.pending, waits)
-        self = super().__new__(cls, device, Fence, address, pending, retired.keeping(handle))
+        self = super().__new__(cls, device, address, pending, retired.keeping(handle))
         self._handle, self._in_c, self._waits = handle, in_c, waits
         return self
 

@@ -399,10 +399,10 @@ class Length:
         return self.answer()
 
 
-def base(queue, pending, keeping=(id, None, None), fence=sp.Fence):
+def base(queue, pending, keeping=(id, None, None)):
     """What a queue begins with, over the handle of `queue`."""
     handle = queue._backend.queue_pointer(queue._handle)
-    return _hot.QueueBase(queue.device, fence, handle, pending, keeping)
+    return _hot.QueueBase(queue.device, handle, pending, keeping)
 
 
 def test_what_waits_for_a_wait_may_be_anything_with_a_length(cpu, monkeypatch):
@@ -434,8 +434,6 @@ def test_what_is_no_beginning_of_a_queue(cpu):
             (None,),
             (three, (id, None)),
             (three, None),
-            (three, (id, None, None), int),
-            (three, (id, None, None), _hot.FenceBase(queue, 0)),
         ):
             with pytest.raises(TypeError):
                 base(queue, *wrong)

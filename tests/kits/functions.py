@@ -16,7 +16,7 @@ _TYPES = {name: field.type for name, field in ffi.typeof("struct sp_functions").
 def made(before: Any = None, **given: Callable[..., int] | int) -> tuple[Any, Any]:
     """A struct sp_functions like `before` but for what is given, and what it needs alive."""
     table = ffi.new("struct sp_functions *", *([before[0]] if before else []))
-    kept = []
+    kept: list[Any] = [table]
     for name, value in given.items():
         if callable(value):
             value = ffi.callback(_TYPES[name], value)

@@ -4,11 +4,8 @@
  * product, so `direct` makes a subclass whose objects CPython calls by its vectorcall protocol. What the table leaves alone is a
  * call of the Python function, which begins again from the arguments. */
 #include "calls.h"
-#include "hot/launch/again.h"
 #include "row.h"
 #include "table.h"
-
-#include <string.h>
 
 /* vectorcallfunc, Py_TPFLAGS_HAVE_VECTORCALL and PyVectorcall_NARGS: cpython/object.h, object.h and cpython/abstract.h of 3.10
  * and 3.11, where the flag is _Py_TPFLAGS_HAVE_VECTORCALL as well; part of the stable ABI from 3.12 on. */
@@ -51,7 +48,7 @@ static int sort_out(const struct hot_callable *c, PyObject *const *args, size_t 
             return 0;
         values[at] = args[nargs + (size_t)i];
     }
-    for (size_t i = 0; i < c->nvalues; i++)
+    for (size_t i = nargs; i < c->nvalues; i++)
         if (!values[i] && !(values[i] = c->defaults[i]))
             return 0;
     return 1;
@@ -79,28 +76,36 @@ static PyObject *shortly(const struct hot_callable *c, PyObject *const *args, si
     return made;
 }
 
+/* Where CPython knows nothing of vectorcall: subclasses in Python before 3.12, and `object.__call__`. */
+static PyObject *call_by_tuple(PyObject *self, PyObject *given, PyObject *named)
+{
+    PyObject *const function = ((const struct hot_callable *)(const void *)self)->function;
+    if (!function)
+        return PyErr_Format(PyExc_TypeError, "%R: it is not begun", (PyObject *)Py_TYPE(self)), NULL;
+    PyObject *const first = PyTuple_Pack(1, self);
+    PyObject *const all = first ? PySequence_Concat(first, given) : NULL;
+    PyObject *const made = all ? PyObject_Call(function, all, named) : NULL;
+    Py_XDECREF(first);
+    Py_XDECREF(all);
+    return made;
+}
+
 static PyObject *call_vector(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names)
 {
     const struct hot_callable *const c = (const void *)self;
     const size_t nargs = nargsf & ~OFFSET_BIT;
-    if (!c->function)
-        return PyErr_Format(PyExc_TypeError, "%R: it is not begun", (PyObject *)Py_TYPE(self)), NULL;
-    PyObject *const made = shortly(c, args, nargs, names);
+    PyObject *made = c->function ? shortly(c, args, nargs, names) : NULL;
     if (made || PyErr_Occurred())
         return made;
-    return hot_call_again(c->function, NULL, self, args, (Py_ssize_t)nargs, names);
-}
-
-/* Where CPython knows nothing of vectorcall: subclasses in Python before 3.12, and `object.__call__`. */
-static PyObject *call_by_tuple(PyObject *self, PyObject *given, PyObject *named)
-{
-    const struct hot_callable *const c = (const void *)self;
-    PyObject *const first = c->function ? PyTuple_Pack(1, self) : NULL, *const all = first ? PySequence_Concat(first, given) : NULL;
-    PyObject *const made = all ? PyObject_Call(c->function, all, named) : NULL;
-    Py_XDECREF(first);
-    Py_XDECREF(all);
-    if (!c->function)
-        PyErr_Format(PyExc_TypeError, "%R: it is not begun", (PyObject *)Py_TYPE(self));
+    PyObject *const given = hot_tuple_of(args, (Py_ssize_t)nargs);
+    PyObject *const named = PyDict_New();
+    const Py_ssize_t nnames = names ? PyTuple_Size(names) : 0;
+    int well = given && named;
+    for (Py_ssize_t i = 0; well && i < nnames; i++)
+        well = PyDict_SetItem(named, PyTuple_GetItem(names, i), args[(Py_ssize_t)nargs + i]) == 0;
+    made = well ? call_by_tuple(self, given, named) : NULL;
+    Py_XDECREF(given);
+    Py_XDECREF(named);
     return made;
 }
 
@@ -114,7 +119,8 @@ static PyObject *begin(PyObject *self, PyObject *given)
         !PyArg_ParseTuple(meaning, "O!nO!", &PyTuple_Type, &names, &npositional, &PyDict_Type, &defaults))
         return NULL;
     const Py_ssize_t n = PyTuple_Size(names);
-    if (c->function || n > HOT_MOST_VALUES || npositional < 0 || npositional > n || (table != Py_None && Py_TYPE(table) != hot_table_type))
+    if (c->function || n > HOT_MOST_VALUES || npositional < 0 || npositional > n ||
+        (table != Py_None && Py_TYPE(table) != hot_table_type))
         return PyErr_Format(PyExc_ValueError, "_begin: expected up to %d names, a Table or None, once", HOT_MOST_VALUES), NULL;
     PyObject *const own = PyDict_Copy(defaults); /* nobody else takes anything out of it */
     for (Py_ssize_t i = 0; own && i < n; i++) {
@@ -146,54 +152,17 @@ static PyObject *make(PyTypeObject *type, PyObject *args, PyObject *named)
     return (PyObject *)c;
 }
 
-static int traverse(PyObject *self, visitproc visit, void *arg)
+/* "module.name", which the type keeps a pointer to in 3.10: never freed. NULL with an exception. */
+static const char *full_name(PyObject *base)
 {
-    const struct hot_callable *const c = (const void *)self;
-    Py_VISIT(Py_TYPE(self));
-    Py_VISIT(c->function);
-    Py_VISIT(c->table);
-    Py_VISIT(c->meaning);
-    return 0;
-}
-
-static int clear(PyObject *self)
-{
-    struct hot_callable *const c = (void *)self;
-    Py_CLEAR(c->function); /* first: nothing else is looked at then */
-    Py_CLEAR(c->table);
-    Py_CLEAR(c->meaning);
-    return 0;
-}
-
-static void dealloc(PyObject *self)
-{
-    hot_dealloc(self, clear);
-}
-
-static PyObject *text(PyObject *base, const char *name)
-{
-    PyObject *const found = PyObject_GetAttrString(base, name);
-    PyObject *const made = found ? PyUnicode_AsUTF8String(found) : NULL;
-    Py_XDECREF(found);
-    return made;
-}
-
-/* "module.name", which the type keeps a pointer to in 3.10: never freed. */
-static char *full_name(PyObject *base)
-{
-    PyObject *const module = text(base, "__module__"), *const name = text(base, "__qualname__");
-    const char *const before = module ? PyBytes_AsString(module) : NULL, *const after = name ? PyBytes_AsString(name) : NULL;
-    char *const made = before && after ? PyMem_Malloc(strlen(before) + strlen(after) + 2) : NULL;
-    if (made) {
-        strcpy(made, before);
-        strcat(made, ".");
-        strcat(made, after);
-    }
-    Py_XDECREF(module);
+    PyObject *const dot = PyUnicode_FromString(".");
+    PyObject *const name = dot ? PyObject_CallMethod(dot, "join", "((NN))", PyObject_GetAttrString(base, "__module__"),
+                                                     PyObject_GetAttrString(base, "__qualname__"))
+                               : NULL;
+    PyObject *const bytes = name ? PyUnicode_AsUTF8String(name) : NULL;
+    Py_XDECREF(dot);
     Py_XDECREF(name);
-    if (!made && !PyErr_Occurred())
-        PyErr_NoMemory();
-    return made;
+    return bytes ? PyBytes_AsString(bytes) : NULL;
 }
 
 /* direct(class): a subclass whose objects are called faster, and are otherwise the same. */
@@ -244,13 +213,11 @@ int hot_callables(PyObject *module)
         .name = "sparkle_drv._hot.CallableBase",
         .doc = "What operations and plans begin with.",
         .size = sizeof(struct hot_callable),
+        .references = 3,
         .is_base = 1,
         .make = make,
         .call = call_by_tuple,
         .methods = methods,
-        .traverse = traverse,
-        .clear = clear,
-        .dealloc = dealloc,
     };
     base_type = hot_collected(module, &frame);
     return base_type ? PyModule_AddFunctions(module, functions) : -1;

@@ -3,7 +3,6 @@
 #define SP_HOT_CALLS_H
 #include "hot/launch/objects.h"
 
-int hot_keys(PyObject *module);
 int hot_rows(PyObject *module);
 int hot_tables(PyObject *module);
 int hot_callables(PyObject *module);

@@ -1,13 +1,10 @@
 /* What calls are found by: types, shapes and strides as words, and values such as "relu" by comparison. */
 #include "key.h"
-#include "calls.h"
 
 #include <stddef.h>
 
-PyTypeObject *hot_constant_type;
-struct hot_seen hot_constants;
+struct hot_class hot_constants;
 
-static const uint64_t MIX = 0x9e3779b97f4a7c15u, STEP = 0xc2b2ae3d27d4eb4eu;
 enum { SEEN = HOT_ROW_MAJOR | HOT_ALIGNED | HOT_WRITEABLE };
 
 /* Is it certainly no pointer and no constant? To look through its bases costs more than all the rest. */
@@ -23,34 +20,10 @@ static inline uint64_t type_of(PyObject *value)
     return (uint64_t)(uintptr_t)(type == &PyList_Type ? &PyTuple_Type : type);
 }
 
-static inline uint64_t form_of(const struct hot_ndarray *a)
-{
-    return (uint64_t)(a->flags & SEEN) | (uint64_t)a->ndim << 32;
-}
-
-int hot_hash_of(PyObject *site, PyObject *const *values, size_t nvalues, uint64_t *hash, PyObject **constant)
-{
-    uint64_t sum = (uint64_t)(uintptr_t)site, factor = MIX;
-    *constant = NULL;
-    for (size_t i = 0; i < nvalues; i++, factor += STEP) {
-        const struct hot_ndarray *const a = (const void *)values[i];
-        if (Py_TYPE(values[i]) == hot_ndarray_type) {
-            sum += (uint64_t)(uintptr_t)a->dtype * factor;
-            for (int d = 0; d < a->ndim; d++, factor += STEP) /* products that do not wait for one another */
-                sum += (uint64_t)a->shape[d] * factor;
-        } else if (!is_usual(values[i]) && hot_is_constant(values[i])) {
-            if (*constant)
-                return 0;
-            *constant = values[i];
-        }
-    }
-    *hash = sum ^ sum >> 32;
-    return 1;
-}
-
-size_t hot_words_of(PyObject *const *values, size_t nvalues, uint64_t *words)
+int hot_key_of(PyObject *site, PyObject *const *values, size_t nvalues, uint64_t *words, struct hot_key *key)
 {
     size_t n = 0;
+    PyObject *constant = NULL;
     if (!hot_ndarray_type || nvalues > HOT_MOST_VALUES)
         return 0;
     for (size_t i = 0; i < nvalues; i++) {
@@ -61,43 +34,24 @@ size_t hot_words_of(PyObject *const *values, size_t nvalues, uint64_t *words)
             return 0;
         words[n++] = type_of(values[i]);
         if (is_array) {
+            const int ndim = a->ndim, nstrides = a->flags & HOT_ROW_MAJOR ? 0 : ndim; /* read once: `words` could be there */
+            const Py_ssize_t *const shape = a->shape, *const strides = a->strides;
             words[n++] = (uint64_t)(uintptr_t)a->dtype;
-            words[n++] = form_of(a);
-            for (int d = 0; d < a->ndim; d++)
-                words[n++] = (uint64_t)a->shape[d];
-            for (int d = 0; d < a->ndim && !(a->flags & HOT_ROW_MAJOR); d++)
-                words[n++] = (uint64_t)a->strides[d];
-        } else if (!is_usual(values[i]) && hot_is_pointer(values[i])) {
+            words[n++] = (uint64_t)(a->flags & SEEN) | (uint64_t)ndim << 32;
+            for (int d = 0; d < ndim; d++)
+                words[n++] = (uint64_t)shape[d];
+            for (int d = 0; d < nstrides; d++)
+                words[n++] = (uint64_t)strides[d];
+        } else if (!is_usual(values[i]) && hot_is(values[i], &hot_pointers)) {
             words[n++] = p->elements;
             words[n++] = p->nbytes;
+        } else if (!is_usual(values[i]) && hot_is(values[i], &hot_constants)) {
+            if (constant)
+                return 0;
+            constant = values[i];
         }
     }
-    return n;
-}
-
-int hot_has_words(PyObject *const *values, size_t nvalues, const uint64_t *w)
-{
-    for (size_t i = 0; i < nvalues; i++) {
-        const struct hot_ndarray *const a = (const void *)values[i];
-        const struct hot_pointer *const p = (const void *)values[i];
-        if (*w++ != type_of(values[i]))
-            return 0;
-        if (Py_TYPE(values[i]) == hot_ndarray_type) {
-            if (w[0] != (uint64_t)(uintptr_t)a->dtype || w[1] != form_of(a))
-                return 0;
-            w += 2;
-            for (int d = 0; d < a->ndim; d++)
-                if (*w++ != (uint64_t)a->shape[d])
-                    return 0;
-            for (int d = 0; d < a->ndim && !(a->flags & HOT_ROW_MAJOR); d++)
-                if (*w++ != (uint64_t)a->strides[d])
-                    return 0;
-        } else if (!is_usual(values[i]) && hot_is_pointer(values[i])) {
-            if (w[0] != p->elements || w[1] != p->nbytes)
-                return 0;
-            w += 2;
-        }
-    }
+    *key = (struct hot_key){site, words, n, constant};
     return 1;
 }
 
@@ -131,6 +85,52 @@ int hot_means(PyObject *kept, PyObject *given)
     return 1;
 }
 
+/* Puts two items that tell `value` apart from others in its place. 0 with an exception. */
+static int put_about(PyObject *items, Py_ssize_t at, PyObject *value, PyObject *other, int *asked)
+{
+    const struct hot_ndarray *const a = (const void *)value;
+    PyObject *kind = Py_None, *more;
+    if (Py_TYPE(value) == hot_ndarray_type) {
+        kind = a->dtype;
+        more = PyBytes_FromStringAndSize((const char *)a->shape, a->ndim * (Py_ssize_t)sizeof *a->shape);
+    } else if (value == Py_None || PyUnicode_CheckExact(value) || PyBool_Check(value)) {
+        more = hot_itself(value);
+    } else {
+        *asked = 1;
+        more = PyObject_CallFunctionObjArgs(other, value, NULL);
+    }
+    PyTuple_SetItem(items, at, hot_itself(kind));
+    return more && PyTuple_SetItem(items, at + 1, more) == 0;
+}
+
+static PyObject *call_key(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
+{
+    int asked = 0, well = 1;
+    (void)module;
+    if (nargs != 3 || !PyTuple_Check(args[0]) || !PyTuple_Check(args[1]))
+        return PyErr_Format(PyExc_TypeError, "call_key: expected two tuples and a function, got %zd arguments", nargs), NULL;
+    const Py_ssize_t nhead = PyTuple_Size(args[0]), nvalues = PyTuple_Size(args[1]);
+    PyObject *const items = PyTuple_New(nhead + 2 * nvalues + 1);
+    if (!items)
+        return NULL;
+    for (Py_ssize_t i = 0; i < nhead; i++)
+        PyTuple_SetItem(items, i, hot_itself(PyTuple_GetItem(args[0], i)));
+    for (Py_ssize_t i = 0; well && i < nvalues; i++)
+        well = put_about(items, nhead + 2 * i, PyTuple_GetItem(args[1], i), args[2], &asked);
+    PyTuple_SetItem(items, nhead + 2 * nvalues, PyBool_FromLong(asked));
+    if (well)
+        return items;
+    Py_DECREF(items);
+    return NULL;
+}
+
+static PyMethodDef functions[] = {
+    {"call_key", (PyCFunction)(void (*)(void))call_key, METH_FASTCALL,
+     "call_key(head, values, other): the items of `head`, two for each value, and whether `other` was asked about one that is no\n"
+     "array of numpy, text, bool or None. Of arrays dtype and extents."},
+    {NULL, NULL, 0, NULL},
+};
+
 static PyMemberDef constant_members[] = {
     {"_calls", T_OBJECT, offsetof(struct hot_constant, calls), 0, NULL},
     {NULL, 0, 0, 0, NULL},
@@ -142,12 +142,10 @@ int hot_keys(PyObject *module)
         .name = "sparkle_drv._hot.ConstantBase",
         .doc = "What ops.Constant begins with.",
         .size = sizeof(struct hot_constant),
+        .references = 1,
         .is_base = 1,
         .members = constant_members,
-        .traverse = hot_traverse_one,
-        .clear = hot_clear_one,
-        .dealloc = hot_dealloc_one,
     };
-    hot_constant_type = hot_collected(module, &frame);
-    return hot_constant_type ? 0 : -1;
+    hot_constants.type = hot_collected(module, &frame);
+    return hot_constants.type ? PyModule_AddFunctions(module, functions) : -1;
 }

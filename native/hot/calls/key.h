@@ -8,23 +8,24 @@ struct hot_constant {
     PyObject_HEAD
     PyObject *calls; /* a Table; None or NULL: there is none yet */
 };
-extern PyTypeObject *hot_constant_type;
-extern struct hot_seen hot_constants;
-static inline int hot_is_constant(PyObject *o)
-{
-    return hot_subtype(Py_TYPE(o), hot_constant_type, &hot_constants);
-}
+extern struct hot_class hot_constants;
 
 enum { HOT_MOST_VALUES = 24, HOT_MOST_WORDS = 192 };
 
-/* A number for what is called, `site`, and the shapes of arrays. `*constant`: the one constant among the values, borrowed, or
- * NULL. 0: there are several, and no table knows such a call. */
-int hot_hash_of(PyObject *site, PyObject *const *values, size_t nvalues, uint64_t *hash, PyObject **constant);
 /* Words for each value: its type. Of an array dtype, flags, shape and, unless it is row-major, strides; of a pointer of core its
- * elements and bytes. How many; 0: too many, or numpy's arrays are not known. */
-size_t hot_words_of(PyObject *const *values, size_t nvalues, uint64_t *words);
-/* Are these their words? */
-int hot_has_words(PyObject *const *values, size_t nvalues, const uint64_t *words);
+ * elements and bytes. */
+struct hot_key {
+    PyObject *site; /* what is called */
+    const uint64_t *words;
+    size_t nwords;
+    PyObject *constant; /* the one constant among the values, borrowed, or NULL */
+};
+
+/* The key of a call, with its words in `words`, HOT_MOST_WORDS of them. 0: too many, several constants, or numpy's arrays are not
+ * known: no table knows such a call. */
+int hot_key_of(PyObject *site, PyObject *const *values, size_t nvalues, uint64_t *words, struct hot_key *key);
+/* Makes the base class of constants, and `call_key`: 0, or -1 with an exception. */
+int hot_keys(PyObject *module);
 /* May it be kept for comparisons? */
 int hot_is_plain(PyObject *value, int depth);
 /* Does `given` mean what `kept`, which is plain, does? True and 1.0 are not 1; a list may stand for a tuple. */

@@ -28,10 +28,7 @@ enum { HOT_CHUNK = 32 };
 struct hot_row {
     PyObject_HEAD
     PyObject *fixed, *copy; /* own everything that follows */
-    const uint64_t *words; /* of the values */
-    size_t nwords, nvalues;
-    PyObject *site;
-    uint64_t hash;
+    struct hot_key key;
     PyObject *meant;         /* a tuple: for each value the dtype of an array, the type of a number, or what is compared */
     unsigned long long compared; /* a bit for each value that is compared, and not its type alone */
     struct hot_queue *queue;

@@ -6,11 +6,12 @@
 #include <string.h>
 
 enum { WAYS = 4, MOST_SETS = 4096 };
+static const uint64_t MIX = 0x9e3779b97f4a7c15u, STEP = 0xc2b2ae3d27d4eb4eu;
 
 struct hot_table {
     PyObject_HEAD
-    struct hot_row **rows; /* of WAYS each, NULL: a free place */
-    size_t nsets;          /* a power of two */
+    PyObject *rows; /* a list of WAYS for each set, None: a free place */
+    size_t nsets;   /* a power of two */
     unsigned next;
 };
 
@@ -18,14 +19,22 @@ PyTypeObject *hot_table_type;
 
 /* ---- finding ---- */
 
-static struct hot_row **set_of(const struct hot_table *t, uint64_t hash)
+/* Where the set of a key begins. A plan's table has only one. */
+static Py_ssize_t set_of(const struct hot_table *t, const struct hot_key *key)
 {
-    return &t->rows[WAYS * (hash & (t->nsets - 1))];
+    uint64_t sum = (uint64_t)(uintptr_t)key->site, factor = MIX;
+    if (t->nsets == 1)
+        return 0;
+    for (size_t i = 0; i < key->nwords; i++, factor += STEP) /* products that do not wait for one another */
+        sum += key->words[i] * factor;
+    return (Py_ssize_t)(WAYS * ((sum ^ sum >> 32) & (t->nsets - 1)));
 }
 
-static int is_for(const struct hot_row *row, PyObject *site, PyObject *const *values, size_t nvalues)
+static int is_for(const struct hot_row *row, const struct hot_key *key, PyObject *const *values)
 {
-    if (row->site != site || row->nvalues != nvalues || !hot_has_words(values, nvalues, row->words))
+    if ((PyObject *)(uintptr_t)row == Py_None || row->key.site != key->site || row->key.nwords != key->nwords)
+        return 0;
+    if (memcmp(row->key.words, key->words, key->nwords * sizeof *key->words))
         return 0;
     for (unsigned long long left = row->compared; left; left &= left - 1) {
         const int i = __builtin_ctzll(left);
@@ -36,29 +45,32 @@ static int is_for(const struct hot_row *row, PyObject *site, PyObject *const *va
 }
 
 /* A new reference: another thread may put another row in its place meanwhile. */
-static struct hot_row *row_of(PyObject *table, uint64_t hash, PyObject *site, PyObject *const *values, size_t nvalues)
+static struct hot_row *row_of(PyObject *table, const struct hot_key *key, PyObject *const *values)
 {
-    struct hot_row *found = NULL;
+    PyObject *found = NULL;
     if (!table || Py_TYPE(table) != hot_table_type)
         return NULL;
+    const struct hot_table *const t = (const void *)table;
     Py_BEGIN_CRITICAL_SECTION(table);
-    struct hot_row *const *const set = set_of((const void *)table, hash);
-    for (int i = 0; i < WAYS && !found; i++)
-        if (set[i] && is_for(set[i], site, values, nvalues))
-            found = set[i];
+    for (Py_ssize_t at = set_of(t, key), end = at + WAYS; at < end && !found; at++) {
+        found = PyList_GetItem(t->rows, at);
+        if (!is_for((const void *)found, key, values))
+            found = NULL;
+    }
     Py_XINCREF(found);
     Py_END_CRITICAL_SECTION();
-    return found;
+    return (void *)found;
 }
 
 PyObject *hot_table_call(PyObject *table, PyObject *site, PyObject *device, PyObject *const *values, size_t nvalues, int waits)
 {
-    uint64_t hash = 0;
-    PyObject *constant = NULL;
-    if (waits && !hot_hash_of(site, values, nvalues, &hash, &constant)) /* a plan's has one set, and no constant in a key */
+    uint64_t words[HOT_MOST_WORDS];
+    struct hot_key key;
+    if (!hot_key_of(site, values, nvalues, words, &key))
         return NULL;
-    PyObject *const own = constant ? hot_taken(constant, &((const struct hot_constant *)(const void *)constant)->calls) : NULL;
-    struct hot_row *const row = row_of(constant ? own : table, hash, site, values, nvalues);
+    const struct hot_constant *const constant = (const void *)key.constant;
+    PyObject *const own = constant ? hot_taken(key.constant, &constant->calls) : NULL;
+    struct hot_row *const row = row_of(constant ? own : table, &key, values);
     PyObject *const made = row ? hot_row_run(row, device, values, nvalues, waits) : NULL;
     Py_XDECREF(row);
     Py_XDECREF(own);
@@ -76,68 +88,34 @@ static PyObject *again(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
 
 /* ---- filling ---- */
 
-/* Is it the place of a call that is found by the same? */
-static int is_place_of(const struct hot_row *old, const struct hot_row *row)
-{
-    int same = old->site == row->site && old->nvalues == row->nvalues && old->nwords == row->nwords && !memcmp(old->words, row->words, row->nwords * sizeof *row->words) &&
-               old->compared == row->compared;
-    for (unsigned long long left = row->compared; same && left; left &= left - 1) {
-        const int i = __builtin_ctzll(left);
-        same = hot_means(PyTuple_GetItem(old->meant, i), PyTuple_GetItem(row->meant, i));
-    }
-    return same;
-}
-
 /* put(row): over the row that it replaces, else in a free place, else in the next. */
 static PyObject *put(PyObject *self, PyObject *given)
 {
     struct hot_table *const t = (void *)self;
     if (Py_TYPE(given) != hot_row_type)
         return PyErr_Format(PyExc_TypeError, "put: expected a Row, got %R", (PyObject *)Py_TYPE(given)), NULL;
-    struct hot_row *const row = (void *)given, *old;
-    struct hot_row **const set = set_of(t, row->hash), **place = NULL;
+    const struct hot_row *const row = (const void *)given;
+    PyObject *meant[HOT_MOST_VALUES], *old;
+    for (Py_ssize_t i = 0; i < PyTuple_Size(row->meant); i++)
+        meant[i] = PyTuple_GetItem(row->meant, i);
     Py_INCREF(given);
     Py_BEGIN_CRITICAL_SECTION(self);
-    for (int i = 0; i < WAYS && !place; i++)
-        if (set[i] && is_place_of(set[i], row))
-            place = &set[i];
-    for (int i = 0; i < WAYS && !place; i++)
-        if (!set[i])
-            place = &set[i];
-    if (!place)
-        place = &set[t->next++ % WAYS];
-    old = *place;
-    *place = row;
+    const Py_ssize_t first = set_of(t, &row->key), end = first + WAYS;
+    Py_ssize_t at = first, empty = end;
+    for (; at < end && !is_for((const void *)PyList_GetItem(t->rows, at), &row->key, meant); at++)
+        if (empty == end && PyList_GetItem(t->rows, at) == Py_None)
+            empty = at;
+    if (at == end)
+        at = empty < end ? empty : first + t->next++ % WAYS;
+    old = PyList_GetItem(t->rows, at);
+    Py_INCREF(old);
+    PyList_SetItem(t->rows, at, given);
     Py_END_CRITICAL_SECTION();
-    Py_XDECREF(old); /* last: with it much may go */
+    Py_DECREF(old); /* last: with it much may go */
     Py_RETURN_NONE;
 }
 
-/* ---- the types ---- */
-
-static int traverse(PyObject *self, visitproc visit, void *arg)
-{
-    const struct hot_table *const t = (void *)self;
-    Py_VISIT(Py_TYPE(self));
-    for (size_t i = 0; i < WAYS * t->nsets; i++)
-        Py_VISIT(t->rows[i]);
-    return 0;
-}
-
-static int clear(PyObject *self)
-{
-    struct hot_table *const t = (void *)self;
-    for (size_t i = 0; i < WAYS * t->nsets; i++)
-        Py_CLEAR(t->rows[i]);
-    return 0;
-}
-
-static void dealloc(PyObject *self)
-{
-    struct hot_row **const rows = ((struct hot_table *)(void *)self)->rows;
-    hot_dealloc(self, clear);
-    PyMem_Free(rows);
-}
+/* ---- the type ---- */
 
 /* Table(sets): of WAYS rows each. */
 static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
@@ -149,11 +127,14 @@ static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
         return NULL;
     if (nsets < 1 || nsets > MOST_SETS || (nsets & (nsets - 1)))
         return PyErr_Format(PyExc_ValueError, "Table: expected a power of two up to %d, got %u", MOST_SETS, nsets), NULL;
-    struct hot_row **const rows = PyMem_Calloc((size_t)WAYS * nsets, sizeof *rows);
-    struct hot_table *const made = rows ? (void *)PyType_GenericAlloc(type, 0) : NULL;
-    if (!made) {
-        PyMem_Free(rows);
-        return rows ? NULL : PyErr_NoMemory();
+    struct hot_table *const made = (void *)PyType_GenericAlloc(type, 0);
+    PyObject *const one = Py_BuildValue("[O]", Py_None);
+    PyObject *const rows = one ? PySequence_Repeat(one, (Py_ssize_t)(WAYS * nsets)) : NULL;
+    Py_XDECREF(one);
+    if (!made || !rows) {
+        Py_XDECREF(made);
+        Py_XDECREF(rows);
+        return NULL;
     }
     made->rows = rows;
     made->nsets = nsets;
@@ -161,7 +142,8 @@ static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
 }
 
 static PyMethodDef methods[] = {
-    {"again", (PyCFunction)(void (*)(void))again, METH_FASTCALL, "again(site, device, *values): the result, or None: nothing was done."},
+    {"again", (PyCFunction)(void (*)(void))again, METH_FASTCALL,
+     "again(site, device, *values): the result, or None: nothing was done."},
     {"put", put, METH_O, "put(row): the next call by this key takes it."},
     {NULL, NULL, 0, NULL},
 };
@@ -172,11 +154,9 @@ int hot_tables(PyObject *module)
         .name = "sparkle_drv._hot.Table",
         .doc = "Rows of calls that were made before.",
         .size = sizeof(struct hot_table),
+        .references = 1,
         .make = make,
         .methods = methods,
-        .traverse = traverse,
-        .clear = clear,
-        .dealloc = dealloc,
     };
     hot_table_type = hot_collected(module, &frame);
     return hot_table_type ? 0 : -1;

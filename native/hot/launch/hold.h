@@ -8,5 +8,4 @@
 void hot_hold(const struct hot_queue *q, int64_t value, PyObject *const *used, Py_ssize_t n);
 /* The same, then waits for `value`, for as long as Queue.timeout_s says: 0, or -1 with an exception. What is used outlives both. */
 int hot_wait_for(const struct hot_queue *q, int64_t value, PyObject *const *used, Py_ssize_t n);
-int hot_holding(void);
 #endif

@@ -3,7 +3,6 @@
  * Whatever is not as usual (host arrays, a backend in Python, anything that is refused) is left to the Python of core/queue.py,
  * which begins again from the arguments: nothing has been submitted by then. */
 #include "launch.h"
-#include "again.h"
 #include "fence.h"
 #include "hold.h"
 #include "pack.h"
@@ -12,7 +11,7 @@
 #include <stddef.h>
 
 static PyObject *names_of_words[HOT_WORDS]; /* groups, group_size, shared */
-static PyObject *nothing, *slowly_word, *submit_word, *commands_word;
+static PyObject *nothing;
 
 /* Puts the values of launch's keywords in their places. 0 with an exception: there are others. */
 static int read_keywords(PyObject *const *values, PyObject *names, PyObject **words)
@@ -60,19 +59,6 @@ static int pack_plain(const PyObject *device, PyObject *kernel, PyObject *plain,
     return hot_pack_tuple(device, kernel, PyTuple_GetItem(plain, 0), words, r);
 }
 
-/* The whole way, in Python: `value` is what the backend returned, 0 if it was not asked. */
-static PyObject *slowly(PyObject *self, PyObject *kernel, PyObject *plain, int64_t value)
-{
-    PyObject *const method = PyObject_GetAttr(self, slowly_word);
-    PyObject *const given = method ? Py_BuildValue("(OL)", kernel, (long long)value) : NULL;
-    PyObject *const all = given ? PySequence_Concat(given, plain) : NULL;
-    PyObject *const made = all ? PyObject_Call(method, all, NULL) : NULL;
-    Py_XDECREF(method);
-    Py_XDECREF(given);
-    Py_XDECREF(all);
-    return made;
-}
-
 /* hot: gcc takes what follows the refusals for rare, and copies there by slow short instructions. */
 __attribute__((hot)) static PyObject *launch(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
 {
@@ -108,7 +94,10 @@ __attribute__((hot)) static PyObject *launch(PyObject *self, PyObject *const *ar
         made = hot_fence_of(q, value);
     } else {
         plain = plain ? plain : plain_of(args, nargs, words);
-        made = plain ? slowly(self, args[0], plain, value) : NULL;
+        made = NULL;
+        if (plain)
+            made = PyObject_CallMethod(self, "_launch_slowly", "OLOO", args[0], (long long)value,
+                                       PyTuple_GetItem(plain, 0), PyTuple_GetItem(plain, 1));
     }
     Py_XDECREF(plain);
     return made;
@@ -122,12 +111,13 @@ static PyObject *submit(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
     const Py_ssize_t nnames = names ? PyTuple_Size(names) : 0;
     PyObject *fence = NULL;
     for (Py_ssize_t i = 0; i < nnames; i++)
-        if (PyUnicode_Compare(PyTuple_GetItem(names, i), commands_word))
+        if (PyUnicode_CompareWithASCIIString(PyTuple_GetItem(names, i), "commands"))
             return PyErr_Format(PyExc_TypeError, "Queue.submit() got an unexpected keyword argument '%U'", PyTuple_GetItem(names, i)), NULL;
     if (nargs + nnames != 1)
         return PyErr_Format(PyExc_TypeError, "Queue.submit() takes one argument, commands, got %zd", nargs + nnames), NULL;
     PyObject *const commands = args[0];
-    PyObject *const bound = hot_is_commands(commands) ? hot_bound(commands) : NULL;
+    struct hot_commands *const list = (void *)commands;
+    PyObject *const bound = hot_is(commands, &hot_lists) ? hot_taken(commands, &list->bound) : NULL;
     int64_t value = -ESTALE;
     if (bound && Py_TYPE(bound) == hot_prepared_type) {
         const struct sp_submission *const s = ((struct hot_prepared *)(void *)bound)->prepared;
@@ -147,55 +137,24 @@ static PyObject *submit(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
         return fence;
     }
     Py_XDECREF(fence);
-    PyObject *const method = PyObject_GetAttr(self, submit_word);
-    PyObject *const made = method ? PyObject_CallFunction(method, "OL", commands, (long long)value) : NULL;
-    Py_XDECREF(method);
-    return made;
+    return PyObject_CallMethod(self, "_submit_slowly", "OL", commands, (long long)value);
 }
 
-/* The references of a queue stand side by side, from `device` on. */
-enum { REFERENCES = (sizeof(struct hot_queue) - offsetof(struct hot_queue, device)) / sizeof(PyObject *) };
-
-static int traverse_queue(PyObject *self, visitproc visit, void *arg)
-{
-    PyObject **const all = &((struct hot_queue *)(void *)self)->device;
-    Py_VISIT(Py_TYPE(self));
-    for (size_t i = 0; i < REFERENCES; i++)
-        Py_VISIT(all[i]);
-    return 0;
-}
-
-static int let_go(PyObject *self)
-{
-    PyObject **const all = &((struct hot_queue *)(void *)self)->device;
-    for (size_t i = 0; i < REFERENCES; i++)
-        Py_CLEAR(all[i]);
-    return 0;
-}
-
-static void dealloc_queue(PyObject *self)
-{
-    hot_dealloc(self, let_go);
-}
-
-/* QueueBase(device, fence class, handle, pending, keeping). */
+/* QueueBase(device, handle, pending, keeping). */
 static PyObject *make_queue(PyTypeObject *type, PyObject *given, PyObject *named)
 {
-    struct hot_queue q;
+    PyObject *of[HOT_QUEUE_REFERENCES];
     unsigned long long handle;
     (void)named;
-    if (!PyArg_ParseTuple(given, "O!O!K(OOO)(OOO):QueueBase", hot_device_type, &q.device, &PyType_Type, &q.fence, &handle,
-                          &q.pending[0], &q.pending[1], &q.pending[2], &q.keeping[0], &q.keeping[1],
-                          &q.keeping[2]))
+    if (!PyArg_ParseTuple(given, "O!K(OOO)(OOO):QueueBase", hot_devices.type, &of[0], &handle,
+                          &of[4], &of[5], &of[6], &of[1], &of[2], &of[3]))
         return NULL;
-    if (!PyType_IsSubtype((PyTypeObject *)(void *)q.fence, hot_fence_type))
-        return PyErr_Format(PyExc_TypeError, "QueueBase: expected a class of fences, got %R", q.fence), NULL;
     struct hot_queue *const made = (void *)PyType_GenericAlloc(type, 0);
     if (made) {
         made->handle = (struct sp_handle *)(uintptr_t)handle;
-        memcpy(&made->device, &q.device, REFERENCES * sizeof(PyObject *));
-        for (size_t i = 0; i < REFERENCES; i++)
-            Py_INCREF((&made->device)[i]);
+        memcpy(&made->device, of, sizeof of);
+        for (size_t i = 0; i < HOT_QUEUE_REFERENCES; i++)
+            Py_INCREF(of[i]);
     }
     return (PyObject *)made;
 }
@@ -229,12 +188,12 @@ static const struct hot_frame queue_frame = {
     .name = "sparkle_drv._hot.QueueBase",
     .doc = "What core.Queue begins with.",
     .size = sizeof(struct hot_queue),
+    .references = HOT_QUEUE_REFERENCES,
     .is_base = 1,
+    .is_fixed = 1,
     .make = make_queue,
     .methods = queue_methods,
     .members = queue_members,
-    .traverse = traverse_queue,
-    .dealloc = dealloc_queue,
 };
 
 int hot_launch(PyObject *module)
@@ -244,9 +203,6 @@ int hot_launch(PyObject *module)
         if (!(names_of_words[w] = PyUnicode_InternFromString(names[w])))
             return -1;
     nothing = PyLong_FromLong(0);
-    slowly_word = PyUnicode_InternFromString("_launch_slowly");
-    submit_word = PyUnicode_InternFromString("_submit_slowly");
-    commands_word = PyUnicode_InternFromString("commands");
-    hot_queue_type = hot_collected(module, &queue_frame);
-    return nothing && slowly_word && submit_word && commands_word && hot_queue_type ? 0 : -1;
+    hot_queues.type = hot_collected(module, &queue_frame);
+    return nothing && hot_queues.type ? 0 : -1;
 }

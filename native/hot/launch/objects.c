@@ -4,8 +4,58 @@
 #include <stddef.h>
 #include <string.h>
 
-PyTypeObject *hot_storage_type, *hot_pointer_type, *hot_kernel_type, *hot_queue_type, *hot_device_type, *hot_commands_type;
-struct hot_seen hot_pointers, hot_kernels, hot_queues, hot_devices, hot_lists;
+struct hot_class hot_storages, hot_pointers, hot_kernels, hot_queues, hot_devices, hot_lists;
+
+PyObject *hot_tuple_of(PyObject *const *items, Py_ssize_t n)
+{
+    PyObject *const made = PyTuple_New(n);
+    for (Py_ssize_t i = 0; made && i < n; i++) {
+        PyObject *const item = items[i] ? items[i] : Py_None;
+        Py_INCREF(item);
+        PyTuple_SetItem(made, i, item); /* of a new tuple, in its bounds: that does not fail */
+    }
+    return made;
+}
+
+static PyObject **references_of(PyObject *self)
+{
+    return (void *)(self + 1);
+}
+
+/* What the collector calls of objects with `n` references. */
+#define COLLECTED(n)                                                                                                   \
+    static int traverse_##n(PyObject *self, visitproc visit, void *arg)                                                \
+    {                                                                                                                  \
+        Py_VISIT(Py_TYPE(self));                                                                                       \
+        for (int i = 0; i < n; i++)                                                                                    \
+            Py_VISIT(references_of(self)[i]);                                                                          \
+        return 0;                                                                                                      \
+    }                                                                                                                  \
+    static int clear_##n(PyObject *self)                                                                               \
+    {                                                                                                                  \
+        for (int i = 0; i < n; i++)                                                                                    \
+            Py_CLEAR(references_of(self)[i]);                                                                          \
+        return 0;                                                                                                      \
+    }                                                                                                                  \
+    static void dealloc_##n(PyObject *self)                                                                            \
+    {                                                                                                                  \
+        PyTypeObject *const type = Py_TYPE(self);                                                                      \
+        PyObject_GC_UnTrack(self);                                                                                     \
+        clear_##n(self);                                                                                               \
+        ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);                                                            \
+        Py_DECREF(type);                                                                                               \
+    }
+COLLECTED(1)
+COLLECTED(2)
+COLLECTED(3)
+COLLECTED(7)
+
+#define OF(n) [n] = {traverse_##n, clear_##n, dealloc_##n}
+static const struct {
+    traverseproc traverse;
+    inquiry clear;
+    destructor dealloc;
+} collected[] = {OF(1), OF(2), OF(3), OF(7)};
 
 PyTypeObject *hot_collected(PyObject *module, const struct hot_frame *frame)
 {
@@ -15,9 +65,9 @@ PyTypeObject *hot_collected(PyObject *module, const struct hot_frame *frame)
         {Py_tp_call, frame->call},
         {Py_tp_methods, frame->methods},
         {Py_tp_members, frame->members},
-        {Py_tp_traverse, frame->traverse},
-        {Py_tp_clear, frame->clear},
-        {Py_tp_dealloc, frame->dealloc},
+        {Py_tp_traverse, collected[frame->references].traverse},
+        {Py_tp_clear, frame->is_fixed ? NULL : collected[frame->references].clear},
+        {Py_tp_dealloc, frame->dealloc ? frame->dealloc : collected[frame->references].dealloc},
     };
     PyType_Slot slots[sizeof all / sizeof *all + 1];
     size_t used = 0;
@@ -36,28 +86,6 @@ PyTypeObject *hot_collected(PyObject *module, const struct hot_frame *frame)
     Py_XDECREF(type); /* the module keeps it */
     return kept ? (PyTypeObject *)type : NULL;
 }
-
-/* Objects with one reference in the first field. */
-int hot_traverse_one(PyObject *self, visitproc visit, void *arg)
-{
-    Py_VISIT(Py_TYPE(self));
-    Py_VISIT(((struct hot_storage *)(void *)self)->device);
-    return 0;
-}
-
-int hot_clear_one(PyObject *self)
-{
-    Py_CLEAR(((struct hot_storage *)(void *)self)->device);
-    return 0;
-}
-
-void hot_dealloc_one(PyObject *self)
-{
-    hot_dealloc(self, hot_clear_one);
-}
-
-_Static_assert(offsetof(struct hot_pointer, storage) == offsetof(struct hot_storage, device),
-               "the first field is the reference");
 
 static PyMemberDef storage_members[] = {
     {"device", T_OBJECT, offsetof(struct hot_storage, device), 0, NULL},
@@ -92,7 +120,7 @@ static PyObject *begin_pointer(PyObject *self, PyObject *given)
 {
     struct hot_pointer *const p = (void *)self;
     struct hot_pointer read;
-    if (!PyArg_ParseTuple(given, "O!KKK:_begin", hot_storage_type, &read.storage, &read.address, &read.nbytes, &read.elements))
+    if (!PyArg_ParseTuple(given, "O!KKK:_begin", hot_storages.type, &read.storage, &read.address, &read.nbytes, &read.elements))
         return NULL;
     if (p->storage != closed_storage)
         return PyErr_Format(PyExc_TypeError, "_begin: expected a pointer that has not begun, got %R", self), NULL;
@@ -125,49 +153,11 @@ static PyMethodDef pointer_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static int hot_traverse_kernel(PyObject *self, visitproc visit, void *arg)
-{
-    Py_VISIT(((struct hot_kernel *)(void *)self)->packing);
-    return hot_traverse_one(self, visit, arg);
-}
-
-static int hot_clear_kernel(PyObject *self)
-{
-    Py_CLEAR(((struct hot_kernel *)(void *)self)->packing);
-    return hot_clear_one(self);
-}
-
-static void hot_dealloc_kernel(PyObject *self)
-{
-    hot_dealloc(self, hot_clear_kernel);
-}
-
 static PyMemberDef kernel_members[] = {
     {"_device", T_OBJECT, offsetof(struct hot_kernel, device), 0, NULL},
     {"_packing", T_OBJECT, offsetof(struct hot_kernel, packing), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
-
-/* What else its subclass holds is the subclass's to visit. */
-static int hot_traverse_device(PyObject *self, visitproc visit, void *arg)
-{
-    Py_VISIT(Py_TYPE(self));
-    Py_VISIT(((struct hot_device *)(void *)self)->kept);
-    Py_VISIT(((struct hot_device *)(void *)self)->calls);
-    return 0;
-}
-
-static int hot_clear_device(PyObject *self)
-{
-    Py_CLEAR(((struct hot_device *)(void *)self)->kept);
-    Py_CLEAR(((struct hot_device *)(void *)self)->calls);
-    return 0;
-}
-
-static void hot_dealloc_device(PyObject *self)
-{
-    hot_dealloc(self, hot_clear_device);
-}
 
 static PyMemberDef device_members[] = {
     {"_epoch", T_ULONGLONG, offsetof(struct hot_device, epoch), 0, NULL},
@@ -181,37 +171,34 @@ static PyMemberDef commands_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-/* `how`: which of the functions above. */
-#define BASE(which, type_name, how, its_make, its_methods, text)                                                           \
+#define BASE(which, type_name, its_references, its_make, its_methods, text)                                             \
     static const struct hot_frame which##_frame = {                                                                    \
         .name = "sparkle_drv._hot." type_name,                                                                         \
         .doc = text,                                                                                                   \
         .size = sizeof(struct hot_##which),                                                                            \
+        .references = its_references,                                                                                  \
         .is_base = 1,                                                                                                  \
         .make = its_make,                                                                                              \
         .methods = its_methods,                                                                                        \
         .members = which##_members,                                                                                    \
-        .traverse = hot_traverse_##how,                                                                                \
-        .clear = hot_clear_##how,                                                                                      \
-        .dealloc = hot_dealloc_##how,                                                                                  \
     }
-BASE(storage, "StorageBase", one, NULL, NULL, "What core.Storage begins with.");
-BASE(pointer, "PointerBase", one, make_pointer, pointer_methods, "What core.Buffer and core.Array begin with.");
-BASE(kernel, "KernelBase", kernel, NULL, NULL, "What core.Kernel begins with.");
-BASE(device, "DeviceBase", device, NULL, NULL, "What core.Device begins with.");
-BASE(commands, "CommandsBase", one, NULL, NULL, "What core.Commands begins with.");
+BASE(storage, "StorageBase", 1, NULL, NULL, "What core.Storage begins with.");
+BASE(pointer, "PointerBase", 1, make_pointer, pointer_methods, "What core.Buffer and core.Array begin with.");
+BASE(kernel, "KernelBase", 2, NULL, NULL, "What core.Kernel begins with.");
+BASE(device, "DeviceBase", 2, NULL, NULL, "What core.Device begins with.");
+BASE(commands, "CommandsBase", 1, NULL, NULL, "What core.Commands begins with.");
 
 int hot_objects(PyObject *module)
 {
-    hot_storage_type = hot_collected(module, &storage_frame);
-    hot_pointer_type = hot_collected(module, &pointer_frame);
-    hot_kernel_type = hot_collected(module, &kernel_frame);
-    hot_device_type = hot_collected(module, &device_frame);
-    hot_commands_type = hot_collected(module, &commands_frame);
-    closed_storage = hot_storage_type ? PyType_GenericAlloc(hot_storage_type, 0) : NULL;
+    hot_storages.type = hot_collected(module, &storage_frame);
+    hot_pointers.type = hot_collected(module, &pointer_frame);
+    hot_kernels.type = hot_collected(module, &kernel_frame);
+    hot_devices.type = hot_collected(module, &device_frame);
+    hot_lists.type = hot_collected(module, &commands_frame);
+    closed_storage = hot_storages.type ? PyType_GenericAlloc(hot_storages.type, 0) : NULL;
     if (closed_storage) {
         Py_INCREF(Py_None);
         ((struct hot_storage *)(void *)closed_storage)->device = Py_None;
     }
-    return closed_storage && hot_pointer_type && hot_kernel_type && hot_device_type && hot_commands_type ? 0 : -1;
+    return closed_storage && hot_pointers.type && hot_kernels.type && hot_devices.type && hot_lists.type ? 0 : -1;
 }

@@ -18,6 +18,11 @@
 #define Py_BEGIN_CRITICAL_SECTION(object) { (void)(object);
 #define Py_END_CRITICAL_SECTION() }
 #endif
+static inline PyObject *hot_itself(PyObject *given)
+{
+    Py_INCREF(given);
+    return given;
+}
 /* A new reference to what stands in a field of `owner`, or NULL. */
 static inline PyObject *hot_taken(PyObject *owner, PyObject *const *field)
 {
@@ -50,9 +55,9 @@ struct hot_kernel {
 
 struct hot_device {
     PyObject_HEAD
-    unsigned long long epoch;
     PyObject *kept;  /* a dict: what layers above keep with it */
     PyObject *calls; /* the call table of its operations; None or NULL: there is none yet */
+    unsigned long long epoch;
 };
 
 /* Bits of a pointer's elements: core/abi/elements.py. */
@@ -74,60 +79,31 @@ struct hot_fence {
 _Static_assert(sizeof(void *) == sizeof(unsigned long long), "T_ULONGLONG, a member of Python's, holds an address");
 
 /* The backend's functions are called through `handle`, and without the GIL unless they are brief: sp_queue.h. */
-/* Never changes once it is made, and so needs no clear: the collector breaks circles elsewhere, as with tuples. */
+/* Never changes once it is made. */
 struct hot_queue {
     PyObject_HEAD
-    struct sp_handle *handle; /* NULL: a backend in Python, or one whose methods Python has changed */
-    PyObject *device, *fence; /* core.Device; core.Fence, the class */
+    PyObject *device;
     PyObject *keeping[3];     /* append, backend, handle: with what hold.c holds objects; core/retire.py */
     PyObject *pending[3];     /* containers: one that is not empty has something for a wait to do */
+    struct sp_handle *handle; /* NULL: a backend in Python, or one whose methods Python has changed */
 };
 
-/* launch.c makes the type of queues, which has its method; objects.c the others. */
-extern PyTypeObject *hot_storage_type, *hot_pointer_type, *hot_kernel_type, *hot_queue_type, *hot_device_type, *hot_commands_type;
-
-/* A type's subclass that was seen first: most often the only one there is. Kept for ever. */
-struct hot_seen {
-    PyTypeObject *type;
+/* A base class, and its subclass that was seen first: most often the only one there is. Both are kept for ever. */
+struct hot_class {
+    PyTypeObject *type, *seen;
 };
-static inline int hot_subtype(PyTypeObject *type, PyTypeObject *base, struct hot_seen *seen)
+/* launch.c makes the class of queues, which has its method; objects.c the others. */
+extern struct hot_class hot_storages, hot_pointers, hot_kernels, hot_devices, hot_queues, hot_lists;
+static inline int hot_is(PyObject *o, struct hot_class *class)
 {
-    if (type == __atomic_load_n(&seen->type, __ATOMIC_RELAXED))
+    PyTypeObject *const type = Py_TYPE(o), *none = NULL;
+    if (type == __atomic_load_n(&class->seen, __ATOMIC_RELAXED))
         return 1;
-    if (!PyType_IsSubtype(type, base))
+    if (!PyType_IsSubtype(type, class->type))
         return 0;
-    PyTypeObject *none = NULL;
-    if (__atomic_compare_exchange_n(&seen->type, &none, type, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    if (__atomic_compare_exchange_n(&class->seen, &none, type, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         Py_INCREF(type);
     return 1;
-}
-/* Is it one? */
-extern struct hot_seen hot_pointers, hot_kernels, hot_devices, hot_queues, hot_lists;
-static inline int hot_is_pointer(PyObject *o)
-{
-    return hot_subtype(Py_TYPE(o), hot_pointer_type, &hot_pointers);
-}
-static inline int hot_is_kernel(PyObject *o)
-{
-    return hot_subtype(Py_TYPE(o), hot_kernel_type, &hot_kernels);
-}
-static inline int hot_is_queue(PyObject *o)
-{
-    return hot_subtype(Py_TYPE(o), hot_queue_type, &hot_queues);
-}
-static inline int hot_is_commands(PyObject *o)
-{
-    return hot_subtype(Py_TYPE(o), hot_commands_type, &hot_lists);
-}
-/* A new reference, or NULL: another thread may bind the list anew meanwhile. */
-static inline PyObject *hot_bound(PyObject *commands)
-{
-    PyObject *bound;
-    Py_BEGIN_CRITICAL_SECTION(commands);
-    bound = ((struct hot_commands *)(void *)commands)->bound;
-    Py_XINCREF(bound);
-    Py_END_CRITICAL_SECTION();
-    return bound;
 }
 /* Of which device it is; None: it is closed. */
 static inline PyObject *hot_device_of(const struct hot_pointer *p)
@@ -149,7 +125,7 @@ static inline int hot_kernel_is_of(const PyObject *kernel, const PyObject *devic
 /* The device's epoch, before anything is looked at: 0 when this is no device. */
 static inline int hot_epoch(PyObject *device, uint64_t *epoch)
 {
-    if (!device || !hot_subtype(Py_TYPE(device), hot_device_type, &hot_devices))
+    if (!device || !hot_is(device, &hot_devices))
         return 0;
     *epoch = __atomic_load_n(&((const struct hot_device *)(const void *)device)->epoch, __ATOMIC_ACQUIRE);
     return 1;
@@ -163,34 +139,25 @@ static inline int64_t hot_resend(const struct sp_submission *s)
     return f->resend ? f->resend(s->queue, s->records, s->nbytes, s->epoch) : 0;
 }
 
+/* A new tuple of these; NULL stands for None. */
+PyObject *hot_tuple_of(PyObject *const *items, Py_ssize_t n);
+
 /* A type whose objects the collector looks into, as an attribute of the module. What is not there is NULL; `name` is with the
  * package. NULL with an exception. */
 struct hot_frame {
     const char *name, *doc;
     size_t size;
-    int is_base; /* others derive from it */
+    int references; /* side by side behind the head: 1, 2, 3 or HOT_QUEUE_REFERENCES */
+    int is_base;    /* others derive from it */
+    int is_fixed;   /* nothing clears its references: the collector breaks circles elsewhere, as with tuples */
     newfunc make;
     ternaryfunc call;
     PyMethodDef *methods;
     PyMemberDef *members;
-    traverseproc traverse;
-    inquiry clear;
-    destructor dealloc;
+    destructor dealloc; /* NULL: the usual one */
 };
+#define HOT_QUEUE_REFERENCES 7
 PyTypeObject *hot_collected(PyObject *module, const struct hot_frame *frame);
-/* All that most deallocs do. */
-static inline void hot_dealloc(PyObject *self, inquiry clear)
-{
-    PyTypeObject *const type = Py_TYPE(self);
-    PyObject_GC_UnTrack(self);
-    clear(self);
-    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
-    Py_DECREF(type);
-}
-/* The same for an object whose one reference is its first field, as that of struct hot_storage. */
-int hot_traverse_one(PyObject *self, visitproc visit, void *arg);
-int hot_clear_one(PyObject *self);
-void hot_dealloc_one(PyObject *self);
 
 /* Makes the types of objects.c: 0, or -1 with an exception. */
 int hot_objects(PyObject *module);

@@ -9,11 +9,6 @@
 
 #include <string.h>
 
-static const struct sp_packing *packing_of(PyObject *kernel)
-{
-    return (const void *)PyBytes_AsString(((const struct hot_kernel *)(const void *)kernel)->packing);
-}
-
 static int refuse(struct hot_record *r, int why, uint32_t index, uint64_t number)
 {
     r->index = index;
@@ -32,7 +27,7 @@ static int pack_pointer(const struct sp_arg *arg, PyObject *given, const PyObjec
 {
     if (given == Py_None && arg->is_optional)
         return 0; /* the record is zeroed */
-    if (!hot_is_pointer(given))
+    if (!hot_is(given, &hot_pointers))
         return SP_REFUSED_POINTER;
     const struct hot_pointer *const p = (const void *)given;
     const int why = whose(p, device);
@@ -62,7 +57,11 @@ static int pack_args(const struct sp_packing *p, const PyObject *device, PyObjec
     for (uint32_t i = 0; i < p->sig.nargs; i++) {
         const struct sp_arg *const arg = &p->sig.args[i];
         char *const at = values + arg->offset;
-        const int why = arg->is_pointer ? pack_pointer(arg, args[i], device, at, covered, &seen) : pack_number(arg, args[i], at);
+        int why;
+        if (arg->is_pointer)
+            why = pack_pointer(arg, args[i], device, at, covered, &seen);
+        else
+            why = pack_number(arg, args[i], at);
         if (why)
             return refuse(r, why, i, 0);
         covered += arg->is_pointer ? 8 : 0;
@@ -74,11 +73,7 @@ static int pack_args(const struct sp_packing *p, const PyObject *device, PyObjec
 /* One number of groups, of their size, or of shared bytes. */
 static int pack_count(PyObject *given, uint32_t *out)
 {
-    uint32_t value;
-    if (!hot_pack_scalar('I', given, (char *)&value))
-        return 0;
-    *out = value;
-    return 1;
+    return hot_pack_scalar('I', given, (char *)out);
 }
 
 /* `groups` or `group_size`: one to three numbers, the missing ones 1. `why`: how one that does not fit is refused. */
@@ -158,11 +153,11 @@ static int judge(const struct sp_packing *p, const struct sp_cmd_dispatch *d, st
 int hot_pack(const PyObject *device, PyObject *kernel, PyObject *const *args, Py_ssize_t nargs, PyObject *const *words,
              struct hot_record *r)
 {
-    if (!hot_is_kernel(kernel))
+    if (!hot_is(kernel, &hot_kernels))
         return refuse(r, SP_REFUSED_KERNEL, 0, 0);
     if (!hot_kernel_is_of(kernel, device))
         return refuse(r, hot_kernel_is_of(kernel, Py_None) ? SP_REFUSED_KERNEL_CLOSED : SP_REFUSED_KERNEL_ELSEWHERE, 0, 0);
-    const struct sp_packing *const p = packing_of(kernel);
+    const struct sp_packing *const p = hot_packing_of(kernel);
     struct sp_cmd_dispatch *const d = (void *)r->bytes;
     if (nargs != p->sig.nargs)
         return refuse(r, SP_REFUSED_COUNT, 0, 0);
@@ -191,7 +186,7 @@ int hot_pack(const PyObject *device, PyObject *kernel, PyObject *const *args, Py
 
 PyObject *hot_plain_launch(PyObject *kernel, PyObject *args, PyObject *const *words)
 {
-    const struct sp_signature *const sig = hot_is_kernel(kernel) ? &packing_of(kernel)->sig : NULL;
+    const struct sp_signature *const sig = hot_is(kernel, &hot_kernels) ? &hot_packing_of(kernel)->sig : NULL;
     const Py_ssize_t nargs = PyTuple_Size(args);
     PyObject *const plain = PyTuple_New(nargs), *word[HOT_WORDS] = {NULL};
     int well = plain != NULL;
@@ -242,9 +237,9 @@ static PyObject *judge_record(PyObject *module, PyObject *given)
     PyObject *kernel, *record;
     struct hot_record r;
     (void)module;
-    if (!PyArg_ParseTuple(given, "O!S", hot_kernel_type, &kernel, &record))
+    if (!PyArg_ParseTuple(given, "O!S", hot_kernels.type, &kernel, &record))
         return NULL;
-    const int why = judge(packing_of(kernel), (const void *)PyBytes_AsString(record), &r);
+    const int why = judge(hot_packing_of(kernel), (const void *)PyBytes_AsString(record), &r);
     return why ? refusal(why, &r) : hot_itself(Py_None);
 }
 
@@ -283,7 +278,7 @@ static PyMethodDef methods[] = {
      "judge(kernel, record): why a backend refuses a record of `pack`, as that says it; None: not for its limits or extents."},
     {"plain", plain, METH_VARARGS,
      "plain(kernel, args, groups, group_size, shared): (args, (groups, group_size, shared)) with what stands for numbers\n"
-     "converted, once; raises what the caller's conversions raise. What is no number stays as it is."},
+     "converted, once; raises what the caller's conversions raise. An object that stands for no number stays as it is."},
     {"whose", whose_memory, METH_VARARGS, "whose(pointer, device): 0, or SP_REFUSED_CLOSED or SP_REFUSED_ELSEWHERE, as pack says it."},
     {NULL, NULL, 0, NULL},
 };

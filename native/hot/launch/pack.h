@@ -16,13 +16,17 @@ struct hot_record {
     uint64_t number;
 };
 
+static inline const struct sp_packing *hot_packing_of(PyObject *kernel)
+{
+    return (const void *)PyBytes_AsString(((const struct hot_kernel *)(const void *)kernel)->packing);
+}
 /* Packs a launch of numbers as hot_plain makes them. 0, or an enum sp_refusal; no exception is set. */
 int hot_pack(const PyObject *device, PyObject *kernel, PyObject *const *args, Py_ssize_t nargs, PyObject *const *words,
              struct hot_record *r);
 /* The same of a tuple of arguments. */
 int hot_pack_tuple(const PyObject *device, PyObject *kernel, PyObject *args, PyObject *const *words, struct hot_record *r);
 /* (args, (groups, group_size, shared)) with what stands for numbers converted; NULL with the exception of the caller's own code.
- * What is no number stays as it is, and so do the arguments of what is no kernel, or takes another number of them. */
+ * An object that stands for no number stays as it is. So do all arguments if `kernel` is no kernel, or takes more or fewer. */
 PyObject *hot_plain_launch(PyObject *kernel, PyObject *args, PyObject *const *words);
 /* Adds `pack`, `judge`, `plain` and `number` to the module: 0, or -1 with an exception. */
 int hot_packing(PyObject *module);

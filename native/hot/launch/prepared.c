@@ -62,28 +62,6 @@ static PyObject *take(PyObject *self, PyObject *given)
     Py_RETURN_NONE;
 }
 
-static int traverse(PyObject *self, visitproc visit, void *arg)
-{
-    struct hot_prepared *p = (void *)self;
-    Py_VISIT(Py_TYPE(self));
-    Py_VISIT(p->kept);
-    Py_VISIT(p->again);
-    return 0;
-}
-
-static int clear(PyObject *self)
-{
-    struct hot_prepared *p = (void *)self;
-    Py_CLEAR(p->kept);
-    Py_CLEAR(p->again);
-    return 0;
-}
-
-static void dealloc(PyObject *self)
-{
-    hot_dealloc(self, clear);
-}
-
 static PyMethodDef methods[] = {
     {"go", (PyCFunction)(void (*)(void))go, METH_FASTCALL, "Launches; returns the timeline value."},
     {"take", take, METH_VARARGS, "take(kept, prepared): from now on `go` launches that."},
@@ -103,11 +81,9 @@ int hot_prepared(PyObject *module)
         .name = "sparkle_drv._hot.Prepared",
         .doc = "A prepared launch; its bound method `go` is what Queue.prepare returns.",
         .size = sizeof(struct hot_prepared),
+        .references = 2,
         .methods = methods,
         .members = members,
-        .traverse = traverse,
-        .clear = clear,
-        .dealloc = dealloc,
     };
     hot_prepared_type = hot_collected(module, &frame);
     return hot_prepared_type ? 0 : -1;

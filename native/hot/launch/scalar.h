@@ -7,11 +7,6 @@ static inline int hot_is_real(uint32_t code)
 {
     return code == 'f' || code == 'd';
 }
-static inline PyObject *hot_itself(PyObject *given)
-{
-    Py_INCREF(given);
-    return given;
-}
 /* An object in a number's place, for an argument of struct's `code` (f d i I q Q): an int or a float, or the object itself if it
  * is no such number; a new reference. NULL with the exception that the caller's own code raised. */
 PyObject *hot_plain(uint32_t code, PyObject *given);

@@ -46,7 +46,8 @@ __attribute__((constructor)) static void watch_forks(void)
 
 static struct block *map(size_t nbytes)
 {
-    const size_t align = nbytes >= HUGE_FROM ? HUGE_PAGE : PAGE, mapped_nbytes = sizeof(struct block) + align + nbytes;
+    const size_t align = nbytes >= HUGE_FROM ? HUGE_PAGE : PAGE;
+    const size_t mapped_nbytes = sizeof(struct block) + align + nbytes;
     void *const mapping = mmap(NULL, mapped_nbytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapping == MAP_FAILED)
         return NULL;

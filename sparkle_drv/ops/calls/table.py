@@ -32,6 +32,8 @@ from sparkle_drv.ops.memory.constant import Constant
 from sparkle_drv.ops.shapes import space
 
 T = TypeVar("T", bound=_hot.CallableBase)
+call_key = _hot.call_key
+"""What tells calls apart by types and shapes alone (native/hot/calls/key.c): for sched."""
 SETS, SETS_OF_CONSTANT = 256, 8  # of four rows each
 RESULT, BLOCK, _FIXED = -1, -2, -3  # enum hot_source of native/hot/calls/row.h
 _WRITTEN, _SAME_PLACE, _POINTER = 1, 2, 4  # enum hot_patch_flags
