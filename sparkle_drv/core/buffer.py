@@ -114,8 +114,7 @@ class Buffer(Pointer, Closing):
         Returns when it is there, after all that `Device.default_queue` was given before. Raises
         ValueError (does not fit, read-only) and TypeError.
         """
-        queue = self.device.default_queue
-        queue.write(self.view(offset), array).wait()
+        self.device.default_queue.write(self.view(offset), array).wait()
 
     def read(self, dtype: Any, shape: int | Sequence[int], offset: int = 0) -> np.ndarray[Any, Any]:
         """A new numpy array of `dtype` and `shape` copied from `offset` bytes on.

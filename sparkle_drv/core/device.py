@@ -15,7 +15,7 @@ from sparkle_drv import assets
 from sparkle_drv._hot import DeviceBase
 from sparkle_drv.backends.abilities import Abilities
 from sparkle_drv.backends.base import Allocation, Backend, KernelSpec
-from sparkle_drv.core.abi.signature import Arg, Signature, manifest_args, parse_args
+from sparkle_drv.core.abi.signature import Arg, Signature, parse_args
 from sparkle_drv.core.array import Array, extents, host_array
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.closing import Closing
@@ -68,7 +68,7 @@ class Device(DeviceBase, Closing):
         self._children: weakref.WeakSet[Storage | Queue | Kernel] = weakref.WeakSet()
         self._default_queue: Queue | None = None
         self.kept = {}
-        self._finalizer = weakref.finalize(self, _end, self._retired)
+        self._finalizer = weakref.finalize(self, self._retired.abandon)
 
     def __repr__(self) -> str:
         return f"<Device {self.uri} {self.info.name!r}{' closed' if self.closed else ''}>"
@@ -268,7 +268,8 @@ class Device(DeviceBase, Closing):
             )
         source = {"manifest": variant, "plan": plan}
         usual, dims = entry.get("group_size", 1), entry.get("dims", 3)
-        return self._load(name, manifest_args(entry["args"]), source, group_size, usual, dims)
+        args = tuple(Arg(**arg) for arg in entry["args"])
+        return self._load(name, args, source, group_size, usual, dims)
 
     def provides(self, name: str) -> bool:
         """Can this device load the manifest's kernel `name`?"""
@@ -433,8 +434,3 @@ def _image(given: Any) -> dict[str, Any]:
     if not os.path.isfile(path):
         raise ImageError(f"image: {path} is no regular file")
     return {"path": path}
-
-
-def _end(retired: RetireList) -> None:
-    retired.abandon()
-    retired.backend.close()

@@ -138,12 +138,13 @@ class RetireList:
         self.drain()
 
     def abandon(self) -> None:
-        """The device is gone: free what can be freed, remember or leak the rest.
+        """The device is gone: free what can be freed, remember or leak the rest, close the backend.
 
         Of a device that goes in a cycle, buffers, kernels and queues may come afterwards.
         """
         self._gone = True
         self.drain()
+        self.backend.close()
 
 
 def _reached(point: _Point) -> bool:

@@ -16,7 +16,6 @@ from sparkle_drv.core.abi.signature import (
     SCALARS,
     Arg,
     Signature,
-    manifest_args,
     parse_args,
 )
 
@@ -219,7 +218,7 @@ def test_limits():
 
 def test_every_manifest_signature():
     for name, entry in assets.manifest()["kernels"].items():
-        signature = Signature(manifest_args(entry["args"]))
+        signature = Signature([Arg(**arg) for arg in entry["args"]])
         assert signature.npointers == sum(a["type"].endswith("*") for a in entry["args"]), name
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,10 +70,6 @@ def parse_args(text: str) -> tuple[Arg, ...]:
         args.append(Arg(name or f"arg{len(args)}", kind + star))
         rest = rest[found.end() :]
     return tuple(args)
-
-
-def manifest_args(entries: Sequence[Mapping[str, Any]]) -> tuple[Arg, ...]:
-    return tuple(Arg(**entry) for entry in entries)
 
 
 class Signature:
