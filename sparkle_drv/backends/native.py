@@ -119,7 +119,7 @@ class Lent(Generic[_P, _R]):
 
     def __get__(self, backend: Any, owner: type) -> Callable[_P, _R]:
         of: Any = self._method if backend is None else MethodType(self._method, backend._native)
-        return cast(Callable[_P, _R], of)
+        return cast("Callable[_P, _R]", of)
 
 
 def kernel_pointer(kernel: Any) -> int:

@@ -16,8 +16,8 @@ handles.
     pipeline.py             Pipeline: a ring of slots, as for triple buffering
     closing.py              Closing: what the end of a `with` block closes
     timestamp.py            a device's clock, written by a command list
-    whole_number.py         a whole number of the caller's, within its bounds
-    plain_numbers.py        one number of a caller (__index__, __float__), for fills and timeouts
+    whole_number.py         whole numbers of the caller's: one within its bounds, or several
+    plain_numbers.py        a caller's seconds (__index__, __float__) as one plain number
     launch_errors.py        why a launch was refused, argument by argument
     describe.py             a submission in words, for FenceTimeout and Queue.describe
     interop.py              exports and imports memory that is not the host's: DLPack, streams

@@ -7,17 +7,18 @@ whatever takes DLPack or the CUDA array interface; elsewhere those protocols cop
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from sparkle_drv.core import interop
 from sparkle_drv.core.abi.elements import READONLY, of_dtype
 from sparkle_drv.core.array_shape import Shaped
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.closing import Closing
 from sparkle_drv.core.fence import Fence
 from sparkle_drv.core.host_pointer import Pointer
+from sparkle_drv.core.whole_number import several
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,21 +54,18 @@ def host_array(what: str, given: Any) -> np.ndarray[Any, Any]:
                 f"{what}: a numpy array or DLPack exporter is wanted, got {type(given).__name__}"
             )
         array = np.asarray(SimpleNamespace(__array_interface__=interface, owner=given))
-    _check_fixed(f"{what}: dtype ", array.dtype)
+    check_fixed(f"{what}: dtype ", array.dtype)
     return array
 
 
-def _check_fixed(where: str, dtype: np.dtype[Any]) -> None:
+def check_fixed(where: str, dtype: np.dtype[Any]) -> None:
     if dtype.hasobject or dtype.itemsize == 0:
         raise TypeError(f"{where}{dtype} has no fixed bytes a device could use")
 
 
 def shape_of(shape: Any) -> tuple[int, ...]:
     """An int or a sequence of ints, all >= 0, as a tuple."""
-    try:
-        dims = tuple(map(operator.index, [shape] if hasattr(shape, "__index__") else shape))
-    except TypeError:
-        raise TypeError(f"shape: whole numbers are wanted, got {shape!r}") from None
+    dims = several("shape", shape, "whole numbers are")
     if any(d < 0 for d in dims):
         raise ValueError(f"shape: no dimension may be negative, got {dims}")
     return dims
@@ -78,7 +76,7 @@ def extents(shape: Any, dtype: Any) -> tuple[tuple[int, ...], np.dtype[Any], int
     import numpy as np
 
     dims, kind = shape_of(shape), np.dtype(dtype)
-    _check_fixed("dtype: ", kind)
+    check_fixed("dtype: ", kind)
     return dims, kind, math.prod(dims) * kind.itemsize
 
 
@@ -168,10 +166,7 @@ class Array(Pointer, Shaped, Closing):
             raise ValueError(
                 f"a view as {np.dtype(dtype)} of {host.dtype} is not possible without a copy"
             )
-        as_wanted: np.ndarray[Any, Any] = host.astype(
-            host.dtype if dtype is None else dtype, copy=bool(copy)
-        )
-        return as_wanted
+        return host.astype(host.dtype if dtype is None else dtype, copy=bool(copy))
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
@@ -179,32 +174,22 @@ class Array(Pointer, Shaped, Closing):
         if not self.device.info.unified:
             raise AttributeError(f"{self.device.uri} memory is not host memory")
         self._exported = self.numpy()  # who takes the pointer keeps this Array, not the memory
-        interface: dict[str, Any] = self._exported.__array_interface__
-        return interface
+        return self._exported.__array_interface__
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """Version 3: the memory itself, and the stream that a reader must wait for."""
-        from sparkle_drv.core import interop
-
         return interop.interface(self)
 
     def __dlpack__(self, **options: Any) -> Any:
-        from sparkle_drv.core import interop
-
         if not self.device.info.unified:
             return interop.export(self, **options)
         return self.numpy().__dlpack__(**{k: v for k, v in options.items() if v is not None})
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        from sparkle_drv.core import interop
-
-        device: tuple[int, int]
         if self.device.info.unified:
-            device = self.numpy().__dlpack_device__()
-        else:
-            device = interop.place_of(self.device)
-        return device
+            return self.numpy().__dlpack_device__()
+        return interop.place_of(self.device)
 
     def close(self) -> None:
         """Close its buffer; the one it was made over by `Buffer.array` stays open. Idempotent."""

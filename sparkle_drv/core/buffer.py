@@ -103,7 +103,7 @@ class Buffer(Pointer, Closing):
         Ordering against work in flight is the caller's: wait for its fence first.
         """
         storage = self._open()
-        with storage.pinned():
+        with storage:
             whole = memoryview(storage.owner._backend.map(storage.handle, storage.nbytes)).cast("B")
         part = whole[self.offset : self.offset + self.nbytes]
         return part.toreadonly() if self.readonly else part
@@ -114,8 +114,7 @@ class Buffer(Pointer, Closing):
         Returns when it is there, after all that `Device.default_queue` was given before. Raises
         ValueError (does not fit, read-only) and TypeError.
         """
-        queue = self.device.default_queue
-        queue.write(self.view(offset), array).wait()
+        self.device.default_queue.write(self.view(offset), array).wait()
 
     def read(self, dtype: Any, shape: int | Sequence[int], offset: int = 0) -> np.ndarray[Any, Any]:
         """A new numpy array of `dtype` and `shape` copied from `offset` bytes on.
@@ -156,7 +155,7 @@ class Buffer(Pointer, Closing):
         as `exportable`.
         """
         storage = self._open()
-        with storage.pinned():
+        with storage:
             return storage.owner._backend.export(storage.handle)
 
     def close(self) -> None:
@@ -168,3 +167,12 @@ class Buffer(Pointer, Closing):
             storage.owner._advance()  # prepared work that holds this view must look again
         else:
             storage.close()
+
+
+def buffer_of(what: str, given: Any) -> Buffer:
+    """A Buffer, or that of an Array; TypeError otherwise, ValueError once it is closed."""
+    buffer = given if isinstance(given, Buffer) else getattr(given, "buffer", None)
+    if not isinstance(buffer, Buffer):
+        raise TypeError(f"{what}: a Buffer or Array is wanted, got {type(given).__name__}")
+    buffer._open()
+    return buffer

@@ -9,35 +9,32 @@ kernel.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sparkle_drv import _hot
 from sparkle_drv._hot import CommandsBase, Prepared
 from sparkle_drv._native import ffi
-from sparkle_drv.core import plain_numbers
 from sparkle_drv.core.abi import records
-from sparkle_drv.core.buffer import Buffer
+from sparkle_drv.core.buffer import Buffer, buffer_of
 from sparkle_drv.core.fence import Fence
 from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.core.launch_errors import packed, refused_by_backend
 from sparkle_drv.core.timestamp import Timestamp
+from sparkle_drv.core.whole_number import within
 
 if TYPE_CHECKING:
     from sparkle_drv.core.device import Device
     from sparkle_drv.core.queue import Queue
 
 
-@dataclass(frozen=True)
-class Copy:
+class Copy(NamedTuple):
     """What `Commands.copy` recorded."""
 
     dst: Buffer
     src: Buffer
 
 
-@dataclass(frozen=True)
-class Fill:
+class Fill(NamedTuple):
     """What `Commands.fill` recorded."""
 
     dst: Buffer
@@ -45,8 +42,7 @@ class Fill:
     pattern_nbytes: int
 
 
-@dataclass(frozen=True)
-class Dispatch:
+class Dispatch(NamedTuple):
     """What `Commands.dispatch` or the last `patch` of it recorded."""
 
     kernel: Kernel
@@ -56,20 +52,17 @@ class Dispatch:
     shared: int
 
 
-@dataclass(frozen=True)
-class Barrier:
+class Barrier(NamedTuple):
     """What `Commands.barrier` recorded."""
 
 
-@dataclass(frozen=True)
-class Wait:
+class Wait(NamedTuple):
     """What `Commands.wait` recorded."""
 
     fence: Fence
 
 
-@dataclass(frozen=True)
-class Stamp:
+class Stamp(NamedTuple):
     """What `Commands.timestamp` recorded."""
 
     timestamp: Timestamp
@@ -112,7 +105,7 @@ class Commands(CommandsBase):
 
         Raises TypeError, and ValueError: sizes differ, `dst` is read-only, one is closed.
         """
-        a, b = _buffer("dst", dst), _buffer("src", src)
+        a, b = buffer_of("dst", dst), buffer_of("src", src)
         if a.nbytes != b.nbytes:
             raise ValueError(
                 f"copy: dst has {a.nbytes} bytes, src {b.nbytes}; take views of the same size"
@@ -127,19 +120,16 @@ class Commands(CommandsBase):
         Raises TypeError, and ValueError: the width is another or does not divide the size, the
         pattern does not fit, `dst` is read-only or closed.
         """
-        a = _buffer("dst", dst)
-        pattern = plain_numbers.whole("fill: pattern", pattern)
-        pattern_nbytes = plain_numbers.whole("fill: pattern_nbytes", pattern_nbytes)
-        if pattern_nbytes not in (1, 2, 4) or a.nbytes % pattern_nbytes:
+        a = buffer_of("dst", dst)
+        width = within("fill: pattern_nbytes", pattern_nbytes, 1, 4)
+        if width == 3 or a.nbytes % width:
             raise ValueError(
-                f"fill: pattern_nbytes {pattern_nbytes} is not 1, 2 or 4, "
-                f"or does not divide {a.nbytes}"
+                f"fill: pattern_nbytes {width} is not 1, 2 or 4, or does not divide {a.nbytes}"
             )
-        if not 0 <= pattern < 1 << (8 * pattern_nbytes):
-            raise ValueError(f"fill: pattern {pattern:#x} does not fit into {pattern_nbytes} bytes")
+        pattern = within("fill: pattern", pattern, 0, (1 << (8 * width)) - 1)
         if a.readonly:
             raise ValueError("fill: dst is read-only")
-        return self._append(Fill(a, pattern, pattern_nbytes))
+        return self._append(Fill(a, pattern, width))
 
     def dispatch(
         self,
@@ -195,7 +185,7 @@ class Commands(CommandsBase):
             )
         kernel = old.kernel
         args, _ = _hot.plain(kernel, args, None, None, 0)
-        new = replace(old, args=args)
+        new = old._replace(args=args)
         record = _record(kernel.device, new)
         self.commands[index] = new
         if self._device is not None:
@@ -233,20 +223,8 @@ class Commands(CommandsBase):
         return self._ready
 
 
-def _buffer(what: str, given: Any) -> Buffer:
-    buffer = given if isinstance(given, Buffer) else getattr(given, "buffer", None)
-    if not isinstance(buffer, Buffer):
-        raise TypeError(f"{what}: a Buffer or Array is wanted, got {type(given).__name__}")
-    buffer._open()
-    return buffer
-
-
 def _address(device: Device, what: str, buffer: Buffer) -> int:
-    if buffer.device is not device:
-        raise ValueError(
-            f"{what}: the buffer belongs to {device._another(buffer.device)}, this queue to "
-            f"{device.uri}"
-        )
+    device._check_own(f"{what}: the buffer", buffer.device)
     return buffer.address
 
 
@@ -274,11 +252,7 @@ def _encode(device: Device, command: Command) -> bytes:
             return records.barrier()
         case Wait(fence):
             queue = fence.queue
-            if queue._device is not device:
-                raise ValueError(
-                    f"wait: the fence belongs to {device._another(queue._device)}, this queue to "
-                    f"{device.uri}"
-                )
+            device._check_own("wait: the fence", queue._device)
             return records.wait(device._backend.queue_pointer(queue._handle), fence.value)
         case Stamp(timestamp):
             return records.timestamp(_address(device, "timestamp", timestamp.buffer))

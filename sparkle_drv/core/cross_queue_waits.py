@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sparkle_drv.errors import FenceTimeout
@@ -22,23 +23,21 @@ MANY = 64  # waits that nobody asked about; then those that ended well are forgo
 _NOTICE_S = 5.0
 
 
+@dataclass
 class Waited:
     """That the submission `value` waited for `fences`. `until`: the newest value when somebody was
     first told that one of them had failed, 0 before: what was submitted later knew of it."""
 
-    __slots__ = ("fences", "until", "value")
-
-    def __init__(self, value: int, fences: Sequence[Fence]) -> None:
-        self.value = value
-        self.fences = tuple(fences)
-        self.until = 0
+    value: int
+    fences: tuple[Fence, ...]
+    until: int = 0
 
 
 def note(waits: list[Waited], fences: Sequence[Fence], value: int) -> None:
     """Keeps what the submission `value` waits for."""
     if len(waits) >= MANY:
         _forget(waits, value)
-    waits.append(Waited(value, fences))
+    waits.append(Waited(value, tuple(fences)))
 
 
 def _forget(waits: list[Waited], value: int) -> bool:

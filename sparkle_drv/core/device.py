@@ -15,7 +15,7 @@ from sparkle_drv import assets
 from sparkle_drv._hot import DeviceBase
 from sparkle_drv.backends.abilities import Abilities
 from sparkle_drv.backends.base import Allocation, Backend, KernelSpec
-from sparkle_drv.core.abi.signature import Arg, Signature, manifest_args, parse_args
+from sparkle_drv.core.abi.signature import Arg, Signature, parse_args
 from sparkle_drv.core.array import Array, extents, host_array
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.closing import Closing
@@ -32,7 +32,7 @@ from sparkle_drv.errors import FORKED, DeviceLost, FenceTimeout, ImageError
 from sparkle_drv.telemetry import progress
 from sparkle_drv.types import DeviceInfo, Memory, TilePlan
 
-_T = TypeVar("_T")
+_T = TypeVar("_T", Storage, Queue, Kernel)
 # A kernel like one before is opened in a fifth of the time so: 30 us in place of 150.
 _signature = lru_cache(maxsize=256)(Signature)
 
@@ -68,7 +68,7 @@ class Device(DeviceBase, Closing):
         self._children: weakref.WeakSet[Storage | Queue | Kernel] = weakref.WeakSet()
         self._default_queue: Queue | None = None
         self.kept = {}
-        self._finalizer = weakref.finalize(self, _end, self._retired)
+        self._finalizer = weakref.finalize(self, self._retired.abandon)
 
     def __repr__(self) -> str:
         return f"<Device {self.uri} {self.info.name!r}{' closed' if self.closed else ''}>"
@@ -91,13 +91,23 @@ class Device(DeviceBase, Closing):
     def _open_queues(self) -> list[Queue]:
         return [queue for queue in self._living(Queue) if not queue.closed]
 
-    def _adopt(self, child: Storage | Queue | Kernel) -> None:
+    def _working(self) -> list[Queue]:
+        """The open queues that have not reached what they were given."""
+        return [queue for queue in self._open_queues() if queue.reached < queue.submitted]
+
+    def _adopt(self, child: _T) -> _T:
         with self._lock:
             self._children.add(child)
+        return child
 
     def _another(self, given: Device) -> str:
         """What an error calls a device that is not this one: URIs need not tell them apart."""
         return given.uri if given.uri != self.uri else f"another opening of {self.uri}"
+
+    def _check_own(self, what: str, given: Device, ours: str = "queue") -> None:
+        """ValueError for `what`, which is of the device `given`, if that is not this one."""
+        if given is not self:
+            raise ValueError(f"{what} belongs to {self._another(given)}, this {ours} to {self.uri}")
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:
@@ -116,8 +126,7 @@ class Device(DeviceBase, Closing):
     def _store(
         self, made: Allocation, nbytes: int, memory: Memory, readonly: bool = False
     ) -> Buffer:
-        storage = Storage(self, made.handle, made.address, nbytes, memory)
-        self._adopt(storage)
+        storage = self._adopt(Storage(self, made.handle, made.address, nbytes, memory))
         return Buffer(storage, 0, nbytes, readonly=readonly)
 
     def buffer(
@@ -235,7 +244,7 @@ class Device(DeviceBase, Closing):
         if not entry or "\0" in entry:
             raise ImageError(f"entry: the name of a function is wanted, got {entry!r}")
         source = {**_image(image), "allow_spirv": allow_spirv}
-        return self._load(entry, parse_args(args), source, group_size, (1, 1, 1), 3)
+        return self._load(entry, parse_args(args), source, group_size, 1, 3)
 
     def _manifest_kernel(self, name: str, plan: TilePlan | None, group_size: Any) -> Kernel:
         if not isinstance(name, str):
@@ -257,9 +266,9 @@ class Device(DeviceBase, Closing):
                 f"kernel: {name} is not there for {self.info.backend}, "
                 f"only for {', '.join(entry['backends'])}"
             )
-        usual = tuple(entry.get("group_size", (1, 1, 1)))
         source = {"manifest": variant, "plan": plan}
-        args, dims = manifest_args(entry["args"]), entry.get("dims", 3)
+        usual, dims = entry.get("group_size", 1), entry.get("dims", 3)
+        args = tuple(Arg(**arg) for arg in entry["args"])
         return self._load(name, args, source, group_size, usual, dims)
 
     def provides(self, name: str) -> bool:
@@ -298,9 +307,7 @@ class Device(DeviceBase, Closing):
         if asked is not None and loaded.group_size not in (None, size):
             self._backend.unload(loaded.handle)
             raise ValueError(f"group_size: {size}; {name} is compiled for {loaded.group_size} here")
-        kernel = Kernel(self, name, signature, loaded, loaded.group_size or size, dims)
-        self._adopt(kernel)
-        return kernel
+        return self._adopt(Kernel(self, name, signature, loaded, loaded.group_size or size, dims))
 
     def _made(self, spec: KernelSpec) -> tuple[KernelSpec, str]:
         """`spec` with the code that is made for it, and why its plan's program is not in that."""
@@ -321,9 +328,7 @@ class Device(DeviceBase, Closing):
         Raises SparkleError, also for `timing=True` where the device has no clock.
         """
         self._check_open()
-        queue = Queue(self, bool(timing))
-        self._adopt(queue)
-        return queue
+        return self._adopt(Queue(self, bool(timing)))
 
     @property
     def default_queue(self) -> Queue:
@@ -370,7 +375,7 @@ class Device(DeviceBase, Closing):
     @property
     def idle(self) -> bool:
         """Has every queue reached what it was given? Never blocks."""
-        return all(queue.reached >= queue.submitted for queue in self._living(Queue))
+        return not self._working()
 
     def live_counts(self) -> dict[str, int]:
         """How many objects are alive: for finding leaks.
@@ -429,8 +434,3 @@ def _image(given: Any) -> dict[str, Any]:
     if not os.path.isfile(path):
         raise ImageError(f"image: {path} is no regular file")
     return {"path": path}
-
-
-def _end(retired: RetireList) -> None:
-    retired.abandon()
-    retired.backend.close()

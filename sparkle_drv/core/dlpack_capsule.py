@@ -7,7 +7,7 @@ knows version 1. ctypes rather than native code: a capsule is made once an excha
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from contextlib import ExitStack
 from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_uint8, c_uint16, c_uint64, c_void_p
 from typing import TYPE_CHECKING, Any
 
@@ -41,25 +41,26 @@ class _Managed(ctypes.Structure):
 
 
 _Deleter = ctypes.CFUNCTYPE(None, c_void_p)
+
+
 # Functions of our own, so that nobody else's argtypes are touched. Capsules by their address: one
 # that is being freed cannot be a Python object any more.
-_new = ctypes.PYFUNCTYPE(ctypes.py_object, c_void_p, c_char_p, c_void_p)(
-    ("PyCapsule_New", ctypes.pythonapi)
-)
-_is_unused = ctypes.PYFUNCTYPE(c_int, c_void_p, c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
-_pointer = ctypes.PYFUNCTYPE(c_void_p, c_void_p, c_char_p)(
-    ("PyCapsule_GetPointer", ctypes.pythonapi)
-)
-_rename = ctypes.PYFUNCTYPE(c_int, c_void_p, c_char_p)(("PyCapsule_SetName", ctypes.pythonapi))
+def _api(name: str, *types: Any) -> Any:
+    return ctypes.PYFUNCTYPE(*types)((name, ctypes.pythonapi))
 
-_exported: dict[int, tuple[Any, Callable[[], None]]] = {}  # by address: what a consumer still holds
+
+_new = _api("PyCapsule_New", ctypes.py_object, c_void_p, c_char_p, c_void_p)
+_is_unused = _api("PyCapsule_IsValid", c_int, c_void_p, c_char_p)
+_pointer = _api("PyCapsule_GetPointer", c_void_p, c_void_p, c_char_p)
+_rename = _api("PyCapsule_SetName", c_int, c_void_p, c_char_p)
+
+_exported: dict[int, tuple[Any, Any, ExitStack]] = {}  # by address: what a consumer still holds
 
 
 def _delete(address: int) -> None:
     """Called by whoever holds the tensor, once, from any thread."""
-    kept = _exported.pop(address, None)
-    if kept is not None:
-        kept[1]()
+    if address in _exported:
+        _exported.pop(address)[-1].close()
 
 
 def _drop(capsule: int) -> None:
@@ -72,10 +73,9 @@ _deleter, _destructor = _Deleter(_delete), _Deleter(_drop)
 
 
 def capsule(
-    address: int, device: tuple[int, int], dtype: Any, shape: tuple[int, ...],
-    release: Callable[[], None],
+    address: int, device: tuple[int, int], dtype: Any, shape: tuple[int, ...], kept: ExitStack
 ) -> Any:  # fmt: skip
-    """Memory at `address` as a capsule, row-major; `release` is called once its consumer lets go.
+    """Memory at `address` as a capsule, row-major; `kept` ends once its consumer lets go.
 
     Raises BufferError for a numpy dtype that DLPack does not have.
     """
@@ -88,7 +88,7 @@ def capsule(
     )  # fmt: skip
     managed = _Managed(tensor, None, ctypes.cast(_deleter, c_void_p))
     where = ctypes.addressof(managed)
-    _exported[where] = ((managed, sizes), release)
+    _exported[where] = managed, sizes, kept.pop_all()
     return _new(where, _NAME, ctypes.cast(_destructor, c_void_p))
 
 

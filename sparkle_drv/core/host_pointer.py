@@ -70,10 +70,7 @@ class Foreign(Borrowed):
                 if n != 1 and stride != step:
                     raise ValueError("a C-contiguous array is wanted; nothing here makes copies")
                 step *= n
-        nbytes, elements = (
-            math.prod(shape) * itemsize,
-            of_kind("i" if kind == "bf" else kind, itemsize),
-        )
+        nbytes, elements = math.prod(shape) * itemsize, of_kind(kind, itemsize)
         super().__init__(device, address, nbytes, elements, readonly, f"{kind}{itemsize}", owner)
 
 
@@ -102,7 +99,7 @@ class HostPointer(HostSpan):
     def __init__(self, device: Device, array: np.ndarray[Any, Any]) -> None:
         if not array.flags.c_contiguous:
             raise ValueError("a C-contiguous array is wanted; a launch makes no copies")
-        if array.dtype.alignment > 1 and not array.flags.aligned:
+        if not array.flags.aligned:
             raise ValueError(
                 f"an array aligned for {array.dtype} is wanted; a launch makes no copies"
             )

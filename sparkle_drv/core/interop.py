@@ -91,7 +91,8 @@ def _by_interface(queue: Queue, given: Any) -> Foreign:
             raise ValueError(f"{nbytes} bytes at {address:#x}")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise TypeError(f"its __cuda_array_interface__ cannot be used: {error!r}") from None
-    if nbytes and not _shares(queue.device).owns(address):  # the interface does not say whose it is
+    # The interface does not say whose it is.
+    if nbytes and not shares_of(queue.device).owns(address):
         raise ValueError(f"{address:#x} is no memory of {queue.device.uri}")
     if said.get("stream") is not None:
         queue.wait_stream(said["stream"])
@@ -130,15 +131,12 @@ def export(
         raise BufferError(f"DLPack: the array is on {device.uri}, {place}, not on {dl_device}")
     if stream != NO_STREAM:
         handle = checked(OLD_DEFAULT if stream is None else stream)
-        for queue in _working(device):
+        for queue in device._working():
             queue.order_stream(handle)
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(array.buffer._open().pinned())
-        kept = contextlib.ExitStack()
+    with contextlib.ExitStack() as pinned:
+        pinned.enter_context(array.buffer._open())
         address = array.buffer.address
-        made = dlpack_capsule.capsule(address, place, array.dtype, array.shape, kept.close)
-        kept.push(stack.pop_all())
-    return made
+        return dlpack_capsule.capsule(address, place, array.dtype, array.shape, pinned)
 
 
 def interface(array: Array) -> dict[str, Any]:
@@ -147,7 +145,7 @@ def interface(array: Array) -> dict[str, Any]:
     shares = device._abilities.shares_streams
     if shares is None or shares.dlpack[0] != 2:  # kDLCUDA
         raise AttributeError(f"{device.uri} is no CUDA device")
-    queue, working = device.default_queue, _working(device)
+    queue, working = device.default_queue, device._working()
     for other in working:
         if other is not queue:
             queue.wait_stream(other.stream)
@@ -161,29 +159,20 @@ def interface(array: Array) -> dict[str, Any]:
     }
 
 
-def _working(device: Device) -> list[Queue]:
-    return [queue for queue in device._open_queues() if queue.reached < queue.submitted]
-
-
 def checked(stream: Any) -> int:
     """A stream as the protocols name it; 0 could be either default stream, and so is refused."""
     return within("stream (1, 2 or a handle)", stream, 1, MOST - 1)
 
 
-def stream_of(queue: Queue) -> int:
-    """`Queue.stream`."""
-    queue._check_open()
-    return int(_shares(queue.device).share_stream(queue._handle))
-
-
 def with_stream(queue: Queue, call: str, stream: Any) -> None:
     """`Queue.wait_stream` and `Queue.order_stream`: `call` is the backend's name of it."""
     queue._check_open()
-    ability = getattr(_shares(queue.device), call)
+    ability = getattr(shares_of(queue.device), call)
     check(ability(queue._handle, checked(stream)), call, queue.device.uri)
 
 
-def _shares(device: Device) -> SharesStreams:
+def shares_of(device: Device) -> SharesStreams:
+    """What the backend can do with streams; ValueError where it cannot."""
     shares = device._abilities.shares_streams
     if shares is None:
         raise ValueError(f"{device.uri}: its queues are no streams that others could use")

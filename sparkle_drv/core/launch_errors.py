@@ -23,7 +23,6 @@ Shape = tuple[Any, Any, Any]
 """groups, group_size, shared."""
 WORDS = ("groups", "group_size", "shared")
 _OURS = (-errno.ECHILD, -errno.ESHUTDOWN, -errno.ESTALE)  # not what a driver says
-_RANGES = {"i32": (-(2**31), 2**31), "u32": (0, 2**32), "i64": (-(2**63), 2**63), "u64": (0, 2**64)}
 
 
 def packed(device: Device, kernel: Any, args: tuple[Any, ...], words: Shape) -> bytes:
@@ -45,10 +44,7 @@ def refuse(
     if code == lib.SP_REFUSED_KERNEL_CLOSED:
         raise ValueError(f"kernel {kernel.name} is closed")
     if code == lib.SP_REFUSED_KERNEL_ELSEWHERE:
-        raise ValueError(
-            f"kernel {kernel.name} belongs to {device._another(kernel.device)}, this queue to "
-            f"{device.uri}"
-        )
+        device._check_own(f"kernel {kernel.name}", kernel.device)
     if code == lib.SP_REFUSED_COUNT:
         raise TypeError(
             f"{kernel.name}{kernel.signature!r} takes {len(kernel.args)} arguments, got {len(args)}"
@@ -56,29 +52,28 @@ def refuse(
     if lib.SP_REFUSED_WORD <= code <= lib.SP_REFUSED_SHARED:
         _shape(device, kernel, words, why)
     arg, given = kernel.args[index], args[index]
-    kind, says = _argument(device, arg, given, code, number)
-    raise kind(f"{kernel.name}: argument {arg.name} ({arg.type}): {says}")
+    where = f"{kernel.name}: argument {arg.name} ({arg.type})"
+    if code == lib.SP_REFUSED_ELSEWHERE:
+        device._check_own(f"{where}: the buffer", given.device)
+    kind, says = _argument(arg, given, code, number)
+    raise kind(f"{where}: {says}")
 
 
-def _argument(
-    device: Device, arg: Arg, given: Any, code: int, number: int
-) -> tuple[type[Exception], str]:
+def _argument(arg: Arg, given: Any, code: int, number: int) -> tuple[type[Exception], str]:
     match code:
         case lib.SP_REFUSED_NUMBER:
             wanted = "a number" if arg.type in ("f32", "f64") else "a whole number"
             return TypeError, f"expected {wanted}, got {told(given)}"
         case lib.SP_REFUSED_RANGE:
-            low, high = _RANGES.get(arg.type, (0, 0))
-            wanted = f"{low} to {high - 1}" if high else "a smaller number"
+            half = 2 ** (8 * arg.nbytes - 1)
+            whole = {"i": f"{-half} to {half - 1}", "u": f"0 to {2 * half - 1}"}
+            wanted = whole.get(arg.type[0], "a smaller number")
             return ValueError, f"{_shown(given)} does not fit, {wanted} does"
         case lib.SP_REFUSED_POINTER:
             shown = "None" if given is None else told(given)
             return TypeError, f"a Buffer or Array is wanted, got {shown}"
         case lib.SP_REFUSED_CLOSED:
             return ValueError, "the buffer is closed"
-        case lib.SP_REFUSED_ELSEWHERE:
-            whose = device._another(given.device)
-            return ValueError, f"the buffer belongs to {whose}, this queue to {device.uri}"
         case lib.SP_REFUSED_ELEMENTS:
             return TypeError, f"elements of that type are wanted, this is an Array of {given.dtype}"
         case lib.SP_REFUSED_READONLY:
@@ -149,7 +144,8 @@ def refused_by_backend(
         refuse(device, kernel, args, words, why)
     if rc == -errno.EINVAL and kernel.form == "routine":
         raise ValueError(
-            f"{kernel.name}{tuple(map(_brief, args))}: the kernel refused these arguments (EINVAL)"
+            f"{kernel.name}({', '.join(map(_shown, args))}): the kernel refused these arguments "
+            "(EINVAL)"
         )
     if rc < 0:
         tells = device._abilities.tells_refusal
@@ -182,14 +178,3 @@ def _shown(given: object) -> str:
 def told(given: object) -> str:
     """Its type and its text, for an error."""
     return f"{type(given).__name__} {_shown(given)}"
-
-
-def _brief(given: object) -> object:
-    return _shown(given) if isinstance(given, (int, float)) else type(given).__name__
-
-
-def lost(device: Device, rc: int, call: str) -> NoReturn:
-    """Raise for a submission with nothing wrong in it: the device is closed, lost or full."""
-    device._check_open()
-    check_told(device, rc, call)
-    raise DeviceLost(f"{device.uri}: {call} returned {rc}")

@@ -6,14 +6,14 @@ that C does not know no array is ever looked at: calls are slower then, and othe
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 
 from sparkle_drv import _hot
 
 
-@lru_cache(maxsize=1)
+@cache
 def known() -> bool:
     """True when C knows the arrays of this numpy; it reads them from then on."""
     inside = getattr(np, "_core", None) or np.core  # the latter before numpy 2

@@ -7,7 +7,6 @@ fills the third. What a slot holds is its maker's affair; here are only fences a
 from __future__ import annotations
 
 import inspect
-import operator
 import time
 from collections import deque
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.fence import Fence, timeout_ns
 from sparkle_drv.core.queue import Queue
 from sparkle_drv.core.retire import BRIEFLY_S
+from sparkle_drv.core.whole_number import within
 from sparkle_drv.errors import FenceTimeout, SparkleError
 
 if TYPE_CHECKING:
@@ -78,20 +78,13 @@ class Pipeline(Closing):
         queue: Queue | None = None,
         overlap: bool = False,
     ) -> None:
-        if isinstance(depth, bool) or not hasattr(depth, "__index__") or not 1 <= depth <= 1024:
-            raise ValueError(f"depth: a number of slots from 1 to 1024 is wanted, got {depth!r}")
-        depth = operator.index(depth)
         if queue is not None:
             if overlap:
                 raise ValueError("overlap: each slot opens a queue of its own, give no queue=")
-            if queue.device is not device:
-                raise ValueError(
-                    f"queue: it belongs to {device._another(queue.device)}, this pipeline to "
-                    f"{device.uri}"
-                )
+            device._check_own("queue: it", queue.device, "pipeline")
             queue._check_open()
         self.device = device
-        self.depth = depth
+        self.depth = within("depth", depth, 1, 1024)
         self.closed = False
         self._owns_queue = queue is None
         with ExitStack() as made:  # when one slot cannot be made, those before it are closed

@@ -13,27 +13,36 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
 from sparkle_drv import _hot
 from sparkle_drv._hot import PointerBase, Prepared, QueueBase
 from sparkle_drv._native import lib
-from sparkle_drv.backends.base import BEGUN
+from sparkle_drv.backends.base import BEGUN, Backend
 from sparkle_drv.core import interop
 from sparkle_drv.core.abi.elements import BORROWED
-from sparkle_drv.core.abi.signature import Arg
-from sparkle_drv.core.array import host_array
-from sparkle_drv.core.buffer import Buffer
+from sparkle_drv.core.array import check_fixed, host_array
+from sparkle_drv.core.buffer import Buffer, buffer_of
+from sparkle_drv.core.closing import Closing
 from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.cross_queue_waits import Waited, note
 from sparkle_drv.core.describe import describe
 from sparkle_drv.core.fence import Fence, timeout_ns
 from sparkle_drv.core.host_pointer import HostPointer
 from sparkle_drv.core.kernel import Kernel
-from sparkle_drv.core.launch_errors import WORDS, Shape, lost, packed, refuse, refused_by_backend
+from sparkle_drv.core.launch_errors import (
+    WORDS,
+    Shape,
+    check_told,
+    packed,
+    refuse,
+    refused_by_backend,
+)
 from sparkle_drv.core.retire import BRIEFLY_S, SLICE_NS
-from sparkle_drv.errors import DeviceLost, FenceTimeout, leave
+from sparkle_drv.errors import DeviceLost, FenceTimeout
 
 if TYPE_CHECKING:
     from sparkle_drv.core.device import Device
@@ -41,7 +50,7 @@ if TYPE_CHECKING:
 TIMEOUT_S = 30.0  # the default of Queue.timeout_s
 
 
-class Queue(QueueBase):
+class Queue(QueueBase, Closing):
     """Made by `Device.queue`. Any thread may submit; values follow the order of submission.
 
     `timing`: are device times kept? Submitting to a closed queue, or to a queue of a closed device,
@@ -49,19 +58,16 @@ class Queue(QueueBase):
     """
 
     __slots__ = (
-        "__weakref__",
-        "_backend",
-        "_finalizer",
-        "_handle",
-        "_in_c",
-        "_launch",
-        "_timeout_s",
-        "_waits",
+        "__weakref__", "_backend", "_finalizer", "_handle", "_in_c", "_timeout_s", "_waits",
         "timing",
-    )
-
+    )  # fmt: skip
+    BRIEFLY = (BRIEFLY_S,)
+    timing: bool
+    _backend: Backend
+    _finalizer: Any
     _handle: Any
     _in_c: bool  # does C call the backend's functions by itself?
+    _timeout_s: float
     _waits: list[Waited]
 
     if TYPE_CHECKING:  # QueueBase has these, and knows no Device, Kernel or Fence
@@ -86,28 +92,17 @@ class Queue(QueueBase):
         address = backend.queue_pointer(handle) if in_c else 0
         waits: list[Waited] = []
         pending = (*retired.pending, waits)
-        self = super().__new__(cls, device, address, pending, retired.keeping(handle))
-        self._handle, self._in_c, self._waits = handle, in_c, waits
-        return self
-
-    def __init__(self, device: Device, timing: bool) -> None:
-        backend, retired = device._backend, device._retired
-        self._backend = backend
-        self.timing = timing
-        self._timeout_s = TIMEOUT_S
-        self._launch = backend.launch
-        retired.queues[id(self._handle)] = self._handle
+        keeping = (retired._entries.append, backend, handle)  # as `hold`, where no Python runs
+        self = super().__new__(cls, device, address, pending, keeping)
+        self._backend, self._handle, self._in_c, self._waits = backend, handle, in_c, waits
+        self.timing, self._timeout_s = timing, TIMEOUT_S
+        retired.queues[id(handle)] = handle
         brief = timeout_ns(BRIEFLY_S)
-        self._finalizer = weakref.finalize(self, retired.forget, self._handle, brief)
+        self._finalizer = weakref.finalize(self, retired.forget, handle, brief)
+        return self
 
     def __repr__(self) -> str:
         return f"<Queue of {self._device.uri}{' closed' if self.closed else ''} at {self.reached}>"
-
-    def __enter__(self) -> Queue:
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
-        leave(self.close, error, BRIEFLY_S)
 
     @property
     def device(self) -> Device:
@@ -155,7 +150,8 @@ class Queue(QueueBase):
 
         ValueError where queues are no such streams: all but CUDA devices.
         """
-        return interop.stream_of(self)
+        self._check_open()
+        return int(interop.shares_of(self.device).share_stream(self._handle))
 
     def wait_stream(self, stream: int) -> None:
         """What is submitted here from now on runs after what a foreign `stream` has been given.
@@ -194,47 +190,52 @@ class Queue(QueueBase):
         is what native code returned, 0 if it was not asked.
         """
         device = self._device
+        borrowed = [a for a in args if getattr(a, "_elements", 0) & BORROWED]
+
+        def submit() -> int:
+            with device._retired.holding(self._handle, borrowed) if borrowed else nullcontext():
+                return self._backend.launch(self._handle, record, len(record), epoch)
+
         while True:
             device._renew()
             epoch = device._epoch  # before anything is looked at: see _advance
-            record = _hot.pack(device, kernel, args, *shape)
+            record: Any = _hot.pack(device, kernel, args, *shape)
             if isinstance(record, tuple):
-                if record[0] == lib.SP_REFUSED_POINTER:
-                    pointers = self._pointers(kernel, args)
-                    if any(p is not a for p, a in zip(pointers, args, strict=True)):
-                        words = dict(zip(WORDS, shape, strict=True))
-                        return self.launch(kernel, *pointers, **words)
+                if record[0] == lib.SP_REFUSED_POINTER and args[record[1]] is not None:
+                    words = dict(zip(WORDS, shape, strict=True))
+                    return self.launch(kernel, *self._pointers(kernel, args), **words)
                 refuse(device, kernel, args, shape, record)
-            submit = partial(self._launch_borrowing, args, record, epoch)
-            if value in (0, -errno.ESTALE):
-                value = submit()
-            value = self._through(value, submit)
+            value = self._through(submit, value)
             if value > 0:
                 return Fence(self, value)
             if value != -errno.ESTALE:
                 refused_by_backend(device, kernel, args, shape, record, value)
 
-    def _launch_borrowing(self, args: Sequence[Any], record: bytes, epoch: int) -> int:
-        """The backend's launch; memory that lives no longer than its pointer is kept for it."""
-        borrowed = [a for a in args if getattr(a, "_elements", 0) & BORROWED]
-        if not borrowed:
-            return self._launch(self._handle, record, len(record), epoch)
-        with self._device._retired.holding(self._handle, *borrowed):
-            return self._launch(self._handle, record, len(record), epoch)
-
     def _through(
-        self, value: int, submit: Callable[[], int], taken: Callable[[int], None] | None = None
+        self, submit: Callable[[], int], value: int, taken: Callable[[int], None] | None = None
     ) -> int:
         """What `submit` returned, once the queue has had room for all of it. FenceTimeout when it
         has had none for `timeout_s`: then nothing was submitted.
 
-        `taken` is called with the value as soon as there is one: Ctrl-C may end what comes after.
+        `value` is what it has returned already, 0 if it was not asked. `taken` is called with the
+        value as soon as there is one: Ctrl-C may end what comes after.
         """
+        if value in (0, -errno.ESTALE):
+            value = submit()
+        makes = self._device._abilities.makes_room
         deadline = time.monotonic() + self._timeout_s
         while value == -errno.EAGAIN:
             if time.monotonic() >= deadline:
-                raise self._full()
-            self._wait_for_room()
+                raise FenceTimeout(
+                    f"{self._device.uri}: the queue is full, {self.submitted - self.reached} "
+                    f"submissions are in flight and made no room within {self._timeout_s:g} s: "
+                    "nothing was submitted",
+                    self.describe(),
+                )
+            if makes is not None:
+                makes.room(self._handle, SLICE_NS)
+            else:  # its submit has waited, or has said at once that another queue must send first
+                time.sleep(0.001)
             value = submit()
         begun = value <= -BEGUN
         value = -BEGUN - value if begun else value
@@ -243,20 +244,6 @@ class Queue(QueueBase):
         if begun:
             self._hand_over(value)
         return value
-
-    def _wait_for_room(self) -> None:
-        makes = self._device._abilities.makes_room
-        if makes is not None:
-            makes.room(self._handle, SLICE_NS)
-        else:  # its submit has waited, or has said at once that another queue must send first
-            time.sleep(0.001)
-
-    def _full(self) -> FenceTimeout:
-        return FenceTimeout(
-            f"{self._device.uri}: the queue is full, {self.submitted - self.reached} submissions "
-            f"are in flight and made no room within {self._timeout_s:g} s: nothing was submitted",
-            self.describe(),
-        )
 
     def _hand_over(self, value: int) -> None:
         """The rest of what has been begun. How it ended is for who waits for its fence; so is that
@@ -274,11 +261,13 @@ class Queue(QueueBase):
     def _pointers(self, kernel: Kernel, args: Sequence[Any]) -> list[Any]:
         """The arguments with numpy arrays (or DLPack exporters) as pointers."""
         return [
-            self._pointer(arg, given, kernel.name) if arg.is_pointer else given
+            self._pointer(f"{kernel.name}: argument {arg.name} ({arg.type})", given)
+            if arg.is_pointer
+            else given
             for arg, given in zip(kernel.args, args, strict=False)
         ]
 
-    def _pointer(self, arg: Arg, given: Any, kernel: str) -> Any:
+    def _pointer(self, where: str, given: Any) -> Any:
         if given is None or isinstance(given, PointerBase):
             return given
         device = self._device
@@ -292,11 +281,10 @@ class Queue(QueueBase):
             if _is_callers(error):
                 raise
             kind = TypeError if isinstance(error, TypeError) else ValueError
-            raise kind(f"{kernel}: argument {arg.name} ({arg.type}): {error}") from error
+            raise kind(f"{where}: {error}") from error
         raise TypeError(
-            f"{kernel}: argument {arg.name} ({arg.type}): a Buffer or Array is wanted, got "
-            f"{type(given).__name__}; {device.uri} cannot read host arrays, copy it with "
-            "Device.array first"
+            f"{where}: a Buffer or Array is wanted, got {type(given).__name__}; {device.uri} "
+            "cannot read host arrays, copy it with Device.array first"
         )
 
     def prepare(
@@ -331,10 +319,8 @@ class Queue(QueueBase):
             made.take(prepared, backend.queue_pointer(prepared) if self._in_c else 0)
 
         def again(made: Prepared, value: int) -> int:
-            value = self._through(value, lambda: run(made.kept))
-            while value == -errno.ESTALE:  # something was closed since: not necessarily of ours
-                renew(made)
-                value = self._through(run(made.kept), lambda: run(made.kept))
+            while (value := self._through(lambda: run(made.kept), value)) == -errno.ESTALE:
+                renew(made)  # something was closed since: not necessarily of ours
             if value <= 0:
                 refused_by_backend(device, kernel, args, shape, record, value)
             return value
@@ -342,14 +328,7 @@ class Queue(QueueBase):
         made = Prepared()
         made.again = again
         renew(made)
-        if self._in_c:
-            return made.go
-
-        def go() -> int:
-            value = run(made.kept)
-            return value if value > 0 else again(made, value)
-
-        return go
+        return made.go if self._in_c else partial(again, made, 0)
 
     def _submit_slowly(self, commands: Commands, value: int) -> Fence:
         """`submit` of native/hot/launch/launch.c for lists that are new, changed, made stale by a
@@ -361,14 +340,11 @@ class Queue(QueueBase):
         device = self._device
         taken = partial(note, self._waits, commands._waits) if commands._waits else None
         while True:
-            again = partial(self._backend.submit, self._handle, *commands._bind(self))
-            value = self._through(again() if value == -errno.ESTALE else value, again, taken)
+            submit = partial(self._backend.submit, self._handle, *commands._bind(self))
+            value = self._through(submit, value, taken)
             if value != -errno.ESTALE:
-                break
+                return self._fence(value or -errno.EPROTO, "submit")
             device._renew()
-        if value <= 0:
-            lost(self._device, value, "submit")
-        return Fence(self, value)
 
     def write(self, buffer: Buffer, array: Any) -> Fence:
         """Copy a numpy array (any buffer, C order) to the start of `buffer`, a Buffer or Array.
@@ -378,12 +354,10 @@ class Queue(QueueBase):
         """
         self._check_open()
         data = _bytes("array", array)
-        target = _target("buffer", buffer, data.nbytes, self._device)
+        target = self._own("buffer", buffer, data.nbytes)
         if target.readonly:
             raise ValueError("write: the buffer is read-only")
-        with target._open().pinned():
-            submit = partial(self._backend.upload, self._handle, target.address, data)
-            return self._transfer(submit, "write")
+        return self._transfer("write", self._backend.upload, target, data)
 
     def read(self, buffer: Buffer, out: Any) -> Fence:
         """Copy the start of `buffer`, a Buffer or Array, into `out` (writable, C order).
@@ -396,11 +370,10 @@ class Queue(QueueBase):
         data = _bytes("out", out)
         if data.readonly:
             raise ValueError("out: a writable array is wanted")
-        source = _target("buffer", buffer, data.nbytes, self._device)
+        source = self._own("buffer", buffer, data.nbytes)
         held: list[object] = [data]
-        with source._open().pinned(), self._device._retired.holding(self._handle, held):
-            submit = partial(self._backend.download, self._handle, source.address, data)
-            return self._transfer(submit, "read", held)
+        with self._device._retired.holding(self._handle, held):
+            return self._transfer("read", self._backend.download, source, data, held)
 
     def copy_peer(self, dst: Buffer, src: Buffer) -> Fence:
         """Copy `src`, on another device of the same backend, to `dst` on this one.
@@ -412,40 +385,53 @@ class Queue(QueueBase):
         while it waits, as `Fence.wait`.
         """
         self._check_open()
-        if not isinstance(src, Buffer):
-            raise TypeError(f"src: a Buffer is wanted, got {type(src).__name__}")
-        target = _target("dst", dst, src.nbytes, self._device)
-        peer = src.device
-        if target.nbytes != src.nbytes or target.readonly:
+        source = buffer_of("src", src)
+        target, peer = self._own("dst", dst, source.nbytes), source.device
+        if target.nbytes != source.nbytes or target.readonly:
             raise ValueError(
-                f"copy_peer: dst ({target.nbytes} bytes) cannot take src ({src.nbytes} bytes)"
+                f"copy_peer: dst ({target.nbytes} bytes) cannot take src ({source.nbytes} bytes)"
             )
         if not self._device.is_peer(peer):
             raise ValueError(
                 f"copy_peer: {peer.uri} and {self._device.uri} are of different backends"
             )
-        with target._open().pinned(), src._open().pinned():
-            where = (self._handle, target.address, src.address, src.nbytes, peer._backend)
-            submit = partial(self._backend.copy_peer, *where)
+        with target._open(), source._open():
             taken = partial(peer._retired.also, self._backend, self._handle)
-            value = self._through(submit(), submit, taken)
+            submit = partial(
+                self._backend.copy_peer, self._handle, target.address, source.address,
+                source.nbytes, peer._backend,
+            )  # fmt: skip
+            value = self._through(submit, 0, taken)
             if value != -errno.EOPNOTSUPP:
                 return self._fence(value, "copy_peer")
-            host = bytearray(src.nbytes)  # the read keeps it until it ends, also after a timeout
-            peer.default_queue.read(src, host).wait(self._timeout_s)
+            host = bytearray(source.nbytes)  # the read keeps it until it ends, also after a timeout
+            peer.default_queue.read(source, host).wait(self._timeout_s)
             return self.write(target, host)
 
+    def _own(self, what: str, given: Any, nbytes: int) -> Buffer:
+        """A Buffer or Array of this device as a Buffer of at least `nbytes` bytes."""
+        buffer = buffer_of(what, given)
+        self._device._check_own(f"{what}: it", buffer.device)
+        if nbytes > buffer.nbytes:
+            raise ValueError(f"{what}: {nbytes} bytes do not fit into its {buffer.nbytes}")
+        return buffer
+
     def _transfer(
-        self, submit: Callable[[], tuple[int, object]], call: str, held: list[object] | None = None
+        self,
+        call: str,
+        move: Callable[..., tuple[int, object]],
+        buffer: Buffer,
+        data: memoryview,
+        held: list[object] | None = None,
     ) -> Fence:
-        """A copy of host memory; what `submit` returns is kept until its end, with `held` if the
-        retire list has that already.
+        """A copy of host memory by the backend's `move`; what that returns is kept until its end,
+        with `held` if the retire list has that already.
         """
         kept: object = None
 
-        def again() -> int:
+        def submit() -> int:
             nonlocal kept
-            value, kept = submit()
+            value, kept = move(self._handle, buffer.address, data)
             return value
 
         def taken(value: int) -> None:
@@ -454,14 +440,17 @@ class Queue(QueueBase):
             elif kept is not None and self.reached < value:
                 self._device._retired.hold(self._handle, value, kept)
 
-        value = self._through(again(), again, taken)
+        with buffer._open():
+            value = self._through(submit, 0, taken)
         if value < 0:  # a view of a view, in a cycle by the error's traceback: CPython's gh-77894
             kept = None
         return self._fence(value, call)
 
     def _fence(self, value: int, call: str) -> Fence:
-        if value < 0:
-            lost(self._device, value, call)
+        """The fence of `value`, or the error that the backend returned in place of one."""
+        if value < 0:  # nothing is wrong in what was submitted
+            self._device._check_open()
+            check_told(self._device, value, call)
         return Fence(self, value)
 
     def describe(self, value: int | None = None) -> str:
@@ -492,25 +481,18 @@ class Queue(QueueBase):
 
 def _is_callers(error: BaseException) -> bool:
     """Was it raised by the caller's code, and not by Python or numpy on behalf of ours?"""
-    at = error.__traceback__
-    while at is not None and at.tb_next is not None:
-        at = at.tb_next
-    return at is not None and not at.tb_frame.f_globals["__name__"].startswith("sparkle_drv.")
+    *_, (frame, _) = walk_tb(error.__traceback__)
+    return not frame.f_globals["__name__"].startswith("sparkle_drv.")
 
 
 def _bytes(what: str, array: Any) -> memoryview:
     """The bytes of an array or buffer, in C order; `out` must be contiguous to be written."""
     numpy = sys.modules.get("numpy")  # not imported: then this is no array of numpy's
     if numpy and isinstance(array, numpy.ndarray):
-        if array.dtype.hasobject:
-            raise TypeError(f"{what}: dtype {array.dtype} has no fixed bytes a device could use")
-        if not array.flags.c_contiguous:
-            if what == "out":
-                raise ValueError("out: a C-contiguous array is wanted")
-            array = numpy.ascontiguousarray(array)
-        return memoryview(
-            array.reshape(-1).view("u1")
-        )  # dates and records have no buffer of their own
+        check_fixed(f"{what}: dtype ", array.dtype)
+        if array.flags.c_contiguous or what != "out":
+            # Dates and records have no buffer of their own.
+            return memoryview(numpy.ascontiguousarray(array).reshape(-1).view("u1"))
     try:
         view = memoryview(array)
     except TypeError:
@@ -520,17 +502,5 @@ def _bytes(what: str, array: Any) -> memoryview:
     if view.c_contiguous:
         return view.cast("B") if view.nbytes else memoryview(bytearray())
     if what == "out":
-        raise ValueError("out: a C-contiguous buffer is wanted")
+        raise ValueError("out: a C-contiguous array is wanted")
     return memoryview(view.tobytes())
-
-
-def _target(what: str, given: Any, nbytes: int, device: Device) -> Buffer:
-    buffer = given if isinstance(given, Buffer) else getattr(given, "buffer", None)
-    if not isinstance(buffer, Buffer):
-        raise TypeError(f"{what}: a Buffer or Array is wanted, got {type(given).__name__}")
-    if buffer.device is not device:
-        whose = device._another(buffer.device)
-        raise ValueError(f"{what}: it belongs to {whose}, this queue to {device.uri}")
-    if nbytes > buffer.nbytes:
-        raise ValueError(f"{what}: {nbytes} bytes do not fit into its {buffer.nbytes}")
-    return buffer

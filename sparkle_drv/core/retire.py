@@ -37,6 +37,8 @@ class RetireList:
         self.backend = backend
         self.queues: dict[int, Any] = {}  # id -> the backend's queue handle, until it is closed
         self._entries: deque[_Entry] = deque()
+        # What `drain` looks at: native/hot/launch/fence.c does not call it while all are empty.
+        self.pending: tuple[Sized, ...] = (self._entries, _unfinished)
         self._foreign: list[_Point] = []  # other devices' work on memory of this one
         self._gone = False  # is its device?
 
@@ -71,10 +73,6 @@ class RetireList:
             points[0] = (self.backend, queue, self.backend.submitted(queue))
             self.drain()
 
-    def keeping(self, queue: Any) -> tuple[Callable[[_Entry], None], Backend, Any]:
-        """What native/hot/launch/hold.c does `hold` with, where no interrupt may come between."""
-        return self._entries.append, self.backend, queue
-
     def also(self, backend: Backend, queue: Any, value: int) -> None:
         """What is closed from now on waits for another device's queue too."""
         self._foreign.append((backend, queue, value))
@@ -82,12 +80,6 @@ class RetireList:
             if _reached(point):
                 with contextlib.suppress(ValueError):  # another thread has seen it, too
                     self._foreign.remove(point)
-
-    @property
-    def pending(self) -> tuple[Sized, ...]:
-        """What `drain` looks at, always the same objects: native/hot/launch/fence.c does
-        not call it while all are empty."""
-        return self._entries, _unfinished
 
     def drain(self) -> None:
         """Free what has become free, here and in lists whose device is gone."""
@@ -146,12 +138,13 @@ class RetireList:
         self.drain()
 
     def abandon(self) -> None:
-        """The device is gone: free what can be freed, remember or leak the rest.
+        """The device is gone: free what can be freed, remember or leak the rest, close the backend.
 
         Of a device that goes in a cycle, buffers, kernels and queues may come afterwards.
         """
         self._gone = True
         self.drain()
+        self.backend.close()
 
 
 def _reached(point: _Point) -> bool:

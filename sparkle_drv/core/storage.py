@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sparkle_drv._hot import StorageBase
@@ -14,7 +15,11 @@ if TYPE_CHECKING:
 
 
 class Storage(StorageBase):
-    """`device` is None once it is closed: the one test that a launch makes of each pointer."""
+    """`device` is None once it is closed: the one test that a launch makes of each pointer.
+
+    In a `with` block of it the host copies or maps: a close by another thread meanwhile frees the
+    memory only afterwards. Raises ValueError (closed) as it begins.
+    """
 
     __slots__ = (
         "__weakref__",
@@ -37,8 +42,8 @@ class Storage(StorageBase):
         self.nbytes = nbytes
         self.memory = memory
         self._pins = 0
-        retired, backend = device._retired, device._backend
-        self._finalizer = weakref.finalize(self, retired.retire, _Free(backend, handle))
+        free = partial(device._backend.free, handle)
+        self._finalizer = weakref.finalize(self, device._retired.retire, free)
 
     def close(self) -> None:
         """Idempotent; what is in flight keeps the memory until it has ended."""
@@ -55,49 +60,20 @@ class Storage(StorageBase):
         self._finalizer()
         self.handle = None
 
-    def pinned(self) -> _Pin:
-        """A context in which the host copies or maps: a close by another thread meanwhile frees the
-        memory only afterwards. Raises ValueError (closed) as it begins.
-        """
-        return _Pin(self)
-
-
-class _Pin:
-    """Not of contextlib: every `Array.numpy()` has one."""
-
-    __slots__ = ("_storage",)
-
-    def __init__(self, storage: Storage) -> None:
-        self._storage = storage
-
     def __enter__(self) -> None:
-        storage = self._storage
         with _lock:
-            if storage.device is None:
+            if self.device is None:
                 raise ValueError("the buffer is closed")
-            storage._pins += 1
+            self._pins += 1
 
     def __exit__(self, *_: object) -> None:
-        storage = self._storage
         with _lock:
-            storage._pins -= 1
-            last = storage._pins == 0 and storage.device is None
+            self._pins -= 1
+            last = self._pins == 0 and self.device is None
         if last:
-            storage._free()
+            self._free()
 
 
 # Of pins; held for a few instructions. A consumer of an exported capsule may let go in a finalizer,
 # which may run while this thread is in one of them.
 _lock = threading.RLock()
-
-
-class _Free:
-    """backend.free(handle) as an object that a debugger can tell apart."""
-
-    __slots__ = ("backend", "handle")
-
-    def __init__(self, backend: Any, handle: Any) -> None:
-        self.backend, self.handle = backend, handle
-
-    def __call__(self) -> None:
-        self.backend.free(self.handle)

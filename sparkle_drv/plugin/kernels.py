@@ -58,7 +58,7 @@ class Kernels:
 
     def add(self, spec: KernelSpec, resources: Resources, own: Any) -> Entry:
         """A kernel that was loaded; `own` is the backend's."""
-        codes = "".join("Q" if t.endswith("*") else SCALARS[t][0] for t in spec.args)
+        codes = "".join("Q" if t.endswith("*") else SCALARS[t] for t in spec.args)
         layout = struct.Struct("@" + codes)  # with "@", struct aligns as C does
         entry = Entry(next(_numbers), spec, resources, own, layout)
         self._entries[entry.pointer] = entry

@@ -348,7 +348,7 @@ class SimBackend:
                 seconds += self._meter.copy_s(sum(r.nbytes for r in self._meter.written(
                     [(kind, record)])))  # fmt: skip
             elif kind == records.WAIT:
-                _, _, pointer, value = records._WAIT.unpack_from(record)
+                pointer, value = records.fields(kind, record)
                 other = self._queues.get(pointer)
                 start = max(start, other.time.end_s(value) if other else 0.0)
         return start, seconds
@@ -362,7 +362,7 @@ class SimBackend:
             if kind == records.TIMESTAMP:
                 at = max(self.clock(), queue.time.busy_s) + done
                 stamps.append(ffi.new("uint64_t *", self._ns(at) + 1 + len(stamps)))
-                _, _, slot = records._TIMESTAMP.unpack_from(record)
+                (slot,) = records.fields(kind, record)
                 source = int(ffi.cast("uintptr_t", stamps[-1]))
                 record = records.copy(slot, source, 8)
             elif kind == records.DISPATCH and any(k == records.TIMESTAMP for k, _ in parts):

@@ -82,7 +82,7 @@ class Costed:
 
     def _scalars(self, args: bytes) -> dict[str, Any]:
         return {
-            name: struct.unpack_from(f"={SCALARS[kind][0]}", args, self.native.args[i].offset)[0]
+            name: struct.unpack_from(f"={SCALARS[kind]}", args, self.native.args[i].offset)[0]
             for i, (name, kind) in enumerate(self.args)
             if not kind.endswith("*")
         }

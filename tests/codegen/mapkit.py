@@ -10,7 +10,7 @@ from codekit import LEVEL, Operand, Program, packed
 from rdnakit import KERNELS
 
 from sparkle_drv.codegen.rdna import emit, sin_cos_pow
-from sparkle_drv.core.abi.signature import Signature, manifest_args
+from sparkle_drv.core.abi.signature import Arg, Signature
 from sparkle_drv.ops import ref
 from sparkle_drv.ops.expression import program
 
@@ -46,7 +46,7 @@ def run(card, text, kind="f32", *, out=None, groups=None, **values):
     args = [y, *inputs, *[None] * (8 - len(inputs)), None, operands["consts"]]
     args += [made.words.size, len(constants), n]
     groups = groups or -(-n // kernel.elements)
-    signature = Signature(manifest_args(KERNELS[f"map_{kind}"]["args"]))
+    signature = Signature([Arg(**arg) for arg in KERNELS[f"map_{kind}"]["args"]])
     try:
         with Program(gpu, chip, kernel.code) as loaded:
             bos = [operand.buffer for operand in operands.values()]

@@ -12,7 +12,7 @@ from codekit import Operand, Program, grid, packed
 
 from sparkle_drv import assets
 from sparkle_drv.backends.amdgpu import builtin
-from sparkle_drv.core.abi.signature import Signature, manifest_args
+from sparkle_drv.core.abi.signature import Arg, Signature
 from sparkle_drv.lowlevel import codeobject, targets
 from sparkle_drv.ops import ref
 from sparkle_drv.testing.checks.kernels import _values
@@ -31,7 +31,7 @@ def card(request):
 def loaded(chip, name):
     """The manifest's kernel for a chip, checked against its signature."""
     mach = targets.accepted(chip)
-    signature = Signature(manifest_args(KERNELS[name]["args"]))
+    signature = Signature([Arg(**arg) for arg in KERNELS[name]["args"]])
     blob, path = builtin.image(KERNELS[name]["backends"]["amdgpu"], mach)
     types = [arg.type for arg in signature.args]
     return codeobject.load(blob, name, mach=mach, args=types, name=path), signature

@@ -135,11 +135,14 @@ def test_a_healthy_launch_that_is_refused_all_the_same(cpu, rc, kind, says):
             launch_errors.refused_by_backend(cpu, k, (y, 1.0, 10), (1, None, 0), record, rc)
 
 
-def test_a_submission_lost_for_no_reason(cpu):
-    with pytest.raises(sp.DeviceLost, match="submit returned 0"):
-        launch_errors.lost(cpu, 0, "submit")
-    with pytest.raises(sp.OutOfDeviceMemory, match="submit"):
-        launch_errors.lost(cpu, -errno.ENOMEM, "submit")
+def test_a_submission_lost_for_no_reason(cpu, monkeypatch):
+    lost = ((0, sp.DriverCallError, "EPROTO"), (-errno.ENOMEM, sp.OutOfDeviceMemory, "memory"))
+    for value, kind, says in lost:
+        with monkeypatch.context() as patched, cpu.queue() as queue:
+            patched.setattr(cpu._backend, "submit", lambda *_, value=value: value)
+            patched.setattr(queue, "_in_c", False)
+            with pytest.raises(kind, match=f"submit: .*{says}"):
+                queue.submit(sp.Commands())
 
 
 def test_extents_beyond_64_bits_and_without_sense(cpu):

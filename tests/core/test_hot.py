@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import dataclasses
 import gc
 import struct
 import weakref
@@ -126,7 +125,7 @@ def test_a_grid_that_follows_from_arguments(seen, cpu, extents, grid):
     queue, records = seen
     wanted = []
     with cpu.kernel("reduce_sum_f32") as k, cpu.empty(4096, "f4") as x:
-        k._loaded = dataclasses.replace(k._loaded, groups=extents, form="grid")
+        k.groups, k.form = extents, "grid"
         k._packing = bytes(ffi.buffer(k._native(cpu.info)))
         for outer, n, inner in ((1, 1000, 2), (2, 1000, 2), (1, 300, 2), (1, np.uint32(300), 3)):
             queue.launch(k, x, x, outer, n, inner)

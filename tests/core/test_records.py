@@ -14,10 +14,10 @@ from sparkle_drv.core.abi import records
 SIGNATURES = {
     "struct sp_cmd": records.HEAD,
     "struct sp_cmd_dispatch": records.DISPATCH_HEAD,
-    "struct sp_cmd_copy": records._COPY,
-    "struct sp_cmd_fill": records._FILL,
-    "struct sp_cmd_wait": records._WAIT,
-    "struct sp_cmd_timestamp": records._TIMESTAMP,
+    "struct sp_cmd_copy": records.BODIES[records.COPY],
+    "struct sp_cmd_fill": records.BODIES[records.FILL],
+    "struct sp_cmd_wait": records.BODIES[records.WAIT],
+    "struct sp_cmd_timestamp": records.BODIES[records.TIMESTAMP],
     "struct sp_cmd_barrier": records.HEAD,
 }
 
@@ -70,7 +70,7 @@ def test_records_read_back_in_c():
 def test_split_and_decode():
     parts = [
         (records.COPY, records.copy(0x10, 0x20, 3), "copy 3 bytes from 0x20 to 0x10"),
-        (records.FILL, records.fill(0x10, 4, 0xA, 2), "fill 4 bytes at 0x10 with 0x000a"),
+        (records.FILL, records.fill(0x10, 4, 0xA, 2), "fill 4 bytes at 0x10 with 0xa of 2 bytes"),
         (records.BARRIER, records.barrier(), "barrier"),
         (records.WAIT, records.wait(0x30, 5), "wait for value 5 of the queue at 0x30"),
         (records.TIMESTAMP, records.timestamp(0x40), "timestamp to 0x40"),

@@ -27,6 +27,9 @@ class Backend:
     def reached(self, queue):
         return self.at[queue]
 
+    def close(self):
+        self.closed = True
+
     def close_queue(self, queue, timeout_ns):
         return 0 if self.at[queue] >= self.given[queue] else -errno.ETIMEDOUT
 

@@ -17,7 +17,7 @@ import numpy as np
 import packages
 
 from sparkle_drv import assets
-from sparkle_drv.core.abi.signature import manifest_args
+from sparkle_drv.core.abi.signature import Arg
 from sparkle_drv.ops import ref
 from sparkle_drv.testing.checks.kernels import _values
 
@@ -81,7 +81,10 @@ class Host:
         return self.libraries[image]
 
     def launch(self, name, operands, scalars, seed, groups=None):
-        entry, signature = KERNELS[name]["backends"]["cuda"], manifest_args(KERNELS[name]["args"])
+        entry, signature = (
+            KERNELS[name]["backends"]["cuda"],
+            [Arg(**arg) for arg in KERNELS[name]["args"]],
+        )
         values = [_argument(arg, operands, scalars) for arg in signature]
         if groups is None:
             whole = {a.name: scalars[a.name] for a in signature if a.type in ("u32", "u64")}

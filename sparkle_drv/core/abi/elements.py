@@ -12,12 +12,13 @@ from __future__ import annotations
 from typing import Any
 
 _BITS = {"f8": 1, "f4": 2, "f2": 4, "i8": 8, "i4": 16, "i2": 32, "i1": 64}
-_INTEGERS = {"u": "i", "b": "i"}
+_INTEGERS = {"u": "i", "b": "i", "bf": "i"}
 ANY = 127
 READONLY = 128
 BORROWED = 256
-_POINTERS = {"f64": 1, "f32": 2, "f16": 4, "bf16": 32, "i8": ANY, "u8": ANY}
-_POINTERS |= {f"{sign}{bits}": bit for sign in "iu" for bits, bit in ((64, 8), (32, 16), (16, 32))}
+# The bits that a pointer to elements of a type takes.
+POINTERS = {"f64": 1, "f32": 2, "f16": 4, "bf16": 32, "i8": ANY, "u8": ANY}
+POINTERS |= {f"{sign}{bits}": bit for sign in "iu" for bits, bit in ((64, 8), (32, 16), (16, 32))}
 
 
 def of_dtype(dtype: Any) -> int:
@@ -26,10 +27,5 @@ def of_dtype(dtype: Any) -> int:
 
 
 def of_kind(kind: str, nbytes: int) -> int:
-    """The bit of elements of `nbytes` bytes; `kind` is numpy's code ("f", "i", "u", "b")."""
+    """The bit of elements of `nbytes` bytes; `kind` is numpy's ("f", "i", "u", "b") or "bf"."""
     return _BITS.get(f"{_INTEGERS.get(kind, kind)}{nbytes}", 0)
-
-
-def of_pointer(element: str) -> int:
-    """The bits that a pointer to `element` ("f32") takes."""
-    return _POINTERS[element]

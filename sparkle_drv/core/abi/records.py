@@ -7,7 +7,7 @@ offsetof() of the C structs.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from sparkle_drv._native import lib
 
@@ -16,40 +16,38 @@ BARRIER, WAIT, TIMESTAMP = lib.SP_CMD_BARRIER, lib.SP_CMD_WAIT, lib.SP_CMD_TIMES
 
 HEAD = struct.Struct("=II")
 DISPATCH_HEAD = struct.Struct("=IIQ8I")
-_COPY = struct.Struct("=IIQQQ")
-_FILL = struct.Struct("=IIQQII")
-_WAIT = struct.Struct("=IIQQ")
-_TIMESTAMP = struct.Struct("=IIQ")
-_BODIES = {COPY: _COPY, FILL: _FILL, BARRIER: HEAD, WAIT: _WAIT, TIMESTAMP: _TIMESTAMP}
+BODIES = {
+    COPY: struct.Struct("=IIQQQ"),
+    FILL: struct.Struct("=IIQQII"),
+    BARRIER: HEAD,
+    WAIT: struct.Struct("=IIQQ"),
+    TIMESTAMP: struct.Struct("=IIQ"),
+}
 
-NAMES = {
-    DISPATCH: "dispatch",
-    COPY: "copy",
-    FILL: "fill",
+_SAYS = {
+    COPY: "copy {2} bytes from {1:#x} to {0:#x}",
+    FILL: "fill {1} bytes at {0:#x} with {2:#x} of {3} bytes",
     BARRIER: "barrier",
-    WAIT: "wait",
-    TIMESTAMP: "timestamp",
+    WAIT: "wait for value {1} of the queue at {0:#x}",
+    TIMESTAMP: "timestamp to {0:#x}",
 }
 
 
-def copy(dst: int, src: int, nbytes: int) -> bytes:
-    return _COPY.pack(COPY, _COPY.size, dst, src, nbytes)
+def _encoder(kind: int) -> Callable[..., bytes]:
+    body = BODIES[kind]
+    return lambda *fields: body.pack(kind, body.size, *fields)
 
 
-def fill(dst: int, nbytes: int, pattern: int, pattern_nbytes: int) -> bytes:
-    return _FILL.pack(FILL, _FILL.size, dst, nbytes, pattern, pattern_nbytes)
-
-
-def barrier() -> bytes:
-    return HEAD.pack(BARRIER, HEAD.size)
-
-
-def wait(queue: int, value: int) -> bytes:
-    return _WAIT.pack(WAIT, _WAIT.size, queue, value)
-
-
-def timestamp(slot: int) -> bytes:
-    return _TIMESTAMP.pack(TIMESTAMP, _TIMESTAMP.size, slot)
+copy = _encoder(COPY)
+"""(dst, src, nbytes) as a record."""
+fill = _encoder(FILL)
+"""(dst, nbytes, pattern, pattern_nbytes) as a record."""
+barrier = _encoder(BARRIER)
+"""() as a record."""
+wait = _encoder(WAIT)
+"""(queue, value) as a record."""
+timestamp = _encoder(TIMESTAMP)
+"""(slot,) as a record."""
 
 
 def split(records: bytes) -> Iterator[tuple[int, int, bytes]]:
@@ -67,23 +65,13 @@ def fields(kind: int, record: bytes) -> tuple[int, ...]:
     """The numbers of a record other than a dispatch, in the order in which `copy`, `fill`, `wait`
     and `timestamp` take them; ValueError for a kind that is not known.
     """
-    if kind not in _BODIES:
+    if kind not in BODIES:
         raise ValueError(f"records: there are none of kind {kind}")
-    return _BODIES[kind].unpack_from(record)[2:]
+    return BODIES[kind].unpack_from(record)[2:]
 
 
 def decode(kind: int, record: bytes) -> str:
     """One line for a record other than a dispatch, whose names only the device knows."""
-    if kind == COPY:
-        dst, src, nbytes = fields(kind, record)
-        return f"copy {nbytes} bytes from {src:#x} to {dst:#x}"
-    if kind == FILL:
-        dst, nbytes, pattern, width = fields(kind, record)
-        return f"fill {nbytes} bytes at {dst:#x} with {pattern:#0{2 + 2 * width}x}"
-    if kind == WAIT:
-        queue, value = fields(kind, record)
-        return f"wait for value {value} of the queue at {queue:#x}"
-    if kind == TIMESTAMP:
-        (slot,) = fields(kind, record)
-        return f"timestamp to {slot:#x}"
-    return NAMES.get(kind, f"record of kind {kind}")
+    if kind not in _SAYS:
+        return f"record of kind {kind}"
+    return _SAYS[kind].format(*fields(kind, record))

@@ -76,9 +76,12 @@ def check_a_pipeline_on_a_queue_of_ones_own(dev: sp.Device) -> None:
         with dev.pipeline(1, lambda: [], queue) as pipe:
             assert pipe.acquire() == []
         assert not queue.closed, "it closed a queue that it did not open"
-    for depth in (0, -1, 2.0, True, 10**6):
+    for depth in (0, -1, 10**6):
         with raises(ValueError, says="depth"):
-            dev.pipeline(depth)  # type: ignore[arg-type]
+            dev.pipeline(depth)
+    for wrong in (2.0, True):
+        with raises(TypeError, says="depth"):
+            dev.pipeline(wrong)  # type: ignore[arg-type]
     with raises(sp.DeviceLost, says="closed"):
         dev.pipeline(1, None, queue)
 
