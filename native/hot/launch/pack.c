@@ -264,7 +264,7 @@ static PyObject *whose_memory(PyObject *module, PyObject *given)
 {
     PyObject *pointer, *device;
     (void)module;
-    if (!PyArg_ParseTuple(given, "O!O:whose", hot_pointer_type, &pointer, &device))
+    if (!PyArg_ParseTuple(given, "O!O:whose", hot_pointers.type, &pointer, &device))
         return NULL;
     return PyLong_FromLong(whose((const void *)pointer, device));
 }
