@@ -246,8 +246,8 @@ class Queue(QueueBase, Closing):
         return value
 
     def _hand_over(self, value: int) -> None:
-        """The rest of what has been begun. How it ended is for who waits for its fence; so is that
-        the device takes no more of it for long: with that wait, the rest of it goes on, too.
+        """Hand over the rest of a submission that has begun. Errors and stalls surface at the fence:
+        a wait there hands over what a busy device has not taken by then.
         """
         hands = self._device._abilities.hands_over
         more = hands.hand_over if hands is not None else self._backend.wait
