@@ -246,8 +246,9 @@ class Queue(QueueBase, Closing):
         return value
 
     def _hand_over(self, value: int) -> None:
-        """Hand over the rest of a submission that has begun. Errors and stalls surface at the fence:
-        a wait there hands over what a busy device has not taken by then.
+        """Hand over the rest of a submission that has begun.
+
+        Errors and stalls surface at its fence: that wait hands over what is still left.
         """
         hands = self._device._abilities.hands_over
         more = hands.hand_over if hands is not None else self._backend.wait
