@@ -24,7 +24,7 @@ from sparkle_drv._native import lib
 from sparkle_drv.backends.base import BEGUN, Backend
 from sparkle_drv.core import interop
 from sparkle_drv.core.abi.elements import BORROWED
-from sparkle_drv.core.array import check_fixed, host_array
+from sparkle_drv.core.array import Array, check_fixed, host_array
 from sparkle_drv.core.buffer import Buffer, buffer_of
 from sparkle_drv.core.closing import Closing
 from sparkle_drv.core.commands import Commands
@@ -92,8 +92,7 @@ class Queue(QueueBase, Closing):
         address = backend.queue_pointer(handle) if in_c else 0
         waits: list[Waited] = []
         pending = (*retired.pending, waits)
-        keeping = (retired._entries.append, backend, handle)  # as `hold`, where no Python runs
-        self = super().__new__(cls, device, address, pending, keeping)
+        self = super().__new__(cls, device, address, pending, retired.keeping(handle))
         self._backend, self._handle, self._in_c, self._waits = backend, handle, in_c, waits
         self.timing, self._timeout_s = timing, TIMEOUT_S
         retired.queues[id(handle)] = handle
@@ -347,7 +346,7 @@ class Queue(QueueBase, Closing):
                 return self._fence(value or -errno.EPROTO, "submit")
             device._renew()
 
-    def write(self, buffer: Buffer, array: Any) -> Fence:
+    def write(self, buffer: Buffer | Array, array: Any) -> Fence:
         """Copy a numpy array (any buffer, C order) to the start of `buffer`, a Buffer or Array.
 
         After what was submitted before. The array is staged: it may change as soon as this returns.
@@ -360,7 +359,7 @@ class Queue(QueueBase, Closing):
             raise ValueError("write: the buffer is read-only")
         return self._transfer("write", self._backend.upload, target, data)
 
-    def read(self, buffer: Buffer, out: Any) -> Fence:
+    def read(self, buffer: Buffer | Array, out: Any) -> Fence:
         """Copy the start of `buffer`, a Buffer or Array, into `out` (writable, C order).
 
         After what was submitted before; `out` is kept alive until the fence is reached. Raises
@@ -376,7 +375,7 @@ class Queue(QueueBase, Closing):
         with self._device._retired.holding(self._handle, held):
             return self._transfer("read", self._backend.download, source, data, held)
 
-    def copy_peer(self, dst: Buffer, src: Buffer) -> Fence:
+    def copy_peer(self, dst: Buffer | Array, src: Buffer | Array) -> Fence:
         """Copy `src`, on another device of the same backend, to `dst` on this one.
 
         Where those devices have no way to one another, the bytes go through host memory, and this

@@ -73,6 +73,10 @@ class RetireList:
             points[0] = (self.backend, queue, self.backend.submitted(queue))
             self.drain()
 
+    def keeping(self, queue: Any) -> tuple[Callable[[_Entry], None], Backend, Any]:
+        """What native/hot/launch/hold.c does `hold` with, where no interrupt may come between."""
+        return self._entries.append, self.backend, queue
+
     def also(self, backend: Backend, queue: Any, value: int) -> None:
         """What is closed from now on waits for another device's queue too."""
         self._foreign.append((backend, queue, value))

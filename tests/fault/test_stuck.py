@@ -53,7 +53,7 @@ def test_the_timeout_shows_the_command_that_runs(stuck):
         fence.wait(0.05)
     first, fill, spin, barrier = caught.value.submission.splitlines()
     assert first == "submission of 3 command(s):"
-    assert fill == f"  0: fill 4 bytes at {stuck.buffer.address + 4:#x} with 0x00000007"
+    assert fill == f"  0: fill 4 bytes at {stuck.buffer.address + 4:#x} with 0x7 of 4 bytes"
     assert spin.startswith(f"> 1: dispatch spin(flag={stuck.buffer.address:#x}), groups (1, 1, 1)")
     assert "running for" in spin
     assert barrier == "  2: barrier"

@@ -324,11 +324,13 @@ def test_a_workgroup_too_deep_or_with_too_much_shared_memory(cuda):
     assert cuda._backend.refusal(bytes(64), -22) == ""
 
 
-def test_a_copy_between_gpus_takes_buffers_alone(pair):
+def test_a_copy_between_gpus_takes_arrays_and_nothing_of_the_host(pair):
     first, second = pair
-    src, dst = second.empty(1, np.float32), first.buffer(4)
-    with src, dst, pytest.raises(TypeError, match="src: a Buffer is wanted, got Array"):
-        first.default_queue.copy_peer(dst, src)
+    with second.array(np.array([7], np.float32)) as src, first.empty(1, np.float32) as dst:
+        first.default_queue.copy_peer(dst, src).wait()
+        assert dst.numpy() == 7
+        with pytest.raises(TypeError, match="src: .*ndarray"):
+            first.default_queue.copy_peer(dst, np.zeros(1, np.float32))
 
 
 def test_a_number_in_other_digits_is_no_device():
