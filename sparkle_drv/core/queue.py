@@ -398,9 +398,13 @@ class Queue(QueueBase, Closing):
         with target._open(), source._open():
             taken = partial(peer._retired.also, self._backend, self._handle)
             submit = partial(
-                self._backend.copy_peer, self._handle, target.address, source.address,
-                source.nbytes, peer._backend,
-            )  # fmt: skip
+                self._backend.copy_peer,
+                self._handle,
+                target.address,
+                source.address,
+                source.nbytes,
+                peer._backend,
+            )
             value = self._through(submit, 0, taken)
             if value != -errno.EOPNOTSUPP:
                 return self._fence(value, "copy_peer")

@@ -329,7 +329,7 @@ def test_a_copy_between_gpus_takes_arrays_and_nothing_of_the_host(pair):
     with second.array(np.array([7], np.float32)) as src, first.empty(1, np.float32) as dst:
         first.default_queue.copy_peer(dst, src).wait()
         assert dst.numpy() == 7
-        with pytest.raises(TypeError, match="src: .*ndarray"):
+        with pytest.raises(TypeError, match=r"src: .*ndarray"):
             first.default_queue.copy_peer(dst, np.zeros(1, np.float32))
 
 
