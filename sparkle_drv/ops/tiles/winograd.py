@@ -13,7 +13,7 @@ from __future__ import annotations
 from sparkle_drv.ops.shapes.geometry import Geometry
 
 from .caches import Caches, level, own
-from .cores import Levels, down
+from .cores import Levels
 
 EDGES = {"winograd": 4, "winograd2": 2, "winograd6": 6}
 """m, by the algorithm's name."""
@@ -26,8 +26,12 @@ LOADS = 8.0
 FAR_SIX = 1.12
 """How much dearer the products of F(6x6), whose groups of tiles are small and all read the weights,
 are with weights from afar."""
-LEAST_TILES = 42
-"""Of a group, where weights come from afar: they are read again for each."""
+TIE = 0.9
+"""With stride 2 F(4x4) must cost less than this part of F(2x2), whose weights are fewer by half."""
+FAR_TILES = 56
+"""Of a group at least, where weights take more than a third of L3: they are read again for each."""
+WIDE = 64
+"""Output channels that are multiplied together where transformed patches come from L3 for each."""
 
 
 def fits(shape: Geometry, m: int) -> bool:
@@ -82,6 +86,8 @@ def best(lanes: int, caches: Caches, shape: Geometry) -> tuple[str, float]:
     six = seen and lanes >= 8 and shape.c >= 64
     names = EDGES if six else ("winograd", "winograd2")
     cost = {name: fmas(lanes, caches, shape, EDGES[name]) for name in names}
+    if shape.stride == (2, 2):
+        cost["winograd2"] *= TIE
     name = min(cost, key=cost.__getitem__)
     return name, cost[name]
 
@@ -89,19 +95,38 @@ def best(lanes: int, caches: Caches, shape: Geometry) -> tuple[str, float]:
 def levels(micro: tuple[int, int], caches: Caches, shape: Geometry, m: int) -> Levels:
     """((tiles of a group, output channels multiplied together, 0), (tiles, channels, 1)).
 
-    `micro` is the micro-tile: tiles by output channels. The transformed patches of a group take
-    half of L2, products that wait for their transform a quarter. F(6x6), whose patches are nearly
-    twice as large, takes one micro-tile: its weights take the more of L2.
+    `micro` is the micro-tile: tiles by output channels. Products that wait for their transform take
+    a quarter of L2; of WIDE channels at least where patches do not fit it.
     """
     rows, panel = micro
-    l2, of_a_channel = own(caches, 2), 4 * frequencies(shape, m)
-    least = -(-LEAST_TILES // rows) * rows if _far(caches, shape, m) else rows
-    most = max(down(l2 // 2 // (of_a_channel * shape.c), rows), least)
-    group = min(rows if m == 6 else most, tiles_of(shape, m))
-    wide = down(l2 // 4 // (of_a_channel * group), panel)
+    group = _group(rows, caches, shape, m)
+    l2, of_a_channel = own(caches, 2), 4 * frequencies(shape, m) * group
+    least = -(-WIDE // panel) if of_a_channel * shape.c > l2 else 1
+    wide = max(l2 // 4 // (of_a_channel * panel), least) * panel
     return (group, min(wide, shape.oc), 0), (min(rows, group), panel, 1)
 
 
-def _far(caches: Caches, shape: Geometry, m: int) -> bool:
-    """Do the transformed weights take more than an eighth of L3?"""
-    return 4 * (m + 2) ** 2 * shape.c * shape.oc > level(caches, 3).nbytes // 8
+def _group(rows: int, caches: Caches, shape: Geometry, m: int) -> int:
+    """Tiles of a group, by micro-tiles of `rows`.
+
+    Its transformed patches take half of L2, but it has two micro-tiles at least, so that weights
+    are read from afar half as often; with stride 2 one, since most matrices of weights are
+    multiplied with several rows of a tile; and FAR_TILES where weights come from farther. F(6x6),
+    whose patches are nearly twice as large, takes one: its weights take the more of L2.
+    """
+    tiles = tiles_of(shape, m)
+    if m == 6:
+        return min(rows, tiles)
+    least = 2 if shape.stride == (1, 1) else 1
+    if _far(caches, shape, m, 3):
+        least = -(-FAR_TILES // rows)
+    patch = 4 * frequencies(shape, m) * shape.c
+    group = max(own(caches, 2) // 2 // patch // rows, least) * rows
+    if group < tiles < 3 * group // 2:
+        return tiles  # in two, weights would be read twice for half of a group
+    return min(group, tiles)
+
+
+def _far(caches: Caches, shape: Geometry, m: int, part: int = 8) -> bool:
+    """Do the transformed weights take more than this part of L3?"""
+    return 4 * (m + 2) ** 2 * shape.c * shape.oc > level(caches, 3).nbytes // part
