@@ -26,7 +26,8 @@ int hot_pack(const PyObject *device, PyObject *kernel, PyObject *const *args, Py
 /* The same of a tuple of arguments. */
 int hot_pack_tuple(const PyObject *device, PyObject *kernel, PyObject *args, PyObject *const *words, struct hot_record *r);
 /* (args, (groups, group_size, shared)) with what stands for numbers converted; NULL with the exception of the caller's own code.
- * An object that stands for no number stays as it is. So do all arguments if `kernel` is no kernel, or takes more or fewer. */
+ * An object that stands for no number stays as it is. Without a kernel, or with a wrong number of arguments, all arguments
+ * stay as they are. */
 PyObject *hot_plain_launch(PyObject *kernel, PyObject *args, PyObject *const *words);
 /* Adds `pack`, `judge`, `plain` and `number` to the module: 0, or -1 with an exception. */
 int hot_packing(PyObject *module);

@@ -22,7 +22,7 @@ WEAK = ("int", "float")
 _NAMES = {"f32": "float32", "f64": "float64", "i32": "int32"}
 _KINDS = {name: kind for kind, name in _NAMES.items()}
 REAL = frozenset({"exp", "log", "sqrt", "tanh", "sigmoid", "sin", "cos"})
-"""Functions whose values are no whole numbers."""
+"""Functions whose results are floats, also of integers."""
 # What numpy makes real numbers of: those functions of small integers and of bool.
 _SMALL = {
     **dict.fromkeys(("bool", "int8", "uint8"), "float16"),

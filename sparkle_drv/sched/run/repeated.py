@@ -82,7 +82,7 @@ def call(
 
 
 def _about(x: Any) -> Any:
-    """What tells calls apart of an argument that is no array of numpy, text, bool or None."""
+    """The part of a call's key for an argument of any type but ndarray, str, bool and None."""
     if isinstance(x, _ARRAYS):
         return _shape(x)
     return x if isinstance(x, int) else repr(x)
