@@ -14,11 +14,11 @@ from copy import copy
 from dataclasses import asdict, fields
 from typing import Any
 
+from sparkle_drv.mesh.line import Line
 from sparkle_drv.sched.decide.choose import Impossible, choose
 from sparkle_drv.sched.decide.dag import Schedule
 from sparkle_drv.sched.decide.place_graph import placed
 from sparkle_drv.sched.model.costs import Costs, Node, Reliability, Unmeasured
-from sparkle_drv.sched.model.line import Line
 from sparkle_drv.sched.model.speed import WINDOW, Knot, Speed
 from sparkle_drv.sched.model.work import Operand, Plan, Work
 

@@ -9,7 +9,6 @@ work is probed, profile.py keeps measured points in a file. Every other room her
     operations.py         classes of work: gemm, thin gemm, conv2d, map; the size of a call
     costs.py              Costs: speeds, links, failures, exploration budget of all devices
     speed.py              the time of one operation on one device, corrected by each run
-    line.py               fits T = a + b * size, robust against outliers
     load.py               predicted seconds that each device has queued
     profile.py            measured points on disk, SPARKLE_HOME/profile.json
     traffic.py            bytes that a task reads and writes: what fusing saves

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .line import Line, Point, fit
+from sparkle_drv.mesh.line import Line, Point, fit
+
 from .speed import Speed
 from .work import HOST, Cost, Work
 

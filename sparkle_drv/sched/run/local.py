@@ -18,6 +18,7 @@ from typing import Any
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
+from sparkle_drv.mesh.line import Point
 from sparkle_drv.sched.check.inspector import Inspector
 from sparkle_drv.sched.check.validate import Check
 from sparkle_drv.sched.decide.sampled import Kept
@@ -25,7 +26,6 @@ from sparkle_drv.sched.journal.journal import Journal, tell
 from sparkle_drv.sched.model.conversion import Conversion
 from sparkle_drv.sched.model.costs import Costs, Node
 from sparkle_drv.sched.model.graph_plan import KeptGraph
-from sparkle_drv.sched.model.line import Point
 from sparkle_drv.sched.model.load import Load
 from sparkle_drv.sched.model.operations import Class
 from sparkle_drv.sched.model.profile import LINK, Profile

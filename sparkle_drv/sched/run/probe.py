@@ -18,7 +18,7 @@ import numpy as np
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.errors import SparkleError
-from sparkle_drv.sched.model.line import LEAST_SIZES, Point, usable
+from sparkle_drv.mesh.line import LEAST_SIZES, Point, usable
 from sparkle_drv.sched.model.operations import Class
 
 EACH = 3

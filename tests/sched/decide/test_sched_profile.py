@@ -10,9 +10,9 @@ import types
 import pytest
 
 from sparkle_drv import kept
+from sparkle_drv.mesh.line import MOST_S, fit
 from sparkle_drv.sched.model import profile
 from sparkle_drv.sched.model.costs import Costs, Node
-from sparkle_drv.sched.model.line import MOST_S, fit
 from sparkle_drv.sched.model.speed import Speed
 
 GOOD = [(1e3, 1e-5), (1e6, 1e-3)]

@@ -12,13 +12,13 @@ from placing import placed
 from sparkle_drv import ops
 from sparkle_drv.core.array import Array
 from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
+from sparkle_drv.mesh.line import Line
 from sparkle_drv.sched.decide import sampled
 from sparkle_drv.sched.decide.choose import Impossible
 from sparkle_drv.sched.decide.sampled import Kept
 from sparkle_drv.sched.journal import explain
 from sparkle_drv.sched.model import profile
 from sparkle_drv.sched.model.costs import Node
-from sparkle_drv.sched.model.line import Line
 from sparkle_drv.sched.model.work import HOST, Measured
 from sparkle_drv.sched.run import arrays, calls, probe, trace_files, ways
 from sparkle_drv.sched.run.local import LocalExecutor, default_clock

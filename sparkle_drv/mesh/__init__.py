@@ -1,0 +1,9 @@
+"""Links between places, and what moves over them: bytes, not work.
+
+A *place* is memory: the host's, or that of one device, named by its URI. `sched` decides which
+device works; this room says what a way costs. It imports core, backends and leaves, never ops or
+sched.
+
+    line.py       fits T = a + b * size, robust against outliers
+    network.py    Network: places, links, ports, as data that planners read
+"""
