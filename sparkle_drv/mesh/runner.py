@@ -1,0 +1,212 @@
+"""Runs a program: one thread for each lane, which starts its steps in order and waits for each.
+
+A lane is a device's queue or one direction of a link (program.py). Its thread waits in fences,
+which leave the GIL to the others. A step starts when all that it waits for has ended well. The
+first failure is raised at the end and names its step. What depends on a failed step is left out,
+all else runs on. A step that is not done by its deadline has failed, as by any other error.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from sparkle_drv.core.fence import Fence
+from sparkle_drv.errors import FenceTimeout
+
+from .program import Lane, Program, Step
+
+Act = Callable[[Step], Fence | None]
+"""Begins a step; its fence, or None where it has ended already. Called in the lane's thread."""
+SLICE_S = 0.1
+"""Between looks at whether the run was stopped."""
+
+
+class Lanes(Protocol):
+    """A clock of its own that must know which threads run: that of simulated devices."""
+
+    def enter(self, n: int = 1) -> None:
+        """`n` lanes run from now on; called before their threads start."""
+
+    def leave(self) -> None:
+        """The lane of this thread ends."""
+
+    def waits(self) -> None:
+        """The lane of this thread is about to wait for another one."""
+
+    def wakes(self, n: int = 1) -> None:
+        """`n` waiting lanes are about to be woken."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """When a step began and ended, in seconds of the run's clock."""
+
+    step: Step
+    start_s: float
+    end_s: float
+
+
+class Stopped(Exception):
+    """The run was stopped: the caller was interrupted. Never leaves `run`."""
+
+
+def run(
+    program: Program,
+    act: Act,
+    *,
+    clock: Callable[[], float] = time.perf_counter,
+    lanes: Lanes | None = None,
+) -> list[Ran]:
+    """Run every step; what ran, by step number.
+
+    A program of one lane runs in the calling thread. Raises the first failure, its text preceded by
+    the step; KeyboardInterrupt and others that interrupt the caller, once no thread is left.
+    """
+    if not program.steps:
+        return []
+    work = _Work(program, act, clock, lanes)
+    if len(work.queues) == 1:
+        work.lane(next(iter(work.queues)))
+    else:
+        work.threads()
+    if work.failure is not None:
+        raise work.failure
+    return sorted(work.ran, key=lambda ran: ran.step.number)
+
+
+class _Work:
+    """What the lanes of one run share, under one lock."""
+
+    def __init__(
+        self, program: Program, act: Act, clock: Callable[[], float], lanes: Lanes | None
+    ) -> None:
+        self.act, self.clock = act, clock
+        self.queues: dict[Lane, deque[Step]] = {}
+        for step in program.steps:
+            self.queues.setdefault(step.lane, deque()).append(step)
+        self.ran: list[Ran] = []
+        self.failure: BaseException | None = None
+        self._lanes = lanes if len(self.queues) > 1 else None
+        self._well: dict[int, bool] = {}  # by number of a step that has ended: did it end well?
+        self._lock = threading.Lock()
+        self._turn = {lane: threading.Condition(self._lock) for lane in self.queues}
+        self._asleep: dict[Lane, Step] = {}  # which step each sleeping lane waits to begin
+        self._waiting: dict[int, set[Lane]] = {}  # by number: who sleeps until that step has ended
+        self._stopped = False
+
+    def threads(self) -> None:
+        """A thread for each lane; returns when all have ended, also when interrupted."""
+        made = [
+            threading.Thread(
+                target=self._guarded, args=(lane,), name=f"sparkle {lane}", daemon=True
+            )
+            for lane in self.queues
+        ]
+        started: list[threading.Thread] = []
+        try:
+            for thread in made:
+                if self._lanes is not None:
+                    self._lanes.enter()
+                started.append(thread)
+                thread.start()
+            for thread in made:
+                while thread.is_alive():
+                    thread.join(SLICE_S)
+        except BaseException:
+            self._stop()
+            for thread in started:
+                if thread.ident is not None:
+                    thread.join()
+            raise
+
+    def lane(self, lane: Lane) -> None:
+        """All steps of a lane, in their order."""
+        for step in self.queues[lane]:
+            if not self._may_begin(step):
+                self._ended(step, False)
+                continue
+            start_s = self.clock()
+            try:
+                self._done(step)
+            except Stopped:
+                self._ended(step, False)
+                return
+            except Exception as error:  # the lane's own thread: `run` raises it in the caller's
+                self._failed(step, error)
+                continue
+            self.ran.append(Ran(step, start_s, self.clock()))
+            self._ended(step, True)
+
+    def _guarded(self, lane: Lane) -> None:
+        try:
+            self.lane(lane)
+        except BaseException as error:  # a mistake of this file: nobody may wait for ever
+            with self._lock:
+                self.failure = self.failure or error
+            self._stop()
+        finally:
+            if self._lanes is not None:
+                self._lanes.leave()
+
+    def _done(self, step: Step) -> None:
+        fence = self.act(step)
+        deadline = time.monotonic() + step.deadline_s
+        while fence is not None:
+            left = deadline - time.monotonic()
+            try:
+                fence.wait(max(0.0, min(SLICE_S, left)))
+                return
+            except FenceTimeout as error:
+                if left <= SLICE_S:
+                    raise FenceTimeout(
+                        f"expected an end within {step.deadline_s:g} s, got none", *error.args[1:]
+                    ) from error
+            if self._stopped:
+                raise Stopped
+
+    def _may_begin(self, step: Step) -> bool:
+        """Waits for what the step waits for; False: one of those did not end well."""
+        lane = step.lane
+        with self._lock:
+            while True:
+                if self._stopped or any(self._well.get(n) is False for n in step.after):
+                    return False
+                missing = [n for n in step.after if n not in self._well]
+                if not missing:
+                    return True
+                self._asleep[lane] = step
+                self._waiting.setdefault(missing[0], set()).add(lane)
+                if self._lanes is not None:
+                    self._lanes.waits()
+                while lane in self._asleep:
+                    self._turn[lane].wait()
+
+    def _ended(self, step: Step, well: bool) -> None:
+        with self._lock:
+            self._well[step.number] = well
+            self._wake(self._waiting.pop(step.number, ()))
+
+    def _wake(self, lanes: Sequence[Lane] | set[Lane] | tuple[()]) -> None:
+        """With the lock: these lanes look again. The clock is told before they can run."""
+        sleeping = [lane for lane in lanes if self._asleep.pop(lane, None) is not None]
+        if sleeping and self._lanes is not None:
+            self._lanes.wakes(len(sleeping))
+        for lane in sleeping:
+            self._turn[lane].notify()
+
+    def _failed(self, step: Step, error: Exception) -> None:
+        first, *more = error.args or ("",)
+        error.args = (f"step {step.number}, {step}: {first}", *more)
+        with self._lock:
+            self.failure = self.failure or error
+        self._ended(step, False)
+
+    def _stop(self) -> None:
+        with self._lock:
+            self._stopped = True
+            self._wake(list(self._asleep))

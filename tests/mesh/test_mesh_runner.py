@@ -1,0 +1,183 @@
+"""The runner: order, overlap, failures, deadlines, interruptions; and no thread is left."""
+
+from __future__ import annotations
+
+import _thread
+import itertools
+import random
+import threading
+import time
+
+import pytest
+
+from sparkle_drv.errors import DeviceLost, FenceTimeout
+from sparkle_drv.mesh.program import Lane, Program, Step
+from sparkle_drv.mesh.runner import run
+
+
+class Signal:
+    """A fence that somebody sets."""
+
+    def __init__(self) -> None:
+        self.event = threading.Event()
+
+    def wait(self, timeout_s):
+        if not self.event.wait(timeout_s):
+            raise FenceTimeout("not yet")
+
+
+def drawn(seed: int, lanes: int = 6, steps: int = 40) -> Program:
+    chance = random.Random(seed)
+    made = []
+    for n in range(steps):
+        after = chance.sample(range(n), min(n, chance.randrange(4)))
+        made.append(Step(n, Lane(f"d{chance.randrange(lanes)}"), f"job {n}", tuple(after)))
+    return Program(tuple(made))
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left():
+    before = set(threading.enumerate())
+    yield
+    assert set(threading.enumerate()) <= before
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_steps_begin_when_what_they_wait_for_has_ended(seed):
+    program, order, lock = drawn(seed), [], threading.Lock()
+
+    def act(step):
+        with lock:
+            assert set(step.after) <= {n for n, ended in order if ended}
+            order.append((step.number, False))
+        time.sleep(random.random() * 1e-4)
+        with lock:
+            order.append((step.number, True))
+
+    ran = run(program, act)
+    assert [r.step.number for r in ran] == list(range(40))
+    for lane in {step.lane for step in program.steps}:
+        mine = [r for r in ran if r.step.lane == lane]
+        assert all(a.end_s <= b.start_s for a, b in itertools.pairwise(mine))
+
+
+def test_lanes_run_at_once():
+    meet = threading.Barrier(3, timeout=5)
+    steps = tuple(Step(n, Lane(f"d{n}"), "meeting") for n in range(3))
+    run(Program(steps), lambda step: meet.wait() * 0 or None)
+
+
+def test_one_lane_needs_no_thread():
+    seen = []
+    run(Program((Step(0, Lane("d"), "a"), Step(1, Lane("d"), "b"))), lambda step: seen.append(
+        threading.current_thread()))  # fmt: skip
+    assert seen == [threading.current_thread()] * 2
+    assert run(Program(()), seen.append) == []
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_a_failure_names_its_step_and_leaves_out_what_depends_on_it(seed):
+    program, begun = drawn(seed), []
+    wrong = random.Random(seed).randrange(40)
+    left_out = {wrong}
+    for step in program.steps:
+        if left_out & set(step.after):
+            left_out.add(step.number)
+
+    def act(step):
+        begun.append(step.number)
+        if step.number == wrong:
+            raise DeviceLost("it was unplugged")
+
+    with pytest.raises(DeviceLost, match=rf"step {wrong}, job {wrong}: it was unplugged"):
+        run(program, act)
+    assert sorted(begun) == sorted({*range(40)} - left_out | {wrong})
+
+
+def test_a_step_without_an_end_fails_at_its_deadline():
+    steps = (
+        Step(0, Lane("a"), "hung", deadline_s=0.3),
+        Step(1, Lane("b"), "its reader", (0,)),
+        Step(2, Lane("c"), "another"),
+    )
+    begun = []
+
+    def act(step):
+        begun.append(step.number)
+        return Signal() if step.number == 0 else None
+
+    began = time.monotonic()
+    with pytest.raises(FenceTimeout, match=r"step 0, hung: expected an end within 0.3 s, got none"):
+        run(Program(steps), act)
+    assert time.monotonic() - began < 2
+    assert sorted(begun) == [0, 2]
+
+
+def test_an_interrupt_ends_all_lanes():
+    steps = (Step(0, Lane("a"), "x"), Step(1, Lane("b"), "y"), Step(2, Lane("c"), "z", (0, 1)))
+
+    def act(step):
+        if step.number == 1:
+            threading.Timer(0.2, _thread.interrupt_main).start()
+        return Signal()
+
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        run(Program(steps), act)
+    assert time.monotonic() - began < 2
+    time.sleep(0.3)  # the timer's thread ends, too
+
+
+def test_a_fence_that_comes_is_waited_for():
+    signal = Signal()
+    threading.Timer(0.25, signal.event.set).start()
+    steps = (Step(0, Lane("a"), "x"), Step(1, Lane("b"), "y", (0,)))
+    ran = run(Program(steps), lambda step: signal if step.number == 0 else None)
+    assert ran[0].end_s - ran[0].start_s >= 0.2
+    assert ran[1].start_s >= ran[0].end_s
+    time.sleep(0.1)
+
+
+class Counted:
+    """A clock's view of lanes: it may jump only when none runs."""
+
+    def __init__(self) -> None:
+        self.lock, self.running, self.most, self.least = threading.Lock(), 0, 0, 0
+
+    def _add(self, n):
+        with self.lock:
+            self.running += n
+            self.most, self.least = max(self.most, self.running), min(self.least, self.running)
+
+    def enter(self, n=1):
+        self._add(n)
+
+    def leave(self):
+        self._add(-1)
+
+    def waits(self):
+        self._add(-1)
+
+    def wakes(self, n=1):
+        self._add(n)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_clock_knows_which_lanes_run(seed):
+    lanes, program = Counted(), drawn(seed)
+    used = len({step.lane for step in program.steps})
+    run(program, lambda step: time.sleep(1e-4), lanes=lanes)
+    assert (lanes.running, lanes.least, lanes.most) == (0, 0, used)
+
+
+@pytest.mark.parametrize(
+    ("steps", "says"),
+    [
+        ((Step(1, Lane("d"), "x"),), "expected number 0, got 1"),
+        ((Step(0, Lane("d"), "x", (0,)),), "step 0 waits for"),
+        ((Step(0, Lane("d"), "x"), Step(1, Lane("d"), "y", (2,))), "step 1 waits for"),
+    ],
+)
+def test_what_is_no_program_is_refused(steps, says):
+    with pytest.raises(ValueError, match=says):
+        Program(steps)
