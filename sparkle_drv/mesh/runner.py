@@ -108,20 +108,22 @@ class _Work:
             for lane in self.queues
         ]
         started: list[threading.Thread] = []
+        if self._lanes is not None:
+            self._lanes.enter(len(made))  # before the first one runs, and waits for another
         try:
             for thread in made:
-                if self._lanes is not None:
-                    self._lanes.enter()
-                started.append(thread)
                 thread.start()
+                started.append(thread)
             for thread in made:
                 while thread.is_alive():
                     thread.join(SLICE_S)
         except BaseException:
             self._stop()
-            for thread in started:
-                if thread.ident is not None:
+            for thread in made:
+                if thread in started:
                     thread.join()
+                elif self._lanes is not None:
+                    self._lanes.leave()
             raise
 
     def lane(self, lane: Lane) -> None:
