@@ -7,7 +7,7 @@ read them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Lane(NamedTuple):
@@ -60,7 +60,7 @@ class Step:
     number: int
     """Its index in the program."""
     lane: Lane
-    what: object
+    what: Any
     """Copy, Reduce, or what else the caller of the runner knows how to begin."""
     after: tuple[int, ...] = ()
     """Numbers of steps, all lower than this one, that must have ended well."""

@@ -3,13 +3,14 @@
 The plan is kept between runs, as is the memory of intermediate results. It is made anew when
 operands are in other places, when weights no longer take what was folded into them, when a device
 fails, and when devices have become faster or slower. Tasks of one device are launched one after
-another on its queue without a wait; a result that another device reads is waited for and brought
-there.
+another on its queue without a wait. Several devices and the ways between them are lanes
+(mesh/runner.py): a result that another device reads is waited for in the lane of that way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,6 +21,8 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
+from sparkle_drv.mesh import runner
+from sparkle_drv.mesh.program import Step
 from sparkle_drv.ops.memory.constant import Constant
 from sparkle_drv.sched.graph.fuse.fold import Host, folded
 from sparkle_drv.sched.graph.fuse.layouts import cancelled, relaid
@@ -33,6 +36,7 @@ from sparkle_drv.sched.run.arrays import ContextArray
 from sparkle_drv.sched.run.constants import ContextConstant
 from sparkle_drv.sched.run.local import LocalExecutor
 
+from . import lanes
 from . import task as run_task
 
 LOOK = 64
@@ -77,7 +81,8 @@ class GraphRun:
         self._now: Decided | None = None  # the one that memory is reserved for
         self._arenas: dict[str, Buffer] = {}
         self._held: dict[tuple[int, str], Array] = {}  # where arenas have values
-        self._at = ""  # the device that is being asked for something
+        self._asking = threading.local()  # a lane asks devices in a thread of its own
+        self._moving: dict[int, threading.Lock] = {}  # by number, of operands
 
     def run(self) -> dict[int, ContextArray]:
         """Do all tasks; the outputs by number. Raises as TaskGraph.run."""
@@ -99,6 +104,15 @@ class GraphRun:
                 uris = tuple(uri for uri in uris if uri != self._at)  # not twice for one run
                 if not uris:
                     raise
+
+    @property
+    def _at(self) -> str:
+        """The device that this thread is asking for something."""
+        return getattr(self._asking, "uri", "")
+
+    @_at.setter
+    def _at(self, uri: str) -> None:
+        self._asking.uri = uri
 
     def forget(self) -> None:
         """Let go of the plan and its memory."""
@@ -215,20 +229,52 @@ class GraphRun:
         watch = run_task.Watch(executor, kept)
         now: dict[tuple[int, str], Any] = {}
         results: dict[int, ContextArray] = {}
-        done = 0
-        for step in decided.steps.steps:
+        tasks = (step.task for step in decided.steps.steps if isinstance(step, Do))
+        order = {task: at for at, task in enumerate(tasks)}
+
+        def begin(step: Bring | Do) -> None:
             self._at = step.uri
             if isinstance(step, Bring):
                 brought = partial(self._brought, step, now)
                 now[step.value.number, step.uri] = watch.moving(step, brought)
-                continue
+                return
             task = decided.tasks[step.task]
-            made = self._done(task, step, now, watch, done)
-            done += 1
+            made = self._done(task, step, now, watch, order[step.task])
             now[task.out.number, step.uri] = made
             if task.out.number in self.outputs:
                 results[task.out.number] = self._delivered(task.out, step.uri, made)
+
+        if self._in_lanes(decided, watch):
+            self._run_lanes(decided, begin)
+        else:
+            for step in decided.steps.steps:
+                begin(step)
         return results
+
+    def _in_lanes(self, decided: Decided, watch: run_task.Watch) -> bool:
+        """May devices go on beside one another? Not while tasks are timed one by one, nor where an
+        array of the caller's is written, which other tasks may read.
+        """
+        several = len({step.uri for step in decided.steps.steps}) > 1
+        return several and not (watch.waits or self.executor.inspector or self.outs)
+
+    def _run_lanes(self, decided: Decided, begin: Callable[[Bring | Do], None]) -> None:
+        """Each device and each way is a lane of its own; tasks of a device are not waited for."""
+        blamed: list[str] = []
+
+        def act(step: Step) -> None:
+            try:
+                begin(step.what)
+            except BaseException:
+                blamed.append(self._at)
+                raise
+
+        try:
+            runner.run(lanes.program(decided.tasks, decided.steps), act)
+        except BaseException:
+            if blamed:
+                self._at = blamed[0]
+            raise
 
     def _brought(self, step: Bring, now: Mapping[tuple[int, str], Any]) -> Any:
         """An Array of the device, or a Constant."""
@@ -239,7 +285,8 @@ class GraphRun:
             return self._from(now[value.number, step.source], self._held[value.number, uri])
         x = self.given[value.number]
         if value.kind in ("context", "constant"):
-            return x.on(uri)
+            with self._moving.setdefault(value.number, threading.Lock()):
+                return x.on(uri)
         if value.kind == uri:
             return x
         if isinstance(x, Constant):

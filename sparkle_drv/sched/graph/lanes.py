@@ -1,0 +1,63 @@
+"""The steps of a placed graph as a program for lanes: which step waits for which. Pure.
+
+Tasks of a device are begun in its lane, in their order; each way between two places is a lane, too.
+So a result that one device must wait for holds up nobody else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sparkle_drv.mesh.network import HOST
+from sparkle_drv.mesh.program import Lane, Program, Step
+from sparkle_drv.sched.model.task import Task
+
+from .place.steps import Bring, Do, Key, Steps
+
+Region = tuple[str, int, int]
+"""(URI, begin, end) of bytes in the memory that the steps of a device share."""
+
+
+def program(tasks: Sequence[Task], steps: Steps) -> Program:
+    """A step waits for whoever wrote what it reads, and for all who used the memory it writes."""
+    made: list[Step] = []
+    wrote: dict[Key, int] = {}
+    used: list[tuple[Region, int]] = []
+    for number, step in enumerate(steps.steps):
+        reads, writes = _keys(tasks, step)
+        after = {wrote[key] for key in reads if key in wrote}
+        mine = [region for key in writes if (region := _region(steps, key))]
+        after |= {before for region, before in used if any(_meet(region, one) for one in mine)}
+        lane = _lane(step)
+        after = {n for n in after if made[n].lane != lane}
+        made.append(Step(number, lane, step, tuple(sorted(after))))
+        wrote |= dict.fromkeys(writes, number)
+        touched = (_region(steps, key) for key in (*reads, *writes))
+        used += [(region, number) for region in touched if region]
+    return Program(tuple(made))
+
+
+def _lane(step: Bring | Do) -> Lane:
+    if isinstance(step, Do):
+        return Lane(step.uri)
+    return Lane(step.source or HOST, step.uri)
+
+
+def _keys(tasks: Sequence[Task], step: Bring | Do) -> tuple[list[Key], list[Key]]:
+    """What a step reads and writes."""
+    if isinstance(step, Do):
+        task = tasks[step.task]
+        reads = [(value.number, step.uri) for value in task.reads.values()]
+        return reads, [(task.out.number, step.uri)]
+    number = step.value.number
+    return [(number, step.source)] if step.source else [], [(number, step.uri)]
+
+
+def _region(steps: Steps, key: Key) -> Region | None:
+    """Where a value lies in shared memory; None: it has memory of its own, or no bytes."""
+    begin, nbytes = steps.offsets.get(key), steps.values[key[0]].nbytes
+    return None if begin is None or not nbytes else (key[1], begin, begin + nbytes)
+
+
+def _meet(one: Region, other: Region) -> bool:
+    return one[0] == other[0] and one[1] < other[2] and other[1] < one[2]
