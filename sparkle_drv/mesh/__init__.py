@@ -3,8 +3,9 @@
 A *place* is memory: the host's, or that of one device, named by its URI. `sched` decides which
 device works; this room says what a way costs. It imports ops and what is below, never sched.
 
-    line.py       fits T = a + b * size, robust against outliers
-    network.py    Network: places, links, ports, as data that planners read
-    program.py    steps and what each waits for: copies and reductions as data
-    runner.py     runs a program, a thread for each lane
+    line.py        fits T = a + b * size, robust against outliers
+    network.py     Network: places, links, ports, as data that planners read
+    program.py     steps and what each waits for: copies and reductions as data
+    runner.py      runs a program, a thread for each lane
+    transports.py  how bytes get from one device to another: a table, and a way that tries it
 """

@@ -1,0 +1,133 @@
+"""Bytes between devices of all kinds: right, by the transport that the table says, and counted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import sparkle_drv as sp
+from sparkle_drv.core.queue import Queue
+from sparkle_drv.errors import DeviceLost, SparkleError
+from sparkle_drv.mesh import transports
+from sparkle_drv.mesh.transports import CHUNK_NBYTES, NoWay, Way
+
+SIZES = (1, 3, 4096, CHUNK_NBYTES - 1, CHUNK_NBYTES, 2 * CHUNK_NBYTES + 5)
+KINDS = ("cpu", "egl:0", "cuda:0", "emu:gfx1100")
+USUAL = {
+    ("cpu", "cpu"): "shared",
+    **{("cpu", to): "into" for to in KINDS[1:]},
+    **{(source, "cpu"): "back" for source in KINDS[1:]},
+}
+PAIRS = [(a, b) for a in KINDS for b in KINDS if a != b] + [("cpu", "cpu")]
+QUICK = [pair for pair in PAIRS if "emu:gfx1100" not in pair]
+
+
+@pytest.fixture
+def way(opened):
+    made = []
+
+    def between(source, to):
+        made.append(Way(opened(source), opened(to)))
+        return made[-1]
+
+    yield between
+    for one in made:
+        one.close()
+
+
+def carried(way, nbytes, seed=0):
+    """What arrives of random bytes, with what stands around it."""
+    host = np.random.default_rng(seed).integers(0, 256, nbytes, np.uint8)
+    with way.source.buffer(nbytes + 64) as src, way.to.buffer(nbytes + 128) as dst:
+        way.source.default_queue.write(src.view(64, nbytes), host).wait()
+        way.to.default_queue.write(dst, np.full(nbytes + 128, 7, np.uint8)).wait()
+        fence = way.move(src.view(64, nbytes), dst.view(64, nbytes))
+        if fence is not None:
+            fence.wait()
+        got = np.empty(nbytes + 128, np.uint8)
+        way.to.default_queue.read(dst, got).wait()
+    assert (got[:64] == 7).all()
+    assert (got[64 + nbytes :] == 7).all()
+    np.testing.assert_array_equal(got[64 : 64 + nbytes], host)
+
+
+@pytest.mark.parametrize(("source", "to"), PAIRS, ids="-".join)
+def test_bytes_arrive_and_are_counted(way, source, to):
+    one, total = way(source, to), 0
+    slow = "emu" in source + to
+    for nbytes in SIZES[: 3 if slow else None]:
+        carried(one, nbytes, nbytes)
+        total += nbytes
+    assert one.moved == {USUAL.get((source, to), "staged"): total}
+
+
+@pytest.mark.parametrize(
+    ("source", "to"), [p for p in PAIRS if "emu:gfx1100" not in p], ids="-".join
+)
+def test_the_next_transport_takes_over(way, source, to, monkeypatch, caplog):
+    one = way(source, to)
+    fit = [n for n, t in transports.TABLE.items() if t.fits(one.source, one.to)]
+    for at, name in enumerate(fit[:-1]):
+
+        def fails(*_, name=name):
+            raise SparkleError(f"{name} is out of order")
+
+        monkeypatch.setitem(
+            transports.TABLE, name, transports.Transport(transports.TABLE[name].fits, fails)
+        )
+        carried(one, 5000, at)
+        assert one.failed[name] == f"{name} is out of order"
+        assert f"no more by {name}" in caplog.text
+    assert list(one.moved) == fit[1:]
+
+
+def test_without_a_way_the_error_says_what_failed(way):
+    one = way("cpu", "egl:0")
+    one.failed.update(into="broken", staged="broken, too")
+    with one.source.buffer(8) as src, one.to.buffer(8) as dst:
+        with pytest.raises(NoWay, match=r"cpu to egl:0: into: broken; staged: broken, too"):
+            one.move(src, dst)
+        with pytest.raises(ValueError, match="dst: expected 8 bytes, got 4"):
+            one.move(src, dst.view(0, 4))
+
+
+def test_a_lost_device_is_not_a_failed_transport(way, monkeypatch):
+    one = way("cpu", "egl:0")
+
+    def lost(*_):
+        raise DeviceLost("egl:0: it was unplugged")
+
+    monkeypatch.setattr(Queue, "write", lost)
+    with one.source.buffer(8) as src, one.to.buffer(8) as dst, pytest.raises(DeviceLost):
+        one.move(src, dst)
+    assert not one.failed
+
+
+def test_legs_of_a_staged_way_overlap(way, monkeypatch):
+    """The read of a chunk is submitted before the one before it is written."""
+    one, told = way("egl:0", "cuda:0"), []
+    submit, write = Queue.submit, Queue.write
+    monkeypatch.setattr(Queue, "submit", lambda q, c: told.append("read") or submit(q, c))
+    monkeypatch.setattr(Queue, "write", lambda q, *a: told.append("write") or write(q, *a))
+    with one.source.buffer(3 * CHUNK_NBYTES) as src, one.to.buffer(3 * CHUNK_NBYTES) as dst:
+        one.move(src, dst).wait()
+    assert told == ["read", "read", "write", "read", "write", "write"]
+
+
+def test_no_bytes_take_nothing(way):
+    one = way("cpu", "egl:0")
+    with one.source.buffer(0) as src, one.to.buffer(0) as dst:
+        assert one.move(src, dst) is None
+    assert one.moved == {}
+
+
+def test_close_is_idempotent_and_gives_everything_back():
+    with sp.open("cpu") as a, sp.open("cpu") as b:
+        one = Way(a, b)
+        carried(one, 100_000)
+        one.close()
+        before = a._backend.live_counts()  # with the devices' own queues
+        carried(one, 100_000)
+        one.close()
+        one.close()
+        assert a._backend.live_counts() == before
