@@ -8,4 +8,5 @@ device works; this room says what a way costs. It imports ops and what is below,
     program.py     steps and what each waits for: copies and reductions as data
     runner.py      runs a program, a thread for each lane
     transports.py  how bytes get from one device to another: a table, and a way that tries it
+    carry.py       carries programs of copies and reductions out on Arrays
 """

@@ -1,0 +1,125 @@
+"""Carries programs of copies and reductions out on Arrays of several devices.
+
+Each place has two memories: "data", its Array, and "temp", scratch as large as the program's
+furthest byte there. Copies go by transports.py, reductions by ops.map in the queue of their device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Any
+
+from sparkle_drv import ops
+from sparkle_drv.core.array import Array
+from sparkle_drv.core.buffer import Buffer
+from sparkle_drv.core.device import Device
+from sparkle_drv.core.fence import Fence
+
+from . import runner
+from .program import Copy, Program, Reduce, Region, Step
+from .transports import Way
+
+EXPRESSIONS = {"sum": "a + b", "max": "max(a, b)"}
+"""By reduction: what ops.map computes of two elements."""
+
+
+class Ways:
+    """The ways between some devices, each made when it is first used; `close` ends them."""
+
+    def __init__(self, devices: Mapping[str, Device]) -> None:
+        self.devices = devices
+        self._ways: dict[tuple[str, str], Way] = {}
+
+    def between(self, source: str, to: str) -> Way:
+        """The way from one URI to another. A lane is the only user of its way."""
+        known = self._ways.get((source, to))
+        if known is None:
+            fresh = Way(self.devices[source], self.devices[to])
+            known = self._ways.setdefault((source, to), fresh)
+        return known
+
+    def moved(self) -> dict[str, int]:
+        """Bytes by transport, of all ways together."""
+        total: dict[str, int] = {}
+        for way in list(self._ways.values()):
+            for name, nbytes in way.moved.items():
+                total[name] = total.get(name, 0) + nbytes
+        return total
+
+    def close(self) -> None:
+        """Wait for what was begun, and let go of queues and memory; idempotent."""
+        with ExitStack() as stack:
+            for way in self._ways.values():
+                stack.callback(way.close)
+            self._ways = {}
+
+
+def carry(
+    program: Program,
+    arrays: Mapping[str, Array],
+    ways: Ways,
+    op: str = "sum",
+    **clocked: Any,
+) -> list[runner.Ran]:
+    """Run `program` on `arrays`, by URI, each of the same dtype; `op` is a key of EXPRESSIONS.
+
+    What is pending on the arrays is waited for first; nothing is pending when this returns.
+    `clocked` is for runner.run. Raises what the devices raise, with the step that failed: then the
+    arrays may hold anything.
+    """
+    for array in arrays.values():
+        if array.fence is not None:
+            array.fence.wait()
+    with ExitStack() as stack:
+        temps = {
+            uri: stack.enter_context(ways.devices[uri].buffer(nbytes))
+            for uri, nbytes in _temp_nbytes(program).items()
+        }
+        act = _Act(arrays, temps, ways, EXPRESSIONS[op])
+        return runner.run(program, act.begin, **clocked)
+
+
+def _temp_nbytes(program: Program) -> dict[str, int]:
+    """By URI: the bytes of scratch memory that the program uses."""
+    most: dict[str, int] = {}
+    for step in program.steps:
+        for region in (step.what.src, step.what.dst):
+            if region.memory == "temp":
+                end = region.offset + region.nbytes
+                most[region.place] = max(end, most.get(region.place, 0))
+    return most
+
+
+class _Act:
+    """Begins the steps of one run."""
+
+    def __init__(
+        self, arrays: Mapping[str, Array], temps: Mapping[str, Buffer], ways: Ways, text: str
+    ) -> None:
+        self.arrays, self.temps, self.ways, self.text = arrays, temps, ways, text
+        self.dtype = next(iter(arrays.values())).dtype
+
+    def begin(self, step: Step) -> Fence | None:
+        what: Copy | Reduce = step.what
+        if isinstance(what, Copy):
+            way = self.ways.between(what.src.place, what.dst.place)
+            return way.move(self.buffer(what.src), self.buffer(what.dst))
+        return self.reduced(what)
+
+    def buffer(self, region: Region) -> Buffer:
+        temp = region.memory == "temp"
+        whole = self.temps[region.place] if temp else self.arrays[region.place].buffer
+        return whole.view(region.offset, region.nbytes)
+
+    def reduced(self, what: Reduce) -> Fence | None:
+        """dst = op(dst, src); `src` of another place is read where it is."""
+        device, source = self.ways.devices[what.dst.place], self.buffer(what.src)
+        if what.src.place != what.dst.place:
+            source = device.wrap(self.elements(source).numpy())
+        a, b = self.elements(self.buffer(what.dst)), self.elements(source)
+        made: Array = ops.map(device, self.text, a=a, b=b, out=a)
+        return made.fence
+
+    def elements(self, buffer: Buffer) -> Array:
+        return buffer.array(self.dtype, buffer.nbytes // self.dtype.itemsize)
