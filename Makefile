@@ -84,7 +84,7 @@ asan: build ## all quick tests of the C code, the preload library too, under ASa
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 	  PYTHONPATH=$(CURDIR)/build/asan SPARKLE_PRELOAD=build/asan/preload/libsparkle_amdgpu.so \
 	  SPARKLE_FAKE_CUDA=build/asan/fake/libcuda.so.1 PYTHONSAFEPATH=1 \
-	  .venv/bin/pytest -q -m "not slow" $(addprefix tests/,amd backends codegen core emu fake_cuda fault golden lifetime ops plugin sched telemetry testing) \
+	  .venv/bin/pytest -q -m "not slow" $(addprefix tests/,amd backends codegen core emu fake_cuda fault golden lifetime mesh ops plugin sched telemetry testing) \
 	  $(addprefix --ignore ,$(ASAN_WITHOUT))
 	@$(PY) tests/cpu_kernels/build.py asan build/asan/obj
 	@for isa in ref avx2 avx512; do \
@@ -97,7 +97,7 @@ TSAN_TESTS := tests/fault/test_stress.py tests/fault/test_stress_ops.py tests/fa
   tests/backends/cpu/test_cpu_threads.py tests/ops/test_ops_held.py tests/ops/calls/test_calls_kept.py \
   tests/ops/test_ops_plans_apart.py tests/ops/test_ops_overlap.py tests/sched/run/test_sched_threads.py \
   tests/backends/cuda/test_cuda_device.py tests/backends/cuda/test_cuda_transfers.py tests/core/test_hot.py \
-  tests/lifetime/test_lifetime.py
+  tests/lifetime/test_lifetime.py tests/mesh tests/sched/graph/test_sched_graph_lanes.py
 TSAN_OPTIONS := history_size=4 report_signal_unsafe=0 allocator_may_return_null=1 die_after_fork=0 \
   suppressions=$(CURDIR)/tests/races.supp log_path=$(CURDIR)/build/tsan/report
 tsan: build ## the tests of threads under ThreadSanitizer, which finds data races: some minutes
