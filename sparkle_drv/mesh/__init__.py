@@ -9,4 +9,5 @@ device works; this room says what a way costs. It imports ops and what is below,
     runner.py      runs a program, a thread for each lane
     transports.py  how bytes get from one device to another: a table, and a way that tries it
     carry.py       carries programs of copies and reductions out on Arrays
+    collective/    plans of collectives: what is copied and added up where, and how long it takes
 """

@@ -1,0 +1,12 @@
+"""Plans of collectives: programs of copies and reductions, and what they are predicted to take.
+
+Pure: no device, no thread, no clock. `carry.py` runs the programs, `network.py` is what they are
+planned for.
+
+    builder.py      writes a program down, and finds out what each step must wait for
+    all_reduce.py   recursive doubling, ring, weighted butterfly, and halves of shared memory
+    shares.py       how much of the data each place of the butterfly adds up
+    bound.py        what no all_reduce can take less than
+    fluid.py        predicts a program's time: transfers share ports
+    choose.py       the plan that is predicted to take least
+"""

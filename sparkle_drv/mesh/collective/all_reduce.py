@@ -1,0 +1,127 @@
+"""Ways to do an all_reduce, as programs. Pure.
+
+Every place has `nbytes` in "data"; in the end each has op of all. R. Thakur, R. Rabenseifner,
+W. Gropp, Optimization of Collective Communication Operations in MPICH, International Journal of
+High Performance Computing Applications 19(1), 2005, has doubling and the ring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sparkle_drv.mesh.program import Program, Region
+
+from .builder import Builder
+from .shares import cuts
+
+AHEAD = 1
+"""Chunks of the butterfly that are sent to be added up before the first sum is sent back."""
+WINDOW = 2
+"""Chunks that a place has scratch memory for, from each other place."""
+SHARED_NBYTES = 512 << 10
+"""Of a piece of shared memory that is added up, and copied while it is in a cache."""
+
+
+def doubling(places: Sequence[str], nbytes: int) -> Program:
+    """Recursive doubling: all data in each of log2 p rounds; two rounds more where p is no power of
+    two, whose first places stand in for the last ones.
+    """
+    made = Builder()
+    power = 1 << (len(places).bit_length() - 1)
+    for first, last in zip(places, places[power:], strict=False):
+        made.copy(_data(last, 0, nbytes), _temp(first, 0, nbytes))
+        made.reduce(_temp(first, 0, nbytes), _data(first, 0, nbytes))
+    distance = 1
+    while distance < power:
+        # Rounds have memory of their own: a place that is ahead does not wait for the others.
+        at = distance.bit_length() * nbytes
+        for i in range(power):
+            made.copy(_data(places[i], 0, nbytes), _temp(places[i ^ distance], at, nbytes))
+        for place in places[:power]:
+            made.reduce(_temp(place, at, nbytes), _data(place, 0, nbytes))
+        distance *= 2
+    for first, last in zip(places, places[power:], strict=False):
+        made.copy(_data(first, 0, nbytes), _data(last, 0, nbytes))
+    return made.program
+
+
+def ring(places: Sequence[str], nbytes: int, itemsize: int) -> Program:
+    """Each place sends to the next one alone: p - 1 rounds to add parts up, p - 1 to hand round."""
+    made, p = Builder(), len(places)
+    parts = cuts(nbytes, itemsize, [1 / p] * p)
+    for turn in range(p - 1):
+        for i, place in enumerate(places):
+            begin, size = parts[(i - turn) % p]
+            to = places[(i + 1) % p]
+            made.copy(_data(place, begin, size), _temp(to, begin, size))
+            made.reduce(_temp(to, begin, size), _data(to, begin, size))
+    for turn in range(p - 1):
+        for i, place in enumerate(places):
+            begin, size = parts[(i + 1 - turn) % p]
+            made.copy(_data(place, begin, size), _data(places[(i + 1) % p], begin, size))
+    return made.program
+
+
+def butterfly(
+    places: Sequence[str], nbytes: int, itemsize: int, shares: Sequence[float], chunks: int
+) -> Program:
+    """Each place adds its share of the data up, from all others, and sends it back to them; in
+    chunks, of which several are on their way.
+    """
+    made, parts = Builder(), cuts(nbytes, itemsize, shares)
+    cut = [cuts(size, itemsize, [1 / chunks] * chunks) for _, size in parts]
+    most = [max(size for _, size in pieces) for pieces in cut]
+
+    def pieces(chunk: int) -> list[tuple[int, int, int]]:
+        """(place, offset, bytes) of a chunk."""
+        found = ((j, parts[j][0] + cut[j][chunk][0], cut[j][chunk][1]) for j in range(len(places)))
+        return [piece for piece in found if piece[2]]
+
+    def gather(chunk: int) -> None:
+        for j, begin, size in pieces(chunk):
+            for i, place in _others(places, j):
+                at = ((chunk % WINDOW) * len(places) + i) * most[j]
+                made.copy(_data(place, begin, size), _temp(places[j], at, size))
+            for i, _ in _others(places, j):
+                at = ((chunk % WINDOW) * len(places) + i) * most[j]
+                made.reduce(_temp(places[j], at, size), _data(places[j], begin, size))
+
+    for chunk in range(min(AHEAD, chunks)):
+        gather(chunk)
+    for chunk in range(chunks):
+        for j, begin, size in pieces(chunk):
+            for _, place in _others(places, j):
+                made.copy(_data(places[j], begin, size), _data(place, begin, size))
+        if chunk + AHEAD < chunks:
+            gather(chunk + AHEAD)
+    return made.program
+
+
+def shared(places: Sequence[str], nbytes: int, itemsize: int) -> Program:
+    """On memory that all places read: each adds its part up where it is, and copies it to all."""
+    made, p = Builder(), len(places)
+    parts = cuts(nbytes, itemsize, [1 / p] * p)
+    count = max(1, -(-max(size for _, size in parts) // SHARED_NBYTES))
+    for chunk in range(count):
+        for j, (start, whole) in enumerate(parts):
+            at, size = cuts(whole, itemsize, [1 / count] * count)[chunk]
+            mine = _data(places[j], start + at, size)
+            for _, place in _others(places, j):
+                made.reduce(mine._replace(place=place), mine)
+            for _, place in _others(places, j):
+                made.copy(mine, mine._replace(place=place))
+    return made.program
+
+
+def _others(places: Sequence[str], j: int) -> list[tuple[int, str]]:
+    """Those but j, the next one first: so that not all send to the same place at once."""
+    p = len(places)
+    return [((j + d) % p, places[(j + d) % p]) for d in range(1, p)]
+
+
+def _data(place: str, offset: int, nbytes: int) -> Region:
+    return Region(place, "data", offset, nbytes)
+
+
+def _temp(place: str, offset: int, nbytes: int) -> Region:
+    return Region(place, "temp", offset, nbytes)

@@ -1,0 +1,49 @@
+"""What no all_reduce can take less than. Pure.
+
+Each place must send and receive all of the data at least once: of what it sends the others make
+their sums, and what it receives are those sums. To add p vectors up in one copy, p - 1 of them must
+move, and as many copies of the sum: 2 (p - 1) times the data passes all ports together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sparkle_drv.mesh.network import Network, Port
+
+
+def all_reduce_s(network: Network, places: Sequence[str], nbytes: int) -> float:
+    """Seconds, for `nbytes` on each of `places`: latency once, and the data at the rates of ports
+    and links. 0 for less than two places, infinite where one of them cannot send or receive.
+    """
+    if len(places) < 2 or not nbytes:
+        return 0.0
+    sends = [port_rate(network, place, [(place, to) for to in places], "send") for place in places]
+    gets = [
+        port_rate(network, place, [(by, place) for by in places], "receive") for place in places
+    ]
+    boths = [network.ports.get(place, Port()).both for place in places]
+    if min(*sends, *gets) <= 0:
+        return float("inf")
+    moved = 2 * (len(places) - 1) * nbytes
+    limits = [
+        *(nbytes / rate for rate in (*sends, *gets)),
+        *(2 * nbytes / both for both in boths),
+        moved / sum(sends),
+        moved / sum(gets),
+        2 * moved / sum(min(both, s + g) for both, s, g in zip(boths, sends, gets, strict=True)),
+    ]
+    ends = set(places)
+    latency = min(line.a for (a, b), line in network.links.items() if a in ends and b in ends)
+    return latency + max(limits)
+
+
+def port_rate(network: Network, place: str, links: Sequence[tuple[str, str]], way: str) -> float:
+    """Bytes a second that a place can send, or receive: by its port, and by its links together."""
+    port = network.ports.get(place, Port())
+    alone = 0.0
+    for link in links:
+        line = network.links.get(link)
+        if line is not None:
+            alone += 1 / line.b if line.b > 0 else float("inf")
+    return min(float(getattr(port, way)), port.both, alone)

@@ -1,0 +1,78 @@
+"""Writes programs down: each step waits for the steps that its memory depends on. Pure.
+
+A step that reads waits for whoever wrote there last. A step that writes waits for that one and for
+all who have read since. So a program is right in whatever order its lanes run, if it is right in
+the order in which it was written down.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, field
+
+from sparkle_drv.mesh.program import Copy, Lane, Program, Reduce, Region, Step
+
+
+@dataclass
+class _Piece:
+    """Bytes of one memory that all steps so far used alike."""
+
+    writer: int = -1
+    readers: list[int] = field(default_factory=list)
+
+
+@dataclass
+class _Memory:
+    """The pieces of one memory, by where they begin; the last one has no end."""
+
+    begins: list[int] = field(default_factory=lambda: [0])
+    pieces: list[_Piece] = field(default_factory=lambda: [_Piece()])
+
+    def within(self, begin: int, end: int) -> list[_Piece]:
+        """The pieces from `begin` to `end`, cut there if they have to be."""
+        for at in (begin, end):
+            found = bisect_left(self.begins, at)
+            if found == len(self.begins) or self.begins[found] != at:
+                before = self.pieces[found - 1]
+                self.begins.insert(found, at)
+                self.pieces.insert(found, _Piece(before.writer, list(before.readers)))
+        return self.pieces[bisect_right(self.begins, begin) - 1 : bisect_left(self.begins, end)]
+
+
+class Builder:
+    """A program that grows; `program` is what it has become."""
+
+    def __init__(self) -> None:
+        self._steps: list[Step] = []
+        self._memories: dict[tuple[str, str], _Memory] = {}
+
+    @property
+    def program(self) -> Program:
+        """All steps so far."""
+        return Program(tuple(self._steps))
+
+    def copy(self, src: Region, dst: Region) -> None:
+        """Bytes of one place to another, in the lane of that link."""
+        self._add(Lane(src.place, dst.place), Copy(src, dst))
+
+    def reduce(self, src: Region, dst: Region) -> None:
+        """dst = op(dst, src), in the lane of the queue where `dst` is."""
+        self._add(Lane(dst.place), Reduce(src, dst))
+
+    def _add(self, lane: Lane, what: Copy | Reduce) -> None:
+        if not what.dst.nbytes:
+            return
+        number, after = len(self._steps), set[int]()
+        for piece in self._pieces(what.src):
+            after.add(piece.writer)
+            piece.readers.append(number)
+        for piece in self._pieces(what.dst):
+            after.add(piece.writer)
+            after.update(piece.readers)
+            piece.writer, piece.readers = number, []
+        after -= {-1, number}
+        self._steps.append(Step(number, lane, what, tuple(sorted(after))))
+
+    def _pieces(self, region: Region) -> list[_Piece]:
+        memory = self._memories.setdefault((region.place, region.memory), _Memory())
+        return memory.within(region.offset, region.offset + region.nbytes)

@@ -1,0 +1,98 @@
+"""The plan of a collective that is predicted to take least. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+
+from sparkle_drv.mesh.network import Network
+from sparkle_drv.mesh.program import Program
+
+from . import all_reduce
+from .bound import all_reduce_s, port_rate
+from .fluid import predicted_s
+from .shares import weights
+
+CHUNKS = (1, 16, 64)
+"""Numbers of chunks that are tried; more hide more of the way back behind the way there."""
+MOST_STEPS = 60_000
+"""Of a program: to predict what so many take lasts seconds."""
+LEAST_NBYTES = 64 << 10
+"""Data below which the butterfly is not cut into chunks."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A collective, decided."""
+
+    name: str
+    program: Program
+    predicted_s: float
+    bound_s: float
+    """No plan can take less."""
+
+    @property
+    def gap(self) -> float:
+        """predicted_s / bound_s - 1; 0 where there is nothing to do."""
+        return self.predicted_s / self.bound_s - 1 if self.bound_s else 0.0
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name}: {len(self.program.steps)} steps, predicted {self.predicted_s:.3g} s, "
+            f"at least {self.bound_s:.3g} s ({self.gap:.0%} above)"
+        )
+
+
+def plan_all_reduce(network: Network, nbytes: int, itemsize: int) -> Plan:
+    """The best plan for `nbytes` of elements of `itemsize` bytes on every place of the network.
+
+    Raises ValueError where one place cannot reach another.
+    """
+    places, empty = network.places, Program(())
+    if len(places) < 2 or not nbytes:
+        return Plan("nothing", empty, 0.0, 0.0)
+    for a, b in permutations(places, 2):
+        if (a, b) not in network.links:
+            raise ValueError(f"network: expected a link from {a} to {b}, got none")
+    least_s = all_reduce_s(network, places, nbytes)
+    found = [
+        Plan(name, program, predicted_s(program, network), least_s)
+        for name, program in all_reduces(network, nbytes, itemsize)
+    ]
+    return min(found, key=lambda plan: plan.predicted_s)
+
+
+def all_reduces(network: Network, nbytes: int, itemsize: int) -> Iterator[tuple[str, Program]]:
+    """(name, program) of all that are tried."""
+    places = network.places
+    p = len(places)
+    yield "doubling", all_reduce.doubling(places, nbytes)
+    if p > 2:
+        yield "ring", all_reduce.ring(ring_order(network), nbytes, itemsize)
+    rates = [_port(network, place) for place in places]
+    shares = weights(rates)
+    for chunks in CHUNKS:
+        steps = 3 * p * (p - 1) * chunks
+        if chunks == 1 or (nbytes >= LEAST_NBYTES and steps <= MOST_STEPS):
+            name = f"butterfly of {chunks} chunks"
+            yield name, all_reduce.butterfly(places, nbytes, itemsize, shares, chunks)
+    if all(pair in network.direct for pair in permutations(places, 2)):
+        yield "shared memory", all_reduce.shared(places, nbytes, itemsize)
+
+
+def ring_order(network: Network) -> Sequence[str]:
+    """Places so that the slowest link on the way round is fast: from each to the fastest left."""
+    left, order = list(network.places[1:]), [network.places[0]]
+    while left:
+        order.append(max(left, key=lambda to: network.rate(order[-1], to)))
+        left.remove(order[-1])
+    return order
+
+
+def _port(network: Network, place: str) -> float:
+    """Bytes a second that a place sends and receives: the lesser of both."""
+    others = [other for other in network.places if other != place]
+    out = port_rate(network, place, [(place, to) for to in others], "send")
+    into = port_rate(network, place, [(by, place) for by in others], "receive")
+    return min(out, into, 1e18)

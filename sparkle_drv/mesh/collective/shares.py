@@ -1,0 +1,48 @@
+"""How the data is cut among places, each of which adds its part up. Pure."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+ALIGN = 256
+"""Parts begin at multiples of so many bytes where there are enough: devices bind memory there."""
+
+
+def weights(rates: Sequence[float]) -> list[float]:
+    """The share of the data that each place adds up, by the rate of its port; their sum is 1.
+
+    With share w a place of p sends and receives 1 + (p - 2) w times the data. All take the same
+    time T where w = (T rate - 1) / (p - 2), which is taken as 0 where it is less.
+    """
+    p = len(rates)
+    if p <= 2:
+        return [1 / p] * p
+
+    def shares(t: float) -> list[float]:
+        return [max(0.0, (t * rate - 1) / (p - 2)) for rate in rates]
+
+    low, high = 0.0, p / min(rates)
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if sum(shares(middle)) < 1 else (low, middle)
+    found = shares(high)
+    total = sum(found)
+    return [w / total for w in found]
+
+
+def cuts(nbytes: int, itemsize: int, shares: Sequence[float]) -> list[tuple[int, int]]:
+    """(offset, bytes) of each part of `nbytes`: whole elements, from multiples of ALIGN where the
+    data is long enough for that.
+    """
+    unit = max(ALIGN, itemsize) if nbytes >= 16 * ALIGN * len(shares) else itemsize
+    ends, passed = [0], 0.0
+    for share in shares:
+        passed += share
+        ends.append(max(ends[-1], min(nbytes, round(passed * nbytes / unit) * unit)))
+    ends[-1] = nbytes
+    for at in range(len(ends) - 1, 0, -1):  # what rounding left over is the last real part's
+        if shares[at - 1] > 0:
+            break
+        ends[at - 1] = nbytes
+    return [(a, b - a) for a, b in itertools.pairwise(ends)]

@@ -1,0 +1,110 @@
+"""Judges plans of collectives, and draws networks for them. Knows nothing of how plans are made.
+
+`counted` runs a program on numbers of contributions in place of data, in a random order that its
+steps allow: a step that does not wait for what it needs meets the wrong numbers sooner or later.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Sequence
+
+import numpy as np
+
+from sparkle_drv.mesh.line import Line
+from sparkle_drv.mesh.network import Network, Port
+from sparkle_drv.mesh.program import Copy, Lane, Program, Region, Step
+
+POISON = -(1 << 20)
+"""In memory that nobody has written; no sum of contributions is as low."""
+
+
+def counted(
+    program: Program, places: Sequence[str], nbytes: int, itemsize: int, seed: int
+) -> dict[str, np.ndarray[tuple[int, int], np.dtype[np.int64]]]:
+    """By place: how often each element (rows) has the contribution of each place (columns).
+
+    Raises ValueError for a region that cuts an element, or is outside of "data".
+    """
+    size, p = nbytes // itemsize, len(places)
+    data = {place: np.zeros((size, p), np.int64) for place in places}
+    for number, place in enumerate(places):
+        data[place][:, number] = 1
+    most = max(
+        (region.offset + region.nbytes for s in program.steps for region in (s.what.src, s.what.dst)
+         if region.memory == "temp"), default=0,
+    )  # fmt: skip
+    temp = {place: np.full((most // itemsize, p), POISON, np.int64) for place in places}
+
+    def at(region: Region) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+        whole = (temp if region.memory == "temp" else data)[region.place]
+        begin, end = region.offset, region.offset + region.nbytes
+        if begin % itemsize or end % itemsize or end > len(whole) * itemsize:
+            raise ValueError(f"expected whole elements within {region.memory}, got {region}")
+        return whole[begin // itemsize : end // itemsize]
+
+    for step in ordered(program, seed):
+        if isinstance(step.what, Copy):
+            at(step.what.dst)[:] = at(step.what.src)
+        else:
+            at(step.what.dst)[:] += at(step.what.src)
+    return data
+
+
+def ordered(program: Program, seed: int) -> list[Step]:
+    """The steps in a random order that their lanes and what they wait for allow."""
+    chance, done, found = random.Random(seed), set[int](), list[Step]()
+    lanes: dict[Lane, deque[Step]] = {}
+    for step in program.steps:
+        lanes.setdefault(step.lane, deque()).append(step)
+    ready = [lane for lane in lanes if done.issuperset(lanes[lane][0].after)]
+    waiting = [lane for lane in lanes if lane not in ready]
+    while ready:
+        lane = ready.pop(chance.randrange(len(ready)))
+        step = lanes[lane].popleft()
+        done.add(step.number)
+        found.append(step)
+        if lanes[lane]:
+            waiting.append(lane)
+        free = [one for one in waiting if done.issuperset(lanes[one][0].after)]
+        ready += free
+        waiting = [one for one in waiting if one not in free]
+    assert len(found) == len(program.steps)
+    return found
+
+
+def star(rates: Sequence[float], latency_s: float = 20e-6) -> Network:
+    """Places whose ports have these rates, bytes a second, and reach one another as fast as both
+    ports allow.
+    """
+    places = tuple(f"d{at}" for at in range(len(rates)))
+    return Network(
+        places,
+        {(a, b): Line(latency_s, 0.0) for a in places for b in places if a != b},
+        {place: Port(rate, rate) for place, rate in zip(places, rates, strict=True)},
+    )
+
+
+def unequal(seed: int, most: int = 16) -> Network:
+    """2 to `most` places with ports of 10 MB/s to 1 GB/s."""
+    chance = random.Random(seed)
+    return star([10 ** chance.uniform(7, 9) for _ in range(chance.randint(2, most))])
+
+
+def linked(seed: int, most: int = 8) -> Network:
+    """2 to `most` places with ports, of which some are not duplex, and a link for each pair."""
+    chance = random.Random(seed)
+    places = tuple(f"d{at}" for at in range(chance.randint(2, most)))
+    links = {
+        (a, b): Line(10 ** chance.uniform(-5.3, -4), 10 ** -chance.uniform(7, 9))
+        for a in places
+        for b in places
+        if a != b
+    }
+    ports = {}
+    for place in places:
+        send, receive = (10 ** chance.uniform(7, 9) for _ in range(2))
+        both = chance.choice([float("inf"), max(send, receive)])
+        ports[place] = Port(send, receive, both)
+    return Network(places, links, ports)

@@ -1,0 +1,153 @@
+"""Plans of all_reduce: right in every order that they allow, and as near to the bound as wanted."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import permutations
+from statistics import mean
+
+import numpy as np
+import pytest
+
+from sparkle_drv.mesh.collective import all_reduce
+from sparkle_drv.mesh.collective.bound import all_reduce_s
+from sparkle_drv.mesh.collective.choose import all_reduces, plan_all_reduce
+from sparkle_drv.mesh.collective.fluid import predicted_s
+from sparkle_drv.mesh.collective.shares import cuts, weights
+from sparkle_drv.mesh.line import Line
+from sparkle_drv.mesh.network import Network
+from sparkle_drv.mesh.program import Copy, Lane, Program, Region, Step
+from sparkle_drv.testing.collectives import counted, linked, star, unequal
+
+MIB = 1 << 20
+COUNTS = (1, 2, 3, 17, 64, 1023, 100_003)
+
+
+def programs(p: int, count: int, itemsize: int):
+    network = star([1e8 * (1 + i % 3) for i in range(p)])
+    pairs = frozenset(permutations(network.places, 2))
+    return network, list(all_reduces(replace(network, direct=pairs), count * itemsize, itemsize))
+
+
+@pytest.mark.parametrize("p", range(2, 18))
+def test_each_contribution_is_counted_once(p):
+    for count, itemsize in zip(COUNTS, (4, 8, 2, 4, 1, 8, 4), strict=True):
+        if p > 9 and count > 5000:
+            continue
+        network, made = programs(p, count, itemsize)
+        assert {"doubling", "shared memory"} <= {name for name, _ in made}
+        for name, program in made:
+            for seed in range(3 if len(program.steps) < 500 else 1):
+                data = counted(program, network.places, count * itemsize, itemsize, seed)
+                for place, found in data.items():
+                    assert (found == 1).all(), (name, place, p, count)
+
+
+def test_a_step_that_does_not_wait_is_found():
+    """The judge itself: without what steps wait for some order gives a wrong sum."""
+    network, made = programs(4, 64, 4)
+    for name, program in made:
+        hasty = Program(tuple(replace(step, after=()) for step in program.steps))
+        right = [
+            all(
+                (found == 1).all()
+                for found in counted(hasty, network.places, 256, 4, seed).values()
+            )
+            for seed in range(20)
+        ]
+        assert not all(right), name
+
+
+@pytest.mark.parametrize(
+    "rates",
+    [[50e6] * 4, [1e9] * 8, [1e7] * 3, [50e6, 50e6, 50e6, 12.5e6], [50e6, 50e6, 25e6, 25e6]],
+    ids=str,
+)
+def test_64_mib_take_at_most_a_twentieth_more_than_the_bound(rates):
+    plan = plan_all_reduce(star(rates), 64 * MIB, 4)
+    assert plan.bound_s <= plan.predicted_s <= plan.bound_s / 0.95
+    p = len(rates)
+    known = max(1 / min(rates), 2 * (p - 1) / sum(rates)) * 64 * MIB
+    assert plan.bound_s == pytest.approx(known, rel=1e-3)
+
+
+def test_unequal_places_come_near_the_bound():
+    reached = []
+    for seed in range(12):
+        plan = plan_all_reduce(unequal(seed, most=9), 64 * MIB, 4)
+        assert plan.predicted_s >= plan.bound_s
+        reached.append(plan.bound_s / plan.predicted_s)
+    assert mean(reached) >= 0.95
+    assert min(reached) >= 0.90
+
+
+@pytest.mark.parametrize("p", range(2, 17))
+def test_little_data_takes_few_messages(p):
+    network = star([1e9] * p)
+    message_s = 20e-6 + 4096 / 1e9
+    whole = math.log2(p) == int(math.log2(p))
+    rounds = math.log2(p) if whole else int(math.log2(p)) + 2
+    assert plan_all_reduce(network, 4096, 4).predicted_s <= 1.1 * rounds * message_s
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_plan_is_below_the_bound(seed):
+    network = linked(seed, most=6)
+    for nbytes in (4, 4096, 1 * MIB):
+        least_s = all_reduce_s(network, network.places, nbytes)
+        for name, program in all_reduces(network, nbytes, 4):
+            assert predicted_s(program, network) >= least_s * (1 - 1e-9), (name, nbytes)
+
+
+def test_what_cannot_be_planned():
+    with pytest.raises(ValueError, match="expected a link from b to a, got none"):
+        plan_all_reduce(Network(("a", "b"), {("a", "b"): Line(0.0, 1e-9)}), 64, 4)
+    assert plan_all_reduce(star([1e9]), 64, 4).program == Program(())
+    assert plan_all_reduce(star([1e9] * 3), 0, 4).program == Program(())
+    assert "doubling" in str(plan_all_reduce(star([1e9] * 2), 64, 4))
+
+
+def flows(*ends: tuple[str, str], nbytes: int = 1000) -> Program:
+    """A copy for each of these, all at once."""
+    return Program(
+        tuple(
+            Step(n, Lane(a, b), Copy(Region(a, "data", 0, nbytes), Region(b, "temp", n, nbytes)))
+            for n, (a, b) in enumerate(ends)
+        )
+    )
+
+
+def test_transfers_share_ports():
+    network = star([1000.0, 1000.0, 500.0], latency_s=0.0)
+    assert predicted_s(flows(("d0", "d1")), network) == pytest.approx(1)
+    assert predicted_s(flows(("d0", "d2")), network) == pytest.approx(2)
+    assert predicted_s(flows(("d0", "d1"), ("d1", "d0")), network) == pytest.approx(1)
+    # Half of d0's port each, until both end.
+    assert predicted_s(flows(("d0", "d1"), ("d0", "d2")), network) == pytest.approx(2)
+    late = star([1000.0] * 3, latency_s=0.5)
+    assert predicted_s(flows(("d0", "d1"), ("d2", "d1")), late) == pytest.approx(2.5)
+
+
+@pytest.mark.parametrize("rates", [[1.0], [1, 1], [1, 2, 3], [100, 1, 1, 1], [5, 5, 5, 0.1]])
+def test_shares_are_shares(rates):
+    found = weights(rates)
+    assert sum(found) == pytest.approx(1)
+    assert min(found) >= 0
+    for nbytes in (0, 4, 12, 4096, 1_000_004):
+        parts = cuts(nbytes, 4, found)
+        assert sum(size for _, size in parts) == nbytes
+        assert all(begin % 4 == 0 and size % 4 == 0 for begin, size in parts)
+        ends = np.cumsum([size for _, size in parts])
+        assert [begin for begin, _ in parts[1:]] == list(ends[:-1])
+
+
+def test_parts_begin_where_devices_bind_memory():
+    assert all(begin % 256 == 0 for begin, _ in cuts(1 << 20, 4, weights([3, 2, 2])))
+
+
+def test_doubling_takes_as_many_rounds_as_it_says():
+    for p, rounds in ((2, 1), (4, 2), (8, 3), (3, 3), (6, 4), (17, 6)):
+        places = star([1e12] * p).places
+        took = predicted_s(all_reduce.doubling(places, 4), star([1e12] * p, latency_s=1.0))
+        assert took == pytest.approx(rounds, rel=1e-6)
