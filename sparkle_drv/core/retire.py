@@ -80,6 +80,10 @@ class RetireList:
     def also(self, backend: Backend, queue: Any, value: int) -> None:
         """What is closed from now on waits for another device's queue too."""
         self._foreign.append((backend, queue, value))
+        self._forget_foreign()
+
+    def _forget_foreign(self) -> None:
+        """Let go of other devices' queues that have reached what they were given."""
         for point in list(self._foreign):
             if _reached(point):
                 with contextlib.suppress(ValueError):  # another thread has seen it, too
@@ -87,6 +91,8 @@ class RetireList:
 
     def drain(self) -> None:
         """Free what has become free, here and in lists whose device is gone."""
+        if self._foreign:
+            self._forget_foreign()
         self._look()
         for other in list(_unfinished):
             other._look()

@@ -13,6 +13,7 @@ from typing import Any
 from sparkle_drv import ops
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.buffer import Buffer
+from sparkle_drv.core.closing import Closing
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
 
@@ -24,7 +25,7 @@ EXPRESSIONS = {"sum": "a + b", "max": "max(a, b)"}
 """By reduction: what ops.map computes of two elements."""
 
 
-class Ways:
+class Ways(Closing):
     """The ways between some devices, each made when it is first used; `close` ends them."""
 
     def __init__(self, devices: Mapping[str, Device]) -> None:

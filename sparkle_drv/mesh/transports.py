@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sparkle_drv.core.buffer import Buffer
+from sparkle_drv.core.closing import Closing
 from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
@@ -38,7 +39,7 @@ class NoWay(SparkleError):
 
 
 @dataclass(eq=False)
-class Way:
+class Way(Closing):
     """From one device to another, for one thread at a time; `close` ends its queues."""
 
     source: Device

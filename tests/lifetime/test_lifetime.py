@@ -12,6 +12,8 @@ import pytest
 import sparkle_drv
 import sparkle_drv as sp
 from sparkle_drv.core.storage import Storage
+from sparkle_drv.mesh.carry import Ways
+from sparkle_drv.mesh.transports import Way
 from sparkle_drv.ops.memory.constant import Constant
 from sparkle_drv.sched.graph.record import TaskGraph
 from sparkle_drv.sched.run import arrays
@@ -40,6 +42,8 @@ MAKE = {
     ContextConstant: lambda dev: ContextConstant(
         LocalExecutor([dev], default_clock()), np.ones((3, 4), np.float32)
     ),
+    Way: lambda dev: moved(Way(dev, dev), dev),
+    Ways: lambda dev: between(Ways({dev.uri: dev}), dev),
     TaskGraph: lambda dev: recorded(TaskGraph(LocalExecutor([dev], default_clock()), (dev.uri,))),
 }
 
@@ -48,6 +52,16 @@ def used(dev):
     worked(dev.default_queue)
     dev.buffer(10)
     return dev
+
+
+def moved(way, dev):
+    way.move(dev.buffer(1000), dev.buffer(1000)).wait()
+    return way
+
+
+def between(ways, dev):
+    moved(ways.between(dev.uri, dev.uri), dev)
+    return ways
 
 
 def recorded(graph):
