@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 
 class Memory(enum.Enum):
@@ -72,11 +73,25 @@ class DeviceInfo:
     caches: tuple[CacheLevel, ...] = ()
     """Caches for data, level 1 first; empty where unknown."""
     shares: tuple[str, ...] = ()
-    """Names of resources that other devices use too: two with "cpu" slow each other down."""
+    """Names of resources that other devices use too: two with "cpu" slow each other down. "cpu" is
+    all cores, "cpu:3" is core 3 alone, a part of "cpu": see `in_common`."""
     features: tuple[str, ...] = ()
     """What else the device can do; on cpu the instruction sets that `SPARKLE_CPU_ISA` may name."""
     offset_alignment: int = 1
     """Where in a buffer a pointer argument may start: multiples of so many bytes."""
+
+
+@lru_cache(maxsize=4096)
+def in_common(mine: tuple[str, ...], theirs: tuple[str, ...]) -> tuple[str, ...]:
+    """The names in `mine` that stand for a resource of `theirs`; both are `DeviceInfo.shares`.
+
+    A name stands for itself and for its parts: "cpu" and "cpu:3" meet, "cpu:3" and "cpu:4" do not.
+    """
+    return tuple(
+        a
+        for a in mine
+        if any(a == b or a.startswith(f"{b}:") or b.startswith(f"{a}:") for b in theirs)
+    )
 
 
 @dataclass(frozen=True)

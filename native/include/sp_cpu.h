@@ -55,6 +55,9 @@ void sp_cpu_close(struct sp_cpu *dev);
  * first job. -EINVAL: lists that make no sense, or too late. */
 int sp_cpu_place(struct sp_cpu *dev, uint32_t nodes, const uint32_t *node_of_thread, uint32_t ncpus,
                  const uint32_t *node_of_cpu);
+/* Keeps every thread that computes for a placed device on the CPUs of its nodes: the workers of its queues too. Nothing runs in
+ * its callers. Before the first queue and kernel. -EINVAL: not placed. */
+int sp_cpu_confine(struct sp_cpu *dev);
 /* Touches new memory of a placed device for the first time: each node's threads do the part that the tasks of a grid give
  * them, so that Linux puts it there. Does nothing to small memory, or on one node. */
 void sp_cpu_first_touch(struct sp_cpu *dev, void *p, uint64_t nbytes);

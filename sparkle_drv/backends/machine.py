@@ -17,6 +17,8 @@ from sparkle_drv.backends import cgroup
 from sparkle_drv.backends.cgroup import read
 from sparkle_drv.types import CacheLevel
 
+MOST_THREADS = 1024
+"""Of one cpu device, as native/cpu/runtime/device.c."""
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -36,10 +38,10 @@ def cpu_list(text: str) -> list[int]:
     return found
 
 
-def caches(root: Path = Path("/")) -> tuple[CacheLevel, ...]:
-    """Data and unified caches of CPU 0, from sysfs; empty where the kernel does not tell."""
+def caches(root: Path = Path("/"), cpu: int = 0) -> tuple[CacheLevel, ...]:
+    """Data and unified caches of one CPU, from sysfs; empty where the kernel does not tell."""
     found = []
-    for index in sorted((root / "sys/devices/system/cpu/cpu0/cache").glob("index*")):
+    for index in sorted((root / f"sys/devices/system/cpu/cpu{cpu}/cache").glob("index*")):
         size = re.fullmatch(r"(\d+)([KMG]?)", read(index / "size"))
         if size and read(index / "type") in ("Data", "Unified"):
             nbytes = int(size[1]) * _UNITS.get(size[2], 1)

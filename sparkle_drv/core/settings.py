@@ -10,11 +10,10 @@ from typing import Any
 
 from sparkle_drv.backends.abilities import takes_threads
 from sparkle_drv.backends.base import Settings
+from sparkle_drv.backends.machine import MOST_THREADS
 from sparkle_drv.core.whole_number import within
 
 ISAS = ("ref", "neon", "avx2", "avx512")
-MOST_THREADS = 1024
-"""As native/cpu/runtime/device.c."""
 MOST_MIB = 1 << 40
 
 

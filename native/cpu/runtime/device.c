@@ -56,6 +56,14 @@ int sp_cpu_place(struct sp_cpu *dev, uint32_t nodes, const uint32_t *node_of_thr
     return rc;
 }
 
+int sp_cpu_confine(struct sp_cpu *dev)
+{
+    if (!dev->pool.places)
+        return -EINVAL;
+    dev->confined = 1;
+    return 0;
+}
+
 struct touch {
     char *p;
     uint64_t nbytes;

@@ -14,6 +14,7 @@
 struct sp_cpu {
     struct sp_device common; /* never lost */
     uint32_t isa;
+    int confined; /* all compute stays on the CPUs of pool.places; written before the first queue and kernel */
     _Atomic uint32_t refs; /* the owner and every queue: whoever lets go last ends the pool */
     struct sp_pool pool;
 };
@@ -27,6 +28,10 @@ struct sp_cpu_kernel {
     struct sp_cpu *dev;
     void (*fn)(void);
     void *library;
+    /* Never runs in its caller. A user's code may never end: on the worker, a wait can time out and say what runs. On a confined
+     * device the caller's core is not the device's own. To pin the caller for the call would change a mask that belongs to the
+     * user, move a thread twice, and keep one caller from having two devices at work. Kept here, beside what a launch reads. */
+    int handed_over;
     struct sp_tile_plan plan;
     struct sp_signature sig;
 };

@@ -34,6 +34,7 @@ static struct sp_cpu_kernel *make(struct sp_cpu *dev, const struct sp_signature 
         return NULL;
     k->magic = SP_KERNEL_MAGIC;
     k->dev = dev;
+    k->handed_over = dev->confined;
     k->sig = *sig;
     atomic_fetch_add(&sp_live()->kernels, 1);
     return k;
@@ -85,6 +86,7 @@ int sp_cpu_load_library(struct sp_cpu *dev, const char *path, const char *entry,
     k->form = SP_FORM_GRID;
     k->isa = SP_ISA_REF;
     k->library = library;
+    k->handed_over = 1;
     memcpy(&k->fn, &symbol, sizeof symbol); /* POSIX lets an object pointer from dlsym be a function */
     *out = k;
     return 0;

@@ -55,7 +55,7 @@ void sp_places_free(struct sp_places *places)
     free(places);
 }
 
-void sp_places_pin(const struct sp_places *places, uint32_t node)
+static void pin(const struct sp_places *places, uint32_t first_node, uint32_t last_node)
 {
     const size_t nbytes = CPU_ALLOC_SIZE(places->ncpus);
     cpu_set_t *const set = CPU_ALLOC(places->ncpus);
@@ -63,11 +63,21 @@ void sp_places_pin(const struct sp_places *places, uint32_t node)
         return;
     CPU_ZERO_S(nbytes, set);
     for (uint32_t i = 0; i < places->ncpus; i++)
-        if (places->node_of_cpu[i] == node)
+        if (places->node_of_cpu[i] >= first_node && places->node_of_cpu[i] <= last_node)
             CPU_SET_S(i, nbytes, set);
     if (CPU_COUNT_S(nbytes, set))
         sched_setaffinity(0, nbytes, set); /* 0: this thread, sched_setaffinity(2) */
     CPU_FREE(set);
+}
+
+void sp_places_pin(const struct sp_places *places, uint32_t node)
+{
+    pin(places, node, node);
+}
+
+void sp_places_pin_to_all(const struct sp_places *places)
+{
+    pin(places, 0, places->nodes - 1);
 }
 
 uint32_t sp_places_here(const struct sp_places *places)

@@ -16,6 +16,8 @@ struct sp_places *sp_places_make(uint32_t nodes, uint32_t threads, const uint32_
 void sp_places_free(struct sp_places *places);
 /* Keeps the calling thread on the CPUs of a node. A preference: where the kernel refuses, the thread runs anywhere. */
 void sp_places_pin(const struct sp_places *places, uint32_t node);
+/* The same on the CPUs of all nodes. */
+void sp_places_pin_to_all(const struct sp_places *places);
 /* The node that the calling thread runs on right now; 0 where that is none of ours. */
 uint32_t sp_places_here(const struct sp_places *places);
 #endif

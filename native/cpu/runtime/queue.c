@@ -5,6 +5,7 @@
  * the launch, seeing it, passes through the lock that the peek holds before it returns. Sequentially consistent accesses
  * on both sides: either the peek sees NULL or the launch sees the peek. */
 #include "device.h"
+#include "numa.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -72,6 +73,8 @@ static void *worker(void *arg)
 {
     struct sp_cpu_queue *q = arg;
     struct sp_job *job;
+    if (q->dev->confined)
+        sp_places_pin_to_all(q->dev->pool.places);
     while ((job = next_job(q))) {
         sp_timeline_wait(&q->timeline, job->value - 1, UINT64_MAX, 0); /* a launch may still run in its caller */
         uint64_t start_ns = sp_clock_ns();

@@ -65,8 +65,8 @@ int sp_cpu_runs_inline(const void *record)
 {
     const struct sp_cmd_dispatch *d = record;
     const struct sp_cpu_kernel *k = kernel_of(d);
-    if (k->library)
-        return 0; /* a user's code may never end: on the worker, a wait can time out and say what runs */
+    if (k->handed_over)
+        return 0;
     return k->form == SP_FORM_ROUTINE || (d->groups[0] <= 1 && d->groups[1] <= 1 && d->groups[2] <= 1);
 }
 

@@ -15,6 +15,7 @@ from sparkle_drv._native import ffi, lib
 from sparkle_drv.backends import abilities, machine
 from sparkle_drv.backends.base import Allocation, Backend, KernelSpec, Loaded, Settings
 from sparkle_drv.backends.cpu import image
+from sparkle_drv.backends.cpu.cores import Named, named
 from sparkle_drv.backends.native import Lent, Native, kernel_pointer
 from sparkle_drv.errors import DeviceNotFound, ImageError, OutOfDeviceMemory, check
 from sparkle_drv.types import DeviceInfo, Found, Memory, Resources, TilePlan
@@ -54,10 +55,22 @@ def _wanted_isa(name: str) -> int:
     return isa
 
 
-def _info(isa: int, threads: int) -> DeviceInfo:
+def _isa_of(which: Named) -> int:
+    """The instruction set that the URI of named cores names."""
+    there = {name: int(isa) for isa, name in ISAS.items() if lib.sp_cpu_isa_mask() >> isa & 1}
+    if which.isa in there:
+        return there[which.isa]
+    kind = DeviceNotFound if which.isa in ISAS.values() else ValueError
+    raise kind(
+        f"{which.uri}: expected an instruction set of this CPU ({', '.join(there)}), "
+        f"got {which.isa!r}"
+    )
+
+
+def _info(isa: int, threads: int, which: Named | None = None) -> DeviceInfo:
     name, vendor = machine.name_and_vendor()
     return DeviceInfo(
-        uri=URI,
+        uri=which.uri if which else URI,
         backend="cpu",
         name=name,
         kind="cpu",
@@ -69,14 +82,14 @@ def _info(isa: int, threads: int) -> DeviceInfo:
         max_group_size=MAX_GROUP_SIZE,
         max_groups=(2**32 - 1,) * 3,
         isa=ISAS[isa],
-        caches=machine.caches(),
-        shares=("cpu",),
+        caches=machine.caches(cpu=which.cores[0] if which else 0),
+        shares=tuple(f"cpu:{core}" for core in which.cores) if which else ("cpu",),
         features=tuple(n for i, n in ISAS.items() if lib.sp_cpu_isa_mask() >> i & 1),
     )
 
 
 class CpuBackend:
-    """One thread pool.
+    """One thread pool, on all cores or on named ones.
 
     `launch`, `run`, `submit`, `submitted`, `reached`, `wait` are the native functions themselves.
     """
@@ -96,20 +109,27 @@ class CpuBackend:
     live_counts = Lent(Native.live_counts)
     failure = Lent(Native.failure)
 
-    def __init__(self, settings: Settings, root: Path = Path("/")) -> None:
-        isa = _wanted_isa(settings.cpu_isa)
+    def __init__(
+        self, settings: Settings, root: Path = Path("/"), which: Named | None = None
+    ) -> None:
+        isa = _isa_of(which) if which and which.isa else _wanted_isa(settings.cpu_isa)
         usable = machine.thread_count(root)
-        threads = settings.threads or usable
+        threads = which.threads(settings.threads) if which else settings.threads or usable
+        self._uri = which.uri if which else URI
+        self._sensed = which.cores[0] if which else 0
         lib.sp_cores_limit(usable)
         out = ffi.new("struct sp_cpu **")
-        check(lib.sp_cpu_open(isa, threads, out), "open", URI)
-        self._native = native = Native("cpu", ffi.gc(out[0], lib.sp_cpu_close), URI)
+        check(lib.sp_cpu_open(isa, threads, out), "open", self._uri)
+        self._native = native = Native("cpu", ffi.gc(out[0], lib.sp_cpu_close), self._uri)
         self._flags = lib.SP_PLAN_DETERMINISTIC if settings.deterministic else 0
-        nodes = machine.nodes(root)
-        self._placed = threads > 1 and len(nodes) > 1
-        if self._placed:
-            check(_place(native.device, nodes, threads), "place threads on NUMA nodes", URI)
-        self.info = _info(isa, threads)
+        nodes = which.nodes if which else machine.nodes(root)
+        # The first touch runs in the caller, too: memory of named cores waits for their own.
+        self._placed = which is None and threads > 1 and len(nodes) > 1
+        if self._placed or which:
+            check(_place(native.device, nodes, threads), "place threads on cores", self._uri)
+        if which:
+            check(lib.sp_cpu_confine(native.device), "keep threads on named cores", self._uri)
+        self.info = _info(isa, threads, which)
         self.launch, self.run, self.submit = native.launch, native.run, native.submit
         self.submitted, self.settled = native.submitted, native.settled
         self.reached, self.wait = native.reached, native.wait
@@ -124,9 +144,7 @@ class CpuBackend:
 
     @staticmethod
     def open(uri: str, settings: Settings) -> CpuBackend:
-        if uri not in (URI, "cpu:0"):
-            raise DeviceNotFound(f"{uri}: there is one cpu device, 'cpu' or 'cpu:0'")
-        return CpuBackend(settings)
+        return CpuBackend(settings, which=None if uri in (URI, "cpu:0") else named(uri))
 
     # Memory: an address is a host pointer, a handle is a cffi pointer that frees the memory when
     # its last user lets go.
@@ -213,7 +231,7 @@ class CpuBackend:
             check(
                 lib.sp_cpu_load(self._native.device, spec.entry.encode(), spec.native, plan, out),
                 f"load {spec.name}",
-                URI,
+                self._uri,
             )
         else:
             self._load_library(spec, out)
@@ -233,15 +251,16 @@ class CpuBackend:
         if rc in (-errno.ENOEXEC, -errno.ENOENT):
             said = ffi.string(why).decode(errors="replace").replace(path, what)
             raise ImageError(f"{what}: {said}")
-        check(rc, f"load {what}", URI)
+        check(rc, f"load {what}", self._uri)
 
     def unload(self, handle: _Kernel) -> None:
         handle.drop()
 
     def sensors(self) -> dict[str, float]:
-        """The clock of CPU 0 in MHz where Linux tells; empty elsewhere."""
+        """The clock of the first core in MHz where Linux tells; empty elsewhere."""
         found = {}
-        mhz = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq")
+        cpu = Path(f"/sys/devices/system/cpu/cpu{self._sensed}")
+        mhz = cpu / "cpufreq/scaling_cur_freq"
         if mhz.is_file():
             found["frequency_mhz"] = int(mhz.read_text()) / 1000
         return found

@@ -28,7 +28,8 @@ _FIELDS = ("algo", "levels", "vector", "threads", "layout_in", "layout_out")
 def identity(info: DeviceInfo, version: str = VERSION) -> str:
     """What a plan, or a roof of the bench, was measured on, as the key of its file."""
     facts = (info.backend, info.vendor, info.name, info.driver, info.isa, info.compute_units)
-    return "|".join(str(fact) for fact in (*facts, version))
+    cores = [name for name in info.shares if ":" in name]  # named ones; not all need be alike
+    return "|".join(str(fact) for fact in (*facts, *cores, version))
 
 
 def gemm_shape(m: int, n: int, k: int) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sparkle_drv.types import DeviceInfo
+from sparkle_drv.types import DeviceInfo, in_common
 
 _WORDS = {"cpu": "the CPU's cores"}
 """By names in `DeviceInfo.shares`, what people call them."""
@@ -16,10 +16,10 @@ _WORDS = {"cpu": "the CPU's cores"}
 
 def only_named(infos: Sequence[DeviceInfo]) -> dict[str, str]:
     """By URI, the devices of these that take part only where somebody names them, and why."""
-    others = {name for info in infos if not info.software for name in info.shares}
+    others = tuple(name for info in infos if not info.software for name in info.shares)
     found = {}
     for info in infos:
-        shared = [_WORDS.get(name, name) for name in info.shares if name in others]
+        shared = [_WORDS.get(name, name) for name in in_common(info.shares, others)]
         if info.software and shared:
             found[info.uri] = f"it shares {' and '.join(shared)}; name it to use it"
     return found

@@ -11,6 +11,7 @@ from sparkle_drv.sched.model.costs import Costs
 from sparkle_drv.sched.model.graph_plan import TaskPlan
 from sparkle_drv.sched.model.speed import LEAST_CHANGE
 from sparkle_drv.sched.model.work import Candidate, Cost, Work
+from sparkle_drv.types import in_common
 
 from .choose import Impossible, Look, cannot, explored, slower, stranded
 from .dag import Problem, Schedule, timed
@@ -173,7 +174,7 @@ def _lanes(costs: Costs, uris: Sequence[str]) -> tuple[int, ...]:
     lanes = list(range(len(uris)))
     for a, first in enumerate(uris):
         for b, second in enumerate(uris[:a]):
-            if set(costs.nodes[first].shares) & set(costs.nodes[second].shares):
+            if in_common(costs.nodes[first].shares, costs.nodes[second].shares):
                 old, new = lanes[a], lanes[b]
                 lanes = [new if lane == old else lane for lane in lanes]
     numbers = {lane: i for i, lane in enumerate(dict.fromkeys(lanes))}

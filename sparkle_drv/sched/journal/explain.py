@@ -8,6 +8,7 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.sched.decide.sampled import Kept
 from sparkle_drv.sched.model.costs import Costs
 from sparkle_drv.sched.model.work import HOST, Candidate, Cost, Measured
+from sparkle_drv.types import in_common
 
 NOTHING = "nothing was planned yet"
 LOOKS = ", to learn about a device that was idle for long"
@@ -140,10 +141,13 @@ def _measured(uri: str, costs: Costs) -> str:
 
 def _shared(device: Device, given: Sequence[Device]) -> str:
     """What it shares, and with which of the others: they slow each other down."""
-    words = []
+    names: dict[str, list[str]] = {}  # of resources, by the devices that use them too
     for name in device.info.shares:
-        others = [d.uri for d in given if d is not device and name in d.info.shares]
-        words.append(f"{name} with {', '.join(others)}" if others else name)
+        others = [d.uri for d in given if d is not device and in_common((name,), d.info.shares)]
+        names.setdefault(", ".join(others), []).append(name)
+    words = [
+        f"{', '.join(of)} with {them}" if them else ", ".join(of) for them, of in names.items()
+    ]
     return f", shares {'; '.join(words)}" if words else ""
 
 

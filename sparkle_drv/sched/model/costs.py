@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sparkle_drv.mesh.line import Line, Point, fit
+from sparkle_drv.types import in_common
 
 from .speed import Speed
 from .work import HOST, Cost, Work
@@ -201,8 +202,8 @@ class Costs:
 
     def waits_for(self, device: str) -> list[str]:
         """The device, and what shares a resource with it."""
-        mine = set(self.nodes[device].shares)
-        return [uri for uri, n in self.nodes.items() if uri == device or mine & set(n.shares)]
+        mine = self.nodes[device].shares
+        return [u for u, n in self.nodes.items() if u == device or in_common(mine, n.shares)]
 
     def wait_s(self, device: str) -> float:
         """Until the device, and whatever shares a resource with it, is idle."""

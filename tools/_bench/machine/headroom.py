@@ -30,11 +30,13 @@ def check(what: str, device_nbytes: int, host_nbytes: int, info: sp.DeviceInfo) 
     """Raises UsageError when the device's part exceeds the device, or what is in the host's memory
     exceeds what is free there.
     """
+    from sparkle_drv.types import in_common
+
     if info.memory_nbytes and device_nbytes > info.memory_nbytes:
         raise UsageError(
             f"{what} takes {gib(device_nbytes)} of {info.uri}, which has {gib(info.memory_nbytes)}"
         )
-    shared = "cpu" in info.shares
+    shared = bool(in_common(("cpu",), info.shares))
     wanted, free = host_nbytes + shared * device_nbytes, available_nbytes()
     if free is not None and wanted > free:
         raise UsageError(f"{what} takes {gib(wanted)} of the host's memory, {gib(free)} are free")

@@ -157,6 +157,7 @@ def tune(job: Job, device: sp.Device, settings: Settings, say: Callable[[str], N
     """Searches for one job and keeps what was found. KeyboardInterrupt and what the device raises
     when it is stuck or lost pass through."""
     from sparkle_drv.ops.tiles import tuned
+    from sparkle_drv.types import in_common
 
     info = device.info
     row = Row(job.kernel, info.uri, job.label, plans.shape(job.kernel, job.scalars))
@@ -182,7 +183,7 @@ def tune(job: Job, device: sp.Device, settings: Settings, say: Callable[[str], N
         try:
             row.outcome = search.run(space.seeds(job.kernel, model, info))
             best = row.outcome.best
-            row.others = watch.others() if "cpu" in info.shares else 0.0
+            row.others = watch.others() if in_common(("cpu",), info.shares) else 0.0
             quiet_enough = settings.busy or row.others < quiet.TOO_MUCH
             if bench.confirm(best) and quiet_enough:
                 found = row.outcome

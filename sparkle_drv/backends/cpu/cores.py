@@ -1,0 +1,102 @@
+"""Named cores: what "cpu:c2-5/avx2" or "cpu:node1" asks for, checked against this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from sparkle_drv.backends import machine
+from sparkle_drv.errors import DeviceNotFound
+
+_FORM = re.compile(r"cpu:(?:c(\d{1,6})(?:-(\d{1,6}))?|node(\d{1,6}))(?:/(\w+))?", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Named:
+    """The cores of one device, and the instruction set that its URI names."""
+
+    uri: str
+    """Canonical: "cpu:c2" for "cpu:c02-2"."""
+    nodes: tuple[machine.Node, ...]
+    """The cores by NUMA node, as `machine.nodes`; one node where the kernel does not tell."""
+    isa: str
+    """"" where the URI names none."""
+
+    @property
+    def cores(self) -> tuple[int, ...]:
+        """Linux' numbers of the cores, ascending; never empty."""
+        return tuple(sorted(cpu for node in self.nodes for cpu in node.cpus))
+
+    def threads(self, wanted: int) -> int:
+        """As many as cores where `wanted` is 0; ValueError where it exceeds them."""
+        most = min(len(self.cores), machine.MOST_THREADS)
+        if wanted > most:
+            raise ValueError(
+                f"threads: expected at most {most} on {self.uri}, one for each core, got {wanted}"
+            )
+        return wanted or most
+
+
+def named(uri: str, root: Path = Path("/")) -> Named:
+    """What a URI names. The instruction set is not checked here.
+
+    Raises DeviceNotFound for another form, for cores that the affinity mask lacks and for nodes
+    without any; ValueError for a range that runs backwards.
+    """
+    match = _FORM.fullmatch(uri)
+    if match is None:
+        raise DeviceNotFound(
+            f"{uri}: expected 'cpu' or 'cpu:0', all cores, or named ones: "
+            f"'cpu:c0', 'cpu:c2-5', 'cpu:node1', each also with '/avx2'"
+        )
+    low, high, number, isa = match.groups()
+    tail = f"/{isa}" if isa else ""
+    nodes = machine.nodes(root)
+    if number is not None:
+        return Named(f"cpu:node{int(number)}{tail}", (_node(uri, int(number), nodes),), isa or "")
+    first, last = int(low), int(high or low)
+    if last < first:
+        raise ValueError(f"{uri}: expected a range that ascends, got {first}-{last}")
+    ours = os.sched_getaffinity(0)
+    wanted = set(range(first, last + 1))
+    if wanted - ours:
+        raise DeviceNotFound(
+            f"{uri}: expected cores that this process may use ({_ranges(ours)}), "
+            f"got also {_ranges(wanted - ours)}"
+        )
+    text = f"{first}-{last}" if last > first else f"{first}"
+    return Named(f"cpu:c{text}{tail}", _by_node(wanted, nodes), isa or "")
+
+
+def _node(uri: str, number: int, nodes: tuple[machine.Node, ...]) -> machine.Node:
+    for node in nodes:
+        if node.number == number:
+            return node
+    there = ", ".join(str(node.number) for node in nodes) or "none"
+    raise DeviceNotFound(
+        f"{uri}: expected a NUMA node with cores that this process may use ({there}), got {number}"
+    )
+
+
+def _by_node(cores: set[int], nodes: tuple[machine.Node, ...]) -> tuple[machine.Node, ...]:
+    found = [
+        machine.Node(node.number, cpus)
+        for node in nodes
+        if (cpus := tuple(cpu for cpu in node.cpus if cpu in cores))
+    ]
+    if sum(len(node.cpus) for node in found) != len(cores):  # the kernel does not tell of them all
+        return (machine.Node(0, tuple(sorted(cores))),)
+    return tuple(found)
+
+
+def _ranges(cores: set[int]) -> str:
+    """{0, 1, 2, 5} as "0-2,5"."""
+    runs: list[list[int]] = []
+    for core in sorted(cores):
+        if runs and core == runs[-1][1] + 1:
+            runs[-1][1] = core
+        else:
+            runs.append([core, core])
+    return ",".join(f"{low}-{high}" if high > low else f"{low}" for low, high in runs)
