@@ -1,0 +1,191 @@
+"""The fastest way for some bytes between two places, over other places where that is faster. Pure.
+
+A route of several legs passes its bytes on in m equal chunks of c bytes, and all legs work at once:
+
+    T(m) = sum(a + b c) + (m - 1) max(a + b c; 2 c / both)
+
+`a + b c` is the time of a chunk on one leg, its ports included; `both` is the port of a place in
+between that does not send and receive at once. T is convex in m, for each term of the maximum is
+constant + k / m + l m with k, l >= 0. With m = 1 each place stores all bytes before it sends them.
+
+A longer route never takes less time than its beginning, so the search goes on from the fastest
+unfinished route. It drops a route to a place where another one is no worse in every sum and in
+every term of the maximum (E. Martins, On a multicriteria shortest path problem, EJOR 16, 1984).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import pairwise
+
+from .line import Line
+from .network import Network, Port
+
+LEAST_CHUNK_NBYTES = 4096
+"""No chunk is smaller: below a page, calls cost more than a line tells."""
+PREFERENCE = 1.05
+"""A direct link is taken if it needs at most this many times the least time."""
+
+
+@dataclass(frozen=True)
+class Route:
+    """How bytes get from the first of `places` to the last, and when they are there."""
+
+    places: tuple[str, ...]
+    legs: tuple[Line, ...]
+    """Seconds by bytes of each leg alone, limited by the ports of its ends."""
+    predicted_s: float
+    chunk_nbytes: int
+    """Bytes of a chunk; all bytes where nothing is pipelined."""
+    direct: bool
+    """Is it one leg?"""
+
+    def __str__(self) -> str:
+        text = f"{' -> '.join(self.places)}: {self.predicted_s * 1e6:.6g} us"
+        return text if self.direct else f"{text}, chunks of {self.chunk_nbytes} bytes"
+
+
+def best_route(network: Network, src: str, dst: str, nbytes: int) -> Route:
+    """The route of least predicted seconds, but the direct link if it is within PREFERENCE of it.
+
+    Equal times are told apart by the sum of seconds a byte, then by fewer legs. A link with an
+    infinite or negative line, or through a port of rate 0, is no way.
+
+    Raises ValueError: `src` or `dst` unknown, both the same, no way, `nbytes` below 0.
+    """
+    _check(network, src, dst, nbytes)
+    best = _search(network, src, dst, nbytes)
+    if best is None:
+        raise ValueError(f"dst: expected a place that {src} reaches, got {dst}")
+    own = _route(network, (src, dst), nbytes)
+    return own if own and own.predicted_s <= PREFERENCE * best.predicted_s else best
+
+
+def explain_route(network: Network, src: str, dst: str, nbytes: int) -> str:
+    """The route taken and why; a line for each other way with at most one place in between.
+
+    Raises as `best_route`.
+    """
+    taken = best_route(network, src, dst, nbytes)
+    between = [(src, place, dst) for place in network.places if place not in (src, dst)]
+    looked = [_route(network, places, nbytes) for places in [(src, dst), *between]]
+    others = [one for one in looked if one and one.places != taken.places]
+    others.sort(key=lambda one: one.predicted_s)
+    lines = [f"{nbytes} bytes by {taken}", f"  {_why(taken, others)}"]
+    return "\n".join(lines + [f"  instead of {one}" for one in others])
+
+
+def _why(taken: Route, others: list[Route]) -> str:
+    if not others:
+        return "no other way with at most one place in between"
+    faster = others[0].predicted_s < taken.predicted_s
+    if taken.direct and faster:
+        return f"the direct link is preferred: it is within {PREFERENCE - 1:.0%} of the fastest"
+    return f"it is {others[0].predicted_s / taken.predicted_s:.3g} times as fast as the next one"
+
+
+def _check(network: Network, src: str, dst: str, nbytes: int) -> None:
+    for name, place in (("src", src), ("dst", dst)):
+        if place not in network.places:
+            raise ValueError(f"{name}: expected one of {', '.join(network.places)}, got {place}")
+    if src == dst:
+        raise ValueError(f"dst: expected another place than src, got {dst}")
+    if nbytes < 0:
+        raise ValueError(f"nbytes: expected 0 or more, got {nbytes}")
+
+
+@dataclass(frozen=True)
+class _Label:
+    """An unfinished route: what the time of all that go on from it depends on."""
+
+    places: tuple[str, ...]
+    a: float = 0.0
+    b: float = 0.0
+    terms: frozenset[tuple[float, float]] = frozenset()
+    """(a, b) of each term a + b c of the maximum."""
+
+    def onwards(self, network: Network, place: str) -> _Label | None:
+        """With one more leg; None: no way."""
+        at = self.places[-1]
+        leg = _leg(network, at, place)
+        if leg is None:
+            return None
+        terms = {(leg.a, leg.b)}
+        if len(self.places) > 1:
+            terms.add((0.0, 2 / network.ports.get(at, Port()).both))
+        return _Label((*self.places, place), self.a + leg.a, self.b + leg.b, self.terms | terms)
+
+    def no_worse(self, other: _Label) -> bool:
+        """Is every route that goes on from this one as fast as from the other one?"""
+        return (
+            self.a <= other.a
+            and self.b <= other.b
+            and len(self.places) <= len(other.places)
+            and all(any(a <= x and b <= y for x, y in other.terms) for a, b in self.terms)
+        )
+
+    def fastest(self, nbytes: int) -> tuple[float, int]:
+        """(seconds, number of chunks)."""
+        low, high = 1, 1 if len(self.places) < 3 else max(1, nbytes // LEAST_CHUNK_NBYTES)
+        while low < high:
+            middle = (low + high) // 2
+            if self.seconds(nbytes, middle) <= self.seconds(nbytes, middle + 1):
+                high = middle
+            else:
+                low = middle + 1
+        return self.seconds(nbytes, low), low
+
+    def seconds(self, nbytes: int, chunks: int) -> float:
+        """T(chunks) of the head of this file."""
+        c = nbytes / chunks
+        period = max((a + b * c for a, b in self.terms), default=0.0)
+        return max(self.a + self.b * c + (chunks - 1) * period, 1e-12)
+
+
+def _leg(network: Network, source: str, to: str) -> Line | None:
+    """A link limited by its ports; None: no bytes pass."""
+    link, rate = network.links.get((source, to)), network.rate(source, to)
+    if link is None or source == to or not rate > 0:
+        return None
+    if not (0 <= link.a < math.inf and 0 <= link.b < math.inf):
+        return None
+    return Line(link.a, 1 / rate)
+
+
+def _search(network: Network, src: str, dst: str, nbytes: int) -> Route | None:
+    """The fastest route; None: there is none."""
+    start = _Label((src,))
+    heap = [(0.0, 0.0, 1, start.places, start)]
+    kept: dict[str, list[_Label]] = {}
+    while heap:
+        *_, places, label = heappop(heap)
+        if places[-1] == dst:
+            return _route(network, places, nbytes)
+        for place in network.places:
+            longer = None if place in places else label.onwards(network, place)
+            if longer is None:
+                continue
+            rivals = kept.setdefault(place, [])
+            if any(rival.no_worse(longer) for rival in rivals):
+                continue
+            rivals.append(longer)
+            key = (longer.fastest(nbytes)[0], longer.b, len(longer.places), longer.places)
+            heappush(heap, (*key, longer))
+    return None
+
+
+def _route(network: Network, places: tuple[str, ...], nbytes: int) -> Route | None:
+    """The route over these places; None: a link is missing."""
+    label: _Label | None = _Label(places[:1])
+    legs = []
+    for source, to in pairwise(places):
+        label = label and label.onwards(network, to)
+        leg = _leg(network, source, to)
+        if label is None or leg is None:
+            return None
+        legs.append(leg)
+    assert label is not None
+    seconds, chunks = label.fastest(nbytes)
+    return Route(places, tuple(legs), seconds, -(-nbytes // chunks), len(legs) == 1)
