@@ -5,6 +5,7 @@ device works; this room says what a way costs. It imports ops and what is below,
 
     line.py        fits T = a + b * size, robust against outliers
     network.py     Network: places, links, ports, as data that planners read
+    probe.py       measures the ways to and from the host, and between devices
     routes.py      the fastest way for some bytes between two places, and why, in words
     program.py     steps and what each waits for: copies and reductions as data
     runner.py      runs a program, a thread for each lane

@@ -10,8 +10,8 @@ graphs are in graph. Called by graph and `sparkle_drv.context`.
     argument_checks.py    refuses what ops would refuse, before anything is measured
     arrays.py             ContextArray: which copies there are, and which are valid
     constants.py          ContextConstant: weights, copied to a device at first use
-    probe.py              measures: time of a class of work, copies to and from the host
-    ways.py               brings an array to a device, by peer or over the host (probe.py times it)
+    probe.py              measures the time of a class of work
+    ways.py               brings an array to a device, by peer or over the host
     stepwise.py           a call as timed steps: copy in, convert layout, compute, copy out
     traced.py             a call as stepwise spans, while a trace is recorded
     call_spans.py         whole calls and moves of arrays as spans of a trace

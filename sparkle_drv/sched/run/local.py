@@ -19,6 +19,7 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
 from sparkle_drv.mesh.line import Point
+from sparkle_drv.mesh.probe import FAILURES as FAILED_PROBES
 from sparkle_drv.sched.check.inspector import Inspector
 from sparkle_drv.sched.check.validate import Check
 from sparkle_drv.sched.decide.sampled import Kept
@@ -128,7 +129,7 @@ class LocalExecutor:
             return False
         try:
             measure()
-        except probe.FAILURES as error:
+        except FAILED_PROBES as error:
             if own:
                 self.failed(uri, error)
             self.tell("probe_failed", what, uri, str(error))

@@ -10,6 +10,7 @@ import pytest
 
 import sparkle_drv as sp
 from sparkle_drv.errors import DriverCallError, ImageError
+from sparkle_drv.mesh.probe import NoTimes
 from sparkle_drv.sched.decide.choose import Impossible
 from sparkle_drv.sched.journal import journal
 from sparkle_drv.sched.model import costs
@@ -140,5 +141,5 @@ def test_a_clock_that_stands_still_is_no_measure():
     def one(dev, i):
         return (lambda: types.SimpleNamespace(fence=None)), 8.0**i
 
-    with pytest.raises(probe.NoTimes, match=r"no time that was measured can be one: 0\.0 s"):
+    with pytest.raises(NoTimes, match=r"no time that was measured can be one: 0\.0 s"):
         probe.speeds(dev, Class("x", one), lambda: 1.0)

@@ -12,10 +12,11 @@ import pytest
 import sparkle_drv as sp
 from sparkle_drv.core.queue import Queue
 from sparkle_drv.errors import DeviceLost, KernelFault
+from sparkle_drv.mesh import probe
 from sparkle_drv.sched.graph.record import TaskGraph
 from sparkle_drv.sched.model import profile
 from sparkle_drv.sched.model.costs import Unmeasured
-from sparkle_drv.sched.run import probe, ways
+from sparkle_drv.sched.run import ways
 from sparkle_drv.sched.run.arrays import ContextArray
 from sparkle_drv.sched.run.local import LocalExecutor, default_clock
 from sparkle_drv.testing import sim

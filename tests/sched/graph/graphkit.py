@@ -8,6 +8,7 @@ import random
 
 import numpy as np
 
+from sparkle_drv.mesh import probe as link_probe
 from sparkle_drv.ops import ref
 from sparkle_drv.ops.expression.elementwise import ELEMENTWISE
 from sparkle_drv.sched.graph.fuse.fold import folded
@@ -44,10 +45,12 @@ def executor(devices, monkeypatch, seed=0):
 
     monkeypatch.setattr(probe, "speeds", speeds)
     monkeypatch.setattr(
-        probe, "links", lambda dev, clock: ([(n, 1e-6 + n * 1e-11) for n in (1e3, 1e6)],) * 2
+        link_probe, "links", lambda dev, clock: ([(n, 1e-6 + n * 1e-11) for n in (1e3, 1e6)],) * 2
     )
     monkeypatch.setattr(
-        probe, "way", lambda source, to, move, clock: [(n, 1e-6 + n * 1e-11) for n in (1e3, 1e6)]
+        link_probe,
+        "way",
+        lambda source, to, move, clock: [(n, 1e-6 + n * 1e-11) for n in (1e3, 1e6)],
     )
     for node in made.costs.nodes.values():
         node.shares = ()  # so that both are worth having
