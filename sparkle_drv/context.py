@@ -16,6 +16,7 @@ from sparkle_drv.core.registry import devices as usable
 from sparkle_drv.core.registry import open_device
 from sparkle_drv.core.retire import BRIEFLY_S
 from sparkle_drv.errors import DeviceNotFound, SparkleError, leave
+from sparkle_drv.mesh.mesh import Mesh
 from sparkle_drv.ops.arguments.words import shown
 from sparkle_drv.sched.check.inspector import Inspector
 from sparkle_drv.sched.decide.opt_in import only_named
@@ -79,7 +80,7 @@ class Context:
             raise ValueError(f"{what}: {uri!r} is not one of {there}{besides}")
         return found
 
-    def _among(self, devices: Sequence[str] | None) -> tuple[str, ...]:
+    def _among(self, devices: str | Sequence[str] | None) -> tuple[str, ...]:
         self._executor.check_open()
         if devices is None:
             return self._uris
@@ -175,6 +176,14 @@ class Context:
         """
         settings.switch("fuse", fuse)
         return TaskGraph(self._executor, self._among(devices), fuse)
+
+    def create_mesh(self, devices: str | Sequence[str] = "all") -> Mesh:
+        """A Mesh (mesh/mesh.py) of devices of this Context: "all" that need not be named, or a list
+        of URIs. Its collectives take an Array on each of them: `with ctx.create_mesh() as mesh:
+        mesh.all_reduce(arrays)`. Raises TypeError, ValueError (no such device, one twice).
+        """
+        uris = self._among(None if isinstance(devices, str) and devices == "all" else devices)
+        return Mesh([self._executor.devices[uri] for uri in uris])
 
     @property
     def last_plan(self) -> Plan | GraphPlan | None:

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sparkle_drv.mesh.line import Line
-from sparkle_drv.mesh.network import Network, Port
-from sparkle_drv.mesh.program import Copy, Lane, Program, Region, Step
+from sparkle_drv.mesh.lanes.program import Copy, Lane, Program, Region, Step
+from sparkle_drv.mesh.links.line import Line
+from sparkle_drv.mesh.links.network import Network, Port
 
 POISON = -(1 << 20)
 """In memory that nobody has written; no sum of contributions is as low."""

@@ -8,7 +8,7 @@ import random
 from dataclasses import dataclass
 from statistics import mean
 
-from sparkle_drv.mesh.line import fit
+from sparkle_drv.mesh.links.line import fit
 from sparkle_drv.sched.decide.choose import choose
 from sparkle_drv.sched.model.costs import Costs, Node
 from sparkle_drv.sched.model.work import HOST, Operand, Work

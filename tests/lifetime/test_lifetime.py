@@ -12,8 +12,9 @@ import pytest
 import sparkle_drv
 import sparkle_drv as sp
 from sparkle_drv.core.storage import Storage
-from sparkle_drv.mesh.carry import Ways
-from sparkle_drv.mesh.transports import Way
+from sparkle_drv.mesh.lanes.carry import Ways
+from sparkle_drv.mesh.lanes.transports import Way
+from sparkle_drv.mesh.mesh import Mesh
 from sparkle_drv.ops.memory.constant import Constant
 from sparkle_drv.sched.graph.record import TaskGraph
 from sparkle_drv.sched.run import arrays
@@ -44,6 +45,7 @@ MAKE = {
     ),
     Way: lambda dev: moved(Way(dev, dev), dev),
     Ways: lambda dev: between(Ways({dev.uri: dev}), dev),
+    Mesh: lambda dev: Mesh([dev]),
     TaskGraph: lambda dev: recorded(TaskGraph(LocalExecutor([dev], default_clock()), (dev.uri,))),
 }
 

@@ -9,8 +9,8 @@ import pytest
 
 from sparkle_drv.core.queue import Queue
 from sparkle_drv.errors import DeviceLost
-from sparkle_drv.mesh.carry import Ways, carry
-from sparkle_drv.mesh.program import Copy, Lane, Program, Reduce, Region, Step
+from sparkle_drv.mesh.lanes.carry import Ways, carry
+from sparkle_drv.mesh.lanes.program import Copy, Lane, Program, Reduce, Region, Step
 
 PAIRS = [("cpu", "egl:0"), ("egl:0", "cuda:0"), ("cpu", "cuda:0")]
 CASES = [(a, b, dtype) for a, b in PAIRS for dtype in (np.float32, np.int32)]

@@ -6,9 +6,9 @@ from itertools import pairwise, permutations
 
 import pytest
 
-from sparkle_drv.mesh.line import Line
-from sparkle_drv.mesh.network import Network, Port
-from sparkle_drv.mesh.routes import LEAST_CHUNK_NBYTES, best_route, explain_route
+from sparkle_drv.mesh.links.line import Line
+from sparkle_drv.mesh.links.network import Network, Port
+from sparkle_drv.mesh.links.routes import LEAST_CHUNK_NBYTES, best_route, explain_route
 
 GB = 1e-9
 US = 1e-6

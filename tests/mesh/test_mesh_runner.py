@@ -11,8 +11,8 @@ import time
 import pytest
 
 from sparkle_drv.errors import DeviceLost, FenceTimeout
-from sparkle_drv.mesh.program import Lane, Program, Step
-from sparkle_drv.mesh.runner import run
+from sparkle_drv.mesh.lanes.program import Lane, Program, Step
+from sparkle_drv.mesh.lanes.runner import run
 
 
 class Signal:

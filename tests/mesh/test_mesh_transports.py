@@ -8,8 +8,8 @@ import pytest
 import sparkle_drv as sp
 from sparkle_drv.core.queue import Queue
 from sparkle_drv.errors import DeviceLost, SparkleError
-from sparkle_drv.mesh import transports
-from sparkle_drv.mesh.transports import CHUNK_NBYTES, NoWay, Way
+from sparkle_drv.mesh.lanes import transports
+from sparkle_drv.mesh.lanes.transports import CHUNK_NBYTES, NoWay, Way
 
 SIZES = (1, 3, 4096, CHUNK_NBYTES - 1, CHUNK_NBYTES, 2 * CHUNK_NBYTES + 5)
 KINDS = ("cpu", "egl:0", "cuda:0", "emu:gfx1100")

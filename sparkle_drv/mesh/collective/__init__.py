@@ -1,7 +1,7 @@
 """Plans of collectives: programs of copies and reductions, and what they are predicted to take.
 
-Pure: no device, no thread, no clock. `carry.py` runs the programs, `network.py` is what they are
-planned for.
+Pure: no device, no thread, no clock. `lanes/carry.py` runs the programs. They are planned for what
+`links/network.py` says of a machine.
 
     builder.py      writes a program down, and finds out what each step must wait for
     all_reduce.py   recursive doubling, ring, weighted butterfly, and halves of shared memory

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sparkle_drv.mesh.program import Program, Region
+from sparkle_drv.mesh.lanes.program import Program, Region
 
 from .builder import Builder
-from .shares import cuts
+from .shares import aligned, cuts
 
 AHEAD = 1
 """Chunks of the butterfly that are sent to be added up before the first sum is sent back."""
@@ -34,7 +34,7 @@ def doubling(places: Sequence[str], nbytes: int) -> Program:
     distance = 1
     while distance < power:
         # Rounds have memory of their own: a place that is ahead does not wait for the others.
-        at = distance.bit_length() * nbytes
+        at = distance.bit_length() * aligned(nbytes)
         for i in range(power):
             made.copy(_data(places[i], 0, nbytes), _temp(places[i ^ distance], at, nbytes))
         for place in places[:power]:
@@ -70,7 +70,7 @@ def butterfly(
     """
     made, parts = Builder(), cuts(nbytes, itemsize, shares)
     cut = [cuts(size, itemsize, [1 / chunks] * chunks) for _, size in parts]
-    most = [max(size for _, size in pieces) for pieces in cut]
+    most = [aligned(max(size for _, size in pieces)) for pieces in cut]
 
     def pieces(chunk: int) -> list[tuple[int, int, int]]:
         """(place, offset, bytes) of a chunk."""

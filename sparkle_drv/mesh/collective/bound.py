@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sparkle_drv.mesh.network import Network, Port
+from sparkle_drv.mesh.links.network import Network, Port
 
 
 def all_reduce_s(network: Network, places: Sequence[str], nbytes: int) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 
-from sparkle_drv.mesh.program import Copy, Lane, Program, Reduce, Region, Step
+from sparkle_drv.mesh.lanes.program import Copy, Lane, Program, Reduce, Region, Step
 
 
 @dataclass

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
-from sparkle_drv.mesh.network import Network
-from sparkle_drv.mesh.program import Program
+from sparkle_drv.mesh.lanes.program import Program
+from sparkle_drv.mesh.links.network import Network
 
 from . import all_reduce
 from .bound import all_reduce_s, port_rate

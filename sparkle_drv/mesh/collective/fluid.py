@@ -2,7 +2,7 @@
 
 Pure: a discrete-event simulation. Between two events all rates are constant: the rates of all
 transfers are raised together until a port is full or a link is at its own rate, which fixes those
-it limits, and so on (the reference is in network.py).
+it limits, and so on (the reference is in links/network.py).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sparkle_drv.mesh.line import Line
-from sparkle_drv.mesh.network import Network, Port
-from sparkle_drv.mesh.program import Copy, Lane, Program, Step
+from sparkle_drv.mesh.lanes.program import Copy, Lane, Program, Step
+from sparkle_drv.mesh.links.line import Line
+from sparkle_drv.mesh.links.network import Network, Port
 
 FREE = Line(0.0, 0.0)
 SAME_S = 1e-12

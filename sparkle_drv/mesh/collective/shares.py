@@ -6,7 +6,8 @@ import itertools
 from collections.abc import Sequence
 
 ALIGN = 256
-"""Parts begin at multiples of so many bytes where there are enough: devices bind memory there."""
+"""Parts begin at multiples of so many bytes, where every device binds memory: OpenGL allows at most
+256 for SHADER_STORAGE_BUFFER_OFFSET_ALIGNMENT (DeviceInfo.offset_alignment)."""
 
 
 def weights(rates: Sequence[float]) -> list[float]:
@@ -31,11 +32,14 @@ def weights(rates: Sequence[float]) -> list[float]:
     return [w / total for w in found]
 
 
+def aligned(nbytes: int) -> int:
+    """`nbytes`, or the next multiple of ALIGN."""
+    return -(-nbytes // ALIGN) * ALIGN
+
+
 def cuts(nbytes: int, itemsize: int, shares: Sequence[float]) -> list[tuple[int, int]]:
-    """(offset, bytes) of each part of `nbytes`: whole elements, from multiples of ALIGN where the
-    data is long enough for that.
-    """
-    unit = max(ALIGN, itemsize) if nbytes >= 16 * ALIGN * len(shares) else itemsize
+    """(offset, bytes) of each part of `nbytes`: whole elements, from multiples of ALIGN."""
+    unit = max(ALIGN, itemsize)
     ends, passed = [0], 0.0
     for share in shares:
         passed += share

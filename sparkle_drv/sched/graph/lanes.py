@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sparkle_drv.mesh.network import HOST
-from sparkle_drv.mesh.program import Lane, Program, Step
+from sparkle_drv.mesh.lanes.program import Lane, Program, Step
+from sparkle_drv.mesh.links.network import HOST
 from sparkle_drv.sched.model.task import Task
 
 from .place.steps import Bring, Do, Key, Steps

@@ -4,7 +4,7 @@ The plan is kept between runs, as is the memory of intermediate results. It is m
 operands are in other places, when weights no longer take what was folded into them, when a device
 fails, and when devices have become faster or slower. Tasks of one device are launched one after
 another on its queue without a wait. Several devices and the ways between them are lanes
-(mesh/runner.py): a result that another device reads is waited for in the lane of that way.
+(mesh/lanes/runner.py): a result that another device reads is waited for in the lane of that way.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
-from sparkle_drv.mesh import runner
-from sparkle_drv.mesh.program import Step
+from sparkle_drv.mesh.lanes import runner
+from sparkle_drv.mesh.lanes.program import Step
 from sparkle_drv.ops.memory.constant import Constant
 from sparkle_drv.sched.graph.fuse.fold import Host, folded
 from sparkle_drv.sched.graph.fuse.layouts import cancelled, relaid

@@ -14,7 +14,7 @@ from copy import copy
 from dataclasses import asdict, fields
 from typing import Any
 
-from sparkle_drv.mesh.line import Line
+from sparkle_drv.mesh.links.line import Line
 from sparkle_drv.sched.decide.choose import Impossible, choose
 from sparkle_drv.sched.decide.dag import Schedule
 from sparkle_drv.sched.decide.place_graph import placed

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sparkle_drv.mesh.line import Line, Point, fit
+from sparkle_drv.mesh.links.line import Line, Point, fit
 from sparkle_drv.types import in_common
 
 from .speed import Speed

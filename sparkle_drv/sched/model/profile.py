@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkle_drv.kept import LOCK_TIMEOUT_S, DeviceFile
-from sparkle_drv.mesh.line import LEAST_SIZES, Point, sizes, usable
+from sparkle_drv.mesh.links.line import LEAST_SIZES, Point, sizes, usable
 from sparkle_drv.ops.tiles.tuned import identity
 from sparkle_drv.types import DeviceInfo
 

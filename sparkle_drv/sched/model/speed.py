@@ -1,8 +1,8 @@
 """How long one operation takes on one device, by the size of the work: what the probes said, and
 what every run since has corrected. State and arithmetic only: no clock, no device.
 
-The model is a line (mesh/line.py) times a correction that depends on the size. Real kernels bend:
-caches end, threads join; and calls differ from probes: what ran before has the caches. Runs are
+The model is a line (mesh/links/line.py) times a correction that depends on the size. Real kernels
+bend: caches end, threads join; and calls differ from probes: what ran before has the caches. Runs are
 averaged in knots, one for each doubling of the size. The correction at a size is the mean of those
 near it, each by the inverse of its variance: the scatter of single runs over their number, and what
 a correction changes by on the way from there (BEND). So where runs scatter little a size has what
@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from sparkle_drv.mesh.line import Line, Point, fit, usable
+from sparkle_drv.mesh.links.line import Line, Point, fit, usable
 
 MEMORY = 16
 """Runs that a knot averages over."""

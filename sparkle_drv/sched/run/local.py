@@ -18,8 +18,8 @@ from typing import Any
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
-from sparkle_drv.mesh.line import Point
-from sparkle_drv.mesh.probe import FAILURES as FAILED_PROBES
+from sparkle_drv.mesh.links.line import Point
+from sparkle_drv.mesh.links.probe import FAILURES as FAILED_PROBES
 from sparkle_drv.sched.check.inspector import Inspector
 from sparkle_drv.sched.check.validate import Check
 from sparkle_drv.sched.decide.sampled import Kept

@@ -1,4 +1,4 @@
-"""Measures classes of work on a device; mesh/probe.py measures links.
+"""Measures classes of work on a device; mesh/links/probe.py measures links.
 
 The only file of the scheduler that times anything but the runner. Each measurement waits for its
 fence; the first of each size are dropped.
@@ -14,8 +14,8 @@ from typing import Any
 
 from sparkle_drv.core.device import Device
 from sparkle_drv.errors import SparkleError
-from sparkle_drv.mesh.line import LEAST_SIZES, Point
-from sparkle_drv.mesh.probe import EACH, WARM_S, Clock, fenced, timed, usable_points
+from sparkle_drv.mesh.links.line import LEAST_SIZES, Point
+from sparkle_drv.mesh.links.probe import EACH, WARM_S, Clock, fenced, timed, usable_points
 from sparkle_drv.sched.model.operations import Class
 
 FIRST_WARM_S = 5e-3

@@ -17,7 +17,7 @@ import numpy as np
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceLost, SparkleError
-from sparkle_drv.mesh import probe
+from sparkle_drv.mesh.links import probe
 from sparkle_drv.sched.model.profile import BACK, INTO, between
 from sparkle_drv.sched.model.work import HOST
 from sparkle_drv.telemetry import progress

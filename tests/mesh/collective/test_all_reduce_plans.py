@@ -15,9 +15,9 @@ from sparkle_drv.mesh.collective.bound import all_reduce_s
 from sparkle_drv.mesh.collective.choose import all_reduces, plan_all_reduce
 from sparkle_drv.mesh.collective.fluid import predicted_s
 from sparkle_drv.mesh.collective.shares import cuts, weights
-from sparkle_drv.mesh.line import Line
-from sparkle_drv.mesh.network import Network
-from sparkle_drv.mesh.program import Copy, Lane, Program, Region, Step
+from sparkle_drv.mesh.lanes.program import Copy, Lane, Program, Region, Step
+from sparkle_drv.mesh.links.line import Line
+from sparkle_drv.mesh.links.network import Network
 from sparkle_drv.testing.collectives import counted, linked, star, unequal
 
 MIB = 1 << 20

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparkle_drv.mesh.line import Line
+from sparkle_drv.mesh.links.line import Line
 from sparkle_drv.sched.decide.choose import STALE, Impossible, choose
 from sparkle_drv.sched.model.costs import Costs, Node
 from sparkle_drv.sched.model.work import HOST, Operand, Work

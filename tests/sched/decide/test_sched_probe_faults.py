@@ -10,7 +10,7 @@ import pytest
 
 import sparkle_drv as sp
 from sparkle_drv.errors import DriverCallError, ImageError
-from sparkle_drv.mesh.probe import NoTimes
+from sparkle_drv.mesh.links.probe import NoTimes
 from sparkle_drv.sched.decide.choose import Impossible
 from sparkle_drv.sched.journal import journal
 from sparkle_drv.sched.model import costs

@@ -10,7 +10,7 @@ import types
 import pytest
 
 from sparkle_drv import kept
-from sparkle_drv.mesh.line import MOST_S, fit
+from sparkle_drv.mesh.links.line import MOST_S, fit
 from sparkle_drv.sched.model import profile
 from sparkle_drv.sched.model.costs import Costs, Node
 from sparkle_drv.sched.model.speed import Speed

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from sparkle_drv.mesh.line import Line, fit
+from sparkle_drv.mesh.links.line import Line, fit
 from sparkle_drv.sched.model.speed import WINDOW, Speed
 
 

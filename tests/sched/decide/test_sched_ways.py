@@ -12,7 +12,7 @@ import pytest
 import sparkle_drv as sp
 from sparkle_drv.core.queue import Queue
 from sparkle_drv.errors import DeviceLost, KernelFault
-from sparkle_drv.mesh import probe
+from sparkle_drv.mesh.links import probe
 from sparkle_drv.sched.graph.record import TaskGraph
 from sparkle_drv.sched.model import profile
 from sparkle_drv.sched.model.costs import Unmeasured

@@ -8,7 +8,7 @@ import random
 
 import numpy as np
 
-from sparkle_drv.mesh import probe as link_probe
+from sparkle_drv.mesh.links import probe as link_probe
 from sparkle_drv.ops import ref
 from sparkle_drv.ops.expression.elementwise import ELEMENTWISE
 from sparkle_drv.sched.graph.fuse.fold import folded

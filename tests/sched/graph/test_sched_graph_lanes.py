@@ -10,8 +10,8 @@ import pytest
 from graphkit import executor, grown, matrices, recorder
 
 from sparkle_drv.errors import DeviceLost
-from sparkle_drv.mesh import runner
-from sparkle_drv.mesh.network import HOST
+from sparkle_drv.mesh.lanes import runner
+from sparkle_drv.mesh.links.network import HOST
 from sparkle_drv.sched.graph import lanes
 from sparkle_drv.sched.graph.place.steps import Bring, Do
 from sparkle_drv.sched.graph.run import GraphRun

@@ -12,7 +12,7 @@ from placing import placed
 from sparkle_drv import ops
 from sparkle_drv.core.array import Array
 from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
-from sparkle_drv.mesh.line import Line
+from sparkle_drv.mesh.links.line import Line
 from sparkle_drv.sched.decide import sampled
 from sparkle_drv.sched.decide.choose import Impossible
 from sparkle_drv.sched.decide.sampled import Kept

@@ -7,7 +7,7 @@ import pytest
 
 import sparkle_drv as sp
 from sparkle_drv import ops
-from sparkle_drv.mesh import probe as link_probe
+from sparkle_drv.mesh.links import probe as link_probe
 from sparkle_drv.sched.run import probe
 
 F32 = np.float32
