@@ -3,11 +3,12 @@ what every run since has corrected. State and arithmetic only: no clock, no devi
 
 The model is a line (mesh/links/line.py) times a correction that depends on the size. Real kernels
 bend: caches end, threads join; and calls differ from probes: what ran before has the caches. Runs
-are averaged in knots, one for each doubling of the size. The correction at a size is the mean of those
-near it, each by the inverse of its variance: the scatter of single runs over their number, and what
-a correction changes by on the way from there (BEND). So where runs scatter little a size has what
-was measured of it, and where they scatter much it is judged by its neighbours, too. FINDINGS F is
-why there is a line underneath: it needs no measurement near a size to say something sensible.
+are averaged in knots, one for each doubling of the size. The correction at a size is the mean of
+those near it, each by the inverse of its variance: the scatter of single runs over their number,
+and what a correction changes by on the way from there (BEND). So where runs scatter little a size
+has what was measured of it, and where they scatter much it is judged by its neighbours, too.
+FINDINGS F is why there is a line underneath: it needs no measurement near a size to say something
+sensible.
 
 A device that changes speed (heat, another user) shows as a run of errors to one side. The median of
 the last few then becomes part of `pace`, a factor for all sizes, and they are forgotten.
