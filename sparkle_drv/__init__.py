@@ -9,6 +9,7 @@ Names only; everything else is imported at first use.
       lowlevel.py                         re-exports what amd/ knows, for tools and bring-up
       context.py                          Context: what init() returns
       sched/                              model decide journal check run graph: which device, when
+      mesh/                                 links, routes, transports, collectives: bytes, not work
       ops/                                gemm conv2d map reduce layout: tile plan + dispatch
       core/                               Device Buffer Array Kernel Commands Queue Fence Pipeline
       codegen/{glsl,rdna}                 kernels made at run time; backends get the result
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
     from sparkle_drv.errors import KernelFault as KernelFault
     from sparkle_drv.errors import OutOfDeviceMemory as OutOfDeviceMemory
     from sparkle_drv.errors import SparkleError as SparkleError
+    from sparkle_drv.mesh.mesh import Mesh as Mesh
+    from sparkle_drv.mesh.topology import Topology as Topology
     from sparkle_drv.sched.journal.replaying import replay as replay
     from sparkle_drv.types import CacheLevel as CacheLevel
     from sparkle_drv.types import DeviceInfo as DeviceInfo
@@ -66,6 +69,8 @@ _WHERE = {
     "ops": ("ops", ""),
     "Context": ("context", "Context"),
     "init": ("context", "init"),
+    "Mesh": ("mesh.mesh", "Mesh"),
+    "Topology": ("mesh.topology", "Topology"),
     "replay": ("sched.journal.replaying", "replay"),
     "open": ("core.registry", "open_device"),
     "devices": ("core.registry", "devices"),

@@ -183,7 +183,11 @@ class Context:
         mesh.all_reduce(arrays)`. Raises TypeError, ValueError (no such device, one twice).
         """
         uris = self._among(None if isinstance(devices, str) and devices == "all" else devices)
-        return Mesh([self._executor.devices[uri] for uri in uris])
+        return Mesh(
+            [self._executor.devices[uri] for uri in uris],
+            self._executor.clock,
+            self._executor.profile,
+        )
 
     @property
     def last_plan(self) -> Plan | GraphPlan | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from itertools import permutations
 from typing import Any
+
+import numpy as np
 
 from sparkle_drv import ops
 from sparkle_drv.core.array import Array
@@ -16,11 +17,16 @@ from sparkle_drv.telemetry import progress
 
 from .collective.choose import Plan, plan_all_reduce
 from .lanes.carry import EXPRESSIONS, Ways, carry
+from .lanes.program import Lane
 from .links import probe
-from .links.line import Line, fit
 from .links.network import Network
-from .links.routes import explain_route
+from .links.routes import Route, best_route, explain_route
+from .measured import Kept, load, store
+from .survey import survey
+from .topology import Topology
 
+DIRECT = {"shared", "peer"}
+"""Transports that move no byte over the host."""
 OPS = (*EXPRESSIONS, "mean")
 
 
@@ -30,53 +36,71 @@ class Mesh(Closing):
     What the ways take is measured when it is first needed. `plan` is that of the last collective.
     """
 
-    def __init__(self, devices: Sequence[Device], clock: Callable[[], float] = time.perf_counter):
+    def __init__(
+        self,
+        devices: Sequence[Device],
+        clock: Callable[[], float] = time.perf_counter,
+        kept: Kept | None = None,
+    ) -> None:
         self.devices = {device.uri: device for device in devices}
         self.plan: Plan | None = None
-        self._clock = clock
+        self._clocked = {"clock": clock}
         self._ways = Ways(self.devices)
-        self._network: Network | None = None
+        self._topology: Topology | None = None
+        self._planned_for: Network | None = None
         self._plans: dict[tuple[int, int], Plan] = {}
+        self._kept = kept
         self._closed = False
 
     def __repr__(self) -> str:
         return f"<Mesh of {', '.join(self.devices)}>"
 
     @property
-    def network(self) -> Network:
-        """Seconds by bytes of every way; measured now, the first time. Raises what devices do."""
+    def topology(self) -> Topology:
+        """What is known of the ways; measured now, the first time. Raises what devices do."""
         self._check_open()
-        if self._network is None:
-            links: dict[tuple[str, str], Line] = {}
+        if self._topology is None:
             with progress.told(f"measuring the ways between {', '.join(self.devices)}"):
-                for pair in permutations(self.devices, 2):
-                    links[pair] = fit(self._measured(*pair))
-            fast = {"shared", "peer"}
-            direct = (pair for pair in links if self._ways.between(*pair).transport() in fast)
-            self._network = Network(tuple(self.devices), links, direct=frozenset(direct))
-        return self._network
+                infos = {uri: device.info for uri, device in self.devices.items()}
+                found = None if self._kept is None else load(self._kept, infos)
+                measured = found or survey(self._ways, **self._clocked)
+                if self._kept is not None and found is None:
+                    store(self._kept, infos, measured)
+            kinds = {pair: self._ways.between(*pair).transport() for pair in measured.ways}
+            direct = frozenset(pair for pair, kind in kinds.items() if kind in DIRECT)
+            self._topology = Topology(tuple(self.devices), measured, kinds, direct)
+        return self._topology
 
-    def _measured(self, source: str, to: str) -> list[tuple[float, float]]:
-        way = self._ways.between(source, to)
-
-        def move(x: Array, made: Array) -> None:
-            if x.fence is not None:
-                x.fence.wait()
-            fence = way.move(x.buffer.view(0, x.nbytes), made.buffer.view(0, made.nbytes))
-            if fence is not None:
-                fence.wait()
-
-        device = self.devices[to]
-        return probe.way(self.devices[source], device, move, device.clock or self._clock)
+    @property
+    def network(self) -> Network:
+        """What plans are made for: the topology, less what has become slow or unreliable."""
+        return self.topology.network
 
     @property
     def moved(self) -> dict[str, int]:
         """Bytes that went over the ways so far, by transport (lanes/transports.py)."""
         return self._ways.moved()
 
+    def best_route(self, source: str, to: str, nbytes: int) -> Route:
+        """The way of least predicted seconds for these bytes (links/routes.py). ValueError: no
+        such device, or no way.
+        """
+        return best_route(self.network, source, to, nbytes)
+
     def explain_route(self, source: str, to: str, nbytes: int) -> str:
         """How bytes would best get from one device to another, and why. Raises ValueError."""
         return explain_route(self.network, source, to, nbytes)
+
+    def plan_all_reduce(self, nbytes: int, dtype: Any = "float32") -> Plan:
+        """What all_reduce would do with arrays of `nbytes` each; nothing is run."""
+        itemsize = np.dtype(dtype).itemsize
+        network = self.network
+        if network is not self._planned_for:
+            self._planned_for, self._plans = network, {}
+        key = nbytes, itemsize
+        if key not in self._plans:
+            self._plans[key] = plan_all_reduce(network, nbytes, itemsize)
+        return self._plans[key]
 
     def all_reduce(self, arrays: Sequence[Array], op: str = "sum") -> None:
         """Fill each of `arrays` with the sum, max or mean of all, element by element.
@@ -88,19 +112,32 @@ class Mesh(Closing):
         self._check_open()
         given = self._checked(arrays, op)
         first = next(iter(given.values()))
-        nbytes, itemsize = first.nbytes, first.dtype.itemsize
-        key = nbytes, itemsize
-        if key not in self._plans:
-            self._plans[key] = plan_all_reduce(self.network, nbytes, itemsize)
-        self.plan = self._plans[key]
+        self.plan = self.plan_all_reduce(first.nbytes, first.dtype)
         try:
-            carry(self.plan.program, given, self._ways, "max" if op == "max" else "sum")
+            self._run(self.plan, given, "max" if op == "max" else "sum")
             if op == "mean":
                 self._divide(given)
         except SparkleError as error:
             text, *more = error.args or ("",)
             error.args = (f"all_reduce: {text}; the arrays hold partial results", *more)
             raise
+
+    def _run(self, plan: Plan, given: dict[str, Array], op: str) -> None:
+        """Run a plan; what its transfers took corrects the topology."""
+        topology = self.topology
+        ran = carry(
+            plan.program, given, self._ways, op, failed=lambda ran: topology.failed(ran.step.lane),
+            **self._clocked,
+        )  # fmt: skip
+        taken: dict[Lane, list[float]] = {}
+        for one in ran:
+            if one.step.lane.to:
+                both = taken.setdefault(one.step.lane, [0.0, 0.0])
+                both[0] += one.end_s - one.start_s
+                both[1] += one.step.predicted_s
+        for lane, (took_s, predicted_s) in taken.items():
+            if predicted_s:
+                topology.took(lane, took_s / predicted_s)
 
     def _divide(self, given: dict[str, Array]) -> None:
         count = len(given)
@@ -148,5 +185,8 @@ class Mesh(Closing):
 
     def close(self) -> None:
         """Let go of queues and memory of the ways; idempotent. The devices stay open."""
+        if not self._closed and self._kept is not None and self._topology is not None:
+            infos = {uri: device.info for uri, device in self.devices.items()}
+            store(self._kept, infos, self._topology.kept())
         self._closed = True
         self._ways.close()

@@ -10,6 +10,8 @@ from sparkle_drv import assets
 
 CHECKOUT_ONLY = ("_private", "gen", "loc", "setup_env", "test_fresh")
 
+TOOLS = "{bench,bringup,doctor,explain,info,mesh,pm4,rdna_as,replay,sparkle,trace}"
+
 
 @pytest.fixture
 def tools(tmp_path, monkeypatch):
@@ -62,7 +64,7 @@ def test_a_tool_that_ends_by_itself(tools, capsys):
 def test_what_is_no_tool_gets_the_list(tools, capsys, argv, code):
     assert main_module.main(argv) == code
     said = capsys.readouterr().err
-    assert "{bench,bringup,doctor,explain,info,pm4,rdna_as,replay,sparkle,trace}" in said
+    assert TOOLS in said
 
 
 def test_as_a_module():
@@ -70,4 +72,4 @@ def test_as_a_module():
         [sys.executable, "-m", "sparkle_drv"], capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 2
-    assert "{bench,bringup,doctor,explain,info,pm4,rdna_as,replay,sparkle,trace}" in done.stderr
+    assert TOOLS in done.stderr

@@ -18,8 +18,6 @@ AHEAD = 1
 """Chunks of the butterfly that are sent to be added up before the first sum is sent back."""
 WINDOW = 2
 """Chunks that a place has scratch memory for, from each other place."""
-SHARED_NBYTES = 512 << 10
-"""Of a piece of shared memory that is added up, and copied while it is in a cache."""
 
 
 def doubling(places: Sequence[str], nbytes: int) -> Program:
@@ -98,18 +96,17 @@ def butterfly(
 
 
 def shared(places: Sequence[str], nbytes: int, itemsize: int) -> Program:
-    """On memory that all places read: each adds its part up where it is, and copies it to all."""
+    """On memory that all places read and write: each adds its part up where it is, and copies the
+    sum to all others, in its own queue. A copy by the others would end on cores that have work.
+    """
     made, p = Builder(), len(places)
     parts = cuts(nbytes, itemsize, [1 / p] * p)
-    count = max(1, -(-max(size for _, size in parts) // SHARED_NBYTES))
-    for chunk in range(count):
-        for j, (start, whole) in enumerate(parts):
-            at, size = cuts(whole, itemsize, [1 / count] * count)[chunk]
-            mine = _data(places[j], start + at, size)
-            for _, place in _others(places, j):
-                made.reduce(mine._replace(place=place), mine)
-            for _, place in _others(places, j):
-                made.copy(mine, mine._replace(place=place))
+    for j, (begin, size) in enumerate(parts):
+        mine = _data(places[j], begin, size)
+        for _, place in _others(places, j):
+            made.reduce(mine._replace(place=place), mine)
+        for _, place in _others(places, j):
+            made.push(mine, mine._replace(place=place))
     return made.program
 
 

@@ -3,12 +3,17 @@
 Each place must send and receive all of the data at least once: of what it sends the others make
 their sums, and what it receives are those sums. To add p vectors up in one copy, p - 1 of them must
 move, and as many copies of the sum: 2 (p - 1) times the data passes all ports together.
+
+On memory that all places share, whoever adds reads the others' data where it is. All places
+together add p - 1 vectors to one, and each place has its result by adding it up or by copies.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import permutations
 
+from sparkle_drv.mesh.links.line import Line
 from sparkle_drv.mesh.links.network import Network, Port
 
 
@@ -25,6 +30,10 @@ def all_reduce_s(network: Network, places: Sequence[str], nbytes: int) -> float:
     boths = [network.ports.get(place, Port()).both for place in places]
     if min(*sends, *gets) <= 0:
         return float("inf")
+    if all(pair in network.direct for pair in permutations(places, 2)):
+        adds = [_rate(network.adds.get(place)) / (len(places) - 1) for place in places]
+        made = (nbytes / (add + get) for add, get in zip(adds, gets, strict=True))
+        return max(nbytes / sum(adds), *made)
     moved = 2 * (len(places) - 1) * nbytes
     limits = [
         *(nbytes / rate for rate in (*sends, *gets)),
@@ -43,7 +52,11 @@ def port_rate(network: Network, place: str, links: Sequence[tuple[str, str]], wa
     port = network.ports.get(place, Port())
     alone = 0.0
     for link in links:
-        line = network.links.get(link)
-        if line is not None:
-            alone += 1 / line.b if line.b > 0 else float("inf")
+        if link in network.links:
+            alone += _rate(network.links[link])
     return min(float(getattr(port, way)), port.both, alone)
+
+
+def _rate(line: Line | None) -> float:
+    """Bytes a second of much; infinite where nothing is known to limit it."""
+    return 1 / line.b if line is not None and line.b > 0 else float("inf")

@@ -55,6 +55,10 @@ class Builder:
         """Bytes of one place to another, in the lane of that link."""
         self._add(Lane(src.place, dst.place), Copy(src, dst))
 
+    def push(self, src: Region, dst: Region) -> None:
+        """As `copy`, on memory that both places reach, in the lane of the queue where `src` is."""
+        self._add(Lane(src.place), Copy(src, dst))
+
     def reduce(self, src: Region, dst: Region) -> None:
         """dst = op(dst, src), in the lane of the queue where `dst` is."""
         self._add(Lane(dst.place), Reduce(src, dst))

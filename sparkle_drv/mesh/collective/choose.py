@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 
 from sparkle_drv.mesh.lanes.program import Program
@@ -11,7 +11,7 @@ from sparkle_drv.mesh.links.network import Network
 
 from . import all_reduce
 from .bound import all_reduce_s, port_rate
-from .fluid import predicted_s
+from .fluid import predicted_s, timed
 from .shares import weights
 
 CHUNKS = (1, 16, 64)
@@ -60,7 +60,8 @@ def plan_all_reduce(network: Network, nbytes: int, itemsize: int) -> Plan:
         Plan(name, program, predicted_s(program, network), least_s)
         for name, program in all_reduces(network, nbytes, itemsize)
     ]
-    return min(found, key=lambda plan: plan.predicted_s)
+    best = min(found, key=lambda plan: plan.predicted_s)
+    return replace(best, program=timed(best.program, network))
 
 
 def all_reduces(network: Network, nbytes: int, itemsize: int) -> Iterator[tuple[str, Program]]:

@@ -10,13 +10,15 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sparkle_drv.mesh.lanes.program import Copy, Lane, Program, Step
 from sparkle_drv.mesh.links.line import Line
 from sparkle_drv.mesh.links.network import Network, Port
 
 FREE = Line(0.0, 0.0)
+LEAST_DEADLINE_S, LATE = 30.0, 10.0
+"""A step that takes so many times what was predicted, and so many seconds more, has failed."""
 SAME_S = 1e-12
 """Ends that are nearer to one another are one event."""
 
@@ -53,14 +55,26 @@ class _Ports:
                     made.rates.append(rate)
         return made
 
-    def limits(self, lane: Lane) -> tuple[int, ...]:
-        keys = [(lane.source, "send"), (lane.source, "both"), (lane.to, "receive")]
-        return tuple(self.at[key] for key in (*keys, (lane.to, "both")) if key in self.at)
+    def limits(self, source: str, to: str) -> tuple[int, ...]:
+        keys = [(source, "send"), (source, "both"), (to, "receive"), (to, "both")]
+        return tuple(self.at[key] for key in keys if key in self.at)
 
 
 def predicted_s(program: Program, network: Network) -> float:
     """Seconds from the first beginning to the last end. KeyError: a copy has no link."""
     return _Run(program, network).end_s
+
+
+def timed(program: Program, network: Network) -> Program:
+    """The same program: each step says how long it is predicted to take, beside all others, and has
+    a deadline. KeyError: a copy has no link.
+    """
+    spans = _Run(program, network).spans
+    steps = (
+        replace(step, predicted_s=end - begin, deadline_s=LEAST_DEADLINE_S + LATE * (end - begin))
+        for step, (begin, end) in zip(program.steps, spans, strict=True)
+    )
+    return Program(tuple(steps))
 
 
 class _Run:
@@ -77,6 +91,8 @@ class _Run:
             self.queues.setdefault(step.lane, deque()).append(step)
         self.busy: set[Lane] = set()
         self.now = self.end_s = 0.0
+        self.spans = [(0.0, 0.0)] * len(program.steps)
+        """By step: when it begins and ends."""
         self.timed: list[tuple[float, int]] = []  # ends of latencies and of reductions
         self.latent: set[int] = set()
         self.flows: list[_Flow] = []
@@ -92,9 +108,10 @@ class _Run:
             return
         step = queue.popleft()
         self.busy.add(lane)
+        self.spans[step.number] = self.now, self.now
         if isinstance(step.what, Copy):
             self.latent.add(step.number)
-            seconds = self.network.links[lane.source, lane.to].a
+            seconds = self.network.links[step.what.src.place, step.what.dst.place].a
         else:
             line = self.network.adds.get(lane.source, FREE)
             seconds = line.a + line.b * step.what.dst.nbytes
@@ -120,15 +137,17 @@ class _Run:
                 self._ended(step)
                 continue
             self.latent.discard(step.number)
-            b = self.network.links[step.lane.source, step.lane.to].b
+            way = step.what.src.place, step.what.dst.place
+            b = self.network.links[way].b
             most = 1 / b if b > 0 else float("inf")
-            limits = self.ports.limits(step.lane)
+            limits = self.ports.limits(*way)
             self.flows.append(_Flow(step, float(step.what.src.nbytes), most, limits))
             changed = True
         if changed:
             share(self.flows, self.ports.rates)
 
     def _ended(self, step: Step) -> None:
+        self.spans[step.number] = self.spans[step.number][0], self.now
         self.busy.discard(step.lane)
         for reader in self.readers[step.number]:
             self.missing[reader] -= 1

@@ -105,7 +105,8 @@ class _Act:
         what: Copy | Reduce = step.what
         if isinstance(what, Copy):
             way = self.ways.between(what.src.place, what.dst.place)
-            return way.move(self.buffer(what.src), self.buffer(what.dst))
+            move = way.move if step.lane.to else way.push
+            return move(self.buffer(what.src), self.buffer(what.dst))
         return self.reduced(what)
 
     def buffer(self, region: Region) -> Buffer:

@@ -33,7 +33,7 @@ class Region(NamedTuple):
 
 @dataclass(frozen=True)
 class Copy:
-    """Bytes from one place to another."""
+    """Bytes from one place to another; in a lane of a queue, that queue does it by itself."""
 
     src: Region
     dst: Region

@@ -49,6 +49,7 @@ class Ran:
     step: Step
     start_s: float
     end_s: float
+    well: bool = True
 
 
 class Stopped(Exception):
@@ -61,15 +62,17 @@ def run(
     *,
     clock: Callable[[], float] = time.perf_counter,
     lanes: Lanes | None = None,
+    failed: Callable[[Ran], object] = lambda ran: None,
 ) -> list[Ran]:
-    """Run every step; what ran, by step number.
+    """Run every step; what ran, by step number. `failed` is told of each step that failed, in the
+    thread of its lane.
 
     A program of one lane runs in the calling thread. Raises the first failure, its text preceded by
     the step; KeyboardInterrupt and others that interrupt the caller, once no thread is left.
     """
     if not program.steps:
         return []
-    work = _Work(program, act, clock, lanes)
+    work = _Work(program, act, clock, lanes, failed)
     if len(work.queues) == 1:
         work.lane(next(iter(work.queues)))
     else:
@@ -83,9 +86,10 @@ class _Work:
     """What the lanes of one run share, under one lock."""
 
     def __init__(
-        self, program: Program, act: Act, clock: Callable[[], float], lanes: Lanes | None
-    ) -> None:
-        self.act, self.clock = act, clock
+        self, program: Program, act: Act, clock: Callable[[], float], lanes: Lanes | None,
+        failed: Callable[[Ran], object],
+    ) -> None:  # fmt: skip
+        self.act, self.clock, self.told = act, clock, failed
         self.queues: dict[Lane, deque[Step]] = {}
         for step in program.steps:
             self.queues.setdefault(step.lane, deque()).append(step)
@@ -139,6 +143,7 @@ class _Work:
                 self._ended(step, False)
                 return
             except Exception as error:  # the lane's own thread: `run` raises it in the caller's
+                self.told(Ran(step, start_s, self.clock(), False))
                 self._failed(step, error)
                 continue
             self.ran.append(Ran(step, start_s, self.clock()))

@@ -84,6 +84,13 @@ class Way(Closing):
             return fence
         return None
 
+    def push(self, src: Buffer, dst: Buffer) -> Fence:
+        """As `move`, by the source's queue, on memory that both devices reach."""
+        there = self.source.wrap(_bytes(dst, dst.nbytes))
+        fence = self.queue("source").submit(Commands().copy(there, src))
+        self.moved["shared"] = self.moved.get("shared", 0) + src.nbytes
+        return fence
+
     def queue(self, end: str) -> Queue:
         """The queue of this way on the device at its "source", or that where it goes "to"."""
         made = self._queues.get(end)

@@ -56,7 +56,8 @@ def test_a_step_that_does_not_wait_is_found():
             )
             for seed in range(20)
         ]
-        assert not all(right), name
+        # On shared memory each place alone reads and writes its part, in one lane.
+        assert all(right) == (name == "shared memory"), name
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,108 @@
+"""Measures the ways between devices, by programs of the kind that is run on them later.
+
+What counts is a step's time in the runner (lanes/runner.py): the calls from Python are in it, the
+taking of memory is not. The first step of each size is dropped.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+
+from sparkle_drv.core.array import Array
+
+from .lanes.carry import Ways, carry
+from .lanes.program import Copy, Lane, Program, Reduce, Region, Step
+from .lanes.runner import Ran
+from .links.line import LEAST_SIZES, Point
+from .links.probe import EACH, usable_points
+from .measured import Measured
+
+SIZES = (1 << 12, 1 << 16, 1 << 20, 1 << 23, 1 << 25)
+"""Bytes of the transfers that a line is fitted to; the last does not fit into most caches."""
+PORT_SIZES = (1 << 18, 1 << 24)
+"""The latter are what each of several ways at once carries."""
+ENOUGH_S = 0.1
+"""Real seconds for a way: the next size is left out if it would take longer."""
+
+
+def survey(ways: Ways, **clocked: Any) -> Measured:
+    """Measure all ways between the devices of `ways`; raises what devices do.
+
+    `clocked` is for runner.run, as in `carry`.
+    """
+    places = tuple(ways.devices)
+    with ExitStack() as stack:
+        arrays = {
+            uri: stack.enter_context(device.array(np.ones(SIZES[-1] // 4, np.float32)))
+            for uri, device in ways.devices.items()
+        }
+        one = _Survey(arrays, ways, clocked)
+        pairs = list(permutations(places, 2))
+        alone = {pair: one.points([pair], SIZES) for pair in pairs}
+        adds = {place: one.points([place], SIZES) for place in places}
+        if len(places) < 2:
+            return Measured(alone, adds)
+        most = {place: [pair for pair in pairs if place in pair] for place in places}
+        boths = {place: one.points(most[place], PORT_SIZES) for place in places}
+        if len(places) == 2:
+            return Measured(alone, adds, boths=boths)
+        out = {p: one.points([pair for pair in pairs if pair[0] == p], PORT_SIZES) for p in places}
+        into = {p: one.points([pair for pair in pairs if pair[1] == p], PORT_SIZES) for p in places}
+        return Measured(alone, adds, out, into, boths)
+
+
+What = tuple[str, str] | str
+"""A way to copy over, or a place to add on."""
+
+
+class _Survey:
+    """Runs one measurement after the other on the same arrays."""
+
+    def __init__(self, arrays: Mapping[str, Array], ways: Ways, clocked: Mapping[str, Any]) -> None:
+        self.arrays, self.ways, self.clocked = arrays, ways, clocked
+
+    def points(self, whats: Sequence[What], sizes: Iterable[int]) -> list[Point]:
+        """(bytes of all together, seconds) of `whats` at once, by size of each."""
+        found: list[Point] = []
+        begin = time.perf_counter()
+        for at, nbytes in enumerate(sizes):
+            spent = time.perf_counter()
+            ran = carry(_repeated(whats, nbytes), self.arrays, self.ways, **self.clocked)
+            spent = time.perf_counter() - spent
+            found += [(nbytes * len(whats), seconds) for seconds in _rounds(ran, len(whats))]
+            late = time.perf_counter() - begin + 16 * spent > ENOUGH_S
+            if late and at + 1 >= LEAST_SIZES:
+                break
+        return usable_points(found)
+
+
+def _repeated(whats: Sequence[What], nbytes: int) -> Program:
+    """All of `whats` at once, EACH + 1 times, each time when all have ended the time before."""
+    steps: list[Step] = []
+    last: tuple[int, ...] = ()
+    for _ in range(EACH + 1):
+        now = range(len(steps), len(steps) + len(whats))
+        steps += [_step(at, what, nbytes, last) for at, what in zip(now, whats, strict=True)]
+        last = tuple(now)
+    return Program(tuple(steps))
+
+
+def _step(number: int, what: What, nbytes: int, after: tuple[int, ...]) -> Step:
+    if isinstance(what, str):
+        temp, data = Region(what, "temp", 0, nbytes), Region(what, "data", 0, nbytes)
+        return Step(number, Lane(what), Reduce(temp, data), after)
+    source, to = what
+    copy = Copy(Region(source, "data", 0, nbytes), Region(to, "temp", 0, nbytes))
+    return Step(number, Lane(source, to), copy, after)
+
+
+def _rounds(ran: Sequence[Ran], count: int) -> list[float]:
+    """Seconds of each round but the first, from the first beginning to the last end."""
+    rounds = [ran[at : at + count] for at in range(count, len(ran), count)]
+    return [max(r.end_s for r in one) - min(r.start_s for r in one) for one in rounds]

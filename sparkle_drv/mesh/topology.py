@@ -1,0 +1,188 @@
+"""Topology: what was measured of the ways of some devices, and what became of it since. Data.
+
+Each way has the line fitted to its points (links/line.py), and two averages over its transfers:
+
+* `pace`: seconds taken by seconds expected. The average is of logarithms, and one transfer counts
+  at most as `FAR` times too fast or too slow: so one that something else disturbed changes little.
+* `reliability`: the share of transfers that ended well.
+
+Both forget with weight `WEIGHT`, as exponential averages do. Planners read `network`: seconds are
+multiplied by pace and divided by reliability there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .links.line import Line, Point, fit
+from .links.network import Network, Port
+from .measured import Measured, Way
+
+WEIGHT = 0.1
+"""Of the newest transfer in an average."""
+FAR = 2.0
+DRIFT = 1.25
+"""Plans are made anew once a way has become so much slower or faster than they assumed."""
+LEAST_RELIABILITY = 0.01
+
+
+@dataclass(frozen=True)
+class Link:
+    """A way between two devices as a person reads it."""
+
+    source: str
+    to: str
+    kind: str
+    """The transport that carries it (lanes/transports.py)."""
+    bw_gbs: float
+    """10^9 bytes a second of long transfers alone, infinite where no rate was seen."""
+    latency_us: float
+    """Microseconds of a transfer of no bytes."""
+    reliability: float
+    """0 to 1: the share of recent transfers that ended well."""
+
+
+@dataclass
+class _Average:
+    pace: float = 1.0
+    reliability: float = 1.0
+
+
+class Topology:
+    """The ways between `places`, from `measured`; `kinds` are the transports that carry them.
+
+    For one thread at a time.
+    """
+
+    def __init__(
+        self,
+        places: tuple[str, ...],
+        measured: Measured,
+        kinds: Mapping[Way, str],
+        direct: frozenset[Way] = frozenset(),
+    ) -> None:
+        self.places, self.measured, self.kinds = places, measured, dict(kinds)
+        self._averages = {way: _Average() for way in measured.ways}
+        lines = {way: fit(points) for way, points in measured.ways.items()}
+        adds = {place: fit(points) for place, points in measured.adds.items()}
+        whole = Network(places, lines, adds=adds, direct=direct)
+        ports = {place: _port(whole, measured, place) for place in places}
+        self._alone = replace(whole, ports=ports)
+        """As it was measured."""
+        self._network = self._alone
+        self._assumed = {way: 1.0 for way in lines}
+
+    @property
+    def network(self) -> Network:
+        """What planners read. It is another object once a way has drifted by DRIFT."""
+        slower = {way: _slower(average) for way, average in self._averages.items()}
+        if any(not 1 / DRIFT < slower[way] / self._assumed[way] < DRIFT for way in slower):
+            lines = self._alone.links.items()
+            links = {way: Line(n.a * slower[way], n.b * slower[way]) for way, n in lines}
+            self._network, self._assumed = replace(self._alone, links=links), slower
+        return self._network
+
+    @property
+    def links(self) -> dict[Way, Link]:
+        """By (from, to), as of now."""
+        found = {}
+        for way, line in sorted(self._alone.links.items()):
+            now = self._averages[way]
+            rate = self._alone.rate(*way) / now.pace
+            found[way] = Link(
+                *way, self.kinds[way], rate / 1e9, line.a * now.pace * 1e6, now.reliability
+            )
+        return found
+
+    @property
+    def ports(self) -> dict[str, Port]:
+        """By place: bytes a second of all its ways at once."""
+        return dict(self._alone.ports)
+
+    def adjacency(self) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """GB/s by (from, to), in the order of `places`; 0 where there is no way."""
+        at = {place: i for i, place in enumerate(self.places)}
+        made = np.zeros((len(self.places), len(self.places)))
+        for (source, to), link in self.links.items():
+            made[at[source], at[to]] = link.bw_gbs
+        return made
+
+    def took(self, way: Way, ratio: float) -> None:
+        """Transfers over a way took `ratio` times the seconds that were expected of them, as the
+        network has it. What is no positive number says nothing.
+        """
+        average = self._averages.get(way)
+        if average is None or not 0 < ratio < math.inf:
+            return
+        # The expectation had the pace and reliability that the network assumed.
+        seen = math.log(ratio * self._assumed[way] / average.pace)
+        step = max(-math.log(FAR), min(math.log(FAR), seen))
+        average.pace *= math.exp(WEIGHT * step)
+        average.reliability += WEIGHT * (1 - average.reliability)
+
+    def failed(self, way: Way) -> None:
+        """A transfer over a way did not end well."""
+        average = self._averages.get(way)
+        if average is not None:
+            average.reliability -= WEIGHT * average.reliability
+
+    def kept(self) -> Measured:
+        """What is worth keeping: the points, those of ways at their pace of now."""
+        ways = {
+            way: [(n, seconds * self._averages[way].pace) for n, seconds in points]
+            for way, points in self.measured.ways.items()
+        }
+        return replace(self.measured, ways=ways)
+
+    def __str__(self) -> str:
+        return "\n".join([*_matrix(self), "", *_ways(self)])
+
+
+def _slower(average: _Average) -> float:
+    return average.pace / max(average.reliability, LEAST_RELIABILITY)
+
+
+def _port(alone: Network, measured: Measured, place: str) -> Port:
+    """Rates of all ways at once; none is less than that of the fastest way alone."""
+    out = max((alone.rate(*way) for way in alone.links if way[0] == place), default=0.0)
+    into = max((alone.rate(*way) for way in alone.links if way[1] == place), default=0.0)
+
+    def rate(points: list[Point] | None, least: float) -> float:
+        line = fit(points) if points else Line(0.0, 0.0)
+        return max(least, 1 / line.b) if line.b > 0 else math.inf
+
+    return Port(
+        rate(measured.sends.get(place), out),
+        rate(measured.receives.get(place), into),
+        rate(measured.boths.get(place), max(out, into)),
+    )
+
+
+def _matrix(topology: Topology) -> list[str]:
+    """A row for each source: GB/s to each."""
+    width = max(8, *(len(place) for place in topology.places))
+    rows = [" ".join(["GB/s from".ljust(width + 2), *(p.rjust(width) for p in topology.places)])]
+    for place, rates in zip(topology.places, topology.adjacency(), strict=True):
+        cells = (f"{rate:.3g}" if rate else "-" for rate in rates)
+        rows.append(" ".join([f"  {place}".ljust(width + 2), *(c.rjust(width) for c in cells)]))
+    return rows
+
+
+def _ways(topology: Topology) -> list[str]:
+    """A row for each way, and one for each place's ports."""
+    rows = [
+        f"{one.source} to {one.to}: {one.kind}, {one.bw_gbs:.3g} GB/s, "
+        f"{one.latency_us:.3g} us, reliability {one.reliability:.2f}"
+        for one in topology.links.values()
+    ]
+    for place, port in topology.ports.items():
+        rates = {"sends": port.send, "receives": port.receive, "both": port.both}
+        seen = [f"{name} {rate / 1e9:.3g} GB/s" for name, rate in rates.items() if rate < math.inf]
+        if seen:
+            rows.append(f"{place}, all ways at once: {', '.join(seen)}")
+    return rows

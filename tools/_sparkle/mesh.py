@@ -1,0 +1,84 @@
+"""Command mesh: the ways between devices, their routes, and what an all_reduce would take."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from itertools import permutations
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from _console import output
+from _console.problems import FAILED, OK, NoSuchDevice
+
+from . import mesh_picture
+from .common import Subcommands, devices
+
+if TYPE_CHECKING:
+    from sparkle_drv import Mesh
+
+NBYTES = {"4 KiB": 1 << 12, "1 MiB": 1 << 20, "64 MiB": 1 << 26}
+"""What routes and all_reduces are told for."""
+
+
+def add(sub: Subcommands, epilog: str) -> None:
+    """The command."""
+    made = sub.add_parser(
+        "mesh",
+        help="the ways between devices: rates, latencies, routes, a picture",
+        description="Measures what is not known of the ways between devices, and tells their rates "
+        "and latencies, routes over other devices, and plans of an all_reduce.",
+        epilog=epilog,
+    )
+    made.add_argument(
+        "-d", "--devices", type=devices, default="all", metavar="URI[,...]",
+        help="all usable ones by default",
+    )  # fmt: skip
+    made.add_argument(
+        "--no-profile", action="store_true", help="measure anew, and keep nothing of it"
+    )
+    made.add_argument("--svg", type=Path, metavar="F", help="draw the mesh to this file")
+    made.set_defaults(command=mesh)
+
+
+def mesh(args: argparse.Namespace) -> int:
+    """Prints what is known of the mesh. Raises NoSuchDevice."""
+    import sparkle_drv as sp
+
+    try:
+        context = sp.init(args.devices, profile=not args.no_profile)
+    except sp.DeviceNotFound as error:
+        raise NoSuchDevice(str(error)) from error
+    named = "all" if args.devices == "all" else [device.uri for device in context.devices]
+    with context as ctx, ctx.create_mesh(named) as one:
+        try:
+            topology = one.topology
+        except (sp.SparkleError, MemoryError) as error:
+            raise ValueError(f"{type(error).__name__}: {error}") from error
+        print(topology)
+        for line in (*_routes(one), *_plans(one)):
+            print(line)
+        if args.svg is not None:
+            text = mesh_picture.svg(topology)
+            return OK if output.save("sparkle.py mesh", args.svg, text) else FAILED
+    return OK
+
+
+def _routes(one: Mesh) -> Iterator[str]:
+    """The routes that are not direct, by size."""
+    if len(one.devices) < 3:
+        return
+    yield "\nroutes"
+    for name, nbytes in NBYTES.items():
+        routes = [one.best_route(*pair, nbytes) for pair in permutations(one.devices, 2)]
+        over = [route for route in routes if not route.direct]
+        yield f"  {name}: {len(routes) - len(over)} of {len(routes)} are direct"
+        yield from (f"    {route}" for route in over)
+
+
+def _plans(one: Mesh) -> Iterator[str]:
+    if len(one.devices) < 2:
+        return
+    yield "\nall_reduce of float32"
+    for name, nbytes in NBYTES.items():
+        yield f"  {name}: {one.plan_all_reduce(nbytes)}"
