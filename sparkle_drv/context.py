@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sparkle_drv import ops
-from sparkle_drv.core import settings
+from sparkle_drv.core import registry, settings
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import timeout_ns
 from sparkle_drv.core.registry import devices as usable
@@ -74,11 +74,11 @@ class Context:
     def _named(self, what: str, uri: Any, besides: str = "") -> Device:
         if not isinstance(uri, str):
             raise TypeError(f"{what}: a URI as text is wanted, got {uri!r}")
-        found = self._executor.devices.get(uri)
-        if found is None:
-            there = ", ".join(self._executor.devices)
-            raise ValueError(f"{what}: {uri!r} is not one of {there}{besides}")
-        return found
+        known = self._executor.devices
+        for name in (uri,) if uri in known else registry.spellings(uri):
+            if name in known:
+                return known[name]
+        raise ValueError(f"{what}: {uri!r} is not one of {', '.join(known)}{besides}")
 
     def _among(self, devices: str | Sequence[str] | None) -> tuple[str, ...]:
         self._executor.check_open()

@@ -79,6 +79,17 @@ def parse(uri: str) -> tuple[str, str]:
     return ALIASES.get(match[1], match[1]), match[2] or ""
 
 
+def spellings(uri: str) -> tuple[str, ...]:
+    """URIs that the device of `uri` may have: without aliases, and the first of its kind with its
+    number and without. None for a text that is no URI.
+    """
+    try:
+        scheme, rest = parse(uri)
+    except ValueError:
+        return ()
+    return (f"{scheme}:{rest or 0}", scheme) if rest in ("", "0") else (f"{scheme}:{rest}",)
+
+
 def open_device(uri: str, *, threads: int | None = None, deterministic: bool = False) -> Device:
     """Open the device of a URI: "cpu", "cuda:0"; `devices` and `discover` list them.
 

@@ -36,6 +36,22 @@ def test_uris(uri, want):
 
 
 @pytest.mark.parametrize(
+    ("uri", "want"),
+    [
+        ("cpu", ("cpu:0", "cpu")),
+        ("nvidia", ("cuda:0", "cuda")),
+        (" amd:0", ("amdgpu:0", "amdgpu")),
+        ("nvidia:1", ("cuda:1",)),
+        ("cpu:c0/avx2", ("cpu:c0/avx2",)),
+        ("no uri", ()),
+        ("", ()),
+    ],
+)
+def test_spellings(uri, want):
+    assert registry.spellings(uri) == want
+
+
+@pytest.mark.parametrize(
     "uri", ["", ":", "cpu:", "CPU", "0cpu", "cpu:0:1", "cpu 0", "cpu:a b", "c\n"]
 )
 def test_uris_that_are_none(uri):

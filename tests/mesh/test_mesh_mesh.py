@@ -137,3 +137,20 @@ def test_a_context_makes_meshes():
                 ctx.create_mesh(wrong)
         with pytest.raises(ValueError, match="'cuda:7' is not one of cpu, egl:0"):
             ctx.create_mesh(["cuda:7"])
+
+
+def test_a_context_takes_aliases(opened):
+    opened("cuda:0")  # its driver is there, if only the one of the tests
+    with sp.init(["cpu:0", "nvidia:0"], profile=False) as ctx:
+        a = np.ones((8, 8), np.float32)
+        assert ctx.gemm(a, a, devices=["nvidia"])[0, 0] == 8
+        assert ctx.last_plan.device == "cuda:0"
+        assert ctx.array(3, np.float32, device="cpu:0").numpy().tolist() == [0, 0, 0]
+        with ctx.create_mesh(["nvidia:0", "cpu:0"]) as one:
+            assert list(one.devices) == ["cuda:0", "cpu"]
+        for wrong in (["cuda:0", "nvidia:0"], ["cpu", "cpu:0"]):
+            with pytest.raises(ValueError, match="devices: each may be there once"):
+                ctx.create_mesh(wrong)
+        for wrong in ("nvidia:1", "amd:0", "no uri"):
+            with pytest.raises(ValueError, match=f"device: '{wrong}' is not one of cpu, cuda:0"):
+                ctx.array(3, np.float32, device=wrong)

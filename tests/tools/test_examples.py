@@ -151,6 +151,37 @@ def test_juggling_says_what_is_wrong(home, tmp_path):
     assert "no picture: " in done.stderr
 
 
+@pytest.mark.parametrize("devices", ["cpu", "cpu,egl:0"])
+def test_arrays_are_reduced_wherever_they_are(devices, home):
+    done = run("collectives.py", "-d", devices)
+    assert (done.returncode, done.stderr) == (0, "")
+    said = f"right on {devices.count(',') + 1} devices"
+    assert [line.partition(";")[0] for line in done.stdout.splitlines()[-3:]] == [
+        f"{op}: {said}" for op in ("sum", "max", "mean")
+    ]
+
+
+def test_a_reduction_that_is_wrong_is_found(home, tmp_path):
+    folder = planted(tmp_path, "collectives.py", "reduce(arrays, op)", 'reduce(arrays, "sum")')
+    done = run("collectives.py", "-d", "cpu,egl:0", folder=folder)
+    assert done.returncode == 1
+    assert "max is wrong on cpu" in done.stderr
+
+
+@pytest.mark.parametrize("ending", ["svg", "png"])
+def test_a_mesh_is_drawn(home, ending):
+    picture = home / f"picture.{ending}"
+    done = run("mesh_picture.py", "-d", "cpu,egl:0", "--picture", picture)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "cpu to egl:0: into" in done.stdout
+    head = picture.read_bytes()[:4096]
+    assert b"<svg" in head if ending == "svg" else head.startswith(b"\x89PNG")
+    assert run("mesh_picture.py", "--picture", "drawing.gif").returncode == 2
+    done = run("mesh_picture.py", "-d", "cpu", "--picture", home / "no" / "such" / "f.svg")
+    assert done.returncode == 1
+    assert "no picture: " in done.stderr
+
+
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_a_missing_device_is_one_line_and_exit_3(script):
     done = run(script, "-d", "cpu:7")
