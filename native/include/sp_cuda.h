@@ -121,6 +121,8 @@ int64_t sp_cuda_submit(void *queue, const void *records, size_t nbytes, uint64_t
 int64_t sp_cuda_upload(struct sp_cuda_queue *q, uint64_t address, const void *data, uint64_t nbytes);
 /* The bytes are in `data` when the value is reached. */
 int64_t sp_cuda_download(struct sp_cuda_queue *q, uint64_t address, void *data, uint64_t nbytes);
+/* Does `dev` read memory of `peer` by itself? 1 or 0. */
+int sp_cuda_reaches(struct sp_cuda *dev, struct sp_cuda *peer);
 /* From `src` of `peer` to `dst` of the queue's device. */
 int64_t sp_cuda_copy_peer(struct sp_cuda_queue *q, uint64_t dst, struct sp_cuda *peer, uint64_t src, uint64_t nbytes);
 

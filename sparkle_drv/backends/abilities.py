@@ -107,6 +107,15 @@ class KeepsTime(Protocol):
         """Seconds by which its work is to be timed. A wait that ends lets them pass."""
 
 
+class TellsPeer(Protocol):
+    """It knows how its `copy_peer` carries bytes. Without this they count as staged."""
+
+    def peer(self, other: Any) -> str:
+        """Of another open backend whose `info.backend` is the same: "direct", no byte of a copy
+        from there passes the host's hands; "staged", all do.
+        """
+
+
 class BringsKernels(Protocol):
     """It brings manifest kernels of its own, as a plug-in does. Of those that codegen knows its
     `load` still gets `spec.made`, if it has a `DeviceInfo.language`.
@@ -175,6 +184,7 @@ class Abilities:
         self.tells_failure = ability(backend, TellsFailure)
         self.exports = ability(backend, Exports)
         self.keeps_time = ability(backend, KeepsTime)
+        self.tells_peer = ability(backend, TellsPeer)
         self.hands_over = ability(backend, HandsOver)
         self.makes_room = ability(backend, MakesRoom)
         self.is_native = ability(backend, IsNative)

@@ -279,6 +279,15 @@ class Device(DeviceBase, Closing):
         """Does `Queue.copy_peer` take memory of `other` here? Both are of one backend then."""
         return self.info.backend == other.info.backend
 
+    def peer(self, other: Device) -> str:
+        """How bytes get here from `other`'s memory by `Queue.copy_peer`: "direct", "staged" over
+        the host, or "": it does not take them.
+        """
+        if not self.is_peer(other):
+            return ""
+        own = self._abilities.tells_peer
+        return own.peer(other._backend) if own else "staged"
+
     def _variant(self, name: str) -> Any:
         """What the backend's `load` wants to know of a manifest kernel; None: not there."""
         own = self._abilities.brings_kernels

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,14 +18,19 @@ from sparkle_drv.errors import SparkleError
 from sparkle_drv.telemetry import progress
 
 from .collective.choose import Plan, plan_all_reduce
+from .collective.fluid import timed
 from .lanes.carry import EXPRESSIONS, Ways, carry
-from .lanes.program import Lane
+from .lanes.legs import legs
+from .lanes.program import Lane, Program
+from .lanes.runner import Ran
 from .links import probe
 from .links.network import Network
-from .links.routes import Route, best_route, explain_route
+from .links.routes import Route, best_route, explain_route, reaches
 from .measured import Kept, load, store
 from .survey import survey
 from .topology import Topology
+
+log = logging.getLogger("sparkle_drv.mesh")
 
 DIRECT = {"shared", "peer"}
 """Transports that move no byte over the host."""
@@ -114,21 +121,57 @@ class Mesh(Closing):
         first = next(iter(given.values()))
         self.plan = self.plan_all_reduce(first.nbytes, first.dtype)
         try:
-            self._run(self.plan, given, "max" if op == "max" else "sum")
+            self._run(self.plan.program, given, "max" if op == "max" else "sum")
             if op == "mean":
                 self._divide(given)
         except SparkleError as error:
-            text, *more = error.args or ("",)
-            error.args = (f"all_reduce: {text}; the arrays hold partial results", *more)
+            _partly(error, "all_reduce", "the arrays hold partial results")
             raise
 
-    def _run(self, plan: Plan, given: dict[str, Array], op: str) -> None:
-        """Run a plan; what its transfers took corrects the topology."""
+    def copy(self, dst: Array, src: Array) -> Route:
+        """Copy `src` to `dst`, on another device of the mesh, by the best route; returns that route
+        when all bytes are there. A way that fails is left out: the next route carries all bytes.
+
+        Raises ValueError (closed, read-only, not of this mesh, both on one device, sizes differ)
+        and TypeError before anything is changed, and what the last route raised.
+        """
+        self._check_open()
+        for name, array in (("dst", dst), ("src", src)):
+            self._check_array(name, array)
+        if dst.buffer.readonly:
+            raise ValueError("dst: expected a writable Array, got a read-only one")
+        if dst.nbytes != src.nbytes:
+            raise ValueError(f"dst: expected {src.nbytes} bytes, got {dst.nbytes}")
+        source, to, network = src.device.uri, dst.device.uri, self.network
+        while True:
+            route, lost = best_route(network, source, to, src.nbytes), list[Lane]()
+            try:
+                program = timed(legs(route, src.nbytes), network)
+                self._run(program, {source: src, to: dst}, failed=lost.append)
+                return route
+            except SparkleError as error:
+                left = {way: line for way, line in network.links.items() if way not in lost}
+                network = replace(network, links=left)
+                if not lost or not reaches(network, source, to):
+                    _partly(error, f"copy by {' -> '.join(route.places)}", "dst holds a part")
+                    raise
+                log.warning("copy by %s: %s; the next route is tried", route, error)
+
+    def _run(
+        self,
+        program: Program,
+        given: dict[str, Array],
+        op: str = "sum",
+        failed: Callable[[Lane], object] = id,
+    ) -> None:
+        """Run a program; what its transfers took corrects the topology. `failed` is told lanes."""
         topology = self.topology
-        ran = carry(
-            plan.program, given, self._ways, op, failed=lambda ran: topology.failed(ran.step.lane),
-            **self._clocked,
-        )  # fmt: skip
+
+        def told(ran: Ran) -> None:
+            topology.failed(ran.step.lane)
+            failed(ran.step.lane)
+
+        ran = carry(program, given, self._ways, op, failed=told, **self._clocked)
         taken: dict[Lane, list[float]] = {}
         for one in ran:
             if one.step.lane.to:
@@ -157,18 +200,17 @@ class Mesh(Closing):
             raise ValueError(f"arrays: expected {len(self.devices)}, got {len(arrays)}")
         found: dict[str, Array] = {}
         for at, array in enumerate(arrays):
-            if not isinstance(array, Array):
-                raise TypeError(f"arrays: expected an Array at {at}, got {type(array).__name__}")
-            if array.closed:
-                raise ValueError(f"arrays: expected an open Array at {at}, got a closed one")
+            self._check_array(f"arrays[{at}]", array)
             uri = array.device.uri
-            if self.devices.get(uri) is not array.device or uri in found:
-                raise ValueError(f"arrays: expected one for each of {self!r}, got {uri} at {at}")
+            if uri in found:
+                raise ValueError(
+                    f"arrays[{at}]: expected one for each of {self!r}, got {uri} again"
+                )
             if array.buffer.readonly:
-                raise ValueError(f"arrays: expected a writable Array at {at}, got a read-only one")
+                raise ValueError(f"arrays[{at}]: expected a writable Array, got a read-only one")
             if (array.shape, array.dtype) != (arrays[0].shape, arrays[0].dtype):
                 raise ValueError(
-                    f"arrays: expected {arrays[0].dtype}{list(arrays[0].shape)} at {at}, "
+                    f"arrays[{at}]: expected {arrays[0].dtype}{list(arrays[0].shape)}, "
                     f"got {array.dtype}{list(array.shape)}"
                 )
             found[uri] = array
@@ -178,6 +220,14 @@ class Mesh(Closing):
         if op == "mean" and kind.kind != "f":
             raise TypeError(f"op: expected an array of floats for 'mean', got {kind}")
         return {uri: found[uri] for uri in self.devices}
+
+    def _check_array(self, name: str, array: Any) -> None:
+        if not isinstance(array, Array):
+            raise TypeError(f"{name}: expected an Array, got {type(array).__name__}")
+        if array.closed:
+            raise ValueError(f"{name}: expected an open Array, got a closed one")
+        if self.devices.get(array.device.uri) is not array.device:
+            raise ValueError(f"{name}: expected an Array of {self!r}, got one of {array.device}")
 
     def _check_open(self) -> None:
         if self._closed:
@@ -190,3 +240,9 @@ class Mesh(Closing):
             store(self._kept, infos, self._topology.kept())
         self._closed = True
         self._ways.close()
+
+
+def _partly(error: SparkleError, what: str, holds: str) -> None:
+    """The error says what was done, and what the destination holds now."""
+    text, *more = error.args or ("",)
+    error.args = (f"{what}: {text}; {holds}", *more)

@@ -286,6 +286,10 @@ class SimBackend:
         value, _ = self._transfer(queue, nbytes, act, peer._meter.transfer_s(nbytes))
         return value
 
+    def peer(self, other: Any) -> str:
+        """Over the host, but for the device itself."""
+        return "direct" if other is self else "staged"
+
     def _transfer(
         self, queue: _Queue, nbytes: int, act: Any, more_s: float = 0.0
     ) -> tuple[int, object]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import fakecuda
 import numpy as np
 import pytest
 
 import sparkle_drv as sp
+from sparkle_drv.core.device import Device
 from sparkle_drv.core.queue import Queue
 from sparkle_drv.errors import DeviceLost, SparkleError
 from sparkle_drv.mesh.lanes import transports
 from sparkle_drv.mesh.lanes.transports import CHUNK_NBYTES, NoWay, Way
+from sparkle_drv.testing import emu
+from sparkle_drv.testing.emulator import Machine
 
 SIZES = (1, 3, 4096, CHUNK_NBYTES - 1, CHUNK_NBYTES, 2 * CHUNK_NBYTES + 5)
 KINDS = ("cpu", "egl:0", "cuda:0", "emu:gfx1100")
@@ -59,6 +63,57 @@ def test_bytes_arrive_and_are_counted(way, source, to):
         carried(one, nbytes, nbytes)
         total += nbytes
     assert one.moved == {USUAL.get((source, to), "staged"): total}
+
+
+@pytest.fixture
+def cards(opened):
+    """Two cards of the fake driver, for this test alone, and its control."""
+    opened("cuda:0")  # the driver is the fake's now, whatever the environment says
+    with sp.open("cuda:0") as first, sp.open("cuda:1") as second:
+        if first.info.name != fakecuda.NAME:
+            pytest.skip("the fake driver is missing: a real one is in use")
+        control = fakecuda.Control(fakecuda.library())
+        yield first, second, control
+        control("peer on")
+
+
+def test_peers_move_no_byte_over_the_host(cards):
+    first, second, control = cards
+    assert (first.peer(second), first.peer(first)) == ("direct", "direct")
+    with Way(first, second) as one:
+        carried(one, 100_000)
+        assert one.moved == {"peer": 100_000}
+    control("peer off")
+    assert (first.peer(second), second.peer(first)) == ("staged", "staged")
+    with Way(first, second) as one:
+        carried(one, 100_000)
+        assert one.moved == {"staged": 100_000}
+
+
+def test_emulated_cards_share_memory_by_prime():
+    with Machine(["gfx1100", "gfx1036"]) as machine:
+        cards = [emu.open_card(machine, at, f"emu:{at}") for at in range(2)]
+        with Device("emu:0", cards[0]) as a, Device("emu:1", cards[1]) as b, Way(a, b) as one:
+            assert a.peer(b) == b.peer(a) == "direct"
+            carried(one, 10_000)
+            assert one.moved == {"peer": 10_000}
+
+
+def test_how_devices_reach_others(opened):
+    cpu, egl, cuda = (opened(uri) for uri in ("cpu", "egl:0", "cuda:0"))
+    assert (cpu.peer(egl), egl.peer(cuda), cuda.peer(cpu)) == ("", "", "")
+    with sp.open("egl:0") as other, sp.open("cpu") as same:
+        assert (egl.peer(other), egl.peer(egl)) == ("staged", "direct")
+        assert cpu.peer(same) == "direct"
+        with Way(egl, other) as one:
+            carried(one, 5000)
+            assert one.moved == {"staged": 5000}
+
+
+def test_a_backend_that_says_nothing_counts_as_staged(cards, monkeypatch):
+    monkeypatch.setattr(type(cards[0]._backend), "peer", None)
+    with sp.open("cuda:0") as a, sp.open("cuda:1") as b:
+        assert a.peer(b) == "staged"
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,19 @@
 
 #include <errno.h>
 
+int sp_cuda_reaches(struct sp_cuda *dev, struct sp_cuda *peer)
+{
+    int can = 0;
+    return sp_cuDeviceCanAccessPeer(&can, dev->handle, peer->handle) == CU_OK && can;
+}
+
 /* Direct access, where the machine has it; cuMemcpyPeerAsync goes by way of the host where it has not. Under the device's
  * lock: of two queues the second one finds it done. */
 static void befriend(struct sp_cuda *dev, struct sp_cuda *peer)
 {
     uint32_t bit = peer->info.ordinal < 32 ? 1u << peer->info.ordinal : 0;
-    int can = 0;
     pthread_mutex_lock(&dev->lock);
-    if (bit && !(dev->peers & bit) && sp_cuDeviceCanAccessPeer(&can, dev->handle, peer->handle) == CU_OK && can) {
+    if (bit && !(dev->peers & bit) && sp_cuda_reaches(dev, peer)) {
         sp_cuCtxEnablePeerAccess(peer->context, 0); /* or it is on already */
         struct sp_cu_access access = {CU_LOCATION_DEVICE, dev->handle, CU_ACCESS_READWRITE};
         if (peer->pool)

@@ -233,6 +233,10 @@ class AmdgpuBackend:
         finally:
             between.drop()
 
+    def peer(self, other: Any) -> str:
+        """Both devices map one piece of memory in GTT: the host's hands touch nothing."""
+        return "direct" if isinstance(other, AmdgpuBackend) else "staged"
+
     def _seen(self, memory: MemoryHandle, nbytes: int) -> Allocation:
         """Another device's SHARED memory, mapped here too."""
         fd = self.export(memory)

@@ -222,6 +222,10 @@ class CpuBackend:
     def copy_peer(self, queue: Any, dst: int, src: int, nbytes: int, peer: Backend) -> int:
         return self._native.copy(queue, dst, src, nbytes)
 
+    def peer(self, other: Any) -> str:
+        """All is the host's memory."""
+        return "direct"
+
     # Kernels
 
     def load(self, spec: KernelSpec) -> Loaded:

@@ -169,6 +169,13 @@ class CudaBackend:
         value: int = lib.sp_cuda_copy_peer(queue, dst, peer._raw, src, nbytes)
         return value
 
+    def peer(self, other: Any) -> str:
+        """What cuDeviceCanAccessPeer says; cuMemcpyPeerAsync stages without access."""
+        if other is self:
+            return "direct"
+        own = isinstance(other, CudaBackend)
+        return "direct" if own and lib.sp_cuda_reaches(self._raw, other._raw) else "staged"
+
     # Other libraries of this process: memory and streams in place (core/interop.py)
 
     @property

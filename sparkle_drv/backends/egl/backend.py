@@ -195,6 +195,10 @@ class EglBackend:
         """Within one device only: two GL contexts share no memory here."""
         return self._native.copy(queue, dst, src, nbytes) if peer is self else -errno.EOPNOTSUPP
 
+    def peer(self, other: Any) -> str:
+        """Another context's bytes go over the host."""
+        return "direct" if other is self else "staged"
+
     # Kernels
 
     def load(self, spec: KernelSpec) -> Loaded:

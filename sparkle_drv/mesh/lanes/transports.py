@@ -164,15 +164,9 @@ class Transport:
 
 TABLE = {
     "shared": Transport(lambda a, b: a.info.unified and b.info.unified and b.is_peer(a), _shared),
-    "peer": Transport(lambda a, b: not a.info.unified and b.is_peer(a) and _reaches(a, b), _peer),
+    "peer": Transport(lambda a, b: not a.info.unified and b.peer(a) == "direct", _peer),
     "into": Transport(lambda a, b: a.info.unified, _into),
     "back": Transport(lambda a, b: b.info.unified, _back),
     "staged": Transport(lambda a, b: True, _staged),
 }
 """By name, the best first."""
-
-
-def _reaches(source: Device, to: Device) -> bool:
-    """Does the backend say that no byte of a copy is on the host?"""
-    peer = getattr(to._backend, "peer", None)
-    return peer is not None and peer(source._backend) == "direct"

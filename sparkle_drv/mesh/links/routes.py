@@ -63,6 +63,11 @@ def best_route(network: Network, src: str, dst: str, nbytes: int) -> Route:
     return own if own and own.predicted_s <= PREFERENCE * best.predicted_s else best
 
 
+def reaches(network: Network, src: str, dst: str) -> bool:
+    """Is there a way for bytes from one place to another?"""
+    return _search(network, src, dst, 1) is not None
+
+
 def explain_route(network: Network, src: str, dst: str, nbytes: int) -> str:
     """The route taken and why; a line for each other way with at most one place in between.
 

@@ -1,0 +1,41 @@
+"""A route as a program: chunks follow one another over its legs, and all legs work at once. Pure.
+
+A place in between stores SLOTS chunks, whatever the size of all: a chunk's slot is free when the
+one SLOTS before it has gone on.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from sparkle_drv.mesh.links.routes import Route
+
+from .program import Copy, Lane, Program, Region, Step
+
+SLOTS = 3
+ALIGNMENT = 256
+"""Bytes at whose multiples all devices bind memory."""
+
+
+def legs(route: Route, nbytes: int) -> Program:
+    """Copies of "data" of the first place to "data" of the last one."""
+    chunk = -(-max(1, route.chunk_nbytes) // ALIGNMENT) * ALIGNMENT
+    pairs = list(pairwise(route.places))
+    steps: list[Step] = []
+    for at, begin in enumerate(range(0, nbytes, chunk)):
+        size = min(chunk, nbytes - begin)
+
+        def stored(place: str, at: int = at, begin: int = begin, size: int = size) -> Region:
+            if place in (route.places[0], route.places[-1]):
+                return Region(place, "data", begin, size)
+            return Region(place, "temp", at % SLOTS * chunk, size)
+
+        for leg, (source, to) in enumerate(pairs):
+            number = at * len(pairs) + leg
+            after = [number - 1] if leg else []
+            freed = (at - SLOTS) * len(pairs) + leg + 1
+            if leg + 1 < len(pairs) and freed >= 0:
+                after.append(freed)
+            copy = Copy(stored(source), stored(to))
+            steps.append(Step(number, Lane(source, to), copy, tuple(after)))
+    return Program(tuple(steps))

@@ -1,0 +1,123 @@
+"""Mesh.copy on real devices: over other devices where that is faster or the only way left."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import sparkle_drv as sp
+from sparkle_drv.errors import DeviceLost, SparkleError
+from sparkle_drv.mesh.lanes.legs import SLOTS, legs
+from sparkle_drv.mesh.lanes.transports import Way
+from sparkle_drv.mesh.links.line import Line
+from sparkle_drv.mesh.links.network import Network
+from sparkle_drv.mesh.links.routes import best_route
+from sparkle_drv.mesh.measured import Measured
+from sparkle_drv.mesh.mesh import Mesh
+from sparkle_drv.mesh.topology import Topology
+
+URIS = ("cpu", "egl:0", "cuda:0")
+SLOW = ("egl:0", "cuda:0")
+
+
+def measured(slow):
+    """1 GB/s and 10 us everywhere, but 10 MB/s on the ways `slow`."""
+    ways = [(a, b) for a in URIS for b in URIS if a != b]
+    rates = {way: 1e7 if way in slow else 1e9 for way in ways}
+    sizes = (1 << 12, 1 << 16, 1 << 20, 1 << 24)
+    return Measured({way: [(n, 1e-5 + n / rates[way]) for n in sizes] for way in ways})
+
+
+@pytest.fixture
+def mesh(opened):
+    with Mesh([opened(uri) for uri in URIS]) as one:
+        found = measured({SLOW})
+        one._topology = Topology(URIS, found, dict.fromkeys(found.ways, "staged"))
+        yield one
+
+
+def copied(mesh, source, to, count, dtype=np.float32):
+    """The route, once the right bytes are there."""
+    host = np.random.default_rng(count).integers(0, 100, count).astype(dtype)
+    with mesh.devices[source].array(host) as src, mesh.devices[to].array(host * 0) as dst:
+        route = mesh.copy(dst, src)
+        np.testing.assert_array_equal(dst.numpy(), host)
+    return route
+
+
+@pytest.mark.parametrize("count", [0, 1, 1023, 1_000_003])
+def test_a_faster_third_device_carries(mesh, count):
+    route = copied(mesh, *SLOW, count)
+    # So few bytes are there before a second latency has passed.
+    assert route.direct == (count < 1000)
+    assert copied(mesh, *SLOW[::-1], count).direct
+    if count > 10**6:
+        assert route.places == ("egl:0", "cpu", "cuda:0")
+        assert set(mesh.moved) == {"back", "into", "staged"}
+        assert "egl:0 -> cpu -> cuda:0" in mesh.explain_route(*SLOW, 4 * count)
+
+
+def test_a_store_in_between_has_a_few_chunks_alone():
+    ways = {("a", "b"): Line(1e-6, 1e-9), ("b", "c"): Line(1e-6, 1e-9), ("a", "c"): Line(1, 1)}
+    route = best_route(Network(("a", "b", "c"), ways), "a", "c", 10_000_001)
+    steps = legs(route, 10_000_001).steps
+    chunk = steps[0].what.src.nbytes
+    assert len(steps) == 2 * -(-10_000_001 // chunk)
+    assert max(s.what.dst.offset for s in steps if s.what.dst.place == "b") == (SLOTS - 1) * chunk
+    assert sum(s.what.src.nbytes for s in steps if s.lane.to == "c") == 10_000_001
+    for step in steps:
+        if step.lane.to == "b" and step.number >= 2 * SLOTS:  # what was there has gone on
+            assert steps[step.after[-1]].what.src.offset == step.what.dst.offset
+
+
+def test_the_next_route_takes_over(mesh, monkeypatch, caplog):
+    """The ways by the cpu fail: the slow direct one is left."""
+    move = Way.move
+
+    def broken(way, src, dst):
+        if "cpu" in (way.source.uri, way.to.uri):
+            raise SparkleError("the cable is out")
+        return move(way, src, dst)
+
+    monkeypatch.setattr(Way, "move", broken)
+    before = mesh.topology.links["egl:0", "cpu"].reliability
+    assert copied(mesh, *SLOW, 1_000_000).direct
+    assert "the cable is out; the next route is tried" in caplog.text
+    assert mesh.topology.links["egl:0", "cpu"].reliability < before
+
+
+def test_without_a_route_the_error_says_what_dst_holds(mesh, monkeypatch):
+    def lost(way, src, dst):
+        raise DeviceLost("egl:0: it was unplugged")
+
+    monkeypatch.setattr(Way, "move", lost)
+    with pytest.raises(
+        DeviceLost, match=r"copy by egl:0 -> .*: step .* unplugged; dst holds a part"
+    ):
+        copied(mesh, *SLOW, 1_000_000)
+
+
+def test_wrong_arguments(mesh):
+    cpu, egl = mesh.devices["cpu"], mesh.devices["egl:0"]
+    a, b = cpu.array(np.ones(4, np.float32)), egl.array(np.ones(4, np.float32))
+    short, closed = egl.array(np.ones(3, np.float32)), egl.array(np.ones(4, np.float32))
+    closed.close()
+    frozen = np.ones(4, np.float32)
+    frozen.flags.writeable = False
+    fixed = cpu.wrap(frozen).array(np.float32, 4)
+    with sp.open("cpu") as other:
+        foreign = other.array(np.ones(4, np.float32))
+        for dst, src, kind, says in (
+            (a, np.ones(4), TypeError, "src: expected an Array, got ndarray"),
+            (None, a, TypeError, "dst: expected an Array, got NoneType"),
+            (short, a, ValueError, "dst: expected 16 bytes, got 12"),
+            (closed, a, ValueError, "dst: expected an open Array, got a closed one"),
+            (b, foreign, ValueError, "src: expected an Array of <Mesh of cpu, egl:0, cuda:0>"),
+            (fixed, b, ValueError, "dst: expected a writable Array, got a read-only one"),
+            (a, a, ValueError, "expected another place than src, got cpu"),
+        ):
+            with pytest.raises(kind, match=says):
+                mesh.copy(dst, src)
+    mesh.close()
+    with pytest.raises(ValueError, match="expected an open Mesh"):
+        mesh.copy(a, b)
