@@ -11,6 +11,7 @@ the flags with which the interpreter happened to be built (-g, RUNPATH) are not.
 import os
 import shlex
 import shutil
+import struct
 import subprocess
 import sysconfig
 from concurrent.futures import ThreadPoolExecutor
@@ -83,6 +84,32 @@ def make(command, what, record):
     record.write_text(shlex.join(command))
 
 
+def clear_addends(path):
+    """Zeroes what a relative relocation overwrites when the library is loaded.
+
+    GNU ld writes each addend twice: into the relocation and into the place it relocates. The
+    loader reads only the first (System V ABI, relocation: entries with an explicit addend). The
+    second takes 22 KB of the wheel. ELF of another class or byte order stays as it is.
+    """
+    relative = {62: 8, 183: 1027}  # e_machine: R_X86_64_RELATIVE, R_AARCH64_RELATIVE
+    image = bytearray(path.read_bytes())
+    if image[:6] != b"\x7fELF\x02\x01":  # 64 bits, little-endian
+        return
+    (machine,) = struct.unpack_from("<H", image, 18)
+    (table,) = struct.unpack_from("<Q", image, 40)
+    size, count = struct.unpack_from("<HH", image, 58)
+    sections = [struct.unpack_from("<IIQQQQIIQQ", image, table + size * i) for i in range(count)]
+    filled = [s for s in sections if s[3] and s[1] != 8]  # those with an address and contents
+    for _, kind, _, _, start, length, *_ in sections:
+        for entry in range(start, start + length, 24) if kind == 4 else ():  # SHT_RELA
+            address, info, _ = struct.unpack_from("<QQq", image, entry)
+            if info != relative.get(machine):
+                continue
+            offset = next(s[4] + address - s[3] for s in filled if 0 <= address - s[3] < s[5])
+            image[offset : offset + 8] = bytes(8)
+    path.write_bytes(image)
+
+
 class BuildExt(build_ext):
     def finalize_options(self):
         # An editable install gives every command a temporary folder: with it nothing is reused.
@@ -133,6 +160,7 @@ class BuildExt(build_ext):
         command += [f"-l{name}" for name in libraries]
         if not is_fresh(target, record, shlex.join(command), lambda: objects):
             make(command, f"ld {target}", record)
+            clear_addends(fresh)
             fresh.replace(target)  # a process that runs the old one keeps it
 
 
