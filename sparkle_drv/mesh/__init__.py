@@ -9,5 +9,6 @@ device works; this room says what a way costs. It imports ops and what is below,
     survey.py      measures the ways between devices
     measured.py    what a survey measures, as data, and its names in a profile
     topology.py    Topology: what was measured, corrected by every transfer since
+    arguments.py   checks what callers give a Mesh
     mesh.py        Mesh: devices, the ways between them, and collectives of arrays on them
 """

@@ -17,12 +17,20 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.errors import SparkleError
 from sparkle_drv.telemetry import progress
 
+from . import arguments
 from .collective.choose import Plan, plan_all_reduce
+from .collective.choose_moves import (
+    plan_all_gather,
+    plan_broadcast,
+    plan_gather,
+    plan_reduce_scatter,
+    plan_scatter,
+)
 from .collective.fluid import timed
-from .lanes.carry import EXPRESSIONS, Ways, carry
+from .lanes.carry import Ways, carry
 from .lanes.legs import legs
 from .lanes.program import Lane, Program
-from .lanes.runner import Ran
+from .lanes.runner import Ran, clocked
 from .links import probe
 from .links.network import Network
 from .links.routes import Route, best_route, explain_route, reaches
@@ -31,10 +39,6 @@ from .survey import survey
 from .topology import Topology
 
 log = logging.getLogger("sparkle_drv.mesh")
-
-DIRECT = {"shared", "peer"}
-"""Transports that move no byte over the host."""
-OPS = (*EXPRESSIONS, "mean")
 
 
 class Mesh(Closing):
@@ -51,7 +55,7 @@ class Mesh(Closing):
     ) -> None:
         self.devices = {device.uri: device for device in devices}
         self.plan: Plan | None = None
-        self._clocked = {"clock": clock}
+        self._clocked = clocked(devices, clock)
         self._ways = Ways(self.devices)
         self._topology: Topology | None = None
         self._planned_for: Network | None = None
@@ -74,7 +78,7 @@ class Mesh(Closing):
                 if self._kept is not None and found is None:
                     store(self._kept, infos, measured)
             kinds = {pair: self._ways.between(*pair).transport() for pair in measured.ways}
-            direct = frozenset(pair for pair, kind in kinds.items() if kind in DIRECT)
+            direct = frozenset(pair for pair, kind in kinds.items() if kind == "shared")
             self._topology = Topology(tuple(self.devices), measured, kinds, direct)
         return self._topology
 
@@ -117,11 +121,12 @@ class Mesh(Closing):
         error says that the arrays hold partial results.
         """
         self._check_open()
-        given = self._checked(arrays, op)
+        given = arguments.alike(self, "arrays", arrays)
+        arguments.check_op(op, next(iter(given.values())).dtype)
         first = next(iter(given.values()))
         self.plan = self.plan_all_reduce(first.nbytes, first.dtype)
         try:
-            self._run(self.plan.program, given, "max" if op == "max" else "sum")
+            self._run(self.plan.program, given, _added(op))
             if op == "mean":
                 self._divide(given)
         except SparkleError as error:
@@ -136,10 +141,8 @@ class Mesh(Closing):
         and TypeError before anything is changed, and what the last route raised.
         """
         self._check_open()
-        for name, array in (("dst", dst), ("src", src)):
-            self._check_array(name, array)
-        if dst.buffer.readonly:
-            raise ValueError("dst: expected a writable Array, got a read-only one")
+        arguments.check_array(self, "src", src)
+        arguments.check_array(self, "dst", dst, written=True)
         if dst.nbytes != src.nbytes:
             raise ValueError(f"dst: expected {src.nbytes} bytes, got {dst.nbytes}")
         source, to, network = src.device.uri, dst.device.uri, self.network
@@ -157,11 +160,92 @@ class Mesh(Closing):
                     raise
                 log.warning("copy by %s: %s; the next route is tried", route, error)
 
+    def broadcast(self, arrays: Sequence[Array], root: str | Array) -> None:
+        """Fill each of `arrays` with what that of `root`, a URI or one of them, holds.
+
+        One Array on each device of the mesh, all of one shape and dtype. Raises as `all_reduce`.
+        """
+        self._check_open()
+        given = arguments.alike(self, "arrays", arrays)
+        uri = arguments.root(self, given, root)
+        first = given[uri]
+        plan = plan_broadcast(self.network, uri, first.nbytes, first.dtype.itemsize)
+        self._move("broadcast", plan, given)
+
+    def scatter(self, src: Array, arrays: Sequence[Array]) -> None:
+        """Fill `arrays`, one on each device, with parts of `src`, on any device of the mesh.
+
+        In the order of `devices` they are `src`, cut along axis 0. Raises as `all_reduce`.
+        """
+        self._check_open()
+        parts = arguments.one_each(self, "arrays", arrays, written=True)
+        arguments.check_array(self, "src", src)
+        cut = arguments.parts("arrays", parts, "src", src)
+        root = src.device.uri
+        self._move("scatter", plan_scatter(self.network, root, cut), {root: src}, parts)
+
+    def gather(self, arrays: Sequence[Array], dst: Array) -> None:
+        """Fill `dst`, on any device of the mesh, with `arrays`, one on each device.
+
+        In the order of `devices` they stand along axis 0. Raises as `all_reduce`.
+        """
+        self._check_open()
+        parts = arguments.one_each(self, "arrays", arrays)
+        arguments.check_array(self, "dst", dst, written=True)
+        cut = arguments.parts("arrays", parts, "dst", dst)
+        root = dst.device.uri
+        self._move("gather", plan_gather(self.network, root, cut), parts, {root: dst})
+
+    def all_gather(self, arrays: Sequence[Array], outs: Sequence[Array]) -> None:
+        """Fill each of `outs`, one on each device, with all `arrays`, as `gather` does one."""
+        self._check_open()
+        parts = arguments.one_each(self, "arrays", arrays)
+        whole = arguments.alike(self, "outs", outs)
+        cut = arguments.parts("arrays", parts, "outs", next(iter(whole.values())))
+        arguments.check_apart(parts, whole)
+        self._move("all_gather", plan_all_gather(self.network, cut), parts, whole)
+
+    def reduce_scatter(
+        self, arrays: Sequence[Array], outs: Sequence[Array], op: str = "sum"
+    ) -> None:
+        """Fill `outs`, one on each device, with parts of the sum, max or mean of all `arrays`.
+
+        `arrays` are given as for `all_reduce`; they do not change. In the order of `devices` the
+        `outs` are the result, cut along axis 0. Raises as `all_reduce`.
+        """
+        self._check_open()
+        whole = arguments.alike(self, "arrays", arrays, written=False)
+        first = next(iter(whole.values()))
+        arguments.check_op(op, first.dtype)
+        parts = arguments.one_each(self, "outs", outs, written=True)
+        cut = arguments.parts("outs", parts, "arrays", first)
+        arguments.check_apart(whole, parts)
+        plan = plan_reduce_scatter(self.network, cut)
+        self._move("reduce_scatter", plan, whole, parts, op)
+
+    def _move(
+        self,
+        name: str,
+        plan: Plan,
+        given: dict[str, Array],
+        outs: dict[str, Array] | None = None,
+        op: str = "sum",
+    ) -> None:
+        self.plan = plan
+        try:
+            self._run(plan.program, given, _added(op), outs=outs)
+            if op == "mean" and outs:
+                self._divide(outs)
+        except SparkleError as error:
+            _partly(error, name, "the arrays hold partial results")
+            raise
+
     def _run(
         self,
         program: Program,
         given: dict[str, Array],
         op: str = "sum",
+        outs: dict[str, Array] | None = None,
         failed: Callable[[Lane], object] = id,
     ) -> None:
         """Run a program; what its transfers took corrects the topology. `failed` is told lanes."""
@@ -171,7 +255,7 @@ class Mesh(Closing):
             topology.failed(ran.step.lane)
             failed(ran.step.lane)
 
-        ran = carry(program, given, self._ways, op, failed=told, **self._clocked)
+        ran = carry(program, given, self._ways, op, outs, failed=told, **self._clocked)
         taken: dict[Lane, list[float]] = {}
         for one in ran:
             if one.step.lane.to:
@@ -183,51 +267,14 @@ class Mesh(Closing):
                 topology.took(lane, took_s / predicted_s)
 
     def _divide(self, given: dict[str, Array]) -> None:
-        count = len(given)
+        count = len(self.devices)
         made = [
-            ops.map(array.device, "a / n", a=array, n=count, out=array) for array in given.values()
+            ops.map(array.device, "a / n", a=array, n=count, out=array)
+            for array in given.values()
+            if array.size
         ]
         for array in made:
             probe.fenced(array)
-
-    def _checked(self, arrays: Any, op: str) -> dict[str, Array]:
-        """The arrays by URI, in the order of the mesh."""
-        if op not in OPS:
-            raise ValueError(f"op: expected one of {', '.join(OPS)}, got {op!r}")
-        if not isinstance(arrays, (list, tuple)):
-            raise TypeError(f"arrays: expected a list of Arrays, got {type(arrays).__name__}")
-        if len(arrays) != len(self.devices):
-            raise ValueError(f"arrays: expected {len(self.devices)}, got {len(arrays)}")
-        found: dict[str, Array] = {}
-        for at, array in enumerate(arrays):
-            self._check_array(f"arrays[{at}]", array)
-            uri = array.device.uri
-            if uri in found:
-                raise ValueError(
-                    f"arrays[{at}]: expected one for each of {self!r}, got {uri} again"
-                )
-            if array.buffer.readonly:
-                raise ValueError(f"arrays[{at}]: expected a writable Array, got a read-only one")
-            if (array.shape, array.dtype) != (arrays[0].shape, arrays[0].dtype):
-                raise ValueError(
-                    f"arrays[{at}]: expected {arrays[0].dtype}{list(arrays[0].shape)}, "
-                    f"got {array.dtype}{list(array.shape)}"
-                )
-            found[uri] = array
-        kind = arrays[0].dtype
-        if kind.name not in ("float32", "float64", "int32"):
-            raise TypeError(f"arrays: expected float32, float64 or int32, got {kind}")
-        if op == "mean" and kind.kind != "f":
-            raise TypeError(f"op: expected an array of floats for 'mean', got {kind}")
-        return {uri: found[uri] for uri in self.devices}
-
-    def _check_array(self, name: str, array: Any) -> None:
-        if not isinstance(array, Array):
-            raise TypeError(f"{name}: expected an Array, got {type(array).__name__}")
-        if array.closed:
-            raise ValueError(f"{name}: expected an open Array, got a closed one")
-        if self.devices.get(array.device.uri) is not array.device:
-            raise ValueError(f"{name}: expected an Array of {self!r}, got one of {array.device}")
 
     def _check_open(self) -> None:
         if self._closed:
@@ -246,3 +293,8 @@ def _partly(error: SparkleError, what: str, holds: str) -> None:
     """The error says what was done, and what the destination holds now."""
     text, *more = error.args or ("",)
     error.args = (f"{what}: {text}; {holds}", *more)
+
+
+def _added(op: str) -> str:
+    """What is computed of two elements; a mean is a sum, divided in the end."""
+    return "max" if op == "max" else "sum"

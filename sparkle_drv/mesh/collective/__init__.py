@@ -5,8 +5,9 @@ Pure: no device, no thread, no clock. `lanes/carry.py` runs the programs. They a
 
     builder.py      writes a program down, and finds out what each step must wait for
     all_reduce.py   recursive doubling, ring, weighted butterfly, and halves of shared memory
+    moves.py        broadcast, scatter, gather, all_gather, reduce_scatter
     shares.py       how much of the data each place of the butterfly adds up
-    bound.py        what no all_reduce can take less than
+    bound.py        what no collective can take less than
     fluid.py        predicts a program's time: transfers share ports
-    choose.py       the plan that is predicted to take least
+    choose.py       the all_reduce that is predicted to take least; choose_moves.py: the others
 """

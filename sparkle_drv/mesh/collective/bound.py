@@ -1,4 +1,6 @@
-"""What no all_reduce can take less than. Pure.
+"""What no collective can take less than. Pure.
+
+`all_reduce_s` is for all_reduce, `moved_s` for the others.
 
 Each place must send and receive all of the data at least once: of what it sends the others make
 their sums, and what it receives are those sums. To add p vectors up in one copy, p - 1 of them must
@@ -10,7 +12,7 @@ together add p - 1 vectors to one, and each place has its result by adding it up
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import permutations
 
 from sparkle_drv.mesh.links.line import Line
@@ -42,6 +44,37 @@ def all_reduce_s(network: Network, places: Sequence[str], nbytes: int) -> float:
         moved / sum(gets),
         2 * moved / sum(min(both, s + g) for both, s, g in zip(boths, sends, gets, strict=True)),
     ]
+    ends = set(places)
+    latency = min(line.a for (a, b), line in network.links.items() if a in ends and b in ends)
+    return latency + max(limits)
+
+
+def moved_s(
+    network: Network,
+    places: Sequence[str],
+    sends: Mapping[str, int],
+    receives: Mapping[str, int],
+) -> float:
+    """Seconds if places must send and receive so many bytes at least; each byte that one receives
+    another one sends. 0 where nothing moves, infinite where a place cannot.
+    """
+    total = max(sum(sends.values()), sum(receives.values()))
+    if len(places) < 2 or not total:
+        return 0.0
+    limits, rates = [], {"send": 0.0, "receive": 0.0}
+    for place in places:
+        to = [(place, other) for other in places]
+        by = [(other, place) for other in places]
+        out = port_rate(network, place, to, "send")
+        into = port_rate(network, place, by, "receive")
+        rates["send"] += out
+        rates["receive"] += into
+        sent, got = sends.get(place, 0), receives.get(place, 0)
+        both = network.ports.get(place, Port()).both
+        for nbytes, rate in ((sent, out), (got, into), (sent + got, both)):
+            if nbytes:
+                limits.append(nbytes / rate if rate > 0 else float("inf"))
+    limits += [total / rate if rate > 0 else float("inf") for rate in rates.values()]
     ends = set(places)
     latency = min(line.a for (a, b), line in network.links.items() if a in ends and b in ends)
     return latency + max(limits)

@@ -52,8 +52,8 @@ class Builder:
         return Program(tuple(self._steps))
 
     def copy(self, src: Region, dst: Region) -> None:
-        """Bytes of one place to another, in the lane of that link."""
-        self._add(Lane(src.place, dst.place), Copy(src, dst))
+        """Bytes of one place to another, in the lane of that link; within one, in its queue's."""
+        self._add(Lane(src.place, dst.place if dst.place != src.place else ""), Copy(src, dst))
 
     def push(self, src: Region, dst: Region) -> None:
         """As `copy`, on memory that both places reach, in the lane of the queue where `src` is."""

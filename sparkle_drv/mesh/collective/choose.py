@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 
@@ -44,24 +44,34 @@ class Plan:
         )
 
 
+NOTHING = Plan("nothing", Program(()), 0.0, 0.0)
+
+
 def plan_all_reduce(network: Network, nbytes: int, itemsize: int) -> Plan:
     """The best plan for `nbytes` of elements of `itemsize` bytes on every place of the network.
 
     Raises ValueError where one place cannot reach another.
     """
-    places, empty = network.places, Program(())
+    places = network.places
     if len(places) < 2 or not nbytes:
-        return Plan("nothing", empty, 0.0, 0.0)
-    for a, b in permutations(places, 2):
+        return NOTHING
+    check_links(network)
+    least_s = all_reduce_s(network, places, nbytes)
+    return best(network, all_reduces(network, nbytes, itemsize), least_s)
+
+
+def check_links(network: Network) -> None:
+    """ValueError where one place has no link to another."""
+    for a, b in permutations(network.places, 2):
         if (a, b) not in network.links:
             raise ValueError(f"network: expected a link from {a} to {b}, got none")
-    least_s = all_reduce_s(network, places, nbytes)
-    found = [
-        Plan(name, program, predicted_s(program, network), least_s)
-        for name, program in all_reduces(network, nbytes, itemsize)
-    ]
-    best = min(found, key=lambda plan: plan.predicted_s)
-    return replace(best, program=timed(best.program, network))
+
+
+def best(network: Network, tried: Iterable[tuple[str, Program]], least_s: float) -> Plan:
+    """The plan that is predicted to take least; `least_s` is the bound of all."""
+    found = [Plan(name, program, predicted_s(program, network), least_s) for name, program in tried]
+    fastest = min(found, key=lambda plan: plan.predicted_s)
+    return replace(fastest, program=timed(fastest.program, network))
 
 
 def all_reduces(network: Network, nbytes: int, itemsize: int) -> Iterator[tuple[str, Program]]:
@@ -71,7 +81,7 @@ def all_reduces(network: Network, nbytes: int, itemsize: int) -> Iterator[tuple[
     yield "doubling", all_reduce.doubling(places, nbytes)
     if p > 2:
         yield "ring", all_reduce.ring(ring_order(network), nbytes, itemsize)
-    rates = [_port(network, place) for place in places]
+    rates = [port(network, place) for place in places]
     shares = weights(rates)
     for chunks in CHUNKS:
         steps = 3 * p * (p - 1) * chunks
@@ -82,16 +92,17 @@ def all_reduces(network: Network, nbytes: int, itemsize: int) -> Iterator[tuple[
         yield "shared memory", all_reduce.shared(places, nbytes, itemsize)
 
 
-def ring_order(network: Network) -> Sequence[str]:
+def ring_order(network: Network, first: str = "") -> Sequence[str]:
     """Places so that the slowest link on the way round is fast: from each to the fastest left."""
-    left, order = list(network.places[1:]), [network.places[0]]
+    order = [first or network.places[0]]
+    left = [place for place in network.places if place != order[0]]
     while left:
         order.append(max(left, key=lambda to: network.rate(order[-1], to)))
         left.remove(order[-1])
     return order
 
 
-def _port(network: Network, place: str) -> float:
+def port(network: Network, place: str) -> float:
     """Bytes a second that a place sends and receives: the lesser of both."""
     others = [other for other in network.places if other != place]
     out = port_rate(network, place, [(place, to) for to in others], "send")

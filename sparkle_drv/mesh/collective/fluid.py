@@ -109,7 +109,7 @@ class _Run:
         step = queue.popleft()
         self.busy.add(lane)
         self.spans[step.number] = self.now, self.now
-        if isinstance(step.what, Copy):
+        if isinstance(step.what, Copy) and step.what.src.place != step.what.dst.place:
             self.latent.add(step.number)
             seconds = self.network.links[step.what.src.place, step.what.dst.place].a
         else:

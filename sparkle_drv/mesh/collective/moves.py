@@ -1,0 +1,130 @@
+"""Ways to do the other collectives, as programs. Pure.
+
+"data" of a place is the array that it gives, "out" the one that it gets; a broadcast has "data"
+alone. `parts` are (begin, bytes) of what each place gives or gets, in the order of the places; in a
+whole array they lie one behind the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from sparkle_drv.mesh.lanes.program import Program, Region
+
+from .builder import Builder
+from .shares import aligned, cuts
+
+Parts = Sequence[tuple[int, int]]
+
+
+def tree(places: Sequence[str], nbytes: int) -> Program:
+    """Broadcast from the first place, all data at once: in each of log2 p rounds each place that
+    has it sends it to one that has not.
+    """
+    made, have = Builder(), 1
+    while have < len(places):
+        for source, to in zip(places[:have], places[have:], strict=False):
+            _broadcast(made, source, to, 0, nbytes)
+        have *= 2
+    return made.program
+
+
+def chain(places: Sequence[str], nbytes: int, itemsize: int, chunks: int) -> Program:
+    """Broadcast in chunks from each place to the next one."""
+    made = Builder()
+    for begin, size in cuts(nbytes, itemsize, [1 / chunks] * chunks):
+        for source, to in pairwise(places):
+            _broadcast(made, source, to, begin, size)
+    return made.program
+
+
+def spread(places: Sequence[str], nbytes: int, itemsize: int, shares: Sequence[float]) -> Program:
+    """Broadcast: the first place sends each other one its share, and those send it to the rest."""
+    made = Builder()
+    parts = cuts(nbytes, itemsize, [0.0, *shares])
+    for place, (begin, size) in zip(places[1:], parts[1:], strict=True):
+        _broadcast(made, places[0], place, begin, size)
+    for source, (begin, size) in zip(places[1:], parts[1:], strict=True):
+        for to in _from(places[1:], source):
+            _broadcast(made, source, to, begin, size)
+    return made.program
+
+
+def scatter(places: Sequence[str], root: str, parts: Parts) -> Program:
+    """The root sends each place its part of the whole."""
+    made = Builder()
+    for place, (begin, size) in zip(places, parts, strict=True):
+        made.copy(Region(root, "data", begin, size), Region(place, "out", 0, size))
+    return made.program
+
+
+def gather(places: Sequence[str], root: str, parts: Parts) -> Program:
+    """Each place sends its part to the root."""
+    made = Builder()
+    for place, (begin, size) in zip(places, parts, strict=True):
+        made.copy(Region(place, "data", 0, size), Region(root, "out", begin, size))
+    return made.program
+
+
+def all_gather(places: Sequence[str], parts: Parts) -> Program:
+    """Each place sends its part to all others."""
+    made = Builder()
+    for place, (begin, size) in zip(places, parts, strict=True):
+        for to in (place, *_from(places, place)):
+            made.copy(Region(place, "data", 0, size), Region(to, "out", begin, size))
+    return made.program
+
+
+def all_gather_ring(places: Sequence[str], parts: Parts, order: Sequence[str]) -> Program:
+    """Each place sends to the next one in `order` alone: p - 1 rounds."""
+    made, of = Builder(), dict(zip(places, parts, strict=True))
+    for place, (begin, size) in of.items():
+        made.copy(Region(place, "data", 0, size), Region(place, "out", begin, size))
+    for turn in range(len(order) - 1):
+        for i, place in enumerate(order):
+            part = of[order[(i - turn) % len(order)]]
+            to = order[(i + 1) % len(order)]
+            made.copy(Region(place, "out", *part), Region(to, "out", *part))
+    return made.program
+
+
+def reduce_scatter(places: Sequence[str], parts: Parts) -> Program:
+    """Each place receives its part from all others, and adds them up."""
+    made = Builder()
+    for place, (begin, size) in zip(places, parts, strict=True):
+        mine = Region(place, "out", 0, size)
+        made.copy(Region(place, "data", begin, size), mine)
+        for at, other in enumerate(_from(places, place)):
+            temp = Region(place, "temp", at * aligned(size), size)
+            made.copy(Region(other, "data", begin, size), temp)
+            made.reduce(temp, mine)
+    return made.program
+
+
+def reduce_scatter_ring(places: Sequence[str], parts: Parts, order: Sequence[str]) -> Program:
+    """A part begins at the place after its own, and each place on the way round adds its own."""
+    made, of, p = Builder(), dict(zip(places, parts, strict=True)), len(order)
+    most = aligned(max(size for _, size in parts))
+    for turn in range(p - 1):
+        for i, place in enumerate(order):
+            owner, to = order[(i - 1 - turn) % p], order[(i + 1) % p]
+            begin, size = of[owner]
+            # Two slots: a place receives the next part while the one before is on its way.
+            came = Region(place, "temp", (turn - 1) % 2 * most, size)
+            source = came if turn else Region(place, "data", begin, size)
+            mine = Region(to, "out", 0, size) if to == owner else None
+            slot = mine or Region(to, "temp", turn % 2 * most, size)
+            made.copy(source, slot)
+            made.reduce(Region(to, "data", begin, size), slot)
+    return made.program
+
+
+def _broadcast(made: Builder, source: str, to: str, begin: int, size: int) -> None:
+    made.copy(Region(source, "data", begin, size), Region(to, "data", begin, size))
+
+
+def _from(places: Sequence[str], place: str) -> list[str]:
+    """The others, the next one first: so that not all send to the same place at once."""
+    at = list(places).index(place)
+    return [*places[at + 1 :], *places[:at]]
