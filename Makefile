@@ -13,7 +13,7 @@ SANITIZE := -fsanitize=address,undefined
 RACES := -fsanitize=thread -g -O1 -fno-omit-frame-pointer
 STRICT_TO := --build-temp build/strict --build-lib build/strict/lib
 
-.PHONY: quick help build bench test test-quick test-free-threaded lint format check-c perf peers wheel bringup-archive docs asan tsan preload fake-cuda gpu-kit test-radv gen golden-llvm shaders fuzz fuzz-elf fuzz-pm4 fuzz-faults random-calls loc test-fresh clean cuda-sweep lowered
+.PHONY: quick help build bench test test-quick test-free-threaded lint format check-c perf peers wheel bringup-archive docs asan tsan preload fake-cuda gpu-kit test-radv gen golden-llvm shaders fuzz fuzz-elf fuzz-pm4 fuzz-faults fuzz-mesh random-calls loc test-fresh clean cuda-sweep lowered
 
 quick: build lint test-quick ## the quick loop: build, lint, types, quick tests
 
@@ -171,6 +171,9 @@ random-calls: build ## 23000 random calls and graphs, compared with numpy (FUZZ_
 
 fuzz-faults: build ## the conformance suite under 3000 seeded fault schedules (FUZZ_ARGS='FIRST COUNT')
 	@$(PY) tests/fault/fuzz_schedules.py $(FUZZ_ARGS)
+
+fuzz-mesh: build ## simulated machines with links at full size: 200 of each kind, 20 runs of each program
+	@SPARKLE_FUZZ_MESH=1 $(PY) -m pytest -q -n auto tests/testing/test_sim_links.py
 
 test-fresh: ## (root) make bench and make test in a bare system with only make and python3
 	@sh tools/test_fresh.sh

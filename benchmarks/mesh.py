@@ -71,7 +71,9 @@ def plans(sets: int) -> dict[str, float]:
 
 
 def _least_s(places: int) -> float:
-    """log2 p messages of 4 KiB at 1 GB/s in turn; floor + 2 where p is no power of two."""
+    """log2 p messages of 4 KiB at 1 GB/s in turn; log2 p rounded down, + 2, where p is no power of
+    two.
+    """
     rounds = int(math.log2(places))
     return (rounds if places == 1 << rounds else rounds + 2) * (LATENCY_S + 4 * KIB / 1e9)
 

@@ -16,6 +16,7 @@ from functools import cached_property
 from types import FunctionType
 from typing import Any, Protocol, TypeVar, cast
 
+from sparkle_drv.backends import base
 from sparkle_drv.backends.base import Allocation
 
 
@@ -107,6 +108,14 @@ class KeepsTime(Protocol):
         """Seconds by which its work is to be timed. A wait that ends lets them pass."""
 
 
+class KeepsLanes(Protocol):
+    """Its time passes when all threads that use it wait. Devices of one clock have one `lanes`."""
+
+    @property
+    def lanes(self) -> base.Lanes:
+        """Whom the threads of a program tell when they run and wait."""
+
+
 class TellsPeer(Protocol):
     """It knows how its `copy_peer` carries bytes. Without this they count as staged."""
 
@@ -184,6 +193,7 @@ class Abilities:
         self.tells_failure = ability(backend, TellsFailure)
         self.exports = ability(backend, Exports)
         self.keeps_time = ability(backend, KeepsTime)
+        self.keeps_lanes = ability(backend, KeepsLanes)
         self.tells_peer = ability(backend, TellsPeer)
         self.hands_over = ability(backend, HandsOver)
         self.makes_room = ability(backend, MakesRoom)

@@ -305,3 +305,24 @@ class Backend(Protocol):
         A queue may still run work that nobody waited for: what it and its memory need stays, and
         `reached`, `close_queue`, `free` and `unload` may follow.
         """
+
+
+class Lanes(Protocol):
+    """A clock that jumps only when all threads wait that run beside one another: those of a program
+    (mesh/lanes/runner.py).
+    """
+
+    def enter(self, n: int = 1) -> None:
+        """`n` lanes run from now on; called before their threads start."""
+
+    def here(self) -> None:
+        """The calling thread is one of them."""
+
+    def leave(self) -> None:
+        """A lane ends, that of this thread or one that never began."""
+
+    def waits(self) -> None:
+        """The lane of this thread is about to wait for another one."""
+
+    def wakes(self, n: int = 1) -> None:
+        """`n` waiting lanes are about to be woken."""

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from sparkle_drv import assets
 from sparkle_drv._hot import DeviceBase
 from sparkle_drv.backends.abilities import Abilities
-from sparkle_drv.backends.base import Allocation, Backend, KernelSpec
+from sparkle_drv.backends.base import Allocation, Backend, KernelSpec, Lanes
 from sparkle_drv.core.abi.signature import Arg, Signature, parse_args
 from sparkle_drv.core.array import Array, extents, host_array
 from sparkle_drv.core.buffer import Buffer
@@ -60,6 +60,9 @@ class Device(DeviceBase, Closing):
         self.clock: Callable[[], float] | None = None if timed is None else timed.clock
         """Seconds of the clock by which its work is to be timed, if its time is not the machine's
         (@private)."""
+        laned = able.keeps_lanes
+        self.lanes: Lanes | None = None if laned is None else laned.lanes
+        """Whom threads that use it at once tell when they wait, if its time needs that."""
         self._backend = backend
         self._epoch = backend.epoch()  # see _advance
         self._pid = os.getpid()

@@ -13,7 +13,8 @@ May import anything of the package; nothing but tools and tests imports it.
     emulated_faults.py                            makes a card's n-th ioctl fail, by such a plan
     planted.py                                    cards with one defect, for the bring-up ladder
     sim.py                                        the URI sim: the cpu's results in virtual time
-    simulated.py, sim_time.py, sim_faults.py      rates and clock of such a machine; time; faults
+    simulated.py, sim_time.py, sim_faults.py      rates of such a machine; time; faults
+    sim_clock.py, sim_links.py                    its clock, which lanes share; links and ports
     juggler.py                                    regret: how far the scheduler is from the best
     rules.py, placements.py                       what its rules and methods of placing are worth
     calls.py                                      a submission's addresses, for programs in C

@@ -17,9 +17,10 @@ import hashlib
 import re
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakValueDictionary
 
@@ -33,7 +34,8 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceNotFound, OutOfDeviceMemory, check
 from sparkle_drv.types import DeviceInfo, Found, Memory
 
-from .faults import Schedule
+from .faults import MASK, Schedule
+from .sim_clock import Clock, Event
 from .sim_faults import Faulty
 from .sim_time import Costed, Meter, Region, Timeline
 from .simulated import SimDevice, SimMachine, machine
@@ -131,6 +133,11 @@ class SimBackend:
     def timestamp(self) -> int:
         return self._ns(self.clock())
 
+    @property
+    def lanes(self) -> Clock:
+        """The machine's clock, which must know of threads that run beside one another."""
+        return self.machine.clock
+
     # Memory
 
     def alloc(self, nbytes: int, memory: Memory) -> Allocation:
@@ -194,13 +201,16 @@ class SimBackend:
         return int(self._inner.settled(queue.inner))
 
     def reached(self, queue: _Queue) -> int:
-        return int(self._inner.reached(queue.inner))
+        value = int(self._inner.reached(queue.inner))
+        while value and not self.machine.clock.past(queue.time.end(value)):
+            value -= 1
+        return value
 
     def describe(self, queue: _Queue, value: int) -> Any:
         return self._inner.describe(queue.inner, value)
 
     def times(self, queue: _Queue, value: int) -> tuple[int, int] | None:
-        found = queue.time.times.get(value) if queue.timing else None
+        found = queue.time.times(value) if queue.timing else None
         return None if found is None else (self._ns(found[0]), self._ns(found[1]) + 1)
 
     def wait(self, queue: _Queue, value: int, timeout_ns: int) -> int:
@@ -212,8 +222,10 @@ class SimBackend:
         rc = int(self._inner.wait(queue.inner, value, timeout_ns))
         if rc == -errno.ETIMEDOUT:
             return rc
+        # Not with the queue's lock: others may need it while virtual time passes.
+        if not self.machine.clock.sleep(queue.time.end(value), timeout_ns / 1e9):
+            return -errno.ETIMEDOUT
         with queue.lock:
-            self.machine.clock.advance(0.0, queue.time.end_s(value))
             while queue.stamps and queue.stamps[0][0] <= value:
                 queue.stamps.popleft()
             wrong = next((v for v in sorted(queue.failed) if v <= value), None)
@@ -283,30 +295,59 @@ class SimBackend:
         def act() -> tuple[int, object]:
             return self._inner.copy_peer(queue.inner, dst, src, nbytes, peer._inner), None
 
-        value, _ = self._transfer(queue, nbytes, act, peer._meter.transfer_s(nbytes))
+        pair = peer.device.uri, self.device.uri
+        link = self.machine.links.get(pair) if peer.machine is self.machine else None
+        if link is None:
+            value, _ = self._transfer(queue, nbytes, act, peer._meter.transfer_s(nbytes))
+            return value
+        with self.machine.clock.lock:
+            faults = link.comes()
+        cut, slow = faults.get("cut"), faults.get("slow")
+        if cut and not (cut.within and link.transfers == cut.at):
+            return -errno.EIO
+        begins = partial(
+            self.machine.fabric.carry, pair, nbytes, factor=slow.factor if slow else 1.0
+        )
+        value, _ = self._transfer(queue, nbytes, act, begins=begins)
+        if value > 0 and cut:
+            queue.failed[value] = (errno.EIO, f"simulated cut of the link {pair[0]} to {pair[1]}")
+        elif value > 0 and "corrupt" in faults and nbytes >= 4:
+            self._inner.wait(queue.inner, value, _LOOK_S)
+            ffi.cast("uint32_t *", dst)[0] ^= MASK
         return value
 
     def peer(self, other: Any) -> str:
-        """Over the host, but for the device itself."""
-        return "direct" if other is self else "staged"
+        """Over the host, but for the device itself and those that a link comes from."""
+        linked = other.machine is self.machine and (
+            other.device.uri, self.device.uri) in self.machine.links  # fmt: skip
+        return "direct" if other is self or linked else "staged"
 
     def _transfer(
-        self, queue: _Queue, nbytes: int, act: Any, more_s: float = 0.0
+        self, queue: _Queue, nbytes: int, act: Any, more_s: float = 0.0, begins: Any = None
     ) -> tuple[int, object]:
+        """Bytes to or from the host, which take `more_s` more; or over a link, by `begins`."""
         if code := self._called("submit"):
             return -code, None
+        at_once = None
         with queue.lock:
             before = self._inner.submitted(queue.inner)
             value, kept = act()
             if value > 0 or (value == 0 and nbytes):
-                seconds = more_s + self._meter.transfer_s(nbytes)
+                with self.machine.clock.lock:
+                    begins = begins or self._lasts(more_s + self._meter.transfer_s(nbytes))
+                    new = value if value != before else 0
+                    end = queue.time.runs(new, self.clock(), begins)
                 if value == before:  # it was done at once, and whoever asked has waited for it
-                    queue.time.busy_s = self.machine.clock.advance(seconds, queue.time.busy_s)
+                    at_once = end
                     if value in queue.told:  # of what failed before it, its waiter knows nothing
                         value = 0
-                else:
-                    queue.time.took(value, self.clock(), seconds)
+        if at_once is not None:
+            self.machine.clock.sleep(at_once)
         return value, kept
+
+    @staticmethod
+    def _lasts(seconds: float) -> Callable[[float], Event]:
+        return lambda begin_s: Event(begin_s + seconds)
 
     def _called(self, kind: str) -> int:
         """A call that submits comes: the errno with which it fails; EINTR is tried again."""
@@ -326,7 +367,8 @@ class SimBackend:
                 value = int(self._inner.submit(queue.inner, ffi.NULL, 0, ANY_EPOCH))
                 if value > 0:
                     queue.failed[value] = (errno.EIO, f"simulated {faults[ended]}")
-                    queue.time.took(value, self.clock(), 0.0)
+                    with self.machine.clock.lock:
+                        queue.time.took(value, self.clock(), 0.0)
                 return value
             corrupt = faults.get("corrupt")
             regions = list(self._meter.written(parts)) if corrupt else []
@@ -335,16 +377,17 @@ class SimBackend:
             if value > 0:
                 self._meter.slow = float(faults["slow"].parameters["factor"]) if (
                     "slow" in faults) else 1.0  # fmt: skip
-                start, seconds = self._took(parts)
+                after, seconds = self._took(parts)
                 self._meter.slow = 1.0
-                queue.time.took(value, max(start, self.clock()), seconds)
+                with self.machine.clock.lock:
+                    queue.time.took(value, self.clock(), seconds, after)
                 if corrupt:
                     self._corrupt(queue, regions, before, corrupt.parameters)
         return value
 
-    def _took(self, parts: list[tuple[int, bytes]]) -> tuple[float, float]:
-        """(when what it waits for is done, seconds of the records themselves)."""
-        start = seconds = 0.0
+    def _took(self, parts: list[tuple[int, bytes]]) -> tuple[list[Event], float]:
+        """(what it waits for, seconds of the records themselves)."""
+        after, seconds = list[Event](), 0.0
         for kind, record in parts:
             if kind == records.DISPATCH:
                 seconds += self._meter.dispatch_s(record)
@@ -354,8 +397,8 @@ class SimBackend:
             elif kind == records.WAIT:
                 pointer, value = records.fields(kind, record)
                 other = self._queues.get(pointer)
-                start = max(start, other.time.end_s(value) if other else 0.0)
-        return start, seconds
+                after += [other.time.end(value)] if other else []
+        return after, seconds
 
     def _stamped(self, queue: _Queue, parts: list[tuple[int, bytes]]) -> tuple[bytes, list[Any]]:
         """The records with copies of virtual times in place of timestamps, and what they copy."""
@@ -364,7 +407,7 @@ class SimBackend:
         done = 0.0
         for kind, record in parts:
             if kind == records.TIMESTAMP:
-                at = max(self.clock(), queue.time.busy_s) + done
+                at = max(self.clock(), queue.time.busy.at_s or 0.0) + done
                 stamps.append(ffi.new("uint64_t *", self._ns(at) + 1 + len(stamps)))
                 (slot,) = records.fields(kind, record)
                 source = int(ffi.cast("uintptr_t", stamps[-1]))
@@ -442,6 +485,7 @@ if TYPE_CHECKING:
     class _Claims(
         Backend,
         abilities.BringsKernels,
+        abilities.KeepsLanes,
         abilities.KeepsTime,
         abilities.MakesRoom,
         abilities.TakesThreads,

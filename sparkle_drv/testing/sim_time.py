@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import struct
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ from sparkle_drv._native import ffi, lib
 from sparkle_drv.core.abi import records
 from sparkle_drv.core.abi.signature import SCALARS
 
+from .sim_clock import Event
 from .simulated import SimMachine
 
 KEPT = 4096
@@ -89,24 +90,64 @@ class Costed:
 
 
 @dataclass
+class Span:
+    """When a submission begins and ends."""
+
+    end: Event
+    begin_s: float = 0.0
+
+
+@dataclass
 class Timeline:
-    """When the submissions of one queue began and ended, in seconds of the machine's clock."""
+    """When the submissions of one queue begin and end, in seconds of the machine's clock. With the
+    clock's lock.
+    """
 
-    busy_s: float = 0.0
+    busy: Event = field(default_factory=lambda: Event(0.0))
     """When the last one ends."""
-    times: OrderedDict[int, tuple[float, float]] = field(default_factory=OrderedDict)
+    spans: OrderedDict[int, Span] = field(default_factory=OrderedDict)
 
-    def end_s(self, value: int) -> float:
+    def end(self, value: int) -> Event:
         """When a value is reached; 0 where that is forgotten, or was free."""
-        return self.times.get(value, (0.0, 0.0))[1]
+        span = self.spans.get(value)
+        return Event(0.0) if span is None else span.end
 
-    def took(self, value: int, start_s: float, seconds: float) -> None:
-        """A submission that could begin at `start_s` takes so long, behind those before it."""
-        begin = max(start_s, self.busy_s)
-        self.busy_s = begin + seconds
-        self.times[value] = (begin, self.busy_s)
-        if len(self.times) > KEPT:
-            self.times.popitem(last=False)
+    def times(self, value: int) -> tuple[float, float] | None:
+        """(begin, end) of a submission, where that is known."""
+        span = self.spans.get(value)
+        if span is None or span.end.at_s is None:
+            return None
+        return span.begin_s, span.end.at_s
+
+    def took(
+        self, value: int, start_s: float, seconds: float, after: Sequence[Event] = ()
+    ) -> Event:
+        """A submission that could begin at `start_s` takes so long, behind those before it and
+        `after` others; its end.
+        """
+        return self.runs(value, start_s, lambda begin_s: Event(begin_s + seconds), after)
+
+    def runs(
+        self, value: int, start_s: float, run: Callable[[float], Event], after: Sequence[Event] = ()
+    ) -> Event:
+        """As `took`, of what ends when `run(begin)` says."""
+        span = Span(Event(), start_s)
+        waits = [self.busy, *after]
+
+        def one(at_s: float) -> None:
+            span.begin_s = max(span.begin_s, at_s)
+            waits.pop()
+            if not waits:
+                run(span.begin_s).then(span.end.known)
+
+        for event in tuple(waits):
+            event.then(one)
+        self.busy = span.end
+        if value:
+            self.spans[value] = span
+            if len(self.spans) > KEPT:
+                self.spans.popitem(last=False)
+        return span.end
 
 
 @dataclass

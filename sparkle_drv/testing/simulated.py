@@ -10,25 +10,17 @@ from __future__ import annotations
 
 import math
 import random
-import threading
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from random import Random
+from typing import TYPE_CHECKING
 
+from .sim_clock import Clock
 
-@dataclass
-class Clock:
-    """Seconds that pass only when somebody lets them."""
+if TYPE_CHECKING:
+    from sparkle_drv.mesh.links.network import Port
 
-    now_s: float = 0.0
-    _turn: Any = field(default_factory=threading.RLock, repr=False, compare=False)
-
-    def advance(self, seconds: float, since_s: float = 0.0) -> float:
-        """Let `seconds` pass, beginning at `since_s` at the earliest; when that is over. Threads
-        may: it never goes back.
-        """
-        with self._turn:
-            self.now_s = max(self.now_s, since_s) + seconds
-            return self.now_s
+    from .sim_links import Fabric, SimLink
 
 
 @dataclass(frozen=True)
@@ -93,6 +85,29 @@ class SimMachine:
     devices: dict[str, SimDevice]
     random: random.Random
     clock: Clock = field(default_factory=Clock)
+    links: dict[tuple[str, str], SimLink] = field(default_factory=dict)
+    """By (from, to): links of pairs. Other transfers go over the host."""
+    ports: dict[str, Port] = field(default_factory=dict)
+    """By URI: what all links of a device share."""
+    seed: int = 0
+    """Of draws, where there are links."""
+    _draws: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    @cached_property
+    def fabric(self) -> Fabric:
+        """The links and ports at work."""
+        from .sim_links import Fabric
+
+        return Fabric(self.clock, self.links, self.ports)
+
+    def chance(self, uri: str, op: str) -> Random:
+        """What the next draw for an operation of a device is made from. With links, devices run
+        beside one another: then it depends on nothing but how many there were of this kind.
+        """
+        if not self.links:
+            return self.random
+        at = self._draws[uri, op] = self._draws.get((uri, op), 0) + 1
+        return Random(f"{self.seed} {uri} {op} {at}")
 
     def run(self, uri: str, op: str, size: float) -> float:
         """Run the operation; the seconds that a clock beside it shows."""
@@ -104,8 +119,9 @@ class SimMachine:
         """Seconds that a run of the operation takes that begins now."""
         device = self.devices[uri]
         device.runs += 1
-        seconds = device.mean_s(op, size) * math.exp(self.random.gauss(0.0, device.noise))
-        if self.random.random() < device.spikes:
+        chance = self.chance(uri, op)
+        seconds = device.mean_s(op, size) * math.exp(chance.gauss(0.0, device.noise))
+        if chance.random() < device.spikes:
             seconds *= device.SPIKE
         return seconds * math.exp(device.drift * self.clock.now_s)
 
@@ -118,7 +134,8 @@ class SimMachine:
     def draw_transfer(self, uri: str, nbytes: float) -> float:
         """Seconds that bytes take between host and device."""
         device = self.devices[uri]
-        return device.transfer_s(nbytes) * math.exp(self.random.gauss(0.0, device.noise / 2))
+        chance = self.chance(uri, "transfer")
+        return device.transfer_s(nbytes) * math.exp(chance.gauss(0.0, device.noise / 2))
 
 
 LEAST, MOST = 1e3, 1e10

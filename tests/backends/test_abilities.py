@@ -42,7 +42,7 @@ def test_every_member_is_one_of_one_ability():
     assert set(told) == {
         "refusal", "fault", "lost", "said", "failure", "alloc_exportable", "dlpack",
         "owns", "adopt", "share_stream", "wait_stream", "order_stream", "takes_threads",
-        "clock", "kernels", "hand_over", "room", "peer", "_native",
+        "clock", "kernels", "hand_over", "room", "peer", "lanes", "_native",
     }  # fmt: skip
 
 

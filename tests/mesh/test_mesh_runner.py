@@ -152,6 +152,9 @@ class Counted:
     def enter(self, n=1):
         self._add(n)
 
+    def here(self):
+        pass
+
     def leave(self):
         self._add(-1)
 

@@ -14,6 +14,7 @@ from sparkle_drv import ops
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.closing import Closing
+from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
 
@@ -61,15 +62,18 @@ def carry(
     arrays: Mapping[str, Array],
     ways: Ways,
     op: str = "sum",
+    outs: Mapping[str, Array] | None = None,
     **clocked: Any,
 ) -> list[runner.Ran]:
-    """Run `program` on `arrays`, by URI, each of the same dtype; `op` is a key of EXPRESSIONS.
+    """Run `program` on `arrays` and `outs`, by URI, each of the same dtype: "data" and "out" of
+    regions. `op` is a key of EXPRESSIONS.
 
     What is pending on the arrays is waited for first; nothing is pending when this returns.
     `clocked` is for runner.run. Raises what the devices raise, with the step that failed: then the
     arrays may hold anything.
     """
-    for array in arrays.values():
+    outs = outs or {}
+    for array in (*arrays.values(), *outs.values()):
         if array.fence is not None:
             array.fence.wait()
     with ExitStack() as stack:
@@ -77,7 +81,7 @@ def carry(
             uri: stack.enter_context(ways.devices[uri].buffer(nbytes))
             for uri, nbytes in _temp_nbytes(program).items()
         }
-        act = _Act(arrays, temps, ways, EXPRESSIONS[op])
+        act = _Act(arrays, outs, temps, ways, EXPRESSIONS[op])
         return runner.run(program, act.begin, **clocked)
 
 
@@ -96,22 +100,34 @@ class _Act:
     """Begins the steps of one run."""
 
     def __init__(
-        self, arrays: Mapping[str, Array], temps: Mapping[str, Buffer], ways: Ways, text: str
+        self,
+        arrays: Mapping[str, Array],
+        outs: Mapping[str, Array],
+        temps: Mapping[str, Buffer],
+        ways: Ways,
+        text: str,
     ) -> None:
-        self.arrays, self.temps, self.ways, self.text = arrays, temps, ways, text
-        self.dtype = next(iter(arrays.values())).dtype
+        self.memories = {
+            "data": {uri: array.buffer for uri, array in arrays.items()},
+            "out": {uri: array.buffer for uri, array in outs.items()},
+            "temp": temps,
+        }
+        self.ways, self.text = ways, text
+        self.dtype = next(iter((*arrays.values(), *outs.values()))).dtype
 
     def begin(self, step: Step) -> Fence | None:
         what: Copy | Reduce = step.what
         if isinstance(what, Copy):
+            if what.src.place == what.dst.place:
+                copy = Commands().copy(self.buffer(what.dst), self.buffer(what.src))
+                return self.ways.devices[what.dst.place].default_queue.submit(copy)
             way = self.ways.between(what.src.place, what.dst.place)
             move = way.move if step.lane.to else way.push
             return move(self.buffer(what.src), self.buffer(what.dst))
         return self.reduced(what)
 
     def buffer(self, region: Region) -> Buffer:
-        temp = region.memory == "temp"
-        whole = self.temps[region.place] if temp else self.arrays[region.place].buffer
+        whole = self.memories[region.memory][region.place]
         return whole.view(region.offset, region.nbytes)
 
     def reduced(self, what: Reduce) -> Fence | None:

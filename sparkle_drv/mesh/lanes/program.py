@@ -26,7 +26,9 @@ class Region(NamedTuple):
 
     place: str
     memory: str
-    """"data": the array that takes part; "temp": scratch memory, one for each place."""
+    """"data": the array that takes part; "out": another one that gets the result; "temp": scratch
+    memory. One of each at a place.
+    """
     offset: int
     nbytes: int
 

@@ -13,8 +13,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
+from sparkle_drv.backends.base import Lanes
+from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
 from sparkle_drv.errors import FenceTimeout
 
@@ -24,22 +26,6 @@ Act = Callable[[Step], Fence | None]
 """Begins a step; its fence, or None where it has ended already. Called in the lane's thread."""
 SLICE_S = 0.1
 """Between looks at whether the run was stopped."""
-
-
-class Lanes(Protocol):
-    """A clock of its own that must know which threads run: that of simulated devices."""
-
-    def enter(self, n: int = 1) -> None:
-        """`n` lanes run from now on; called before their threads start."""
-
-    def leave(self) -> None:
-        """The lane of this thread ends."""
-
-    def waits(self) -> None:
-        """The lane of this thread is about to wait for another one."""
-
-    def wakes(self, n: int = 1) -> None:
-        """`n` waiting lanes are about to be woken."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +40,14 @@ class Ran:
 
 class Stopped(Exception):
     """The run was stopped: the caller was interrupted. Never leaves `run`."""
+
+
+def clocked(devices: Sequence[Device], clock: Callable[[], float]) -> dict[str, Any]:
+    """`clock` and `lanes` of `run` for work on these devices: theirs, if all have the same."""
+    lanes = devices[0].lanes if devices else None
+    if lanes is None or any(device.lanes is not lanes for device in devices):
+        return {"clock": clock}
+    return {"clock": devices[0].clock or clock, "lanes": lanes}
 
 
 def run(
@@ -150,6 +144,8 @@ class _Work:
             self._ended(step, True)
 
     def _guarded(self, lane: Lane) -> None:
+        if self._lanes is not None:
+            self._lanes.here()
         try:
             self.lane(lane)
         except BaseException as error:  # a mistake of this file: nobody may wait for ever

@@ -40,7 +40,7 @@ class Network:
     adds: Mapping[str, Line] = field(default_factory=dict)
     """By place: seconds by bytes to add one array to another there; no entry: no time."""
     direct: frozenset[tuple[str, str]] = frozenset()
-    """Links on which no byte passes the host: peers, and memory that both share."""
+    """Links whose ends share memory: each computes on the data of the other in place."""
 
     def rate(self, source: str, to: str) -> float:
         """Bytes a second of long transfers over a link alone, its ports included; 0: no link."""

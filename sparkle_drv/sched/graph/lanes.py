@@ -19,13 +19,19 @@ Region = tuple[str, int, int]
 
 
 def program(tasks: Sequence[Task], steps: Steps) -> Program:
-    """A step waits for whoever wrote what it reads, and for all who used the memory it writes."""
+    """A step waits for whoever wrote what it reads, and for all who used the memory it writes. An
+    operand of a Context goes to one device after the other: moving it changes where it is.
+    """
     made: list[Step] = []
     wrote: dict[Key, int] = {}
+    moved: dict[int, int] = {}  # by operand: the last step that brought it to a device
     used: list[tuple[Region, int]] = []
     for number, step in enumerate(steps.steps):
         reads, writes = _keys(tasks, step)
         after = {wrote[key] for key in reads if key in wrote}
+        if isinstance(step, Bring) and step.value.kind in ("context", "constant"):
+            after |= {moved[step.value.number]} if step.value.number in moved else set()
+            moved[step.value.number] = number
         mine = [region for key in writes if (region := _region(steps, key))]
         after |= {before for region, before in used if any(_meet(region, one) for one in mine)}
         lane = _lane(step)

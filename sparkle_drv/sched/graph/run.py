@@ -82,7 +82,6 @@ class GraphRun:
         self._arenas: dict[str, Buffer] = {}
         self._held: dict[tuple[int, str], Array] = {}  # where arenas have values
         self._asking = threading.local()  # a lane asks devices in a thread of its own
-        self._moving: dict[int, threading.Lock] = {}  # by number, of operands
 
     def run(self) -> dict[int, ContextArray]:
         """Do all tasks; the outputs by number. Raises as TaskGraph.run."""
@@ -270,7 +269,10 @@ class GraphRun:
                 raise
 
         try:
-            runner.run(lanes.program(decided.tasks, decided.steps), act)
+            there = {step.uri for step in decided.steps.steps}
+            devices = [self.executor.devices[uri] for uri in sorted(there)]
+            clocked = runner.clocked(devices, self.executor.clock)
+            runner.run(lanes.program(decided.tasks, decided.steps), act, **clocked)
         except BaseException:
             if blamed:
                 self._at = blamed[0]
@@ -285,8 +287,7 @@ class GraphRun:
             return self._from(now[value.number, step.source], self._held[value.number, uri])
         x = self.given[value.number]
         if value.kind in ("context", "constant"):
-            with self._moving.setdefault(value.number, threading.Lock()):
-                return x.on(uri)
+            return x.on(uri)
         if value.kind == uri:
             return x
         if isinstance(x, Constant):

@@ -1,0 +1,161 @@
+"""The clock of a simulated machine: virtual seconds, which pass when everybody waits.
+
+A discrete-event simulation whose actors are real threads. Those that run the lanes of a program
+(mesh/lanes/runner.py) say so: the clock then jumps to the next event only when every lane waits, so
+that threads give one timeline, whoever runs first. Any other thread lets time pass by waiting.
+
+Events of one instant all happen before a thread that they wake runs on. So what they do must not
+depend on their order: fair shares (sim_links.py) are of sorted flows.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+import threading
+import time
+from collections.abc import Callable
+
+POLL_S = 0.05
+"""Real seconds between looks of a waiting thread: whoever let time pass may have ended."""
+STALL_S = 2.0
+"""Real seconds in which no lane waited, began or ended. One of them then waits for a lock that a
+sleeping lane holds. Time passes although that lane runs; another run may give another order."""
+
+
+class Event:
+    """Happens once, at `at_s` of the clock; None: that is not known yet."""
+
+    __slots__ = ("_then", "at_s")
+
+    def __init__(self, at_s: float | None = None) -> None:
+        self.at_s = at_s
+        self._then: list[Callable[[float], object]] = []
+
+    def known(self, at_s: float) -> None:
+        """It is known when; whoever asked is told."""
+        self.at_s = at_s
+        told, self._then = self._then, []
+        for call in told:
+            call(at_s)
+
+    def then(self, call: Callable[[float], object]) -> None:
+        """`call(at_s)`, at once or when that is known."""
+        if self.at_s is None:
+            self._then.append(call)
+        else:
+            call(self.at_s)
+
+
+class _Sleeper:
+    def __init__(self, lane: bool, lock: threading.RLock) -> None:
+        self.lane, self.woken, self.turn = lane, False, threading.Condition(lock)
+
+
+class Clock:
+    """Seconds that pass only when somebody waits. Its lanes are those of mesh/lanes/runner.py."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.lock = threading.RLock()
+        """Held while an Event changes."""
+        self._due: list[tuple[float, int, Callable[[], object]]] = []
+        self._numbers = itertools.count()
+        self._here = threading.local()
+        self._running = 0  # lanes that run
+        self._asleep = {True: 0, False: 0}  # sleepers that are lanes, and that are not
+        self._woke = False  # a sleeper, since time last began to pass
+        self._stirred = time.monotonic()
+
+    # What lanes say
+
+    def enter(self, n: int = 1) -> None:
+        """`n` lanes run from now on; called before their threads start."""
+        self._count(n)
+
+    def here(self) -> None:
+        """The calling thread is one of them."""
+        self._here.lane = True
+
+    def leave(self) -> None:
+        """A lane ends, that of this thread or one that never began."""
+        self._here.lane = False
+        self._count(-1)
+
+    def waits(self) -> None:
+        """The lane of this thread is about to wait for another one."""
+        self._count(-1)
+
+    def wakes(self, n: int = 1) -> None:
+        """`n` waiting lanes are about to be woken."""
+        self._count(n)
+
+    def _count(self, n: int) -> None:
+        with self.lock:
+            self._running += n
+            self._stirred = time.monotonic()
+            self._pass()
+
+    # Time
+
+    def at(self, at_s: float, call: Callable[[], object]) -> None:
+        """`call()` with the lock when it is `at_s`, or now if that is past."""
+        heapq.heappush(self._due, (max(at_s, self.now_s), next(self._numbers), call))
+
+    def advance(self, seconds: float, since_s: float = 0.0) -> float:
+        """Wait for `seconds`, beginning at `since_s` at the earliest; when that is over."""
+        with self.lock:
+            end_s = max(self.now_s, since_s) + seconds
+            if not self._due and not self._running:  # nobody else is there
+                self.now_s = end_s
+                return end_s
+        self.sleep(Event(end_s))
+        return end_s
+
+    def past(self, event: Event) -> bool:
+        """Has it happened? Where no lanes run, what is known to come has: time waits for nobody."""
+        with self.lock:
+            laned = self._running or self._asleep[True]
+        if event.at_s is None and not laned:
+            self.sleep(event, 0.0)
+        return event.at_s is not None and (not laned or event.at_s <= self.now_s)
+
+    def sleep(self, event: Event, timeout_s: float = math.inf) -> bool:
+        """Wait for an event; False: it has not come within `timeout_s` real seconds."""
+        end = time.monotonic() + timeout_s
+        with self.lock:
+            if event.at_s is not None and event.at_s <= self.now_s:
+                return True
+            sleeper = _Sleeper(getattr(self._here, "lane", False), self.lock)
+            self._asleep[sleeper.lane] += 1
+            event.then(lambda at_s: self.at(at_s, lambda: self._wake(sleeper)))
+            self._count(-sleeper.lane)
+            while not sleeper.woken:
+                left = end - time.monotonic()
+                if left <= 0:
+                    self._wake(sleeper)
+                    return False
+                sleeper.turn.wait(min(left, POLL_S))
+                if not sleeper.woken:
+                    self._pass(time.monotonic() - self._stirred > STALL_S)
+            return True
+
+    def _wake(self, sleeper: _Sleeper) -> None:
+        if not sleeper.woken:
+            sleeper.woken = self._woke = True
+            self._asleep[sleeper.lane] -= 1
+            self._running += sleeper.lane
+            self._stirred = time.monotonic()
+            sleeper.turn.notify()
+
+    def _pass(self, stalled: bool = False) -> None:
+        """With the lock: events happen, one instant after the other, until somebody may run."""
+        self._woke = False
+        while self._due and (stalled or not self._running) and sum(self._asleep.values()):
+            if self._woke and not self._asleep[True]:
+                return  # whoever is awake lets time pass for the others
+            stalled = False
+            self.now_s = max(self.now_s, self._due[0][0])
+            while self._due and self._due[0][0] <= self.now_s:
+                heapq.heappop(self._due)[2]()
