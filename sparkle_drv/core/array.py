@@ -7,6 +7,7 @@ whatever takes DLPack or the CUDA array interface; elsewhere those protocols cop
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,16 @@ if TYPE_CHECKING:
     from sparkle_drv.core.device import Device
 
 
+def is_masked(given: Any) -> bool:
+    """Is it a numpy.ma.MaskedArray? There is none before somebody has imported numpy.ma.
+
+    `np.ma` imports it on first use since numpy 2.4. Ctrl-C in that import, which would be in the
+    middle of a call, leaves the import's lock taken: every later call would wait for it.
+    """
+    masked = getattr(sys.modules.get("numpy.ma.core"), "MaskedArray", None)
+    return masked is not None and isinstance(given, masked)
+
+
 def host_array(what: str, given: Any) -> np.ndarray[Any, Any]:
     """A numpy view of a numpy array or of a CPU DLPack exporter; TypeError otherwise.
 
@@ -36,7 +47,7 @@ def host_array(what: str, given: Any) -> np.ndarray[Any, Any]:
     array: np.ndarray[Any, Any]
     if type(given) is np.ndarray:
         array = given
-    elif isinstance(given, np.ma.MaskedArray):
+    elif is_masked(given):
         raise TypeError(f"{what}: a masked array has no plain elements, fill it first")
     elif isinstance(given, np.ndarray):
         array = np.asarray(given)

@@ -128,6 +128,30 @@ def test_an_interrupt_ends_all_lanes():
     time.sleep(0.3)  # the timer's thread ends, too
 
 
+@pytest.mark.parametrize("runs", [False, True])
+def test_an_interrupt_while_a_thread_starts_ends_all_lanes(runs, monkeypatch):
+    """Thread.start may be interrupted before its thread begins, or after."""
+    steps = (Step(0, Lane("a"), "x"), Step(1, Lane("b"), "y", (0,)), Step(2, Lane("c"), "z"))
+    start, lanes = threading.Thread.start, Counted()
+
+    def interrupted(thread):
+        if not thread.name.startswith("sparkle b"):
+            return start(thread)
+        if runs:
+            start(thread)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    before = set(threading.enumerate())
+    with pytest.raises(KeyboardInterrupt):
+        run(Program(steps), lambda step: Signal() if step.number == 0 else None, lanes=lanes)
+    deadline = time.monotonic() + 2
+    while not set(threading.enumerate()) <= before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert set(threading.enumerate()) <= before
+    assert (lanes.running, lanes.least) == (0, 0)
+
+
 def test_a_fence_that_comes_is_waited_for():
     signal = Signal()
     threading.Timer(0.25, signal.event.set).start()

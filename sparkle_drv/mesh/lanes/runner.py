@@ -96,6 +96,7 @@ class _Work:
         self._asleep: dict[Lane, Step] = {}  # which step each sleeping lane waits to begin
         self._waiting: dict[int, set[Lane]] = {}  # by number: who sleeps until that step has ended
         self._stopped = False
+        self._claimed: set[Lane] = set()  # by its thread; or by the caller, who was interrupted
 
     def threads(self) -> None:
         """A thread for each lane; returns when all have ended, also when interrupted."""
@@ -105,20 +106,21 @@ class _Work:
             )
             for lane in self.queues
         ]
-        started: list[threading.Thread] = []
         if self._lanes is not None:
             self._lanes.enter(len(made))  # before the first one runs, and waits for another
         try:
             for thread in made:
                 thread.start()
-                started.append(thread)
             for thread in made:
                 while thread.is_alive():
                     thread.join(SLICE_S)
         except BaseException:
             self._stop()
-            for thread in made:
-                if thread in started:
+            with self._lock:  # an interrupted start() does not tell whether its thread will run
+                never = self.queues.keys() - self._claimed
+                self._claimed |= never
+            for thread, lane in zip(made, self.queues, strict=True):
+                if lane not in never:
                     thread.join()
                 elif self._lanes is not None:
                     self._lanes.leave()
@@ -144,6 +146,10 @@ class _Work:
             self._ended(step, True)
 
     def _guarded(self, lane: Lane) -> None:
+        with self._lock:
+            if lane in self._claimed:
+                return
+            self._claimed.add(lane)
         if self._lanes is not None:
             self._lanes.here()
         try:

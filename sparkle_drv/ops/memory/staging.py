@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sparkle_drv.core.array import Array
+from sparkle_drv.core.array import Array, is_masked
 from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
@@ -55,7 +55,7 @@ def operand(name: str, given: Any) -> Operand:
 
     TypeError for everything else, lists too: their dtype would be a guess.
     """
-    if isinstance(given, np.ma.MaskedArray):
+    if is_masked(given):
         raise TypeError(f"{short(name)}: a masked array has no result here, fill it first")
     if isinstance(given, np.ndarray):  # a subclass may say anything of its shape
         return given if type(given) is np.ndarray else np.asarray(given)

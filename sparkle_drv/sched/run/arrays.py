@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from sparkle_drv.core.array import Array, shape_of
+from sparkle_drv.core.array import Array, is_masked, shape_of
 from sparkle_drv.core.array_shape import Shaped
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
@@ -217,7 +217,7 @@ class ContextArray(Shaped):
 
     def _held(self, values: Any) -> np.ndarray[Any, Any]:
         """`values` in this dtype, of a shape that broadcasts to this one."""
-        if isinstance(values, np.ma.MaskedArray):
+        if is_masked(values):
             raise TypeError("values: a masked array has no plain elements, fill it first")
         given, kind = np.asarray(values), self.dtype
         whole = given.dtype.kind in "iu" and kind.kind in "iu"
