@@ -1,4 +1,4 @@
-"""Calls import nothing of numpy's that numpy itself puts off: an interrupted import hangs others."""
+"""Calls import nothing that numpy puts off: Ctrl-C in an import hangs the calls that follow."""
 
 from __future__ import annotations
 
