@@ -35,7 +35,7 @@ SCRIPTS = {
     "benchmarks/gpu_peers.py": None,
     "benchmarks/gpu_run.py": None,
     "benchmarks/juggling.py": ("--machines", "1", "--calls", "1", "--devices", "", "--rounds", "0"),
-    "benchmarks/mesh.py": ("--sets", "0", "--rounds", "1", "--devices", "cpu"),
+    "benchmarks/mesh.py": ("--only", "real", "--rounds", "1", "--devices", "cpu"),
     "benchmarks/pipeline_overlap.py": None,
     "benchmarks/placing.py": ("--tasks", "9", "--graphs", "1"),
     "benchmarks/pool_stalls.py": None,

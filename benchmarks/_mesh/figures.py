@@ -1,0 +1,44 @@
+"""What sections of mesh.py are given and return, and how they tell ratios."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import NamedTuple
+
+KIB, MIB = 1 << 10, 1 << 20
+
+Figures = dict[str, float | str]
+"""By what it is: a figure, or a text with several."""
+
+
+class Options(NamedTuple):
+    """How much a section measures."""
+
+    sets: int
+    """Sets of unequal ports, 0 or more."""
+    rounds: int
+    """Times that each side of a ratio is timed, 1 or more."""
+    devices: tuple[str, ...]
+    """URIs of real devices."""
+
+
+Section = Callable[[Options], Figures]
+
+
+class Wrong(Exception):
+    """A result is wrong: nothing is timed."""
+
+
+def interval(values: Sequence[float]) -> tuple[float, float, float]:
+    """The median, within order statistics that hold the true one with 95 %."""
+    ordered, n = sorted(values), len(values)
+    below = max(0, math.floor(n / 2 - 0.98 * math.sqrt(n)))
+    return ordered[below], median(ordered), ordered[n - 1 - below]
+
+
+def told(values: Sequence[float]) -> str:
+    """The median and its interval as text."""
+    low, middle, high = interval(values)
+    return f"{middle:.2f} [{low:.2f}, {high:.2f}]"
