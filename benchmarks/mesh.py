@@ -11,6 +11,8 @@ Sections, each a module of _mesh/:
   (sparkle_drv/testing/collectives.py `unequal`); 4 KiB by the messages that must follow one
   another; 1 KiB to 256 MiB by the best algorithm alone; seconds that planning takes.
 * `real`: all_reduce of --devices by numpy's `a += b; b[:] = a` on the same memory.
+* `transports`: on GPUs of the fake driver, a staged copy by its slower leg and by one chunk at a
+  time, and a copy over a third GPU by one over the host; bytes that transports moved.
 
 Ratios of times are of sides timed in turns, --rounds times: the median, and the interval that holds
 the true median with 95 %.
@@ -30,12 +32,14 @@ from _console import output
 from _mesh.figures import Figures, Options, Section, Wrong
 from _mesh.plans import plans
 from _mesh.real import real
+from _mesh.transports import transports
 
 import sparkle_drv as sp
 
 SECTIONS: dict[str, Section] = {
     "plans": plans,
     "real": real,
+    "transports": transports,
 }
 
 

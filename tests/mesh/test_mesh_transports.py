@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import replace
+
 import fakecuda
 import numpy as np
 import pytest
@@ -9,9 +12,10 @@ import pytest
 import sparkle_drv as sp
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.queue import Queue
-from sparkle_drv.errors import DeviceLost, SparkleError
+from sparkle_drv.errors import DeviceLost, FenceTimeout, KernelFault, SparkleError
 from sparkle_drv.mesh.lanes import transports
-from sparkle_drv.mesh.lanes.transports import CHUNK_NBYTES, NoWay, Way
+from sparkle_drv.mesh.lanes.staged import CHUNK_NBYTES
+from sparkle_drv.mesh.lanes.transports import NoWay, Way
 from sparkle_drv.testing import emu
 from sparkle_drv.testing.emulator import Machine
 
@@ -116,9 +120,7 @@ def test_a_backend_that_says_nothing_counts_as_staged(cards, monkeypatch):
         assert a.peer(b) == "staged"
 
 
-@pytest.mark.parametrize(
-    ("source", "to"), [p for p in PAIRS if "emu:gfx1100" not in p], ids="-".join
-)
+@pytest.mark.parametrize(("source", "to"), QUICK, ids="-".join)
 def test_the_next_transport_takes_over(way, source, to, monkeypatch, caplog):
     one = way(source, to)
     fit = [n for n, t in transports.TABLE.items() if t.fits(one.source, one.to)]
@@ -134,6 +136,28 @@ def test_the_next_transport_takes_over(way, source, to, monkeypatch, caplog):
         assert one.failed[name] == f"{name} is out of order"
         assert f"no more by {name}" in caplog.text
     assert list(one.moved) == fit[1:]
+
+
+class Fails:
+    """Work that has begun well and ends badly."""
+
+    def wait(self, timeout_s):
+        raise KernelFault("the cable is out")
+
+
+@pytest.mark.parametrize(("source", "to"), QUICK, ids="-".join)
+def test_the_next_transport_takes_over_from_one_that_fails_at_its_end(way, source, to, monkeypatch):
+    one = way(source, to)
+    first, *others = [n for n, t in transports.TABLE.items() if t.fits(one.source, one.to)]
+    row = transports.TABLE[first]
+    monkeypatch.setitem(transports.TABLE, first, replace(row, move=lambda *_: Fails()))
+    if others:
+        carried(one, 5000)
+        assert one.moved == {others[0]: 5000}
+    else:
+        with pytest.raises(NoWay, match="staged: the cable is out"):
+            carried(one, 5000)
+    assert one.failed == {first: "the cable is out"}
 
 
 def test_without_a_way_the_error_says_what_failed(way):
@@ -158,15 +182,45 @@ def test_a_lost_device_is_not_a_failed_transport(way, monkeypatch):
     assert not one.failed
 
 
-def test_legs_of_a_staged_way_overlap(way, monkeypatch):
-    """The read of a chunk is submitted before the one before it is written."""
-    one, told = way("egl:0", "cuda:0"), []
+@pytest.mark.parametrize(("source", "to"), [("egl:0", "cuda:0"), ("cuda:0", "egl:0")])
+def test_legs_of_a_staged_way_overlap(way, source, to, monkeypatch):
+    """Both queues have the next chunk before a wait for the one before it; the destination reads
+    the stage in place if it can: egl cannot, and takes an upload."""
+    one, told = way(source, to), []
     submit, write = Queue.submit, Queue.write
-    monkeypatch.setattr(Queue, "submit", lambda q, c: told.append("read") or submit(q, c))
+
+    def submitted(queue, commands):
+        told.append("read" if queue.device is one.source else "copy")
+        return submit(queue, commands)
+
+    monkeypatch.setattr(Queue, "submit", submitted)
     monkeypatch.setattr(Queue, "write", lambda q, *a: told.append("write") or write(q, *a))
-    with one.source.buffer(3 * CHUNK_NBYTES) as src, one.to.buffer(3 * CHUNK_NBYTES) as dst:
+    with one.source.buffer(5 * CHUNK_NBYTES) as src, one.to.buffer(5 * CHUNK_NBYTES) as dst:
         one.move(src, dst).wait()
-    assert told == ["read", "read", "write", "read", "write", "write"]
+    put = "write" if to == "egl:0" else "copy"
+    assert told == [*["read"] * 3, put, put, "read", put, "read", put, put]
+
+
+def test_a_staged_transfer_takes_turns_with_its_waits(way):
+    """A wait that is too short carries it on as far as it gets; what is left is not used again."""
+    one = way("egl:0", "cuda:0")
+    host = np.random.default_rng(3).integers(0, 256, 9 * CHUNK_NBYTES, np.uint8)
+    with one.source.buffer(host.nbytes) as src, one.to.buffer(host.nbytes) as dst:
+        one.source.default_queue.write(src, host).wait()
+        one.move(src, dst)  # nobody waits for it
+        left = one.move(src, dst)
+        begun = left._begun
+        assert one._stages == []
+        for _ in range(1000):
+            with suppress(FenceTimeout):
+                left.wait(0.0)
+                break
+        left.wait()
+        got = np.empty_like(host)
+        one.to.default_queue.read(dst, got).wait()
+    np.testing.assert_array_equal(got, host)
+    assert one.moved == {"staged": host.nbytes}
+    assert one._stages is begun.stages
 
 
 def test_no_bytes_take_nothing(way):

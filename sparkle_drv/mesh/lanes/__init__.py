@@ -7,5 +7,6 @@ Called by sched/graph and mesh.py.
     legs.py        a route over several places as a program
     runner.py      runs a program, a thread for each lane
     transports.py  how bytes get from one device to another: a table, and a way that tries it
+    staged.py      a transfer in chunks through memory of the host that both devices reach
     carry.py       carries programs of copies and reductions out on Arrays
 """

@@ -16,10 +16,9 @@ from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.closing import Closing
 from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.device import Device
-from sparkle_drv.core.fence import Fence
 
 from . import runner
-from .program import Copy, Program, Reduce, Region, Step
+from .program import Begun, Copy, Program, Reduce, Region, Step
 from .transports import Way
 
 EXPRESSIONS = {"sum": "a + b", "max": "max(a, b)"}
@@ -115,7 +114,7 @@ class _Act:
         self.ways, self.text = ways, text
         self.dtype = next(iter((*arrays.values(), *outs.values()))).dtype
 
-    def begin(self, step: Step) -> Fence | None:
+    def begin(self, step: Step) -> Begun | None:
         what: Copy | Reduce = step.what
         if isinstance(what, Copy):
             if what.src.place == what.dst.place:
@@ -130,7 +129,7 @@ class _Act:
         whole = self.memories[region.memory][region.place]
         return whole.view(region.offset, region.nbytes)
 
-    def reduced(self, what: Reduce) -> Fence | None:
+    def reduced(self, what: Reduce) -> Begun | None:
         """dst = op(dst, src); `src` of another place is read where it is."""
         device, source = self.ways.devices[what.dst.place], self.buffer(what.src)
         if what.src.place != what.dst.place:

@@ -7,7 +7,7 @@ read them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 
 class Lane(NamedTuple):
@@ -72,6 +72,13 @@ class Step:
 
     def __str__(self) -> str:
         return str(self.what)
+
+
+class Begun(Protocol):
+    """Work under way: a Fence, or what carries work on while it is waited for."""
+
+    def wait(self, timeout_s: float, /) -> object:
+        """Return at its end; FenceTimeout after `timeout_s` seconds, and may be called again."""
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,11 @@ from typing import Any
 
 from sparkle_drv.backends.base import Lanes
 from sparkle_drv.core.device import Device
-from sparkle_drv.core.fence import Fence
 from sparkle_drv.errors import FenceTimeout
 
-from .program import Lane, Program, Step
+from .program import Begun, Lane, Program, Step
 
-Act = Callable[[Step], Fence | None]
+Act = Callable[[Step], Begun | None]
 """Begins a step; its fence, or None where it has ended already. Called in the lane's thread."""
 SLICE_S = 0.1
 """Between looks at whether the run was stopped."""

@@ -4,20 +4,21 @@
     peer      devices of one backend that reach one another (CUDA peers, PRIME): no byte on the host
     into      the source is the host's memory: one upload
     back      the destination is the host's memory: one download
-    staged    in chunks through memory of the host that the source writes: both legs in flight
+    staged    in chunks through memory of the host (staged.py): both legs in flight
 
-A way takes the first that both devices can do; one that fails is not tried again, and the next one
-takes its place. Each way has queues of its own, so that transfers pass work by.
+A way takes the first that both devices can do; one that fails, at once or at its fence, is not
+tried again, and the next one takes its place. Each way has queues of its own, so that transfers
+pass work by. Memory of another NUMA node (devices `cpu:node1`) is no other case: `shared` copies it
+on the cores of the destination, which its queue runs on.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-
-import numpy as np
 
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.closing import Closing
@@ -25,17 +26,59 @@ from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
 from sparkle_drv.core.queue import Queue
+from sparkle_drv.core.retire import BRIEFLY_S
 from sparkle_drv.errors import DeviceLost, FenceTimeout, SparkleError
-from sparkle_drv.types import Memory
+
+from .program import Begun
+from .staged import Stage, Staged, host_bytes
 
 log = logging.getLogger("sparkle_drv.mesh")
 
-CHUNK_NBYTES = 2 << 20
-"""Of a staged transfer. Two chunks are in flight: one on each leg."""
+FAILURES = (SparkleError, OSError, ValueError)
+"""What a transport raises when it cannot; but DeviceLost and FenceTimeout, which the next one would
+meet, too."""
 
 
 class NoWay(SparkleError):
     """No transport carries bytes from one device to the other."""
+
+
+class Moving:
+    """A transfer under way, carried on by `wait`."""
+
+    def __init__(self, way: Way, src: Buffer, dst: Buffer) -> None:
+        self._way, self._src, self._dst = way, src, dst
+        way.unended.add(self)
+        self._begun = self._begin()
+
+    def _begin(self) -> Begun:
+        while True:
+            self._name = self._way.transport()
+            try:
+                return TABLE[self._name].move(self._way, self._src, self._dst)
+            except (DeviceLost, FenceTimeout):
+                raise
+            except FAILURES as error:
+                self._way.fails(self._name, error)
+
+    def wait(self, timeout_s: float = 30.0) -> None:
+        """Return when all bytes are there; idempotent. The next transport follows one that fails.
+
+        Raises FenceTimeout: wait again, or leave it. DeviceLost, NoWay.
+        """
+        deadline = time.monotonic() + timeout_s
+        while self in self._way.unended:
+            try:
+                self._begun.wait(max(0.0, deadline - time.monotonic()))
+            except (DeviceLost, FenceTimeout):
+                raise
+            except FAILURES as error:
+                self._way.fails(self._name, error)
+                self._begun = self._begin()
+                continue
+            moved = self._way.moved
+            moved[self._name] = moved.get(self._name, 0) + self._src.nbytes
+            self._way.unended.discard(self)
 
 
 @dataclass(eq=False)
@@ -45,12 +88,14 @@ class Way(Closing):
     source: Device
     to: Device
     moved: dict[str, int] = field(default_factory=dict)
-    """Bytes by transport, of transfers that were begun."""
+    """Bytes by transport, of transfers that ended well."""
     failed: dict[str, str] = field(default_factory=dict)
     """By transport that is not tried any more: why."""
+    unended: set[Moving] = field(default_factory=set)
+    """Transfers whose end nobody has seen: under way, failed or left."""
     _stack: ExitStack = field(default_factory=ExitStack)
     _queues: dict[str, Queue] = field(default_factory=dict)
-    _stages: list[Buffer] = field(default_factory=list)
+    _stages: list[Stage] = field(default_factory=list)
 
     def transport(self) -> str:
         """The name of what carries the next bytes; NoWay when all have failed."""
@@ -60,61 +105,71 @@ class Way(Closing):
         why = "; ".join(f"{name}: {said}" for name, said in self.failed.items())
         raise NoWay(f"{self.source.uri} to {self.to.uri}: {why or 'no transport fits'}")
 
-    def move(self, src: Buffer, dst: Buffer) -> Fence | None:
-        """Copy all of `src` to `dst`, of the same size; the fence of the end, None: it has ended.
+    def fails(self, name: str, error: Exception) -> None:
+        """The transport `name` is tried no more."""
+        self.failed[name] = str(error)
+        log.warning("%s to %s: no more by %s: %s", self.source.uri, self.to.uri, name, error)
 
-        What `src` holds must be there: nothing is waited for. Raises ValueError (sizes differ),
-        DeviceLost, FenceTimeout, NoWay.
+    def move(self, src: Buffer, dst: Buffer) -> Moving | None:
+        """Copy all of `src` to `dst`, of the same size; None: no bytes, it has ended.
+
+        What `src` holds must be there: nothing is waited for. The bytes arrive while the result is
+        waited for. Raises ValueError (sizes differ), DeviceLost, FenceTimeout, NoWay.
         """
         if src.nbytes != dst.nbytes:
             raise ValueError(f"dst: expected {src.nbytes} bytes, got {dst.nbytes}")
-        while src.nbytes:
-            name = self.transport()
-            try:
-                fence = TABLE[name].move(self, src, dst)
-            except (DeviceLost, FenceTimeout):
-                raise
-            except (SparkleError, OSError, ValueError) as error:
-                self.failed[name] = str(error)
-                log.warning(
-                    "%s to %s: no more by %s: %s", self.source.uri, self.to.uri, name, error
-                )
-                continue
-            self.moved[name] = self.moved.get(name, 0) + src.nbytes
-            return fence
-        return None
+        return Moving(self, src, dst) if src.nbytes else None
 
     def push(self, src: Buffer, dst: Buffer) -> Fence:
-        """As `move`, by the source's queue, on memory that both devices reach."""
-        there = self.source.wrap(_bytes(dst, dst.nbytes))
-        fence = self.queue("source").submit(Commands().copy(there, src))
-        self.moved["shared"] = self.moved.get("shared", 0) + src.nbytes
-        return fence
+        """The source writes `src` into memory that it shares with the other device, by this way's
+        queue. No transport carries it, and `moved` does not count it.
+        """
+        there = self.source.wrap(host_bytes(dst, dst.nbytes))
+        return self.queue("source").submit(Commands().copy(there, src))
 
     def queue(self, end: str) -> Queue:
         """The queue of this way on the device at its "source", or that where it goes "to"."""
         made = self._queues.get(end)
         if made is None:
             device = self.source if end == "source" else self.to
-            made = self._queues[end] = self._stack.enter_context(device.queue())
+            made = self._queues[end] = device.queue()
         return made
 
-    def stages(self, nbytes: int) -> list[Buffer]:
-        """Two pieces of host memory of the source, each of a chunk, or of `nbytes` if less."""
-        wanted = min(nbytes, CHUNK_NBYTES)
-        if not self._stages or self._stages[0].nbytes < wanted:
-            made = [self.source.buffer(wanted, memory=Memory.HOST) for _ in range(2)]
-            self._stages = [self._stack.enter_context(one) for one in made]
-        return self._stages
+    def stages(self, count: int, nbytes: int) -> list[Stage]:
+        """`count` pieces of `nbytes` at least of memory of the host, the caller's until it gives
+        them back to `keep`: a transfer that is left may still use its own.
+        """
+        kept, self._stages = self._stages, []
+        if len(kept) >= count and kept[0].nbytes >= nbytes:
+            return kept
+        for old in kept:
+            old.close()
+        return [
+            self._stack.enter_context(Stage(self.source, self.to, nbytes)) for _ in range(count)
+        ]
 
-    def close(self) -> None:
-        """Wait for what was begun, and let go of queues and memory; idempotent."""
-        self._queues, self._stages = {}, []
+    def keep(self, stages: list[Stage]) -> None:
+        """Nothing uses these stages any more: they are for the next transfer."""
+        self._stages = stages
+
+    def close(self, timeout_s: float = 30.0) -> None:
+        """Wait for what was begun, and let go of queues and memory; idempotent.
+
+        Transfers that were left are waited for briefly: FenceTimeout tells that one still runs.
+        Then the device keeps its queue and memory, and ends them when it is closed.
+        """
+        queues, self._queues, self._stages = self._queues, {}, []
+        deadline = time.monotonic() + (BRIEFLY_S if self.unended else timeout_s)
+        late: FenceTimeout | None = None
+        for queue in queues.values():
+            try:
+                queue.close(max(0.0, deadline - time.monotonic()))
+            except FenceTimeout as error:
+                queue.device.kept.setdefault("mesh queues", []).append(queue)
+                late = error
         self._stack.close()
-
-
-def _shared(way: Way, src: Buffer, dst: Buffer) -> Fence:
-    return _peer(way, src, dst)
+        if late is not None:
+            raise late
 
 
 def _peer(way: Way, src: Buffer, dst: Buffer) -> Fence:
@@ -122,36 +177,11 @@ def _peer(way: Way, src: Buffer, dst: Buffer) -> Fence:
 
 
 def _into(way: Way, src: Buffer, dst: Buffer) -> Fence:
-    return way.queue("to").write(dst, _bytes(src, src.nbytes))
+    return way.queue("to").write(dst, host_bytes(src, src.nbytes))
 
 
 def _back(way: Way, src: Buffer, dst: Buffer) -> Fence:
-    return way.queue("source").read(src, _bytes(dst, dst.nbytes))
-
-
-def _staged(way: Way, src: Buffer, dst: Buffer) -> Fence:
-    stages = way.stages(src.nbytes)
-    chunk = stages[0].nbytes
-    begins = range(0, src.nbytes, chunk)
-
-    def read(at: int) -> Fence:
-        n = min(chunk, src.nbytes - begins[at])
-        stage = stages[at % 2].view(0, n)
-        return way.queue("source").submit(Commands().copy(stage, src.view(begins[at], n)))
-
-    coming = read(0)
-    for at, begin in enumerate(begins):
-        came = coming
-        if at + 1 < len(begins):
-            coming = read(at + 1)  # its stage is free: `write` has taken what was there
-        came.wait()
-        n = min(chunk, src.nbytes - begin)
-        fence = way.queue("to").write(dst.view(begin, n), _bytes(stages[at % 2], n))
-    return fence
-
-
-def _bytes(buffer: Buffer, nbytes: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
-    return np.frombuffer(buffer.map(), np.uint8, nbytes)
+    return way.queue("source").read(src, host_bytes(dst, dst.nbytes))
 
 
 @dataclass(frozen=True)
@@ -159,14 +189,14 @@ class Transport:
     """One row of the table."""
 
     fits: Callable[[Device, Device], bool]
-    move: Callable[[Way, Buffer, Buffer], Fence]
+    move: Callable[[Way, Buffer, Buffer], Begun]
 
 
 TABLE = {
-    "shared": Transport(lambda a, b: a.info.unified and b.info.unified and b.is_peer(a), _shared),
+    "shared": Transport(lambda a, b: a.info.unified and b.info.unified and b.is_peer(a), _peer),
     "peer": Transport(lambda a, b: not a.info.unified and b.peer(a) == "direct", _peer),
     "into": Transport(lambda a, b: a.info.unified, _into),
     "back": Transport(lambda a, b: b.info.unified, _back),
-    "staged": Transport(lambda a, b: True, _staged),
+    "staged": Transport(lambda a, b: True, Staged),
 }
 """By name, the best first."""

@@ -317,7 +317,7 @@ CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
         return CUDA_ERROR_INVALID_VALUE;
     if (!other || other == ctx)
         return CUDA_ERROR_INVALID_CONTEXT;
-    if (!fk_settings.peer || other->device == ctx->device)
+    if (!fk_reach(ctx->device->ordinal, other->device->ordinal))
         return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
     const uint32_t bit = 1u << other->device->ordinal;
     if (ctx->peers & bit)

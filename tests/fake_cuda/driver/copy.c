@@ -17,6 +17,7 @@ int fk_run_copy(struct fk_stream *stream, struct fk_op *op)
     if ((device_src && !fk_in_block(c->src, c->nbytes)) || (device_dst && !fk_in_block(c->dst, c->nbytes)))
         return CUDA_ERROR_ILLEGAL_ADDRESS; /* freed since */
     memmove(at(c->dst), c->staged ? c->staged : at(c->src), c->nbytes);
+    atomic_fetch_add_explicit(&fk_model.moved[op->engine], c->nbytes, memory_order_relaxed);
     return 0;
 }
 

@@ -212,7 +212,7 @@ CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
         return CUDA_ERROR_INVALID_VALUE;
     if (!fk_device_of(device) || !fk_device_of(peer))
         return CUDA_ERROR_INVALID_DEVICE;
-    *can = fk_settings.peer && device != peer;
+    *can = fk_reach(device, peer);
     return 0;
 }
 
@@ -223,6 +223,6 @@ CUresult cuDeviceGetP2PAttribute(int *value, int attribute, CUdevice device, CUd
         return CUDA_ERROR_INVALID_VALUE;
     if (!fk_device_of(device) || !fk_device_of(peer) || device == peer)
         return CUDA_ERROR_INVALID_DEVICE;
-    *value = attribute == 2 || attribute == 3 ? fk_settings.peer : 0; /* access, atomics; rank 0 is the best */
+    *value = attribute == 2 || attribute == 3 ? fk_reach(device, peer) : 0; /* access, atomics; rank 0 is the best */
     return 0;
 }

@@ -154,6 +154,21 @@ static int64_t on_call(const struct words *w)
     return 0;
 }
 
+/* "peer off 0 1": those two alone. */
+static int64_t on_peer(const struct words *w)
+{
+    const long a = strtol(plain(w, 2), NULL, 0), b = strtol(plain(w, 3), NULL, 0);
+    const bool off = strcmp(plain(w, 1), "off") == 0;
+    if (w->n == 4) {
+        if (a < 0 || a >= FK_MAX_DEVICES || b < 0 || b >= FK_MAX_DEVICES)
+            return -EINVAL;
+        fk_settings.apart[a] = off ? fk_settings.apart[a] | 1u << b : fk_settings.apart[a] & ~(1u << b);
+        fk_settings.apart[b] = off ? fk_settings.apart[b] | 1u << a : fk_settings.apart[b] & ~(1u << a);
+    } else
+        fk_settings.peer = !off;
+    return 0;
+}
+
 static int64_t setting(const struct words *w)
 {
     const char *const name = w->word[0], *const value = w->n > 1 ? w->word[1] : "";
@@ -170,7 +185,7 @@ static int64_t setting(const struct words *w)
         if (sscanf(value, "%d.%d", &fk_settings.major, &fk_settings.minor) != 2)
             return -EINVAL;
     } else if (strcmp(name, "peer") == 0)
-        fk_settings.peer = strcmp(value, "off") != 0;
+        return on_peer(w);
     else if (strcmp(name, "sticky") == 0)
         fk_settings.sticky = strcmp(value, "process") == 0 ? FK_STICKY_PROCESS
                              : strcmp(value, "reset") == 0 ? FK_STICKY_RESET : FK_STICKY_CONTEXT;
@@ -181,13 +196,25 @@ static int64_t setting(const struct words *w)
     return 0;
 }
 
-static int64_t on_time(const struct words *w)
+static enum fk_engine engine_named(const char *name) /* FK_ENGINES: none */
 {
     static const char *const engines[FK_ENGINES] = {"", "kernel", "h2d", "d2h", "d2d", "peer"};
-    const double number = strtod(plain(w, 2), NULL);
-    int engine = FK_COMPUTE;
-    while (engine < FK_ENGINES && strcmp(plain(w, 1), engines[engine]) != 0)
+    enum fk_engine engine = FK_COMPUTE;
+    while (engine < FK_ENGINES && strcmp(name, engines[engine]) != 0)
         engine++;
+    return engine;
+}
+
+static int64_t on_bytes(const struct words *w)
+{
+    const enum fk_engine engine = engine_named(plain(w, 1));
+    return engine > FK_COMPUTE && engine < FK_ENGINES ? (int64_t)atomic_load(&fk_model.moved[engine]) : -EINVAL;
+}
+
+static int64_t on_time(const struct words *w)
+{
+    const double number = strtod(plain(w, 2), NULL);
+    const enum fk_engine engine = engine_named(plain(w, 1));
     if (engine == FK_ENGINES)
         return -EINVAL;
     if (engine == FK_COMPUTE)
@@ -215,6 +242,8 @@ static void reset(void)
     atomic_store(&fk_model.on, false);
     memset(fk_model.bytes_per_ns, 0, sizeof fk_model.bytes_per_ns);
     fk_model.kernel_ns = 0;
+    for (int i = 0; i < FK_ENGINES; i++)
+        atomic_store(&fk_model.moved[i], 0);
     releases++;
     pthread_cond_broadcast(&changed);
 }
@@ -227,6 +256,8 @@ static int64_t obey(const struct words *w)
         return on_call(w);
     if (strcmp(name, "time") == 0)
         return on_time(w);
+    if (strcmp(name, "bytes") == 0)
+        return on_bytes(w);
     if (strcmp(name, "fault") == 0) {
         fault.result = (int)strtol(plain(w, 1), NULL, 0);
         snprintf(fault.entry, sizeof fault.entry, "%s", plain(w, 2));

@@ -177,7 +177,7 @@ CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_
         const struct fk_device *const dev = map[i].location.type == 1 ? fk_device_of(map[i].location.id) : NULL;
         if (!dev)
             return CUDA_ERROR_INVALID_VALUE;
-        if (dev != p->device && !fk_settings.peer && map[i].flags)
+        if (dev != p->device && !fk_reach(p->device->ordinal, dev->ordinal) && map[i].flags)
             return CUDA_ERROR_INVALID_DEVICE;
         if (map[i].flags == 3)
             p->access |= 1u << dev->ordinal;

@@ -127,12 +127,17 @@ struct fk_settings {
     int major, minor;
     int driver;
     int peer;           /* can devices reach each other? */
+    uint32_t apart[FK_MAX_DEVICES]; /* bit n: this device and device n cannot */
     enum fk_sticky sticky;
     char name[96];
 };
 extern struct fk_settings fk_settings;
 extern struct fk_device fk_devices[FK_MAX_DEVICES];
 struct fk_device *fk_device_of(CUdevice device); /* NULL: no such device */
+static inline bool fk_reach(int a, int b)
+{
+    return fk_settings.peer && a != b && !(fk_settings.apart[a] >> b & 1);
+}
 int fk_device_attribute(const struct fk_device *device, int attribute, int *value);
 
 struct fk_context {
@@ -309,6 +314,7 @@ struct fk_model {
     _Atomic bool on;
     int64_t kernel_ns;
     double bytes_per_ns[FK_ENGINES];
+    _Atomic uint64_t moved[FK_ENGINES]; /* bytes copied since the last reset */
 };
 extern struct fk_model fk_model;
 int64_t fk_now(void); /* ns, CLOCK_MONOTONIC */

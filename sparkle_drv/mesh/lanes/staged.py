@@ -1,0 +1,125 @@
+"""A transfer in chunks through memory of the host that both devices reach: both legs in flight.
+
+STAGES pieces of memory follow one another. While chunk k is under way to the destination, the
+source writes chunk k + 1, and chunk k + 2 has its turn in the queue: neither device waits for the
+host. `wait` carries it on and may stop at any time, so no call lasts longer than it may.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from contextlib import suppress
+from typing import Any, Protocol
+
+import numpy as np
+
+from sparkle_drv.core.buffer import Buffer
+from sparkle_drv.core.closing import Closing
+from sparkle_drv.core.commands import Commands
+from sparkle_drv.core.device import Device
+from sparkle_drv.core.fence import Fence
+from sparkle_drv.core.queue import Queue
+from sparkle_drv.errors import SparkleError
+from sparkle_drv.types import Memory
+
+CHUNK_NBYTES = 2 << 20
+"""Bytes of a chunk."""
+STAGES = 3
+"""One that is written, one that is read, one whose turn is next."""
+
+
+def host_bytes(buffer: Buffer, nbytes: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    """The first bytes of memory that the host reaches."""
+    return np.frombuffer(buffer.map(), np.uint8, nbytes)
+
+
+def _imported(to: Device, here: Buffer) -> Buffer:
+    fd = here.export()
+    try:
+        return to.import_buffer(fd, here.nbytes)
+    finally:
+        os.close(fd)
+
+
+class Stage(Closing):
+    """Memory of the host that `source` writes and, where it can, `to` reads in place."""
+
+    def __init__(self, source: Device, to: Device, nbytes: int) -> None:
+        self.nbytes = nbytes
+        # A driver page-locks no address twice: devices of one backend need a mapping each.
+        both = Memory.SHARED if to.is_peer(source) else Memory.HOST
+        self.here = source.buffer(nbytes, memory=both)
+        """Memory of `source`."""
+        self.there: Buffer | None = None
+        """The same memory as `to` has it; None: `to` cannot use it, so its bytes are uploaded."""
+        with suppress(SparkleError, OSError, ValueError):
+            self.there = (
+                _imported(to, self.here)
+                if both is Memory.SHARED
+                else to.wrap(host_bytes(self.here, nbytes))
+            )
+
+    def close(self) -> None:
+        """Let go of the memory, once nothing that was submitted uses it; idempotent."""
+        if self.there is not None:
+            self.there.close()
+        self.here.close()
+
+
+class Ends(Protocol):
+    """What a staged transfer needs of its way (transports.py)."""
+
+    def queue(self, end: str) -> Queue: ...
+    def stages(self, count: int, nbytes: int) -> list[Stage]: ...
+    def keep(self, stages: list[Stage]) -> None: ...
+
+
+class Staged:
+    """One transfer under way."""
+
+    def __init__(self, way: Ends, src: Buffer, dst: Buffer) -> None:
+        self.way, self.src, self.dst = way, src, dst
+        self.chunk = min(src.nbytes, CHUNK_NBYTES)
+        self.count = -(-src.nbytes // self.chunk)
+        self.stages = way.stages(min(STAGES, self.count), self.chunk)
+        self._read = self._put = self._gone = 0  # chunks that each leg was given; that have gone
+        self._coming: deque[Fence] = deque()
+        self._going: deque[Fence] = deque()
+        self._reads()
+
+    def wait(self, timeout_s: float) -> None:
+        """Carry it on to its end; FenceTimeout, and what the devices raise."""
+        deadline = time.monotonic() + timeout_s
+        while self._gone < self.count:
+            self._reads()
+            if self._coming and self._put - self._gone < STAGES - 1:
+                self._coming[0].wait(max(0.0, deadline - time.monotonic()))
+                self._coming.popleft()
+                self._going.append(self._puts())
+                self._put += 1
+            else:
+                self._going[0].wait(max(0.0, deadline - time.monotonic()))
+                self._going.popleft()
+                self._gone += 1
+        self.way.keep(self.stages)
+
+    def _reads(self) -> None:
+        """Submit reads into all stages that are free."""
+        while self._read < min(self.count, self._gone + STAGES):
+            nbytes, part = self._part(self.src, self._read)
+            here = self.stages[self._read % STAGES].here.view(0, nbytes)
+            self._coming.append(self.way.queue("source").submit(Commands().copy(here, part)))
+            self._read += 1
+
+    def _puts(self) -> Fence:
+        nbytes, part = self._part(self.dst, self._put)
+        stage, queue = self.stages[self._put % STAGES], self.way.queue("to")
+        if stage.there is None:
+            return queue.write(part, host_bytes(stage.here, nbytes))
+        return queue.submit(Commands().copy(part, stage.there.view(0, nbytes)))
+
+    def _part(self, whole: Buffer, at: int) -> tuple[int, Any]:
+        nbytes = min(self.chunk, self.src.nbytes - at * self.chunk)
+        return nbytes, whole.view(at * self.chunk, nbytes)
