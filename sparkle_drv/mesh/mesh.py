@@ -47,6 +47,8 @@ class Mesh(Closing):
     What the ways take is measured when it is first needed. `plan` is that of the last collective.
     """
 
+    BRIEFLY = Ways.BRIEFLY
+
     def __init__(
         self,
         devices: Sequence[Device],
@@ -280,13 +282,17 @@ class Mesh(Closing):
         if self._closed:
             raise ValueError("expected an open Mesh, got a closed one")
 
-    def close(self) -> None:
-        """Let go of queues and memory of the ways; idempotent. The devices stay open."""
+    def close(self, timeout_s: float = 30.0) -> None:
+        """Let go of queues and memory of the ways; idempotent. The devices stay open.
+
+        FenceTimeout: a transfer still runs, whose device ends it when it is closed. One that was
+        left by an error is waited for briefly.
+        """
         if not self._closed and self._kept is not None and self._topology is not None:
             infos = {uri: device.info for uri, device in self.devices.items()}
             store(self._kept, infos, self._topology.kept())
         self._closed = True
-        self._ways.close()
+        self._ways.close(timeout_s)
 
 
 def _partly(error: SparkleError, what: str, holds: str) -> None:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import _thread
+import errno
 import itertools
+import os
 import random
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
-from sparkle_drv.errors import DeviceLost, FenceTimeout
+from sparkle_drv.errors import DeviceLost, FenceTimeout, SparkleError
+from sparkle_drv.mesh.lanes import runner
 from sparkle_drv.mesh.lanes.program import Lane, Program, Step
 from sparkle_drv.mesh.lanes.runner import run
+
+SEEDS = 300 if os.environ.get("SPARKLE_FUZZ_MESH") else 20
 
 
 class Signal:
@@ -160,6 +166,108 @@ def test_a_fence_that_comes_is_waited_for():
     assert ran[0].end_s - ran[0].start_s >= 0.2
     assert ran[1].start_s >= ran[0].end_s
     time.sleep(0.1)
+
+
+def test_a_deadline_counts_what_it_takes_to_begin():
+    def act(step):
+        time.sleep(0.2)
+        return Signal()
+
+    with pytest.raises(FenceTimeout, match=r"step 0, slow: expected an end within 0.1 s, got none"):
+        run(Program((Step(0, Lane("a"), "slow", deadline_s=0.1),)), act)
+
+
+def test_a_file_error_names_its_step_and_keeps_its_number():
+    def act(step):
+        raise OSError(errno.ENOSPC, "no room", "f")
+
+    with pytest.raises(OSError, match=r"\[Errno 28\] step 0, x: no room: 'f'") as caught:
+        run(Program((Step(0, Lane("a"), "x"),)), act)
+    assert caught.value.errno == errno.ENOSPC
+
+
+@pytest.mark.parametrize("lanes", ["a", "ab"])
+def test_a_failure_is_raised_whatever_the_callback_does(lanes, caplog):
+    def act(step):
+        raise DeviceLost("it was unplugged")
+
+    def failed(ran):
+        raise ZeroDivisionError
+
+    steps = tuple(Step(n, Lane(name), "x") for n, name in enumerate(lanes))
+    with pytest.raises(DeviceLost, match=r"step ., x: it was unplugged"):
+        run(Program(steps), act, failed=failed)
+    assert caplog.text.count("nobody could be told that it failed") == len(lanes)
+
+
+def test_without_threads_the_error_says_so_and_those_that_began_end(monkeypatch):
+    start, lanes = threading.Thread.start, Counted()
+
+    def refused(thread):
+        if thread.name.startswith("sparkle c"):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    steps = tuple(Step(n, Lane(name), "x") for n, name in enumerate("abcd"))
+    with pytest.raises(SparkleError, match="a thread for each of 4 lanes, got: can't start new"):
+        run(Program(steps), lambda step: Signal(), lanes=lanes)
+    assert (lanes.running, lanes.least) == (0, 0)
+
+
+def test_a_second_interrupt_leaves_no_thread_either(monkeypatch):
+    """One in the wait for the lanes that the first one stopped."""
+    steps = tuple(Step(n, Lane(name), "x") for n, name in enumerate("abc"))
+    await_, lanes, waits = runner._Work._await, Counted(), itertools.count(1)
+
+    def interrupted(work, made):
+        if next(waits) < 3:
+            raise KeyboardInterrupt
+        await_(work, made)
+
+    monkeypatch.setattr(runner._Work, "_await", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(Program(steps), lambda step: Signal(), lanes=lanes)
+    assert next(waits) == 4
+    assert (lanes.running, lanes.least) == (0, 0)
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_interrupts_failures_and_deadlines_at_any_moment(seed):
+    """Whatever comes when: steps begin in order, none is left, and the error is one of those."""
+    chance = random.Random(seed)
+    program, begun, lock = drawn(seed), set(), threading.Lock()
+    wrong = {n: chance.choice(["fails", "hangs"]) for n in chance.sample(range(40), 2)}
+    delays = [chance.random() * 2e-3 for _ in range(40)]
+    steps = tuple(replace(s, deadline_s=0.15) if s.number in wrong else s for s in program.steps)
+
+    def act(step):
+        with lock:
+            assert set(step.after) <= begun
+        time.sleep(delays[step.number])
+        if wrong.get(step.number) == "fails":
+            raise DeviceLost("it was unplugged")
+        with lock:
+            begun.add(step.number)
+        return Signal() if step.number in wrong else None
+
+    lanes, interrupts, ended = Counted(), seed % 2 == 0, None
+    timer = threading.Timer(chance.random() * 0.06, _thread.interrupt_main)
+    try:
+        if interrupts:
+            timer.start()
+        try:
+            run(Program(steps), act, lanes=lanes)
+        except (DeviceLost, FenceTimeout) as error:
+            ended = error
+        while interrupts:  # it comes after the end
+            time.sleep(0.01)
+    except KeyboardInterrupt:
+        assert interrupts
+        timer.join()
+    else:
+        assert int(str(ended).split()[1].rstrip(",")) in wrong
+    assert (lanes.running, lanes.least) == (0, 0)
 
 
 class Counted:

@@ -14,6 +14,8 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.core.queue import Queue
 from sparkle_drv.errors import DeviceLost, FenceTimeout, KernelFault, SparkleError
 from sparkle_drv.mesh.lanes import transports
+from sparkle_drv.mesh.lanes.carry import Ways, carry
+from sparkle_drv.mesh.lanes.program import Copy, Lane, Program, Region, Step
 from sparkle_drv.mesh.lanes.staged import CHUNK_NBYTES
 from sparkle_drv.mesh.lanes.transports import NoWay, Way
 from sparkle_drv.testing import emu
@@ -81,17 +83,28 @@ def cards(opened):
         control("peer on")
 
 
+def counted(control):
+    """Bytes that the driver copied, by its engine."""
+    return {name: control(f"bytes {name}") for name in ("h2d", "d2h", "peer")}
+
+
 def test_peers_move_no_byte_over_the_host(cards):
     first, second, control = cards
     assert (first.peer(second), first.peer(first)) == ("direct", "direct")
     with Way(first, second) as one:
+        control("reset")
         carried(one, 100_000)
         assert one.moved == {"peer": 100_000}
+        # The test itself writes and reads what stands around the bytes, too.
+        own = {"h2d": 2 * 100_128 - 128, "d2h": 100_128}
+        assert counted(control) == {**own, "peer": 100_000}
     control("peer off")
     assert (first.peer(second), second.peer(first)) == ("staged", "staged")
     with Way(first, second) as one:
+        control("reset")
         carried(one, 100_000)
         assert one.moved == {"staged": 100_000}
+        assert counted(control) == {"h2d": own["h2d"] + 100_000, "d2h": 200_128, "peer": 0}
 
 
 def test_emulated_cards_share_memory_by_prime():
@@ -221,6 +234,29 @@ def test_a_staged_transfer_takes_turns_with_its_waits(way):
     np.testing.assert_array_equal(got, host)
     assert one.moved == {"staged": host.nbytes}
     assert one._stages is begun.stages
+
+
+def test_a_way_whose_device_hangs_is_closed_before_it_ends(cards):
+    """The upload takes 3 s; its step 0.3 s. What it uses is kept until it has ended."""
+    first, second, control = cards
+    control("peer off")
+    control("reset")
+    pinned = control("live registered")
+    copy = Copy(Region("a", "data", 0, 6000), Region("b", "temp", 0, 6000))
+    steps = (Step(0, Lane("a", "b"), copy, deadline_s=0.3), Step(1, Lane("b", "a"), copy))
+    ways = Ways({"a": first, "b": second})
+    with first.array(np.zeros(6000, np.uint8)) as array:
+        control("time h2d 0.000002")
+        with pytest.raises(FenceTimeout, match=r"step 0, copy of 6000 .* end within 0.3 s, got"):
+            carry(Program(steps[:1]), {"a": array}, ways)
+    control("time h2d 0")
+    with pytest.raises(FenceTimeout, match="cuda:1: a queue did not end within"):
+        ways.close()
+    ways.close()
+    assert control("live registered") > pinned
+    second.close()
+    first.close()
+    assert control("live registered") == pinned
 
 
 def test_no_bytes_take_nothing(way):

@@ -6,6 +6,7 @@ furthest byte there. Copies go by transports.py, reductions by ops.map in the qu
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any
@@ -16,6 +17,7 @@ from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.closing import Closing
 from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.device import Device
+from sparkle_drv.core.retire import BRIEFLY_S
 
 from . import runner
 from .program import Begun, Copy, Program, Reduce, Region, Step
@@ -27,6 +29,8 @@ EXPRESSIONS = {"sum": "a + b", "max": "max(a, b)"}
 
 class Ways(Closing):
     """The ways between some devices, each made when it is first used; `close` ends them."""
+
+    BRIEFLY = (BRIEFLY_S,)
 
     def __init__(self, devices: Mapping[str, Device]) -> None:
         self.devices = devices
@@ -48,12 +52,22 @@ class Ways(Closing):
                 total[name] = total.get(name, 0) + nbytes
         return total
 
-    def close(self) -> None:
-        """Wait for what was begun, and let go of queues and memory; idempotent."""
+    def close(self, timeout_s: float = 30.0) -> None:
+        """Wait for what was begun, and let go of queues and memory; idempotent.
+
+        Where a transfer was left, for BRIEFLY_S at most. FenceTimeout as of Way.close, once all
+        ways have been closed.
+        """
+        ways, self._ways = list(self._ways.values()), {}
+        left = any(way.unended for way in ways)
+        deadline = time.monotonic() + (min(timeout_s, BRIEFLY_S) if left else timeout_s)
+
+        def closed(way: Way) -> None:
+            way.close(max(0.0, deadline - time.monotonic()))
+
         with ExitStack() as stack:
-            for way in self._ways.values():
-                stack.callback(way.close)
-            self._ways = {}
+            for way in ways:
+                stack.callback(closed, way)
 
 
 def carry(

@@ -8,18 +8,22 @@ all else runs on. A step that is not done by its deadline has failed, as by any 
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from sparkle_drv.backends.base import Lanes
 from sparkle_drv.core.device import Device
-from sparkle_drv.errors import FenceTimeout
+from sparkle_drv.errors import FenceTimeout, SparkleError
 
 from .program import Begun, Lane, Program, Step
+
+log = logging.getLogger("sparkle_drv.mesh")
 
 Act = Callable[[Step], Begun | None]
 """Begins a step; its fence, or None where it has ended already. Called in the lane's thread."""
@@ -61,7 +65,8 @@ def run(
     thread of its lane.
 
     A program of one lane runs in the calling thread. Raises the first failure, its text preceded by
-    the step; KeyboardInterrupt and others that interrupt the caller, once no thread is left.
+    the step; SparkleError if the system gives no thread for a lane; KeyboardInterrupt and others
+    that interrupt the caller, once no thread is left.
     """
     if not program.steps:
         return []
@@ -96,6 +101,10 @@ class _Work:
         self._waiting: dict[int, set[Lane]] = {}  # by number: who sleeps until that step has ended
         self._stopped = False
         self._claimed: set[Lane] = set()  # by its thread; or by the caller, who was interrupted
+        self._never: set[Lane] = set()  # of those: by the caller
+        self._over: set[Lane] = set()  # have ended
+        self._gate = threading.Lock()  # open: one more has ended
+        self._entered = False  # does a clock expect all lanes?
 
     def threads(self) -> None:
         """A thread for each lane; returns when all have ended, also when interrupted."""
@@ -105,25 +114,45 @@ class _Work:
             )
             for lane in self.queues
         ]
-        if self._lanes is not None:
-            self._lanes.enter(len(made))  # before the first one runs, and waits for another
         try:
             for thread in made:
-                thread.start()
-            for thread in made:
-                while thread.is_alive():
-                    thread.join(SLICE_S)
+                _start(thread, len(made))
+            self._await(made)
         except BaseException:
-            self._stop()
-            with self._lock:  # an interrupted start() does not tell whether its thread will run
-                never = self.queues.keys() - self._claimed
-                self._claimed |= never
-            for thread, lane in zip(made, self.queues, strict=True):
-                if lane not in never:
-                    thread.join()
-                elif self._lanes is not None:
-                    self._lanes.leave()
+            interrupted: BaseException | None = None
+            while True:  # a second Ctrl-C, too, leaves no thread
+                try:
+                    self._end(made)
+                    break
+                except KeyboardInterrupt as again:
+                    interrupted = again
+            if interrupted is not None:
+                raise interrupted from None
             raise
+
+    def _end(self, made: Sequence[threading.Thread]) -> None:
+        """Stop all lanes and wait for those that began; may be called again."""
+        self._stop()
+        with self._lock:  # an interrupted start() does not tell whether its thread will run
+            never = self.queues.keys() - self._claimed
+            self._claimed |= never
+            self._never |= never
+        self._await(made)
+        while self._entered and self._lanes is not None and self._never - self._over:
+            self._over.add(next(iter(self._never - self._over)))
+            self._lanes.leave()
+
+    def _await(self, made: Sequence[threading.Thread]) -> None:
+        """Return when all lanes have ended, but those that never begin.
+
+        Thread.join alone does not tell: until Python 3.12 an interrupt in it marks a thread as
+        ended that still runs (CPython's bpo-45274).
+        """
+        while self.queues.keys() - self._never - self._over:
+            self._gate.acquire(timeout=SLICE_S)
+        for thread, lane in zip(made, self.queues, strict=True):
+            if lane not in self._never:
+                thread.join(SLICE_S)  # it has left `lane`, and does nothing more
 
     def lane(self, lane: Lane) -> None:
         """All steps of a lane, in their order."""
@@ -138,8 +167,8 @@ class _Work:
                 self._ended(step, False)
                 return
             except Exception as error:  # the lane's own thread: `run` raises it in the caller's
-                self.told(Ran(step, start_s, self.clock(), False))
                 self._failed(step, error)
+                self._tell(Ran(step, start_s, self.clock(), False))
                 continue
             self.ran.append(Ran(step, start_s, self.clock()))
             self._ended(step, True)
@@ -149,6 +178,9 @@ class _Work:
             if lane in self._claimed:
                 return
             self._claimed.add(lane)
+            if self._lanes is not None and not self._entered:  # before one waits for another
+                self._lanes.enter(len(self.queues))  # not by the caller: an interrupt would lose it
+                self._entered = True
         if self._lanes is not None:
             self._lanes.here()
         try:
@@ -160,10 +192,21 @@ class _Work:
         finally:
             if self._lanes is not None:
                 self._lanes.leave()
+            self._over.add(lane)
+            with suppress(RuntimeError):  # it is open
+                self._gate.release()
+
+    def _tell(self, ran: Ran) -> None:
+        try:
+            self.told(ran)
+        except Exception:  # `run` raises what the step raised
+            log.exception(
+                "step %d, %s: nobody could be told that it failed", ran.step.number, ran.step
+            )
 
     def _done(self, step: Step) -> None:
-        fence = self.act(step)
         deadline = time.monotonic() + step.deadline_s
+        fence = self.act(step)
         while fence is not None:
             left = deadline - time.monotonic()
             try:
@@ -208,8 +251,7 @@ class _Work:
             self._turn[lane].notify()
 
     def _failed(self, step: Step, error: Exception) -> None:
-        first, *more = error.args or ("",)
-        error.args = (f"step {step.number}, {step}: {first}", *more)
+        _name(step, error)
         with self._lock:
             self.failure = self.failure or error
         self._ended(step, False)
@@ -218,3 +260,22 @@ class _Work:
         with self._lock:
             self._stopped = True
             self._wake(list(self._asleep))
+            for turn in self._turn.values():  # an interrupt may have lost what an earlier call told
+                turn.notify()
+
+
+def _start(thread: threading.Thread, count: int) -> None:
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise SparkleError(f"expected a thread for each of {count} lanes, got: {error}") from error
+
+
+def _name(step: Step, error: Exception) -> None:
+    """Put the step before what the error says."""
+    said = f"step {step.number}, {step}: "
+    if isinstance(error, OSError) and error.strerror is not None:
+        error.strerror = said + error.strerror
+        return
+    first, *more = error.args or ("",)
+    error.args = (f"{said}{first}", *more)

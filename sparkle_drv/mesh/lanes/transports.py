@@ -48,7 +48,8 @@ class Moving:
 
     def __init__(self, way: Way, src: Buffer, dst: Buffer) -> None:
         self._way, self._src, self._dst = way, src, dst
-        way.unended.add(self)
+        self._ended = False
+        way.unended += 1
         self._begun = self._begin()
 
     def _begin(self) -> Begun:
@@ -67,7 +68,7 @@ class Moving:
         Raises FenceTimeout: wait again, or leave it. DeviceLost, NoWay.
         """
         deadline = time.monotonic() + timeout_s
-        while self in self._way.unended:
+        while not self._ended:
             try:
                 self._begun.wait(max(0.0, deadline - time.monotonic()))
             except (DeviceLost, FenceTimeout):
@@ -78,12 +79,15 @@ class Moving:
                 continue
             moved = self._way.moved
             moved[self._name] = moved.get(self._name, 0) + self._src.nbytes
-            self._way.unended.discard(self)
+            self._ended = True
+            self._way.unended -= 1
 
 
 @dataclass(eq=False)
 class Way(Closing):
     """From one device to another, for one thread at a time; `close` ends its queues."""
+
+    BRIEFLY = (BRIEFLY_S,)
 
     source: Device
     to: Device
@@ -91,7 +95,7 @@ class Way(Closing):
     """Bytes by transport, of transfers that ended well."""
     failed: dict[str, str] = field(default_factory=dict)
     """By transport that is not tried any more: why."""
-    unended: set[Moving] = field(default_factory=set)
+    unended: int = 0
     """Transfers whose end nobody has seen: under way, failed or left."""
     _stack: ExitStack = field(default_factory=ExitStack)
     _queues: dict[str, Queue] = field(default_factory=dict)
@@ -155,11 +159,11 @@ class Way(Closing):
     def close(self, timeout_s: float = 30.0) -> None:
         """Wait for what was begun, and let go of queues and memory; idempotent.
 
-        Transfers that were left are waited for briefly: FenceTimeout tells that one still runs.
-        Then the device keeps its queue and memory, and ends them when it is closed.
+        FenceTimeout: something runs for longer. Its device keeps the queue and what it uses, and
+        ends them when it is closed.
         """
         queues, self._queues, self._stages = self._queues, {}, []
-        deadline = time.monotonic() + (BRIEFLY_S if self.unended else timeout_s)
+        deadline = time.monotonic() + timeout_s
         late: FenceTimeout | None = None
         for queue in queues.values():
             try:
