@@ -6,8 +6,9 @@ Each place must send and receive all of the data at least once: of what it sends
 their sums, and what it receives are those sums. To add p vectors up in one copy, p - 1 of them must
 move, and as many copies of the sum: 2 (p - 1) times the data passes all ports together.
 
-On memory that all places share, whoever adds reads the others' data where it is. All places
-together add p - 1 vectors to one, and each place has its result by adding it up or by copies.
+On memory that places share, whoever adds reads the others' data where it is: nothing need move
+between such places, which are one island. What is said of places above holds for islands. Where all
+places are one, they add p - 1 vectors to one, and each has its result by adding it up or by copies.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from itertools import permutations
 from sparkle_drv.mesh.links.line import Line
 from sparkle_drv.mesh.links.network import Network, Port
 
+from .islands import joined
+
 
 def all_reduce_s(network: Network, places: Sequence[str], nbytes: int) -> float:
     """Seconds, for `nbytes` on each of `places`: latency once, and the data at the rates of ports
@@ -25,18 +28,29 @@ def all_reduce_s(network: Network, places: Sequence[str], nbytes: int) -> float:
     """
     if len(places) < 2 or not nbytes:
         return 0.0
-    sends = [port_rate(network, place, [(place, to) for to in places], "send") for place in places]
-    gets = [
-        port_rate(network, place, [(by, place) for by in places], "receive") for place in places
+    islands = joined(places, {pair for pair in network.direct if set(pair) <= set(places)})
+    if len(islands) == 1:
+        gets = [
+            port_rate(network, place, [(by, place) for by in places], "receive") for place in places
+        ]
+        if all(pair in network.direct for pair in permutations(places, 2)):
+            adds = [_rate(network.adds.get(place)) / (len(places) - 1) for place in places]
+            made = (nbytes / (add + get) for add, get in zip(adds, gets, strict=True))
+            return max(nbytes / sum(adds), *made)
+        return 0.0  # nothing is known of how such a machine would do it best
+    out = [[place for place in places if place not in island] for island in islands]
+    sends = [
+        sum(port_rate(network, place, [(place, to) for to in others], "send") for place in island)
+        for island, others in zip(islands, out, strict=True)
     ]
-    boths = [network.ports.get(place, Port()).both for place in places]
+    gets = [
+        sum(port_rate(network, to, [(by, to) for by in others], "receive") for to in island)
+        for island, others in zip(islands, out, strict=True)
+    ]
+    boths = [sum(network.ports.get(p, Port()).both for p in island) for island in islands]
     if min(*sends, *gets) <= 0:
         return float("inf")
-    if all(pair in network.direct for pair in permutations(places, 2)):
-        adds = [_rate(network.adds.get(place)) / (len(places) - 1) for place in places]
-        made = (nbytes / (add + get) for add, get in zip(adds, gets, strict=True))
-        return max(nbytes / sum(adds), *made)
-    moved = 2 * (len(places) - 1) * nbytes
+    moved = 2 * (len(islands) - 1) * nbytes
     limits = [
         *(nbytes / rate for rate in (*sends, *gets)),
         *(2 * nbytes / both for both in boths),
