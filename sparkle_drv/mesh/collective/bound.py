@@ -7,8 +7,9 @@ their sums, and what it receives are those sums. To add p vectors up in one copy
 move, and as many copies of the sum: 2 (p - 1) times the data passes all ports together.
 
 On memory that places share, whoever adds reads the others' data where it is: nothing need move
-between such places, which are one island. What is said of places above holds for islands. Where all
-places are one, they add p - 1 vectors to one, and each has its result by adding it up or by copies.
+between such places, which are one island. What is said of places above holds for islands, and so it
+does for those that slow links set apart (islands.py). Where all places share memory, they add p - 1
+vectors to one, and each has its result by adding it up or by copies.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from itertools import permutations
 from sparkle_drv.mesh.links.line import Line
 from sparkle_drv.mesh.links.network import Network, Port
 
-from .islands import joined
+from .islands import Islands, islands, joined
 
 
 def all_reduce_s(network: Network, places: Sequence[str], nbytes: int) -> float:
@@ -28,26 +29,40 @@ def all_reduce_s(network: Network, places: Sequence[str], nbytes: int) -> float:
     """
     if len(places) < 2 or not nbytes:
         return 0.0
-    islands = joined(places, {pair for pair in network.direct if set(pair) <= set(places)})
-    if len(islands) == 1:
-        gets = [
-            port_rate(network, place, [(by, place) for by in places], "receive") for place in places
-        ]
-        if all(pair in network.direct for pair in permutations(places, 2)):
-            adds = [_rate(network.adds.get(place)) / (len(places) - 1) for place in places]
-            made = (nbytes / (add + get) for add, get in zip(adds, gets, strict=True))
-            return max(nbytes / sum(adds), *made)
-        return 0.0  # nothing is known of how such a machine would do it best
-    out = [[place for place in places if place not in island] for island in islands]
-    sends = [
-        sum(port_rate(network, place, [(place, to) for to in others], "send") for place in island)
-        for island, others in zip(islands, out, strict=True)
-    ]
+    near = joined(places, {pair for pair in network.direct if set(pair) <= set(places)})
+    if len(near) == 1:
+        return _shared_s(network, places, nbytes)
+    limits = [_between_s(network, near, nbytes)]
+    far = islands(network) if tuple(places) == network.places else ()
+    if far and all(any(set(one) <= set(other) for other in far) for one in near):
+        limits.append(_between_s(network, far, nbytes))
+    ends = set(places)
+    latency = min(line.a for (a, b), line in network.links.items() if a in ends and b in ends)
+    return latency + max(limits)
+
+
+def _shared_s(network: Network, places: Sequence[str], nbytes: int) -> float:
+    if any(pair not in network.direct for pair in permutations(places, 2)):
+        return 0.0  # some pairs do not share memory: what is best there is not known
     gets = [
-        sum(port_rate(network, to, [(by, to) for by in others], "receive") for to in island)
-        for island, others in zip(islands, out, strict=True)
+        port_rate(network, place, [(by, place) for by in places], "receive") for place in places
     ]
-    boths = [sum(network.ports.get(p, Port()).both for p in island) for island in islands]
+    adds = [_rate(network.adds.get(place)) / (len(places) - 1) for place in places]
+    made = (nbytes / (add + get) for add, get in zip(adds, gets, strict=True))
+    return max(nbytes / sum(adds), *made)
+
+
+def _between_s(network: Network, islands: Islands, nbytes: int) -> float:
+    """Seconds for the data to pass the ports and links that lead from island to island."""
+    everywhere = [place for island in islands for place in island]
+    sends, gets, boths = [], [], []
+    for island in islands:
+        others = [place for place in everywhere if place not in island]
+        out = ((place, [(place, to) for to in others]) for place in island)
+        into = ((place, [(by, place) for by in others]) for place in island)
+        sends.append(sum(port_rate(network, place, links, "send") for place, links in out))
+        gets.append(sum(port_rate(network, place, links, "receive") for place, links in into))
+        boths.append(sum(network.ports.get(place, Port()).both for place in island))
     if min(*sends, *gets) <= 0:
         return float("inf")
     moved = 2 * (len(islands) - 1) * nbytes
@@ -58,9 +73,7 @@ def all_reduce_s(network: Network, places: Sequence[str], nbytes: int) -> float:
         moved / sum(gets),
         2 * moved / sum(min(both, s + g) for both, s, g in zip(boths, sends, gets, strict=True)),
     ]
-    ends = set(places)
-    latency = min(line.a for (a, b), line in network.links.items() if a in ends and b in ends)
-    return latency + max(limits)
+    return max(limits)
 
 
 def moved_s(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import combinations, permutations
+from itertools import combinations, pairwise, permutations
 
 from sparkle_drv.mesh.lanes.program import Program, Region
 from sparkle_drv.mesh.links.network import Network
@@ -42,7 +42,7 @@ def islands(network: Network) -> Islands:
             return found
     rates = {(a, b): min(network.rate(a, b), network.rate(b, a)) for a, b in pairs}
     steps = sorted(rate for rate in set(rates.values()) if rate > 0)
-    gaps = [(high / low, high) for low, high in zip(steps, steps[1:], strict=False)]
+    gaps = [(high / low, high) for low, high in pairwise(steps)]
     ratio, least = max(gaps, default=(1.0, 0.0))
     if ratio < APART:
         return []
