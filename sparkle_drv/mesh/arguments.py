@@ -5,7 +5,7 @@ the argument.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -26,6 +26,52 @@ class Mesh(Protocol):
     devices: dict[str, Device]
 
 
+@runtime_checkable
+class Anywhere(Protocol):
+    """An array that may have copies on several devices: a ContextArray of sched/run/arrays.py."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def closed(self) -> bool:
+        """Was it closed?"""
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """URIs of devices with a valid copy, the one written last first."""
+
+    def on(self, device: str) -> Array:
+        """The copy on a device, brought there first if it must be. Raises ValueError."""
+
+    def wrote(self, device: str) -> None:
+        """The copy there has changed: all others are dropped."""
+
+
+Given = Array | Anywhere
+"""What collectives take."""
+
+
+class Taken(dict[str, Array]):
+    """Arrays that take part, by URI; `owners` are those of a Context among them."""
+
+    def __init__(self, mesh: Mesh, where: Mapping[str, tuple[str, Given]]) -> None:
+        """`where` has the name of the argument and what was given, by URI."""
+        super().__init__()
+        self.owners = {uri: x for uri, (_, x) in where.items() if not isinstance(x, Array)}
+        for uri, (name, x) in where.items():
+            try:
+                self[uri] = x if isinstance(x, Array) else x.on(uri)
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from error
+            check_array(mesh, name, self[uri])
+
+    def wrote(self) -> None:
+        """They have changed: no other copy is valid."""
+        for uri, owner in self.owners.items():
+            owner.wrote(uri)
+
+
 def check_array(mesh: Mesh, name: str, array: Any, written: bool = False) -> None:
     """An open Array on a device of the mesh, writable if it is `written`."""
     if not isinstance(array, Array):
@@ -38,31 +84,51 @@ def check_array(mesh: Mesh, name: str, array: Any, written: bool = False) -> Non
         raise ValueError(f"{name}: expected a writable Array, got a read-only one")
 
 
-def one_each(mesh: Mesh, name: str, arrays: Any, written: bool = False) -> dict[str, Array]:
-    """An Array of one dtype on each device, by URI in the order of the mesh."""
+def _place(mesh: Mesh, name: str, x: Any, written: bool, usual: str) -> str:
+    """Where an array takes part; one of a Context does so on `usual`."""
+    if not isinstance(x, Array) and isinstance(x, Anywhere):
+        if x.closed:
+            raise ValueError(f"{name}: expected an open {type(x).__name__}, got a closed one")
+        return usual
+    check_array(mesh, name, x, written)
+    return str(x.device.uri)
+
+
+def one(mesh: Mesh, name: str, x: Any, written: bool = False) -> Taken:
+    """An array on any device of the mesh; one of a Context takes part where it was written last, or
+    on the first device if that is none of the mesh.
+    """
+    places = x.places if not isinstance(x, Array) and isinstance(x, Anywhere) else ()
+    usual = next((uri for uri in places if uri in mesh.devices), next(iter(mesh.devices)))
+    return Taken(mesh, {_place(mesh, name, x, written, usual): (name, x)})
+
+
+def one_each(
+    mesh: Mesh, name: str, arrays: Any, written: bool = False, alike: bool = False
+) -> Taken:
+    """An array of one dtype on each device, by URI in the order of the mesh; of one shape if they
+    are `alike`. The i-th array of a Context takes part on the i-th device.
+    """
     if not isinstance(arrays, (list, tuple)):
         raise TypeError(f"{name}: expected a list of Arrays, got {type(arrays).__name__}")
     if len(arrays) != len(mesh.devices):
         raise ValueError(f"{name}: expected {len(mesh.devices)}, got {len(arrays)}")
-    found: dict[str, Array] = {}
-    for at, array in enumerate(arrays):
-        check_array(mesh, f"{name}[{at}]", array, written)
-        uri = array.device.uri
+    found: dict[str, tuple[str, Given]] = {}
+    for at, (array, usual) in enumerate(zip(arrays, mesh.devices, strict=True)):
+        uri = _place(mesh, f"{name}[{at}]", array, written, usual)
         if uri in found:
             raise ValueError(f"{name}[{at}]: expected one for each of {mesh!r}, got {uri} again")
-        if array.dtype != arrays[0].dtype:
+        if written and any(array is before for _, before in found.values()):
+            raise ValueError(f"{name}[{at}]: expected an array of its own, got {array!r} again")
+        if array.dtype != arrays[0].dtype or (alike and array.shape != arrays[0].shape):
             raise ValueError(f"{name}[{at}]: expected {_shown(arrays[0])}, got {_shown(array)}")
-        found[uri] = array
-    return {uri: found[uri] for uri in mesh.devices}
+        found[uri] = f"{name}[{at}]", array
+    return Taken(mesh, {uri: found[uri] for uri in mesh.devices})
 
 
-def alike(mesh: Mesh, name: str, arrays: Any, written: bool = True) -> dict[str, Array]:
+def alike(mesh: Mesh, name: str, arrays: Any, written: bool = True) -> Taken:
     """As `one_each`, all of one shape."""
-    found = one_each(mesh, name, arrays, written)
-    for at, array in enumerate(arrays):
-        if array.shape != arrays[0].shape:
-            raise ValueError(f"{name}[{at}]: expected {_shown(arrays[0])}, got {_shown(array)}")
-    return found
+    return one_each(mesh, name, arrays, written, alike=True)
 
 
 def parts(
@@ -86,13 +152,13 @@ def parts(
     return found
 
 
-def root(mesh: Mesh, arrays: Mapping[str, Array], given: Any) -> str:
+def root(mesh: Mesh, arrays: Taken, given: Any) -> str:
     """The URI of the root of a broadcast."""
     names = (given, *registry.spellings(given)) if isinstance(given, str) else ()
     for uri, array in arrays.items():
-        if given is array or uri in names:
+        if given is arrays.owners.get(uri, array) or uri in names:
             return uri
-    if not isinstance(given, (str, Array)):
+    if not isinstance(given, (str, Array, Anywhere)):
         raise TypeError(f"root: expected a URI or an Array, got {type(given).__name__}")
     raise ValueError(f"root: expected a device of {mesh!r} or one of the arrays, got {given!r}")
 
@@ -107,12 +173,15 @@ def check_op(op: Any, dtype: np.dtype[Any]) -> None:
         raise TypeError(f"op: expected an array of floats for 'mean', got {dtype}")
 
 
-def check_apart(arrays: Mapping[str, Array], outs: Mapping[str, Array]) -> None:
+def check_apart(arrays: Taken, outs: Taken) -> None:
     """No output is one of the inputs."""
+    for uri, owner in outs.owners.items():
+        if any(owner is given for given in arrays.owners.values()):
+            raise ValueError(f"outs: expected other arrays than the given ones, got one on {uri}")
     for uri, out in outs.items():
         if out is arrays[uri] or out.buffer is arrays[uri].buffer:
             raise ValueError(f"outs: expected other memory than that of arrays, got it on {uri}")
 
 
-def _shown(array: Array) -> str:
+def _shown(array: Given) -> str:
     return f"{array.dtype}{list(array.shape)}"

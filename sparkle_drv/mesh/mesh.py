@@ -18,6 +18,7 @@ from sparkle_drv.errors import SparkleError
 from sparkle_drv.telemetry import progress
 
 from . import arguments
+from .arguments import Given, Taken
 from .collective.choose import Plan, plan_all_reduce
 from .collective.choose_moves import (
     plan_all_gather,
@@ -115,12 +116,13 @@ class Mesh(Closing):
             self._plans[key] = plan_all_reduce(network, nbytes, itemsize)
         return self._plans[key]
 
-    def all_reduce(self, arrays: Sequence[Array], op: str = "sum") -> None:
+    def all_reduce(self, arrays: Sequence[Given], op: str = "sum") -> None:
         """Fill each of `arrays` with the sum, max or mean of all, element by element.
 
-        One Array on each device of the mesh, all of one shape and dtype. Returns when all of them
-        are done. Raises ValueError and TypeError before anything is changed. If a device fails, its
-        error says that the arrays hold partial results.
+        One Array on each device of the mesh, all of one shape and dtype. Of ContextArrays the i-th
+        takes part on the i-th device; afterwards it is there alone. Returns when all are done.
+        Raises ValueError and TypeError before anything is changed. If a device fails, its error
+        says that the arrays hold partial results.
         """
         self._check_open()
         given = arguments.alike(self, "arrays", arrays)
@@ -134,6 +136,8 @@ class Mesh(Closing):
         except SparkleError as error:
             _partly(error, "all_reduce", "the arrays hold partial results")
             raise
+        finally:
+            given.wrote()
 
     def copy(self, dst: Array, src: Array) -> Route:
         """Copy `src` to `dst`, on another device of the mesh, by the best route; returns that route
@@ -162,7 +166,7 @@ class Mesh(Closing):
                     raise
                 log.warning("copy by %s: %s; the next route is tried", route, error)
 
-    def broadcast(self, arrays: Sequence[Array], root: str | Array) -> None:
+    def broadcast(self, arrays: Sequence[Given], root: str | Given) -> None:
         """Fill each of `arrays` with what that of `root`, a URI or one of them, holds.
 
         One Array on each device of the mesh, all of one shape and dtype. Raises as `all_reduce`.
@@ -174,31 +178,31 @@ class Mesh(Closing):
         plan = plan_broadcast(self.network, uri, first.nbytes, first.dtype.itemsize)
         self._move("broadcast", plan, given)
 
-    def scatter(self, src: Array, arrays: Sequence[Array]) -> None:
+    def scatter(self, src: Given, arrays: Sequence[Given]) -> None:
         """Fill `arrays`, one on each device, with parts of `src`, on any device of the mesh.
 
         In the order of `devices` they are `src`, cut along axis 0. Raises as `all_reduce`.
         """
         self._check_open()
         parts = arguments.one_each(self, "arrays", arrays, written=True)
-        arguments.check_array(self, "src", src)
-        cut = arguments.parts("arrays", parts, "src", src)
-        root = src.device.uri
-        self._move("scatter", plan_scatter(self.network, root, cut), {root: src}, parts)
+        whole = arguments.one(self, "src", src)
+        ((root, array),) = whole.items()
+        cut = arguments.parts("arrays", parts, "src", array)
+        self._move("scatter", plan_scatter(self.network, root, cut), whole, parts)
 
-    def gather(self, arrays: Sequence[Array], dst: Array) -> None:
+    def gather(self, arrays: Sequence[Given], dst: Given) -> None:
         """Fill `dst`, on any device of the mesh, with `arrays`, one on each device.
 
         In the order of `devices` they stand along axis 0. Raises as `all_reduce`.
         """
         self._check_open()
         parts = arguments.one_each(self, "arrays", arrays)
-        arguments.check_array(self, "dst", dst, written=True)
-        cut = arguments.parts("arrays", parts, "dst", dst)
-        root = dst.device.uri
-        self._move("gather", plan_gather(self.network, root, cut), parts, {root: dst})
+        whole = arguments.one(self, "dst", dst, written=True)
+        ((root, array),) = whole.items()
+        cut = arguments.parts("arrays", parts, "dst", array)
+        self._move("gather", plan_gather(self.network, root, cut), parts, whole)
 
-    def all_gather(self, arrays: Sequence[Array], outs: Sequence[Array]) -> None:
+    def all_gather(self, arrays: Sequence[Given], outs: Sequence[Given]) -> None:
         """Fill each of `outs`, one on each device, with all `arrays`, as `gather` does one."""
         self._check_open()
         parts = arguments.one_each(self, "arrays", arrays)
@@ -208,7 +212,7 @@ class Mesh(Closing):
         self._move("all_gather", plan_all_gather(self.network, cut), parts, whole)
 
     def reduce_scatter(
-        self, arrays: Sequence[Array], outs: Sequence[Array], op: str = "sum"
+        self, arrays: Sequence[Given], outs: Sequence[Given], op: str = "sum"
     ) -> None:
         """Fill `outs`, one on each device, with parts of the sum, max or mean of all `arrays`.
 
@@ -229,8 +233,8 @@ class Mesh(Closing):
         self,
         name: str,
         plan: Plan,
-        given: dict[str, Array],
-        outs: dict[str, Array] | None = None,
+        given: Taken,
+        outs: Taken | None = None,
         op: str = "sum",
     ) -> None:
         self.plan = plan
@@ -241,6 +245,8 @@ class Mesh(Closing):
         except SparkleError as error:
             _partly(error, name, "the arrays hold partial results")
             raise
+        finally:
+            (given if outs is None else outs).wrote()
 
     def _run(
         self,

@@ -54,22 +54,26 @@ def counted(
 
 def ordered(program: Program, seed: int) -> list[Step]:
     """The steps in a random order that their lanes and what they wait for allow."""
-    chance, done, found = random.Random(seed), set[int](), list[Step]()
+    chance, found = random.Random(seed), list[Step]()
     lanes: dict[Lane, deque[Step]] = {}
+    missing, readers = [len(step.after) for step in program.steps], dict[int, list[Step]]()
     for step in program.steps:
         lanes.setdefault(step.lane, deque()).append(step)
-    ready = [lane for lane in lanes if done.issuperset(lanes[lane][0].after)]
-    waiting = [lane for lane in lanes if lane not in ready]
+        for before in step.after:
+            readers.setdefault(before, []).append(step)
+    ready = [lane for lane, steps in lanes.items() if not missing[steps[0].number]]
     while ready:
-        lane = ready.pop(chance.randrange(len(ready)))
+        at = chance.randrange(len(ready))
+        lane, ready[at] = ready[at], ready[-1]
+        ready.pop()
         step = lanes[lane].popleft()
-        done.add(step.number)
         found.append(step)
-        if lanes[lane]:
-            waiting.append(lane)
-        free = [one for one in waiting if done.issuperset(lanes[one][0].after)]
-        ready += free
-        waiting = [one for one in waiting if one not in free]
+        for reader in readers.get(step.number, ()):
+            missing[reader.number] -= 1
+            if not missing[reader.number] and reader.lane != lane:
+                ready += [reader.lane] if lanes[reader.lane][0] is reader else []
+        if lanes[lane] and not missing[lanes[lane][0].number]:
+            ready.append(lane)
     assert len(found) == len(program.steps)
     return found
 

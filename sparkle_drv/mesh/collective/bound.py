@@ -6,8 +6,10 @@ Each place must send and receive all of the data at least once: of what it sends
 their sums, and what it receives are those sums. To add p vectors up in one copy, p - 1 of them must
 move, and as many copies of the sum: 2 (p - 1) times the data passes all ports together.
 
-On memory that all places share, whoever adds reads the others' data where it is. All places
-together add p - 1 vectors to one, and each place has its result by adding it up or by copies.
+On memory that places share, whoever adds reads the others' data where it is: nothing need move
+between such places, which are one island. What is said of places above holds for islands, and so it
+does for those that slow links set apart (islands.py). Where all places share memory, they add p - 1
+vectors to one, and each has its result by adding it up or by copies.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from itertools import permutations
 from sparkle_drv.mesh.links.line import Line
 from sparkle_drv.mesh.links.network import Network, Port
 
+from .islands import Islands, islands, joined
+
 
 def all_reduce_s(network: Network, places: Sequence[str], nbytes: int) -> float:
     """Seconds, for `nbytes` on each of `places`: latency once, and the data at the rates of ports
@@ -25,18 +29,43 @@ def all_reduce_s(network: Network, places: Sequence[str], nbytes: int) -> float:
     """
     if len(places) < 2 or not nbytes:
         return 0.0
-    sends = [port_rate(network, place, [(place, to) for to in places], "send") for place in places]
+    near = joined(places, {pair for pair in network.direct if set(pair) <= set(places)})
+    if len(near) == 1:
+        return _shared_s(network, places, nbytes)
+    limits = [_between_s(network, near, nbytes)]
+    far = islands(network) if tuple(places) == network.places else ()
+    if far and all(any(set(one) <= set(other) for other in far) for one in near):
+        limits.append(_between_s(network, far, nbytes))
+    ends = set(places)
+    latency = min(line.a for (a, b), line in network.links.items() if a in ends and b in ends)
+    return latency + max(limits)
+
+
+def _shared_s(network: Network, places: Sequence[str], nbytes: int) -> float:
+    if any(pair not in network.direct for pair in permutations(places, 2)):
+        return 0.0  # some pairs do not share memory: what is best there is not known
     gets = [
         port_rate(network, place, [(by, place) for by in places], "receive") for place in places
     ]
-    boths = [network.ports.get(place, Port()).both for place in places]
+    adds = [_rate(network.adds.get(place)) / (len(places) - 1) for place in places]
+    made = (nbytes / (add + get) for add, get in zip(adds, gets, strict=True))
+    return max(nbytes / sum(adds), *made)
+
+
+def _between_s(network: Network, islands: Islands, nbytes: int) -> float:
+    """Seconds for the data to pass the ports and links that lead from island to island."""
+    everywhere = [place for island in islands for place in island]
+    sends, gets, boths = [], [], []
+    for island in islands:
+        others = [place for place in everywhere if place not in island]
+        out = ((place, [(place, to) for to in others]) for place in island)
+        into = ((place, [(by, place) for by in others]) for place in island)
+        sends.append(sum(port_rate(network, place, links, "send") for place, links in out))
+        gets.append(sum(port_rate(network, place, links, "receive") for place, links in into))
+        boths.append(sum(network.ports.get(place, Port()).both for place in island))
     if min(*sends, *gets) <= 0:
         return float("inf")
-    if all(pair in network.direct for pair in permutations(places, 2)):
-        adds = [_rate(network.adds.get(place)) / (len(places) - 1) for place in places]
-        made = (nbytes / (add + get) for add, get in zip(adds, gets, strict=True))
-        return max(nbytes / sum(adds), *made)
-    moved = 2 * (len(places) - 1) * nbytes
+    moved = 2 * (len(islands) - 1) * nbytes
     limits = [
         *(nbytes / rate for rate in (*sends, *gets)),
         *(2 * nbytes / both for both in boths),
@@ -44,9 +73,7 @@ def all_reduce_s(network: Network, places: Sequence[str], nbytes: int) -> float:
         moved / sum(gets),
         2 * moved / sum(min(both, s + g) for both, s, g in zip(boths, sends, gets, strict=True)),
     ]
-    ends = set(places)
-    latency = min(line.a for (a, b), line in network.links.items() if a in ends and b in ends)
-    return latency + max(limits)
+    return max(limits)
 
 
 def moved_s(

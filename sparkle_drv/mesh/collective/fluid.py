@@ -7,10 +7,11 @@ it limits, and so on (the reference is in links/network.py).
 
 from __future__ import annotations
 
-import heapq
+import math
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from heapq import heapify, heappop, heappush, heapreplace
 
 from sparkle_drv.mesh.lanes.program import Copy, Lane, Program, Step
 from sparkle_drv.mesh.links.line import Line
@@ -19,67 +20,132 @@ from sparkle_drv.mesh.links.network import Network, Port
 FREE = Line(0.0, 0.0)
 LEAST_DEADLINE_S, LATE = 30.0, 10.0
 """A step that takes so many times what was predicted, and so many seconds more, has failed."""
-SAME_S = 1e-12
-"""Ends that are nearer to one another are one event."""
+SAME_S, SAME = 1e-12, 1e-14
+"""Ends that are nearer to one another are one event: seconds, and the share of those that have
+passed, which is some digits more than numbers have."""
+MOST_RATE = 1e18
+"""Bytes a second where nothing limits a transfer."""
+
+Spans = Sequence[tuple[float, float]]
+"""By step: when it begins and ends, in seconds."""
 
 
-@dataclass(eq=False)
-class _Flow:
-    """The bytes of a copy that are on their way."""
+def spans(program: Program, network: Network, within_s: float = math.inf) -> Spans | None:
+    """When each step begins and ends; None if the last end is later than `within_s`.
 
-    step: Step
-    left: float
-    most: float
-    """Bytes a second that the link has."""
-    limits: tuple[int, ...]
-    """Indices of the ports that it shares."""
-    rate: float = 0.0
-
-
-@dataclass
-class _Ports:
-    """The capacities of all ports, in bytes a second."""
-
-    rates: list[float] = field(default_factory=list)
-    at: dict[tuple[str, str], int] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, network: Network) -> _Ports:
-        made = cls()
-        for place in network.places:
-            port = network.ports.get(place, Port())
-            for name in ("send", "receive", "both"):
-                rate = float(getattr(port, name))
-                if rate < float("inf"):
-                    made.at[place, name] = len(made.rates)
-                    made.rates.append(rate)
-        return made
-
-    def limits(self, source: str, to: str) -> tuple[int, ...]:
-        keys = [(source, "send"), (source, "both"), (to, "receive"), (to, "both")]
-        return tuple(self.at[key] for key in keys if key in self.at)
+    KeyError: a copy has no link.
+    """
+    run = _Run(program, network)
+    return run.spans if run.ends(within_s) else None
 
 
 def predicted_s(program: Program, network: Network) -> float:
     """Seconds from the first beginning to the last end. KeyError: a copy has no link."""
-    return _Run(program, network).end_s
+    run = _Run(program, network)
+    run.ends(math.inf)
+    return run.now
 
 
-def timed(program: Program, network: Network) -> Program:
+def timed(program: Program, network: Network, found: Spans | None = None) -> Program:
     """The same program: each step says how long it is predicted to take, beside all others, and has
-    a deadline. KeyError: a copy has no link.
+    a deadline. `found` are its spans, if they are known. KeyError: a copy has no link.
     """
-    spans = _Run(program, network).spans
     steps = (
         replace(step, predicted_s=end - begin, deadline_s=LEAST_DEADLINE_S + LATE * (end - begin))
-        for step, (begin, end) in zip(program.steps, spans, strict=True)
+        for step, (begin, end) in zip(
+            program.steps, found or spans(program, network) or (), strict=True
+        )
     )
     return Program(tuple(steps))
 
 
+class _Flow:
+    """The bytes of a copy that are on their way."""
+
+    __slots__ = ("left", "limits", "rate", "step", "turn")
+
+    def __init__(self, step: Step, limits: tuple[int, ...]) -> None:
+        self.step, self.left, self.limits = step, float(step.what.src.nbytes), limits
+        self.rate = 0.0
+        self.turn = 0
+
+
+class _Ports:
+    """The capacities of all ports, in bytes a second, and the flows that share each.
+
+    A link that is slower than the ports at its ends is one more port.
+    """
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.rates: list[float] = []
+        self.flows: list[dict[_Flow, None]] = []
+        self._at: dict[tuple[str, str], int] = {}
+        self._limits: dict[tuple[str, str], tuple[int, ...]] = {}
+        self._turn = 0
+        for place in network.places:
+            port = network.ports.get(place, Port())
+            for name in ("send", "receive", "both"):
+                self._add((place, name), float(getattr(port, name)))
+
+    def _add(self, key: tuple[str, str], rate: float) -> None:
+        if rate < math.inf:
+            self._at[key] = len(self.rates)
+            self.rates.append(rate)
+            self.flows.append({})
+
+    def limits(self, source: str, to: str) -> tuple[int, ...]:
+        """Indices of what limits a transfer."""
+        found = self._limits.get((source, to))
+        if found is None:
+            keys = [(source, "send"), (source, "both"), (to, "receive"), (to, "both")]
+            ports = [self._at[key] for key in keys if key in self._at]
+            b = self.network.links[source, to].b
+            own = 1 / b if b > 0 else MOST_RATE
+            if own < min((self.rates[port] for port in ports), default=math.inf):
+                ports.append(len(self.rates))
+                self.rates.append(own)
+                self.flows.append({})
+            found = self._limits[source, to] = tuple(ports)
+        return found
+
+    def join(self, flow: _Flow) -> None:
+        for port in flow.limits:
+            self.flows[port][flow] = None
+
+    def leave(self, flow: _Flow) -> None:
+        for port in flow.limits:
+            del self.flows[port][flow]
+
+    def share(self) -> None:
+        """Set the rate of each flow. Ports are taken by the share that each flow would have there;
+        that only grows while others are taken, so the heap need not be kept up to date.
+        """
+        left, users = self.rates[:], [len(flows) for flows in self.flows]
+        heap = [(left[at] / n, at) for at, n in enumerate(users) if n]
+        heapify(heap)
+        self._turn = turn = self._turn + 1
+        while heap:
+            level, at = heap[0]
+            if not users[at]:
+                heappop(heap)
+                continue
+            now = left[at] / users[at]
+            if now > level:
+                heapreplace(heap, (now, at))
+                continue
+            heappop(heap)
+            for flow in self.flows[at]:
+                if flow.turn != turn:
+                    flow.turn, flow.rate = turn, level
+                    for port in flow.limits:
+                        left[port] -= level
+                        users[port] -= 1
+
+
 class _Run:
     def __init__(self, program: Program, network: Network) -> None:
-        self.network, self.ports = network, _Ports.of(network)
+        self.network, self.ports = network, _Ports(network)
         self.missing = [len(step.after) for step in program.steps]
         self.readers: list[list[int]] = [[] for _ in program.steps]
         for step in program.steps:
@@ -90,16 +156,19 @@ class _Run:
         for step in program.steps:
             self.queues.setdefault(step.lane, deque()).append(step)
         self.busy: set[Lane] = set()
-        self.now = self.end_s = 0.0
+        self.now = 0.0
         self.spans = [(0.0, 0.0)] * len(program.steps)
-        """By step: when it begins and ends."""
         self.timed: list[tuple[float, int]] = []  # ends of latencies and of reductions
         self.latent: set[int] = set()
         self.flows: list[_Flow] = []
         for lane in list(self.queues):
             self._begin(lane)
-        while self.timed or self.flows:
+
+    def ends(self, within_s: float) -> bool:
+        """Go on to the end; False: it is later than `within_s`."""
+        while (self.timed or self.flows) and self.now <= within_s:
             self._event()
+        return self.now <= within_s
 
     def _begin(self, lane: Lane) -> None:
         """The next step of a lane, if it may begin."""
@@ -115,36 +184,39 @@ class _Run:
         else:
             line = self.network.adds.get(lane.source, FREE)
             seconds = line.a + line.b * step.what.dst.nbytes
-        heapq.heappush(self.timed, (self.now + seconds, step.number))
+        heappush(self.timed, (self.now + seconds, step.number))
 
     def _event(self) -> None:
         """Go on to the next end, or ends, and begin what may begin then."""
-        ends = self.now + min((f.left / f.rate for f in self.flows), default=float("inf"))
-        at = min(ends, self.timed[0][0] if self.timed else float("inf"))
+        lasts = min([flow.left / flow.rate for flow in self.flows], default=math.inf)
+        at = min(self.now + lasts, self.timed[0][0] if self.timed else math.inf)
+        passed, self.now = at - self.now, at
+        same, done = max(SAME_S, SAME * at), []
         for flow in self.flows:
-            flow.left -= flow.rate * (at - self.now)
-        self.now = self.end_s = at
-        changed = False
-        done = [f for f in self.flows if f.left <= f.rate * SAME_S]
-        if done:
-            changed = True
-            self.flows = [f for f in self.flows if f.left > f.rate * SAME_S]
-            for flow in done:
-                self._ended(flow.step)
-        while self.timed and self.timed[0][0] <= at + SAME_S:
-            step = self.steps[heapq.heappop(self.timed)[1]]
+            flow.left -= flow.rate * passed
+            if flow.left <= flow.rate * same:
+                done.append(flow)
+        changed = bool(done)
+        for flow in done:
+            self.flows.remove(flow)
+            self.ports.leave(flow)
+        for flow in done:
+            self._ended(flow.step)
+        while self.timed and self.timed[0][0] <= at + same:
+            step = self.steps[heappop(self.timed)[1]]
             if step.number not in self.latent:
                 self._ended(step)
                 continue
             self.latent.discard(step.number)
-            way = step.what.src.place, step.what.dst.place
-            b = self.network.links[way].b
-            most = 1 / b if b > 0 else float("inf")
-            limits = self.ports.limits(*way)
-            self.flows.append(_Flow(step, float(step.what.src.nbytes), most, limits))
+            limits = self.ports.limits(step.what.src.place, step.what.dst.place)
+            flow = _Flow(step, limits)
+            if not limits:
+                flow.rate = MOST_RATE
+            self.flows.append(flow)
+            self.ports.join(flow)
             changed = True
         if changed:
-            share(self.flows, self.ports.rates)
+            self.ports.share()
 
     def _ended(self, step: Step) -> None:
         self.spans[step.number] = self.spans[step.number][0], self.now
@@ -154,28 +226,3 @@ class _Run:
             if not self.missing[reader]:
                 self._begin(self.steps[reader].lane)
         self._begin(step.lane)
-
-
-def share(flows: Sequence[_Flow], rates: Sequence[float]) -> None:
-    """Sets the rate of each flow."""
-    left, users = list(rates), [0] * len(rates)
-    for flow in flows:
-        flow.rate = -1.0
-        for port in flow.limits:
-            users[port] += 1
-    open_ones = sorted(flows, key=lambda flow: flow.most)
-    while open_ones:
-        port = min((p for p in range(len(left)) if users[p]), key=lambda p: left[p] / users[p],
-                   default=-1)  # fmt: skip
-        fair = left[port] / users[port] if port >= 0 else float("inf")
-        if open_ones[0].most <= fair:
-            fixed = [open_ones[0]]
-            fair = min(fixed[0].most, 1e18)
-        else:
-            fixed = [flow for flow in open_ones if port in flow.limits]
-        for flow in fixed:
-            flow.rate = fair
-            for at in flow.limits:
-                left[at] -= fair
-                users[at] -= 1
-        open_ones = [flow for flow in open_ones if flow.rate < 0]

@@ -42,6 +42,16 @@ class Network:
     direct: frozenset[tuple[str, str]] = frozenset()
     """Links whose ends share memory: each computes on the data of the other in place."""
 
+    def carries(self, source: str, to: str) -> bool:
+        """Is there a link over which bytes arrive? Not where its line is infinite, negative or no
+        number, or where a port at its ends has a rate of 0.
+        """
+        link = self.links.get((source, to))
+        if link is None or source == to:
+            return False
+        sane = 0 <= link.a < float("inf") and 0 <= link.b < float("inf")
+        return sane and self.rate(source, to) > 0
+
     def rate(self, source: str, to: str) -> float:
         """Bytes a second of long transfers over a link alone, its ports included; 0: no link."""
         link = self.links.get((source, to))

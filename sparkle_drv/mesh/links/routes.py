@@ -15,7 +15,6 @@ every term of the maximum (E. Martins, On a multicriteria shortest path problem,
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import pairwise
@@ -151,12 +150,9 @@ class _Label:
 
 def _leg(network: Network, source: str, to: str) -> Line | None:
     """A link limited by its ports; None: no bytes pass."""
-    link, rate = network.links.get((source, to)), network.rate(source, to)
-    if link is None or source == to or not rate > 0:
+    if not network.carries(source, to):
         return None
-    if not (0 <= link.a < math.inf and 0 <= link.b < math.inf):
-        return None
-    return Line(link.a, 1 / rate)
+    return Line(network.links[source, to].a, 1 / network.rate(source, to))
 
 
 def _search(network: Network, src: str, dst: str, nbytes: int) -> Route | None:

@@ -1,0 +1,153 @@
+"""all_reduce on islands: places that share memory, or that faster links join than other pairs. Pure.
+
+Each island adds its own data up first, a part on each of its places. Then the parts of all islands
+are added up between them, and each island hands the sums round. So slow links carry what one place
+has, not what an island has.
+
+Data is cut into units, each of which has an owner on every island. Two islands of s and t places
+have s t units, a different pair of owners for each: so that all links between them are used.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import combinations, pairwise, permutations
+
+from sparkle_drv.mesh.lanes.program import Program, Region
+from sparkle_drv.mesh.links.network import Network
+
+from .builder import Builder
+from .shares import aligned, cuts
+
+APART = 2.0
+"""Links within islands are at least so many times as fast as those between them."""
+MOST_UNITS = 36
+"""Beyond that places own parts of one size, and not all links between islands are used."""
+AHEAD = 2
+"""Chunks that islands add up before the sums of the first one are handed round."""
+WINDOW = AHEAD + 1
+"""Chunks that a place has scratch memory for."""
+
+Islands = Sequence[Sequence[str]]
+
+
+def islands(network: Network) -> Islands:
+    """The places of each island; [] where nothing sets islands apart."""
+    pairs = list(combinations(network.places, 2))
+    direct = {pair for pair in pairs if {pair, pair[::-1]} <= network.direct}
+    if direct and len(direct) < len(pairs):
+        found = joined(network.places, direct)
+        if all(pair in network.direct for one in found for pair in permutations(one, 2)):
+            return found
+    rates = {(a, b): min(network.rate(a, b), network.rate(b, a)) for a, b in pairs}
+    steps = sorted(rate for rate in set(rates.values()) if rate > 0)
+    gaps = [(high / low, high) for low, high in pairwise(steps)]
+    ratio, least = max(gaps, default=(1.0, 0.0))
+    if ratio < APART:
+        return []
+    found = joined(network.places, {pair for pair, rate in rates.items() if rate >= least})
+    return found if 1 < len(found) < len(network.places) else []
+
+
+def joined(places: Sequence[str], pairs: set[tuple[str, str]]) -> list[list[str]]:
+    """Places that pairs join, directly or by others; in their order."""
+    of = {place: {place} for place in places}
+    for a, b in pairs:
+        of[a] |= of[b]
+        for place in of[a]:
+            of[place] = of[a]
+    found: list[list[str]] = []
+    for place in places:
+        if not any(place in one for one in found):
+            found.append([one for one in places if one in of[place]])
+    return found
+
+
+def by_islands(
+    network: Network, found: Islands, nbytes: int, itemsize: int, chunks: int
+) -> Program:
+    """The program for `nbytes` at each place. Chunks follow one another through all three parts."""
+    made, unit = Builder(), _owners(found)
+    cut = cuts(nbytes, itemsize, [1 / (chunks * len(unit))] * (chunks * len(unit)))
+    most = aligned(max(size for _, size in cut))
+    inner = max(len(places) for places in found)
+    slots = inner + len(found)
+    owned = {
+        place: {at: rank for rank, at in enumerate(at for at, o in enumerate(unit) if place in o)}
+        for place in network.places
+    }
+    pieces = [
+        [(cut[chunk * len(unit) + at], at, owners) for at, owners in enumerate(unit)]
+        for chunk in range(chunks)
+    ]
+
+    def temp(place: str, chunk: int, at: int, slot: int, size: int) -> Region:
+        """Scratch memory that no other copy of this chunk uses."""
+        row = (chunk % WINDOW * len(owned[place]) + owned[place][at]) * slots + slot
+        return Region(place, "temp", row * most, size)
+
+    def within(chunk: int) -> None:
+        for (begin, size), at, owners in pieces[chunk]:
+            for owner, places in zip(owners, found, strict=True):
+                mine = Region(owner, "data", begin, size)
+                for slot, place in enumerate(places):
+                    source = mine._replace(place=place)
+                    if place != owner and (place, owner) not in network.direct:
+                        came = temp(owner, chunk, at, slot, size)
+                        made.copy(source, came)
+                        source = came
+                    if place != owner:
+                        made.reduce(source, mine)
+
+    def between(chunk: int) -> None:
+        for (begin, size), at, owners in pieces[chunk]:
+            parts = cuts(size, itemsize, [1 / len(owners)] * len(owners))
+            if len(owners) == 2:  # each sends all it has: one message, no more bytes than by halves
+                parts = [(0, size)] * 2
+            came: list[tuple[Region, Region]] = []
+            for to, (offset, part) in zip(owners, parts, strict=True):
+                mine = Region(to, "data", begin + offset, part)
+                for slot, place in enumerate(owners):
+                    if place != to:
+                        scratch = temp(to, chunk, at, inner + slot, part)
+                        made.copy(mine._replace(place=place), scratch)
+                        came.append((scratch, mine))
+            for scratch, mine in came:
+                made.reduce(scratch, mine)
+            for source, (offset, part) in zip(owners, parts, strict=True):
+                for place in owners if len(owners) > 2 else ():
+                    if place != source:
+                        mine = Region(source, "data", begin + offset, part)
+                        made.copy(mine, mine._replace(place=place))
+
+    def round_(chunk: int) -> None:
+        for (begin, size), _, owners in pieces[chunk]:
+            for owner, places in zip(owners, found, strict=True):
+                mine = Region(owner, "data", begin, size)
+                for place in places:
+                    if place != owner:
+                        push = (owner, place) in network.direct
+                        (made.push if push else made.copy)(mine, mine._replace(place=place))
+
+    for chunk in range(min(AHEAD, chunks)):
+        within(chunk)
+    for chunk in range(chunks):
+        between(chunk)
+        if chunk + AHEAD < chunks:
+            within(chunk + AHEAD)
+        round_(chunk)
+    return made.program
+
+
+def _owners(found: Islands) -> list[list[str]]:
+    """By unit: its owner on each island."""
+    sizes = [len(one) for one in found]
+    count, strides = math.prod(sizes), [math.prod(sizes[:at]) for at in range(len(sizes))]
+    if count > MOST_UNITS:
+        count = max(sizes)
+        return [[one[at * len(one) // count] for one in found] for at in range(count)]
+    return [
+        [one[at // stride % len(one)] for one, stride in zip(found, strides, strict=True)]
+        for at in range(count)
+    ]
