@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sparkle_drv._native import ffi, lib
 from sparkle_drv.amd.kmd import nodes
 from sparkle_drv.amd.record import recorder
-from sparkle_drv.backends import abilities
+from sparkle_drv.backends import abilities, machine
 from sparkle_drv.backends.amdgpu import info, launch_refusal, unended
 from sparkle_drv.backends.amdgpu.loader import KernelHandle, load
 from sparkle_drv.backends.amdgpu.memory import KINDS, MemoryHandle
@@ -62,9 +62,12 @@ class AmdgpuBackend:
     failure = Lent(Native.failure)
 
     def __init__(
-        self, ops: Any, fd: int, uri: str, *, name: str = "", emulated: bool = False
+        self, ops: Any, fd: int, uri: str, *, name: str = "", emulated: bool = False, slot: str = ""
     ) -> None:
-        """`fd` is a render node's and becomes the device's own. Raises DeviceNotFound."""
+        """`fd` is a render node's and becomes the device's own; `slot` is that of DeviceInfo.
+
+        Raises DeviceNotFound.
+        """
         ops = recorder.around(ops)
         try:
             facts = info.ask(ops, fd, uri)
@@ -78,7 +81,7 @@ class AmdgpuBackend:
         if not self._has_clock:
             log.warning("%s: %s", uri, _NO_CLOCK)
         check(lib.sp_amdgpu_open(ops, fd, setup, out), "open", uri)
-        self.info = info.device_info(facts, self._chip, uri, name, emulated)
+        self.info = info.device_info(facts, self._chip, uri, name, emulated, slot)
         self._raw = ffi.gc(out[0], lib.sp_amdgpu_close)
         self._native = native = Native("amdgpu", self._raw, uri)
         self.hand_over = lib.sp_amdgpu_hand_over
@@ -94,7 +97,7 @@ class AmdgpuBackend:
         for node in filter(nodes.maybe_ours, listed):
             uri = f"amdgpu:{usable}"
             try:
-                backend = AmdgpuBackend(lib.sp_kmd_linux(), nodes.open_node(node), uri)
+                backend = AmdgpuBackend._at(node, uri)
             except DeviceNotFound as error:
                 found.append(Found("amdgpu", "amdgpu", reason=str(error), tried=tried))
                 continue
@@ -116,9 +119,7 @@ class AmdgpuBackend:
         tried = [str(n) for n in listed if not nodes.maybe_ours(n)]
         for node in filter(nodes.maybe_ours, listed):
             try:
-                backend = AmdgpuBackend(
-                    lib.sp_kmd_linux(), nodes.open_node(node), f"amdgpu:{usable}"
-                )
+                backend = AmdgpuBackend._at(node, f"amdgpu:{usable}")
             except DeviceNotFound as error:
                 tried.append(str(error))
                 continue
@@ -129,6 +130,11 @@ class AmdgpuBackend:
         said = "; ".join(tried) or "no render node in /dev/dri"
         advice = "" if listed else f". {nodes.NO_NODE}"
         raise DeviceNotFound(f"{uri}: {usable} usable device(s); tried: {said}{advice}")
+
+    @staticmethod
+    def _at(node: nodes.Node, uri: str) -> AmdgpuBackend:
+        fd = nodes.open_node(node)
+        return AmdgpuBackend(lib.sp_kmd_linux(), fd, uri, slot=machine.slot_of(node.path))
 
     # Queues and the clock
 
