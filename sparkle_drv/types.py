@@ -79,6 +79,8 @@ class DeviceInfo:
     """What else the device can do; on cpu the instruction sets that `SPARKLE_CPU_ISA` may name."""
     offset_alignment: int = 1
     """Where in a buffer a pointer argument may start: multiples of so many bytes."""
+    slot: str = ""
+    """The PCI address as Linux spells it, "0000:03:00.0"; "": none, or not known."""
 
 
 @lru_cache(maxsize=4096)

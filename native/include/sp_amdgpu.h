@@ -17,6 +17,7 @@ struct sp_amdgpu;
 struct sp_amdgpu_memory;
 struct sp_amdgpu_kernel;
 struct sp_amdgpu_queue;
+struct sp_amdgpu_link;
 
 /* What a render node says of itself; asked once. */
 struct sp_amdgpu_facts {
@@ -187,8 +188,14 @@ int64_t sp_amdgpu_resend(void *queue, const void *records, size_t nbytes, uint64
 /* Host memory in (copied before the call returns) and out (`data` must live until the value is reached). */
 int64_t sp_amdgpu_upload(struct sp_amdgpu_queue *q, uint64_t address, const void *data, uint64_t nbytes);
 int64_t sp_amdgpu_download(struct sp_amdgpu_queue *q, uint64_t address, void *data, uint64_t nbytes);
-/* A copy that keeps the memory of both ends until it has ended, whoever frees it before. -EFAULT: there is none. */
-int64_t sp_amdgpu_copy_held(struct sp_amdgpu_queue *q, uint64_t dst, uint64_t src, uint64_t nbytes);
+/* The way from the device of `reader`, a queue that does nothing else, to device `here`; it takes memory in GTT for good.
+ * -ENOMEM. Copies that are on their way keep it past its close. */
+int sp_amdgpu_link_open(struct sp_amdgpu *here, struct sp_amdgpu_queue *reader, struct sp_amdgpu_link **out);
+void sp_amdgpu_link_close(struct sp_amdgpu_link *link);
+/* A copy from the other end of a link, which waits for nothing but room in either queue. It keeps the memory of both ends until
+ * it has ended, whoever frees it before. -EFAULT: there is none; -EINVAL: the link leads elsewhere. A copy that the other
+ * device fails ends with -EIO. */
+int64_t sp_amdgpu_copy_peer(struct sp_amdgpu_queue *q, uint64_t dst, struct sp_amdgpu_link *link, uint64_t src, uint64_t nbytes);
 /* The IB that `records` become if submitted next: its dwords, or -errno. For tests of what fits into one job. */
 int64_t sp_amdgpu_encode(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, uint32_t *out, size_t capacity);
 

@@ -19,6 +19,7 @@ from sparkle_drv.types import CacheLevel
 
 MOST_THREADS = 1024
 """Of one cpu device, as native/cpu/runtime/device.c."""
+_PCI = re.compile(r"([0-9a-f]{1,8}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])", re.ASCII | re.IGNORECASE)
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -70,6 +71,25 @@ def thread_count(root: Path = Path("/")) -> int:
     granted = cgroup.quota(root)
     mask = len(os.sched_getaffinity(0))
     return mask if granted >= mask else max(1, math.ceil(granted))
+
+
+def slot(text: str) -> str:
+    """A PCI address as Linux spells it (drivers/pci/probe.c, pci_setup_device), or "".
+
+    CUDA spells it with capital letters; tools of NVIDIA write the domain with eight digits.
+    """
+    match = _PCI.fullmatch(text)
+    return f"{int(match[1], 16):04x}:{match[2]}:{match[3]}.{match[4]}".lower() if match else ""
+
+
+def slot_of(node: str | Path, root: Path = Path("/")) -> str:
+    """The PCI address of a DRM node, "/dev/dri/renderD128", from sysfs; "" where it has none.
+
+    Linux' Documentation/ABI: /sys/class/drm/renderD128/device links to the device's folder, and
+    folders of PCI devices are named by their addresses.
+    """
+    name = Path(node).name
+    return slot((root / "sys/class/drm" / name / "device").resolve().name) if name else ""
 
 
 @dataclass(frozen=True)

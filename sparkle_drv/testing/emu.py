@@ -21,6 +21,8 @@ from sparkle_drv.testing.emulator import Machine
 from sparkle_drv.types import Found
 
 CHIPS, CARDS = ("gfx1100", "gfx1036"), 4
+FIRST_BUS = 3
+"""Of the first card's PCI address, as native/emu/preload/tree.c."""
 _URI = re.compile(r"emu(?::(\w+)(?:#(\d+))?)?\Z")
 _machines: dict[int, Machine] = {}  # by process: a forked child has its own
 _lock = threading.Lock()
@@ -56,7 +58,8 @@ def open_card(machine: Machine, card: int, uri: str, *, name: str = "") -> Amdgp
     if fd < 0:
         raise DeviceNotFound(f"{uri}: its render node does not open: {os.strerror(-fd)}")
     said = name or f"emulated {machine.chips[card]}"
-    return AmdgpuBackend(machine.ops, fd, uri, name=said, emulated=True)
+    slot = f"0000:{FIRST_BUS + card:02x}:00.0"
+    return AmdgpuBackend(machine.ops, fd, uri, name=said, emulated=True, slot=slot)
 
 
 def open_device(machine: Machine, card: int, uri: str) -> Device:

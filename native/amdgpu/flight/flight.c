@@ -1,5 +1,6 @@
 /* Submissions on their way: begun, lined up, ended. */
 #include "flight.h"
+#include "link.h"
 #include "core/base.h"
 
 #include <stdlib.h>
@@ -31,6 +32,7 @@ void sp_flight_end(struct sp_amdgpu_queue *q, struct sp_flight *f)
     for (int i = 0; i < 2; i++)
         sp_amdgpu_free(f->transfer.kept[i]);
     sp_amdgpu_free(f->bounce);
+    sp_amdgpu_link_close(f->transfer.link);
     if (!f->recorded) {
         free(f);
         return;

@@ -39,6 +39,10 @@ struct sp_transfer {
     struct sp_amdgpu_memory *kept[2]; /* let go of when the submission has ended */
     void *out;                        /* a download: `out_nbytes` go there from kept[0] */
     uint64_t out_nbytes;
+    struct sp_amdgpu_memory *shared; /* what its jobs name beside what all jobs do */
+    struct sp_amdgpu_link *link;     /* of a copy from another device, of its address `from` ... */
+    uint64_t from;
+    uint64_t read; /* ... once the link's reader has reached this value */
 };
 
 /* A submission on its way. */

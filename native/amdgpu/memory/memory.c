@@ -107,6 +107,14 @@ int64_t sp_amdgpu_listed(struct sp_amdgpu *dev, struct drm_amdgpu_bo_list_entry 
     return n;
 }
 
+void sp_amdgpu_list_by_job(struct sp_amdgpu_memory *m)
+{
+    pthread_mutex_lock(&m->dev->lock);
+    m->dev->nlisted -= m->listed;
+    m->listed = 0;
+    pthread_mutex_unlock(&m->dev->lock);
+}
+
 /* The GPU's view of a BO, and the memory's entry in the device. The BO is dropped when this fails. */
 static int place(struct sp_amdgpu *dev, struct sp_amdgpu_memory given, uint32_t rights, struct sp_amdgpu_memory **out)
 {

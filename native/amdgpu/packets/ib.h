@@ -22,6 +22,7 @@ struct sp_job {
     uint32_t ndispatches;
     struct sp_measured measured; /* all that is in it, if it is measured */
     uint32_t nwaits; /* in the queue's request */
+    const struct sp_amdgpu_memory *shared; /* named by this job beside what all name; or NULL */
 };
 
 /* What ends an IB: waiting for copies, two clocks, idle packets, padding. */

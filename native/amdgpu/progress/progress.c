@@ -5,10 +5,12 @@
 #include "progress.h"
 #include "amdgpu/flight/context.h"
 #include "amdgpu/flight/flight.h"
+#include "amdgpu/flight/link.h"
 #include "amdgpu/packets/length.h"
 #include "core/base.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -104,6 +106,19 @@ static void names_of(const struct sp_flight *f, char *out, size_t nbytes)
         snprintf(out, nbytes, "a copy or fill");
 }
 
+__attribute__((format(printf, 3, 4))) static void note(struct sp_amdgpu_queue *q, uint64_t value, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    pthread_mutex_lock(&q->dev->lock);
+    struct sp_fault_text *t = &q->dev->faults[q->dev->next_fault++ % SP_FAULT_TEXTS];
+    t->q = q;
+    t->value = value;
+    vsnprintf(t->text, sizeof t->text, format, arguments);
+    pthread_mutex_unlock(&q->dev->lock);
+    va_end(arguments);
+}
+
 /* The words about a submission that failed. */
 static void tell(struct sp_amdgpu_queue *q, const struct sp_flight *f, int rc)
 {
@@ -113,13 +128,8 @@ static void tell(struct sp_amdgpu_queue *q, const struct sp_flight *f, int rc)
     names_of(f, names, sizeof names);
     if (sp_amdgpu_info(dev, AMDGPU_INFO_GPUVM_FAULT, 0, &fault, sizeof fault) >= 0 && fault.addr)
         snprintf(where, sizeof where, "page fault at %#llx", (unsigned long long)fault.addr);
-    pthread_mutex_lock(&dev->lock);
-    struct sp_fault_text *t = &dev->faults[dev->next_fault++ % SP_FAULT_TEXTS];
-    t->q = q;
-    t->value = f->value;
-    snprintf(t->text, sizeof t->text, "%s: %s (the kernel driver says %s)", names, where,
-             rc == -ETIME ? "-ETIME" : rc == -ENODATA ? "-ENODATA" : "an error");
-    pthread_mutex_unlock(&dev->lock);
+    note(q, f->value, "%s: %s (the kernel driver says %s)", names, where,
+         rc == -ETIME ? "-ETIME" : rc == -ENODATA ? "-ENODATA" : "an error");
 }
 
 size_t sp_amdgpu_fault(struct sp_amdgpu_queue *q, uint64_t value, char *out, size_t capacity)
@@ -165,9 +175,37 @@ static int failure(struct sp_amdgpu_queue *q, const struct sp_flight *f, int rc)
     return -EIO;
 }
 
+/* How the other device's half ended, 0 or -errno. The kernel starts this half however that one ended. */
+static int reader_outcome(struct sp_amdgpu_queue *reader, uint64_t value)
+{
+    pthread_mutex_lock(reader->common.lock);
+    if (atomic_load(&reader->reached) < value)
+        sp_amdgpu_inspect(reader);
+    int rc = sp_ledger_tell(&reader->common.ledger, value, sp_queue_newest(&reader->common));
+    if (rc == 0 && atomic_load(&reader->reached) < value)
+        rc = -EIO; /* these bytes were taken before they were there */
+    return (int)sp_queue_leave(&reader->common, rc);
+}
+
+/* A copy from another device that ended well here. */
+static int peer_failure(struct sp_amdgpu_queue *q, const struct sp_flight *f)
+{
+    struct sp_amdgpu_link *link = f->transfer.link;
+    int rc = link && f->transfer.read ? reader_outcome(link->reader, f->transfer.read) : 0;
+    if (link && rc == 0 && f->rc && atomic_load(&link->reader->dev->common.lost))
+        rc = -ENODEV;
+    if (rc == 0)
+        return 0;
+    char why[SP_FAULT_TEXT / 2];
+    int lost = sp_amdgpu_lost(link->reader->dev, why, sizeof why);
+    note(q, f->value, "a copy from another device: that device %s%s", lost ? "was lost: " : "failed to read the bytes", why);
+    return -EIO;
+}
+
 /* The oldest submission is over. */
 static void complete_failed(struct sp_amdgpu_queue *q, int rc)
 {
+    rc = rc ? rc : peer_failure(q, q->head);
     complete(q, failure(q, q->head, rc));
 }
 

@@ -1,4 +1,5 @@
 /* Host memory in and out, and copies between devices. */
+#include "amdgpu/flight/link.h"
 #include "amdgpu/progress/progress.h"
 #include "amdgpu/submit/submit.h"
 
@@ -74,28 +75,37 @@ int64_t sp_amdgpu_download(struct sp_amdgpu_queue *q, uint64_t address, void *da
     rc = sp_amdgpu_alloc(q->dev, nbytes, SP_AMDGPU_HOST, &staging);
     if (rc == 0 && (rc = sp_amdgpu_map(staging, &unused)) == 0) {
         struct sp_cmd_copy c = {.kind = SP_CMD_COPY, .nbytes = sizeof c, .dst = staging->va, .src = address, .count = nbytes};
-        rc = sp_amdgpu_enqueue(q, &c, sizeof c, &(struct sp_transfer){{staging}, data, nbytes});
+        rc = sp_amdgpu_enqueue(q, &c, sizeof c, &(struct sp_transfer){.kept = {staging}, .out = data, .out_nbytes = nbytes});
     }
     if (rc < 0 && rc > -SP_AMDGPU_BEGUN)
         sp_amdgpu_free(staging);
     return sp_queue_leave(&q->common, rc);
 }
 
-int64_t sp_amdgpu_copy_held(struct sp_amdgpu_queue *q, uint64_t dst, uint64_t src, uint64_t nbytes)
+int64_t sp_amdgpu_copy_peer(struct sp_amdgpu_queue *q, uint64_t dst, struct sp_amdgpu_link *link, uint64_t src, uint64_t nbytes)
 {
     void *unused;
-    struct sp_cmd_copy c = {.kind = SP_CMD_COPY, .nbytes = sizeof c, .dst = dst, .src = src, .count = nbytes};
+    /* What is in flight is told as a copy out of the link's memory. */
+    struct sp_cmd_copy c = {
+        .kind = SP_CMD_COPY, .nbytes = sizeof c, .dst = dst, .src = link->here[0]->va, .count = nbytes};
+    if (link->here[0]->dev != q->dev)
+        return -EINVAL;
     int64_t rc = enter(q);
     if (rc)
         return rc;
     struct sp_transfer t = {
-        .kept = {sp_amdgpu_find(q->dev, src, nbytes, &unused), sp_amdgpu_find(q->dev, dst, nbytes, &unused)}};
+        .kept = {sp_amdgpu_find(link->reader->dev, src, nbytes, &unused), sp_amdgpu_find(q->dev, dst, nbytes, &unused)},
+        .link = link, .from = src};
     if (!t.kept[0] || !t.kept[1])
         return sp_queue_leave(&q->common, -EFAULT);
     for (int i = 0; i < 2; i++)
         sp_amdgpu_hold(t.kept[i]);
+    sp_link_ref(link);
     rc = sp_amdgpu_enqueue(q, &c, sizeof c, &t);
-    for (int i = 0; i < 2 && rc < 0 && rc > -SP_AMDGPU_BEGUN; i++)
-        sp_amdgpu_free(t.kept[i]);
+    if (rc < 0 && rc > -SP_AMDGPU_BEGUN) {
+        for (int i = 0; i < 2; i++)
+            sp_amdgpu_free(t.kept[i]);
+        sp_amdgpu_link_close(link);
+    }
     return sp_queue_leave(&q->common, rc);
 }

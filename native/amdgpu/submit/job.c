@@ -7,6 +7,7 @@
 #include "core/base.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -85,6 +86,24 @@ static uint32_t fill_request(const struct sp_job *job, uint64_t point)
     return n - 1;
 }
 
+/* What the job names, in `q->list`: how many, or -ENOMEM. */
+static int64_t list(struct sp_amdgpu_queue *q, const struct sp_amdgpu_memory *shared)
+{
+    /* None, as usual; each memory looked at costs a submission a cache line. */
+    int64_t n = atomic_load(&q->dev->nlisted) ? sp_amdgpu_listed(q->dev, &q->list, &q->most_list) : 0;
+    if (n < 0 || !shared)
+        return n;
+    if ((size_t)n == q->most_list) {
+        void *more = realloc(q->list, ((size_t)n + 1) * sizeof *q->list);
+        if (!more)
+            return -ENOMEM;
+        q->list = more;
+        q->most_list = (size_t)n + 1;
+    }
+    q->list[n] = (struct drm_amdgpu_bo_list_entry){.bo_handle = shared->bo->handle};
+    return n + 1;
+}
+
 int sp_job_send(const struct sp_job *job, uint64_t point)
 {
     struct sp_amdgpu_queue *q = job->q;
@@ -95,8 +114,7 @@ int sp_job_send(const struct sp_job *job, uint64_t point)
     uint64_t seq;
     int rc = -ENOENT;
     for (int i = 0; rc == -ENOENT && i < MOST_LOOKS; i++) {
-        /* None, as usual; each memory looked at costs a submission a cache line. */
-        int64_t listed = atomic_load(&q->dev->nlisted) ? sp_amdgpu_listed(q->dev, &q->list, &q->most_list) : 0;
+        int64_t listed = list(q, job->shared);
         if (listed < 0)
             return (int)listed;
         q->request.list.bo_number = (uint32_t)listed;

@@ -2,6 +2,7 @@
  * and the thread that submits. */
 #include "submit.h"
 #include "amdgpu/flight/flight.h"
+#include "amdgpu/flight/link.h"
 #include "amdgpu/packets/clock.h"
 #include "amdgpu/packets/copy.h"
 #include "amdgpu/packets/length.h"
@@ -99,6 +100,49 @@ static int submit_job(struct sp_job *job, uint64_t point)
     return rc;
 }
 
+/* The peer's half: its value, or -errno. */
+static int64_t read_in(struct sp_amdgpu_link *link, uint64_t from, uint64_t nbytes)
+{
+    struct sp_amdgpu_queue *reader = link->reader;
+    struct sp_amdgpu_memory *to = link->there[link->next];
+    void *unused;
+    int64_t rc = sp_queue_enter(&reader->common, SP_ANY_EPOCH);
+    if (rc)
+        return rc;
+    struct sp_amdgpu_memory *source = sp_amdgpu_find(reader->dev, from, nbytes, &unused);
+    if (!source)
+        return sp_queue_leave(&reader->common, -EFAULT);
+    struct sp_cmd_copy c = {.kind = SP_CMD_COPY, .nbytes = sizeof c, .dst = to->va, .src = from, .count = nbytes};
+    sp_amdgpu_hold(source);
+    sp_amdgpu_hold(to);
+    rc = sp_amdgpu_enqueue(reader, &c, sizeof c, &(struct sp_transfer){.kept = {source, to}, .shared = to});
+    if (rc < 0) { /* one job: it is never begun only */
+        sp_amdgpu_free(source);
+        sp_amdgpu_free(to);
+    }
+    return sp_queue_leave(&reader->common, rc);
+}
+
+/* With the link's lock: the reader copies the next bytes of the submission into a chunk, which this job names, and the job gets
+ * the copy out of it. 0, SP_JOB_FULL when more of the submission follows, or -errno. */
+static int encode_over(struct sp_job *job)
+{
+    struct sp_flight *f = job->flight;
+    struct sp_amdgpu_link *link = f->transfer.link;
+    const struct sp_cmd_copy *c = (const void *)f->records;
+    uint64_t moved = f->cursor.moved, left = c->count - moved, n = left < SP_CHUNK_NBYTES ? left : SP_CHUNK_NBYTES;
+    int64_t value = read_in(link, f->transfer.from + moved, n);
+    if (value < 0)
+        return (int)value;
+    f->transfer.read = (uint64_t)value;
+    job->shared = link->here[link->next];
+    f->cursor.moved = 0;
+    sp_job_order(job);
+    int rc = sp_encode_copy(job, c->dst + moved, job->shared->va, n);
+    f->cursor.moved = moved + n;
+    return rc ? -EIO : n < left ? SP_JOB_FULL : 0; /* a chunk always fits into a job */
+}
+
 /* One more job of it: 0 when that was the last, SP_JOB_FULL, or -errno and nothing was submitted. */
 static int send_one(struct sp_amdgpu_queue *q, struct sp_flight *f)
 {
@@ -106,9 +150,10 @@ static int send_one(struct sp_amdgpu_queue *q, struct sp_flight *f)
     struct sp_cursor before = f->cursor;
     int timed = q->common.ledger.times != NULL;
     sp_job_begin(&job, sp_recorded_slot(q, f));
+    job.shared = f->transfer.shared;
     if (timed && !f->begun)
         sp_encode_start(&job, q->ticks->va + 8 * (uint64_t)f->first_tick);
-    int more = sp_encode(&job, f->records, f->nbytes);
+    int more = f->transfer.link ? encode_over(&job) : sp_encode(&job, f->records, f->nbytes);
     if (more == 0 && timed) {
         sp_job_order(&job);
         sp_encode_clock(&job, q->ticks->va + 8 * (uint64_t)((f->first_tick + 1) % SP_TICKS));
@@ -121,19 +166,45 @@ static int send_one(struct sp_amdgpu_queue *q, struct sp_flight *f)
     return more;
 }
 
+/* Has the link's reader room for a job, or gets it by then? 0, -EAGAIN, or how it failed. */
+static int reader_room(struct sp_amdgpu_link *link, uint64_t deadline_ns)
+{
+    struct sp_amdgpu_queue *reader = link->reader;
+    int rc = sp_queue_enter(&reader->common, SP_ANY_EPOCH);
+    if (rc)
+        return rc;
+    for (const struct sp_engine *e = reader->engine; rc == 0 && e < reader->engine + SP_ENGINES; e++)
+        rc = sp_amdgpu_room(reader, e, deadline_ns);
+    return (int)sp_queue_leave(&reader->common, rc);
+}
+
+/* The same of a copy from another device. A chunk is the job's from the copy into it until the copy out is submitted; if that
+ * fails, the reader fills the chunk once more. */
+static int send_one_over(struct sp_amdgpu_queue *q, struct sp_flight *f)
+{
+    struct sp_amdgpu_link *link = f->transfer.link;
+    pthread_mutex_lock(&link->lock);
+    int rc = send_one(q, f);
+    if (rc >= 0)
+        link->next = (link->next + 1) % SP_LINK_CHUNKS;
+    pthread_mutex_unlock(&link->lock);
+    return rc;
+}
+
 static int send(struct sp_amdgpu_queue *q, struct sp_flight *f, uint64_t timeout_ns)
 {
     const struct sp_engine *e = f->engine;
-    uint64_t until = 0;
+    struct sp_amdgpu_link *link = f->transfer.link;
+    uint64_t until = link ? sp_clock_ns() + timeout_ns : 0;
     int rc = SP_JOB_FULL;
     while (rc == SP_JOB_FULL) {
-        rc = 0;
-        if (f->begun || e->jobs - e->jobs_done >= SP_JOBS) { /* most submissions are one job, for which there is room */
+        rc = link && !f->rc ? reader_room(link, until) : 0;
+        if (rc == 0 && (f->begun || e->jobs - e->jobs_done >= SP_JOBS)) { /* most submissions are one job, for which there is room */
             until = until ? until : sp_clock_ns() + timeout_ns;
             rc = sp_amdgpu_room(q, e, until);
         }
         if (rc == 0 && !f->rc)
-            rc = send_one(q, f);
+            rc = link ? send_one_over(q, f) : send_one(q, f);
         if (f->rc)
             rc = f->rc; /* its first jobs failed meanwhile (sp_amdgpu_recover) */
     }
@@ -177,6 +248,8 @@ int64_t sp_amdgpu_enqueue(struct sp_amdgpu_queue *q, const void *records, size_t
 {
     uint64_t value = sp_queue_newest(&q->common) + 1;
     struct needs needs = look(records, nbytes);
+    if (transfer && transfer->link)
+        needs.bounce_nbytes = 0; /* its addresses are of two devices */
     struct sp_engine *e = engine_for(q, &needs);
     int rc = sp_amdgpu_push(q, SP_PUSH_NS);
     if (rc)

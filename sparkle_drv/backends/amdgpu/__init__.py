@@ -10,6 +10,7 @@ a device is in sparkle_drv/amd. `BACKEND` is what the registry opens, imported w
     template.py          packets: begin and end of an IB, a dispatch, and what changes in it
     memory.py            handles of memory, host views
     launch_refusal.py    words for a launch that native code refused
+    links.py             what two devices share for copies between them
     unended.py           queues of copies between cards, kept until their work ends
 """
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -16,15 +15,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sparkle_drv._native import ffi, lib
 from sparkle_drv.amd.kmd import nodes
 from sparkle_drv.amd.record import recorder
-from sparkle_drv.backends import abilities
-from sparkle_drv.backends.amdgpu import info, launch_refusal, unended
+from sparkle_drv.backends import abilities, machine
+from sparkle_drv.backends.amdgpu import info, launch_refusal, links, unended
 from sparkle_drv.backends.amdgpu.loader import KernelHandle, load
 from sparkle_drv.backends.amdgpu.memory import KINDS, MemoryHandle
-from sparkle_drv.backends.base import BEGUN, Allocation, Backend, KernelSpec, Loaded, Settings
+from sparkle_drv.backends.base import Allocation, Backend, KernelSpec, Loaded, Settings
 from sparkle_drv.backends.native import Lent, Native
 from sparkle_drv.errors import (
+    DeviceLost,
     DeviceNotFound,
-    FenceTimeout,
     OutOfDeviceMemory,
     SparkleError,
     check,
@@ -33,8 +32,6 @@ from sparkle_drv.types import Found, Memory
 
 log = logging.getLogger("sparkle_drv.amdgpu")
 
-_PEER_NS = 30 * 10**9
-_SLICE_NS = 100_000_000  # of a wait, so that Ctrl-C is noticed
 _NO_CLOCK = (
     "the kernel does not tell the frequency of the GPU's clock (gpu_counter_freq of INFO DEV_INFO "
     "is 0): no timing queues, no timestamps"
@@ -62,9 +59,12 @@ class AmdgpuBackend:
     failure = Lent(Native.failure)
 
     def __init__(
-        self, ops: Any, fd: int, uri: str, *, name: str = "", emulated: bool = False
+        self, ops: Any, fd: int, uri: str, *, name: str = "", emulated: bool = False, slot: str = ""
     ) -> None:
-        """`fd` is a render node's and becomes the device's own. Raises DeviceNotFound."""
+        """`fd` is a render node's and becomes the device's own; `slot` is that of DeviceInfo.
+
+        Raises DeviceNotFound.
+        """
         ops = recorder.around(ops)
         try:
             facts = info.ask(ops, fd, uri)
@@ -78,7 +78,7 @@ class AmdgpuBackend:
         if not self._has_clock:
             log.warning("%s: %s", uri, _NO_CLOCK)
         check(lib.sp_amdgpu_open(ops, fd, setup, out), "open", uri)
-        self.info = info.device_info(facts, self._chip, uri, name, emulated)
+        self.info = info.device_info(facts, self._chip, uri, name, emulated, slot)
         self._raw = ffi.gc(out[0], lib.sp_amdgpu_close)
         self._native = native = Native("amdgpu", self._raw, uri)
         self.hand_over = lib.sp_amdgpu_hand_over
@@ -94,7 +94,7 @@ class AmdgpuBackend:
         for node in filter(nodes.maybe_ours, listed):
             uri = f"amdgpu:{usable}"
             try:
-                backend = AmdgpuBackend(lib.sp_kmd_linux(), nodes.open_node(node), uri)
+                backend = AmdgpuBackend._at(node, uri)
             except DeviceNotFound as error:
                 found.append(Found("amdgpu", "amdgpu", reason=str(error), tried=tried))
                 continue
@@ -116,9 +116,7 @@ class AmdgpuBackend:
         tried = [str(n) for n in listed if not nodes.maybe_ours(n)]
         for node in filter(nodes.maybe_ours, listed):
             try:
-                backend = AmdgpuBackend(
-                    lib.sp_kmd_linux(), nodes.open_node(node), f"amdgpu:{usable}"
-                )
+                backend = AmdgpuBackend._at(node, f"amdgpu:{usable}")
             except DeviceNotFound as error:
                 tried.append(str(error))
                 continue
@@ -129,6 +127,11 @@ class AmdgpuBackend:
         said = "; ".join(tried) or "no render node in /dev/dri"
         advice = "" if listed else f". {nodes.NO_NODE}"
         raise DeviceNotFound(f"{uri}: {usable} usable device(s); tried: {said}{advice}")
+
+    @staticmethod
+    def _at(node: nodes.Node, uri: str) -> AmdgpuBackend:
+        fd = nodes.open_node(node)
+        return AmdgpuBackend(lib.sp_kmd_linux(), fd, uri, slot=machine.slot_of(node.path))
 
     # Queues and the clock
 
@@ -216,53 +219,21 @@ class AmdgpuBackend:
         return lib.sp_amdgpu_download(queue, address, target, out.nbytes), target
 
     def copy_peer(self, queue: Any, dst: int, src: int, nbytes: int, peer: Backend) -> int:
-        """Within one device a copy. Between two: through memory of the peer in GTT that both map
-        (PRIME). The peer's half is waited for here; FenceTimeout when it does not end."""
+        """Within one device a copy. Between two: through chunks in GTT that both map (links.py),
+        filled by the peer. Neither half is waited for; how the peer's ends shows at the fence.
+        """
         if peer is self or not nbytes:
             return self._native.copy(queue, dst, src, nbytes)
         assert isinstance(peer, AmdgpuBackend)
-        between = peer._memory(nbytes, lib.SP_AMDGPU_SHARED)
-        try:
-            seen = self._seen(between, nbytes)
-            try:
-                rc = peer._copy_now(between.allocation().address, src, nbytes)
-                value: int = rc or lib.sp_amdgpu_copy_held(queue, dst, seen.address, nbytes)
-                return value
-            finally:
-                seen.handle.drop()
-        finally:
-            between.drop()
+        link = links.between(peer, self)
+        value: int = lib.sp_amdgpu_copy_peer(queue, dst, link, src, nbytes)
+        if value == -errno.ENODEV and (why := peer.lost()):
+            raise DeviceLost(f"{peer.info.uri}: copy_peer: {why}")
+        return value
 
     def peer(self, other: Any) -> str:
-        """Both devices map one piece of memory in GTT: the host's hands touch nothing."""
+        """Both devices map the same memory in GTT: the host's hands touch nothing."""
         return "direct" if isinstance(other, AmdgpuBackend) else "staged"
-
-    def _seen(self, memory: MemoryHandle, nbytes: int) -> Allocation:
-        """Another device's SHARED memory, mapped here too."""
-        fd = self.export(memory)
-        try:
-            return self.import_(fd, nbytes)
-        finally:
-            os.close(fd)
-
-    def _copy_now(self, dst: int, src: int, nbytes: int) -> int:
-        """A copy here, by a queue of its own, that has ended on return: 0 or -errno."""
-        queue = unended.open(self)
-        try:
-            value = lib.sp_amdgpu_copy_held(queue, dst, src, nbytes)
-            value = -BEGUN - value if value <= -BEGUN else value
-            if value < 0:
-                return int(value)
-            deadline = time.monotonic_ns() + _PEER_NS
-            while (rc := self.wait(queue, value, _SLICE_NS)) == -errno.ETIMEDOUT:
-                if time.monotonic_ns() >= deadline:
-                    raise FenceTimeout(
-                        f"copy_peer: {self.info.uri} has not read {nbytes} bytes within "
-                        f"{_PEER_NS / 1e9:g} s"
-                    )
-            return int(rc)
-        finally:
-            unended.close(self, queue)
 
     # Kernels
 
@@ -310,6 +281,7 @@ class AmdgpuBackend:
 
     def close(self) -> None:
         """Idempotent; the node itself is closed when the last queue and memory have gone."""
+        links.close(self)
         # Not ffi.release: a call that another thread is in keeps the device until it returns.
         self._native.device = self._raw = None
 

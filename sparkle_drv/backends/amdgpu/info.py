@@ -73,7 +73,9 @@ def chip(facts: Any, what: str) -> Chip:
     return Chip(isa, targets.gfx_level(isa))
 
 
-def device_info(facts: Any, known: Chip, uri: str, name: str, emulated: bool) -> DeviceInfo:
+def device_info(
+    facts: Any, known: Chip, uri: str, name: str, emulated: bool, slot: str
+) -> DeviceInfo:
     """DeviceInfo of a chip that can be driven."""
     d, memory = facts.device, facts.memory
     apu = bool(d.ids_flags & lib.AMDGPU_IDS_FLAGS_FUSION)
@@ -96,6 +98,7 @@ def device_info(facts: Any, known: Chip, uri: str, name: str, emulated: bool) ->
         caches=_caches(d),
         shares=("cpu",) if emulated else ("ram",) if apu else (),
         features=tuple(n for n, is_so in (("apu", apu), ("f64", True), ("i64", True)) if is_so),
+        slot=slot,
     )
 
 

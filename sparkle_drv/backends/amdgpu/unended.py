@@ -1,4 +1,4 @@
-"""Queues that a copy between devices opened, until their work has ended.
+"""Queues that read for copies between devices, until their work has ended.
 
 A queue that goes while the GPU still works on it would take the job's IB and its memory along. So
 one that does not end in time stays in a list, with its node open, and is looked at whenever another

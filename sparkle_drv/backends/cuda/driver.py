@@ -6,6 +6,7 @@ import errno
 from typing import Any
 
 from sparkle_drv._native import ffi, lib
+from sparkle_drv.backends import machine
 from sparkle_drv.errors import DeviceLost, DeviceNotFound, OutOfDeviceMemory, check
 from sparkle_drv.types import CacheLevel, DeviceInfo
 
@@ -99,6 +100,7 @@ def info_of(raw: Any, uri: str) -> DeviceInfo:
         isa=f"sm_{raw.major}{raw.minor}",
         caches=(CacheLevel(2, raw.l2_nbytes, raw.units),) if raw.l2_nbytes else (),
         features=tuple(name for name, bit in _FEATURES.items() if raw.features & bit),
+        slot=machine.slot(text(raw.pci)),
     )
 
 

@@ -45,9 +45,9 @@ class EglBackend:
     live_counts = Lent(Native.live_counts)
     failure = Lent(Native.failure)
 
-    def __init__(self, dev: Any, uri: str, settings: Settings) -> None:
+    def __init__(self, dev: Any, uri: str, settings: Settings, node: nodes.Node) -> None:
         self._native = native = Native("egl", dev, uri)
-        self.info, self._raw = nodes.info_of(dev, uri)
+        self.info, self._raw = nodes.info_of(dev, uri, node)
         self._files: dict[int, int] = {}  # address -> descriptor of shared memory
         self._freeing = threading.RLock()  # finalizers free, in any thread and below one another
         self._cache = ProgramCache(
@@ -77,7 +77,7 @@ class EglBackend:
                 found.append(said)
                 continue
             uri = f"egl:{usable}"
-            info, _ = nodes.info_of(dev, uri)
+            info, _ = nodes.info_of(dev, uri, node)
             check(lib.sp_egl_close(dev, _CLOSE_NS), "close", uri)
             found.append(Found("egl", uri, info, tried=(*report, str(node))))
             usable += 1
@@ -102,7 +102,7 @@ class EglBackend:
                 tried.append(str(error))
                 continue
             if usable == left:
-                return EglBackend(dev, f"egl:{which}", settings)
+                return EglBackend(dev, f"egl:{which}", settings, node)
             check(lib.sp_egl_close(dev, _CLOSE_NS), "close", str(node))
             usable += 1
         raise DeviceNotFound(

@@ -89,7 +89,7 @@ def open_node(node: Node) -> Any:
     return out[0]
 
 
-def info_of(dev: Any, uri: str) -> tuple[DeviceInfo, Any]:
+def info_of(dev: Any, uri: str, node: Node) -> tuple[DeviceInfo, Any]:
     """What a context said, as DeviceInfo and as the native struct."""
     raw = ffi.new("struct sp_egl_info *")
     lib.sp_egl_describe(dev, raw)
@@ -113,5 +113,6 @@ def info_of(dev: Any, uri: str) -> tuple[DeviceInfo, Any]:
         shares=("cpu",) if software else (),
         features=tuple(name for name, bit in _FEATURES.items() if raw.flags & bit),
         offset_alignment=raw.offset_alignment,
+        slot="" if software else machine.slot_of(node.node),
     )
     return info, raw

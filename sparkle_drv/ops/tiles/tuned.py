@@ -26,7 +26,10 @@ _FIELDS = ("algo", "levels", "vector", "threads", "layout_in", "layout_out")
 
 
 def identity(info: DeviceInfo, version: str = VERSION) -> str:
-    """What a plan, or a roof of the bench, was measured on, as the key of its file."""
+    """What a plan, or a roof of the bench, was measured on, as the key of its file.
+
+    The PCI slot is no part of it: a plan holds for every card of a kind.
+    """
     facts = (info.backend, info.vendor, info.name, info.driver, info.isa, info.compute_units)
     cores = [name for name in info.shares if ":" in name]  # named ones; not all need be alike
     return "|".join(str(fact) for fact in (*facts, *cores, version))

@@ -1,9 +1,9 @@
 """What was measured of devices, kept between runs: SPARKLE_HOME/profile.json.
 
-An entry belongs to one device, driver, instruction set, number of threads and package version
-(ops/tiles/tuned.py, `identity`); what was measured on anything else is never used. It holds the raw
-points, not what was made of them, so that a better fit needs no new measurement. The file is one of
-kept.py: replaced whole, changed under a lock, set aside with a warning when damaged.
+An entry belongs to one device in its PCI slot, driver, instruction set, number of threads and
+package version (mesh/measured.py, `key`); what was measured on anything else is never used. It
+holds the raw points, not what was made of them, so that a better fit needs no new measurement. The
+file is one of kept.py: replaced whole, changed under a lock, set aside with a warning when damaged.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from sparkle_drv.kept import LOCK_TIMEOUT_S, DeviceFile
 from sparkle_drv.mesh.links.line import LEAST_SIZES, Point, sizes, usable
-from sparkle_drv.ops.tiles.tuned import identity
+from sparkle_drv.mesh.measured import key
 from sparkle_drv.types import DeviceInfo
 
 log = logging.getLogger("sparkle_drv.sched")
@@ -27,8 +27,7 @@ INTO, BACK = f"{LINK}in", f"{LINK}out"
 
 def between(source: DeviceInfo) -> str:
     """The name, in the entry of another device, of the way from `source` to that."""
-    # By its place, too: two cards of one kind may be reached in different ways.
-    return f"{LINK}from {source.uri}|{identity(source)}"
+    return f"{LINK}from {key(source)}"
 
 
 class Profile:
@@ -44,7 +43,7 @@ class Profile:
 
         A file with points that make no sense is set aside with a warning.
         """
-        entry: Any = self._file.read().get(identity(info), {}) if self._file else {}
+        entry: Any = self._file.read().get(key(info), {}) if self._file else {}
         found = {name: _points(given) for name, given in entry.items()}
         return {name: points for name, points in found.items() if sizes(points) >= LEAST_SIZES}
 
@@ -57,17 +56,18 @@ class Profile:
         if self._file is None or not new:
             return
         waited, self._unkept = self._unkept, {}
-        unkept = {**waited, identity(info): {**waited.get(identity(info), {}), **new}}
-        for key, points in unkept.items():
+        mine = key(info)
+        unkept = {**waited, mine: {**waited.get(mine, {}), **new}}
+        for at, points in unkept.items():
 
             def change(known: Any, points: dict[str, list[Point]] = points) -> dict[str, Any]:
                 return {**(known or {}), **points}
 
             try:
-                self._file.update(key, change, 0.0 if waited or self._unkept else LOCK_TIMEOUT_S)
+                self._file.update(at, change, 0.0 if waited or self._unkept else LOCK_TIMEOUT_S)
             except OSError as error:
                 if isinstance(error, TimeoutError):
-                    self._unkept[key] = points
+                    self._unkept[at] = points
                 if not waited:
                     log.warning("%s: what was measured is not kept: %s", info.uri, error)
 

@@ -1,8 +1,10 @@
-"""Copies between two emulated cards that end late, fail half way or are interrupted: memory stays
-while a queued copy may touch it, and no longer."""
+"""Copies between two emulated cards: neither half is waited for, a copy makes nothing in the
+kernel but jobs, and memory stays while a copy may touch it, however that ends.
+"""
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from contextlib import contextmanager
@@ -11,7 +13,6 @@ import numpy as np
 import pytest
 
 import sparkle_drv as sp
-from sparkle_drv.backends.amdgpu import backend
 from sparkle_drv.core.device import Device
 from sparkle_drv.testing import emu
 from sparkle_drv.testing.emulated_faults import apply, happened
@@ -19,19 +20,25 @@ from sparkle_drv.testing.emulator import Machine
 from sparkle_drv.testing.faults import Fault, Schedule
 
 DATA = np.arange(1 << 18, dtype=np.int32)  # 1 MiB: enough for the ring for copies
+CHUNK = 4 << 20  # as native/amdgpu/flight/link.h
 HERE, THERE = 0, 1  # the card that copies, and the one that it copies from
 
 
 @contextmanager
-def two():
-    with Machine(["gfx1100", "gfx1036"]) as machine:
+def two(*, fresh=False, faults=False, **options):
+    with Machine(["gfx1100", "gfx1036"], **options) as machine:
         here = Device("emu:here", emu.open_card(machine, HERE, "emu:here"))
         there = Device("emu:there", emu.open_card(machine, THERE, "emu:there"))
         with here, there, here.empty(DATA.shape, DATA.dtype) as out:
-            with there.array(DATA) as source:  # once, so that both have what they keep
-                here.default_queue.copy_peer(out.buffer, source.buffer).wait(10)
+            if fresh:
+                with there.default_queue, there.queue():
+                    pass  # small memory that a queue gives back is kept for the next
+            else:
+                with there.array(DATA) as source:  # once, so that both have what they keep
+                    here.default_queue.copy_peer(out.buffer, source.buffer).wait(10)
             yield machine, here, there, out
-        assert machine.fault() is None
+        assert faults or machine.fault() is None
+        here.live_counts()  # ends what readers were still to do
         assert machine.live_counts() == dict.fromkeys(machine.live_counts(), 0)
 
 
@@ -63,48 +70,61 @@ def becomes(wanted, look, *args):
     return look(*args) == wanted
 
 
-@pytest.mark.parametrize("nbytes", [5, 1 << 20])
-def test_a_copy_that_ends_late_keeps_its_memory(nbytes):
-    data = DATA.view(np.uint8)[:nbytes]
+def ioctls(machine):
+    """Those since it was last asked, by name."""
+    return [found[1] for line in machine.trace if (found := re.match(r"ioctl .* (\w+) -> ", line))]
+
+
+@pytest.mark.parametrize(("nbytes", "chunks"), [(5, 1), (1 << 20, 1), (CHUNK, 1), (CHUNK + 4, 2)])
+def test_the_second_copy_makes_jobs_and_nothing_else(nbytes, chunks):
+    with two(trace=1) as (machine, here, there, _):
+        data = np.random.default_rng(nbytes).integers(0, 256, nbytes, np.uint8)
+        with here.buffer(nbytes) as out, there.buffer(nbytes) as source:
+            source.write(data)
+            here.default_queue.copy_peer(out, source).wait(10)
+            out.write(np.zeros(nbytes, np.uint8))
+            ioctls(machine)
+            with held(machine, THERE), held(machine, HERE):
+                queue, addresses = here.default_queue, (out.address, source.address)
+                call = here._backend.copy_peer(queue._handle, *addresses, nbytes, there._backend)
+                made = ioctls(machine)
+                fence = queue.fence(call)
+                assert not fence.done
+            assert made == ["AMDGPU_CS"] * (2 * chunks)  # a half of each chunk on each card
+            fence.wait(10)
+            assert (out.read(np.uint8, nbytes) == data).all()
+
+
+@pytest.mark.parametrize("nbytes", [5, 1 << 20, CHUNK + 4])
+@pytest.mark.parametrize("card", [HERE, THERE])
+def test_a_copy_that_ends_late_keeps_its_memory(nbytes, card):
+    data = np.random.default_rng(nbytes).integers(0, 256, nbytes, np.uint8)
     with two() as (machine, here, there, _), here.buffer(nbytes) as out:
-        there_buffer = there.buffer(nbytes)
-        there_buffer.write(data)
+        source = there.buffer(nbytes)
+        source.write(data)
         before = allocations(here)
-        with held(machine, HERE):
-            fence = here.default_queue.copy_peer(out, there_buffer)
+        with held(machine, card):
+            fence = here.default_queue.copy_peer(out, source)
             assert not fence.done  # it is not waited for
-            assert allocations(here) == before + 1  # what both cards map
-            there_buffer.close()
+            with pytest.raises(sp.FenceTimeout):
+                fence.wait(0.02)
+            assert allocations(here) == before
+            source.close()  # which the copy is still to read
         fence.wait(10)
         assert (out.read(np.uint8, nbytes) == data).all()
-        assert allocations(there) == before - 1  # without there_buffer
+        assert allocations(there) == before - 1  # without source
 
 
-def test_the_other_card_ends_late(monkeypatch):
-    monkeypatch.setattr(backend, "_PEER_NS", 50_000_000)
+def test_a_copy_outlives_the_device_that_it_reads_from():
     with two() as (machine, here, there, out):
-        source = there.array(DATA)
-        before = allocations(here)
+        source = there.array(DATA + 1)
         with held(machine, THERE):
-            with pytest.raises(sp.FenceTimeout, match=r"copy_peer.*emu:there"):
-                here.default_queue.copy_peer(out.buffer, source.buffer)
-            source.close()  # which the copy is still to read
-            assert allocations(here) > before  # source, what both cards map, a queue's
-        assert becomes(before - 1, allocations, here)
-        with there.array(DATA) as again:  # and both go on
-            here.default_queue.copy_peer(out.buffer, again.buffer).wait(10)
-        assert (np.asarray(out) == DATA).all()
-
-
-def test_a_device_that_is_closed_before_its_copy_has_ended(monkeypatch):
-    monkeypatch.setattr(backend, "_PEER_NS", 1_000_000)
-    with two() as (machine, here, there, out):
-        source = there.array(DATA)
-        with held(machine, THERE):
-            with pytest.raises(sp.FenceTimeout):
-                here.default_queue.copy_peer(out.buffer, source.buffer)
+            fence = here.default_queue.copy_peer(out.buffer, source.buffer)
             source.close()
             there.close()
+            assert not fence.done
+        fence.wait(10)
+        assert (np.asarray(out) == DATA + 1).all()
         assert becomes(1, open_nodes, machine, here)
 
 
@@ -116,18 +136,17 @@ def open_nodes(machine, dev):
 @pytest.mark.parametrize(
     ("card", "on", "at"),
     [
-        (THERE, "alloc", 1),  # of what both cards map
-        (HERE, "alloc", 1),  # its import
-        (HERE, "map", 1),
+        *((THERE, "alloc", at) for at in (1, 3, 6)),  # a queue's, and chunks
+        *((HERE, "alloc", at) for at in (1, 4)),  # imports
+        *((HERE, "map", at) for at in (1, 4)),
         (THERE, "context", 1),
-        (THERE, "submit", 1),
-        (HERE, "submit", 1),
     ],
 )
-def test_a_copy_that_fails_half_way_keeps_nothing(card, on, at):
+def test_a_link_that_cannot_be_made_leaves_nothing(card, on, at):
     fails = Schedule(0, [Fault(on, at, "fail", error="EPERM")])
-    with two() as (machine, here, there, out):
+    with two(fresh=True) as (machine, here, there, out):
         with there.array(DATA) as source:
+            here.default_queue.submit(sp.Commands().fill(out.buffer, 0)).wait(10)
             before = alive(machine, here)
             apply(fails, machine, card)
             with pytest.raises(sp.SparkleError) as kept:  # and its traceback the frames
@@ -136,6 +155,145 @@ def test_a_copy_that_fails_half_way_keeps_nothing(card, on, at):
             assert alive(machine, here) == before, kept
             here.default_queue.copy_peer(out.buffer, source.buffer).wait(10)
         assert (np.asarray(out) == DATA).all()
+
+
+@pytest.mark.parametrize("card", [HERE, THERE])
+def test_a_job_that_the_kernel_refuses_leaves_nothing(card):
+    fails = Schedule(0, [Fault("submit", 1, "fail", error="EPERM")])
+    with two() as (machine, here, there, out):
+        with there.array(DATA + 2) as source:
+            before = alive(machine, here)
+            apply(fails, machine, card)
+            with pytest.raises(sp.SparkleError) as kept:
+                here.default_queue.copy_peer(out.buffer, source.buffer)
+            assert happened(machine, card)["fail"] == 1
+            assert becomes(before, alive, machine, here), kept
+            here.default_queue.copy_peer(out.buffer, source.buffer).wait(10)
+        assert (np.asarray(out) == DATA + 2).all()
+
+
+@pytest.mark.parametrize("nbytes", [1000, CHUNK + 4])
+@pytest.mark.parametrize("how", ["hang_next_job", "fault_next_job"])
+def test_a_peer_that_fails_ends_the_copy_with_an_error(how, nbytes):
+    """The kernel starts the other half all the same: what it copies is not what was asked for."""
+    with (
+        two(faults=True, job_limit_s=0.2) as (machine, here, there, out),
+        there.buffer(nbytes) as source,
+        here.buffer(nbytes) as into,
+    ):
+        getattr(machine, how)(THERE)
+        fence = here.default_queue.copy_peer(into, source)
+        with pytest.raises(sp.KernelFault, match="that device failed to read the bytes"):
+            fence.wait(20)
+        here.default_queue.submit(sp.Commands().fill(out.buffer, 1)).wait(10)  # it goes on
+        data = np.random.default_rng(1).integers(0, 256, nbytes, np.uint8)
+        source.write(data)
+        here.default_queue.copy_peer(into, source).wait(10)
+        assert (into.read(np.uint8, nbytes) == data).all()
+
+
+@pytest.mark.parametrize("nbytes", [1000, CHUNK + 4])
+def test_a_peer_that_goes_while_it_is_read(nbytes):
+    with two(faults=True) as (machine, here, there, out), here.buffer(nbytes) as into:
+        source = there.buffer(nbytes)
+        with held(machine, THERE):
+            fence = here.default_queue.copy_peer(into, source)
+            machine.unplug(THERE)
+        with pytest.raises(sp.KernelFault, match="that device was lost: the card was removed"):
+            fence.wait(20)
+        with pytest.raises(sp.DeviceLost, match=r"emu:there.*the card was removed"):
+            here.default_queue.copy_peer(into, source)
+        here.default_queue.submit(sp.Commands().fill(out.buffer, 1)).wait(10)  # it goes on
+        source.close()
+
+
+def test_other_work_of_either_card_waits_for_no_copy():
+    """Jobs that name the same memory wait for one another: only copies name that of the link."""
+    with two() as (machine, here, there, out), here.queue() as other:
+        source = there.array(DATA)
+        with here.empty(DATA.shape, DATA.dtype) as into:
+            with held(machine, THERE):
+                fence = here.default_queue.copy_peer(into.buffer, source.buffer)
+                other.submit(sp.Commands().fill(out.buffer, 7)).wait(10)
+                assert not fence.done
+            fence.wait(10)
+            assert (np.asarray(into) == DATA).all()
+            with held(machine, HERE):
+                fence = here.default_queue.copy_peer(into.buffer, source.buffer)
+                there.default_queue.submit(sp.Commands().fill(source.buffer.view(0, 4), 0)).wait(10)
+            fence.wait(10)
+        source.close()
+
+
+def test_more_chunks_than_either_queue_takes_jobs():
+    n = 35 * CHUNK // 8 + 1
+    data = np.arange(n, dtype=np.uint64)
+    with (
+        two() as (_, here, there, _),
+        there.array(data) as source,
+        here.empty(data.shape, data.dtype) as out,
+    ):
+        fence = here.default_queue.copy_peer(out.buffer, source.buffer)
+        fence.wait(30)
+        assert (out.numpy() == data).all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_copies_both_ways_by_several_queues_at_once(seed):
+    """Chunks come round again while others wait for their turn."""
+    with two(delay_s=0.001, seed=seed) as (_, here, there, _):
+        failures = []
+
+        def copies(source, to, seed):
+            chance = np.random.default_rng(seed)
+            with to.queue() as queue:
+                for _ in range(12):
+                    n = int(chance.choice([1, 1000, 300_000, CHUNK, 2 * CHUNK + 8]))
+                    data = chance.integers(0, 256, n, np.uint8)
+                    with source.buffer(n) as given, to.buffer(n) as out:
+                        given.write(data)
+                        queue.copy_peer(out, given).wait(30)
+                        if not (out.read(np.uint8, n) == data).all():
+                            failures.append((seed, n))
+
+        pairs = [(there, here), (here, there), (there, here), (here, there)]
+        threads = [
+            threading.Thread(target=copies, args=(*pair, 10 * seed + at))
+            for at, pair in enumerate(pairs)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not failures
+
+
+def test_many_copies_are_in_flight_in_order():
+    with two() as (machine, here, there, out):
+        parts = [there.array(np.full(1000, at, np.int32)) for at in range(20)]
+        with held(machine, THERE):
+            fences = [
+                here.default_queue.copy_peer(out.buffer.view(0, 4000), p.buffer) for p in parts
+            ]
+            assert not any(fence.done for fence in fences)
+        fences[-1].wait(20)
+        assert (np.asarray(out)[:1000] == 19).all()
+        for part in parts:
+            part.close()
+
+
+def test_two_openings_of_one_card_are_peers():
+    with Machine(["gfx1100"]) as machine:
+        cards = [emu.open_card(machine, 0, f"emu:{at}") for at in range(2)]
+        with (
+            Device("emu:0", cards[0]) as a,
+            Device("emu:1", cards[1]) as b,
+            a.array(DATA) as x,
+            b.empty(DATA.shape, DATA.dtype) as y,
+        ):
+            b.default_queue.copy_peer(y.buffer, x.buffer).wait(10)
+            assert (np.asarray(y) == DATA).all()
+        assert machine.live_counts() == dict.fromkeys(machine.live_counts(), 0)
 
 
 def test_memory_that_another_thread_frees_does_not_refuse_a_job():

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct fk_settings fk_settings = {.devices = 2, .memory = 143771ull << 20, .major = 9, .minor = 0, .driver = 13000,
@@ -19,12 +20,34 @@ static void in_child(void)
     atomic_store(&fk_trouble, CUDA_ERROR_NOT_INITIALIZED);
 }
 
+/* CUDA_VISIBLE_DEVICES (CUDA C++ Programming Guide, "CUDA Environment Variables"): the cards that are there, in that order.
+ * Numbers behind one that is wrong do not count. */
+static void see(const char *visible)
+{
+    const int cards = fk_settings.devices;
+    uint32_t seen = 0;
+    int n = 0;
+    for (char *end; visible && n < cards; visible = *end == ',' ? end + 1 : NULL) {
+        const long card = strtol(visible, &end, 10);
+        if (end == visible || card < 0 || card >= cards || seen >> card & 1)
+            break;
+        seen |= 1u << card;
+        fk_devices[n++].card = (int)card;
+    }
+    fk_settings.devices = n;
+}
+
 static int initialise(void)
 {
     if (atomic_load(&fk_forked))
         return CUDA_ERROR_NOT_INITIALIZED;
     if (atomic_load(&fk_trouble) == 0)
         return 0;
+    const char *const visible = getenv("CUDA_VISIBLE_DEVICES");
+    for (int i = 0; i < fk_settings.devices; i++)
+        fk_devices[i].card = i;
+    if (visible)
+        see(visible);
     if (fk_settings.devices == 0)
         return CUDA_ERROR_NO_DEVICE;
     if (!fk_slots || fk_heap_init() != 0 || pthread_atfork(NULL, NULL, in_child) != 0)
@@ -103,7 +126,7 @@ static int uuid_of(CUuuid *uuid, CUdevice device)
     if (!fk_device_of(device))
         return CUDA_ERROR_INVALID_DEVICE;
     memcpy(uuid->bytes, "sparkle-fake-cu", 15);
-    uuid->bytes[15] = (char)device;
+    uuid->bytes[15] = (char)fk_devices[device].card;
     return 0;
 }
 
@@ -153,7 +176,7 @@ int fk_device_attribute(const struct fk_device *device, int attribute, int *valu
     if (attribute == 76)
         return *value = fk_settings.minor, 0;
     if (attribute == 33) /* PCI bus */
-        return *value = 0x10 + device->ordinal, 0;
+        return *value = 0x10 + device->card, 0;
     for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++)
         if (attributes[i][0] == attribute)
             return *value = attributes[i][1], 0;
@@ -188,7 +211,7 @@ CUresult cuDeviceGetPCIBusId(char *text, int nbytes, CUdevice device)
         return CUDA_ERROR_INVALID_VALUE;
     if (!fk_device_of(device))
         return CUDA_ERROR_INVALID_DEVICE;
-    snprintf(text, (size_t)nbytes, "0000:%02X:00.0", (unsigned)(0x10 + device) & 0xff);
+    snprintf(text, (size_t)nbytes, "0000:%02X:00.0", (unsigned)(0x10 + fk_devices[device].card) & 0xff);
     return 0;
 }
 
@@ -198,11 +221,12 @@ CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *text)
     FK_ENTER(cuDeviceGetByPCIBusId);
     if (!device || !text)
         return CUDA_ERROR_INVALID_VALUE;
-    if (sscanf(text, "%x:%x:%x", &domain, &bus, &slot) != 3 || domain || slot || bus < 0x10 ||
-        !fk_device_of((int)bus - 0x10))
+    if (sscanf(text, "%x:%x:%x", &domain, &bus, &slot) != 3 || domain || slot)
         return CUDA_ERROR_INVALID_DEVICE;
-    *device = (int)bus - 0x10;
-    return 0;
+    for (int i = 0; i < fk_settings.devices; i++)
+        if (bus == 0x10u + (unsigned)fk_devices[i].card)
+            return *device = i, 0;
+    return CUDA_ERROR_INVALID_DEVICE;
 }
 
 CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)

@@ -111,6 +111,7 @@ enum fk_engine { FK_NO_ENGINE, FK_COMPUTE, FK_H2D, FK_D2H, FK_D2D, FK_PEER, FK_E
 
 struct fk_device {
     int ordinal;
+    int card; /* which one it is of the machine: CUDA_VISIBLE_DEVICES changes the order, not that */
     struct fk_context *primary;
     int retained; /* the primary context; a reset does not change that */
     struct fk_pool *default_pool;

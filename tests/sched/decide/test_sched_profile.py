@@ -20,7 +20,7 @@ GOOD = [(1e3, 1e-5), (1e6, 1e-3)]
 
 def device(name="x"):
     facts = dict.fromkeys(("backend", "vendor", "driver", "isa", "compute_units"), "")
-    return types.SimpleNamespace(uri=name, name=name, shares=(), **facts)
+    return types.SimpleNamespace(uri=name, name=name, slot="", shares=(), **facts)
 
 
 @pytest.fixture
