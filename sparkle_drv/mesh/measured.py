@@ -13,6 +13,7 @@ from sparkle_drv.ops.tiles.tuned import identity
 from sparkle_drv.types import DeviceInfo
 
 from .links.line import Point
+from .links.network import HOST
 
 Way = tuple[str, str]
 """(from, to), URIs."""
@@ -66,6 +67,30 @@ def store(kept: Kept, infos: Mapping[str, DeviceInfo], measured: Measured) -> No
 
 
 WHATS = ("ways", "adds", "sends", "receives", "boths")
+LINK = "link:"
+"""What names of ways begin with, among those of classes of work; sizes are bytes."""
+INTO, BACK = f"{LINK}in", f"{LINK}out"
+"""From the host, and to it."""
+
+
+def between(source: DeviceInfo) -> str:
+    """The name, in the entry of another device, of the way from `source` to that."""
+    # By its place, too: two cards of one kind may be reached in different ways.
+    return f"{LINK}from {source.uri}|{identity(source)}"
+
+
+def named(infos: Mapping[str, DeviceInfo], uri: str, name: str) -> Iterator[Way]:
+    """The way that has this name in the entry of a device; nothing for one from a device that is
+    not among `infos`.
+    """
+    if name == INTO:
+        yield HOST, uri
+    elif name == BACK:
+        yield uri, HOST
+    else:
+        for other, info in infos.items():
+            if other != uri and between(info) == name:
+                yield other, uri
 
 
 def _names(infos: Mapping[str, DeviceInfo]) -> Iterator[tuple[str, Any, str, str]]:
@@ -75,8 +100,7 @@ def _names(infos: Mapping[str, DeviceInfo]) -> Iterator[tuple[str, Any, str, str
         yield "adds", uri, uri, "link:mesh adds"
         for other, its in infos.items():
             if other != uri:
-                # By its place, too: two cards of one kind may be reached in different ways.
-                yield "ways", (other, uri), uri, f"link:mesh from {other}|{identity(its)}"
+                yield "ways", (other, uri), uri, between(its)
         if len(others) > 1:
             for what in ("sends", "receives"):
                 yield what, uri, uri, f"link:mesh {what} with {' '.join(others)}"

@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sparkle_drv.mesh.links.network import HOST
 from sparkle_drv.sched.decide.choose import choose, slack_s, too_large
 from sparkle_drv.sched.decide.sampled import EARLY, SETTLED, Kept
 from sparkle_drv.sched.model.conversion import Conversion
 from sparkle_drv.sched.model.operations import Class
-from sparkle_drv.sched.model.work import HOST, Operand, Work
+from sparkle_drv.sched.model.work import Operand, Work
 
 from . import ways
 from .arrays import ContextArray

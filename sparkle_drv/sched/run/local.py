@@ -19,7 +19,9 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
 from sparkle_drv.mesh.links.line import Point
+from sparkle_drv.mesh.links.network import HOST
 from sparkle_drv.mesh.links.probe import FAILURES as FAILED_PROBES
+from sparkle_drv.mesh.measured import LINK, named
 from sparkle_drv.sched.check.inspector import Inspector
 from sparkle_drv.sched.check.validate import Check
 from sparkle_drv.sched.decide.sampled import Kept
@@ -29,8 +31,8 @@ from sparkle_drv.sched.model.costs import Costs, Node
 from sparkle_drv.sched.model.graph_plan import KeptGraph
 from sparkle_drv.sched.model.load import Load
 from sparkle_drv.sched.model.operations import Class
-from sparkle_drv.sched.model.profile import LINK, Profile
-from sparkle_drv.sched.model.work import HOST, Measured
+from sparkle_drv.sched.model.profile import Profile
+from sparkle_drv.sched.model.work import Measured
 from sparkle_drv.telemetry import progress
 from sparkle_drv.telemetry.trace import Trace
 
@@ -140,9 +142,10 @@ class LocalExecutor:
 
     def learn(self, uri: str, measured: dict[str, list[Point]], keep: bool = True) -> None:
         """Take in what was measured of a device, and keep it between runs."""
+        infos = {other: device.info for other, device in self.devices.items()}
         for name, points in measured.items():
             if name.startswith(LINK):
-                for source, to in ways.named(self, uri, name):
+                for source, to in named(infos, uri, name):
                     self.tell("linked", source, to, points)
             else:
                 self.tell("probed", name, uri, points)

@@ -8,7 +8,7 @@ taking of memory at the end of it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +18,8 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceLost, SparkleError
 from sparkle_drv.mesh.links import probe
-from sparkle_drv.sched.model.profile import BACK, INTO, between
-from sparkle_drv.sched.model.work import HOST
+from sparkle_drv.mesh.links.network import HOST
+from sparkle_drv.mesh.measured import BACK, INTO, between
 from sparkle_drv.telemetry import progress
 
 if TYPE_CHECKING:
@@ -74,20 +74,6 @@ def _measure(executor: LocalExecutor, source: Device, to: Device) -> None:
     with progress.told(f"measuring transfers from {source.uri} to {to.uri}"):
         points = probe.way(source, to, move, clock)
     executor.learn(to.uri, {between(source.info): points})
-
-
-def named(executor: LocalExecutor, uri: str, name: str) -> Iterator[tuple[str, str]]:
-    """The way, (from, to), that has this name among what was measured of a device; nothing for one
-    from a device that is not here.
-    """
-    if name == INTO:
-        yield HOST, uri
-    elif name == BACK:
-        yield uri, HOST
-    else:
-        for other, device in executor.devices.items():
-            if other != uri and between(device.info) == name:
-                yield other, uri
 
 
 def bring(executor: LocalExecutor, array: ContextArray, made: Array) -> None:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from sparkle_drv.core.array import Array
+from sparkle_drv.mesh.links.network import HOST
 from sparkle_drv.ops.conv2d.operation import WINOGRAD, packs
 from sparkle_drv.ops.map.operation import fuses
 from sparkle_drv.ops.memory.constant import Constant
@@ -19,7 +20,7 @@ from sparkle_drv.sched.model.costs import Costs
 from sparkle_drv.sched.model.graph_plan import DeviceMemory, GraphPlan, KeptGraph, Move, TaskPlan
 from sparkle_drv.sched.model.task import Task, Value
 from sparkle_drv.sched.model.traffic import traffic
-from sparkle_drv.sched.model.work import HOST, Operand, Work
+from sparkle_drv.sched.model.work import Operand, Work
 from sparkle_drv.sched.run import ways
 from sparkle_drv.sched.run.arrays import ContextArray
 from sparkle_drv.sched.run.constants import ContextConstant
