@@ -6,7 +6,7 @@ furthest byte there. Copies go by transports.py, reductions by ops.map in the qu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from typing import Any
 
@@ -17,34 +17,58 @@ from sparkle_drv.core.closing import Closing
 from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
+from sparkle_drv.mesh.links.line import Point
 
 from . import runner
 from .program import Copy, Program, Reduce, Region, Step
-from .transports import Way
+from .transports import Asks, Way
 
 EXPRESSIONS = {"sum": "a + b", "max": "max(a, b)"}
 """By reduction: what ops.map computes of two elements."""
 
 
 class Ways(Closing):
-    """The ways between some devices, each made when it is first used; `close` ends them."""
+    """The ways between some devices, each made when it is first used; `close` ends them.
+
+    Calls, graphs and meshes of one Context share them, from several threads.
+    """
 
     def __init__(self, devices: Mapping[str, Device]) -> None:
         self.devices = devices
+        self.points: dict[tuple[str, str], list[Point]] = {}
+        """By way, (bytes, seconds): what survey.py measured of it."""
         self._ways: dict[tuple[str, str], Way] = {}
 
     def between(self, source: str, to: str) -> Way:
-        """The way from one URI to another. A lane is the only user of its way."""
+        """The way from one URI to another."""
         known = self._ways.get((source, to))
         if known is None:
             fresh = Way(self.devices[source], self.devices[to])
             known = self._ways.setdefault((source, to), fresh)
         return known
 
-    def moved(self) -> dict[str, int]:
-        """Bytes by transport, of all ways together."""
+    def fill(
+        self, made: Array, source: Array, asks: Asks = id, timeout_s: float | None = None
+    ) -> None:
+        """Copy the elements of `source`, once they are there, to `made`, of as many bytes on
+        another device. Returns when that has ended: who writes `source` next does not wait for it.
+
+        Nothing that is pending may use the memory of `made`. `asks` and `timeout_s`, of each wait,
+        are those of Way.copy; raises as it does, and what waiting for `source` raises.
+        """
+        asks(source.device.uri)
+        if source.fence is not None:
+            source.fence.wait() if timeout_s is None else source.fence.wait(timeout_s)
+        given, target = (x.buffer.view(0, x.nbytes) for x in (source, made))
+        self.between(source.device.uri, made.device.uri).copy(given, target, asks, timeout_s)
+
+    def moved(self, places: Collection[str] | None = None) -> dict[str, int]:
+        """Bytes by transport, of all ways between `places` together; None: all devices."""
         total: dict[str, int] = {}
-        for way in list(self._ways.values()):
+        there = set(self.devices if places is None else places)
+        for pair, way in list(self._ways.items()):
+            if not there >= set(pair):
+                continue
             for name, nbytes in way.moved.items():
                 total[name] = total.get(name, 0) + nbytes
         return total

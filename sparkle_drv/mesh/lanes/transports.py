@@ -13,6 +13,7 @@ takes its place. Each way has queues of its own, so that transfers pass work by.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -34,13 +35,17 @@ CHUNK_NBYTES = 2 << 20
 """Of a staged transfer. Two chunks are in flight: one on each leg."""
 
 
+Asks = Callable[[str], object]
+"""Told the URI of each device before it is asked: the last one is to blame for what is raised."""
+
+
 class NoWay(SparkleError):
     """No transport carries bytes from one device to the other."""
 
 
 @dataclass(eq=False)
 class Way(Closing):
-    """From one device to another, for one thread at a time; `close` ends its queues."""
+    """From one device to another; threads take turns. `close` ends its queues."""
 
     source: Device
     to: Device
@@ -51,6 +56,8 @@ class Way(Closing):
     _stack: ExitStack = field(default_factory=ExitStack)
     _queues: dict[str, Queue] = field(default_factory=dict)
     _stages: list[Buffer] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _asks: Asks = id
 
     def transport(self) -> str:
         """The name of what carries the next bytes; NoWay when all have failed."""
@@ -66,12 +73,39 @@ class Way(Closing):
         What `src` holds must be there: nothing is waited for. Raises ValueError (sizes differ),
         DeviceLost, FenceTimeout, NoWay.
         """
+        return self._by_first(src, dst)
+
+    def copy(
+        self, src: Buffer, dst: Buffer, asks: Asks = id, timeout_s: float | None = None
+    ) -> None:
+        """As `move`, to the end: a transport that fails on the way is left, too.
+
+        `timeout_s` is for the wait at the end; None: that of the queue.
+        """
+
+        def ended(fence: Fence) -> Fence:
+            asks(fence.queue.device.uri)
+            return fence.wait() if timeout_s is None else fence.wait(timeout_s)
+
+        self._by_first(src, dst, ended, asks)
+
+    def _by_first(
+        self,
+        src: Buffer,
+        dst: Buffer,
+        seen: Callable[[Fence], Fence] | None = None,
+        asks: Asks = id,
+    ) -> Fence | None:
         if src.nbytes != dst.nbytes:
             raise ValueError(f"dst: expected {src.nbytes} bytes, got {dst.nbytes}")
         while src.nbytes:
             name = self.transport()
             try:
-                fence = TABLE[name].move(self, src, dst)
+                with self._lock:
+                    self._asks = asks
+                    fence = TABLE[name].move(self, src, dst)
+                    self.moved[name] = self.moved.get(name, 0) + src.nbytes
+                return seen(fence) if seen else fence
             except (DeviceLost, FenceTimeout):
                 raise
             except (SparkleError, OSError, ValueError) as error:
@@ -79,23 +113,22 @@ class Way(Closing):
                 log.warning(
                     "%s to %s: no more by %s: %s", self.source.uri, self.to.uri, name, error
                 )
-                continue
-            self.moved[name] = self.moved.get(name, 0) + src.nbytes
-            return fence
         return None
 
     def push(self, src: Buffer, dst: Buffer) -> Fence:
         """As `move`, by the source's queue, on memory that both devices reach."""
         there = self.source.wrap(_bytes(dst, dst.nbytes))
-        fence = self.queue("source").submit(Commands().copy(there, src))
-        self.moved["shared"] = self.moved.get("shared", 0) + src.nbytes
+        with self._lock:
+            fence = self.queue("source").submit(Commands().copy(there, src))
+            self.moved["shared"] = self.moved.get("shared", 0) + src.nbytes
         return fence
 
     def queue(self, end: str) -> Queue:
         """The queue of this way on the device at its "source", or that where it goes "to"."""
+        device = self.source if end == "source" else self.to
+        self._asks(device.uri)
         made = self._queues.get(end)
         if made is None:
-            device = self.source if end == "source" else self.to
             made = self._queues[end] = self._stack.enter_context(device.queue())
         return made
 
@@ -144,6 +177,7 @@ def _staged(way: Way, src: Buffer, dst: Buffer) -> Fence:
         came = coming
         if at + 1 < len(begins):
             coming = read(at + 1)  # its stage is free: `write` has taken what was there
+        way._asks(way.source.uri)
         came.wait()
         n = min(chunk, src.nbytes - begin)
         fence = way.queue("to").write(dst.view(begin, n), _bytes(stages[at % 2], n))

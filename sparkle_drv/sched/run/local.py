@@ -17,7 +17,9 @@ from typing import Any
 
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
-from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
+from sparkle_drv.errors import DeviceLost, FenceTimeout, KernelFault, OutOfDeviceMemory
+from sparkle_drv.mesh.lanes.carry import Ways
+from sparkle_drv.mesh.lanes.transports import NoWay
 from sparkle_drv.mesh.links.line import Point
 from sparkle_drv.mesh.links.network import HOST
 from sparkle_drv.mesh.links.probe import FAILURES as FAILED_PROBES
@@ -41,7 +43,7 @@ from .arrays import ContextArray, apart, check_own, here, on_host
 
 log = logging.getLogger("sparkle_drv.sched")
 
-FAILURES = (DeviceLost, KernelFault, OutOfDeviceMemory)
+FAILURES = (DeviceLost, FenceTimeout, KernelFault, NoWay, OutOfDeviceMemory)
 """What a device may fail with that another one can do."""
 
 Run = Callable[[Device, Sequence[Any], Any], Any]
@@ -76,8 +78,8 @@ class LocalExecutor:
         self.trace: Trace | None = None
         self.plans: dict[object, Kept] = {}
         """By the key of `run` and the devices allowed; repeated.py reads it too."""
-        self.over_host: set[tuple[str, str]] = set()
-        """Pairs of devices of one backend that cannot copy to one another."""
+        self.ways = Ways(self.devices)
+        """By which calls, graphs and meshes move bytes."""
         self.load = Load(devices)
         self.deciding = threading.RLock()
         """Held from what a decision is made of to the line in the journal that tells of it."""
@@ -146,6 +148,7 @@ class LocalExecutor:
         for name, points in measured.items():
             if name.startswith(LINK):
                 for source, to in named(infos, uri, name):
+                    self.ways.points[source, to] = points
                     self.tell("linked", source, to, points)
             else:
                 self.tell("probed", name, uri, points)

@@ -1,22 +1,15 @@
-"""The ways between devices: measured when they are first needed, kept, and gone.
-
-Devices of one backend copy to one another (`Queue.copy_peer`), others by way of the host, as those
-do whose copy was refused. What is measured of a pair is the way that its arrays then go, and the
-taking of memory at the end of it.
-"""
+"""The ways between devices: measured when they are first needed, kept, and gone by an array."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
-from sparkle_drv.errors import DeviceLost, SparkleError
+from sparkle_drv.errors import DeviceLost, FenceTimeout
+from sparkle_drv.mesh import survey
 from sparkle_drv.mesh.links import probe
 from sparkle_drv.mesh.links.network import HOST
 from sparkle_drv.mesh.measured import BACK, INTO, between
@@ -25,8 +18,6 @@ from sparkle_drv.telemetry import progress
 if TYPE_CHECKING:
     from .arrays import ContextArray
     from .local import LocalExecutor
-
-log = logging.getLogger("sparkle_drv.sched")
 
 
 class CopyLost(DeviceLost):
@@ -66,13 +57,9 @@ def know(executor: LocalExecutor, sources: Iterable[str], uris: Sequence[str]) -
 
 
 def _measure(executor: LocalExecutor, source: Device, to: Device) -> None:
-    def move(x: Array, made: Array) -> None:
-        if not by_peer(executor, x, made):
-            by_host(x.numpy(), made)
-
     clock = executor.clock_of(to if to.clock is not None else source)
     with progress.told(f"measuring transfers from {source.uri} to {to.uri}"):
-        points = probe.way(source, to, move, clock)
+        points = survey.way(executor.ways, source.uri, to.uri, clock=clock)
     executor.learn(to.uri, {between(source.info): points})
 
 
@@ -84,42 +71,13 @@ def bring(executor: LocalExecutor, array: ContextArray, made: Array) -> None:
     places = array.copies
     to, why = made.device.uri, ""
     for uri in executor.costs.nearest(array.nbytes, frozenset(places), to):
+        asked: list[str] = []
         try:
-            if by_peer(executor, places[uri], made):
-                return
-            host = places[uri].numpy()
-        except DeviceLost as error:
+            executor.ways.fill(made, places[uri], asked.append)
+            return
+        except (DeviceLost, FenceTimeout) as error:
+            if asked[-1] != uri:
+                raise
             executor.failed(uri, error)
             why = str(error)
-            continue
-        by_host(host, made)
-        return
     raise CopyLost(f"{', '.join(places)}: an operand went with it: {why}")
-
-
-def by_peer(executor: LocalExecutor, source: Array, made: Array) -> bool:
-    """Copy from one device to another of its backend, to the end; False: it must go over the host.
-
-    The end is waited for: whoever writes over the source does so on a queue that knows nothing of
-    this one. Raises what waiting for the source does.
-    """
-    here, there = source.device, made.device
-    pair = here.uri, there.uri
-    if not there.is_peer(here) or pair in executor.over_host:
-        return False
-    if source.fence is not None:
-        source.fence.wait()
-    try:
-        target, given = (x.buffer.view(0, x.nbytes) for x in (made, source))
-        there.default_queue.copy_peer(target, given).wait()
-    except (SparkleError, OSError) as error:
-        log.warning("%s to %s: by way of the host from now on: %s", *pair, error)
-        executor.over_host.add(pair)
-        return False
-    return True
-
-
-def by_host(host: np.ndarray[Any, Any], made: Array) -> None:
-    """Copy from the host, behind what the queue of `made`'s device has now; `host` may change."""
-    plain = np.ascontiguousarray(host).reshape(-1).view(np.uint8)
-    made.fence = made.device.default_queue.write(made.buffer, plain)
