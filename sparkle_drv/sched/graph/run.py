@@ -186,10 +186,7 @@ class GraphRun:
         known = self._plans.get(key)
         if known is None or self._outdated(*known, uris):
             journal = self.executor.journal
-            with self.executor.deciding:
-                made = decide(
-                    self.executor, uris, self._choices, self.outputs, self.given, self.outs
-                )
+            made = decide(self.executor, uris, self._choices, self.outputs, self.given, self.outs)
             known = made, journal
             if not made.kept.plan.explores:  # else the one that was there is taken again, if any
                 if len(self._plans) >= MOST_PLANS:

@@ -82,7 +82,11 @@ class LocalExecutor:
         """By which calls, graphs and meshes move bytes."""
         self.load = Load(devices)
         self.deciding = threading.RLock()
-        """Held from what a decision is made of to the line in the journal that tells of it."""
+        """Held from what a decision is made of to the line in the journal that tells of it. Whoever
+        waits for a device does not hold it.
+        """
+        self.probing = threading.RLock()
+        """Held while something is measured: probes must not disturb one another."""
         self.closed = False
         """Was its Context closed?"""
         for device in devices:
@@ -108,12 +112,12 @@ class LocalExecutor:
         """Probe what is not known yet: the way to each device, and a class of work there."""
         self.check_open()
         for uri in uris:
-            node = self.costs.nodes[uri]
-            if node.lost or kind.name in node.lacks:
-                continue
-            if not ways.know_host(self, uri) or (kind.name, uri) in self.costs.speeds:
-                continue
-            self.probed(kind.name, uri, partial(self._probe, kind, uri))
+            if not self.costs.nodes[uri].lost and ways.know_host(self, uri):
+                known = partial(self._knows, kind.name, uri)
+                self.probed(kind.name, uri, known, partial(self._probe, kind, uri))
+
+    def _knows(self, what: str, uri: str) -> bool:
+        return (what, uri) in self.costs.speeds or what in self.costs.nodes[uri].lacks
 
     def _probe(self, kind: Class, uri: str) -> None:
         device = self.devices[uri]
@@ -124,23 +128,32 @@ class LocalExecutor:
         else:
             self.costs.nodes[uri].lacks.add(kind.name)
 
-    def probed(self, what: str, uri: str, measure: Callable[[], None], own: bool = True) -> bool:
-        """Measure, unless that has failed too often; did it go well? What goes wrong concerns this
-        device alone, and is tried again when it is asked for next. `own`: it is this device's
-        fault, and not perhaps that of another.
+    def probed(
+        self, what: str, uri: str, known: Callable[[], bool], measure: Callable[[], None],
+        own: bool = True,
+    ) -> bool:  # fmt: skip
+        """Measure what is not known, unless that has failed too often; is it known now?
+
+        What goes wrong concerns this device alone, and is tried again when it is asked for next.
+        `own`: it is this device's fault, and not perhaps that of another.
         """
-        if not self.costs.to_probe(what, uri):
-            return False
-        try:
-            measure()
-        except FAILED_PROBES as error:
-            if own:
-                self.failed(uri, error)
-            self.tell("probe_failed", what, uri, str(error))
-            name = f"the way from {what}" if what in (HOST, *self.devices) else what
-            log.warning("%s: the probe of %s failed: %s", uri, name, error)
-            return False
-        return True
+        if known():
+            return True
+        with self.probing:
+            if known():  # by another thread's probe
+                return True
+            if not self.costs.to_probe(what, uri):
+                return False
+            try:
+                measure()
+            except FAILED_PROBES as error:
+                if own:
+                    self.failed(uri, error)
+                self.tell("probe_failed", what, uri, str(error))
+                name = f"the way from {what}" if what in (HOST, *self.devices) else what
+                log.warning("%s: the probe of %s failed: %s", uri, name, error)
+                return False
+            return True
 
     def learn(self, uri: str, measured: dict[str, list[Point]], keep: bool = True) -> None:
         """Take in what was measured of a device, and keep it between runs."""

@@ -29,15 +29,16 @@ def know_host(executor: LocalExecutor, uri: str) -> bool:
     known then?
     """
     device, links = executor.devices[uri], executor.costs.links
-    if device.info.unified or ((HOST, uri) in links and (uri, HOST) in links):
-        return True
+
+    def known() -> bool:
+        return device.info.unified or ((HOST, uri) in links and (uri, HOST) in links)
 
     def measure() -> None:
         with progress.told(f"measuring transfers of {uri}"):
             into, back = probe.links(device, executor.clock_of(device))
         executor.learn(uri, {INTO: into, BACK: back})
 
-    return executor.probed(HOST, uri, measure)
+    return executor.probed(HOST, uri, known, measure)
 
 
 def know(executor: LocalExecutor, sources: Iterable[str], uris: Sequence[str]) -> None:
@@ -45,13 +46,13 @@ def know(executor: LocalExecutor, sources: Iterable[str], uris: Sequence[str]) -
     costs = executor.costs
     for source in sorted(set(sources) & executor.devices.keys()):
         for to in uris:
-            pair = source, to
-            if source == to or pair in costs.links or costs.nodes[source].lost:
+            if source == to or costs.nodes[source].lost:
                 continue
+            known = partial(costs.links.__contains__, (source, to))
             measure = partial(_measure, executor, executor.devices[source], executor.devices[to])
             # Whose fault it is the next call on either will say. What is guessed in its place is
             # made of the ways of the host.
-            if not executor.probed(source, to, measure, own=False):
+            if not executor.probed(source, to, known, measure, own=False):
                 know_host(executor, source)
                 know_host(executor, to)
 
