@@ -187,6 +187,7 @@ class Context:
             [self._executor.devices[uri] for uri in uris],
             self._executor.clock,
             self._executor.profile,
+            self._executor.ways,
         )
 
     @property

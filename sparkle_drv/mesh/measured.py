@@ -13,6 +13,7 @@ from sparkle_drv.ops.tiles.tuned import identity
 from sparkle_drv.types import DeviceInfo
 
 from .links.line import Point
+from .links.network import HOST
 
 Way = tuple[str, str]
 """(from, to), URIs."""
@@ -55,19 +56,19 @@ def load(kept: Kept, infos: Mapping[str, DeviceInfo]) -> Measured | None:
     """What is kept of these devices, by URI; None unless all of it is."""
     entries = {uri: kept.points(info) for uri, info in infos.items()}
     found: dict[str, dict[Any, list[Point]]] = {what: {} for what in WHATS}
-    for what, key, uri, name in _names(infos):
+    for what, part, uri, name in _names(infos):
         points = entries[uri].get(name)
         if not points:
             return None
-        found[what][key] = points
+        found[what][part] = points
     return Measured(**found)
 
 
 def store(kept: Kept, infos: Mapping[str, DeviceInfo], measured: Measured) -> None:
     """Keep all of it."""
     entries: dict[str, dict[str, list[Point]]] = {uri: {} for uri in infos}
-    for what, key, uri, name in _names(infos):
-        points = getattr(measured, what).get(key)
+    for what, part, uri, name in _names(infos):
+        points = getattr(measured, what).get(part)
         if points:
             entries[uri][name] = points
     for uri, entry in entries.items():
@@ -75,6 +76,29 @@ def store(kept: Kept, infos: Mapping[str, DeviceInfo], measured: Measured) -> No
 
 
 WHATS = ("ways", "adds", "sends", "receives", "boths")
+LINK = "link:"
+"""What names of ways begin with, among those of classes of work; sizes are bytes."""
+INTO, BACK = f"{LINK}in", f"{LINK}out"
+"""From the host, and to it."""
+
+
+def between(source: DeviceInfo) -> str:
+    """The name, in the entry of another device, of the way from `source` to that."""
+    return f"{LINK}from {key(source)}"
+
+
+def named(infos: Mapping[str, DeviceInfo], uri: str, name: str) -> Iterator[Way]:
+    """The way that has this name in the entry of a device; nothing for one from a device that is
+    not among `infos`.
+    """
+    if name == INTO:
+        yield HOST, uri
+    elif name == BACK:
+        yield uri, HOST
+    else:
+        for other, info in infos.items():
+            if other != uri and between(info) == name:
+                yield other, uri
 
 
 def _names(infos: Mapping[str, DeviceInfo]) -> Iterator[tuple[str, Any, str, str]]:
@@ -84,7 +108,7 @@ def _names(infos: Mapping[str, DeviceInfo]) -> Iterator[tuple[str, Any, str, str
         yield "adds", uri, uri, "link:mesh adds"
         for other, its in infos.items():
             if other != uri:
-                yield "ways", (other, uri), uri, f"link:mesh from {key(its)}"
+                yield "ways", (other, uri), uri, between(its)
         if len(others) > 1:
             for what in ("sends", "receives"):
                 yield what, uri, uri, f"link:mesh {what} with {' '.join(others)}"

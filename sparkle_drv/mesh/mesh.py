@@ -46,6 +46,7 @@ class Mesh(Closing):
     """`Context.create_mesh` makes it; its devices stay their owner's. For one thread at a time.
 
     What the ways take is measured when it is first needed. `plan` is that of the last collective.
+    `ways` between these devices stay their owner's, too.
     """
 
     BRIEFLY = Ways.BRIEFLY
@@ -55,11 +56,13 @@ class Mesh(Closing):
         devices: Sequence[Device],
         clock: Callable[[], float] = time.perf_counter,
         kept: Kept | None = None,
+        ways: Ways | None = None,
     ) -> None:
         self.devices = {device.uri: device for device in devices}
         self.plan: Plan | None = None
         self._clocked = clocked(devices, clock)
-        self._ways = Ways(self.devices)
+        self._ways = ways or Ways(self.devices)
+        self._own_ways = ways is None
         self._topology: Topology | None = None
         self._planned_for: Network | None = None
         self._plans: dict[tuple[int, int], Plan] = {}
@@ -77,7 +80,7 @@ class Mesh(Closing):
             with progress.told(f"measuring the ways between {', '.join(self.devices)}"):
                 infos = {uri: device.info for uri, device in self.devices.items()}
                 found = None if self._kept is None else load(self._kept, infos)
-                measured = found or survey(self._ways, **self._clocked)
+                measured = found or survey(self._ways, tuple(self.devices), **self._clocked)
                 if self._kept is not None and found is None:
                     store(self._kept, infos, measured)
             kinds = {pair: self._ways.between(*pair).transport() for pair in measured.ways}
@@ -92,8 +95,10 @@ class Mesh(Closing):
 
     @property
     def moved(self) -> dict[str, int]:
-        """Bytes that went over the ways so far, by transport (lanes/transports.py)."""
-        return self._ways.moved()
+        """Bytes that went over the ways so far, by transport (lanes/transports.py): those of calls
+        and graphs of the Context, too.
+        """
+        return self._ways.moved(self.devices)
 
     def best_route(self, source: str, to: str, nbytes: int) -> Route:
         """The way of least predicted seconds for these bytes (links/routes.py). ValueError: no
@@ -298,7 +303,8 @@ class Mesh(Closing):
             infos = {uri: device.info for uri, device in self.devices.items()}
             store(self._kept, infos, self._topology.kept())
         self._closed = True
-        self._ways.close(timeout_s)
+        if self._own_ways:
+            self._ways.close(timeout_s)
 
 
 def _partly(error: SparkleError, what: str, holds: str) -> None:

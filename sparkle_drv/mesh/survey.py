@@ -9,12 +9,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from itertools import permutations
+from itertools import chain, permutations
 from typing import Any
 
 import numpy as np
-
-from sparkle_drv.core.array import Array
 
 from .lanes.carry import Ways, carry
 from .lanes.program import Copy, Lane, Program, Reduce, Region, Step
@@ -31,30 +29,36 @@ ENOUGH_S = 0.1
 """Real seconds for a way: the next size is left out if it would take longer."""
 
 
-def survey(ways: Ways, **clocked: Any) -> Measured:
-    """Measure all ways between the devices of `ways`; raises what devices do.
+def survey(ways: Ways, places: Sequence[str] = (), **clocked: Any) -> Measured:
+    """Measure all ways between `places`, else all devices of `ways`; raises what devices do.
 
-    `clocked` is for runner.run, as in `carry`.
+    `clocked` is for runner.run, as in `carry`. What was measured of a way is not measured again.
     """
-    places = tuple(ways.devices)
-    with ExitStack() as stack:
-        arrays = {
-            uri: stack.enter_context(device.array(np.ones(SIZES[-1] // 4, np.float32)))
-            for uri, device in ways.devices.items()
-        }
-        one = _Survey(arrays, ways, clocked)
-        pairs = list(permutations(places, 2))
-        alone = {pair: one.points([pair], SIZES) for pair in pairs}
-        adds = {place: one.points([place], SIZES) for place in places}
-        if len(places) < 2:
-            return Measured(alone, adds)
-        most = {place: [pair for pair in pairs if place in pair] for place in places}
-        boths = {place: one.points(most[place], PORT_SIZES) for place in places}
-        if len(places) == 2:
-            return Measured(alone, adds, boths=boths)
-        out = {p: one.points([pair for pair in pairs if pair[0] == p], PORT_SIZES) for p in places}
-        into = {p: one.points([pair for pair in pairs if pair[1] == p], PORT_SIZES) for p in places}
-        return Measured(alone, adds, out, into, boths)
+    places = places or tuple(ways.devices)
+    one = _Survey(ways, clocked)
+    pairs = list(permutations(places, 2))
+    alone = {pair: way(ways, *pair, **clocked) for pair in pairs}
+    adds = {place: one.points([place], one.sizes) for place in places}
+    if len(places) < 2:
+        return Measured(alone, adds)
+    most = {place: [pair for pair in pairs if place in pair] for place in places}
+    boths = {place: one.points(most[place], PORT_SIZES) for place in places}
+    if len(places) == 2:
+        return Measured(alone, adds, boths=boths)
+    out = {p: one.points([pair for pair in pairs if pair[0] == p], PORT_SIZES) for p in places}
+    into = {p: one.points([pair for pair in pairs if pair[1] == p], PORT_SIZES) for p in places}
+    return Measured(alone, adds, out, into, boths)
+
+
+def way(ways: Ways, source: str, to: str, **clocked: Any) -> list[Point]:
+    """(bytes, seconds) of transfers from one device of `ways` to another, measured once: those of
+    ways.points. Raises what devices do.
+    """
+    pair = source, to
+    if pair not in ways.points:
+        one = _Survey(ways, clocked)
+        ways.points[pair] = one.points([pair], one.sizes)
+    return ways.points[pair]
 
 
 What = tuple[str, str] | str
@@ -62,24 +66,46 @@ What = tuple[str, str] | str
 
 
 class _Survey:
-    """Runs one measurement after the other on the same arrays."""
+    """Runs one measurement after the other."""
 
-    def __init__(self, arrays: Mapping[str, Array], ways: Ways, clocked: Mapping[str, Any]) -> None:
-        self.arrays, self.ways, self.clocked = arrays, ways, clocked
+    def __init__(self, ways: Ways, clocked: Mapping[str, Any]) -> None:
+        self.ways, self.clocked = ways, clocked
+        self.virtual = clocked.get("clock", time.perf_counter) != time.perf_counter
+        self.sizes = SIZES[:-1] if self.virtual else SIZES  # there are no caches then
 
     def points(self, whats: Sequence[What], sizes: Iterable[int]) -> list[Point]:
-        """(bytes of all together, seconds) of `whats` at once, by size of each."""
+        """(bytes of all together, seconds) of `whats` at once, by size of each; fewer sizes where
+        one does not fit into a device, or would take too long.
+        """
         found: list[Point] = []
         begin = time.perf_counter()
         for at, nbytes in enumerate(sizes):
-            spent = time.perf_counter()
-            ran = carry(_repeated(whats, nbytes), self.arrays, self.ways, **self.clocked)
-            spent = time.perf_counter() - spent
+            try:
+                spent, ran = self._ran(whats, nbytes)
+            except MemoryError:
+                if not found:
+                    raise
+                break
             found += [(nbytes * len(whats), seconds) for seconds in _rounds(ran, len(whats))]
-            late = time.perf_counter() - begin + 16 * spent > ENOUGH_S
+            # What is measured by a virtual clock must not depend on the real one.
+            late = not self.virtual and time.perf_counter() - begin + 16 * spent > ENOUGH_S
             if late and at + 1 >= LEAST_SIZES:
                 break
         return usable_points(found)
+
+    def _ran(self, whats: Sequence[What], nbytes: int) -> tuple[float, list[Ran]]:
+        """(real seconds, steps) of `whats` at once, EACH + 1 times."""
+        ends = ((what,) if isinstance(what, str) else what for what in whats)
+        with ExitStack() as stack:
+            arrays = {
+                uri: stack.enter_context(
+                    self.ways.devices[uri].array(np.ones(nbytes // 4, np.float32))
+                )
+                for uri in dict.fromkeys(chain.from_iterable(ends))
+            }
+            begin = time.perf_counter()
+            ran = carry(_repeated(whats, nbytes), arrays, self.ways, **self.clocked)
+            return time.perf_counter() - begin, ran
 
 
 def _repeated(whats: Sequence[What], nbytes: int) -> Program:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from statistics import mean
 
 from sparkle_drv.mesh.links.line import fit
+from sparkle_drv.mesh.links.network import HOST
 from sparkle_drv.sched.decide.choose import choose
 from sparkle_drv.sched.model.costs import Costs, Node
-from sparkle_drv.sched.model.work import HOST, Operand, Work
+from sparkle_drv.sched.model.work import Operand, Work
 
 from . import simulated as sim
 

@@ -99,6 +99,8 @@ class SimBackend:
         self._meter = Meter(machine, name)
         self._queues: WeakValueDictionary[int, _Queue] = WeakValueDictionary()
         self._taken = 0
+        self._pinned: dict[int, int] = {}
+        """By address, bytes of host memory: a copy from there or to it crosses the way to it."""
         self.info = _info(uri, self.device, self._inner.info)
         self.kernels: Mapping[str, Any] = {
             name: entry["backends"]["cpu"]
@@ -150,7 +152,9 @@ class SimBackend:
             )
         made = self._inner.alloc(nbytes, memory)
         self._taken += nbytes
-        return replace(made, handle=_Held(made.handle, nbytes))
+        if memory is Memory.HOST and not self.info.unified:
+            self._pinned[made.address] = nbytes
+        return replace(made, handle=_Held(made.handle, nbytes, made.address))
 
     def wrap(self, pointer: int, nbytes: int, owner: object) -> Allocation:
         made = self._inner.wrap(pointer, nbytes, owner)
@@ -170,6 +174,7 @@ class SimBackend:
 
     def free(self, handle: _Held) -> None:
         self._taken -= handle.nbytes
+        self._pinned.pop(handle.address, None)
         self._inner.free(handle.inner)
 
     # Kernels
@@ -391,6 +396,8 @@ class SimBackend:
         for kind, record in parts:
             if kind == records.DISPATCH:
                 seconds += self._meter.dispatch_s(record)
+            elif kind == records.COPY and self._crosses(record):
+                seconds += self._meter.transfer_s(records.fields(kind, record)[2])
             elif kind in (records.COPY, records.FILL):
                 seconds += self._meter.copy_s(sum(r.nbytes for r in self._meter.written(
                     [(kind, record)])))  # fmt: skip
@@ -399,6 +406,11 @@ class SimBackend:
                 other = self._queues.get(pointer)
                 after += [other.time.end(value)] if other else []
         return after, seconds
+
+    def _crosses(self, record: bytes) -> bool:
+        ends = records.fields(records.COPY, record)[:2]
+        spans = list(self._pinned.items())
+        return any(at <= end < at + nbytes for end in ends for at, nbytes in spans)
 
     def _stamped(self, queue: _Queue, parts: list[tuple[int, bytes]]) -> tuple[bytes, list[Any]]:
         """The records with copies of virtual times in place of timestamps, and what they copy."""
@@ -451,6 +463,7 @@ class _Held:
 
     inner: Any
     nbytes: int
+    address: int = 0
 
 
 def _info(uri: str, device: SimDevice, cpu: DeviceInfo) -> DeviceInfo:

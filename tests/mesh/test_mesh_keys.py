@@ -9,9 +9,9 @@ from where import ROOT
 
 import sparkle_drv as sp
 from sparkle_drv.backends import machine
-from sparkle_drv.mesh.measured import Measured, key, load, store
+from sparkle_drv.mesh.measured import Measured, between, key, load, store
 from sparkle_drv.ops.tiles import tuned
-from sparkle_drv.sched.model.profile import Profile, between
+from sparkle_drv.sched.model.profile import Profile
 from sparkle_drv.testing import emu
 
 LEFT, RIGHT = "0000:10:00.0", "0000:11:00.0"

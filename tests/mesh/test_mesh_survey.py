@@ -96,4 +96,4 @@ def test_a_context_keeps_its_meshes(tmp_path, monkeypatch):
     with sp.init(["cpu", "egl:0"]) as ctx, ctx.create_mesh() as one:
         said = str(one.topology)
     assert "cpu to egl:0: " in said
-    assert "link:mesh from" in (tmp_path / "profile.json").read_text()
+    assert "link:from cpu" in (tmp_path / "profile.json").read_text()

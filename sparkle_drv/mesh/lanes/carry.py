@@ -7,7 +7,7 @@ furthest byte there. Copies go by transports.py, reductions by ops.map in the qu
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from typing import Any
 
@@ -18,36 +18,63 @@ from sparkle_drv.core.closing import Closing
 from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.retire import BRIEFLY_S
+from sparkle_drv.mesh.links.line import Point
 
 from . import runner
 from .program import Begun, Copy, Program, Reduce, Region, Step
-from .transports import Way
+from .transports import Asks, Way
 
 EXPRESSIONS = {"sum": "a + b", "max": "max(a, b)"}
 """By reduction: what ops.map computes of two elements."""
 
 
 class Ways(Closing):
-    """The ways between some devices, each made when it is first used; `close` ends them."""
+    """The ways between some devices, each made when it is first used; `close` ends them.
+
+    Calls, graphs and meshes of one Context share them, from several threads.
+    """
 
     BRIEFLY = (BRIEFLY_S,)
 
     def __init__(self, devices: Mapping[str, Device]) -> None:
         self.devices = devices
+        self.points: dict[tuple[str, str], list[Point]] = {}
+        """By way, (bytes, seconds): what survey.py measured of it."""
         self._ways: dict[tuple[str, str], Way] = {}
 
     def between(self, source: str, to: str) -> Way:
-        """The way from one URI to another. A lane is the only user of its way."""
+        """The way from one URI to another."""
         known = self._ways.get((source, to))
         if known is None:
             fresh = Way(self.devices[source], self.devices[to])
             known = self._ways.setdefault((source, to), fresh)
         return known
 
-    def moved(self) -> dict[str, int]:
-        """Bytes by transport, of all ways together."""
+    def fill(
+        self, made: Array, source: Array, asks: Asks = id, timeout_s: float | None = None
+    ) -> None:
+        """Copy the elements of `source`, once they are there, to `made`, of as many bytes on
+        another device. Returns when that has ended: who writes `source` next does not wait for it.
+
+        Nothing that is pending may use the memory of `made`. `asks` is told which device is asked
+        (transports.py). `timeout_s` is for each wait; None: as long as its queue says. Raises what
+        `Way.move` and its waits raise, and what waiting for `source` does.
+        """
+        asks(source.device.uri)
+        if source.fence is not None:
+            source.fence.wait(_or(timeout_s, source))
+        given, target = (x.buffer.view(0, x.nbytes) for x in (source, made))
+        moving = self.between(source.device.uri, made.device.uri).move(given, target, asks)
+        if moving is not None:
+            moving.wait(_or(timeout_s, made))
+
+    def moved(self, places: Collection[str] | None = None) -> dict[str, int]:
+        """Bytes by transport, of all ways between `places` together; None: all devices."""
         total: dict[str, int] = {}
-        for way in list(self._ways.values()):
+        there = set(self.devices if places is None else places)
+        for pair, way in list(self._ways.items()):
+            if not there >= set(pair):
+                continue
             for name, nbytes in way.moved.items():
                 total[name] = total.get(name, 0) + nbytes
         return total
@@ -68,6 +95,10 @@ class Ways(Closing):
         with ExitStack() as stack:
             for way in ways:
                 stack.callback(closed, way)
+
+
+def _or(timeout_s: float | None, array: Array) -> float:
+    return array.device.default_queue.timeout_s if timeout_s is None else timeout_s
 
 
 def carry(

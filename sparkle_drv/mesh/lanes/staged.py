@@ -68,22 +68,30 @@ class Stage(Closing):
         self.here.close()
 
 
-class Ends(Protocol):
-    """What a staged transfer needs of its way (transports.py)."""
+class Stages(Protocol):
+    """Where a staged transfer gets its memory: the way (transports.py)."""
 
-    def queue(self, end: str) -> Queue: ...
     def stages(self, count: int, nbytes: int) -> list[Stage]: ...
     def keep(self, stages: list[Stage]) -> None: ...
+
+
+class Ends(Protocol):
+    """What a staged transfer needs: Moving of transports.py."""
+
+    @property
+    def way(self) -> Stages: ...
+    def queue(self, end: str) -> Queue: ...
+    def ended(self, fence: Fence, timeout_s: float) -> None: ...
 
 
 class Staged:
     """One transfer under way."""
 
-    def __init__(self, way: Ends, src: Buffer, dst: Buffer) -> None:
-        self.way, self.src, self.dst = way, src, dst
+    def __init__(self, ends: Ends, src: Buffer, dst: Buffer) -> None:
+        self.ends, self.src, self.dst = ends, src, dst
         self.chunk = min(src.nbytes, CHUNK_NBYTES)
         self.count = -(-src.nbytes // self.chunk)
-        self.stages = way.stages(min(STAGES, self.count), self.chunk)
+        self.stages = ends.way.stages(min(STAGES, self.count), self.chunk)
         self._read = self._put = self._gone = 0  # chunks that each leg was given; that have gone
         self._coming: deque[Fence] = deque()
         self._going: deque[Fence] = deque()
@@ -95,27 +103,27 @@ class Staged:
         while self._gone < self.count:
             self._reads()
             if self._coming and self._put - self._gone < STAGES - 1:
-                self._coming[0].wait(max(0.0, deadline - time.monotonic()))
+                self.ends.ended(self._coming[0], max(0.0, deadline - time.monotonic()))
                 self._coming.popleft()
                 self._going.append(self._puts())
                 self._put += 1
             else:
-                self._going[0].wait(max(0.0, deadline - time.monotonic()))
+                self.ends.ended(self._going[0], max(0.0, deadline - time.monotonic()))
                 self._going.popleft()
                 self._gone += 1
-        self.way.keep(self.stages)
+        self.ends.way.keep(self.stages)
 
     def _reads(self) -> None:
         """Submit reads into all stages that are free."""
         while self._read < min(self.count, self._gone + STAGES):
             nbytes, part = self._part(self.src, self._read)
             here = self.stages[self._read % STAGES].here.view(0, nbytes)
-            self._coming.append(self.way.queue("source").submit(Commands().copy(here, part)))
+            self._coming.append(self.ends.queue("source").submit(Commands().copy(here, part)))
             self._read += 1
 
     def _puts(self) -> Fence:
         nbytes, part = self._part(self.dst, self._put)
-        stage, queue = self.stages[self._put % STAGES], self.way.queue("to")
+        stage, queue = self.stages[self._put % STAGES], self.ends.queue("to")
         if stage.there is None:
             return queue.write(part, host_bytes(stage.here, nbytes))
         return queue.submit(Commands().copy(part, stage.there.view(0, nbytes)))

@@ -15,6 +15,7 @@ on the cores of the destination, which its queue runs on.
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -39,28 +40,42 @@ FAILURES = (SparkleError, OSError, ValueError)
 meet, too."""
 
 
+Asks = Callable[[str], object]
+"""Told the URI of each device before it is asked: the last one is to blame for what is raised."""
+
+
 class NoWay(SparkleError):
     """No transport carries bytes from one device to the other."""
 
 
 class Moving:
-    """A transfer under way, carried on by `wait`."""
+    """A transfer under way, carried on by `wait`. For one thread."""
 
-    def __init__(self, way: Way, src: Buffer, dst: Buffer) -> None:
-        self._way, self._src, self._dst = way, src, dst
+    def __init__(self, way: Way, src: Buffer, dst: Buffer, asks: Asks) -> None:
+        self.way, self.asks, self._src, self._dst = way, asks, src, dst
         self._ended = False
-        way.unended += 1
+        way.counted(unended=1)
         self._begun = self._begin()
+
+    def queue(self, end: str) -> Queue:
+        """That of the way; its device is asked next."""
+        self.asks((self.way.source if end == "source" else self.way.to).uri)
+        return self.way.queue(end)
+
+    def ended(self, fence: Fence, timeout_s: float) -> None:
+        """Wait for a part of the transfer; its device is asked next."""
+        self.asks(fence.queue.device.uri)
+        fence.wait(timeout_s)
 
     def _begin(self) -> Begun:
         while True:
-            self._name = self._way.transport()
+            self._name = self.way.transport()
             try:
-                return TABLE[self._name].move(self._way, self._src, self._dst)
+                return TABLE[self._name].move(self, self._src, self._dst)
             except (DeviceLost, FenceTimeout):
                 raise
             except FAILURES as error:
-                self._way.fails(self._name, error)
+                self.way.fails(self._name, error)
 
     def wait(self, timeout_s: float = 30.0) -> None:
         """Return when all bytes are there; idempotent. The next transport follows one that fails.
@@ -69,23 +84,25 @@ class Moving:
         """
         deadline = time.monotonic() + timeout_s
         while not self._ended:
+            left_s = max(0.0, deadline - time.monotonic())
             try:
-                self._begun.wait(max(0.0, deadline - time.monotonic()))
+                if isinstance(self._begun, Fence):
+                    self.ended(self._begun, left_s)
+                else:
+                    self._begun.wait(left_s)
             except (DeviceLost, FenceTimeout):
                 raise
             except FAILURES as error:
-                self._way.fails(self._name, error)
+                self.way.fails(self._name, error)
                 self._begun = self._begin()
                 continue
-            moved = self._way.moved
-            moved[self._name] = moved.get(self._name, 0) + self._src.nbytes
             self._ended = True
-            self._way.unended -= 1
+            self.way.counted(self._name, self._src.nbytes, unended=-1)
 
 
 @dataclass(eq=False)
 class Way(Closing):
-    """From one device to another, for one thread at a time; `close` ends its queues."""
+    """From one device to another, for several threads; `close` ends its queues."""
 
     BRIEFLY = (BRIEFLY_S,)
 
@@ -100,6 +117,7 @@ class Way(Closing):
     _stack: ExitStack = field(default_factory=ExitStack)
     _queues: dict[str, Queue] = field(default_factory=dict)
     _stages: list[Stage] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def transport(self) -> str:
         """The name of what carries the next bytes; NoWay when all have failed."""
@@ -114,7 +132,14 @@ class Way(Closing):
         self.failed[name] = str(error)
         log.warning("%s to %s: no more by %s: %s", self.source.uri, self.to.uri, name, error)
 
-    def move(self, src: Buffer, dst: Buffer) -> Moving | None:
+    def counted(self, name: str = "", nbytes: int = 0, unended: int = 0) -> None:
+        """A transfer began, or ended well by the transport `name`."""
+        with self._lock:
+            self.unended += unended
+            if name:
+                self.moved[name] = self.moved.get(name, 0) + nbytes
+
+    def move(self, src: Buffer, dst: Buffer, asks: Asks = id) -> Moving | None:
         """Copy all of `src` to `dst`, of the same size; None: no bytes, it has ended.
 
         What `src` holds must be there: nothing is waited for. The bytes arrive while the result is
@@ -122,7 +147,7 @@ class Way(Closing):
         """
         if src.nbytes != dst.nbytes:
             raise ValueError(f"dst: expected {src.nbytes} bytes, got {dst.nbytes}")
-        return Moving(self, src, dst) if src.nbytes else None
+        return Moving(self, src, dst, asks) if src.nbytes else None
 
     def push(self, src: Buffer, dst: Buffer) -> Fence:
         """The source writes `src` into memory that it shares with the other device, by this way's
@@ -133,17 +158,19 @@ class Way(Closing):
 
     def queue(self, end: str) -> Queue:
         """The queue of this way on the device at its "source", or that where it goes "to"."""
-        made = self._queues.get(end)
-        if made is None:
-            device = self.source if end == "source" else self.to
-            made = self._queues[end] = device.queue()
-        return made
+        with self._lock:
+            made = self._queues.get(end)
+            if made is None:
+                device = self.source if end == "source" else self.to
+                made = self._queues[end] = device.queue()
+            return made
 
     def stages(self, count: int, nbytes: int) -> list[Stage]:
         """`count` pieces of `nbytes` at least of memory of the host, the caller's until it gives
         them back to `keep`: a transfer that is left may still use its own.
         """
-        kept, self._stages = self._stages, []
+        with self._lock:
+            kept, self._stages = self._stages, []
         if len(kept) >= count and kept[0].nbytes >= nbytes:
             return kept
         for old in kept:
@@ -154,7 +181,10 @@ class Way(Closing):
 
     def keep(self, stages: list[Stage]) -> None:
         """Nothing uses these stages any more: they are for the next transfer."""
-        self._stages = stages
+        with self._lock:
+            before, self._stages = self._stages, stages
+        for old in before:
+            old.close()
 
     def close(self, timeout_s: float = 30.0) -> None:
         """Wait for what was begun, and let go of queues and memory; idempotent.
@@ -176,16 +206,16 @@ class Way(Closing):
             raise late
 
 
-def _peer(way: Way, src: Buffer, dst: Buffer) -> Fence:
-    return way.queue("to").copy_peer(dst, src)
+def _peer(moving: Moving, src: Buffer, dst: Buffer) -> Fence:
+    return moving.queue("to").copy_peer(dst, src)
 
 
-def _into(way: Way, src: Buffer, dst: Buffer) -> Fence:
-    return way.queue("to").write(dst, host_bytes(src, src.nbytes))
+def _into(moving: Moving, src: Buffer, dst: Buffer) -> Fence:
+    return moving.queue("to").write(dst, host_bytes(src, src.nbytes))
 
 
-def _back(way: Way, src: Buffer, dst: Buffer) -> Fence:
-    return way.queue("source").read(src, host_bytes(dst, dst.nbytes))
+def _back(moving: Moving, src: Buffer, dst: Buffer) -> Fence:
+    return moving.queue("source").read(src, host_bytes(dst, dst.nbytes))
 
 
 @dataclass(frozen=True)
@@ -193,7 +223,7 @@ class Transport:
     """One row of the table."""
 
     fits: Callable[[Device, Device], bool]
-    move: Callable[[Way, Buffer, Buffer], Begun]
+    move: Callable[[Moving, Buffer, Buffer], Begun]
 
 
 TABLE = {
@@ -201,6 +231,6 @@ TABLE = {
     "peer": Transport(lambda a, b: not a.info.unified and b.peer(a) == "direct", _peer),
     "into": Transport(lambda a, b: a.info.unified, _into),
     "back": Transport(lambda a, b: b.info.unified, _back),
-    "staged": Transport(lambda a, b: True, Staged),
+    "staged": Transport(lambda a, b: True, lambda moving, src, dst: Staged(moving, src, dst)),
 }
 """By name, the best first."""

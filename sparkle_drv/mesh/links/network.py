@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from .line import Line
 
 HOST = "host"
-"""The place that is the host's memory."""
+"""The place that is the host's memory: numpy arrays are there."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Measures links: the way to and from the host, and between devices. Nothing here knows work.
+"""Measures the ways to and from the host; survey.py measures those between devices.
 
 Each measurement waits for its fence; the first of each size is dropped.
 """
@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.errors import SparkleError
 
@@ -55,29 +54,6 @@ def links(dev: Device, clock: Clock = time.perf_counter) -> tuple[list[Point], l
         return made.numpy
 
     return _moves(into, clock), _moves(back, clock)
-
-
-def way(
-    source: Device, to: Device, move: Callable[[Array, Array], None],
-    clock: Clock = time.perf_counter,
-) -> list[Point]:  # fmt: skip
-    """(bytes, seconds) of `move`, which fills an Array of `to` with one of `source`, and of taking
-    memory for it. Raises FAILURES.
-    """
-
-    def between(nbytes: int, stack: contextlib.ExitStack) -> Callable[[], object]:
-        x = source.array(_host(nbytes).view(np.float32))
-        stack.callback(x.close)
-
-        def once() -> None:
-            made = to.empty(x.shape, x.dtype)
-            move(x, made)
-            fenced(made)
-            made.close()
-
-        return once
-
-    return _moves(between, clock)
 
 
 Prepared = Callable[[int, contextlib.ExitStack], Callable[[], object]]

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from sparkle_drv.mesh.links.network import HOST
 from sparkle_drv.sched.model.costs import Costs
-from sparkle_drv.sched.model.work import HOST, Candidate, Cost, Plan, Share, Work
+from sparkle_drv.sched.model.work import Candidate, Cost, Plan, Share, Work
 
 WHOLE = 1000
 """What `Share.end` is for the whole of work that is not cut by rows."""

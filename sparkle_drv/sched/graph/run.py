@@ -20,11 +20,12 @@ import numpy as np
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.device import Device
+from sparkle_drv.core.fence import Fence
 from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
 from sparkle_drv.mesh.lanes import runner
 from sparkle_drv.mesh.lanes.program import Step
 from sparkle_drv.ops.memory.constant import Constant
-from sparkle_drv.sched.graph.fuse.fold import Host, folded
+from sparkle_drv.sched.graph.fuse.fold import folded
 from sparkle_drv.sched.graph.fuse.layouts import cancelled, relaid
 from sparkle_drv.sched.graph.fuse.merge import fuse, plain, unused
 from sparkle_drv.sched.graph.place.plans import Decided, decide
@@ -35,6 +36,7 @@ from sparkle_drv.sched.run import ways
 from sparkle_drv.sched.run.arrays import ContextArray
 from sparkle_drv.sched.run.constants import ContextConstant
 from sparkle_drv.sched.run.local import LocalExecutor
+from sparkle_drv.sched.run.stepwise import pending
 
 from . import lanes
 from . import task as run_task
@@ -184,10 +186,7 @@ class GraphRun:
         known = self._plans.get(key)
         if known is None or self._outdated(*known, uris):
             journal = self.executor.journal
-            with self.executor.deciding:
-                made = decide(
-                    self.executor, uris, self._choices, self.outputs, self.given, self.outs
-                )
+            made = decide(self.executor, uris, self._choices, self.outputs, self.given, self.outs)
             known = made, journal
             if not made.kept.plan.explores:  # else the one that was there is taken again, if any
                 if len(self._plans) >= MOST_PLANS:
@@ -230,24 +229,32 @@ class GraphRun:
         results: dict[int, ContextArray] = {}
         tasks = (step.task for step in decided.steps.steps if isinstance(step, Do))
         order = {task: at for at, task in enumerate(tasks)}
+        before = {uri: pending(device) for uri, device in executor.devices.items()}
+        begun: dict[int, Fence] = {}
 
-        def begin(step: Bring | Do) -> None:
+        def begin(number: int, after: Sequence[int] | None = None) -> None:
+            step = decided.steps.steps[number]
+            device = executor.devices[step.uri]
             self._at = step.uri
             if isinstance(step, Bring):
-                brought = partial(self._brought, step, now)
+                # What may use the memory that it fills: `after`, and runs before this one.
+                users = [pending(device)] if after is None else [before[step.uri]]
+                users += [begun[n] for n in after or () if begun[n].queue is device.default_queue]
+                brought = partial(self._brought, step, now, max(users))
                 now[step.value.number, step.uri] = watch.moving(step, brought)
-                return
-            task = decided.tasks[step.task]
-            made = self._done(task, step, now, watch, order[step.task])
-            now[task.out.number, step.uri] = made
-            if task.out.number in self.outputs:
-                results[task.out.number] = self._delivered(task.out, step.uri, made)
+            else:
+                task = decided.tasks[step.task]
+                made = self._done(task, step, now, watch, order[step.task])
+                now[task.out.number, step.uri] = made
+                if task.out.number in self.outputs:
+                    results[task.out.number] = self._delivered(task.out, step.uri, made)
+            begun[number] = pending(device)
 
         if self._in_lanes(decided, watch):
             self._run_lanes(decided, begin)
         else:
-            for step in decided.steps.steps:
-                begin(step)
+            for number in range(len(decided.steps.steps)):
+                begin(number)
         return results
 
     def _in_lanes(self, decided: Decided, watch: run_task.Watch) -> bool:
@@ -257,13 +264,13 @@ class GraphRun:
         several = len({step.uri for step in decided.steps.steps}) > 1
         return several and not (watch.waits or self.executor.inspector or self.outs)
 
-    def _run_lanes(self, decided: Decided, begin: Callable[[Bring | Do], None]) -> None:
+    def _run_lanes(self, decided: Decided, begin: Callable[[int, Sequence[int]], None]) -> None:
         """Each device and each way is a lane of its own; tasks of a device are not waited for."""
         blamed: list[str] = []
 
         def act(step: Step) -> None:
             try:
-                begin(step.what)
+                begin(step.number, step.after)
             except BaseException:
                 blamed.append(self._at)
                 raise
@@ -278,13 +285,12 @@ class GraphRun:
                 self._at = blamed[0]
             raise
 
-    def _brought(self, step: Bring, now: Mapping[tuple[int, str], Any]) -> Any:
-        """An Array of the device, or a Constant."""
+    def _brought(self, step: Bring, now: Mapping[tuple[int, str], Any], free: Fence) -> Any:
+        """An Array of the device, or a Constant; `free`: of what uses its memory now."""
         value, uri = step.value, step.uri
         device = self.executor.devices[uri]
         if step.source:
-            self._at = step.source
-            return self._from(now[value.number, step.source], self._held[value.number, uri])
+            return self._from(now[value.number, step.source], self._held[value.number, uri], free)
         x = self.given[value.number]
         if value.kind in ("context", "constant"):
             return x.on(uri)
@@ -293,16 +299,14 @@ class GraphRun:
         if isinstance(x, Constant):
             x = x.array("operand", x.device)
         if isinstance(x, Array):
-            self._at = value.kind
-            return self._from(x, self._held[value.number, uri])
+            return self._from(x, self._held[value.number, uri], free)
         return _written(device, self._held[value.number, uri], x)
 
-    def _from(self, source: Array, target: Array) -> Array:
-        """`target` with the elements of `source`, another device's, which is asked first."""
-        if target.nbytes and not ways.by_peer(self.executor, source, target):
-            host = _host(source)
-            self._at = target.device.uri
-            _written(target.device, target, host)
+    def _from(self, source: Array, target: Array, free: Fence) -> Array:
+        """`target` with the elements of `source`, another device's."""
+        if target.nbytes:
+            free.wait()
+            self.executor.ways.fill(target, source, partial(setattr, self, "_at"))
         self._at = target.device.uri
         return target
 
@@ -346,17 +350,10 @@ class GraphRun:
             out.wrote(uri)
             return out
         if isinstance(out, np.ndarray):
-            out[...] = _host(made)
+            out[...] = made.numpy()
         elif isinstance(out, Array) and out is not made:
-            self._from(made, out)
+            self._from(made, out, pending(out.device))
         return ContextArray(self.executor, uri, made)
-
-
-def _host(array: Array) -> Host:
-    """What it holds when all that was launched has run, without keeping it."""
-    if array.fence is not None:
-        array.fence.wait()
-    return array.numpy()
 
 
 def _written(device: Device, target: Array, host: Any) -> Array:

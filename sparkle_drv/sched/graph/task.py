@@ -19,7 +19,7 @@ from sparkle_drv.sched.model.task import Task
 from sparkle_drv.sched.model.work import Measured
 from sparkle_drv.sched.run.call_spans import COMPUTE, INTO
 from sparkle_drv.sched.run.local import LocalExecutor, WrongResult
-from sparkle_drv.sched.run.stepwise import drained
+from sparkle_drv.sched.run.stepwise import pending
 from sparkle_drv.sched.run.traced import PLAN, VALIDATE
 from sparkle_drv.telemetry.trace import Span
 
@@ -104,7 +104,7 @@ class Watch:
             self.executor.load.gave(device, plan.end_s - plan.start_s)
             return made
         clock = self.executor.clock_of(device)
-        drained(device)
+        pending(device).wait()
         begin_ns, begin = time.perf_counter_ns(), clock()
         made = call()
         if made.fence is not None:
@@ -134,10 +134,10 @@ class Watch:
             return move()
         device = self.executor.devices[step.uri]
         clock = self.executor.clock_of(device)
-        drained(device)
+        pending(device).wait()
         begin_ns, begin = time.perf_counter_ns(), clock()
         made = move()
-        drained(device)
+        pending(device).wait()
         self.in_s += clock() - begin
         if self.trace is not None:
             self.came.append(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from sparkle_drv.core.device import Device
+from sparkle_drv.mesh.links.network import HOST
 from sparkle_drv.sched.decide.sampled import Kept
 from sparkle_drv.sched.model.costs import Costs
-from sparkle_drv.sched.model.work import HOST, Candidate, Cost, Measured
+from sparkle_drv.sched.model.work import Candidate, Cost, Measured
 from sparkle_drv.types import in_common
 
 NOTHING = "nothing was planned yet"

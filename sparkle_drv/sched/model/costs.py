@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sparkle_drv.mesh.links.line import Line, Point, fit
+from sparkle_drv.mesh.links.network import HOST
+from sparkle_drv.mesh.links.transfer import nearest, transfer_s
 from sparkle_drv.types import in_common
 
 from .speed import Speed
-from .work import HOST, Cost, Work
+from .work import Cost, Work
 
 FAILURE_MEMORY = 20
 """Runs after which a failure counts for a third of what it did."""
@@ -171,31 +173,12 @@ class Costs:
         self.nodes[device].reliability.ran(failed=True)
 
     def transfer_s(self, nbytes: int, places: frozenset[str], to: str) -> float:
-        """Seconds to bring a copy from the best of `places`; 0 where there is one already.
-
-        Without a link from there the way is over the host.
-        """
-        if nbytes == 0 or to in places or (HOST in places and self._same_memory(to)):
-            return 0.0
-        ways = [self._link_s(place, to, nbytes) for place in places]
-        return min(ways, default=float("inf"))
+        """As mesh/links/transfer.py says."""
+        return transfer_s(self.links, self._same_memory, nbytes, places, to)
 
     def nearest(self, nbytes: int, places: frozenset[str], to: str) -> list[str]:
-        """`places` by the time that bytes take from there to a device, the least first."""
-        return sorted(places, key=lambda place: (self._link_s(place, to, nbytes), place))
-
-    def _link_s(self, source: str, to: str, nbytes: int) -> float:
-        direct = self.links.get((source, to))
-        if direct is not None:
-            return direct.at(nbytes)
-        return self._host_s(source, HOST, nbytes) + self._host_s(HOST, to, nbytes)
-
-    def _host_s(self, source: str, to: str, nbytes: int) -> float:
-        device = to if source == HOST else source
-        if device == HOST or self._same_memory(device):
-            return 0.0
-        link = self.links.get((source, to))
-        return link.at(nbytes) if link else float("inf")
+        """As mesh/links/transfer.py says."""
+        return nearest(self.links, self._same_memory, nbytes, places, to)
 
     def _same_memory(self, place: str) -> bool:
         return place == HOST or (place in self.nodes and self.nodes[place].unified)

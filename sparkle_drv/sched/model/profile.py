@@ -19,16 +19,6 @@ from sparkle_drv.types import DeviceInfo
 
 log = logging.getLogger("sparkle_drv.sched")
 
-LINK = "link:"
-"""What names of ways begin with, among those of classes of work; sizes are bytes."""
-INTO, BACK = f"{LINK}in", f"{LINK}out"
-"""From the host, and to it."""
-
-
-def between(source: DeviceInfo) -> str:
-    """The name, in the entry of another device, of the way from `source` to that."""
-    return f"{LINK}from {key(source)}"
-
 
 class Profile:
     """The file below one SPARKLE_HOME; "" is nowhere: nothing is found or kept."""
@@ -39,7 +29,7 @@ class Profile:
         """By device: what another process that held the file kept from being written."""
 
     def points(self, info: DeviceInfo) -> dict[str, list[Point]]:
-        """By class of work, INTO, BACK or `between`: what was measured on this very device.
+        """By class of work, or name of a way (mesh/measured.py): what was measured of this device.
 
         A file with points that make no sense is set aside with a warning.
         """

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-HOST = "host"
-"""Where numpy arrays are: memory of this process that belongs to no device."""
+from sparkle_drv.mesh.links.network import HOST
 
 
 @dataclass(frozen=True)

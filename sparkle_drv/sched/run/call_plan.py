@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sparkle_drv.mesh.links.network import HOST
 from sparkle_drv.sched.decide.choose import choose, slack_s, too_large
 from sparkle_drv.sched.decide.sampled import EARLY, SETTLED, Kept
 from sparkle_drv.sched.model.conversion import Conversion
 from sparkle_drv.sched.model.operations import Class
-from sparkle_drv.sched.model.work import HOST, Operand, Work
+from sparkle_drv.sched.model.work import Operand, Work
 
 from . import ways
 from .arrays import ContextArray
@@ -50,7 +51,8 @@ def kept_plan(
     before: Kept | None,
 ) -> Kept:
     """The best plan on idle devices, kept under `key`, where `before` was. Raises Impossible."""
-    kept = _decided(executor, call, uris, barred)
+    work, arrays = _known(executor, call, uris, barred)
+    kept = _decided(executor, work, arrays, uris, barred)
     if len(executor.plans) >= KEPT:
         executor.plans.clear()
     if before is not None:
@@ -83,11 +85,12 @@ def beside_others(
     """The best plan beside what the devices have to do now, where `kept` is best on idle ones: that
     one, or one of another device, which is kept beside it for what its runs teach.
     """
+    work, arrays = _known(executor, call, uris, barred)
     with executor.deciding:
         for uri, device in executor.devices.items():
             executor.tell("queued", uri, executor.load.queued_s(device))
         try:
-            found = _decided(executor, call, uris, barred)
+            found = _decided(executor, work, arrays, uris, barred)
         finally:
             for uri in executor.devices:
                 executor.tell("queued", uri, 0.0)
@@ -101,9 +104,10 @@ def beside_others(
     return before
 
 
-def _decided(
+def _known(
     executor: LocalExecutor, call: Call, uris: tuple[str, ...], barred: Mapping[str, str]
-) -> Kept:
+) -> tuple[Work, bool]:
+    """(what is to be done, whether it is of ContextArrays), measured where it is not known."""
     kind, size, out_nbytes = call.describe()
     given = [x for x in call.operands if x is not None]
     arrays = any(x.__class__ is ContextArray for x in (*given, call.out))
@@ -119,11 +123,19 @@ def _decided(
         for uri in uris
         if uri not in barred and not too_large(work, costs.nodes[uri].memory_nbytes)
     ]
+    for one in (kind, *((convert.kind,) if convert else ())):
+        executor.know(one, able)
+    if arrays:
+        ways.know(executor, {place for x in given for place in _places(x)}, able)
+    return work, arrays
+
+
+def _decided(
+    executor: LocalExecutor, work: Work, arrays: bool, uris: tuple[str, ...],
+    barred: Mapping[str, str],
+) -> Kept:  # fmt: skip
+    costs = executor.costs
     with executor.deciding:
-        for one in (kind, *((convert.kind,) if convert else ())):
-            executor.know(one, able)
-        if arrays:
-            ways.know(executor, {place for x in given for place in _places(x)}, able)
         plan = choose(costs, work, uris, barred)
         if executor.journal is not None:
             executor.journal.decided(work, uris, plan, barred)

@@ -17,9 +17,13 @@ from typing import Any
 
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
-from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
+from sparkle_drv.errors import DeviceLost, FenceTimeout, KernelFault, OutOfDeviceMemory
+from sparkle_drv.mesh.lanes.carry import Ways
+from sparkle_drv.mesh.lanes.transports import NoWay
 from sparkle_drv.mesh.links.line import Point
+from sparkle_drv.mesh.links.network import HOST
 from sparkle_drv.mesh.links.probe import FAILURES as FAILED_PROBES
+from sparkle_drv.mesh.measured import LINK, named
 from sparkle_drv.sched.check.inspector import Inspector
 from sparkle_drv.sched.check.validate import Check
 from sparkle_drv.sched.decide.sampled import Kept
@@ -29,8 +33,8 @@ from sparkle_drv.sched.model.costs import Costs, Node
 from sparkle_drv.sched.model.graph_plan import KeptGraph
 from sparkle_drv.sched.model.load import Load
 from sparkle_drv.sched.model.operations import Class
-from sparkle_drv.sched.model.profile import LINK, Profile
-from sparkle_drv.sched.model.work import HOST, Measured
+from sparkle_drv.sched.model.profile import Profile
+from sparkle_drv.sched.model.work import Measured
 from sparkle_drv.telemetry import progress
 from sparkle_drv.telemetry.trace import Trace
 
@@ -39,7 +43,7 @@ from .arrays import ContextArray, apart, check_own, here, on_host
 
 log = logging.getLogger("sparkle_drv.sched")
 
-FAILURES = (DeviceLost, KernelFault, OutOfDeviceMemory)
+FAILURES = (DeviceLost, FenceTimeout, KernelFault, NoWay, OutOfDeviceMemory)
 """What a device may fail with that another one can do."""
 
 Run = Callable[[Device, Sequence[Any], Any], Any]
@@ -74,11 +78,15 @@ class LocalExecutor:
         self.trace: Trace | None = None
         self.plans: dict[object, Kept] = {}
         """By the key of `run` and the devices allowed; repeated.py reads it too."""
-        self.over_host: set[tuple[str, str]] = set()
-        """Pairs of devices of one backend that cannot copy to one another."""
+        self.ways = Ways(self.devices)
+        """By which calls, graphs and meshes move bytes."""
         self.load = Load(devices)
         self.deciding = threading.RLock()
-        """Held from what a decision is made of to the line in the journal that tells of it."""
+        """Held from what a decision is made of to the line in the journal that tells of it. Whoever
+        waits for a device does not hold it.
+        """
+        self.probing = threading.RLock()
+        """Held while something is measured: probes must not disturb one another."""
         self.closed = False
         """Was its Context closed?"""
         for device in devices:
@@ -104,12 +112,12 @@ class LocalExecutor:
         """Probe what is not known yet: the way to each device, and a class of work there."""
         self.check_open()
         for uri in uris:
-            node = self.costs.nodes[uri]
-            if node.lost or kind.name in node.lacks:
-                continue
-            if not ways.know_host(self, uri) or (kind.name, uri) in self.costs.speeds:
-                continue
-            self.probed(kind.name, uri, partial(self._probe, kind, uri))
+            if not self.costs.nodes[uri].lost and ways.know_host(self, uri):
+                known = partial(self._knows, kind.name, uri)
+                self.probed(kind.name, uri, known, partial(self._probe, kind, uri))
+
+    def _knows(self, what: str, uri: str) -> bool:
+        return (what, uri) in self.costs.speeds or what in self.costs.nodes[uri].lacks
 
     def _probe(self, kind: Class, uri: str) -> None:
         device = self.devices[uri]
@@ -120,29 +128,40 @@ class LocalExecutor:
         else:
             self.costs.nodes[uri].lacks.add(kind.name)
 
-    def probed(self, what: str, uri: str, measure: Callable[[], None], own: bool = True) -> bool:
-        """Measure, unless that has failed too often; did it go well? What goes wrong concerns this
-        device alone, and is tried again when it is asked for next. `own`: it is this device's
-        fault, and not perhaps that of another.
+    def probed(
+        self, what: str, uri: str, known: Callable[[], bool], measure: Callable[[], None],
+        own: bool = True,
+    ) -> bool:  # fmt: skip
+        """Measure what is not known, unless that has failed too often; is it known now?
+
+        What goes wrong concerns this device alone, and is tried again when it is asked for next.
+        `own`: it is this device's fault, and not perhaps that of another.
         """
-        if not self.costs.to_probe(what, uri):
-            return False
-        try:
-            measure()
-        except FAILED_PROBES as error:
-            if own:
-                self.failed(uri, error)
-            self.tell("probe_failed", what, uri, str(error))
-            name = f"the way from {what}" if what in (HOST, *self.devices) else what
-            log.warning("%s: the probe of %s failed: %s", uri, name, error)
-            return False
-        return True
+        if known():
+            return True
+        with self.probing:
+            if known():  # by another thread's probe
+                return True
+            if not self.costs.to_probe(what, uri):
+                return False
+            try:
+                measure()
+            except FAILED_PROBES as error:
+                if own:
+                    self.failed(uri, error)
+                self.tell("probe_failed", what, uri, str(error))
+                name = f"the way from {what}" if what in (HOST, *self.devices) else what
+                log.warning("%s: the probe of %s failed: %s", uri, name, error)
+                return False
+            return True
 
     def learn(self, uri: str, measured: dict[str, list[Point]], keep: bool = True) -> None:
         """Take in what was measured of a device, and keep it between runs."""
+        infos = {other: device.info for other, device in self.devices.items()}
         for name, points in measured.items():
             if name.startswith(LINK):
-                for source, to in ways.named(self, uri, name):
+                for source, to in named(infos, uri, name):
+                    self.ways.points[source, to] = points
                     self.tell("linked", source, to, points)
             else:
                 self.tell("probed", name, uri, points)

@@ -14,6 +14,7 @@ import numpy as np
 
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
+from sparkle_drv.core.fence import Fence
 from sparkle_drv.ops.memory import staging
 from sparkle_drv.sched.model.work import Measured
 
@@ -59,7 +60,7 @@ def run(
     the total is known.
     """
     executor, device = steps.executor, steps.kept.device
-    drained(device)  # what is there already is not this call's
+    pending(device).wait()  # what is there already is not this call's
     arrays = any(isinstance(x, ContextArray) for x in (*operands, out))
     if not arrays and (whole or device.info.unified):
         made = steps.step(COMPUTE, lambda: call(device, here(operands, device.uri), out))
@@ -111,10 +112,10 @@ def _fetched(made: Any, out: Any) -> np.ndarray[Any, Any]:
     return out  # type: ignore[no-any-return]
 
 
-def drained(device: Device) -> None:
-    """Wait for what its queue has now."""
+def pending(device: Device) -> Fence:
+    """Of what its queue has been given so far."""
     queue = device.default_queue
-    queue.fence(queue.submitted).wait()
+    return queue.fence(queue.submitted)
 
 
 def waited(made: Any) -> Any:

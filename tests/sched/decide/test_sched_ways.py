@@ -12,6 +12,8 @@ import pytest
 import sparkle_drv as sp
 from sparkle_drv.core.queue import Queue
 from sparkle_drv.errors import DeviceLost, KernelFault
+from sparkle_drv.mesh import survey
+from sparkle_drv.mesh.lanes.staged import CHUNK_NBYTES
 from sparkle_drv.mesh.links import probe
 from sparkle_drv.sched.graph.record import TaskGraph
 from sparkle_drv.sched.model import profile
@@ -54,19 +56,27 @@ def filled(executor, uri, values=A):
     return ContextArray(executor, uri, executor.devices[uri].array(values))
 
 
-def test_the_way_from_one_to_another_is_what_was_stated(peers):
+def test_the_way_from_one_to_another_is_what_was_stated():
     with sim.on(machine()), sp.init(list(URIS), profile=False) as ctx:
         x = ctx.array(A.shape, F32, device="sim:near").fill(A)
         ctx.gemm(x, x, devices=["sim:far"])
-        line = ctx._executor.costs.links[URIS]
-        assert (line.a, line.b) == pytest.approx(FROM_NEAR, rel=1e-6)
-        assert ctx.last_plan.candidates[0].cost.in_s == pytest.approx(2 * (4e-5 + 1024 * 3e-9))
-        assert {nbytes for *_, nbytes in peers} == {*probe.TRANSFERS, A.nbytes}
-        assert peers[-1] == (*URIS, A.nbytes)  # once for both operands, which are one
-        assert ("sim:far", "sim:near") not in ctx._executor.costs.links  # nobody has asked
+        executor = ctx._executor
+        points = executor.ways.points[URIS]
+        assert [size for size, _ in points] == [size for size in survey.SIZES[:4] for _ in range(3)]
+        for size, seconds in points:
+            chunk = min(size, CHUNK_NBYTES)  # both legs are in flight: the second one is slower
+            second_s = size // chunk * (3e-5 + chunk * 2e-9)
+            assert seconds == pytest.approx(1e-5 + chunk * 1e-9 + second_s)
+        line = executor.costs.links[URIS]
+        assert (line.a, line.b) == pytest.approx(FROM_NEAR, rel=0.05)
+        moved_s = line.at(A.nbytes)
+        assert ctx.last_plan.candidates[0].cost.in_s == pytest.approx(2 * moved_s)
+        measured = 4 * sum(survey.SIZES[:4])
+        assert executor.ways.moved() == {"staged": measured + A.nbytes}  # both operands are one
+        assert ("sim:far", "sim:near") not in executor.costs.links  # nobody has asked
         told = ctx.explain_devices()
-        assert "    from sim:near: 40 us and 0.333 GB/s" in told
-        assert "    to sim:far: 40 us and 0.333 GB/s" in told
+        assert "    from sim:near: 40.9 us and 0.348 GB/s" in told
+        assert "    to sim:far: 40.9 us and 0.348 GB/s" in told
         np.testing.assert_allclose(ctx.gemm(x, x, devices=["sim:far"]), A @ A, 1e-4, 1e-5)
 
 
@@ -103,7 +113,8 @@ def test_a_move_takes_the_nearest_copy():
         before = there.clock.now_s
         np.testing.assert_array_equal(x.on("sim:third").numpy(), A)
         back_s = 1e-6 + A.nbytes * 1e-10  # of numpy()
-        assert there.clock.now_s - before - back_s == pytest.approx(costs_from["sim:near"])
+        took_s = there.clock.now_s - before - back_s
+        assert took_s == pytest.approx(costs_from["sim:near"], rel=0.05)
 
 
 def test_graphs_are_placed_by_the_ways_that_were_measured(monkeypatch):
@@ -115,7 +126,9 @@ def test_graphs_are_placed_by_the_ways_that_were_measured(monkeypatch):
                     fast = (uri == "sim:far") == (name == "gemm_f32")
                     points = [(n, n * (1e-9 if fast else 1e-6)) for n in (1e3, 1e6)]
                     ctx._executor.learn(uri, {name: points})
-            monkeypatch.setattr(probe, "way", lambda *_, each=each: [(n, n * each) for n in (1, 9)])
+            monkeypatch.setattr(
+                survey, "way", lambda *_, each=each, **__: [(n, n * each) for n in (1, 9)]
+            )
             graph = TaskGraph(ctx._executor, URIS, fuse=False)
             with graph as g:
                 x = g.gemm(A, B)
@@ -184,7 +197,7 @@ def test_cards_of_one_kind_copy_to_one_another(opened, peers, pair):
         np.testing.assert_array_equal(x.on(to).numpy(), A)
         assert peers == [(source, to, A.nbytes)]
         x.close()
-    assert not executor.over_host
+    assert set(executor.ways.moved()) == {"peer"}
 
 
 @pytest.mark.parametrize("to", ["egl:0", "emu:gfx1036", "cuda:0"])
@@ -199,7 +212,7 @@ def test_others_go_by_way_of_the_host(opened, peers, to):
     assert not peers
 
 
-def test_a_copy_that_is_refused_goes_by_way_of_the_host(monkeypatch, caplog):
+def test_a_copy_that_is_refused_goes_by_way_of_the_host(opened, monkeypatch, caplog):
     asked = []
 
     def refused(self, dst, src):
@@ -207,22 +220,22 @@ def test_a_copy_that_is_refused_goes_by_way_of_the_host(monkeypatch, caplog):
         raise KernelFault("no way")
 
     monkeypatch.setattr(Queue, "copy_peer", refused)
-    with sim.on(machine()), sp.init(list(URIS), profile=False) as ctx:
-        executor = ctx._executor
-        x = ctx.array(A.shape, F32, device="sim:near").fill(A)
-        np.testing.assert_array_equal(x.on("sim:far").numpy(), A)
-        ways.know(executor, URIS, URIS)
-        assert executor.over_host == {URIS, URIS[::-1]}
-        assert len(asked) == 2  # one that was refused is not asked again
-        assert executor.costs.links[URIS].a == pytest.approx(FROM_NEAR[0], rel=1e-6)
-        assert "sim:near to sim:far: by way of the host from now on: no way" in caplog.text
+    pair = "cuda:0", "cuda:1"
+    executor = LocalExecutor([opened(uri) for uri in pair], default_clock())
+    x = filled(executor, pair[0])
+    np.testing.assert_array_equal(x.on(pair[1]).numpy(), A)
+    ways.know(executor, pair, pair)
+    assert len(asked) == 2  # one that was refused is not asked again
+    assert set(executor.ways.moved()) == {"staged"}
+    assert executor.costs.links[pair].at(1 << 20) > 0
+    assert "cuda:0 to cuda:1: no more by peer: no way" in caplog.text
 
 
 def test_a_way_that_cannot_be_measured_is_guessed_from_those_of_the_host(monkeypatch, caplog):
-    def failing(*_):
+    def failing(*_, **__):
         raise DeviceLost("it went")
 
-    monkeypatch.setattr(probe, "way", failing)
+    monkeypatch.setattr(survey, "way", failing)
     with sim.on(machine()), sp.init(list(URIS), profile=False) as ctx:
         x = ctx.array(A.shape, F32, device="sim:near").fill(A)
         ctx.gemm(x, x, devices=["sim:far"])

@@ -8,6 +8,7 @@ import random
 
 import numpy as np
 
+from sparkle_drv.mesh import survey
 from sparkle_drv.mesh.links import probe as link_probe
 from sparkle_drv.ops import ref
 from sparkle_drv.ops.expression.elementwise import ELEMENTWISE
@@ -47,11 +48,7 @@ def executor(devices, monkeypatch, seed=0):
     monkeypatch.setattr(
         link_probe, "links", lambda dev, clock: ([(n, 1e-6 + n * 1e-11) for n in (1e3, 1e6)],) * 2
     )
-    monkeypatch.setattr(
-        link_probe,
-        "way",
-        lambda source, to, move, clock: [(n, 1e-6 + n * 1e-11) for n in (1e3, 1e6)],
-    )
+    monkeypatch.setattr(survey, "way", lambda *_, **__: [(n, 1e-6 + n * 1e-11) for n in (1e3, 1e6)])
     for node in made.costs.nodes.values():
         node.shares = ()  # so that both are worth having
     return made

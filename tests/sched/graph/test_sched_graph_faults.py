@@ -10,6 +10,7 @@ from graphkit import recorder as graph
 
 from sparkle_drv import ops
 from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
+from sparkle_drv.mesh.lanes.carry import Ways
 from sparkle_drv.sched.check.inspector import Inspector
 from sparkle_drv.sched.decide.choose import STALE, Impossible
 from sparkle_drv.sched.graph import run as run_graph
@@ -70,14 +71,15 @@ def test_a_device_whose_result_cannot_be_had_is_left(made, monkeypatch):
         pairs = grown(g, 1, 14)
     g.run()
     assert any(move.source == "egl:0" for move in executor.last.plan.moves)
-    real = run_graph._host
+    real = Ways.fill
 
-    def host(array):
-        if array.device.uri == "egl:0":
+    def fill(self, made, source, asks, *limit):
+        asks(source.device.uri)
+        if source.device.uri == "egl:0":
             raise KernelFault("what came before had failed")
-        return real(array)
+        return real(self, made, source, asks, *limit)
 
-    monkeypatch.setattr(run_graph, "_host", host)
+    monkeypatch.setattr(Ways, "fill", fill)
     g.run()
     assert executor.last.plan.devices == ("cpu",)
     assert executor.costs.nodes["egl:0"].reliability.failures > 0

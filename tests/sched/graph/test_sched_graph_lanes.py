@@ -153,10 +153,10 @@ def test_a_chain_does_not_wait_for_another(made, programs, monkeypatch):
                 free.set()
         return found
 
-    def bring(run, step, now):
+    def bring(run, step, *more):
         if step.uri == "egl:0":
             assert free.wait(20), "the cpu waited for the way to egl:0"
-        return brought(run, step, now)
+        return brought(run, step, *more)
 
     programs.clear()
     monkeypatch.setattr(GraphRun, "_done", done)

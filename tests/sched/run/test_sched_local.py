@@ -10,7 +10,7 @@ import pytest
 from placing import placed
 
 from sparkle_drv import ops
-from sparkle_drv.core.array import Array
+from sparkle_drv.core.queue import Queue
 from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
 from sparkle_drv.mesh.links.line import Line
 from sparkle_drv.sched.decide import sampled
@@ -370,11 +370,11 @@ def test_an_operand_that_is_lost_is_not_the_fault_of_who_wanted_it(executor, mon
 
     ways.know(executor, BOTH, BOTH)
 
-    def gone(self):
+    def gone(*_):
         raise DeviceLost("it was reset")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Array, "numpy", gone)
+        patch.setattr(Queue, "read", gone)
         with pytest.raises(DeviceLost, match="egl:0: an operand went with it: it was reset"):
             gemm(executor, x, b)
     assert executor.costs.nodes["egl:0"].lost == "it was reset"

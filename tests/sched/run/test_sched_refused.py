@@ -7,6 +7,7 @@ import pytest
 
 import sparkle_drv as sp
 from sparkle_drv import ops
+from sparkle_drv.mesh import survey
 from sparkle_drv.mesh.links import probe as link_probe
 from sparkle_drv.sched.run import probe
 
@@ -26,8 +27,8 @@ def nothing_is_measured(monkeypatch):
         raise AssertionError("something was measured")
 
     monkeypatch.setattr(probe, "speeds", fail)
-    for name in ("links", "way"):
-        monkeypatch.setattr(link_probe, name, fail)
+    monkeypatch.setattr(link_probe, "links", fail)
+    monkeypatch.setattr(survey, "way", fail)
 
 
 def arrays(n):

@@ -10,7 +10,7 @@ import pytest
 
 import sparkle_drv as sp
 from sparkle_drv.sched.journal import journal
-from sparkle_drv.sched.run import call_plan, trace_files
+from sparkle_drv.sched.run import call_plan, probe, trace_files
 
 F32 = np.float32
 SIDES = (8, 12, 16, 24, 33, 40, 57, 64)
@@ -92,3 +92,67 @@ def test_a_trace_that_begins_in_the_middle_of_a_call_holds_what_comes_after(monk
     spans, _ = trace.taken()
     assert spans
     assert all(trace.begin_ns <= span.begin_ns for span in spans)
+
+
+@pytest.fixture
+def held(monkeypatch):
+    """(begun, let go on, classes probed): from now on a probe blocks until it may go on."""
+    begun, free, probed = threading.Event(), threading.Event(), []
+    real = probe.speeds
+
+    def speeds(device, kind, clock):
+        probed.append((kind.name, device.uri))
+        begun.set()
+        assert free.wait(60)
+        return real(device, kind, clock)
+
+    def hold():
+        monkeypatch.setattr(probe, "speeds", speeds)
+        return begun, free, probed
+
+    yield hold
+    free.set()
+
+
+def begun(work):
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread
+
+
+def test_calls_of_known_work_do_not_wait_for_a_probe(held, monkeypatch):
+    a, other = np.ones((8, 8), F32), np.ones((8, 8))
+    with sp.init(["cpu", "egl:0"], profile=False) as ctx:
+        x = ctx.array(a.shape, F32, device="egl:0").fill(a)
+        with ctx.graph() as graph:
+            graph.gemm(x, a)
+        known = {
+            "numpy": lambda: ctx.gemm(a, a),
+            "another shape": lambda: ctx.gemm(a[:5], a),
+            "a ContextArray": lambda: ctx.gemm(x, x).numpy(),
+            "a graph": graph.run,
+            "a journal": lambda: ctx._executor.tell("ran", "gemm_f32", "cpu", 1e3, 1e-6),
+        }
+        for call in known.values():
+            call()
+        notes = ctx._executor.journal = journal.Journal(ctx._executor.costs)
+        monkeypatch.setattr(call_plan, "is_busy", lambda *_: True)  # each call is decided anew
+        started, free, probed = held()
+        threads = [begun(lambda: ctx.gemm(other, other))]
+        assert started.wait(60)
+        for name, call in known.items():
+            ctx._executor.forget()
+            one = begun(call)
+            one.join(20)
+            assert not one.is_alive(), f"{name} waits for a probe of something else"
+        threads.append(begun(lambda: ctx.gemm(other, other)))  # what is being measured: it waits
+        threads[1].join(0.2)
+        assert [thread.is_alive() for thread in threads] == [True, True]
+        free.set()
+        for thread in threads:
+            thread.join(60)
+        assert sorted(probed) == sorted(set(probed))  # once
+        assert ("gemm_f64", "cpu") in probed
+    pairs = list(journal.replay(notes.lines))
+    assert len(pairs) >= 5
+    assert all(stands == now for stands, now in pairs)

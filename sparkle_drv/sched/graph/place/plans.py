@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from sparkle_drv.core.array import Array
+from sparkle_drv.mesh.links.network import HOST
 from sparkle_drv.ops.conv2d.operation import WINOGRAD, packs
 from sparkle_drv.ops.map.operation import fuses
 from sparkle_drv.ops.memory.constant import Constant
@@ -19,7 +20,7 @@ from sparkle_drv.sched.model.costs import Costs
 from sparkle_drv.sched.model.graph_plan import DeviceMemory, GraphPlan, KeptGraph, Move, TaskPlan
 from sparkle_drv.sched.model.task import Task, Value
 from sparkle_drv.sched.model.traffic import traffic
-from sparkle_drv.sched.model.work import HOST, Operand, Work
+from sparkle_drv.sched.model.work import Operand, Work
 from sparkle_drv.sched.run import ways
 from sparkle_drv.sched.run.arrays import ContextArray
 from sparkle_drv.sched.run.constants import ContextConstant
@@ -64,11 +65,21 @@ def decide(
     outs: Mapping[int, Any],
 ) -> Decided:
     """The best of `choices`, which do the same, ties by their order. Raises Impossible."""
-    found: list[tuple[Decided, Noted]] = []
-    why: Impossible | None = None
     # All that is measured comes first: a replay places by what was known in the end.
     all_works = [_works(executor, uris, tasks, outputs, given, outs) for tasks in choices]
-    for tasks, works in zip(choices, all_works, strict=True):
+    with executor.deciding:
+        return _best(executor, uris, zip(choices, all_works, strict=True), outputs)
+
+
+def _best(
+    executor: LocalExecutor,
+    uris: tuple[str, ...],
+    alike: Iterable[tuple[Sequence[Task], Sequence[Work]]],
+    outputs: frozenset[int],
+) -> Decided:
+    found: list[tuple[Decided, Noted]] = []
+    why: Impossible | None = None
+    for tasks, works in alike:
         try:
             found.append(_one_way(executor, uris, tasks, works, outputs))
         except Impossible as error:

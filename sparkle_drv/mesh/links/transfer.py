@@ -1,0 +1,47 @@
+"""What a transfer takes by the lines that are known: from the nearest copy, straight or over the
+host. Pure.
+
+`same(place)` says whether a place's memory is the host's: from there to HOST no byte moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from .line import Line
+from .network import HOST
+
+Lines = Mapping[tuple[str, str], Line]
+"""By (from, to), HOST among them; seconds by bytes."""
+Same = Callable[[str], bool]
+
+
+def transfer_s(
+    lines: Lines, same: Same, nbytes: int, places: frozenset[str], to: str
+) -> float:  # fmt: skip
+    """Seconds to bring a copy from the best of `places`; 0 where there is one already.
+
+    Without a link from there the way is over the host.
+    """
+    if nbytes == 0 or to in places or (HOST in places and same(to)):
+        return 0.0
+    return min((_link_s(lines, same, place, to, nbytes) for place in places), default=float("inf"))
+
+
+def nearest(lines: Lines, same: Same, nbytes: int, places: Iterable[str], to: str) -> list[str]:
+    """`places` by the time that bytes take from there to `to`, the least first."""
+    return sorted(places, key=lambda place: (_link_s(lines, same, place, to, nbytes), place))
+
+
+def _link_s(lines: Lines, same: Same, source: str, to: str, nbytes: int) -> float:
+    direct = lines.get((source, to))
+    if direct is not None:
+        return direct.at(nbytes)
+    return _host_s(lines, same, source, HOST, nbytes) + _host_s(lines, same, HOST, to, nbytes)
+
+
+def _host_s(lines: Lines, same: Same, source: str, to: str, nbytes: int) -> float:
+    if same(to if source == HOST else source):
+        return 0.0
+    link = lines.get((source, to))
+    return link.at(nbytes) if link else float("inf")
