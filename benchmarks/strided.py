@@ -53,7 +53,8 @@ def ratios(dev: sp.Device, case: tuple[np.ndarray, View, np.ndarray], rounds: in
             middle = time.perf_counter()
             sp.ops.strided_copy(
                 dev, dst, src, view.shape, src_strides=view.strides, src_offset=view.offset
-            ).fence.wait()
+            )
+            dev.wait_idle()
             end = time.perf_counter()
             if turn:
                 found.append((middle - start) / (end - middle))

@@ -152,20 +152,14 @@ def check_shards_of_columns_join_again(dev: sp.Device) -> None:
     with seeded() as rng:
         for kind in kinds(dev):
             x = noise(rng, (37, 29), kind)
-            cuts = ((0, 10), (10, 20), (20, 29))
             with held(dev, x, np.zeros_like(x)) as (whole, joined):
-                for start, end in cuts:
-                    view = View.of(x.shape).at((FULL, slice(start, end)))
-                    with held(dev, np.zeros(view.shape, kind)) as (shard,):
-                        copy = sp.ops.strided_copy
-                        copy(
-                            dev, shard, whole, view.shape,
-                            src_strides=view.strides, src_offset=view.offset,
-                        )  # fmt: skip
-                        copy(
-                            dev, joined, shard, view.shape,
-                            dst_strides=view.strides, dst_offset=view.offset,
-                        )  # fmt: skip
+                for start, end in ((0, 10), (10, 20), (20, 29)):
+                    shape, strides, offset = View.of(x.shape).at((FULL, slice(start, end)))
+                    of = {"src_strides": strides, "src_offset": offset}
+                    to = {"dst_strides": strides, "dst_offset": offset}
+                    with held(dev, np.zeros(shape, kind)) as (shard,):
+                        sp.ops.strided_copy(dev, shard, whole, shape, **of)  # type: ignore[arg-type]
+                        sp.ops.strided_copy(dev, joined, shard, shape, **to)  # type: ignore[arg-type]
                 assert (bits(joined.numpy()) == bits(x)).all()
 
 
