@@ -36,6 +36,7 @@ STRIP = "-Wl,--strip-all"
 FOR_SIZE = (
     *("native/emu/", "native/dl/", "native/kmd/", "native/egl/context/", "native/egl/device/"),
     *("native/amdgpu/device/", "native/cuda/device/", "native/cpu/isa/ref.c"),
+    "native/cpu/small/strided.c",
 )
 # Of shaders/ and tools/, what only a checkout needs.
 GENERATORS = ("gen.py", "_gen")  # they write into native/

@@ -227,6 +227,23 @@ SP_ARGS_LAYOUT(nhwc_to_nchw_f32);
 SP_ARGS_BLOCKED(nchw_to_blocked_f32);
 SP_ARGS_BLOCKED(blocked_to_nchw_f32);
 
+#define SP_ARGS_STRIDED(name, T)                                                                                       \
+    struct sp_args_##name {                                                                                            \
+        T *dst;                                                                                                        \
+        const T *src;                                                                                                  \
+        uint32_t n[4];         /* n0..n3 of the manifest; so are the next two */                                       \
+        int32_t dst_stride[4];                                                                                         \
+        int32_t src_stride[4];                                                                                         \
+        uint32_t dst_offset;                                                                                           \
+        uint32_t src_offset;                                                                                           \
+        uint32_t dst_n;                                                                                                \
+        uint32_t src_n;                                                                                                \
+    }
+SP_ARGS_STRIDED(strided_u8, uint8_t);
+SP_ARGS_STRIDED(strided_u16, uint16_t);
+SP_ARGS_STRIDED(strided_u32, uint32_t);
+SP_ARGS_STRIDED(strided_u64, uint64_t);
+
 struct sp_args_peak_fma_f32 {
     uint64_t *flops;
     uint32_t iters;

@@ -7,9 +7,9 @@ the memory of results. `gemm` and `conv2d` are objects, so that they can have a 
 `sparkle_drv.ops.gemm.operation.Gemm.__call__`
 `sparkle_drv.ops.conv2d.operation.Conv2d.__call__`
 
-gemm/, conv2d/, map/, reduce/ and layout/ have one operation each. Below are calls/ (choice of a
-plan), tiles/ (plans), memory/ (staging, constants), expression/ (the language of maps), shapes/,
-arguments/ (checks) and ref/. functions.py has the functions of traced maps.
+gemm/, conv2d/, map/, reduce/, layout/ and strided/ have one operation each. Below are calls/
+(choice of a plan), tiles/ (plans), memory/ (staging, constants), expression/ (the language of
+maps), shapes/, arguments/ (checks) and ref/. functions.py has the functions of traced maps.
 
 Imported by `sparkle_drv` only when somebody first says `sparkle_drv.ops`: this layer needs numpy.
 """
@@ -25,6 +25,7 @@ from .memory.constant import Constant
 from .memory.weights import constant
 from .reduce.fold import lazy
 from .reduce.operation import reduce
+from .strided.operation import strided_copy
 
 __all__ = ["Constant", "constant", "conv2d", "functions", "gemm", "layout", "lazy"]
-__all__ += ["map", "recycled", "reduce", "ref", "tiles", "traced"]
+__all__ += ["map", "recycled", "reduce", "ref", "strided_copy", "tiles", "traced"]

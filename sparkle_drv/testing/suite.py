@@ -35,6 +35,7 @@ from sparkle_drv.testing.checks import (
     lists,
     memory,
     pipelines,
+    strided,
     threads,
     timeouts,
 )
@@ -42,7 +43,9 @@ from sparkle_drv.testing.checks.base import Check, NotProvided
 
 __all__ = ["Check", "NotProvided", "Result", "checks", "judge", "run"]
 
-MODULES = (memory, launches, lists, fences, timeouts, pipelines, closing, threads, arguments)
+MODULES = (
+    memory, launches, lists, fences, timeouts, pipelines, closing, threads, arguments, strided,
+)  # fmt: skip
 
 PASSED, FAILED, NOT_PROVIDED = "passed", "failed", "not provided"
 

@@ -68,5 +68,6 @@ void check_chains(void);
 void check_spans(void);
 void check_reduce(void);
 void check_layout(void);
+void check_strided(void);
 void check_apart(void);
 #endif

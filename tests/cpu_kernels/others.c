@@ -1,8 +1,9 @@
-/* Maps, element-wise kernels, reductions and layouts against loops. */
+/* Maps, element-wise kernels, reductions, layouts and strided copies against loops. */
 #include "check.h"
 
 #include "include/sp_map.h"
 
+#include <errno.h>
 #include <math.h>
 #include <string.h>
 
@@ -172,4 +173,64 @@ void check_layout(void)
     if (routine("blocked_to_nchw_f32", &(struct sp_args_blocked_to_nchw_f32){back, blocked, n, c, h, w, block}, &plan) ||
         memcmp(back, x, size * sizeof *x))
         fail("back from blocked");
+}
+
+/* One side of a strided copy: dimensions in any order, each with a gap, some reversed; arrays end where they must. */
+static uint32_t strided_side(const uint32_t n[4], int32_t stride[4], uint32_t *offset, int broadcast)
+{
+    uint32_t order[4] = {0, 1, 2, 3}, extent = 1;
+    *offset = 0;
+    for (uint32_t d = 3; d; d--) {
+        const uint32_t other = rnd_below(d + 1), kept = order[d];
+        order[d] = order[other];
+        order[other] = kept;
+    }
+    for (uint32_t k = 0; k < 4; k++) {
+        const uint32_t d = order[k], step = extent + PICK(0, 0, 1, 2);
+        const int backwards = rnd_below(3) == 0;
+        stride[d] = backwards ? -(int32_t)step : (int32_t)step;
+        if (broadcast && rnd_below(4) == 0) {
+            stride[d] = 0;
+            continue;
+        }
+        *offset += backwards ? step * (n[d] - 1) : 0;
+        extent += step * (n[d] - 1);
+    }
+    return extent;
+}
+
+void check_strided(void)
+{
+    static const char *const names[] = {"strided_u8", "strided_u16", "strided_u32", "strided_u64"};
+    const uint32_t which = rnd_below(4), size = 1u << which;
+    const uint32_t n[4] = {PICK(1, 2, 3), PICK(1, 1, 4, 17), PICK(1, 3, 15, 16, 33), PICK(1, 2, 16, 31, 64)};
+    const struct sp_tile_plan plan = {.threads = PICK(0, 1)};
+    struct sp_args_strided_u8 args = {.n = {n[0], n[1], n[2], n[3]}};
+    args.dst_n = strided_side(n, args.dst_stride, &args.dst_offset, 0);
+    args.src_n = strided_side(n, args.src_stride, &args.src_offset, 1);
+    uint8_t *const dst = bytes_new((size_t)args.dst_n * size, size), *const src = bytes_new((size_t)args.src_n * size, size);
+    uint8_t *const wanted = bytes_new((size_t)args.dst_n * size, size);
+    for (size_t i = 0; i < (size_t)args.dst_n * size; i++)
+        dst[i] = (uint8_t)rnd();
+    for (size_t i = 0; i < (size_t)args.src_n * size; i++)
+        src[i] = (uint8_t)rnd();
+    memcpy(wanted, dst, (size_t)args.dst_n * size);
+    args.dst = dst;
+    args.src = src;
+    case_is("%s %u %u %u %u", names[which], n[0], n[1], n[2], n[3]);
+    for (uint32_t i = 0; i < n[0] * n[1] * n[2] * n[3]; i++) {
+        int64_t to = args.dst_offset, from = args.src_offset;
+        for (uint32_t d = 4, rest = i; d--; rest /= n[d]) {
+            to += (int64_t)(rest % n[d]) * args.dst_stride[d];
+            from += (int64_t)(rest % n[d]) * args.src_stride[d];
+        }
+        memcpy(wanted + to * size, src + from * size, size);
+    }
+    if (routine(names[which], &args, &plan))
+        fail("an error");
+    if (memcmp(dst, wanted, (size_t)args.dst_n * size))
+        fail("other elements");
+    args.dst_n--;
+    if (routine(names[which], &args, &plan) != -EINVAL)
+        fail("a position beyond dst_n");
 }

@@ -54,7 +54,9 @@ def test_every_kernel_on_aarch64(program, isa, cases):
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
     checked = [line.split()[1].rstrip(":") for line in lines[:-1]]
-    assert {"gemm_f32", "gemm_f64", "conv2d", "map", "spans", "reduce", "layout"} <= {*checked}
+    assert {"gemm_f32", "gemm_f64", "conv2d", "map", "spans", "reduce", "layout", "strided"} <= {
+        *checked
+    }
     assert all(line.endswith(f": {cases} cases") for line in lines[:-1])
     assert lines[-1] == "0 failures"
 

@@ -1,8 +1,9 @@
 """CUDA C for NVIDIA GPUs: nvcc 13.0.88, PTX for each target, made readable for older drivers.
 
 nvcc 13.0 writes `.version 9.0`, which a driver older than 13.0 refuses. What these kernels use is
-in PTX ISA 8.0 (CUDA 12.0, the first that knows sm_90a), so the line is lowered to that, and ptxas
-judges whether the file still assembles.
+in PTX ISA 8.0 (CUDA 12.0, the first that knows sm_90a), so the line is lowered to that. Comments
+and indentation are left out, and parameters get short names: 8 KB of the wheel. ptxas judges
+whether the file still assembles.
 """
 
 from __future__ import annotations
@@ -99,13 +100,22 @@ def compile(source: Path, target: str, out: Path) -> None:
     text, count = _VERSION.subn(f".version {ISA}", out.read_text())
     if count != 1:
         raise Failed(f"{source.name} for {target}: {count} .version lines in what nvcc wrote")
-    out.write_text(text)
+    out.write_text(compact(text))
     try:
         for arch in ASSEMBLED_FOR[target]:
             usage(out, arch)
     except Failed:
         out.unlink()
         raise
+
+
+def compact(text: str) -> str:
+    """PTX without comments, indentation and empty lines; `saxpy_f32_param_2` becomes `p2`. The
+    names of parameters are an entry's own. (PTX ISA 8.0, sections 4.2 and 5.2.1)
+    """
+    lines = (re.sub(r"//.*", "", line).strip() for line in text.splitlines())
+    whole = "".join(f"{line}\n" for line in lines if line)
+    return re.sub(r"\b\w+_param_(\d+)\b", r"p\1", whole)
 
 
 def usage(ptx: Path, arch: str) -> list[Usage]:

@@ -71,6 +71,10 @@ DECLARE_REF(sp_routine_fn, nchw_to_nhwc_f32)
 DECLARE_REF(sp_routine_fn, nhwc_to_nchw_f32)
 DECLARE_REF(sp_routine_fn, nchw_to_blocked_f32)
 DECLARE_REF(sp_routine_fn, blocked_to_nchw_f32)
+DECLARE_REF(sp_routine_fn, strided_u8)
+DECLARE_REF(sp_routine_fn, strided_u16)
+DECLARE_REF(sp_routine_fn, strided_u32)
+DECLARE_REF(sp_routine_fn, strided_u64)
 DECLARE_ALL(sp_routine_fn, peak_fma_f32)
 DECLARE_ALL(sp_routine_fn, peak_fma_f64)
 
@@ -136,6 +140,10 @@ const struct sp_cpu_row sp_cpu_rows[] = {
     REF_ONLY(nhwc_to_nchw_f32, SP_FORM_ROUTINE),
     REF_ONLY(nchw_to_blocked_f32, SP_FORM_ROUTINE),
     REF_ONLY(blocked_to_nchw_f32, SP_FORM_ROUTINE),
+    REF_ONLY(strided_u8, SP_FORM_ROUTINE),
+    REF_ONLY(strided_u16, SP_FORM_ROUTINE),
+    REF_ONLY(strided_u32, SP_FORM_ROUTINE),
+    REF_ONLY(strided_u64, SP_FORM_ROUTINE),
     ALL(peak_fma_f32, SP_FORM_ROUTINE),
     ALL(peak_fma_f64, SP_FORM_ROUTINE),
     ALL(fused_map, SP_FORM_ROUTINE),

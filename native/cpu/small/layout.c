@@ -32,8 +32,7 @@ static void turn_tile(float *dst, size_t ld_dst, const float *src, size_t ld_src
                 sp_turn_f32(src + i * ld_src + j, ld_src, dst + j * ld_dst + i, ld_dst);
 }
 
-/* dst[j*ld_dst + i] = src[i*ld_src + j]. */
-static void transpose(float *dst, size_t ld_dst, const float *src, size_t ld_src, size_t rows, size_t columns)
+void sp_transpose_f32(float *dst, size_t ld_dst, const float *src, size_t ld_src, size_t rows, size_t columns)
 {
     for (size_t j0 = 0; j0 < columns; j0 += TILE) {
         const size_t nj = columns - j0 < TILE ? columns - j0 : TILE;
@@ -76,10 +75,10 @@ static void one_task(void *ctx, uint32_t index)
     const size_t first = (image * job->channels + c0) * job->pixels + p0; /* in NCHW */
     const size_t last = (plane * job->pixels + p0) * job->block;          /* channels last */
     if (!job->to_channels_last) {
-        transpose(job->y + first, job->pixels, job->x + last, job->block, pixels, channels);
+        sp_transpose_f32(job->y + first, job->pixels, job->x + last, job->block, pixels, channels);
         return;
     }
-    transpose(job->y + last, job->block, job->x + first, job->pixels, channels, pixels);
+    sp_transpose_f32(job->y + last, job->block, job->x + first, job->pixels, channels, pixels);
     for (size_t p = 0; p < pixels; p++)
         for (size_t c = channels; c < job->block; c++)
             job->y[last + p * job->block + c] = 0.0f;

@@ -50,4 +50,7 @@ static inline void sp_turn_f64(const double *from, size_t ld_from, double *to, s
     *(sp_f64x2_at *)to = SP_SHUFFLE2(a, b, 0, 2);
     *(sp_f64x2_at *)(to + ld_to) = SP_SHUFFLE2(a, b, 1, 3);
 }
+
+/* Of any size, by tiles: dst[j*ld_dst + i] = src[i*ld_src + j] for i < rows, j < columns (cpu/small/layout.c). */
+void sp_transpose_f32(float *dst, size_t ld_dst, const float *src, size_t ld_src, size_t rows, size_t columns);
 #endif

@@ -20,7 +20,7 @@ here calls a driver. codegen/kernels.py calls `provides` and `generate`.
     gemm.py, gemm_shared.py                     products: naive and blocked; in shared memory
     conv2d.py, conv2d_shared.py, conv2d_text.py convolutions: direct; im2col; what they share
     map.py, elementwise.py, reduce.py           expressions; fixed elementwise kernels; reductions
-    layout.py, misc.py                          changes of layout; noop, busy and peak
+    layout.py, misc.py                          layouts and strided copies; noop, busy, peak
     defaults.py                                 algorithm and tiles where a plan says none
     tile.py                                     checks a TilePlan against the device's limits
     registers.py                                the tile of sums in a thread's registers

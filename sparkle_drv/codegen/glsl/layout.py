@@ -1,6 +1,7 @@
-"""Layout transforms of 4-D f32 arrays: a thread an element of the output, in its order.
+"""Layout transforms of 4-D f32 arrays, and strided copies: a thread an element of the output.
 
-Bits are moved as they are (uint), so that NaN payloads and denormals survive.
+Bits are moved as they are (uint, uvec2), so that NaN payloads and denormals survive. A store of
+GLSL has four bytes at least, so there are no strided copies of smaller elements.
 """
 
 from __future__ import annotations
@@ -10,6 +11,19 @@ from sparkle_drv.types import DeviceInfo, TilePlan
 from .kit import Kit, Shader, linear
 from .tile import group_threads
 
+# Positions wrap within 32 bits; none beyond dst_n or src_n is touched.
+_STRIDED = (
+    "n0*n1*n2*n3",
+    """\
+uint i3 = i % n3, row = i / n3, i2 = row % n2, plane = row / n2;
+uint i1 = plane % n1, i0 = plane / n1;
+uint to = dst_offset + i0 * uint(dst_stride0) + i1 * uint(dst_stride1)
+    + i2 * uint(dst_stride2) + i3 * uint(dst_stride3);
+uint from = src_offset + i0 * uint(src_stride0) + i1 * uint(src_stride1)
+    + i2 * uint(src_stride2) + i3 * uint(src_stride3);
+if (to < dst_n && from < src_n)
+    dst[to] = src[from];""",
+)
 # name -> (elements of the output, how element i of it is found).
 _KERNELS = {
     "nchw_to_nhwc_f32": (
@@ -41,6 +55,8 @@ uint area = h * w, blocks = (c + block - 1u) / block;
 uint pixel = i % area, ch = i / area % c, image = i / area / c;
 y[i] = x[((image * blocks + ch / block) * area + pixel) * block + ch % block];""",
     ),
+    "strided_u32": _STRIDED,
+    "strided_u64": _STRIDED,
 }
 NAMES = tuple(_KERNELS)
 

@@ -123,6 +123,24 @@ def _unblocked(y: Array, x: Array, n: int, c: int, h: int, w: int, block: int) -
     return _flat(layout(blocks, f"NCHW{block}c", "NCHW", c))
 
 
+def _strided(dst: Array, src: Array, *sizes: int) -> Array:
+    shape, dst_strides, src_strides = sizes[:4], sizes[4:8], sizes[8:12]
+    dst_offset, src_offset, dst_n, _src_n = sizes[12:]
+    after: Array = _flat(dst)[:dst_n].copy()  # what lies between the elements stays as it is
+    after[_places(shape, dst_strides, dst_offset)] = _flat(src)[
+        _places(shape, src_strides, src_offset)
+    ]
+    return after
+
+
+def _places(shape: Sequence[int], strides: Sequence[int], offset: int) -> Array:
+    """Where the elements of a strided array lie."""
+    found = np.full(shape, offset, np.int64)
+    for axis, (n, stride) in enumerate(zip(shape, strides, strict=True)):
+        found += (np.arange(n) * stride).reshape(-1, *(1,) * (len(shape) - axis - 1))
+    return found
+
+
 def _shaped(x: Array, *shape: int) -> Array:
     return np.asarray(x).reshape(-1)[: math.prod(shape)].reshape(shape)
 
@@ -147,6 +165,7 @@ _TYPED: dict[str, Oracle] = {
 _KERNELS = {f"{base}_{tag}": _TYPED[base] for base in _TYPED for tag in ("f32", "f64", "i32")} | {
     "noop": lambda: None,
     "busy_u32": _busy,
+    **{f"strided_u{bits}": _strided for bits in (8, 16, 32, 64)},
 }
 
 

@@ -23,6 +23,7 @@ TYPES = {
     "i64": np.int64,
     "u32": np.uint32,
     "u64": np.uint64,
+    "u16": np.uint16,
     "u8": np.uint8,
 }
 
@@ -170,6 +171,39 @@ def _layout(*blocks: int) -> list[Problem]:
     ]
 
 
+def _strided() -> list[Problem]:
+    """(shape) (strides of dst) (strides of src) (offsets) (elements of dst, of src)"""
+    found = []
+    for shape, dst_strides, src_strides, offsets, sizes in (
+        ((1, 1, 1, 1), (0, 0, 0, 0), (0, 0, 0, 0), (0, 0), (1, 1)),
+        ((0, 3, 1, 5), (0, 5, 5, 1), (0, 5, 5, 1), (0, 0), (0, 0)),
+        (
+            (1, 1, 1, 1009),
+            (0, 0, 0, 2),
+            (0, 0, 0, -1),
+            (1, 1008),
+            (2018, 1009),
+        ),  # one row, reversed
+        ((1, 1, 17, 19), (0, 0, 19, 1), (0, 0, 1, 17), (0, 0), (323, 323)),  # a transpose
+        ((1, 1, 37, 5), (0, 0, 5, 1), (0, 0, 11, 1), (0, 3), (185, 407)),  # a shard of columns
+        ((1, 1, 37, 5), (0, 0, 11, 1), (0, 0, 5, 1), (6, 0), (407, 185)),  # and back
+        ((3, 5, 2, 7), (70, 14, 7, 1), (1, 3, 105, 15), (0, 0), (210, 210)),  # 3210 of four
+        ((2, 3, 4, 5), (-120, 40, -10, 2), (0, 0, -5, 1), (150, 15), (280, 20)),  # broadcast
+        ((4, 3, 33, 31), (3069, 1023, 31, -1), (3069, 1, 93, 3), (30, 0), (12276, 12276)),
+    ):
+        scalars = dict(
+            zip(("dst_offset", "src_offset", "dst_n", "src_n"), (*offsets, *sizes), strict=True)
+        )
+        for name, values in (
+            ("n", shape),
+            ("dst_stride", dst_strides),
+            ("src_stride", src_strides),
+        ):
+            scalars |= {f"{name}{d}": value for d, value in enumerate(values)}
+        found.append(Problem(scalars))
+    return found
+
+
 FAMILIES: dict[str, list[Problem]] = {
     "noop": [Problem({})],
     "busy": [Problem({"iters": iters}) for iters in (0, 1, 1000)],
@@ -193,6 +227,7 @@ FAMILIES: dict[str, list[Problem]] = {
     "nhwc_to_nchw": _layout(),
     "nchw_to_blocked": _layout(4, 8),
     "blocked_to_nchw": _layout(4, 8),
+    "strided": _strided(),
     "peak_fma": [Problem({"iters": iters}) for iters in (1, 9)],
 }
 

@@ -1,5 +1,7 @@
-/* Layouts of four-dimensional f32 arrays; thread i writes element i of y, so a grid that is too small leaves the rest. */
+/* Layouts of four-dimensional f32 arrays, and strided copies; thread i writes element i of y, so a grid that is too small leaves the rest. */
 #include "kernels.h"
+
+#include <string.h>
 
 struct layout_args {
     float *y;
@@ -65,10 +67,61 @@ static int run_blocked_to_nchw_f32(const struct fk_launch *l)
     return 0;
 }
 
+struct strided_args {
+    char *dst;
+    const char *src;
+    uint32_t n[4];
+    int32_t dst_stride[4], src_stride[4];
+    uint32_t dst_offset, src_offset, dst_n, src_n;
+};
+
+static int strided(const struct fk_launch *l, uint64_t size)
+{
+    const struct strided_args v = *(const struct strided_args *)l->args;
+    const uint64_t all = (uint64_t)v.n[0] * v.n[1] * v.n[2] * v.n[3], end = fk_smaller(all, fk_threads_x(l));
+    FK_NEED(v.dst, v.dst_n * size);
+    FK_NEED(v.src, v.src_n * size);
+    for (uint64_t i = 0; i < end; i++) {
+        int64_t to = v.dst_offset, from = v.src_offset;
+        uint64_t rest = i;
+        for (int d = 3; d >= 0; rest /= v.n[d], d--) {
+            to += (int64_t)(rest % v.n[d]) * v.dst_stride[d];
+            from += (int64_t)(rest % v.n[d]) * v.src_stride[d];
+        }
+        if (to >= 0 && to < v.dst_n && from >= 0 && from < v.src_n)
+            memcpy(v.dst + (uint64_t)to * size, v.src + (uint64_t)from * size, size);
+    }
+    return 0;
+}
+
+static int run_strided_u8(const struct fk_launch *l)
+{
+    return strided(l, 1);
+}
+
+static int run_strided_u16(const struct fk_launch *l)
+{
+    return strided(l, 2);
+}
+
+static int run_strided_u32(const struct fk_launch *l)
+{
+    return strided(l, 4);
+}
+
+static int run_strided_u64(const struct fk_launch *l)
+{
+    return strided(l, 8);
+}
+
 struct fk_kernel fk_kernels_layout[] = {
     {"nchw_to_nhwc_f32", "ppuuuu", run_nchw_to_nhwc_f32, {0}},
     {"nhwc_to_nchw_f32", "ppuuuu", run_nhwc_to_nchw_f32, {0}},
     {"nchw_to_blocked_f32", "ppuuuuu", run_nchw_to_blocked_f32, {0}},
     {"blocked_to_nchw_f32", "ppuuuuu", run_blocked_to_nchw_f32, {0}},
+    {"strided_u8", "ppuuuuiiiiiiiiuuuu", run_strided_u8, {0}},
+    {"strided_u16", "ppuuuuiiiiiiiiuuuu", run_strided_u16, {0}},
+    {"strided_u32", "ppuuuuiiiiiiiiuuuu", run_strided_u32, {0}},
+    {"strided_u64", "ppuuuuiiiiiiiiuuuu", run_strided_u64, {0}},
     {0},
 };

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 TYPES: Mapping[str, str] = {
     **{"f32": "float32", "f64": "float64", "i32": "int32", "u32": "uint32"},
-    **{"i64": "int64", "u64": "uint64", "u8": "uint8"},
+    **{"i64": "int64", "u64": "uint64", "u16": "uint16", "u8": "uint8"},
 }
 
 

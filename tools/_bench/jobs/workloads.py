@@ -111,6 +111,18 @@ def _conv_scalars(p: Point) -> Scalars:
     }
 
 
+def _strided_scalars(p: Point) -> Scalars:
+    """A packed m x n matrix from its transpose, or from the middle columns of one twice as wide."""
+    m, n = _int(p, "m"), _int(p, "n")
+    turned = p["way"] == "transpose"
+    row, column, offset = (1, m, 0) if turned else (2 * n, 1, n // 2)
+    sizes = {"n0": 1, "n1": 1, "n2": m, "n3": n, "dst_n": m * n}
+    strides = {"dst_stride2": n, "dst_stride3": 1, "src_stride2": row, "src_stride3": column}
+    unused = {f"{side}_stride{d}": 0 for side in ("dst", "src") for d in (0, 1)}
+    src_n = m * n if turned else 2 * m * n
+    return {**sizes, **strides, **unused, "dst_offset": 0, "src_offset": offset, "src_n": src_n}
+
+
 def _bias(p: Point) -> tuple[str, ...]:
     return ("bias",) if p["bias"] else ()
 
@@ -154,6 +166,7 @@ _CONV = (
     *(_FLAG("pad", default=(1,)), Axis("dil", (1,), neutral=1), Axis("groups", (1,), neutral=1)),
     *(Axis("layout", ("NCHW",), words=("NCHW", "NHWC"), neutral="NCHW"), _FLAG("bias"), _ACT),
 )
+_WAY = Axis("way", ("transpose",), words=("transpose", "columns"))
 _ALL = "f32 f64 i32"
 _IMAGES = "2*n*c*h*w*size"
 
@@ -233,6 +246,13 @@ TABLE: tuple[Workload, ...] = (
     *(
         Workload(f"{a}_to_{b}_{{t}}", (*_IMAGE, Axis("block", (16,))), nbytes=_IMAGES)
         for a, b in (("nchw", "blocked"), ("blocked", "nchw"))
+    ),
+    Workload(
+        "strided_{t}",
+        (Axis("m", (2048,)), Axis("n", (2048,)), _WAY),
+        ("u8", "u16", "u32", "u64"),
+        nbytes="2*m*n*size",
+        scalars=_strided_scalars,
     ),
     *(
         Workload(

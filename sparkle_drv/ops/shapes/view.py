@@ -1,0 +1,102 @@
+"""A view: which elements of an array are meant, by shape, strides and offset in elements.
+
+Slices, reversals, transposes and single indices of a row-major array, as numpy's basic indexing has
+them. Pure: no device, no array, no copy. `ops.strided_copy` takes what a View says.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from sparkle_drv.ops.arguments import check
+from sparkle_drv.ops.arguments.words import shown
+
+from .space import row_major
+
+Shape = tuple[int, ...]
+
+
+class View(NamedTuple):
+    """Element (i0, i1, ...) lies at offset + i0 * strides[0] + i1 * strides[1] + ..."""
+
+    shape: Shape
+    strides: Shape
+    """In elements, of either sign."""
+    offset: int = 0
+    """Of the first element, in elements from the start of the array."""
+
+    @classmethod
+    def of(cls, shape: Sequence[int]) -> View:
+        """All elements of a row-major array of this shape."""
+        return cls(tuple(shape), row_major(tuple(shape), 1))
+
+    def at(self, key: Any) -> View:
+        """The part that numpy's `x[key]` is: ints, slices, `...`, None, or a tuple of those.
+
+        Raises TypeError (masks, lists and arrays need a gather), IndexError (no such place, too
+        many indices) and ValueError (a slice with step 0).
+        """
+        keys = key if isinstance(key, tuple) else (key,)
+        named = sum(k is not None and k is not Ellipsis for k in keys)
+        dots = sum(k is Ellipsis for k in keys)
+        if named > len(self.shape):
+            raise IndexError(f"key: at most {len(self.shape)} indices are possible, got {named}")
+        if dots > 1:
+            raise IndexError("key: expected one ellipsis (...) at most, got several")
+        rest = (slice(None),) * (len(self.shape) - named)
+        keys = keys if dots else (*keys, Ellipsis)
+        at = next(i for i, k in enumerate(keys) if k is Ellipsis)
+        shape: list[int] = []
+        strides: list[int] = []
+        offset, axis = self.offset, 0
+        for k in (*keys[:at], *rest, *keys[at + 1 :]):
+            if k is None:
+                shape.append(1)
+                strides.append(0)
+                continue
+            size, stride = self.shape[axis], self.strides[axis]
+            if isinstance(k, slice):
+                start, stop, step = k.indices(size)
+                count = len(range(start, stop, step))
+                shape.append(count)
+                strides.append(stride * step)
+                offset += start * stride if count else 0
+            else:
+                offset += _place(k, axis, size) * stride
+            axis += 1
+        return View(tuple(shape), tuple(strides), offset)
+
+    def turned(self, axes: Sequence[int] | None = None) -> View:
+        """The same elements with dimension i where `axes[i]` was; reversed without (numpy's `.T`).
+
+        Raises TypeError and ValueError for what is no permutation; -1 is the last dimension.
+        """
+        n = len(self.shape)
+        if axes is None:
+            order = list(range(n))[::-1]
+        else:
+            order = [_axis(axis, n) for axis in axes]
+            if sorted(order) != list(range(n)):
+                raise ValueError(f"axes: expected each of 0 to {n - 1} once, got {shown(axes)}")
+        return View(
+            tuple(self.shape[d] for d in order), tuple(self.strides[d] for d in order), self.offset
+        )
+
+
+def _axis(given: Any, n: int) -> int:
+    found = check.index(given)
+    if found is None:
+        raise TypeError(f"axes: expected whole numbers, got {shown(given)}")
+    return found + n if found < 0 else found
+
+
+def _place(given: Any, axis: int, size: int) -> int:
+    """From the first element of the axis."""
+    found = check.index(given) if hasattr(given, "__index__") else None
+    if found is None:
+        raise TypeError(f"key: expected whole numbers, slices, ... and None, got {shown(given)}")
+    if not -size <= found < size:
+        raise IndexError(f"key: axis {axis} has {size} elements, got index {shown(found)}")
+    return operator.index(found) % size

@@ -1,0 +1,132 @@
+"""strided_copy: slices, transposes and shards of Arrays, moved on their device by one launch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sparkle_drv.core.array import Array, shape_of
+from sparkle_drv.core.device import Device
+from sparkle_drv.ops.arguments import check
+from sparkle_drv.ops.arguments.words import shown
+from sparkle_drv.ops.memory import staging
+from sparkle_drv.ops.memory.constant import check_here
+from sparkle_drv.ops.shapes.view import View
+
+from . import moves
+
+
+def strided_copy(
+    dev: Device, dst: Array, src: Array, shape: int | Sequence[int], *,
+    dst_strides: Sequence[int] | None = None, src_strides: Sequence[int] | None = None,
+    dst_offset: int = 0, src_offset: int = 0,
+) -> Array:  # fmt: skip
+    """Copies elements of `src` to `dst`; asynchronous, returns `dst` with its `.fence` set.
+
+    For each index (i0, i1, ...) below `shape`: the element of `src` at src_offset + i0 *
+    src_strides[0] + ... goes to dst_offset + i0 * dst_strides[0] + ... of `dst`. Strides and
+    offsets count elements from the start of each array, whatever its own shape. None: the strides
+    of a row-major array of `shape`. `View.of(x.shape).at(key)` and `.turned(axes)`
+    (`sparkle_drv.ops.shapes.view`) say shape, strides and offset of `x[key]` and `x.T`:
+
+        v = View.of(x.shape).at((slice(None), slice(2, 5)))         # x[:, 2:5], packed into y
+        ops.strided_copy(dev, y, x, v.shape, src_strides=v.strides, src_offset=v.offset)
+
+    Strides of `src` may be negative or 0 (broadcast), those of `dst` negative. Any dtypes of one
+    itemsize; the bytes move as they are. At most 4 dimensions, after neighbours are joined that
+    both sides step over alike; the bytes of an element larger than 8 may be one of them. A device
+    without kernels for 1 or 2 bytes (egl) moves such elements where runs of 4 bytes are aligned
+    on both sides.
+
+    Raises TypeError (no Arrays, other itemsizes, no kernel for such elements) and ValueError
+    (closed, of another device, read-only, out of range, too many dimensions; elements of `dst` that
+    share memory or interleave; `dst` over `src`), before anything is submitted.
+    """
+    staging.device(dev)
+    for name, x in (("dst", dst), ("src", src)):
+        if not isinstance(x, Array):
+            raise TypeError(f"{name}: expected an Array, got {type(x).__name__}")
+        check_here(name, x, x, dev)
+    if dst.readonly:
+        raise ValueError("dst: expected a writable Array, got a read-only one")
+    itemsize = src.dtype.itemsize
+    if dst.dtype.itemsize != itemsize:
+        raise TypeError(
+            f"dst: expected elements of {itemsize} bytes because src is {src.dtype}, "
+            f"got {dst.dtype}"
+        )
+    dims = shape_of(shape)
+    to = _view("dst", dst, dims, dst_strides, dst_offset)
+    of = _view("src", src, dims, src_strides, src_offset)
+    if 0 in dims:
+        return dst
+    if moves.interleaves(to):
+        raise ValueError(
+            f"dst_strides: expected elements apart, got shared or interleaved ones: "
+            f"shape {shown(dims)}, strides {shown(to.strides)}"
+        )
+    addresses = dst._address, src._address
+    move = moves.move(to, of, itemsize, addresses, lambda n: dev.provides(f"strided_u{8 * n}"))
+    if move is None:
+        raise staging.NotThere(
+            f"dst: {dev.uri} has no strided copy of {dst.dtype}, {itemsize} bytes an element, but "
+            "of aligned runs of 4 bytes"
+        )
+    if len(move.shape) > moves.DIMS:
+        raise ValueError(
+            f"shape: expected at most {moves.DIMS} dimensions after neighbours are joined, "
+            f"got {len(move.shape)} of {shown(dims)}"
+        )
+    _check_reach(move)
+    if staging.meets(dst, (src,)) and moves.share(move, src._address - dst._address):
+        raise ValueError("dst: expected elements apart from those of src, got shared ones")
+    stage = staging.Stage(dev, {"dst": dst, "src": src})
+    kernel = staging.kernel(dev, f"strided_u{8 * move.width}")
+    arguments = (*move.padded(), *move.offsets, *move.needed)
+    stage.launch(kernel, dst.buffer, src.buffer, *arguments)  # buffers: elements of any type
+    dst.fence = stage.fence
+    return dst
+
+
+def _view(name: str, x: Array, dims: tuple[int, ...], strides: Any, offset: Any) -> View:
+    """One side; TypeError and ValueError that name its argument."""
+    found = View.of(dims)
+    start = check.index(offset)
+    if start is None:
+        raise TypeError(f"{name}_offset: expected a whole number, got {shown(offset)}")
+    if strides is not None:
+        try:
+            steps = [check.index(s) for s in strides]
+        except TypeError:
+            steps = [None]
+        if None in steps:
+            raise TypeError(f"{name}_strides: expected whole numbers, got {shown(strides)}")
+        known = tuple(s for s in steps if s is not None)
+        if len(known) != len(dims):
+            raise ValueError(
+                f"{name}_strides: expected {len(dims)} strides for shape {shown(dims)}, "
+                f"got {len(known)}"
+            )
+        if any(abs(s) > check.I32 for s in known):
+            raise ValueError(
+                f"{name}_strides: expected strides below 2**31 elements, got {shown(strides)}"
+            )
+        found = View(dims, known)
+    if not 0 <= start <= x.size:
+        raise ValueError(f"{name}_offset: expected 0 to {x.size}, got {shown(offset)}")
+    if 0 not in dims:
+        ends = [(n - 1) * s for n, s in zip(dims, found.strides, strict=True)]
+        low, high = (start + sum(f(0, end) for end in ends) for f in (min, max))
+        if low < 0 or high >= x.size:
+            raise ValueError(
+                f"{name}: expected positions 0 to {x.size - 1}, got {shown(low)} to {shown(high)} "
+                f"(shape {shown(dims)}, strides {shown(found.strides)}, offset {start})"
+            )
+    return View(dims, found.strides, start)
+
+
+def _check_reach(move: moves.Move) -> None:
+    """Kernels take positions of 32 bits and strides of 31."""
+    for name, strides, needed in zip(("dst", "src"), move.strides, move.needed, strict=True):
+        check.size(name, needed)
+        check.size(f"{name}_strides", max(map(abs, strides)), check.I32)
