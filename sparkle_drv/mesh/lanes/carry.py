@@ -54,13 +54,15 @@ class Ways(Closing):
         another device. Returns when that has ended: who writes `source` next does not wait for it.
 
         Nothing that is pending may use the memory of `made`. `asks` and `timeout_s`, of each wait,
-        are those of Way.copy; raises as it does, and what waiting for `source` raises.
+        are those of Way.copy; None: as long as operations of the source may take. Raises as
+        Way.copy, and what waiting for `source` raises.
         """
+        limit_s = source.device.default_queue.timeout_s if timeout_s is None else timeout_s
         asks(source.device.uri)
         if source.fence is not None:
-            source.fence.wait() if timeout_s is None else source.fence.wait(timeout_s)
+            source.fence.wait(limit_s)
         given, target = (x.buffer.view(0, x.nbytes) for x in (source, made))
-        self.between(source.device.uri, made.device.uri).copy(given, target, asks, timeout_s)
+        self.between(source.device.uri, made.device.uri).copy(given, target, asks, limit_s)
 
     def moved(self, places: Collection[str] | None = None) -> dict[str, int]:
         """Bytes by transport, of all ways between `places` together; None: all devices."""

@@ -25,7 +25,7 @@ from sparkle_drv.core.closing import Closing
 from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
-from sparkle_drv.core.queue import Queue
+from sparkle_drv.core.queue import TIMEOUT_S, Queue
 from sparkle_drv.errors import DeviceLost, FenceTimeout, SparkleError
 from sparkle_drv.types import Memory
 
@@ -58,6 +58,7 @@ class Way(Closing):
     _stages: list[Buffer] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _asks: Asks = id
+    _timeout_s: float = TIMEOUT_S
 
     def transport(self) -> str:
         """The name of what carries the next bytes; NoWay when all have failed."""
@@ -75,19 +76,16 @@ class Way(Closing):
         """
         return self._by_first(src, dst)
 
-    def copy(
-        self, src: Buffer, dst: Buffer, asks: Asks = id, timeout_s: float | None = None
-    ) -> None:
-        """As `move`, to the end: a transport that fails on the way is left, too.
-
-        `timeout_s` is for the wait at the end; None: that of the queue.
+    def copy(self, src: Buffer, dst: Buffer, asks: Asks = id, timeout_s: float = TIMEOUT_S) -> None:
+        """As `move`, to the end: a transport that fails on the way is left, too. Each wait may take
+        `timeout_s`.
         """
 
         def ended(fence: Fence) -> Fence:
             asks(fence.queue.device.uri)
-            return fence.wait() if timeout_s is None else fence.wait(timeout_s)
+            return fence.wait(timeout_s)
 
-        self._by_first(src, dst, ended, asks)
+        self._by_first(src, dst, ended, asks, timeout_s)
 
     def _by_first(
         self,
@@ -95,6 +93,7 @@ class Way(Closing):
         dst: Buffer,
         seen: Callable[[Fence], Fence] | None = None,
         asks: Asks = id,
+        timeout_s: float = TIMEOUT_S,
     ) -> Fence | None:
         if src.nbytes != dst.nbytes:
             raise ValueError(f"dst: expected {src.nbytes} bytes, got {dst.nbytes}")
@@ -102,11 +101,12 @@ class Way(Closing):
             name = self.transport()
             try:
                 with self._lock:
-                    self._asks = asks
+                    self._asks, self._timeout_s = asks, timeout_s
                     fence = TABLE[name].move(self, src, dst)
                     self.moved[name] = self.moved.get(name, 0) + src.nbytes
                 return seen(fence) if seen else fence
             except (DeviceLost, FenceTimeout):
+                self._stages = []  # what was not waited for may still write there
                 raise
             except (SparkleError, OSError, ValueError) as error:
                 self.failed[name] = str(error)
@@ -178,7 +178,7 @@ def _staged(way: Way, src: Buffer, dst: Buffer) -> Fence:
         if at + 1 < len(begins):
             coming = read(at + 1)  # its stage is free: `write` has taken what was there
         way._asks(way.source.uri)
-        came.wait()
+        came.wait(way._timeout_s)
         n = min(chunk, src.nbytes - begin)
         fence = way.queue("to").write(dst.view(begin, n), _bytes(stages[at % 2], n))
     return fence
