@@ -10,6 +10,8 @@ another; 1 KiB to 256 MiB by the best algorithm alone; seconds that planning tak
 
 Real: all_reduce of --devices by numpy's `a += b; b[:] = a` on the same memory, in turns: the median
 of the ratios and the interval that holds the true median with 95 %.
+A graph of a chain for each device, of STEPS products of SIDE and maps, by pinned processes that do
+a chain each, in turns.
 Exit codes: 0, 1 a wrong sum, 2 usage, 3 no such device.
 """
 
@@ -18,12 +20,17 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import multiprocessing
+import os
+import re
 import sys
 import time
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from statistics import mean, median
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
@@ -36,6 +43,8 @@ from sparkle_drv.testing.collectives import star, unequal
 
 KIB, MIB = 1 << 10, 1 << 20
 LATENCY_S = 20e-6
+SIDE, STEPS, WARM = 512, 6, 12
+"""Of the chains of graphs; WARM runs are not timed."""
 KNOWN = {
     "4 equal ports of 50 MB/s": [50e6] * 4,
     "8 equal ports of 1 GB/s": [1e9] * 8,
@@ -115,6 +124,95 @@ def _numpy(rows: np.ndarray) -> None:
         row[:] = rows[0]
 
 
+def graphs(uris: list[str], rounds: int) -> dict[str, str]:
+    """ctx.graph of a chain for each device, by processes pinned to one core each that do a chain
+    each. SystemExit for a wrong result.
+    """
+    cores = [re.fullmatch(r"cpu:c(\d+)", uri) for uri in uris]
+    if not all(cores):
+        return {}
+    spawn = multiprocessing.get_context("spawn")
+    with ExitStack() as stack:
+        ends = []
+        for at, uri in enumerate(uris):
+            mine, its = spawn.Pipe()
+            child = spawn.Process(target=_one_chain, args=(at, uri, its), daemon=True)
+            child.start()
+            stack.callback(child.join, 10)
+            stack.callback(mine.send, False)
+            ends.append(mine)
+        ctx = stack.enter_context(sp.init(uris, profile=False))
+        graph, check = _chains(ctx, range(len(uris)))
+        for end in ends:
+            if not end.poll(120) or not end.recv():
+                raise SystemExit("a process with one chain: the result is wrong; nothing is timed")
+        ratios = []
+        for at in range(rounds):
+            taken = {}
+            for name in ("graph", "processes")[:: 1 - at % 2 * 2]:
+                taken[name] = _run(graph) if name == "graph" else _together(ends)
+            ratios.append(taken["graph"] / taken["processes"])
+        check()
+        used = sorted(set(ctx.last_plan.devices))
+    low, middle, high = _interval(ratios)
+    name = f"graph / pinned processes, a chain each, {' '.join(uris)}"
+    return {name: f"{middle:.3f} [{low:.3f}, {high:.3f}]; on {' '.join(used)}"}
+
+
+def _chains(ctx: sp.Context, numbers: Iterable[int]) -> tuple[Any, Callable[[], None]]:
+    """A graph of chains that has been run, and what tells whether it is right (SystemExit)."""
+    wants = []
+    with ctx.graph() as graph:
+        for number in numbers:
+            x, w = np.random.default_rng(number).standard_normal((2, SIDE, SIDE)).astype(np.float32)
+            w /= SIDE**0.5
+            want = x
+            for _ in range(STEPS):
+                x = graph.map("max(x, 0) + 0.1", x=graph.gemm(x, w))
+                want = np.maximum(want @ w, 0) + np.float32(0.1)
+            graph.output(x)
+            wants.append(want)
+
+    def check() -> None:
+        results = graph.run()
+        results = results if isinstance(results, tuple) else (results,)
+        for got, want in zip(results, wants, strict=True):
+            if not np.allclose(got.numpy(), want, rtol=1e-3, atol=1e-3):
+                raise SystemExit("a chain: the result is wrong; nothing is timed")
+
+    for _ in range(WARM):
+        check()
+    return graph, check
+
+
+def _run(graph: Any) -> float:
+    begin = time.perf_counter()
+    results = graph.run()
+    for result in results if isinstance(results, tuple) else (results,):
+        result.numpy()
+    return time.perf_counter() - begin
+
+
+def _one_chain(number: int, uri: str, end: Any) -> None:
+    """A process: runs its chain each time it is told, until it is told to end."""
+    os.sched_setaffinity(0, {int(uri.removeprefix("cpu:c"))})
+    with sp.init([uri], profile=False) as ctx:
+        graph, _ = _chains(ctx, [number])
+        end.send(True)
+        while end.recv():
+            begin = time.perf_counter()
+            seconds = _run(graph)
+            end.send((begin, begin + seconds))
+
+
+def _together(ends: list[Any]) -> float:
+    """Seconds from the first beginning to the last end, by the machine's clock."""
+    for end in ends:
+        end.send(True)
+    spans = [end.recv() if end.poll(60) else sys.exit("a process does not answer") for end in ends]
+    return max(stop for _, stop in spans) - min(begin for begin, _ in spans)
+
+
 def _interval(values: list[float]) -> tuple[float, float, float]:
     """The median, within order statistics that hold the true one with 95 %."""
     ordered, n = sorted(values), len(values)
@@ -136,6 +234,7 @@ def main() -> int:
         parser.error("--sets: expected 0 or more, --rounds: 1 or more")
     try:
         measured = real(args.devices.split(","), args.rounds)
+        measured |= graphs(args.devices.split(","), args.rounds)
     except (sp.DeviceNotFound, ValueError) as error:
         print(error, file=sys.stderr)
         return 3
