@@ -38,6 +38,7 @@ import numpy as np
 from _console import output
 
 import sparkle_drv as sp
+from sparkle_drv.sched.model.graph_plan import GraphPlan
 from sparkle_drv.testing import planned
 from sparkle_drv.testing.collectives import star, unequal
 
@@ -153,7 +154,8 @@ def graphs(uris: list[str], rounds: int) -> dict[str, str]:
                 taken[name] = _run(graph) if name == "graph" else _together(ends)
             ratios.append(taken["graph"] / taken["processes"])
         check()
-        used = sorted(set(ctx.last_plan.devices))
+        plan = ctx.last_plan
+        used = sorted({task.device for task in plan.tasks}) if isinstance(plan, GraphPlan) else []
     low, middle, high = _interval(ratios)
     name = f"graph / pinned processes, a chain each, {' '.join(uris)}"
     return {name: f"{middle:.3f} [{low:.3f}, {high:.3f}]; on {' '.join(used)}"}
@@ -210,7 +212,8 @@ def _together(ends: list[Any]) -> float:
     for end in ends:
         end.send(True)
     spans = [end.recv() if end.poll(60) else sys.exit("a process does not answer") for end in ends]
-    return max(stop for _, stop in spans) - min(begin for begin, _ in spans)
+    seconds: float = max(stop for _, stop in spans) - min(begin for begin, _ in spans)
+    return seconds
 
 
 def _interval(values: list[float]) -> tuple[float, float, float]:
