@@ -38,7 +38,6 @@ import numpy as np
 from _console import output
 
 import sparkle_drv as sp
-from sparkle_drv.sched.model.graph_plan import GraphPlan
 from sparkle_drv.testing import planned
 from sparkle_drv.testing.collectives import star, unequal
 
@@ -154,8 +153,8 @@ def graphs(uris: list[str], rounds: int) -> dict[str, str]:
                 taken[name] = _run(graph) if name == "graph" else _together(ends)
             ratios.append(taken["graph"] / taken["processes"])
         check()
-        plan = ctx.last_plan
-        used = sorted({task.device for task in plan.tasks}) if isinstance(plan, GraphPlan) else []
+        plan: Any = ctx.last_plan
+        used = sorted({task.device for task in plan.tasks})
     low, middle, high = _interval(ratios)
     name = f"graph / pinned processes, a chain each, {' '.join(uris)}"
     return {name: f"{middle:.3f} [{low:.3f}, {high:.3f}]; on {' '.join(used)}"}
