@@ -11,6 +11,7 @@ Sections, each a module of _mesh/:
   (sparkle_drv/testing/collectives.py `unequal`); 4 KiB by the messages that must follow one
   another; 1 KiB to 256 MiB by the best algorithm alone; seconds that planning takes.
 * `real`: all_reduce of --devices by numpy's `a += b; b[:] = a` on the same memory.
+* `graphs`: a graph of a chain for each of --devices by pinned processes that do a chain each.
 * `transports`: on GPUs of the fake driver, a staged copy by its slower leg and by one chunk at a
   time, and a copy over a third GPU by one over the host; bytes that transports moved.
 
@@ -30,6 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
 from _console import output
 from _mesh.figures import Figures, Options, Section, Wrong
+from _mesh.graphs import graphs
 from _mesh.plans import plans
 from _mesh.real import real
 from _mesh.transports import transports
@@ -39,6 +41,7 @@ import sparkle_drv as sp
 SECTIONS: dict[str, Section] = {
     "plans": plans,
     "real": real,
+    "graphs": graphs,
     "transports": transports,
 }
 

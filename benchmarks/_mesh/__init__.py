@@ -3,6 +3,7 @@
     figures.py      what sections are given and return; medians of ratios taken in turns
     plans.py        plans of all_reduce by their lower bound, on networks of simulated ports
     real.py         all_reduce of real devices by numpy on the same memory
+    graphs.py       a graph on named cores by pinned processes
     transports.py   staged copies, copies over a third GPU, bytes by transport
     fake.py         what of that runs on the fake driver, in a process of its own
 

@@ -6,6 +6,7 @@ import errno
 from typing import Any
 
 from .._emu import ffi, lib
+from ..amd.kmd.gpu import one_of
 from .emulated_options import RECOVERY, words
 from .emulator import Machine, check
 from .faults import Fault, Schedule
@@ -47,7 +48,7 @@ def _planned(fault: Fault) -> Any:
         case "fail":
             planned.value = getattr(errno, str(p["error"]))
         case "hang":
-            planned.value = RECOVERY[str(p["recovery"])]
+            planned.value = RECOVERY[one_of("recovery", p["recovery"], RECOVERY)]
         case "corrupt":
             planned.value, planned.seed = p["mask"], p["seed"]
         case "reset":

@@ -23,6 +23,7 @@ __all__ = ["EVENTS", "KINDS", "RECOVERIES", "Fault", "Schedule"]
 CALLS = ("any", "alloc", "map", "submit", "wait", "context")
 EVENTS = ("job", *CALLS)
 RECOVERIES = ("ring", "soft", "full", "vram_lost")
+NO_RECOVERY = "none"  # of a hang, on simulated devices alone: the job never ends
 # The sign of a number or the top bit of its exponent: what no tolerance hides.
 MASK = 0x4000_0000
 
@@ -118,7 +119,7 @@ def _word(name: str, value: int | str) -> str:
 
 
 def _check(what: str, name: str, value: Any) -> None:
-    words = {"error": errno.errorcode.values(), "recovery": RECOVERIES}.get(name)
+    words = {"error": errno.errorcode.values(), "recovery": (*RECOVERIES, NO_RECOVERY)}.get(name)
     if words is not None:
         if value not in words:
             raise ValueError(f"{what}: {name}={value!r} is not known")

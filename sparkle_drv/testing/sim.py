@@ -34,7 +34,7 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceNotFound, OutOfDeviceMemory, check
 from sparkle_drv.types import DeviceInfo, Found, Memory
 
-from .faults import MASK, Schedule
+from .faults import MASK, NO_RECOVERY, Schedule
 from .sim_clock import Clock, Event
 from .sim_faults import Faulty
 from .sim_time import Costed, Meter, Region, Timeline
@@ -85,6 +85,8 @@ class _Queue:
     stamps: deque[tuple[int, Any]] = field(default_factory=deque)
     """(value, memory that it copies from)"""
     lock: threading.Lock = field(default_factory=threading.Lock)
+    hung: int = 0
+    """The first value that is never reached; 0: there is none."""
 
 
 class SimBackend:
@@ -337,6 +339,8 @@ class SimBackend:
         with queue.lock:
             before = self._inner.submitted(queue.inner)
             value, kept = act()
+            if value == before and queue.hung:  # not at once: behind what never ends
+                value = int(self._inner.submit(queue.inner, ffi.NULL, 0, ANY_EPOCH))
             if value > 0 or (value == 0 and nbytes):
                 with self.machine.clock.lock:
                     begins = begins or self._lasts(more_s + self._meter.transfer_s(nbytes))
@@ -370,10 +374,14 @@ class SimBackend:
                 return -errno.ENODEV
             if ended:  # the job does nothing, and its value says so
                 value = int(self._inner.submit(queue.inner, ffi.NULL, 0, ANY_EPOCH))
+                never = faults[ended].parameters.get("recovery") == NO_RECOVERY
                 if value > 0:
-                    queue.failed[value] = (errno.EIO, f"simulated {faults[ended]}")
                     with self.machine.clock.lock:
-                        queue.time.took(value, self.clock(), 0.0)
+                        queue.hung = queue.hung or (value if never else 0)
+                        ends = (lambda begin_s: Event()) if never else self._lasts(0.0)
+                        queue.time.runs(value, self.clock(), ends)
+                if value > 0 and not never:
+                    queue.failed[value] = (errno.EIO, f"simulated {faults[ended]}")
                 return value
             corrupt = faults.get("corrupt")
             regions = list(self._meter.written(parts)) if corrupt else []

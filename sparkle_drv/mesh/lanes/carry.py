@@ -57,16 +57,17 @@ class Ways(Closing):
         another device. Returns when that has ended: who writes `source` next does not wait for it.
 
         Nothing that is pending may use the memory of `made`. `asks` is told which device is asked
-        (transports.py). `timeout_s` is for each wait; None: as long as its queue says. Raises what
-        `Way.move` and its waits raise, and what waiting for `source` does.
+        (transports.py). `timeout_s` is for each wait; None: as long as operations of the source may
+        take. Raises what `Way.move` and its waits raise, and what waiting for `source` does.
         """
+        limit_s = source.device.default_queue.timeout_s if timeout_s is None else timeout_s
         asks(source.device.uri)
         if source.fence is not None:
-            source.fence.wait(_or(timeout_s, source))
+            source.fence.wait(limit_s)
         given, target = (x.buffer.view(0, x.nbytes) for x in (source, made))
         moving = self.between(source.device.uri, made.device.uri).move(given, target, asks)
         if moving is not None:
-            moving.wait(_or(timeout_s, made))
+            moving.wait(limit_s)
 
     def moved(self, places: Collection[str] | None = None) -> dict[str, int]:
         """Bytes by transport, of all ways between `places` together; None: all devices."""
@@ -95,10 +96,6 @@ class Ways(Closing):
         with ExitStack() as stack:
             for way in ways:
                 stack.callback(closed, way)
-
-
-def _or(timeout_s: float | None, array: Array) -> float:
-    return array.device.default_queue.timeout_s if timeout_s is None else timeout_s
 
 
 def carry(

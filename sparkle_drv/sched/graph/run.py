@@ -9,6 +9,7 @@ another on its queue without a wait. Several devices and the ways between them a
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,6 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
-from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
 from sparkle_drv.mesh.lanes import runner
 from sparkle_drv.mesh.lanes.program import Step
 from sparkle_drv.ops.memory.constant import Constant
@@ -35,11 +35,13 @@ from sparkle_drv.sched.model.task import Task, Value
 from sparkle_drv.sched.run import ways
 from sparkle_drv.sched.run.arrays import ContextArray
 from sparkle_drv.sched.run.constants import ContextConstant
-from sparkle_drv.sched.run.local import LocalExecutor
+from sparkle_drv.sched.run.local import FAILURES, LocalExecutor, may_be_redone
 from sparkle_drv.sched.run.stepwise import pending
 
 from . import lanes
 from . import task as run_task
+
+log = logging.getLogger("sparkle_drv.sched")
 
 LOOK = 64
 """Once in so many runs it is looked at whether the costs that decided have changed."""
@@ -87,7 +89,8 @@ class GraphRun:
 
     def run(self) -> dict[int, ContextArray]:
         """Do all tasks; the outputs by number. Raises as TaskGraph.run."""
-        uris = self.uris
+        hung = self.executor.hung(self.uris)
+        uris = tuple(uri for uri in self.uris if uri not in hung)
         self._look_at_arrays()
         while True:
             self._fuse()
@@ -97,14 +100,15 @@ class GraphRun:
             except ways.CopyLost:  # not the fault of the device that was to do the work
                 self.forget()
                 raise
-            except (DeviceLost, KernelFault, OutOfDeviceMemory) as error:
+            except FAILURES as error:
                 self.forget()
                 if self._at not in uris:
                     raise
                 self.executor.failed(self._at, error)
                 uris = tuple(uri for uri in uris if uri != self._at)  # not twice for one run
-                if not uris:
+                if not uris or not all(may_be_redone(error, x) for x in self.outs.values()):
                     raise
+                log.warning("%s: the graph is done elsewhere: %s", self._at, error)
 
     @property
     def _at(self) -> str:
@@ -240,14 +244,15 @@ class GraphRun:
                 # What may use the memory that it fills: `after`, and runs before this one.
                 users = [pending(device)] if after is None else [before[step.uri]]
                 users += [begun[n] for n in after or () if begun[n].queue is device.default_queue]
-                brought = partial(self._brought, step, now, max(users))
+                free = partial(watch.wait, max(users))
+                brought = partial(self._brought, step, now, watch, free)
                 now[step.value.number, step.uri] = watch.moving(step, brought)
             else:
                 task = decided.tasks[step.task]
                 made = self._done(task, step, now, watch, order[step.task])
                 now[task.out.number, step.uri] = made
                 if task.out.number in self.outputs:
-                    results[task.out.number] = self._delivered(task.out, step.uri, made)
+                    results[task.out.number] = self._delivered(task.out, step.uri, made, watch)
             begun[number] = pending(device)
 
         if self._in_lanes(decided, watch):
@@ -285,12 +290,17 @@ class GraphRun:
                 self._at = blamed[0]
             raise
 
-    def _brought(self, step: Bring, now: Mapping[tuple[int, str], Any], free: Fence) -> Any:
-        """An Array of the device, or a Constant; `free`: of what uses its memory now."""
+    def _brought(
+        self, step: Bring, now: Mapping[tuple[int, str], Any], watch: run_task.Watch,
+        free: Callable[[], None],
+    ) -> Any:  # fmt: skip
+        """An Array of the device, or a Constant; `free` waits for what uses its memory now."""
         value, uri = step.value, step.uri
         device = self.executor.devices[uri]
         if step.source:
-            return self._from(now[value.number, step.source], self._held[value.number, uri], free)
+            return self._from(
+                now[value.number, step.source], self._held[value.number, uri], watch, free
+            )
         x = self.given[value.number]
         if value.kind in ("context", "constant"):
             return x.on(uri)
@@ -299,14 +309,17 @@ class GraphRun:
         if isinstance(x, Constant):
             x = x.array("operand", x.device)
         if isinstance(x, Array):
-            return self._from(x, self._held[value.number, uri], free)
+            return self._from(x, self._held[value.number, uri], watch, free)
         return _written(device, self._held[value.number, uri], x)
 
-    def _from(self, source: Array, target: Array, free: Fence) -> Array:
+    def _from(
+        self, source: Array, target: Array, watch: run_task.Watch, free: Callable[[], None]
+    ) -> Array:
         """`target` with the elements of `source`, another device's."""
         if target.nbytes:
-            free.wait()
-            self.executor.ways.fill(target, source, partial(setattr, self, "_at"))
+            free()
+            limit_s = source.device.default_queue.timeout_s + watch.limit_s
+            self.executor.ways.fill(target, source, partial(setattr, self, "_at"), limit_s)
         self._at = target.device.uri
         return target
 
@@ -343,7 +356,9 @@ class GraphRun:
             return held
         return device.empty(task.out.shape, task.out.dtype, task.out.layout)
 
-    def _delivered(self, value: Value, uri: str, made: Array) -> ContextArray:
+    def _delivered(
+        self, value: Value, uri: str, made: Array, watch: run_task.Watch
+    ) -> ContextArray:
         """An output as its reader wants it; what was given as `out` has it, too."""
         out = self.outs.get(value.number)
         if isinstance(out, ContextArray):
@@ -352,7 +367,7 @@ class GraphRun:
         if isinstance(out, np.ndarray):
             out[...] = made.numpy()
         elif isinstance(out, Array) and out is not made:
-            self._from(made, out, pending(out.device))
+            self._from(made, out, watch, partial(watch.wait, pending(out.device)))
         return ContextArray(self.executor, uri, made)
 
 

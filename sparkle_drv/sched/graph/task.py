@@ -11,6 +11,8 @@ import numpy as np
 from sparkle_drv import ops
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
+from sparkle_drv.core.fence import Fence
+from sparkle_drv.mesh.collective.fluid import LATE
 from sparkle_drv.ops.memory.constant import Constant
 from sparkle_drv.sched.decide.sampled import FIRST, SAMPLE
 from sparkle_drv.sched.graph.place.steps import Bring
@@ -70,6 +72,8 @@ class Watch:
         sampled = 1 < kept.runs <= 1 + FIRST or kept.runs % SAMPLE == 0
         self.waits = sampled or self.trace is not None
         self.tells = sampled  # the first run allocates and compiles
+        self.limit_s = LATE * kept.plan.predicted_s
+        """Seconds that each wait may take, beyond its device's `timeout_s`."""
         self.in_s = 0.0  # what was brought since the last task took
         self.came: list[Span] = []
         self.decided: Span | None = None
@@ -78,6 +82,11 @@ class Watch:
             self.decided = self.trace.span(
                 PLAN, "graph", now, now, predicted_s=kept.plan.predicted_s, by=kept.plan.by
             )
+
+    def wait(self, fence: Fence | None) -> None:
+        """Wait for a task or transfer of this run. Raises as Fence.wait."""
+        if fence is not None:
+            fence.wait(fence.queue.timeout_s + self.limit_s)
 
     def looked(self, task: Task, uri: str, reads: Mapping[str, Any], call: Call) -> Array:
         """A task, and where that is due a look at its result. Raises WrongResult."""
@@ -104,11 +113,10 @@ class Watch:
             self.executor.load.gave(device, plan.end_s - plan.start_s)
             return made
         clock = self.executor.clock_of(device)
-        pending(device).wait()
+        self.wait(pending(device))
         begin_ns, begin = time.perf_counter_ns(), clock()
         made = call()
-        if made.fence is not None:
-            made.fence.wait()
+        self.wait(made.fence)
         seconds = clock() - begin
         # What is to be on the host is fetched when somebody wants it.
         out_s = None if plan.work.out_place else 0.0
@@ -134,10 +142,10 @@ class Watch:
             return move()
         device = self.executor.devices[step.uri]
         clock = self.executor.clock_of(device)
-        pending(device).wait()
+        self.wait(pending(device))
         begin_ns, begin = time.perf_counter_ns(), clock()
         made = move()
-        pending(device).wait()
+        self.wait(pending(device))
         self.in_s += clock() - begin
         if self.trace is not None:
             self.came.append(

@@ -32,7 +32,7 @@ from . import argument_checks, ways
 from .arrays import ContextArray, check_own, here
 from .call_spans import call
 from .constants import ContextConstant
-from .local import FAILURES, LocalExecutor
+from .local import FAILURES, LocalExecutor, may_be_redone
 
 log = logging.getLogger("sparkle_drv.sched")
 
@@ -281,7 +281,8 @@ def _plain(executor: LocalExecutor, uris: Uris, operands: Sequence[Any], out: An
     held = [x.device.uri for x in there if not x.closed]
     bound = [uri for uri in held if uri in executor.devices][:1]
     nodes = executor.costs.nodes
-    left = bound or [uri for uri in uris if not nodes[uri].lost] or [uris[0]]
+    hung = executor.hung(uris)
+    left = bound or [u for u in uris if not nodes[u].lost and u not in hung] or [uris[0]]
     while True:
         uri = left.pop(0)
         try:
@@ -293,7 +294,7 @@ def _plain(executor: LocalExecutor, uris: Uris, operands: Sequence[Any], out: An
             raise
         except FAILURES as error:
             executor.failed(uri, error)
-            if not left:
+            if not left or not may_be_redone(error, out):
                 raise
             log.warning("%s: it is done elsewhere: %s", uri, error)
 

@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceLost, FenceTimeout, KernelFault, OutOfDeviceMemory
@@ -50,6 +52,13 @@ Run = Callable[[Device, Sequence[Any], Any], Any]
 """(device, operands there, out there or None) -> what ops returned."""
 
 
+def may_be_redone(error: Exception, out: Any) -> bool:
+    """May a call that failed write the same `out` on another device? Not numpy's memory while the
+    first one may still do so.
+    """
+    return not (isinstance(error, FenceTimeout) and isinstance(out, np.ndarray))
+
+
 class WrongResult(KernelFault):
     """A result was looked at (validate.py) and is wrong."""
 
@@ -81,6 +90,8 @@ class LocalExecutor:
         self.ways = Ways(self.devices)
         """By which calls, graphs and meshes move bytes."""
         self.load = Load(devices)
+        self._hung: set[str] = set()
+        """URIs of devices of which a wait timed out, and that have not been idle since."""
         self.deciding = threading.RLock()
         """Held from what a decision is made of to the line in the journal that tells of it. Whoever
         waits for a device does not hold it.
@@ -199,8 +210,8 @@ class LocalExecutor:
         if inspected and out is not None:
             operands = [apart(x, out) for x in operands]  # as they were: to look, or to do it again
         call = call_plan.Call(describe, operands, out, convert)
-        barred: dict[str, str] = {}
-        left = uris
+        barred = self.hung(uris)
+        left = tuple(uri for uri in uris if uri not in barred)
         while True:
             begin_ns = time.perf_counter_ns() if trace is not None else 0
             kept = self.plans.get(key)
@@ -228,7 +239,7 @@ class LocalExecutor:
                 self.failed(uri, error)
                 barred[uri] = f"it failed at this call: {error}"
                 left = tuple(u for u in left if u != uri)  # not twice for one call
-                if not left:
+                if not left or not may_be_redone(error, out):
                     raise
                 key = (left, *key[1:])
                 log.warning("%s: %s is done elsewhere: %s", uri, kept.plan.work.op, error)
@@ -322,6 +333,16 @@ class LocalExecutor:
         self.tell("failed", uri)
         if isinstance(error, DeviceLost):
             self.tell("lost", uri, str(error))
+        elif isinstance(error, FenceTimeout):
+            self._hung.add(uri)
+
+    def hung(self, uris: Sequence[str]) -> dict[str, str]:
+        """Which of `uris` are left alone until they are idle, and why: a wait for them timed out.
+        None of them is where that holds for all.
+        """
+        self._hung -= {uri for uri in self._hung if self.devices[uri].idle}
+        found = {uri: "it hangs: a wait for it timed out" for uri in uris if uri in self._hung}
+        return found if len(found) < len(uris) else {}
 
     def tell(self, call: str, *args: Any) -> None:
         """Change the costs, and note it in the journal if there is one."""

@@ -22,7 +22,7 @@ from sparkle_drv.ops.calls.table import call_key
 from . import calls
 from .arrays import ContextArray, here
 from .constants import ContextConstant
-from .local import FAILURES, LocalExecutor
+from .local import FAILURES, LocalExecutor, may_be_redone
 
 _HELD = (ContextArray, ContextConstant)
 _ARRAYS = (*_HELD, ndarray)
@@ -76,7 +76,7 @@ def call(
     except FAILURES as error:
         executor.failed(device.uri, error)
         others = tuple(filter(device.uri.__ne__, uris))
-        if not others:
+        if not others or not may_be_redone(error, out):
             raise
     return placed(executor, others, (others, *key[1:]), *given, **named)
 

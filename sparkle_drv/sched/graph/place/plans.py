@@ -14,7 +14,7 @@ from sparkle_drv.ops.map.operation import fuses
 from sparkle_drv.ops.memory.constant import Constant
 from sparkle_drv.sched.decide import place_graph
 from sparkle_drv.sched.decide.choose import Impossible
-from sparkle_drv.sched.decide.dag import Schedule
+from sparkle_drv.sched.decide.dag import Problem, Schedule, timed
 from sparkle_drv.sched.journal.journal import Journal
 from sparkle_drv.sched.model.costs import Costs
 from sparkle_drv.sched.model.graph_plan import DeviceMemory, GraphPlan, KeptGraph, Move, TaskPlan
@@ -175,6 +175,31 @@ def _out_place(
     return "" if out is None and any(isinstance(x, _BOUND) for x in given.values()) else HOST
 
 
+def _once(
+    costs: Costs,
+    uris: tuple[str, ...],
+    tasks: Sequence[Task],
+    works: Sequence[Work],
+    problem: Problem,
+    schedule: Schedule,
+) -> Schedule:
+    """`schedule` as it will go: an array from outside is brought to a device once, for the first
+    task there that reads it. The placer, which takes task after task, counts it for each of them.
+    """
+    seconds = [list(row) for row in problem.seconds]
+    there: set[tuple[int, int]] = set()
+    for slot in schedule.slots:
+        outside = (v.number for v in tasks[slot.task].arrays if v.kind != "made")
+        for number, x in zip(outside, works[slot.task].operands, strict=True):
+            if (number, slot.device) in there:
+                way_s = costs.transfer_s(x.nbytes, x.places, uris[slot.device])
+                seconds[slot.task][slot.device] -= way_s
+            there.add((number, slot.device))
+    fewer = replace(problem, seconds=tuple(map(tuple, seconds)))
+    order, device = [slot.task for slot in schedule.slots], schedule.device_of()
+    return timed(fewer, order, [device[i] for i in range(len(tasks))], schedule.by)
+
+
 def _with_steps(
     executor: LocalExecutor,
     uris: tuple[str, ...],
@@ -184,9 +209,10 @@ def _with_steps(
     works: Sequence[Work],
     schedule: Schedule,
 ) -> Decided:
-    order = [Do(slot.task, uris[slot.device]) for slot in schedule.slots]
-    best = placed.schedules[0]
-    explores, usual = schedule is placed.look, best.device_of()
+    once = partial(_once, executor.costs, uris, tasks, works, placed.problem)
+    explores = schedule is placed.look
+    best, schedule = once(placed.schedules[0]), once(schedule)
+    order, usual = [Do(slot.task, uris[slot.device]) for slot in schedule.slots], best.device_of()
     made = steps(tasks, order, outputs)
     plans = tuple(
         TaskPlan(
@@ -216,7 +242,7 @@ def _with_steps(
         uri: DeviceMemory(made.memory[uri].peak_nbytes, made.memory[uri].naive_nbytes, stays[uri])
         for uri in stays
     }
-    alone = {s.by.removesuffix(" alone"): s.seconds for s in placed.schedules[1:]}
+    alone = {s.by.removesuffix(" alone"): once(s).seconds for s in placed.schedules[1:]}
     moves = tuple(Move(step.value.nbytes, step.source, step.uri) for step in made.moves)
     extra_s = max(0.0, schedule.seconds - best.seconds) if explores else 0.0
     plan = GraphPlan(

@@ -26,6 +26,10 @@ class Bring:
     uri: str
     source: str
 
+    def __str__(self) -> str:
+        where = f"from {self.source} " if self.source else ""
+        return f"copy of {self.value.nbytes} bytes {where}to {self.uri}"
+
 
 @dataclass(frozen=True)
 class Do:
@@ -33,6 +37,9 @@ class Do:
 
     task: int
     uri: str
+
+    def __str__(self) -> str:
+        return f"task {self.task} on {self.uri}"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,115 @@
+"""A graph of a chain for each device, by pinned processes that do a chain each, in turns."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from typing import Any, NoReturn
+
+import numpy as np
+
+import sparkle_drv as sp
+
+from .figures import Figures, Options, Wrong, told
+
+SIDE, STEPS, WARM = 512, 6, 12
+"""Of the chains: products of SIDE, then a map, STEPS times. WARM runs are not timed."""
+
+
+def graphs(options: Options) -> Figures:
+    """Seconds of ctx.graph by those of the processes; nothing where a device is not one core.
+    Raises Wrong.
+    """
+    uris = list(options.devices)
+    cores = [re.fullmatch(r"cpu:c(\d+)", uri) for uri in uris]
+    if not all(cores):
+        return {}
+    spawn = multiprocessing.get_context("spawn")
+    with ExitStack() as stack:
+        ends = []
+        for at, uri in enumerate(uris):
+            mine, its = spawn.Pipe()
+            child = spawn.Process(target=_one_chain, args=(at, uri, its), daemon=True)
+            child.start()
+            stack.callback(child.join, 10)
+            stack.callback(mine.send, False)
+            ends.append(mine)
+        ctx = stack.enter_context(sp.init(uris, profile=False))
+        graph, check = _chains(ctx, range(len(uris)))
+        for end in ends:
+            if not end.poll(120) or not end.recv():
+                raise Wrong("a process with one chain: the result is wrong")
+        ratios = []
+        for at in range(options.rounds):
+            taken = {}
+            for name in ("graph", "processes")[:: 1 - at % 2 * 2]:
+                taken[name] = _run(graph) if name == "graph" else _together(ends)
+            ratios.append(taken["graph"] / taken["processes"])
+        check()
+        plan: Any = ctx.last_plan
+        used = sorted({task.device for task in plan.tasks})
+    name = f"graph / pinned processes, a chain each, {' '.join(uris)}"
+    return {name: f"{told(ratios)}; on {' '.join(used)}"}
+
+
+def _chains(ctx: sp.Context, numbers: Iterable[int]) -> tuple[Any, Callable[[], None]]:
+    """A graph of chains that has been run, and what tells whether it is right (Wrong)."""
+    wants = []
+    with ctx.graph() as graph:
+        for number in numbers:
+            x, w = np.random.default_rng(number).standard_normal((2, SIDE, SIDE)).astype(np.float32)
+            w /= SIDE**0.5
+            want = x
+            for _ in range(STEPS):
+                x = graph.map("max(x, 0) + 0.1", x=graph.gemm(x, w))
+                want = np.maximum(want @ w, 0) + np.float32(0.1)
+            graph.output(x)
+            wants.append(want)
+
+    def check() -> None:
+        results = graph.run()
+        results = results if isinstance(results, tuple) else (results,)
+        for got, want in zip(results, wants, strict=True):
+            if not np.allclose(got.numpy(), want, rtol=1e-3, atol=1e-3):
+                raise Wrong("a chain: the result is wrong")
+
+    for _ in range(WARM):
+        check()
+    return graph, check
+
+
+def _run(graph: Any) -> float:
+    begin = time.perf_counter()
+    results = graph.run()
+    for result in results if isinstance(results, tuple) else (results,):
+        result.numpy()
+    return time.perf_counter() - begin
+
+
+def _one_chain(number: int, uri: str, end: Any) -> None:
+    """A process: runs its chain each time it is told, until it is told to end."""
+    os.sched_setaffinity(0, {int(uri.removeprefix("cpu:c"))})
+    with sp.init([uri], profile=False) as ctx:
+        graph, _ = _chains(ctx, [number])
+        end.send(True)
+        while end.recv():
+            begin = time.perf_counter()
+            seconds = _run(graph)
+            end.send((begin, begin + seconds))
+
+
+def _together(ends: list[Any]) -> float:
+    """Seconds from the first beginning to the last end, by the machine's clock."""
+    for end in ends:
+        end.send(True)
+    spans = [end.recv() if end.poll(60) else _silent() for end in ends]
+    seconds: float = max(stop for _, stop in spans) - min(begin for begin, _ in spans)
+    return seconds
+
+
+def _silent() -> NoReturn:
+    raise Wrong("a process with one chain does not answer")

@@ -1,0 +1,154 @@
+"""A device that hangs for ever: what waited for it is done elsewhere, into memory that it does not
+have, and it is left alone until its queue goes on. A simulated device hangs, real time passes.
+"""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+import sparkle_drv as sp
+from sparkle_drv.errors import DeviceLost, FenceTimeout
+from sparkle_drv.sched.journal import journal
+from sparkle_drv.testing import sim
+from sparkle_drv.testing.faults import Fault, Schedule
+from sparkle_drv.testing.simulated import Rate, SimDevice, SimMachine
+
+F32 = np.float32
+FAST, SLOW = BOTH = ("sim:fast", "sim:slow")
+SIDE = 96
+RUNS = 8
+"""Of a graph, after which some are not measured task by task."""
+
+
+@pytest.fixture
+def ctx():
+    """Two devices; a wait for either may take 0.2 s."""
+    devices = {
+        uri: SimDevice(uri, {"gemm_f32": Rate(1e-5, rate)}, (1e-5, 1e10))
+        for uri, rate in zip(BOTH, (1e10, 6e9), strict=True)
+    }
+    there = sim.on(SimMachine(devices, random.Random(1)))
+    with there, sp.init(list(BOTH), profile=False) as made:
+        for device in made.devices:
+            device.default_queue.timeout_s = 0.2
+        yield made
+
+
+def hang(ctx, uri, at=1):
+    device = next(d for d in ctx.devices if d.uri == uri)
+    return sim.apply(Schedule(0, [Fault("job", at, "hang", recovery="none")]), device)
+
+
+def matrices(seed=1):
+    return np.random.default_rng(seed).standard_normal((2, SIDE, SIDE)).astype(F32) / SIDE**0.5
+
+
+def right(got, want):
+    np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-4)
+
+
+def test_a_call_is_done_elsewhere_and_the_device_left_alone(ctx, caplog):
+    a, b = matrices()
+    ctx.gemm(a, b)
+    assert ctx.last_plan.device == FAST
+    notes = ctx._executor.journal = journal.Journal(ctx._executor.costs)
+    hung = hang(ctx, FAST)
+    for _ in range(3):
+        right(ctx.gemm(a, b), a @ b)
+        assert ctx.last_plan.device == SLOW
+    assert hung.happened == {"hang": 1}
+    assert hung.counts["job"] == 1, "a device that hangs was asked again"
+    assert "sim:fast: cannot: it hangs: a wait for it timed out" in ctx.explain_last_plan()
+    node = ctx._executor.costs.nodes[FAST]
+    assert node.reliability.failures > 0
+    assert not node.lost
+    assert all(stands == now for stands, now in journal.replay(notes.lines))
+
+
+def test_the_first_call_that_knows_of_nothing_ends(ctx):
+    """Its probes hang."""
+    a, b = matrices()
+    hang(ctx, FAST)
+    right(ctx.gemm(a, b), a @ b)
+    assert ctx.last_plan.device == SLOW
+
+
+def test_alone_it_says_what_it_waited_for(ctx):
+    a, b = matrices()
+    ctx.gemm(a, b, devices=[FAST])
+    hang(ctx, FAST)
+    for _ in range(2):  # with nobody else it is asked again
+        with pytest.raises(FenceTimeout, match=r"sim:fast: value .* was not reached within 0.2 s"):
+            ctx.gemm(a, b, devices=[FAST])
+
+
+def test_what_is_given_as_out_may_still_be_written(ctx):
+    a, b = matrices()
+    out = np.empty((SIDE, SIDE), F32)
+    ctx.gemm(a, b, out)
+    hang(ctx, FAST)
+    with pytest.raises(FenceTimeout, match="sim:fast"):
+        ctx.gemm(a, b, out)
+    fresh = np.empty_like(out)
+    right(ctx.gemm(a, b, fresh), a @ b)
+    assert ctx.last_plan.device == SLOW
+
+
+def test_an_operand_that_is_there_alone_went_with_it(ctx):
+    a, b = matrices()
+    x = ctx.array(a.shape, F32, device=FAST).fill(a)
+    for _ in range(RUNS):
+        y = ctx.gemm(x, b, devices=[FAST])
+    y.on(SLOW)  # the way is known
+    hang(ctx, FAST)
+    y = ctx.gemm(x, b, devices=[FAST])
+    with pytest.raises(DeviceLost, match="sim:fast: an operand went with it: sim:fast: value"):
+        ctx.gemm(y, b, devices=[SLOW])
+
+
+def joined(ctx):
+    """Two chains, and a sum of both: one device waits for the other. (graph, what it gives)"""
+    (a, b), (c, d) = matrices(), matrices(2)
+    with ctx.graph() as graph:
+        x, y = graph.gemm(graph.gemm(a, b), b), graph.gemm(graph.gemm(c, d), d)
+        graph.map("x + y", x=x, y=y)
+    want = a @ b @ b + c @ d @ d
+    right(graph.run().numpy(), want)
+    assert set(ctx.last_plan.devices) == set(BOTH)
+    return graph, want
+
+
+@pytest.mark.parametrize("job", [1, 2], ids=["its task", "its transfer"])
+@pytest.mark.parametrize("runs", [0, RUNS], ids=["measured", "lanes"])
+def test_a_graph_is_done_elsewhere(ctx, runs, job, caplog):
+    graph, want = joined(ctx)
+    for _ in range(runs):
+        right(graph.run().numpy(), want)
+    source = ctx.last_plan.moves[0].source
+    hung = hang(ctx, source, at=job)
+    for _ in range(3):
+        right(graph.run().numpy(), want)
+        assert source not in ctx.last_plan.devices
+    assert hung.happened == {"hang": 1}
+    assert f"{source}: the graph is done elsewhere: " in caplog.text
+    if runs:
+        assert f"bytes from {source} to " in caplog.text  # the step that waited
+    graph.close()
+
+
+def test_a_graph_whose_last_device_hangs_tells_who_reads_the_result(ctx):
+    graph, want = joined(ctx)
+    for _ in range(RUNS):
+        right(graph.run().numpy(), want)
+    (move,) = ctx.last_plan.moves
+    jobs = hang(ctx, move.to, at=4)  # behind three products
+    result = graph.run()
+    with pytest.raises(FenceTimeout, match=f"{move.to}: value"):
+        result.numpy()
+    right(graph.run().numpy(), want)  # what goes there waits for it, and then the graph goes on
+    assert ctx.last_plan.devices == (move.source,)
+    assert jobs.happened == {"hang": 1}
+    graph.close()
