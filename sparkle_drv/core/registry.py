@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from sparkle_drv.backends import rates
 from sparkle_drv.core import settings
 from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceNotFound
@@ -142,7 +143,8 @@ def devices() -> list[DeviceInfo]:
     Real before emulated, hardware before software, GPUs before the CPU, then by compute units.
     Raises as `discover`.
     """
-    usable = [found.info for found in discover() if found.info is not None]
+    home = settings.read().home
+    usable = [rates.known(found.info, home) for found in discover() if found.info is not None]
     return sorted(
         usable, key=lambda i: (i.emulated, i.software, i.kind != "gpu", -i.compute_units, i.uri)
     )

@@ -15,8 +15,8 @@ from sparkle_drv.backends import machine
 from sparkle_drv.backends.base import Settings
 from sparkle_drv.backends.cpu.backend import ISAS, CpuBackend, _isa_of
 from sparkle_drv.backends.cpu.cores import Named, named
+from sparkle_drv.backends.rates import identity
 from sparkle_drv.core.device import Device
-from sparkle_drv.ops.tiles import tuned
 from sparkle_drv.sched.decide import place_graph
 from sparkle_drv.sched.journal import explain
 from sparkle_drv.testing import suite
@@ -159,8 +159,8 @@ def test_discovery_lists_one_cpu_device():
 def test_plans_are_kept_by_cores():
     plain = CpuBackend(Settings(home="")).info
     a = CpuBackend.open(f"cpu:c{TWO[0]}", Settings(home="")).info
-    assert f"cpu:{TWO[0]}" in tuned.identity(a)
-    assert "cpu:" not in tuned.identity(plain)
+    assert f"cpu:{TWO[0]}" in identity(a)
+    assert "cpu:" not in identity(plain)
 
 
 # Threads
