@@ -54,6 +54,8 @@ class Context:
     ) -> None:
         self.devices = tuple(devices)
         self.device = self.devices[0]
+        for device in self.devices:
+            device.reaches(self.devices)
         kept = Profile(self.device.home) if profile else None
         self._executor = LocalExecutor(self.devices, default_clock(), kept, aside)
         if validate:

@@ -81,6 +81,15 @@ class DeviceInfo:
     """Where in a buffer a pointer argument may start: multiples of so many bytes."""
     slot: str = ""
     """The PCI address as Linux spells it, "0000:03:00.0"; "": none, or not known."""
+    peak_gflops: float = field(default=0.0, compare=False)
+    """10^9 floating-point operations a second (two for a multiply-add) of the fastest float32
+    matrix product that was measured, here or in an earlier process; 0.0: none was, or emulated."""
+    mem_bw_gbs: float = field(default=0.0, compare=False)
+    """10^9 bytes a second, read and written, of the fastest copy within its memory that was
+    measured; 0.0 likewise."""
+    p2p: tuple[str, ...] = field(default=(), compare=False)
+    """URIs of devices of the same Context whose memory it reads without the host's hands
+    (`Device.peer` is "direct"); empty outside a Context."""
 
 
 @lru_cache(maxsize=4096)

@@ -79,6 +79,18 @@ def described(info: sp.DeviceInfo) -> Iterator[tuple[str, str]]:
     yield "shared memory", size(info.max_shared_nbytes) if info.max_shared_nbytes else ""
     yield "shares", ", ".join(info.shares)
     yield "features", ", ".join(info.features)
+    yield "PCI slot", info.slot
+    yield (
+        "measured",
+        ", ".join(
+            f"{rate:.4g} {what}"
+            for rate, what in (
+                (info.peak_gflops, "GFLOPS of float32"),
+                (info.mem_bw_gbs, "GB/s of its memory"),
+            )
+            if rate
+        ),
+    )
 
 
 def info_command(args: argparse.Namespace) -> int:

@@ -61,6 +61,12 @@ int sp_cpu_confine(struct sp_cpu *dev);
 /* Touches new memory of a placed device for the first time: each node's threads do the part that the tasks of a grid give
  * them, so that Linux puts it there. Does nothing to small memory, or on one node. */
 void sp_cpu_first_touch(struct sp_cpu *dev, void *p, uint64_t nbytes);
+/* Pages of this memory that nobody has touched yet will be on that NUMA node, while it has room. 0, or -errno of mbind(2):
+ * containers forbid it (-EPERM), kernels may lack it (-ENOSYS) or the node (-EINVAL). Not for memory below 64 KiB, which shares
+ * pages with other memory. */
+int sp_cpu_prefer_node(void *p, uint64_t nbytes, uint32_t node);
+/* The -errno with which the kernel last refused to keep a thread of a placed device on its CPUs; 0: it did not. */
+int sp_cpu_unpinned(const struct sp_cpu *dev);
 uint32_t sp_cpu_threads(const struct sp_cpu *dev);
 uint32_t sp_cpu_isa(const struct sp_cpu *dev);
 

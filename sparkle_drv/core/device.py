@@ -6,13 +6,14 @@ import os
 import reprlib
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
 from sparkle_drv import assets
 from sparkle_drv._hot import DeviceBase
+from sparkle_drv.backends import rates
 from sparkle_drv.backends.abilities import Abilities
 from sparkle_drv.backends.base import Allocation, Backend, KernelSpec, Lanes
 from sparkle_drv.core.abi.signature import Arg, Signature, parse_args
@@ -64,6 +65,8 @@ class Device(DeviceBase, Closing):
         self.lanes: Lanes | None = None if laned is None else laned.lanes
         """Whom threads that use it at once tell when they wait, if its time needs that."""
         self._backend = backend
+        shown = rates.known(backend.info, home)
+        self._shown = None if shown is backend.info else shown  # with what was measured of it
         self._epoch = backend.epoch()  # see _advance
         self._pid = os.getpid()
         self._retired = RetireList(backend)
@@ -124,7 +127,36 @@ class Device(DeviceBase, Closing):
     @property
     def info(self) -> DeviceInfo:
         """What is known of it."""
-        return self._backend.info
+        return self._shown or self._backend.info
+
+    def learned(self, keep: bool = True, **rates_seen: float) -> None:
+        """Takes in fields of core/rates.py that were measured; `keep`: for later processes, too
+        (@private)."""
+        shown = rates.raised(self.info, rates_seen)
+        if shown is not self.info:
+            self._shown = shown
+            if keep:
+                rates.keep(shown, self.home)
+
+    def reaches(self, others: Iterable[Device]) -> None:
+        """Puts those of `others` whose memory it reads directly into `info` (@private)."""
+        near = [d.uri for d in others if d is not self and self.peer(d) == "direct"]
+        if near:
+            self._shown = replace(self.info, p2p=tuple(near))
+
+    @property
+    def healthy(self) -> bool:
+        """Does it take work: open, not known to be lost, and of this process?
+
+        Never blocks or raises. A device that hangs is healthy until the wait for a fence tells.
+        """
+        if self.closed or not self._finalizer.alive or os.getpid() != self._pid:
+            return False
+        loss = self._abilities.tells_loss
+        try:
+            return loss is None or not loss.lost()
+        except Exception:  # it is being closed, or a plug-in's own mistake
+            return False
 
     def _store(
         self, made: Allocation, nbytes: int, memory: Memory, readonly: bool = False

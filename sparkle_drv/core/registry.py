@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from sparkle_drv.backends import rates
 from sparkle_drv.core import settings
 from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceNotFound
@@ -96,7 +97,8 @@ def open_device(uri: str, *, threads: int | None = None, deterministic: bool = F
     "cpu" computes on all cores. "cpu:c0", "cpu:c2-5" and "cpu:node1" (the cores of a NUMA node that
     the affinity mask has) are devices on those cores alone: their threads run nowhere else. A tail
     such as "/avx2" is SPARKLE_CPU_ISA for this device. `threads` is at most the number of cores.
-    Devices with disjoint cores are independent, but for memory bandwidth. Uploads and downloads on
+    Devices with disjoint cores are independent, but for memory bandwidth. Memory of cores on one
+    NUMA node, from 64 KiB on, is put there while the node has room. Uploads and downloads on
     an idle queue are copies in the caller.
 
     `threads` (1 to 1024, the caller's among them) is for the cpu device and for plug-ins that take
@@ -141,7 +143,8 @@ def devices() -> list[DeviceInfo]:
     Real before emulated, hardware before software, GPUs before the CPU, then by compute units.
     Raises as `discover`.
     """
-    usable = [found.info for found in discover() if found.info is not None]
+    home = settings.read().home
+    usable = [rates.known(found.info, home) for found in discover() if found.info is not None]
     return sorted(
         usable, key=lambda i: (i.emulated, i.software, i.kind != "gpu", -i.compute_units, i.uri)
     )

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from sparkle_drv.ops.tiles.tuned import identity
+from sparkle_drv.backends.rates import slot_key
 from sparkle_drv.types import DeviceInfo
 
 from .links.line import Point
@@ -33,20 +33,11 @@ class Measured:
     """All ways in and out at once."""
 
 
-def key(info: DeviceInfo) -> str:
-    """The name under which what was measured of a device and of its ways is kept.
-
-    It has the PCI slot: equal cards find their own measurements in whatever order they are
-    enumerated, and a card in another slot is measured anew. Devices without a slot have their URI.
-    """
-    return f"{info.slot or info.uri}|{identity(info)}"
-
-
 class Kept(Protocol):
     """Keeps points between runs: sched/model/profile.py."""
 
     def points(self, info: DeviceInfo) -> Mapping[str, list[Point]]:
-        """By name: what is kept of this very device, by `key`."""
+        """By name: what is kept of this very device, by `slot_key`."""
 
     def put(self, info: DeviceInfo, measured: dict[str, list[Point]]) -> None:
         """Keep these, too."""
@@ -84,7 +75,7 @@ INTO, BACK = f"{LINK}in", f"{LINK}out"
 
 def between(source: DeviceInfo) -> str:
     """The name, in the entry of another device, of the way from `source` to that."""
-    return f"{LINK}from {key(source)}"
+    return f"{LINK}from {slot_key(source)}"
 
 
 def named(infos: Mapping[str, DeviceInfo], uri: str, name: str) -> Iterator[Way]:
@@ -104,7 +95,7 @@ def named(infos: Mapping[str, DeviceInfo], uri: str, name: str) -> Iterator[Way]
 def _names(infos: Mapping[str, DeviceInfo]) -> Iterator[tuple[str, Any, str, str]]:
     """(field of Measured, its key, the device whose entry has the points, their name)."""
     for uri in infos:
-        others = sorted(key(infos[other]) for other in infos if other != uri)
+        others = sorted(slot_key(infos[other]) for other in infos if other != uri)
         yield "adds", uri, uri, "link:mesh adds"
         for other, its in infos.items():
             if other != uri:

@@ -17,7 +17,7 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.errors import SparkleError
 from sparkle_drv.telemetry import progress
 
-from . import arguments
+from . import arguments, bandwidth
 from .arguments import Given, Taken
 from .collective.choose import Plan, plan_all_reduce
 from .collective.choose_moves import (
@@ -83,6 +83,10 @@ class Mesh(Closing):
                 measured = found or survey(self._ways, tuple(self.devices), **self._clocked)
                 if self._kept is not None and found is None:
                     store(self._kept, infos, measured)
+                if found is None:
+                    for device in self.devices.values():
+                        keep = self._kept is not None
+                        device.learned(keep, mem_bw_gbs=bandwidth.measure(device))
             kinds = {pair: self._ways.between(*pair).transport() for pair in measured.ways}
             direct = frozenset(pair for pair, kind in kinds.items() if kind == "shared")
             self._topology = Topology(tuple(self.devices), measured, kinds, direct)

@@ -9,8 +9,8 @@ from where import ROOT
 
 import sparkle_drv as sp
 from sparkle_drv.backends import machine
-from sparkle_drv.mesh.measured import Measured, between, key, load, store
-from sparkle_drv.ops.tiles import tuned
+from sparkle_drv.backends.rates import identity, slot_key
+from sparkle_drv.mesh.measured import Measured, between, load, store
 from sparkle_drv.sched.model.profile import Profile
 from sparkle_drv.testing import emu
 
@@ -54,7 +54,7 @@ def test_a_card_in_another_slot_is_measured_anew(tmp_path):
     moved = cards("0000:12:00.0", RIGHT)
     assert kept.points(moved["cuda:0"]) == {}
     assert between(cards(LEFT, "0000:12:00.0")["cuda:1"]) not in kept.points(infos["cuda:0"])
-    assert tuned.identity(moved["cuda:0"]) == tuned.identity(infos["cuda:0"])  # plans still hold
+    assert identity(moved["cuda:0"]) == identity(infos["cuda:0"])  # plans still hold
 
 
 def test_an_entry_of_an_older_key_is_not_found(tmp_path, caplog):
@@ -62,7 +62,7 @@ def test_an_entry_of_an_older_key_is_not_found(tmp_path, caplog):
     kept.put(CARD, {"gemm_f32": points(1e-5)})
     path = tmp_path / "profile.json"
     document = json.loads(path.read_text())
-    document["devices"] = {tuned.identity(CARD): document["devices"][key(CARD)]}
+    document["devices"] = {identity(CARD): document["devices"][slot_key(CARD)]}
     path.write_text(json.dumps(document))
     assert Profile(str(tmp_path)).points(CARD) == {}
     assert not caplog.records
@@ -71,8 +71,8 @@ def test_an_entry_of_an_older_key_is_not_found(tmp_path, caplog):
 
 def test_without_a_slot_the_uri_tells_devices_apart():
     one, other = (replace(CARD, uri=f"sim:{name}", slot="") for name in "ab")
-    assert key(one) != key(other)
-    assert key(one).startswith("sim:a|")
+    assert slot_key(one) != slot_key(other)
+    assert slot_key(one).startswith("sim:a|")
 
 
 CHILD = """

@@ -64,6 +64,11 @@ int sp_cpu_confine(struct sp_cpu *dev)
     return 0;
 }
 
+int sp_cpu_unpinned(const struct sp_cpu *dev)
+{
+    return dev->pool.places ? atomic_load(&dev->pool.places->refused) : 0;
+}
+
 struct touch {
     char *p;
     uint64_t nbytes;

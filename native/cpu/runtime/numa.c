@@ -1,11 +1,14 @@
-/* Threads on NUMA nodes: the lists, and sched_setaffinity(2) behind them. No libnuma. */
+/* Threads and memory on NUMA nodes: the lists, and sched_setaffinity(2) and mbind(2) behind them. No libnuma. */
 #define _GNU_SOURCE
+#include "include/sp_cpu.h"
 #include "numa.h"
 
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 enum { MAX_NODES = 1024, MAX_CPUS = 1 << 16 }; /* Linux: MAX_NUMNODES is 1024 at most, NR_CPUS 8192 */
 
@@ -37,7 +40,12 @@ struct sp_places *sp_places_make(uint32_t nodes, uint32_t threads, const uint32_
         free(lists);
         return NULL;
     }
-    *p = (struct sp_places){nodes, threads, ncpus, lists, lists + threads, lists + threads + nodes + 1};
+    p->nodes = nodes;
+    p->threads = threads;
+    p->ncpus = ncpus;
+    p->node_of_thread = lists;
+    p->threads_before = lists + threads;
+    p->node_of_cpu = lists + threads + nodes + 1;
     memcpy(p->node_of_thread, node_of_thread, threads * sizeof *lists);
     memcpy(p->node_of_cpu, node_of_cpu, ncpus * sizeof *lists);
     for (uint32_t i = 0; i < threads; i++)
@@ -55,7 +63,7 @@ void sp_places_free(struct sp_places *places)
     free(places);
 }
 
-static void pin(const struct sp_places *places, uint32_t first_node, uint32_t last_node)
+static void pin(struct sp_places *places, uint32_t first_node, uint32_t last_node)
 {
     const size_t nbytes = CPU_ALLOC_SIZE(places->ncpus);
     cpu_set_t *const set = CPU_ALLOC(places->ncpus);
@@ -65,17 +73,17 @@ static void pin(const struct sp_places *places, uint32_t first_node, uint32_t la
     for (uint32_t i = 0; i < places->ncpus; i++)
         if (places->node_of_cpu[i] >= first_node && places->node_of_cpu[i] <= last_node)
             CPU_SET_S(i, nbytes, set);
-    if (CPU_COUNT_S(nbytes, set))
-        sched_setaffinity(0, nbytes, set); /* 0: this thread, sched_setaffinity(2) */
+    if (CPU_COUNT_S(nbytes, set) && sched_setaffinity(0, nbytes, set)) /* 0: this thread, sched_setaffinity(2) */
+        atomic_store(&places->refused, -errno);
     CPU_FREE(set);
 }
 
-void sp_places_pin(const struct sp_places *places, uint32_t node)
+void sp_places_pin(struct sp_places *places, uint32_t node)
 {
     pin(places, node, node);
 }
 
-void sp_places_pin_to_all(const struct sp_places *places)
+void sp_places_pin_to_all(struct sp_places *places)
 {
     pin(places, 0, places->nodes - 1);
 }
@@ -85,4 +93,19 @@ uint32_t sp_places_here(const struct sp_places *places)
     const int cpu = sched_getcpu();
     const uint32_t node = cpu >= 0 && (uint32_t)cpu < places->ncpus ? places->node_of_cpu[cpu] : 0;
     return node < places->nodes ? node : 0;
+}
+
+/* MPOL_PREFERRED of Linux' include/uapi/linux/mempolicy.h: other nodes serve when that one is full. The number of the call is
+ * libc's <sys/syscall.h>; the kernel counts one bit less than `maxnode` (mm/mempolicy.c, get_nodes). */
+int sp_cpu_prefer_node(void *p, uint64_t nbytes, uint32_t node)
+{
+    enum { MPOL_PREFERRED = 1, WORD = 8 * sizeof(unsigned long) };
+    unsigned long mask[MAX_NODES / WORD] = {0};
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)p & ~(page - 1);
+    if (!p || node >= MAX_NODES)
+        return -EINVAL;
+    mask[node / WORD] = 1ul << node % WORD;
+    return syscall(SYS_mbind, begin, (uintptr_t)p + nbytes - begin, MPOL_PREFERRED, mask, (unsigned long)MAX_NODES + 1, 0u)
+               ? -errno
+               : 0;
 }

@@ -6,6 +6,7 @@ Handles are cffi objects that free what they stand for.
 from __future__ import annotations
 
 import errno
+import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +21,10 @@ from sparkle_drv.backends.native import Lent, Native, kernel_pointer
 from sparkle_drv.errors import DeviceNotFound, ImageError, OutOfDeviceMemory, check
 from sparkle_drv.types import DeviceInfo, Found, Memory, Resources, TilePlan
 
+log = logging.getLogger("sparkle_drv.cpu")
+
 URI = "cpu"
+_PAGES = 1 << 16  # memory from here on has pages of its own, as native/cpu/runtime/alloc.c
 _MUCH = 1 << 28  # an allocation from here on is set against all others
 MAX_GROUP_SIZE = 65536  # as native/cpu/runtime/replay.c
 ISAS = {
@@ -129,6 +133,8 @@ class CpuBackend:
             check(_place(native.device, nodes, threads), "place threads on cores", self._uri)
         if which:
             check(lib.sp_cpu_confine(native.device), "keep threads on named cores", self._uri)
+        self._node = which.node if which else None
+        self._said: set[str] = set()
         self.info = _info(isa, threads, which)
         self.launch, self.run, self.submit = native.launch, native.run, native.submit
         self.submitted, self.settled = native.submitted, native.settled
@@ -158,7 +164,10 @@ class CpuBackend:
             )
         if memory is Memory.SHARED:
             return self._shared(nbytes)
+        self._tell_pins()
         pointer = lib.sp_cpu_alloc(nbytes)
+        if nbytes >= _PAGES:
+            self._prefer(pointer, nbytes)
         if self._placed:
             lib.sp_cpu_first_touch(self._native.device, pointer, nbytes)
         return self._owned(pointer, nbytes, None)
@@ -167,7 +176,28 @@ class CpuBackend:
         fd = ffi.new("int *")
         size = max(nbytes, 1)
         pointer = lib.sp_cpu_alloc_shared(size, fd)
+        self._prefer(pointer, size)
         return self._owned(pointer, size, fd[0] if pointer != ffi.NULL else None)
+
+    def _prefer(self, pointer: Any, nbytes: int) -> None:
+        """New memory of cores on one NUMA node is to be there, whoever touches it first."""
+        if self._node is None or pointer == ffi.NULL:
+            return
+        rc = lib.sp_cpu_prefer_node(pointer, nbytes, self._node)
+        if rc:
+            why = f"its memory is on any NUMA node, not on node {self._node}: mbind: {_name(rc)}"
+            self._say(logging.DEBUG, why)
+
+    def _tell_pins(self) -> None:
+        """Threads pin themselves when they first run: what the kernel said is heard of later."""
+        if self._native.device is not None and (rc := lib.sp_cpu_unpinned(self._native.device)):
+            why = f"threads run on any core, not on their own: sched_setaffinity: {_name(rc)}"
+            self._say(logging.WARNING, why)
+
+    def _say(self, level: int, why: str) -> None:
+        if why not in self._said:
+            self._said.add(why)
+            log.log(level, "%s: %s", self._uri, why)
 
     def _owned(self, pointer: Any, nbytes: int, fd: int | None) -> Allocation:
         if pointer == ffi.NULL:
@@ -270,7 +300,12 @@ class CpuBackend:
         return found
 
     def close(self) -> None:
+        self._tell_pins()
         self._native.device = None
+
+
+def _name(rc: int) -> str:
+    return errno.errorcode.get(-rc, str(-rc))
 
 
 class _Memory:

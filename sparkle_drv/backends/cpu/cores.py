@@ -29,12 +29,18 @@ class Named:
         """Linux' numbers of the cores, ascending; never empty."""
         return tuple(sorted(cpu for node in self.nodes for cpu in node.cpus))
 
+    @property
+    def node(self) -> int | None:
+        """Linux' number of the NUMA node that has all the cores; None where they are on several."""
+        return self.nodes[0].number if len(self.nodes) == 1 else None
+
     def threads(self, wanted: int) -> int:
         """As many as cores where `wanted` is 0; ValueError where it exceeds them."""
         most = min(len(self.cores), machine.MOST_THREADS)
         if wanted > most:
             raise ValueError(
-                f"threads: expected at most {most} on {self.uri}, one for each core, got {wanted}"
+                f"threads: expected at most {most} on {self.uri}, one for each core, got {wanted} "
+                "(by threads= or SPARKLE_THREADS)"
             )
         return wanted or most
 

@@ -16,23 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sparkle_drv.backends.rates import identity
 from sparkle_drv.kept import DeviceFile
 from sparkle_drv.ops.shapes.geometry import Geometry
 from sparkle_drv.types import DeviceInfo, TilePlan
-from sparkle_drv.version import VERSION
 
 log = logging.getLogger("sparkle_drv.ops")
 _FIELDS = ("algo", "levels", "vector", "threads", "layout_in", "layout_out")
-
-
-def identity(info: DeviceInfo, version: str = VERSION) -> str:
-    """What a plan, or a roof of the bench, was measured on, as the key of its file.
-
-    The PCI slot is no part of it: a plan holds for every card of a kind.
-    """
-    facts = (info.backend, info.vendor, info.name, info.driver, info.isa, info.compute_units)
-    cores = [name for name in info.shares if ":" in name]  # named ones; not all need be alike
-    return "|".join(str(fact) for fact in (*facts, *cores, version))
 
 
 def gemm_shape(m: int, n: int, k: int) -> str:

@@ -9,7 +9,7 @@ from sparkle_drv.mesh.links.network import HOST
 from sparkle_drv.sched.decide.sampled import Kept
 from sparkle_drv.sched.model.costs import Costs
 from sparkle_drv.sched.model.work import Candidate, Cost, Measured
-from sparkle_drv.types import in_common
+from sparkle_drv.types import DeviceInfo, in_common
 
 NOTHING = "nothing was planned yet"
 LOOKS = ", to learn about a device that was idle for long"
@@ -83,6 +83,8 @@ def devices(given: Sequence[Device], costs: Costs, aside: Mapping[str, str]) -> 
         memory = "unified with the host" if info.unified else "its own memory"
         lines.append(f"    {info.memory_nbytes / 2**30:.1f} GiB, {memory}{_shared(device, given)}")
         lines.append(f"    {_measured(device.uri, costs)}; {_peers(device, given)}")
+        if rates := best(info):
+            lines.append(f"    at best: {rates}")
         if device.uri in aside:
             lines.append(f"    not used: {aside[device.uri]}")
         if node.lost:
@@ -103,6 +105,13 @@ def devices(given: Sequence[Device], costs: Costs, aside: Mapping[str, str]) -> 
                     f"{speed.runs} runs"
                 )
     return "\n".join(lines)
+
+
+def best(info: DeviceInfo) -> str:
+    """The rates in DeviceInfo in words; "" where none was measured."""
+    flops = [f"{info.peak_gflops:.4g} GFLOPS of float32"] if info.peak_gflops else []
+    memory = [f"{info.mem_bw_gbs:.4g} GB/s of its memory"] if info.mem_bw_gbs else []
+    return ", ".join(flops + memory)
 
 
 def _unmeasured(uri: str, costs: Costs) -> list[str]:

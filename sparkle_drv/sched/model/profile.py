@@ -1,7 +1,7 @@
 """What was measured of devices, kept between runs: SPARKLE_HOME/profile.json.
 
 An entry belongs to one device in its PCI slot, driver, instruction set, number of threads and
-package version (mesh/measured.py, `key`); what was measured on anything else is never used. It
+package version (backends/rates.py, `slot_key`); what was measured on anything else is never used. It
 holds the raw points, not what was made of them, so that a better fit needs no new measurement. The
 file is one of kept.py: replaced whole, changed under a lock, set aside with a warning when damaged.
 """
@@ -12,9 +12,9 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from sparkle_drv.backends.rates import slot_key
 from sparkle_drv.kept import LOCK_TIMEOUT_S, DeviceFile
 from sparkle_drv.mesh.links.line import LEAST_SIZES, Point, sizes, usable
-from sparkle_drv.mesh.measured import key
 from sparkle_drv.types import DeviceInfo
 
 log = logging.getLogger("sparkle_drv.sched")
@@ -33,7 +33,7 @@ class Profile:
 
         A file with points that make no sense is set aside with a warning.
         """
-        entry: Any = self._file.read().get(key(info), {}) if self._file else {}
+        entry: Any = self._file.read().get(slot_key(info), {}) if self._file else {}
         found = {name: _points(given) for name, given in entry.items()}
         return {name: points for name, points in found.items() if sizes(points) >= LEAST_SIZES}
 
@@ -46,7 +46,7 @@ class Profile:
         if self._file is None or not new:
             return
         waited, self._unkept = self._unkept, {}
-        mine = key(info)
+        mine = slot_key(info)
         unkept = {**waited, mine: {**waited.get(mine, {}), **new}}
         for at, points in unkept.items():
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import time
 from pathlib import Path
@@ -13,9 +14,9 @@ import sparkle_drv as sp
 from sparkle_drv.backends import machine
 from sparkle_drv.backends.base import Settings
 from sparkle_drv.backends.cpu.backend import ISAS, CpuBackend, _isa_of
-from sparkle_drv.backends.cpu.cores import named
+from sparkle_drv.backends.cpu.cores import Named, named
+from sparkle_drv.backends.rates import identity
 from sparkle_drv.core.device import Device
-from sparkle_drv.ops.tiles import tuned
 from sparkle_drv.sched.decide import place_graph
 from sparkle_drv.sched.journal import explain
 from sparkle_drv.testing import suite
@@ -158,8 +159,8 @@ def test_discovery_lists_one_cpu_device():
 def test_plans_are_kept_by_cores():
     plain = CpuBackend(Settings(home="")).info
     a = CpuBackend.open(f"cpu:c{TWO[0]}", Settings(home="")).info
-    assert f"cpu:{TWO[0]}" in tuned.identity(a)
-    assert "cpu:" not in tuned.identity(plain)
+    assert f"cpu:{TWO[0]}" in identity(a)
+    assert "cpu:" not in identity(plain)
 
 
 # Threads
@@ -282,3 +283,82 @@ def test_thread_count_of_the_plain_device_is_unchanged():
     with sp.open("cpu") as dev:
         assert dev.info.compute_units == machine.thread_count()
         assert dev.info.shares == ("cpu",)
+
+
+POLICY = {"MPOL_F_NODE": 1, "MPOL_F_ADDR": 2}  # Linux' include/uapi/linux/mempolicy.h
+GET_MEMPOLICY = {"x86_64": 239, "aarch64": 236}  # asm/unistd_64.h; asm-generic/unistd.h
+PREFERRED = 1
+
+
+def policy(address: int) -> tuple[int, int]:
+    """(mode, mask of nodes) of the page at an address; skips where the kernel does not tell."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    number = GET_MEMPOLICY.get(os.uname().machine)
+    mode, mask = ctypes.c_int(), (ctypes.c_ulong * 16)()
+    arguments = (ctypes.byref(mode), mask, ctypes.c_ulong(1024), ctypes.c_void_p(address))
+    if number is None or libc.syscall(number, *arguments, ctypes.c_ulong(POLICY["MPOL_F_ADDR"])):
+        pytest.skip("needs a kernel that tells and sets policies of memory: get_mempolicy failed")
+    return mode.value, sum(word << 64 * at for at, word in enumerate(mask))
+
+
+def on_node(node: int, cores=(OURS[0],)) -> CpuBackend:
+    return CpuBackend(
+        Settings(""), which=Named(f"cpu:node{node}", (machine.Node(node, cores),), "")
+    )
+
+
+@pytest.mark.parametrize("memory", [sp.Memory.DEVICE, sp.Memory.HOST, sp.Memory.SHARED])
+@pytest.mark.parametrize("nbytes", [65536, 3 << 20])
+def test_memory_of_named_cores_prefers_their_node(memory, nbytes):
+    if not machine.nodes():
+        pytest.skip("needs a kernel that tells its NUMA nodes")
+    node = next(n.number for n in machine.nodes() if OURS[0] in n.cpus)
+    for uri in (f"cpu:c{OURS[0]}", f"cpu:node{node}"):
+        with sp.open(uri) as dev, dev.buffer(nbytes, memory) as buffer:
+            for at in (0, nbytes // 2, nbytes - 1):
+                assert policy(buffer.address + at) == (PREFERRED, 1 << node)
+            buffer.write(np.ones(nbytes, np.uint8))
+            assert (buffer.read(np.uint8, nbytes) == 1).all()
+    with sp.open("cpu") as dev, dev.buffer(nbytes, memory) as buffer:
+        assert policy(buffer.address) == (0, 0)  # that of the thread, as ever
+
+
+def test_what_lies_beside_small_memory_keeps_its_policy():
+    with sp.open(f"cpu:c{OURS[0]}") as dev, dev.buffer(65535) as buffer:
+        assert policy(buffer.address) == (0, 0)
+
+
+def test_a_refused_policy_is_said_once_and_nothing_fails(caplog):
+    caplog.set_level("DEBUG", "sparkle_drv.cpu")
+    with Device("cpu:node1023", on_node(1023)) as dev:  # no machine has this one
+        for _ in range(3):
+            with dev.array(np.arange(1 << 16)) as x:
+                assert x.numpy()[-1] == (1 << 16) - 1
+    said = [r.getMessage() for r in caplog.records if "mbind" in r.getMessage()]
+    assert len(said) == 1
+    assert "node 1023" in said[0]
+    assert caplog.records[0].levelname == "DEBUG"
+
+
+def test_cores_on_several_nodes_prefer_none(tmp_path, monkeypatch):
+    two = Named("cpu:c0-1", (machine.Node(0, (0,)), machine.Node(1, (1,))), "")
+    assert two.node is None
+    assert Named("cpu:node3", (machine.Node(3, (0, 1)),), "").node == 3
+
+
+def test_a_pin_that_the_kernel_refuses_is_told_once(caplog):
+    absent = max(OURS) + 5000  # Linux: EINVAL when no core of the mask is there
+    with Device("cpu:node0", on_node(0, (absent,))) as dev:
+        x = dev.array(np.arange(1000, dtype=np.float32))
+        for _ in range(3):
+            assert sp.ops.reduce(dev, x, "max").numpy() == 999
+            dev.buffer(64).close()
+    said = [r for r in caplog.records if "sched_setaffinity: EINVAL" in r.getMessage()]
+    assert [r.levelname for r in said] == ["WARNING"]
+    assert "cpu:node0" in said[0].getMessage()
+
+
+def test_more_threads_than_cores_by_the_environment(monkeypatch):
+    monkeypatch.setenv("SPARKLE_THREADS", "1000")
+    with pytest.raises(ValueError, match=r"expected at most 1 on .*got 1000 .*SPARKLE_THREADS"):
+        sp.open(f"cpu:c{OURS[0]}")

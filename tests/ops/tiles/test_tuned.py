@@ -11,6 +11,7 @@ import pytest
 
 import sparkle_drv as sp
 from sparkle_drv import kept, ops
+from sparkle_drv.backends.rates import identity
 from sparkle_drv.ops import tiles
 from sparkle_drv.ops.calls import plans
 from sparkle_drv.ops.shapes.geometry import geometry
@@ -55,8 +56,8 @@ def test_another_device_finds_nothing(cache, other):
 
 
 def test_another_version_of_the_package_is_another_key():
-    assert tuned.identity(INFO, "0.1.0") != tuned.identity(INFO, "0.2.0")
-    assert tuned.identity(INFO).endswith(sp.__version__)
+    assert identity(INFO, "0.1.0") != identity(INFO, "0.2.0")
+    assert identity(INFO).endswith(sp.__version__)
 
 
 def test_shapes_have_names_of_their_own():
@@ -111,7 +112,7 @@ def test_an_entry_that_makes_no_sense_counts_as_absent(cache, field, value):
     cache.put(INFO, "gemm_f32", SHAPE, Entry(PLAN))
     cache.put(INFO, "gemm_f32", "good", Entry(PLAN))
     document = json.loads(cache.path.read_text())
-    document["devices"][tuned.identity(INFO)]["gemm_f32"][SHAPE]["plan"][field] = value
+    document["devices"][identity(INFO)]["gemm_f32"][SHAPE]["plan"][field] = value
     cache.path.write_text(json.dumps(document))
     assert set(cache.entries(INFO)) == {("gemm_f32", "good")}
 

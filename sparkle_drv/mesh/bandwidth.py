@@ -1,0 +1,35 @@
+"""Measures what a device's memory does at best: copies far beyond the caches."""
+
+from __future__ import annotations
+
+import time
+
+from sparkle_drv.core.commands import Commands
+from sparkle_drv.core.device import Device
+
+LEAST_NBYTES, MOST_NBYTES = 1 << 26, 1 << 29
+TIMES, ENOUGH_S = 5, 0.3
+
+
+def measure(device: Device) -> float:
+    """10^9 bytes a second, read and written, of the best of up to TIMES copies within the device.
+
+    A copy is four times the largest cache, within an eighth of the memory; after ENOUGH_S no other
+    one begins. 0.0: the device is emulated, or has no memory for it. Raises what devices do.
+    """
+    info = device.info
+    cache = max((level.nbytes for level in info.caches), default=0)
+    nbytes = min(max(LEAST_NBYTES, 4 * cache), MOST_NBYTES)
+    if info.emulated or nbytes > info.memory_nbytes // 8:
+        return 0.0
+    best, spent = 0.0, 0.0
+    with device.buffer(nbytes) as source, device.buffer(nbytes) as to, device.queue() as queue:
+        queue.submit(Commands().fill(source, 1).copy(to, source)).wait()
+        for _ in range(TIMES):
+            begin = time.perf_counter()
+            queue.submit(Commands().copy(to, source)).wait()
+            seconds = time.perf_counter() - begin
+            best, spent = max(best, 2e-9 * nbytes / max(seconds, 1e-9)), spent + seconds
+            if spent > ENOUGH_S:
+                break
+    return best
