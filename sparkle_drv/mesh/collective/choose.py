@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
-from sparkle_drv.mesh.lanes.program import Program
+from sparkle_drv.mesh.lanes.program import Lane, Program, Step
 from sparkle_drv.mesh.links.network import Network
 
 from . import all_reduce
@@ -23,6 +23,8 @@ MOST_STEPS = 60_000
 """Of a program: to predict what so many take lasts seconds."""
 LEAST_NBYTES = 64 << 10
 """Data below which nothing is cut into chunks."""
+MOST_SHOWN = 40
+"""Steps that a plan explains."""
 NEAR = 1.05
 """No more are tried after one that takes at most so many times the lower bound."""
 
@@ -47,6 +49,29 @@ class Plan:
             f"{self.name}: {len(self.program.steps)} steps, predicted {self.predicted_s:.3g} s, "
             f"at least {self.bound_s:.3g} s ({self.gap:.0%} above)"
         )
+
+    def explain(self, most: int = MOST_SHOWN) -> str:
+        """The plan as `str` has it, then what passes each lane, then its steps, the first and the
+        last of them if there are more than `most`.
+        """
+        steps, lanes = self.program.steps, dict[Lane, list[Step]]()
+        for step in steps:
+            lanes.setdefault(step.lane, []).append(step)
+        lines = [str(self)]
+        for lane, its in sorted(lanes.items()):
+            nbytes = sum(step.what.dst.nbytes for step in its)
+            busy_s = sum(step.predicted_s for step in its)
+            lines.append(f"  {lane}: {len(its)} steps, {nbytes} bytes, {busy_s:.3g} s busy")
+        shown = [_told(step) for step in steps]
+        if len(shown) > most:
+            left = len(shown) - most
+            shown = [*shown[: most - most // 2], f"  ... {left} more", *shown[-(most // 2) :]]
+        return "\n".join(lines + shown)
+
+
+def _told(step: Step) -> str:
+    after = f", after {', '.join(map(str, step.after))}" if step.after else ""
+    return f"  {step.number}: {step}{after}: {step.predicted_s * 1e6:.3g} us"
 
 
 NOTHING = Plan("nothing", Program(()), 0.0, 0.0)
