@@ -19,6 +19,8 @@ from .shares import weights
 CHUNKS = 48, 8
 """Numbers of chunks that are tried; more hide more of the way back behind the way there. A place
 with the slowest port sends a chunk before it receives its sum: 48 cost a fiftieth of the time."""
+ISLAND_CHUNKS = 8
+"""Of islands: three parts that use other links follow one another."""
 MOST_STEPS = 60_000
 """Of a program: to predict what so many take lasts seconds."""
 LEAST_NBYTES = 64 << 10
@@ -127,12 +129,11 @@ def all_reduces(network: Network, nbytes: int, itemsize: int) -> Iterator[tuple[
     if found:
         yield "islands", by_islands(network, found, nbytes, itemsize, 1)
     for chunks in CHUNKS if nbytes >= LEAST_NBYTES else ():
-        if found:
-            program = by_islands(network, found, nbytes, itemsize, chunks)
-            yield f"islands, {chunks} chunks", program
         if 3 * p * (p - 1) * chunks <= MOST_STEPS:
             program = all_reduce.butterfly(places, nbytes, itemsize, shares, chunks)
             yield f"butterfly of {chunks} chunks", program
+        if found and chunks == ISLAND_CHUNKS:
+            yield f"islands, {chunks} chunks", by_islands(network, found, nbytes, itemsize, chunks)
 
 
 def ring_order(network: Network, first: str = "") -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""all_reduce on islands: places that share memory, or that faster links join than other pairs. Pure.
+"""all_reduce on islands: places that share memory, or have faster links than others. Pure.
 
 Each island adds its own data up first, a part on each of its places. Then the parts of all islands
 are added up between them, and each island hands the sums round. So slow links carry what one place

@@ -20,7 +20,7 @@ from sparkle_drv.mesh.collective.islands import islands as found_islands
 from sparkle_drv.mesh.collective.shares import cuts, weights
 from sparkle_drv.mesh.lanes.program import Copy, Lane, Program, Region, Step
 from sparkle_drv.mesh.links.line import Line
-from sparkle_drv.mesh.links.network import Network
+from sparkle_drv.mesh.links.network import Network, Port
 from sparkle_drv.testing.collectives import counted, linked, star, unequal
 
 MIB = 1 << 20
@@ -157,6 +157,34 @@ def test_no_plan_is_below_the_bound(seed):
         least_s = all_reduce_s(network, network.places, nbytes)
         for name, program in all_reduces(network, nbytes, 4):
             assert predicted_s(program, network) >= least_s * (1 - 1e-9), (name, nbytes)
+
+
+def test_a_plan_explains_itself():
+    plan = plan_all_reduce(star([1e9] * 3), 4096, 4)
+    lines = plan.explain().splitlines()
+    assert lines[0] == str(plan)
+    assert lines[0].endswith("above)")
+    first = plan.program.steps[0]
+    assert any(line.startswith(f"  0: {first}") for line in lines)
+    lanes = {step.lane for step in plan.program.steps}
+    assert len(lines) == 1 + len(lanes) + len(plan.program.steps)
+    short = plan.explain(most=5).splitlines()
+    assert len(short) == 1 + len(lanes) + 6
+    assert f"  ... {len(plan.program.steps) - 5} more" in short
+    assert short[-1] == lines[-1]
+
+
+@pytest.mark.parametrize(
+    "line", [Line(0.0, math.inf), Line(math.inf, 1e-9), Line(0.0, math.nan), Line(-1.0, 1e-9)]
+)
+def test_a_link_that_carries_nothing_is_named(line):
+    network = star([1e9] * 3)
+    broken = replace(network, links={**network.links, ("d1", "d2"): line})
+    with pytest.raises(ValueError, match="expected a link from d1 to d2, got Line"):
+        plan_all_reduce(broken, 64, 4)
+    none = replace(network, ports={**network.ports, "d2": Port(1e9, 0.0)})
+    with pytest.raises(ValueError, match="expected a link from d0 to d2, got Line"):
+        plan_all_reduce(none, 64, 4)
 
 
 def test_what_cannot_be_planned():
