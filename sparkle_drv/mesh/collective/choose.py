@@ -27,6 +27,8 @@ LEAST_NBYTES = 64 << 10
 """Data below which nothing is cut into chunks."""
 MOST_SHOWN = 40
 """Steps that a plan explains."""
+MOST_EXCHANGED = 16
+"""Places that send all to all others: scratch memory holds what all of them have."""
 NEAR = 1.05
 """No more are tried after one that takes at most so many times the lower bound."""
 
@@ -121,6 +123,8 @@ def all_reduces(network: Network, nbytes: int, itemsize: int) -> Iterator[tuple[
     if all(pair in network.direct for pair in permutations(places, 2)):
         yield "shared memory", all_reduce.shared(places, nbytes, itemsize)
     yield "doubling", all_reduce.doubling(places, nbytes)
+    if 2 < p <= MOST_EXCHANGED and nbytes < LEAST_NBYTES:
+        yield "exchange", all_reduce.exchange(places, nbytes)
     shares = weights([port(network, place) for place in places])
     yield "butterfly", all_reduce.butterfly(places, nbytes, itemsize, shares, 1)
     if p > 2:

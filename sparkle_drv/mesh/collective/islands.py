@@ -22,7 +22,7 @@ from .shares import aligned, cuts
 
 APART = 2.0
 """Links within islands are at least so many times as fast as those between them."""
-MOST_UNITS = 36
+MOST_UNITS = 16
 """Beyond that places own parts of one size, and not all links between islands are used."""
 AHEAD = 2
 """Chunks that islands add up before the sums of the first one are handed round."""
