@@ -20,7 +20,7 @@ from sparkle_drv.mesh.links.network import Network
 from .builder import Builder
 from .shares import aligned, cuts
 
-APART = 2.0
+APART = 4.0
 """Links within islands are at least so many times as fast as those between them."""
 MOST_UNITS = 16
 """Beyond that places own parts of one size, and not all links between islands are used."""

@@ -50,7 +50,8 @@ def test_unequal_sets_come_near_the_bound():
 @pytest.mark.parametrize("p", range(1, 18))
 def test_plans_of_odd_sizes_count_each_contribution_once(p):
     chance = random.Random(p)
-    sizes = [2 * chance.randrange(10_000) + 1 for _ in range(50 if LONG else 3)]
+    most = 10_000 if LONG or p < 8 else 2000  # above, more chunks are cut
+    sizes = [2 * chance.randrange(most) + 1 for _ in range(50 if LONG else 3)]
     network = star([1e8 * chance.choice([1, 1, 5]) for _ in range(p)])
     for count, itemsize in zip(sizes, (4, 8, 4) * 17, strict=False):
         program = plan_all_reduce(network, count * itemsize, itemsize).program
