@@ -34,7 +34,6 @@ import numpy as np
 from _console import output
 
 import sparkle_drv as sp
-from sparkle_drv.mesh.collective.choose import plan_all_reduce
 from sparkle_drv.testing import planned
 from sparkle_drv.testing.collectives import star, unequal
 
@@ -77,7 +76,7 @@ def _reached(rates: list[float], simulate: bool) -> dict[str, float]:
     """Bounds of 64 MiB by seconds."""
     network = star(rates, LATENCY_S)
     begin = time.perf_counter()
-    plan = plan_all_reduce(network, 64 * MIB, 4)
+    plan = planned.all_reduce(network, 64 * MIB)
     spent_s = time.perf_counter() - begin
     known_s = planned.known_bound_s(rates, 64 * MIB)
     found = {

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 import numpy as np
 
 from sparkle_drv.core.registry import open_device
-from sparkle_drv.mesh.collective.choose import all_reduces, plan_all_reduce
+from sparkle_drv.mesh.collective.choose import Plan, all_reduces, plan_all_reduce
 from sparkle_drv.mesh.collective.fluid import predicted_s
 from sparkle_drv.mesh.lanes.carry import Ways, carry
 from sparkle_drv.mesh.lanes.runner import clocked
@@ -21,9 +21,14 @@ from . import sim
 from .sim_links import simulated
 
 
+def all_reduce(network: Network, nbytes: int) -> Plan:
+    """The plan for float32."""
+    return plan_all_reduce(network, nbytes, 4)
+
+
 def all_reduce_s(network: Network, nbytes: int) -> float:
     """Predicted seconds of the plan for float32."""
-    return plan_all_reduce(network, nbytes, 4).predicted_s
+    return all_reduce(network, nbytes).predicted_s
 
 
 def all_reduce_over_best(network: Network, nbytes: int) -> float:

@@ -11,7 +11,7 @@ ALIGN = 256
 
 
 LEAST = 0.25
-"""On sets of testing/collectives.py `unequal` this brings the worst from 91 to 95 % of the bound."""
+"""On sets of testing/collectives.py `unequal` the worst plan so comes to 95 % of the bound."""
 
 
 def weights(rates: Sequence[float]) -> list[float]:
