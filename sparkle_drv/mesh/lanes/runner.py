@@ -124,6 +124,8 @@ class _Work:
                     thread.join()
                 elif self._lanes is not None:
                     self._lanes.leave()
+                if thread.is_alive():  # its lane is claimed: it ends at once
+                    thread.join()
             raise
 
     def lane(self, lane: Lane) -> None:
