@@ -173,7 +173,7 @@ fuzz-faults: build ## the conformance suite under 3000 seeded fault schedules (F
 	@$(PY) tests/fault/fuzz_schedules.py $(FUZZ_ARGS)
 
 fuzz-mesh: build ## simulated machines with links at full size: 200 of each kind, 20 runs of each program
-	@SPARKLE_FUZZ_MESH=1 $(PY) -m pytest -q -n auto tests/testing/test_sim_links.py
+	@SPARKLE_FUZZ_MESH=1 $(PY) -m pytest -q -n auto tests/testing/test_sim_links.py tests/mesh/collective
 
 test-fresh: ## (root) make bench and make test in a bare system with only make and python3
 	@sh tools/test_fresh.sh

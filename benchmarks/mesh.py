@@ -1,6 +1,6 @@
 """How near the mesh comes to what is possible: plans of collectives, transports, and real ones.
 
-    python benchmarks/mesh.py [--only plans] [--sets 200] [--rounds 15]
+    python benchmarks/mesh.py [--only plans] [--sets 200] [--simulate] [--rounds 15]
                               [--devices cpu:c0,cpu:c1] [--json F]
 
 Sections, each a module of _mesh/:
@@ -10,6 +10,9 @@ Sections, each a module of _mesh/:
   --sets sets of 2 to 16 ports of 10 MB/s to 1 GB/s, drawn by seed
   (sparkle_drv/testing/collectives.py `unequal`); 4 KiB by the messages that must follow one
   another; 1 KiB to 256 MiB by the best algorithm alone; seconds that planning takes.
+  Beside that bound stands the known one of ports alone, n max(1 / b_min, 2 (p - 1) / sum b).
+  --simulate runs each plan on simulated devices, too: 4 MiB over ports of a sixteenth of the rate
+  take what 64 MiB take.
 * `real`: all_reduce of --devices by numpy's `a += b; b[:] = a` on the same memory.
 * `graphs`: a graph of a chain for each of --devices by pinned processes that do a chain each.
 * `transports`: on GPUs of the fake driver, a staged copy by its slower leg and by one chunk at a
@@ -55,13 +58,14 @@ def main() -> int:
         "--only", action="append", choices=SECTIONS, help="this section; may be repeated"
     )
     parser.add_argument("--sets", type=int, default=200, help="unequal sets of ports")
+    parser.add_argument("--simulate", action="store_true", help="run their plans, too: minutes")
     parser.add_argument("--rounds", type=int, default=15, help="of ratios of times")
     parser.add_argument("--devices", default="cpu:c0,cpu:c1", help="URIs separated by commas")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     args = parser.parse_args()
     if args.sets < 0 or args.rounds < 1:
         parser.error("--sets: expected 0 or more, --rounds: 1 or more")
-    options = Options(args.sets, args.rounds, tuple(args.devices.split(",")))
+    options = Options(args.sets, args.simulate, args.rounds, tuple(args.devices.split(",")))
     found: Figures = {}
     try:
         for name, section in SECTIONS.items():

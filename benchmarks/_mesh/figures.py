@@ -18,6 +18,8 @@ class Options(NamedTuple):
 
     sets: int
     """Sets of unequal ports, 0 or more."""
+    simulate: bool
+    """Run their plans on simulated devices, too?"""
     rounds: int
     """Times that each side of a ratio is timed, 1 or more."""
     devices: tuple[str, ...]

@@ -41,6 +41,9 @@ from .topology import Topology
 
 log = logging.getLogger("sparkle_drv.mesh")
 
+FAILURES = (SparkleError, OSError, KeyboardInterrupt)
+"""After which arrays hold parts of the result."""
+
 
 class Mesh(Closing):
     """`Context.create_mesh` makes it; its devices stay their owner's. For one thread at a time.
@@ -59,6 +62,9 @@ class Mesh(Closing):
         ways: Ways | None = None,
     ) -> None:
         self.devices = {device.uri: device for device in devices}
+        if not devices or len(self.devices) < len(devices):
+            got = ", ".join(device.uri for device in devices) or "none"
+            raise ValueError(f"devices: expected at least one, and each once, got {got}")
         self.plan: Plan | None = None
         self._clocked = clocked(devices, clock)
         self._ways = ways or Ways(self.devices)
@@ -142,7 +148,7 @@ class Mesh(Closing):
             self._run(self.plan.program, given, _added(op))
             if op == "mean":
                 self._divide(given)
-        except SparkleError as error:
+        except FAILURES as error:
             _partly(error, "all_reduce", "the arrays hold partial results")
             raise
         finally:
@@ -174,6 +180,9 @@ class Mesh(Closing):
                     _partly(error, f"copy by {' -> '.join(route.places)}", "dst holds a part")
                     raise
                 log.warning("copy by %s: %s; the next route is tried", route, error)
+            except KeyboardInterrupt as error:
+                _partly(error, f"copy by {' -> '.join(route.places)}", "dst holds a part")
+                raise
 
     def broadcast(self, arrays: Sequence[Given], root: str | Given) -> None:
         """Fill each of `arrays` with what that of `root`, a URI or one of them, holds.
@@ -251,7 +260,7 @@ class Mesh(Closing):
             self._run(plan.program, given, _added(op), outs=outs)
             if op == "mean" and outs:
                 self._divide(outs)
-        except SparkleError as error:
+        except FAILURES as error:
             _partly(error, name, "the arrays hold partial results")
             raise
         finally:
@@ -311,9 +320,9 @@ class Mesh(Closing):
             self._ways.close(timeout_s)
 
 
-def _partly(error: SparkleError, what: str, holds: str) -> None:
+def _partly(error: BaseException, what: str, holds: str) -> None:
     """The error says what was done, and what the destination holds now."""
-    text, *more = error.args or ("",)
+    text, *more = error.args or ("interrupted",)
     error.args = (f"{what}: {text}; {holds}", *more)
 
 

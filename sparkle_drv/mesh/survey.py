@@ -18,7 +18,7 @@ from .lanes.carry import Ways, carry
 from .lanes.program import Copy, Lane, Program, Reduce, Region, Step
 from .lanes.runner import Ran
 from .links.line import LEAST_SIZES, Point
-from .links.probe import EACH, usable_points
+from .links.probe import EACH, NoTimes, usable_points
 from .measured import Measured
 
 SIZES = (1 << 12, 1 << 16, 1 << 20, 1 << 23, 1 << 25)
@@ -91,7 +91,11 @@ class _Survey:
             late = not self.virtual and time.perf_counter() - begin + 16 * spent > ENOUGH_S
             if late and at + 1 >= LEAST_SIZES:
                 break
-        return usable_points(found)
+        try:
+            return usable_points(found)
+        except NoTimes as error:
+            named = (what if isinstance(what, str) else " to ".join(what) for what in whats)
+            raise NoTimes(f"{', '.join(named)}: {error}") from error
 
     def _ran(self, whats: Sequence[What], nbytes: int) -> tuple[float, list[Ran]]:
         """(real seconds, steps) of `whats` at once, EACH + 1 times."""

@@ -1,24 +1,62 @@
-"""How good the planner's choice is on a network: figures for benchmarks/mesh.py and tests."""
+"""How good the planner's choice is on a network: figures for benchmarks/mesh.py and tests.
+
+Predicted seconds are those of the planner. Simulated ones are what `sim:` devices with these links
+and ports take by their virtual clock, which another program of fair shares drives (sim_links.py).
+"""
 
 from __future__ import annotations
 
-from sparkle_drv.mesh.collective.choose import all_reduces, plan_all_reduce
+from contextlib import ExitStack
+
+import numpy as np
+
+from sparkle_drv.core.registry import open_device
+from sparkle_drv.mesh.collective.choose import Plan, all_reduces, plan_all_reduce
 from sparkle_drv.mesh.collective.fluid import predicted_s
+from sparkle_drv.mesh.lanes.carry import Ways, carry
+from sparkle_drv.mesh.lanes.runner import clocked
 from sparkle_drv.mesh.links.network import Network
+
+from . import sim
+from .sim_links import simulated
+
+
+def all_reduce(network: Network, nbytes: int) -> Plan:
+    """The plan for float32."""
+    return plan_all_reduce(network, nbytes, 4)
 
 
 def all_reduce_s(network: Network, nbytes: int) -> float:
     """Predicted seconds of the plan for float32."""
-    return plan_all_reduce(network, nbytes, 4).predicted_s
-
-
-def all_reduce_reached(network: Network, nbytes: int) -> float:
-    """The lower bound by predicted seconds: 1 is as good as can be."""
-    plan = plan_all_reduce(network, nbytes, 4)
-    return plan.bound_s / plan.predicted_s
+    return all_reduce(network, nbytes).predicted_s
 
 
 def all_reduce_over_best(network: Network, nbytes: int) -> float:
     """Predicted seconds by those of the best algorithm tried alone."""
     alone = (predicted_s(program, network) for _, program in all_reduces(network, nbytes, 4))
     return all_reduce_s(network, nbytes) / min(alone)
+
+
+def all_reduce_simulated_s(network: Network, nbytes: int) -> tuple[float, float]:
+    """(simulated, predicted) seconds of the plan for float32. AssertionError: a wrong sum."""
+    machine, named = simulated(network)
+    plan = plan_all_reduce(named, nbytes, 4)
+    with ExitStack() as stack:
+        stack.enter_context(sim.on(machine))
+        devices = [stack.enter_context(open_device(uri)) for uri in named.places]
+        ways = stack.enter_context(Ways({device.uri: device for device in devices}))
+        host = np.arange(nbytes // 4, dtype=np.float32) % 251
+        arrays = {device.uri: stack.enter_context(device.array(host)) for device in devices}
+        begin = machine.clock.now_s
+        carry(plan.program, arrays, ways, **clocked(devices, lambda: 0.0))
+        took_s = machine.clock.now_s - begin
+        for array in arrays.values():
+            assert np.array_equal(array.numpy(), host * len(devices)), array.device.uri
+    return took_s, plan.predicted_s
+
+
+def known_bound_s(rates: list[float], nbytes: int) -> float:
+    """n max(1 / b_min, 2 (p - 1) / sum b): seconds of an all_reduce over ports of these bytes a
+    second at least, without latency.
+    """
+    return nbytes * max(1 / min(rates), 2 * (len(rates) - 1) / sum(rates))

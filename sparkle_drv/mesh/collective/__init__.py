@@ -4,7 +4,7 @@ Pure: no device, no thread, no clock. `lanes/carry.py` runs the programs. They a
 `links/network.py` says of a machine.
 
     builder.py      writes a program down, and finds out what each step must wait for
-    all_reduce.py   recursive doubling, ring, weighted butterfly, and halves of shared memory
+    all_reduce.py   recursive doubling, exchange, ring, weighted butterfly, shared memory
     islands.py      all_reduce on islands of places that share memory or have faster links
     moves.py        broadcast, scatter, gather, all_gather, reduce_scatter
     shares.py       how much of the data each place of the butterfly adds up

@@ -43,6 +43,35 @@ def doubling(places: Sequence[str], nbytes: int) -> Program:
     return made.program
 
 
+def exchange(places: Sequence[str], nbytes: int) -> Program:
+    """All data of each place to all others, in one round. Each adds up in the same order, so that
+    all have the same bits: halves of the places first, the half with its own data into that.
+    """
+    made, p = Builder(), len(places)
+
+    def slot(i: int, j: int) -> Region:
+        """Where place i has the data of j."""
+        mine = _data(places[i], 0, nbytes)
+        return mine if i == j else _temp(places[i], j * aligned(nbytes), nbytes)
+
+    def added(i: int, low: int, high: int) -> Region:
+        """Where place i has the sum of places low to high."""
+        if high - low == 1:
+            return slot(i, low)
+        middle = (low + high) // 2
+        first, second = added(i, low, middle), added(i, middle, high)
+        src, dst = (first, second) if middle <= i < high else (second, first)
+        made.reduce(src, dst)
+        return dst
+
+    for j, place in enumerate(places):
+        for i, _ in _others(places, j):
+            made.copy(_data(place, 0, nbytes), slot(i, j))
+    for i in range(p):
+        added(i, 0, p)
+    return made.program
+
+
 def ring(places: Sequence[str], nbytes: int, itemsize: int) -> Program:
     """Each place sends to the next one alone: p - 1 rounds to add parts up, p - 1 to hand round."""
     made, p = Builder(), len(places)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
-from sparkle_drv.mesh.lanes.program import Program
+from sparkle_drv.mesh.lanes.program import Lane, Program, Step
 from sparkle_drv.mesh.links.network import Network
 
 from . import all_reduce
@@ -19,10 +19,16 @@ from .shares import weights
 CHUNKS = 48, 8
 """Numbers of chunks that are tried; more hide more of the way back behind the way there. A place
 with the slowest port sends a chunk before it receives its sum: 48 cost a fiftieth of the time."""
+ISLAND_CHUNKS = 8
+"""Of islands: three parts that use other links follow one another."""
 MOST_STEPS = 60_000
 """Of a program: to predict what so many take lasts seconds."""
 LEAST_NBYTES = 64 << 10
 """Data below which nothing is cut into chunks."""
+MOST_SHOWN = 40
+"""Steps that a plan explains."""
+MOST_EXCHANGED = 16
+"""Places that send all to all others: scratch memory holds what all of them have."""
 NEAR = 1.05
 """No more are tried after one that takes at most so many times the lower bound."""
 
@@ -47,6 +53,29 @@ class Plan:
             f"{self.name}: {len(self.program.steps)} steps, predicted {self.predicted_s:.3g} s, "
             f"at least {self.bound_s:.3g} s ({self.gap:.0%} above)"
         )
+
+    def explain(self, most: int = MOST_SHOWN) -> str:
+        """The plan as `str` has it, then what passes each lane, then its steps, the first and the
+        last of them if there are more than `most`.
+        """
+        steps, lanes = self.program.steps, dict[Lane, list[Step]]()
+        for step in steps:
+            lanes.setdefault(step.lane, []).append(step)
+        lines = [str(self)]
+        for lane, its in sorted(lanes.items()):
+            nbytes = sum(step.what.dst.nbytes for step in its)
+            busy_s = sum(step.predicted_s for step in its)
+            lines.append(f"  {lane}: {len(its)} steps, {nbytes} bytes, {busy_s:.3g} s busy")
+        shown = [_told(step) for step in steps]
+        if len(shown) > most:
+            left = len(shown) - most
+            shown = [*shown[: most - most // 2], f"  ... {left} more", *shown[-(most // 2) :]]
+        return "\n".join(lines + shown)
+
+
+def _told(step: Step) -> str:
+    after = f", after {', '.join(map(str, step.after))}" if step.after else ""
+    return f"  {step.number}: {step}{after}: {step.predicted_s * 1e6:.3g} us"
 
 
 NOTHING = Plan("nothing", Program(()), 0.0, 0.0)
@@ -94,6 +123,8 @@ def all_reduces(network: Network, nbytes: int, itemsize: int) -> Iterator[tuple[
     if all(pair in network.direct for pair in permutations(places, 2)):
         yield "shared memory", all_reduce.shared(places, nbytes, itemsize)
     yield "doubling", all_reduce.doubling(places, nbytes)
+    if 2 < p <= MOST_EXCHANGED and nbytes < LEAST_NBYTES:
+        yield "exchange", all_reduce.exchange(places, nbytes)
     shares = weights([port(network, place) for place in places])
     yield "butterfly", all_reduce.butterfly(places, nbytes, itemsize, shares, 1)
     if p > 2:
@@ -102,12 +133,11 @@ def all_reduces(network: Network, nbytes: int, itemsize: int) -> Iterator[tuple[
     if found:
         yield "islands", by_islands(network, found, nbytes, itemsize, 1)
     for chunks in CHUNKS if nbytes >= LEAST_NBYTES else ():
-        if found:
-            program = by_islands(network, found, nbytes, itemsize, chunks)
-            yield f"islands, {chunks} chunks", program
         if 3 * p * (p - 1) * chunks <= MOST_STEPS:
             program = all_reduce.butterfly(places, nbytes, itemsize, shares, chunks)
             yield f"butterfly of {chunks} chunks", program
+        if found and chunks == ISLAND_CHUNKS:
+            yield f"islands, {chunks} chunks", by_islands(network, found, nbytes, itemsize, chunks)
 
 
 def ring_order(network: Network, first: str = "") -> Sequence[str]:

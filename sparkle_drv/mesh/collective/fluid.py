@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import replace
 from heapq import heapify, heappop, heappush, heapreplace
 
 from sparkle_drv.mesh.lanes.program import Copy, Lane, Program, Step
@@ -50,12 +49,11 @@ def timed(program: Program, network: Network, found: Spans | None = None) -> Pro
     """The same program: each step says how long it is predicted to take, beside all others, and has
     a deadline. `found` are its spans, if they are known. KeyError: a copy has no link.
     """
-    steps = (
-        replace(step, predicted_s=end - begin, deadline_s=LEAST_DEADLINE_S + LATE * (end - begin))
-        for step, (begin, end) in zip(
-            program.steps, found or spans(program, network) or (), strict=True
-        )
-    )
+    known = found or spans(program, network) or ()
+    steps = []
+    for step, (begin, end) in zip(program.steps, known, strict=True):
+        took_s, late_s = end - begin, LEAST_DEADLINE_S + LATE * (end - begin)
+        steps.append(Step(step.number, step.lane, step.what, step.after, took_s, late_s))
     return Program(tuple(steps))
 
 

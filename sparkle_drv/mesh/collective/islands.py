@@ -1,4 +1,4 @@
-"""all_reduce on islands: places that share memory, or that faster links join than others. Pure.
+"""all_reduce on islands: places that share memory, or have faster links than others. Pure.
 
 Each island adds its own data up first, a part on each of its places. Then the parts of all islands
 are added up between them, and each island hands the sums round. So slow links carry what one place
@@ -20,9 +20,9 @@ from sparkle_drv.mesh.links.network import Network
 from .builder import Builder
 from .shares import aligned, cuts
 
-APART = 2.0
+APART = 4.0
 """Links within islands are at least so many times as fast as those between them."""
-MOST_UNITS = 36
+MOST_UNITS = 16
 """Beyond that places own parts of one size, and not all links between islands are used."""
 AHEAD = 2
 """Chunks that islands add up before the sums of the first one are handed round."""

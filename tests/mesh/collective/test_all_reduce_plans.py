@@ -20,8 +20,8 @@ from sparkle_drv.mesh.collective.islands import islands as found_islands
 from sparkle_drv.mesh.collective.shares import cuts, weights
 from sparkle_drv.mesh.lanes.program import Copy, Lane, Program, Region, Step
 from sparkle_drv.mesh.links.line import Line
-from sparkle_drv.mesh.links.network import Network
-from sparkle_drv.testing.collectives import counted, linked, star, unequal
+from sparkle_drv.mesh.links.network import Network, Port
+from sparkle_drv.testing.collectives import counted, linked, ordered, star, unequal
 
 MIB = 1 << 20
 COUNTS = (1, 2, 3, 17, 64, 1023, 25_003)
@@ -92,7 +92,29 @@ def test_little_data_takes_few_messages(p):
     message_s = 20e-6 + 4096 / 1e9
     whole = math.log2(p) == int(math.log2(p))
     rounds = math.log2(p) if whole else int(math.log2(p)) + 2
-    assert plan_all_reduce(network, 4096, 4).predicted_s <= 1.1 * rounds * message_s
+    plan = plan_all_reduce(network, 4096, 4)
+    assert plan.predicted_s <= 1.1 * rounds * message_s
+    if p > 2:  # two places cannot do with less than a whole message
+        assert plan.predicted_s <= 1.1 * rounds * 20e-6
+    assert plan_all_reduce(network, 4, 4).predicted_s <= 21e-6
+
+
+@pytest.mark.parametrize("p", range(3, 10))
+def test_an_exchange_gives_all_places_the_same_bits(p):
+    """Floats whose sum depends on the order in which they are added."""
+    places, chance = star([1e9] * p).places, np.random.default_rng(p)
+    host = (10.0 ** chance.uniform(-8, 8, (p, 64))).astype(np.float32)
+    memory = {(place, "data"): row.copy() for place, row in zip(places, host, strict=True)}
+    for place in places:
+        memory[place, "temp"] = np.full(p * 64, np.nan, np.float32)
+    for step in ordered(all_reduce.exchange(places, 256), seed=p):
+        src, dst = (
+            memory[r.place, r.memory][r.offset // 4 : (r.offset + r.nbytes) // 4]
+            for r in (step.what.src, step.what.dst)
+        )
+        dst[:] = src if isinstance(step.what, Copy) else dst + src
+    assert len({memory[place, "data"].tobytes() for place in places}) == 1
+    np.testing.assert_allclose(memory[places[0], "data"], host.sum(axis=0), rtol=1e-5)
 
 
 def islanded(sizes, fast=1e10, slow=1e8, shared=False) -> Network:
@@ -157,6 +179,34 @@ def test_no_plan_is_below_the_bound(seed):
         least_s = all_reduce_s(network, network.places, nbytes)
         for name, program in all_reduces(network, nbytes, 4):
             assert predicted_s(program, network) >= least_s * (1 - 1e-9), (name, nbytes)
+
+
+def test_a_plan_explains_itself():
+    plan = plan_all_reduce(star([1e9] * 3), 4096, 4)
+    lines = plan.explain().splitlines()
+    assert lines[0] == str(plan)
+    assert lines[0].endswith("above)")
+    first = plan.program.steps[0]
+    assert any(line.startswith(f"  0: {first}") for line in lines)
+    lanes = {step.lane for step in plan.program.steps}
+    assert len(lines) == 1 + len(lanes) + len(plan.program.steps)
+    short = plan.explain(most=5).splitlines()
+    assert len(short) == 1 + len(lanes) + 6
+    assert f"  ... {len(plan.program.steps) - 5} more" in short
+    assert short[-1] == lines[-1]
+
+
+@pytest.mark.parametrize(
+    "line", [Line(0.0, math.inf), Line(math.inf, 1e-9), Line(0.0, math.nan), Line(-1.0, 1e-9)]
+)
+def test_a_link_that_carries_nothing_is_named(line):
+    network = star([1e9] * 3)
+    broken = replace(network, links={**network.links, ("d1", "d2"): line})
+    with pytest.raises(ValueError, match="expected a link from d1 to d2, got Line"):
+        plan_all_reduce(broken, 64, 4)
+    none = replace(network, ports={**network.ports, "d2": Port(1e9, 0.0)})
+    with pytest.raises(ValueError, match="expected a link from d0 to d2, got Line"):
+        plan_all_reduce(none, 64, 4)
 
 
 def test_what_cannot_be_planned():
