@@ -2,8 +2,9 @@
 
 An entry belongs to one device in its PCI slot, driver, instruction set, number of threads and
 package version (backends/rates.py, `slot_key`); what was measured on anything else is never used.
-It holds the raw points, not what was made of them, so that a better fit needs no new measurement. The
-file is one of kept.py: replaced whole, changed under a lock, set aside with a warning when damaged.
+It holds the raw points, not what was made of them, so that a better fit needs no new measurement.
+The file is one of kept.py: replaced whole, changed under a lock, set aside with a warning when
+damaged.
 """
 
 from __future__ import annotations
