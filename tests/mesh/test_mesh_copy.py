@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fakecuda
 import numpy as np
 import pytest
 
@@ -121,3 +122,35 @@ def test_wrong_arguments(mesh):
     mesh.close()
     with pytest.raises(ValueError, match="expected an open Mesh"):
         mesh.copy(a, b)
+
+
+RELAYED = """
+uris = ["cuda:0", "cuda:1", "cuda:2"]
+host = np.random.default_rng(1).integers(0, 256, 9_000_001, np.uint8)
+with sp.init(uris, profile=False) as ctx, ctx.create_mesh() as mesh:
+    src, dst = ctx.devices[0].array(host), ctx.devices[1].empty(host.shape, np.uint8)
+    tell("time h2d 0.4"), tell("time d2h 0.4")
+    route = mesh.best_route("cuda:0", "cuda:1", host.nbytes)
+    assert route.places == ("cuda:0", "cuda:2", "cuda:1"), route
+    text = mesh.explain_route("cuda:0", "cuda:1", host.nbytes)
+    first, why, *others = text.splitlines()
+    assert first.startswith("9000001 bytes by cuda:0 -> cuda:2 -> cuda:1"), text
+    assert "times as fast as the next one" in why, text
+    assert others[0].startswith("  instead of cuda:0 -> cuda:1"), text
+    kinds = {pair: link.kind for pair, link in mesh.topology.links.items()}
+    assert kinds["cuda:0", "cuda:1"] == kinds["cuda:1", "cuda:0"] == "staged"
+    assert {kinds[p] for p in kinds if "cuda:2" in p} == {"peer"}
+    moved, tells = mesh.moved, ("h2d", "d2h", "peer")
+    before = [tell(f"bytes {name}") for name in tells]
+    assert mesh.copy(dst, src).places == route.places
+    assert [tell(f"bytes {name}") - n for name, n in zip(tells, before)] == [
+        0, 0, 2 * host.nbytes]
+    assert mesh.moved == {**moved, "peer": moved["peer"] + 2 * host.nbytes}
+    np.testing.assert_array_equal(dst.numpy(), host)
+    print("well")
+"""
+
+
+def test_a_third_gpu_carries_what_two_cannot_exchange():
+    """cuda:0 and cuda:1 reach cuda:2 alone; the host takes 0.4 GB/s, and the third one carries."""
+    assert fakecuda.run(RELAYED, "devices 3", "peer off 0 1") == "well\n"
