@@ -21,7 +21,9 @@ from sparkle_drv.mesh.lanes.program import Copy, Lane, Program, Region, Step
 from sparkle_drv.mesh.lanes.staged import CHUNK_NBYTES
 from sparkle_drv.mesh.lanes.transports import NoWay, Way
 from sparkle_drv.testing import emu
+from sparkle_drv.testing.emulated_faults import apply, happened
 from sparkle_drv.testing.emulator import Machine
+from sparkle_drv.testing.faults import Fault, Schedule
 
 SIZES = (1, 3, 4096, CHUNK_NBYTES - 1, CHUNK_NBYTES, 2 * CHUNK_NBYTES + 5)
 KINDS = ("cpu", "egl:0", "cuda:0", "emu:gfx1100")
@@ -151,15 +153,15 @@ def watched(*devices):
 
 @pytest.fixture
 def emulated():
-    """Two cards in one machine."""
+    """Two cards in one machine, and that."""
     with Machine(["gfx1100", "gfx1036"]) as machine:
         cards = [emu.open_card(machine, at, f"emu:{at}") for at in range(2)]
         with Device("emu:0", cards[0]) as a, Device("emu:1", cards[1]) as b:
-            yield a, b
+            yield a, b, machine
 
 
 def test_emulated_cards_share_memory_by_prime(emulated):
-    a, b = emulated
+    a, b, _ = emulated
     assert a.peer(b) == b.peer(a) == "direct"
     with Way(a, b) as one, a.buffer(10_000) as src, b.buffer(10_000) as dst:
         carried(one, 10_000)
@@ -173,6 +175,30 @@ def test_emulated_cards_share_memory_by_prime(emulated):
         assert over == []
         carried(one, 10_000)
         assert one.moved == {"peer": 20_000, "staged": 20_000}
+
+
+@pytest.mark.parametrize("call", ["map", "submit"])
+@pytest.mark.parametrize("card", [0, 1])
+def test_a_call_that_fails_on_an_emulated_card_leaves_the_next_transport(emulated, card, call):
+    a, b, machine = emulated
+    with Way(a, b) as one:
+        carried(one, 10_000)
+        host = np.arange(10_000, dtype=np.uint8)
+        with a.array(host) as src, b.empty(host.shape, np.uint8) as dst:
+            apply(Schedule(0, [Fault(call, 1, "fail", error="EINVAL")]), machine, card)
+            one.move(src.buffer, dst.buffer).wait()
+            np.testing.assert_array_equal(dst.numpy(), host)
+        assert happened(machine, card)["fail"] == 1
+        assert one.moved == {"peer": 10_000, "staged": 10_000}
+
+
+def test_a_card_that_is_lost_in_a_transfer_is_a_typed_error(emulated):
+    a, b, machine = emulated
+    with Way(a, b) as one, a.buffer(10_000) as src, b.buffer(10_000) as dst:
+        apply(Schedule(0, [Fault("job", 1, "unplug")]), machine, 1)
+        with pytest.raises(DeviceLost, match="emu:1"):
+            one.move(src, dst).wait()
+        assert (one.moved, one.failed) == ({}, {})
 
 
 @pytest.mark.parametrize("op", ["sum", "max", "mean"])
