@@ -10,7 +10,6 @@ from xml.sax.saxutils import escape
 
 if TYPE_CHECKING:
     from sparkle_drv import Topology
-    from sparkle_drv.mesh.topology import Link
 
 RADIUS, EACH, NODE, AROUND = 250.0, 70.0, 46.0, 110.0
 """Pixels of the circle of devices: at least, and for each; of a device; around the circle."""
@@ -39,7 +38,7 @@ def svg(topology: Topology) -> str:
         place: (middle + radius * math.cos(turn), middle + radius * math.sin(turn))
         for place, turn in zip(topology.places, turns, strict=True)
     }
-    kinds = {_kind(link) for link in topology.links.values()}
+    kinds = {_kind(link.kind) for link in topology.links.values()}
     used = {name: colour for name, colour in _colours().items() if name in kinds}
     marks = (_mark(name, colour) for name, colour in used.items())
     arrows, texts = zip(*_ways(topology, at), strict=True) if topology.links else ((), ())
@@ -70,8 +69,8 @@ def _mark(name: str, colour: str) -> str:
     )
 
 
-def _kind(link: Link) -> str:
-    return link.kind if link.kind in COLOURS else "staged"
+def _kind(transport: str) -> str:
+    return transport if transport in COLOURS else "staged"
 
 
 def _ways(topology: Topology, at: dict[str, Place]) -> Iterator[tuple[str, str]]:
@@ -86,7 +85,7 @@ def _ways(topology: Topology, at: dict[str, Place]) -> Iterator[tuple[str, str]]
         share = min(1.0, max(0.0, (rate - low) / (high - low))) if high > low else 1.0
         speed = f"{link.bw_gbs:.3g} GB/s" if link.bw_gbs < 1e6 else "? GB/s"
         yield _arrow(
-            at[pair[0]], at[pair[1]], _kind(link), WIDTHS[0] + share * (WIDTHS[1] - WIDTHS[0]),
+            at[pair[0]], at[pair[1]], _kind(link.kind), WIDTHS[0] + share * (WIDTHS[1] - WIDTHS[0]),
             f"{speed}, {link.latency_us:.3g} us",
         )  # fmt: skip
 
