@@ -28,13 +28,13 @@ def draw(places: list[str], rates: np.ndarray, path: Path) -> None:
 
     side = 1.6 + 1.1 * len(places)
     figure, axes = plt.subplots(figsize=(side + 1, side), layout="constrained")
-    shown = np.ma.masked_less_equal(rates, 0)
+    shown = np.ma.masked_where(~(np.isfinite(rates) & (rates > 0)), rates)  # inf: no rate was seen
     picture = axes.imshow(shown, cmap="cividis")
     for (row, column), rate in np.ndenumerate(rates):
         if rate > 0:
-            light = rate < 0.6 * rates.max()
-            colour = "white" if light else "black"
-            axes.text(column, row, f"{rate:.3g}", ha="center", va="center", color=colour)
+            light = rate < 0.6 * shown.max()
+            colour, said = "white" if light else "black", f"{rate:.3g}" if rate < np.inf else "?"
+            axes.text(column, row, said, ha="center", va="center", color=colour)
     axes.set_xticks(range(len(places)), places, rotation=45, ha="right")
     axes.set_yticks(range(len(places)), places)
     axes.set_xlabel("to")

@@ -20,13 +20,10 @@ from typing import Any
 import numpy as np
 
 import sparkle_drv as sp
-from sparkle_drv.core.commands import Commands
-from sparkle_drv.mesh.lanes.staged import CHUNK_NBYTES, Stage
-from sparkle_drv.mesh.lanes.transports import Way
 
 from .figures import MIB
 
-NBYTES = 64 * MIB
+NBYTES, CHUNK_NBYTES = 64 * MIB, 2 * MIB
 Copies = dict[str, Callable[[], object]]
 
 
@@ -37,7 +34,7 @@ def timed(
     taken: dict[str, list[float]] = {name: [] for name in copies}
     for at in range(rounds + 1):
         for name in sorted(copies, reverse=at % 2 == 1):
-            dst.device.default_queue.submit(Commands().fill(dst, 0)).wait()
+            dst.device.default_queue.submit(sp.Commands().fill(dst, 0)).wait()
             begin = time.perf_counter()
             copies[name]()
             spent = time.perf_counter() - begin
@@ -58,16 +55,19 @@ def staged(rounds: int) -> dict[str, object]:
         host = np.random.default_rng(1).integers(0, 256, NBYTES, np.uint8)
         src, dst = source.array(host), to.empty(NBYTES, np.uint8)
         pinned = to.buffer(NBYTES, memory=sp.Memory.HOST)
-        stage = Stage(source, to, CHUNK_NBYTES)
+        here = source.buffer(CHUNK_NBYTES, memory=sp.Memory.SHARED)
+        fd = here.export()
+        there = to.import_buffer(fd, CHUNK_NBYTES)  # the same memory, page-locked for both
+        os.close(fd)
 
         def leg() -> None:
-            to.default_queue.submit(Commands().copy(dst.buffer, pinned)).wait()
+            to.default_queue.submit(sp.Commands().copy(dst.buffer, pinned)).wait()
 
         def serial() -> None:
             for at in range(0, NBYTES, CHUNK_NBYTES):
-                read = Commands().copy(stage.here, src.buffer.view(at, CHUNK_NBYTES))
+                read = sp.Commands().copy(here, src.buffer.view(at, CHUNK_NBYTES))
                 source.default_queue.submit(read).wait()
-                write = Commands().copy(dst.buffer.view(at, CHUNK_NBYTES), stage.there)
+                write = sp.Commands().copy(dst.buffer.view(at, CHUNK_NBYTES), there)
                 to.default_queue.submit(write).wait()
 
         copies: Copies = {"leg": leg, "copy": partial(mesh.copy, dst, src), "serial": serial}
@@ -88,14 +88,11 @@ def relay(rounds: int) -> dict[str, object]:
         before = _bytes()
         mesh.copy(dst, src)
         moved = {name: n - before[name] for name, n in _bytes().items()}
-        with Way(source, to) as way:
-
-            def direct() -> None:
-                moving = way.move(src.buffer, dst.buffer)
-                assert moving is not None
-                moving.wait()
-
-            copies: Copies = {"copy": partial(mesh.copy, dst, src), "host": direct}
+        with ctx.create_mesh(uris[:2]) as pair:  # which has no third one
+            copies: Copies = {
+                "copy": partial(mesh.copy, dst, src),
+                "host": partial(pair.copy, dst, src),
+            }
             taken = timed(copies, dst, host, rounds)
         return {**taken, "moved": moved, "said": said}
 

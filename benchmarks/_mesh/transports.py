@@ -17,8 +17,6 @@ from typing import Any
 import numpy as np
 
 import sparkle_drv as sp
-from sparkle_drv.core.device import Device
-from sparkle_drv.mesh.mesh import Mesh
 from sparkle_drv.testing import emu
 from sparkle_drv.testing.emulator import Machine
 
@@ -76,13 +74,15 @@ def _shared() -> str:
 
 def _prime() -> str:
     with Machine(["gfx1100", "gfx1036"]) as machine, ExitStack() as stack:
-        opened = [Device(f"emu:{at}", emu.open_card(machine, at, f"emu:{at}")) for at in range(2)]
+        opened = [
+            sp.Device(f"emu:{at}", emu.open_card(machine, at, f"emu:{at}")) for at in range(2)
+        ]
         return _reduced([stack.enter_context(one) for one in opened], MIB // 16)
 
 
-def _reduced(devices: list[Device], nbytes: int) -> str:
+def _reduced(devices: list[sp.Device], nbytes: int) -> str:
     """What an all_reduce moved, after what the mesh measured."""
-    with Mesh(devices) as mesh:
+    with sp.Mesh(devices) as mesh:
         arrays = [device.array(np.ones(nbytes // 4, np.float32)) for device in devices]
         mesh.plan_all_reduce(nbytes)
         before = mesh.moved

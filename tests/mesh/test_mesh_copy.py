@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import fakecuda
 import numpy as np
 import pytest
 
@@ -20,9 +23,9 @@ URIS = ("cpu", "egl:0", "cuda:0")
 SLOW = ("egl:0", "cuda:0")
 
 
-def measured(slow):
+def measured(slow, uris=URIS):
     """1 GB/s and 10 us everywhere, but 10 MB/s on the ways `slow`."""
-    ways = [(a, b) for a in URIS for b in URIS if a != b]
+    ways = [(a, b) for a in uris for b in uris if a != b]
     rates = {way: 1e7 if way in slow else 1e9 for way in ways}
     sizes = (1 << 12, 1 << 16, 1 << 20, 1 << 24)
     return Measured({way: [(n, 1e-5 + n / rates[way]) for n in sizes] for way in ways})
@@ -121,3 +124,39 @@ def test_wrong_arguments(mesh):
     mesh.close()
     with pytest.raises(ValueError, match="expected an open Mesh"):
         mesh.copy(a, b)
+
+
+RELAYED = """
+from test_mesh_copy import measured
+from sparkle_drv.mesh.topology import Topology
+uris = ("cuda:0", "cuda:1", "cuda:2")
+host = np.random.default_rng(1).integers(0, 256, 9_000_001, np.uint8)
+with sp.init(list(uris), profile=False) as ctx, ctx.create_mesh() as mesh:
+    src, dst = ctx.devices[0].array(host), ctx.devices[1].empty(host.shape, np.uint8)
+    found = measured({uris[:2], uris[1::-1]}, uris)  # a survey would depend on the machine's load
+    kinds = {pair: mesh._ways.between(*pair).transport() for pair in found.ways}
+    mesh._topology = Topology(uris, found, kinds)
+    route = mesh.best_route("cuda:0", "cuda:1", host.nbytes)
+    assert route.places == ("cuda:0", "cuda:2", "cuda:1"), route
+    text = mesh.explain_route("cuda:0", "cuda:1", host.nbytes)
+    first, why, *others = text.splitlines()
+    assert first.startswith("9000001 bytes by cuda:0 -> cuda:2 -> cuda:1"), text
+    assert "times as fast as the next one" in why, text
+    assert others[0].startswith("  instead of cuda:0 -> cuda:1"), text
+    assert kinds["cuda:0", "cuda:1"] == kinds["cuda:1", "cuda:0"] == "staged"
+    assert {kinds[p] for p in kinds if "cuda:2" in p} == {"peer"}
+    tells = ("h2d", "d2h", "peer")
+    before = [tell(f"bytes {name}") for name in tells]
+    assert mesh.copy(dst, src).places == route.places
+    assert [tell(f"bytes {name}") - n for name, n in zip(tells, before)] == [
+        0, 0, 2 * host.nbytes]
+    assert mesh.moved == {"peer": 2 * host.nbytes}
+    np.testing.assert_array_equal(dst.numpy(), host)
+    print("well")
+"""
+
+
+def test_a_third_gpu_carries_what_two_cannot_exchange():
+    """cuda:0 and cuda:1 reach cuda:2 alone, and that is faster than the host."""
+    here = f"import sys; sys.path.append({str(Path(__file__).parent)!r})"
+    assert fakecuda.run(here + RELAYED, "devices 3", "peer off 0 1") == "well\n"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import os
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 
 import fakecuda
 import numpy as np
@@ -19,7 +21,9 @@ from sparkle_drv.mesh.lanes.program import Copy, Lane, Program, Region, Step
 from sparkle_drv.mesh.lanes.staged import CHUNK_NBYTES
 from sparkle_drv.mesh.lanes.transports import NoWay, Way
 from sparkle_drv.testing import emu
+from sparkle_drv.testing.emulated_faults import apply, happened
 from sparkle_drv.testing.emulator import Machine
+from sparkle_drv.testing.faults import Fault, Schedule
 
 SIZES = (1, 3, 4096, CHUNK_NBYTES - 1, CHUNK_NBYTES, 2 * CHUNK_NBYTES + 5)
 KINDS = ("cpu", "egl:0", "cuda:0", "emu:gfx1100")
@@ -80,7 +84,31 @@ def cards(opened):
             pytest.skip("the fake driver is missing: a real one is in use")
         control = fakecuda.Control(fakecuda.library())
         yield first, second, control
+        control("reset")
         control("peer on")
+
+
+@pytest.mark.parametrize(
+    ("fails", "by"),
+    [
+        (("cuMemcpyPeerAsync",), "staged"),  # by memory that both drivers' mappings page-lock
+        (("cuMemcpyPeerAsync", "cuMemHostRegister_v2"), "staged"),  # by uploads
+        (("cuMemcpyPeerAsync", "cuMemHostRegister_v2", "cuMemHostAlloc"), ""),
+    ],
+)
+def test_calls_that_fail_leave_the_next_transport(cards, fails, by):
+    first, second, control = cards
+    with Way(first, second) as one, suppress(NoWay):
+        carried(one, 3_000_000)
+        assert one.moved == {"peer": 3_000_000}
+        for call in fails:
+            control(f"fail {call} 801 times=-1")
+        host = np.random.default_rng(5).integers(0, 256, 3_000_000, np.uint8)
+        with first.array(host) as src, second.empty(host.shape, np.uint8) as dst:
+            one.move(src.buffer, dst.buffer).wait()
+            assert one.moved == {"peer": 3_000_000, by: 3_000_000}
+            np.testing.assert_array_equal(dst.numpy(), host)
+    assert list(one.failed) == (["peer"] if by else ["peer", "staged"])
 
 
 def counted(control):
@@ -107,13 +135,91 @@ def test_peers_move_no_byte_over_the_host(cards):
         assert counted(control) == {"h2d": own["h2d"] + 100_000, "d2h": 200_128, "peer": 0}
 
 
-def test_emulated_cards_share_memory_by_prime():
+@contextmanager
+def watched(*devices):
+    """Counts the bytes that these devices' backends copy to and from the host."""
+    over = []
+
+    def counts(call, queue, address, data):
+        over.append(data.nbytes)
+        return call(queue, address, data)
+
+    with pytest.MonkeyPatch.context() as patch:
+        for backend in (device._backend for device in devices):
+            for name in ("upload", "download"):
+                patch.setattr(backend, name, partial(counts, getattr(backend, name)))
+        yield over
+
+
+@pytest.fixture
+def emulated():
+    """Two cards in one machine, and that."""
     with Machine(["gfx1100", "gfx1036"]) as machine:
         cards = [emu.open_card(machine, at, f"emu:{at}") for at in range(2)]
-        with Device("emu:0", cards[0]) as a, Device("emu:1", cards[1]) as b, Way(a, b) as one:
-            assert a.peer(b) == b.peer(a) == "direct"
-            carried(one, 10_000)
-            assert one.moved == {"peer": 10_000}
+        with Device("emu:0", cards[0]) as a, Device("emu:1", cards[1]) as b:
+            yield a, b, machine
+
+
+def test_emulated_cards_share_memory_by_prime(emulated):
+    a, b, _ = emulated
+    assert a.peer(b) == b.peer(a) == "direct"
+    with Way(a, b) as one, a.buffer(10_000) as src, b.buffer(10_000) as dst:
+        carried(one, 10_000)
+        with watched(a, b) as over:
+            one.move(src, dst).wait()
+        assert over == []
+        assert one.moved == {"peer": 20_000}
+        one.failed["peer"] = "off"  # the next one: chunks in memory that both cards map
+        with watched(a, b) as over:
+            one.move(src, dst).wait()
+        assert over == []
+        carried(one, 10_000)
+        assert one.moved == {"peer": 20_000, "staged": 20_000}
+
+
+@pytest.mark.parametrize("call", ["map", "submit"])
+@pytest.mark.parametrize("card", [0, 1])
+def test_a_call_that_fails_on_an_emulated_card_leaves_the_next_transport(emulated, card, call):
+    a, b, machine = emulated
+    with Way(a, b) as one:
+        carried(one, 10_000)
+        host = np.arange(10_000, dtype=np.uint8)
+        with a.array(host) as src, b.empty(host.shape, np.uint8) as dst:
+            apply(Schedule(0, [Fault(call, 1, "fail", error="EINVAL")]), machine, card)
+            one.move(src.buffer, dst.buffer).wait()
+            np.testing.assert_array_equal(dst.numpy(), host)
+        assert happened(machine, card)["fail"] == 1
+        assert one.moved == {"peer": 10_000, "staged": 10_000}
+
+
+def test_a_card_that_is_lost_in_a_transfer_is_a_typed_error(emulated):
+    a, b, machine = emulated
+    with Way(a, b) as one, a.buffer(10_000) as src, b.buffer(10_000) as dst:
+        apply(Schedule(0, [Fault("job", 1, "unplug")]), machine, 1)
+        with pytest.raises(DeviceLost, match="emu:1"):
+            one.move(src, dst).wait()
+        assert (one.moved, one.failed) == ({}, {})
+
+
+@pytest.mark.parametrize("op", ["sum", "max", "mean"])
+def test_collectives_on_shared_memory_move_nothing(op):
+    """A reduction reads the other array where it is, and writes its part of the result there."""
+    uris = ["cpu:c0", "cpu:c1"]
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("a machine with two cores is missing")
+    with sp.init(uris, profile=False) as ctx, ctx.create_mesh() as mesh:
+        host = [np.arange(50_001, dtype=np.float32) * sign for sign in (1, -3)]
+        arrays = [device.array(row) for device, row in zip(ctx.devices, host, strict=True)]
+        mesh.plan_all_reduce(arrays[0].nbytes)
+        before = mesh.moved
+        with watched(*ctx.devices) as over:
+            mesh.all_reduce(arrays, op=op)
+        assert "shared memory" in str(mesh.plan)
+        assert over == []
+        assert mesh.moved == before
+        whole = {"sum": np.add, "max": np.maximum, "mean": lambda a, b: (a + b) / 2}[op](*host)
+        for array in arrays:
+            np.testing.assert_array_equal(array.numpy(), whole)
 
 
 def test_how_devices_reach_others(opened):

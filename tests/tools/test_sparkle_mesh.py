@@ -27,8 +27,9 @@ def test_a_mesh_is_told_and_drawn(sparkle, capsys, tmp_path):
                  "\nall_reduce of float32\n  4 KiB: ", "\n  64 MiB: "):  # fmt: skip
         assert said in out
     drawn = ElementTree.parse(picture).getroot()
-    texts = [text.text or "" for text in drawn.iter(f"{SVG}text")]
-    assert {"cpu", "egl:0", "cpu:c0"} <= set(texts)
+    texts = [t.text or "" for t in drawn.iter(f"{SVG}text") if "aria-hidden" not in t.attrib]
+    assert {"cpu", "egl:0", "cpu:c0", "shared memory", "over the host"} <= set(texts)
+    assert "peer link" not in texts
     assert sum("GB/s" in text for text in texts) == 6
     side = float(drawn.attrib["viewBox"].split()[2])
     for circle in drawn.iter(f"{SVG}circle"):

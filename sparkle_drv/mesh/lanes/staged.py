@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any, Protocol
 
 import numpy as np
@@ -28,6 +28,10 @@ CHUNK_NBYTES = 2 << 20
 """Bytes of a chunk."""
 STAGES = 3
 """One that is written, one that is read, one whose turn is next."""
+
+
+FAILURES = (SparkleError, OSError, ValueError)
+"""What a device raises that cannot do something."""
 
 
 def host_bytes(buffer: Buffer, nbytes: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
@@ -48,18 +52,23 @@ class Stage(Closing):
 
     def __init__(self, source: Device, to: Device, nbytes: int) -> None:
         self.nbytes = nbytes
-        # A driver page-locks no address twice: devices of one backend need a mapping each.
-        both = Memory.SHARED if to.is_peer(source) else Memory.HOST
-        self.here = source.buffer(nbytes, memory=both)
-        """Memory of `source`."""
         self.there: Buffer | None = None
         """The same memory as `to` has it; None: `to` cannot use it, so its bytes are uploaded."""
-        with suppress(SparkleError, OSError, ValueError):
-            self.there = (
-                _imported(to, self.here)
-                if both is Memory.SHARED
-                else to.wrap(host_bytes(self.here, nbytes))
-            )
+        self.here = self._both(source, to)
+        """Memory of `source`."""
+
+    def _both(self, source: Device, to: Device) -> Buffer:
+        """Sets `there`, where that can be; `here`."""
+        if to.is_peer(source):  # a driver page-locks no address twice: a mapping each
+            with suppress(*FAILURES), ExitStack() as stack:
+                here = stack.enter_context(source.buffer(self.nbytes, memory=Memory.SHARED))
+                self.there = _imported(to, here)
+                stack.pop_all()
+                return here
+        here = source.buffer(self.nbytes, memory=Memory.HOST)
+        with suppress(*FAILURES):
+            self.there = to.wrap(host_bytes(here, self.nbytes))
+        return here
 
     def close(self) -> None:
         """Let go of the memory, once nothing that was submitted uses it; idempotent."""

@@ -31,13 +31,9 @@ from sparkle_drv.core.retire import BRIEFLY_S
 from sparkle_drv.errors import DeviceLost, FenceTimeout, SparkleError
 
 from .program import Begun
-from .staged import Stage, Staged, host_bytes
+from .staged import FAILURES, Stage, Staged, host_bytes
 
 log = logging.getLogger("sparkle_drv.mesh")
-
-FAILURES = (SparkleError, OSError, ValueError)
-"""What a transport raises when it cannot; but DeviceLost and FenceTimeout, which the next one would
-meet, too."""
 
 
 Asks = Callable[[str], object]
@@ -49,7 +45,10 @@ class NoWay(SparkleError):
 
 
 class Moving:
-    """A transfer under way, carried on by `wait`. For one thread."""
+    """A transfer under way, carried on by `wait`. For one thread.
+
+    DeviceLost and FenceTimeout are no failures of a transport: the next one would meet them, too.
+    """
 
     def __init__(self, way: Way, src: Buffer, dst: Buffer, asks: Asks) -> None:
         self.way, self.asks, self._src, self._dst = way, asks, src, dst
