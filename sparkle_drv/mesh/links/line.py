@@ -51,7 +51,8 @@ def sizes(points: Iterable[Point]) -> int:
 def fit(points: Sequence[Point]) -> Line:
     """The line through (size, seconds) points; ValueError without one that is `usable`.
 
-    Points of one size are one point at first, their median: the first guess must not be a mean of
+    Where times do not grow with the size, noise hides the slope. Then times grow by FAR over the
+    sizes measured: no smaller error was noticed, and no rate is infinite. Points of one size are one point at first, their median: the first guess must not be a mean of
     what is right and what is disturbed.
     """
     good = [point for point in points if usable(point)]
@@ -66,7 +67,7 @@ def fit(points: Sequence[Point]) -> Line:
             (size, t, 1.0 if error <= FAR else FAR / error)
             for (size, t), error in zip(good, errors, strict=True)
         )
-    return line
+    return line if line.b or not ordered[-1] else Line(line.a, FAR * line.a / ordered[-1])
 
 
 def _weighted(points: Iterable[tuple[float, float, float]]) -> Line:
