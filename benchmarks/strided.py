@@ -12,12 +12,11 @@ Exit codes: 0, 1 a wrong result, 2 usage, 3 no such device.
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 import time
-from statistics import median
 
 import numpy as np
+from _mesh.figures import interval
 
 import sparkle_drv as sp
 from sparkle_drv.ops.shapes.view import View
@@ -61,13 +60,6 @@ def ratios(dev: sp.Device, case: tuple[np.ndarray, View, np.ndarray], rounds: in
             elif not np.array_equal(dst.numpy(), out):
                 raise SystemExit(f"{dev.uri}: {view} is wrong; nothing is timed")
     return found
-
-
-def interval(values: list[float]) -> tuple[float, float, float]:
-    """The median, within order statistics that hold the true one with 95 %."""
-    ordered, n = sorted(values), len(values)
-    below = max(0, math.floor(n / 2 - 0.98 * math.sqrt(n)))
-    return ordered[below], median(ordered), ordered[n - 1 - below]
 
 
 def main() -> int:

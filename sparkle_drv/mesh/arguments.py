@@ -4,7 +4,8 @@ the argument.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import combinations
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -12,12 +13,13 @@ import numpy as np
 from sparkle_drv.core import registry
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
+from sparkle_drv.ops.arguments import check
+from sparkle_drv.ops.memory import staging
 
 from .lanes.carry import EXPRESSIONS
 
 OPS = (*EXPRESSIONS, "mean")
-DTYPES = ("float32", "float64", "int32")
-"""Of what is reduced."""
+MOST_NBYTES = 2**63 - 1
 
 
 class Mesh(Protocol):
@@ -95,8 +97,8 @@ def _place(mesh: Mesh, name: str, x: Any, written: bool, usual: str) -> str:
 
 
 def one(mesh: Mesh, name: str, x: Any, written: bool = False) -> Taken:
-    """An array on any device of the mesh; one of a Context takes part where it was written last, or
-    on the first device if that is none of the mesh.
+    """An array on any device of the mesh. One of a Context takes part where it was written last. If
+    no copy is on the mesh, the first device takes part.
     """
     places = x.places if not isinstance(x, Array) and isinstance(x, Anywhere) else ()
     usual = next((uri for uri in places if uri in mesh.devices), next(iter(mesh.devices)))
@@ -123,7 +125,13 @@ def one_each(
         if array.dtype != arrays[0].dtype or (alike and array.shape != arrays[0].shape):
             raise ValueError(f"{name}[{at}]: expected {_shown(arrays[0])}, got {_shown(array)}")
         found[uri] = f"{name}[{at}]", array
-    return Taken(mesh, {uri: found[uri] for uri in mesh.devices})
+    taken = Taken(mesh, {uri: found[uri] for uri in mesh.devices})
+    for (uri, x), (other, y) in combinations(taken.items() if written else (), 2):
+        if _meet(x, y):
+            raise ValueError(
+                f"{name}: expected memory of their own, got the same on {uri}, {other}"
+            )
+    return taken
 
 
 def alike(mesh: Mesh, name: str, arrays: Any, written: bool = True) -> Taken:
@@ -152,35 +160,63 @@ def parts(
     return found
 
 
+def known(mesh: Mesh, name: str, given: Any) -> str:
+    """The URI of a device of the mesh, by whatever alias."""
+    if not isinstance(given, str):
+        raise TypeError(f"{name}: expected a URI, got {type(given).__name__}")
+    for uri in (given, *registry.spellings(given)):
+        if uri in mesh.devices:
+            return uri
+    raise ValueError(f"{name}: expected one of {', '.join(mesh.devices)}, got {given!r}")
+
+
 def root(mesh: Mesh, arrays: Taken, given: Any) -> str:
     """The URI of the root of a broadcast."""
-    names = (given, *registry.spellings(given)) if isinstance(given, str) else ()
+    if isinstance(given, str):
+        return known(mesh, "root", given)
     for uri, array in arrays.items():
-        if given is arrays.owners.get(uri, array) or uri in names:
+        if given is arrays.owners.get(uri, array):
             return uri
-    if not isinstance(given, (str, Array, Anywhere)):
+    if not isinstance(given, (Array, Anywhere)):
         raise TypeError(f"root: expected a URI or an Array, got {type(given).__name__}")
     raise ValueError(f"root: expected a device of {mesh!r} or one of the arrays, got {given!r}")
 
 
-def check_op(op: Any, dtype: np.dtype[Any]) -> None:
-    """A reduction that elements of `dtype` have."""
+def nbytes(given: Any, itemsize: int = 1) -> int:
+    """A number of bytes, of whole elements."""
+    found = check.whole("nbytes", given, 0, MOST_NBYTES)
+    if found % itemsize:
+        raise ValueError(f"nbytes: expected a multiple of {itemsize}, got {found}")
+    return found
+
+
+def check_op(op: Any, arrays: Iterable[Array]) -> None:
+    """A reduction that the device of each array has for its elements."""
     if op not in OPS:
         raise ValueError(f"op: expected one of {', '.join(OPS)}, got {op!r}")
-    if dtype.name not in DTYPES:
-        raise TypeError(f"arrays: expected {', '.join(DTYPES[:-1])} or {DTYPES[-1]}, got {dtype}")
-    if op == "mean" and dtype.kind != "f":
-        raise TypeError(f"op: expected an array of floats for 'mean', got {dtype}")
+    tags = list(check.DTYPES.values())
+    for array in arrays:
+        tag = check.dtype("a reduction", "arrays", array.dtype, tags)
+        staging.check_there(array.device, "arrays", tag, tags)
+        if op == "mean" and array.dtype.kind != "f":
+            raise TypeError(f"op: expected an array of floats for 'mean', got {array.dtype}")
 
 
-def check_apart(arrays: Taken, outs: Taken) -> None:
-    """No output is one of the inputs."""
-    for uri, owner in outs.owners.items():
-        if any(owner is given for given in arrays.owners.values()):
-            raise ValueError(f"outs: expected other arrays than the given ones, got one on {uri}")
-    for uri, out in outs.items():
-        if out is arrays[uri] or out.buffer is arrays[uri].buffer:
-            raise ValueError(f"outs: expected other memory than that of arrays, got it on {uri}")
+def check_apart(name: str, read: Taken, written: Taken) -> None:
+    """No array that is written, of the argument `name`, has memory of one that is read."""
+    for uri, owner in written.owners.items():
+        if any(owner is given for given in read.owners.values()):
+            raise ValueError(f"{name}: expected other arrays than those read, got one on {uri}")
+    for uri, out in written.items():
+        if any(_meet(out, x) for x in read.values()):
+            raise ValueError(f"{name}: expected other memory than that read, got it on {uri}")
+
+
+def _meet(one: Array, other: Array) -> bool:
+    """Do they share a byte? Devices that compute on the host's memory have its addresses."""
+    same = one.device is other.device or (one.device.info.unified and other.device.info.unified)
+    begin, its = one.buffer.address, other.buffer.address
+    return same and begin < its + other.nbytes and its < begin + one.nbytes
 
 
 def _shown(array: Given) -> str:

@@ -14,7 +14,7 @@ TIMES, ENOUGH_S = 5, 0.3
 def measure(device: Device) -> float:
     """10^9 bytes a second, read and written, of the best of up to TIMES copies within the device.
 
-    A copy is four times the largest cache, within an eighth of the memory; after ENOUGH_S no other
+    A copy is four times the largest cache, but LEAST_NBYTES to MOST_NBYTES; after ENOUGH_S no other
     one begins. 0.0: the device is emulated, or has no memory for it. Raises what devices do.
     """
     info = device.info
@@ -22,6 +22,13 @@ def measure(device: Device) -> float:
     nbytes = min(max(LEAST_NBYTES, 4 * cache), MOST_NBYTES)
     if info.emulated or nbytes > info.memory_nbytes // 8:
         return 0.0
+    try:
+        return _best(device, nbytes)
+    except MemoryError:  # OutOfDeviceMemory is one, too
+        return 0.0
+
+
+def _best(device: Device, nbytes: int) -> float:
     best, spent = 0.0, 0.0
     with device.buffer(nbytes) as source, device.buffer(nbytes) as to, device.queue() as queue:
         queue.submit(Commands().fill(source, 1).copy(to, source)).wait()

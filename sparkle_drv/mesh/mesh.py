@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -31,7 +33,7 @@ from .collective.fluid import timed
 from .lanes.carry import Ways, carry
 from .lanes.legs import legs
 from .lanes.program import Lane, Program
-from .lanes.runner import Ran, clocked
+from .lanes.runner import Ran, clocked, explain
 from .links import probe
 from .links.network import Network
 from .links.routes import Route, best_route, explain_route, reaches
@@ -40,9 +42,6 @@ from .survey import survey
 from .topology import Topology
 
 log = logging.getLogger("sparkle_drv.mesh")
-
-FAILURES = (SparkleError, OSError, KeyboardInterrupt)
-"""After which arrays hold parts of the result."""
 
 
 class Mesh(Closing):
@@ -110,19 +109,25 @@ class Mesh(Closing):
         """
         return self._ways.moved(self.devices)
 
-    def best_route(self, source: str, to: str, nbytes: int) -> Route:
-        """The way of least predicted seconds for these bytes (links/routes.py). ValueError: no
-        such device, or no way.
+    def best_route(self, src: str, dst: str, nbytes: int) -> Route:
+        """The way of least predicted seconds for these bytes between two devices, given by URI
+        (links/routes.py). Raises ValueError (no such device, no way, a negative size), TypeError.
         """
-        return best_route(self.network, source, to, nbytes)
+        return best_route(self.network, *self._ends(src, dst), arguments.nbytes(nbytes))
 
-    def explain_route(self, source: str, to: str, nbytes: int) -> str:
-        """How bytes would best get from one device to another, and why. Raises ValueError."""
-        return explain_route(self.network, source, to, nbytes)
+    def explain_route(self, src: str, dst: str, nbytes: int) -> str:
+        """The best route and why it is taken, as text. Raises as `best_route`."""
+        return explain_route(self.network, *self._ends(src, dst), arguments.nbytes(nbytes))
+
+    def _ends(self, src: str, dst: str) -> tuple[str, str]:
+        return arguments.known(self, "src", src), arguments.known(self, "dst", dst)
 
     def plan_all_reduce(self, nbytes: int, dtype: Any = "float32") -> Plan:
-        """What all_reduce would do with arrays of `nbytes` each; nothing is run."""
+        """What all_reduce would do with arrays of `nbytes` each; nothing is run. Raises ValueError
+        (a negative size, part of an element) and TypeError.
+        """
         itemsize = np.dtype(dtype).itemsize
+        nbytes = arguments.nbytes(nbytes, itemsize)
         network = self.network
         if network is not self._planned_for:
             self._planned_for, self._plans = network, {}
@@ -136,23 +141,14 @@ class Mesh(Closing):
 
         One Array on each device of the mesh, all of one shape and dtype. Of ContextArrays the i-th
         takes part on the i-th device; afterwards it is there alone. Returns when all are done.
-        Raises ValueError and TypeError before anything is changed. If a device fails, its error
-        says that the arrays hold partial results.
+        Raises ValueError and TypeError before anything is changed. What is raised later, Ctrl-C
+        too, says that the arrays hold partial results.
         """
         self._check_open()
         given = arguments.alike(self, "arrays", arrays)
-        arguments.check_op(op, next(iter(given.values())).dtype)
+        arguments.check_op(op, given.values())
         first = next(iter(given.values()))
-        self.plan = self.plan_all_reduce(first.nbytes, first.dtype)
-        try:
-            self._run(self.plan.program, given, _added(op))
-            if op == "mean":
-                self._divide(given)
-        except FAILURES as error:
-            _partly(error, "all_reduce", "the arrays hold partial results")
-            raise
-        finally:
-            given.wrote()
+        self._move("all_reduce", self.plan_all_reduce(first.nbytes, first.dtype), given, op=op)
 
     def copy(self, dst: Array, src: Array) -> Route:
         """Copy `src` to `dst`, on another device of the mesh, by the best route; returns that route
@@ -169,20 +165,17 @@ class Mesh(Closing):
         source, to, network = src.device.uri, dst.device.uri, self.network
         while True:
             route, lost = best_route(network, source, to, src.nbytes), list[Lane]()
+            program = timed(legs(route, src.nbytes), network)
             try:
-                program = timed(legs(route, src.nbytes), network)
-                self._run(program, {source: src, to: dst}, failed=lost.append)
+                with _partly(f"copy by {' -> '.join(route.places)}", "dst holds a part") as began:
+                    self._run(program, {source: src, to: dst}, began, failed=lost.append)
                 return route
             except SparkleError as error:
                 left = {way: line for way, line in network.links.items() if way not in lost}
                 network = replace(network, links=left)
                 if not lost or not reaches(network, source, to):
-                    _partly(error, f"copy by {' -> '.join(route.places)}", "dst holds a part")
                     raise
-                log.warning("copy by %s: %s; the next route is tried", route, error)
-            except KeyboardInterrupt as error:
-                _partly(error, f"copy by {' -> '.join(route.places)}", "dst holds a part")
-                raise
+                log.warning("%s; the next route is tried", error)
 
     def broadcast(self, arrays: Sequence[Given], root: str | Given) -> None:
         """Fill each of `arrays` with what that of `root`, a URI or one of them, holds.
@@ -206,6 +199,7 @@ class Mesh(Closing):
         whole = arguments.one(self, "src", src)
         ((root, array),) = whole.items()
         cut = arguments.parts("arrays", parts, "src", array)
+        arguments.check_apart("arrays", whole, parts)
         self._move("scatter", plan_scatter(self.network, root, cut), whole, parts)
 
     def gather(self, arrays: Sequence[Given], dst: Given) -> None:
@@ -218,6 +212,7 @@ class Mesh(Closing):
         whole = arguments.one(self, "dst", dst, written=True)
         ((root, array),) = whole.items()
         cut = arguments.parts("arrays", parts, "dst", array)
+        arguments.check_apart("dst", parts, whole)
         self._move("gather", plan_gather(self.network, root, cut), parts, whole)
 
     def all_gather(self, arrays: Sequence[Given], outs: Sequence[Given]) -> None:
@@ -226,7 +221,7 @@ class Mesh(Closing):
         parts = arguments.one_each(self, "arrays", arrays)
         whole = arguments.alike(self, "outs", outs)
         cut = arguments.parts("arrays", parts, "outs", next(iter(whole.values())))
-        arguments.check_apart(parts, whole)
+        arguments.check_apart("outs", parts, whole)
         self._move("all_gather", plan_all_gather(self.network, cut), parts, whole)
 
     def reduce_scatter(
@@ -240,10 +235,10 @@ class Mesh(Closing):
         self._check_open()
         whole = arguments.alike(self, "arrays", arrays, written=False)
         first = next(iter(whole.values()))
-        arguments.check_op(op, first.dtype)
+        arguments.check_op(op, whole.values())
         parts = arguments.one_each(self, "outs", outs, written=True)
         cut = arguments.parts("outs", parts, "arrays", first)
-        arguments.check_apart(whole, parts)
+        arguments.check_apart("outs", whole, parts)
         plan = plan_reduce_scatter(self.network, cut)
         self._move("reduce_scatter", plan, whole, parts, op)
 
@@ -255,33 +250,35 @@ class Mesh(Closing):
         outs: Taken | None = None,
         op: str = "sum",
     ) -> None:
-        self.plan = plan
+        self.plan, written = plan, given if outs is None else outs
         try:
-            self._run(plan.program, given, _added(op), outs=outs)
-            if op == "mean" and outs:
-                self._divide(outs)
-        except FAILURES as error:
-            _partly(error, name, "the arrays hold partial results")
-            raise
+            with _partly(name, "the arrays hold partial results") as began:
+                self._run(plan.program, given, began, _added(op), outs)
+                if op == "mean":
+                    self._divide(written)
         finally:
-            (given if outs is None else outs).wrote()
+            if began.is_set():
+                written.wrote()
 
     def _run(
         self,
         program: Program,
         given: dict[str, Array],
+        began: Event,
         op: str = "sum",
         outs: dict[str, Array] | None = None,
         failed: Callable[[Lane], object] = id,
     ) -> None:
-        """Run a program; what its transfers took corrects the topology. `failed` is told lanes."""
+        """Run a program; what its transfers took corrects the topology. `began` is set before its
+        first step, `failed` is told the lanes of steps that fail.
+        """
         topology = self.topology
 
         def told(ran: Ran) -> None:
             topology.failed(ran.step.lane)
             failed(ran.step.lane)
 
-        ran = carry(program, given, self._ways, op, outs, failed=told, **self._clocked)
+        ran = carry(program, given, self._ways, op, outs, began, failed=told, **self._clocked)
         taken: dict[Lane, list[float]] = {}
         for one in ran:
             if one.step.lane.to:
@@ -320,10 +317,16 @@ class Mesh(Closing):
             self._ways.close(timeout_s)
 
 
-def _partly(error: BaseException, what: str, holds: str) -> None:
-    """The error says what was done, and what the destination holds now."""
-    text, *more = error.args or ("interrupted",)
-    error.args = (f"{what}: {text}; {holds}", *more)
+@contextmanager
+def _partly(what: str, holds: str) -> Iterator[Event]:
+    """What is raised once the Event is set says what was done, and what the destination holds."""
+    began = Event()
+    try:
+        yield began
+    except BaseException as error:
+        if began.is_set():
+            explain(error, f"{what}: ", f"; {holds}")
+        raise
 
 
 def _added(op: str) -> str:

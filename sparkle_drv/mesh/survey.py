@@ -24,7 +24,7 @@ from .measured import Measured
 SIZES = (1 << 12, 1 << 16, 1 << 20, 1 << 23, 1 << 25)
 """Bytes of the transfers that a line is fitted to; the last does not fit into most caches."""
 PORT_SIZES = (1 << 18, 1 << 24)
-"""The latter are what each of several ways at once carries."""
+"""PORT_SIZES: bytes of each way when several run at once."""
 ENOUGH_S = 0.1
 """Real seconds for a way: the next size is left out if it would take longer."""
 

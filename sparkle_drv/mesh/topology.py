@@ -114,7 +114,7 @@ class Topology:
 
     def took(self, way: Way, ratio: float) -> None:
         """Transfers over a way took `ratio` times the seconds that were expected of them, as the
-        network has it. What is no positive number says nothing.
+        network has it. Ignores ratios that are not positive and finite.
         """
         average = self._averages.get(way)
         if average is None or not 0 < ratio < math.inf:

@@ -126,7 +126,7 @@ def butterfly(
 
 def shared(places: Sequence[str], nbytes: int, itemsize: int) -> Program:
     """On memory that all places read and write: each adds its part up where it is, and copies the
-    sum to all others, in its own queue. A copy by the others would end on cores that have work.
+    sum to all others, in its own queue. If the receivers copied, their busy cores would delay it.
     """
     made, p = Builder(), len(places)
     parts = cuts(nbytes, itemsize, [1 / p] * p)

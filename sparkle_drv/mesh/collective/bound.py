@@ -1,4 +1,4 @@
-"""What no collective can take less than. Pure.
+"""Lower bounds for the seconds of collectives. Pure.
 
 `all_reduce_s` is for all_reduce, `moved_s` for the others.
 
@@ -6,10 +6,10 @@ Each place must send and receive all of the data at least once: of what it sends
 their sums, and what it receives are those sums. To add p vectors up in one copy, p - 1 of them must
 move, and as many copies of the sum: 2 (p - 1) times the data passes all ports together.
 
-On memory that places share, whoever adds reads the others' data where it is: nothing need move
-between such places, which are one island. What is said of places above holds for islands, and so it
-does for those that slow links set apart (islands.py). Where all places share memory, they add p - 1
-vectors to one, and each has its result by adding it up or by copies.
+A place reads shared memory in place, so nothing need move within such an island. The limits above
+hold between islands, also between those that slow links set apart (islands.py). Where all places
+share memory, they add p - 1 vectors to one together. Each byte of a result is the last of these
+additions, or a copy.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def _shared_s(network: Network, places: Sequence[str], nbytes: int) -> float:
     gets = [
         port_rate(network, place, [(by, place) for by in places], "receive") for place in places
     ]
-    adds = [_rate(network.adds.get(place)) / (len(places) - 1) for place in places]
+    adds = [_rate(network.adds.get(place)) for place in places]
     made = (nbytes / (add + get) for add, get in zip(adds, gets, strict=True))
-    return max(nbytes / sum(adds), *made)
+    return max((len(places) - 1) * nbytes / sum(adds), *made)
 
 
 def _between_s(network: Network, islands: Islands, nbytes: int) -> float:

@@ -17,12 +17,12 @@ from .islands import by_islands, islands
 from .shares import weights
 
 CHUNKS = 48, 8
-"""Numbers of chunks that are tried; more hide more of the way back behind the way there. A place
-with the slowest port sends a chunk before it receives its sum: 48 cost a fiftieth of the time."""
+"""Numbers of chunks that are tried. The slowest place sends one chunk before its first sum returns.
+With 48 chunks that wait is a fiftieth of the total."""
 ISLAND_CHUNKS = 8
-"""Of islands: three parts that use other links follow one another."""
+"""Chunks of the island plan. Its three parts use different links, so they overlap."""
 MOST_STEPS = 60_000
-"""Of a program: to predict what so many take lasts seconds."""
+"""Predicting a longer program takes seconds."""
 LEAST_NBYTES = 64 << 10
 """Data below which nothing is cut into chunks."""
 MOST_SHOWN = 40
@@ -30,7 +30,7 @@ MOST_SHOWN = 40
 MOST_EXCHANGED = 16
 """Places that send all to all others: scratch memory holds what all of them have."""
 NEAR = 1.05
-"""No more are tried after one that takes at most so many times the lower bound."""
+"""The search stops at a plan within this factor of the lower bound."""
 
 
 @dataclass(frozen=True)
@@ -45,14 +45,16 @@ class Plan:
 
     @property
     def gap(self) -> float:
-        """predicted_s / bound_s - 1; 0 where there is nothing to do."""
-        return self.predicted_s / self.bound_s - 1 if self.bound_s else 0.0
+        """predicted_s / bound_s - 1; 0 where there is nothing to do, infinite without a bound."""
+        if not self.bound_s:
+            return math.inf if self.predicted_s else 0.0
+        return self.predicted_s / self.bound_s - 1
 
     def __str__(self) -> str:
-        return (
-            f"{self.name}: {len(self.program.steps)} steps, predicted {self.predicted_s:.3g} s, "
-            f"at least {self.bound_s:.3g} s ({self.gap:.0%} above)"
-        )
+        text = f"{self.name}: {len(self.program.steps)} steps, predicted {self.predicted_s:.3g} s"
+        if self.gap == math.inf:
+            return f"{text}, no lower bound is known"
+        return f"{text}, at least {self.bound_s:.3g} s ({self.gap:.0%} above)"
 
     def explain(self, most: int = MOST_SHOWN) -> str:
         """The plan as `str` has it, then what passes each lane, then its steps, the first and the

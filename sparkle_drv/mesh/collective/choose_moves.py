@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sparkle_drv.mesh.lanes.legs import ALIGN
 from sparkle_drv.mesh.lanes.program import Program
 from sparkle_drv.mesh.links.network import Network
 
@@ -15,7 +16,6 @@ from . import moves
 from .bound import moved_s
 from .choose import Plan, best, check_links, port, ring_order
 from .moves import Parts
-from .shares import ALIGN
 
 CHUNKS = (1, 4, 16, 64)
 """Numbers of chunks of a chain that are tried."""

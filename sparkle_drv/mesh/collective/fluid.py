@@ -18,10 +18,10 @@ from sparkle_drv.mesh.links.network import Network, Port
 
 FREE = Line(0.0, 0.0)
 LEAST_DEADLINE_S, LATE = 30.0, 10.0
-"""A step that takes so many times what was predicted, and so many seconds more, has failed."""
+"""A step has failed after LATE times its predicted seconds, and LEAST_DEADLINE_S more."""
 SAME_S, SAME = 1e-12, 1e-14
-"""Ends that are nearer to one another are one event: seconds, and the share of those that have
-passed, which is some digits more than numbers have."""
+"""Ends closer than SAME_S seconds, or SAME times the current time, are one event. Rounding errors
+are smaller."""
 MOST_RATE = 1e18
 """Bytes a second where nothing limits a transfer."""
 
@@ -208,8 +208,6 @@ class _Run:
             self.latent.discard(step.number)
             limits = self.ports.limits(step.what.src.place, step.what.dst.place)
             flow = _Flow(step, limits)
-            if not limits:
-                flow.rate = MOST_RATE
             self.flows.append(flow)
             self.ports.join(flow)
             changed = True

@@ -1,8 +1,8 @@
 """all_reduce on islands: places that share memory, or have faster links than others. Pure.
 
 Each island adds its own data up first, a part on each of its places. Then the parts of all islands
-are added up between them, and each island hands the sums round. So slow links carry what one place
-has, not what an island has.
+are added up between them, and each island hands the sums round. Slow links then carry one place's
+data, not a whole island's.
 
 Data is cut into units, each of which has an owner on every island. Two islands of s and t places
 have s t units, a different pair of owners for each: so that all links between them are used.
@@ -21,9 +21,9 @@ from .builder import Builder
 from .shares import aligned, cuts
 
 APART = 4.0
-"""Links within islands are at least so many times as fast as those between them."""
+"""Links within islands are at least this many times as fast as those between them."""
 MOST_UNITS = 16
-"""Beyond that places own parts of one size, and not all links between islands are used."""
+"""Above this number of units, some links between islands stay idle."""
 AHEAD = 2
 """Chunks that islands add up before the sums of the first one are handed round."""
 WINDOW = AHEAD + 1

@@ -5,22 +5,19 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-ALIGN = 256
-"""Parts begin at multiples of so many bytes, where every device binds memory: OpenGL allows at most
-256 for SHADER_STORAGE_BUFFER_OFFSET_ALIGNMENT (DeviceInfo.offset_alignment)."""
-
+from sparkle_drv.mesh.lanes.legs import ALIGN
 
 LEAST = 0.25
-"""On sets of testing/collectives.py `unequal` the worst plan so comes to 95 % of the bound."""
+"""With this value the worst plan for the sets of testing/collectives.py `unequal` reaches more of
+the bound than with 0."""
 
 
 def weights(rates: Sequence[float]) -> list[float]:
     """The share of the data that each place adds up, by the rate of its port; their sum is 1.
 
     With share w a place of p sends and receives 1 + (p - 2) w times the data. All take the same
-    time T where w = (T rate - 1) / (p - 2), which is taken as 0 where it is less. A place of which
-    less than LEAST of an equal share is left adds nothing up: short transfers to it would hold the
-    ports of others up.
+    time T where w = (T rate - 1) / (p - 2), which is taken as 0 where it is less. A place with less
+    than LEAST of an equal share gets none: its short transfers would block other ports.
     """
     p = len(rates)
     if p <= 2:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping
 from contextlib import ExitStack
+from threading import Event
 from typing import Any
 
 from sparkle_drv import ops
@@ -104,14 +105,15 @@ def carry(
     ways: Ways,
     op: str = "sum",
     outs: Mapping[str, Array] | None = None,
+    began: Event | None = None,
     **clocked: Any,
 ) -> list[runner.Ran]:
     """Run `program` on `arrays` and `outs`, by URI, each of the same dtype: "data" and "out" of
     regions. `op` is a key of EXPRESSIONS.
 
     What is pending on the arrays is waited for first; nothing is pending when this returns.
-    `clocked` is for runner.run. Raises what the devices raise, with the step that failed: then the
-    arrays may hold anything.
+    `began` is set before the first step begins. `clocked` is for runner.run. Raises what the
+    devices raise, with the step that failed: then the arrays may hold anything.
     """
     outs = outs or {}
     for array in (*arrays.values(), *outs.values()):
@@ -123,6 +125,8 @@ def carry(
             for uri, nbytes in _temp_nbytes(program).items()
         }
         act = _Act(arrays, outs, temps, ways, EXPRESSIONS[op])
+        if began is not None:
+            began.set()
         return runner.run(program, act.begin, **clocked)
 
 

@@ -13,13 +13,14 @@ from sparkle_drv.mesh.links.routes import Route
 from .program import Copy, Lane, Program, Region, Step
 
 SLOTS = 3
-ALIGNMENT = 256
-"""Bytes at whose multiples all devices bind memory."""
+ALIGN = 256
+"""Parts begin at multiples of this number of bytes, where every device binds memory: OpenGL allows
+at most 256 for SHADER_STORAGE_BUFFER_OFFSET_ALIGNMENT (DeviceInfo.offset_alignment)."""
 
 
 def legs(route: Route, nbytes: int) -> Program:
     """Copies of "data" of the first place to "data" of the last one."""
-    chunk = -(-max(1, route.chunk_nbytes) // ALIGNMENT) * ALIGNMENT
+    chunk = -(-max(1, route.chunk_nbytes) // ALIGN) * ALIGN
     pairs = list(pairwise(route.places))
     steps: list[Step] = []
     for at, begin in enumerate(range(0, nbytes, chunk)):

@@ -251,7 +251,7 @@ class _Work:
             self._turn[lane].notify()
 
     def _failed(self, step: Step, error: Exception) -> None:
-        _name(step, error)
+        explain(error, f"step {step.number}, {step}: ")
         with self._lock:
             self.failure = self.failure or error
         self._ended(step, False)
@@ -271,11 +271,11 @@ def _start(thread: threading.Thread, count: int) -> None:
         raise SparkleError(f"expected a thread for each of {count} lanes, got: {error}") from error
 
 
-def _name(step: Step, error: Exception) -> None:
-    """Put the step before what the error says."""
-    said = f"step {step.number}, {step}: "
+def explain(error: BaseException, before: str, after: str = "") -> None:
+    """Put words before and after what an error says."""
     if isinstance(error, OSError) and error.strerror is not None:
-        error.strerror = said + error.strerror
+        error.strerror = f"{before}{error.strerror}{after}"
         return
-    first, *more = error.args or ("",)
-    error.args = (f"{said}{first}", *more)
+    usual = "interrupted" if isinstance(error, KeyboardInterrupt) else ""
+    first, *more = error.args or (usual,)
+    error.args = (f"{before}{first}{after}", *more)

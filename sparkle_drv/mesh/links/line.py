@@ -51,9 +51,9 @@ def sizes(points: Iterable[Point]) -> int:
 def fit(points: Sequence[Point]) -> Line:
     """The line through (size, seconds) points; ValueError without one that is `usable`.
 
-    Where times do not grow with the size, noise hides the slope. Then times grow by FAR over the
-    sizes measured: no smaller error was noticed, and no rate is infinite. Points of one size are one point at first, their median: the first guess must not be a mean of
-    what is right and what is disturbed.
+    Times grow by FAR at least over the sizes measured. A smaller slope is noise, and so would be
+    the rate that it stands for. Points of one size are one point at first, their median: the first
+    guess must not be a mean of what is right and what is disturbed.
     """
     good = [point for point in points if usable(point)]
     if not good:
@@ -67,7 +67,8 @@ def fit(points: Sequence[Point]) -> Line:
             (size, t, 1.0 if error <= FAR else FAR / error)
             for (size, t), error in zip(good, errors, strict=True)
         )
-    return line if line.b or not ordered[-1] else Line(line.a, FAR * line.a / ordered[-1])
+    least = FAR * line.a / ordered[-1] if ordered[-1] else 0.0
+    return Line(line.a, max(line.b, least))
 
 
 def _weighted(points: Iterable[tuple[float, float, float]]) -> Line:

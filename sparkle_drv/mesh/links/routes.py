@@ -68,15 +68,19 @@ def reaches(network: Network, src: str, dst: str) -> bool:
 
 
 def explain_route(network: Network, src: str, dst: str, nbytes: int) -> str:
-    """The route taken and why; a line for each other way with at most one place in between.
+    """The route taken and why; a line for the fastest other one, and for each with at most one
+    place in between.
 
     Raises as `best_route`.
     """
-    taken = best_route(network, src, dst, nbytes)
+    taken, fastest = best_route(network, src, dst, nbytes), _search(network, src, dst, nbytes)
     between = [(src, place, dst) for place in network.places if place not in (src, dst)]
     looked = [_route(network, places, nbytes) for places in [(src, dst), *between]]
     others = [one for one in looked if one and one.places != taken.places]
     others.sort(key=lambda one: one.predicted_s)
+    assert fastest is not None
+    if all(fastest.places != one.places for one in (taken, *others)):
+        others.insert(0, fastest)
     lines = [f"{nbytes} bytes by {taken}", f"  {_why(taken, others)}"]
     return "\n".join(lines + [f"  instead of {one}" for one in others])
 

@@ -1,4 +1,4 @@
-"""What a transfer takes by the lines that are known: from the nearest copy, straight or over the
+"""Predicted seconds of a transfer, from the fitted lines: of the nearest copy, straight or over the
 host. Pure.
 
 `same(place)` says whether a place's memory is the host's: from there to HOST no byte moves.
