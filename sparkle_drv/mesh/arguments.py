@@ -167,7 +167,7 @@ def known(mesh: Mesh, name: str, given: Any) -> str:
     for uri in (given, *registry.spellings(given)):
         if uri in mesh.devices:
             return uri
-    raise ValueError(f"{name}: expected one of {', '.join(mesh.devices)}, got {given!r}")
+    raise ValueError(f"{name}: expected one of {', '.join(mesh.devices)}, got {given}")
 
 
 def root(mesh: Mesh, arrays: Taken, given: Any) -> str:
@@ -194,9 +194,12 @@ def check_op(op: Any, arrays: Iterable[Array]) -> None:
     """A reduction that the device of each array has for its elements."""
     if op not in OPS:
         raise ValueError(f"op: expected one of {', '.join(OPS)}, got {op!r}")
-    tags = list(check.DTYPES.values())
+    names, tags = [str(dtype) for dtype in check.DTYPES], list(check.DTYPES.values())
     for array in arrays:
-        tag = check.dtype("a reduction", "arrays", array.dtype, tags)
+        tag = check.DTYPES.get(array.dtype)
+        if tag is None:
+            expected = f"{', '.join(names[:-1])} or {names[-1]}"
+            raise TypeError(f"arrays: expected {expected}, got {array.dtype}")
         staging.check_there(array.device, "arrays", tag, tags)
         if op == "mean" and array.dtype.kind != "f":
             raise TypeError(f"op: expected an array of floats for 'mean', got {array.dtype}")

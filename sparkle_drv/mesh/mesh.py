@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from threading import Event
 from typing import Any
@@ -16,7 +15,7 @@ from sparkle_drv import ops
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.closing import Closing
 from sparkle_drv.core.device import Device
-from sparkle_drv.errors import SparkleError
+from sparkle_drv.errors import FenceTimeout, SparkleError
 from sparkle_drv.telemetry import progress
 
 from . import arguments, bandwidth
@@ -82,7 +81,8 @@ class Mesh(Closing):
         """What is known of the ways; measured now, the first time. Raises what devices do."""
         self._check_open()
         if self._topology is None:
-            with progress.told(f"measuring the ways between {', '.join(self.devices)}"):
+            doing = progress.told(f"measuring the ways between {', '.join(self.devices)}")
+            with self._ways.measuring, doing:
                 infos = {uri: device.info for uri, device in self.devices.items()}
                 found = None if self._kept is None else load(self._kept, infos)
                 measured = found or survey(self._ways, tuple(self.devices), **self._clocked)
@@ -165,17 +165,21 @@ class Mesh(Closing):
         source, to, network = src.device.uri, dst.device.uri, self.network
         while True:
             route, lost = best_route(network, source, to, src.nbytes), list[Lane]()
-            program = timed(legs(route, src.nbytes), network)
+            program, began = timed(legs(route, src.nbytes), network), Event()
+            name = f"copy by {' -> '.join(route.places)}"
             try:
-                with _partly(f"copy by {' -> '.join(route.places)}", "dst holds a part") as began:
-                    self._run(program, {source: src, to: dst}, began, failed=lost.append)
+                self._run(program, {source: src, to: dst}, began, failed=lost.append)
                 return route
-            except SparkleError as error:
+            except BaseException as error:
                 left = {way: line for way, line in network.links.items() if way not in lost}
                 network = replace(network, links=left)
-                if not lost or not reaches(network, source, to):
+                # A transfer that is late may still write to dst: nothing else may do so then.
+                failed = isinstance(error, SparkleError) and not isinstance(error, FenceTimeout)
+                if not failed or not lost or not reaches(network, source, to):
+                    if began.is_set():
+                        explain(error, f"{name}: ", "; dst holds a part")
                     raise
-                log.warning("%s; the next route is tried", error)
+                log.warning("%s: %s; the next route is tried", name, error)
 
     def broadcast(self, arrays: Sequence[Given], root: str | Given) -> None:
         """Fill each of `arrays` with what that of `root`, a URI or one of them, holds.
@@ -251,11 +255,15 @@ class Mesh(Closing):
         op: str = "sum",
     ) -> None:
         self.plan, written = plan, given if outs is None else outs
+        began = Event()
         try:
-            with _partly(name, "the arrays hold partial results") as began:
-                self._run(plan.program, given, began, _added(op), outs)
-                if op == "mean":
-                    self._divide(written)
+            self._run(plan.program, given, began, _added(op), outs)
+            if op == "mean":
+                self._divide(written)
+        except BaseException as error:
+            if began.is_set():
+                explain(error, f"{name}: ", "; the arrays hold partial results")
+            raise
         finally:
             if began.is_set():
                 written.wrote()
@@ -304,10 +312,11 @@ class Mesh(Closing):
             raise ValueError("expected an open Mesh, got a closed one")
 
     def close(self, timeout_s: float = 30.0) -> None:
-        """Let go of queues and memory of the ways; idempotent. The devices stay open.
+        """Keep what was measured, and let go of the ways that are the mesh's own; idempotent. Ways
+        of a Context end with its devices, which stay open.
 
-        FenceTimeout: a transfer still runs, whose device ends it when it is closed. One that was
-        left by an error is waited for briefly.
+        FenceTimeout: a transfer still runs, whose device ends it when it is closed. A transfer that
+        an error abandoned is waited for briefly.
         """
         if not self._closed and self._kept is not None and self._topology is not None:
             infos = {uri: device.info for uri, device in self.devices.items()}
@@ -315,18 +324,6 @@ class Mesh(Closing):
         self._closed = True
         if self._own_ways:
             self._ways.close(timeout_s)
-
-
-@contextmanager
-def _partly(what: str, holds: str) -> Iterator[Event]:
-    """What is raised once the Event is set says what was done, and what the destination holds."""
-    began = Event()
-    try:
-        yield began
-    except BaseException as error:
-        if began.is_set():
-            explain(error, f"{what}: ", f"; {holds}")
-        raise
 
 
 def _added(op: str) -> str:

@@ -154,17 +154,19 @@ class SimBackend:
             )
         made = self._inner.alloc(nbytes, memory)
         self._taken += nbytes
-        if memory is Memory.HOST and not self.info.unified:
-            self._pinned[made.address] = nbytes
-        return replace(made, handle=_Held(made.handle, nbytes, made.address))
+        return self._made(made, nbytes, nbytes if memory is not Memory.DEVICE else 0)
+
+    def _made(self, made: Allocation, taken: int, of_host: int) -> Allocation:
+        """`of_host`: the bytes of it that are the host's memory."""
+        if of_host and not self.info.unified:
+            self._pinned[made.address] = of_host
+        return replace(made, handle=_Held(made.handle, taken, made.address))
 
     def wrap(self, pointer: int, nbytes: int, owner: object) -> Allocation:
-        made = self._inner.wrap(pointer, nbytes, owner)
-        return replace(made, handle=_Held(made.handle, 0))
+        return self._made(self._inner.wrap(pointer, nbytes, owner), 0, nbytes)
 
     def import_(self, fd: int, nbytes: int) -> Allocation:
-        made = self._inner.import_(fd, nbytes)
-        return replace(made, handle=_Held(made.handle, 0))
+        return self._made(self._inner.import_(fd, nbytes), 0, nbytes)
 
     def export(self, handle: _Held) -> int:
         return int(self._inner.export(handle.inner))

@@ -182,14 +182,16 @@ def test_emulated_cards_share_memory_by_prime(emulated):
 def test_a_call_that_fails_on_an_emulated_card_leaves_the_next_transport(emulated, card, call):
     a, b, machine = emulated
     with Way(a, b) as one:
-        carried(one, 10_000)
+        if call == "submit":
+            carried(one, 10_000)  # later copies map nothing any more
         host = np.arange(10_000, dtype=np.uint8)
         with a.array(host) as src, b.empty(host.shape, np.uint8) as dst:
             apply(Schedule(0, [Fault(call, 1, "fail", error="EINVAL")]), machine, card)
             one.move(src.buffer, dst.buffer).wait()
             np.testing.assert_array_equal(dst.numpy(), host)
         assert happened(machine, card)["fail"] == 1
-        assert one.moved == {"peer": 10_000, "staged": 10_000}
+        before = {"peer": 10_000} if call == "submit" else {}
+        assert one.moved == {**before, "staged": 10_000}
 
 
 def test_a_card_that_is_lost_in_a_transfer_is_a_typed_error(emulated):
@@ -284,7 +286,9 @@ def test_without_a_way_the_error_says_what_failed(way):
     one.failed.update(into="broken", staged="broken, too")
     with one.source.buffer(8) as src, one.to.buffer(8) as dst:
         with pytest.raises(NoWay, match=r"cpu to egl:0: into: broken; staged: broken, too"):
-            one.move(src, dst)
+            one.transport()
+        one.move(src, dst).wait()  # a fault may have passed: all are tried again
+        assert one.moved == {"into": 8}
         with pytest.raises(ValueError, match="dst: expected 8 bytes, got 4"):
             one.move(src, dst.view(0, 4))
 

@@ -6,6 +6,7 @@ furthest byte there. Copies go by transports.py, reductions by ops.map in the qu
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Collection, Mapping
 from contextlib import ExitStack
@@ -41,6 +42,8 @@ class Ways(Closing):
         self.devices = devices
         self.points: dict[tuple[str, str], list[Point]] = {}
         """By way, (bytes, seconds): what survey.py measured of it."""
+        self.measuring = threading.RLock()
+        """Held by whoever measures: what is measured at once disturbs one another."""
         self._ways: dict[tuple[str, str], Way] = {}
 
     def between(self, source: str, to: str) -> Way:
@@ -55,13 +58,15 @@ class Ways(Closing):
         self, made: Array, source: Array, asks: Asks = id, timeout_s: float | None = None
     ) -> None:
         """Copy the elements of `source`, once they are there, to `made`, of as many bytes on
-        another device. Returns when that has ended: who writes `source` next does not wait for it.
+        another device. Returns when the copy has ended: `source` may be overwritten at once.
 
         Nothing that is pending may use the memory of `made`. `asks` is told which device is asked
-        (transports.py). `timeout_s` is for each wait; None: as long as operations of the source may
-        take. Raises what `Way.move` and its waits raise, and what waiting for `source` does.
+        (transports.py). Each wait lasts at most `timeout_s`; None: the larger `timeout_s` of the
+        default queues. Raises what `Way.move` and its waits raise, and what waiting for `source`
+        does.
         """
-        limit_s = source.device.default_queue.timeout_s if timeout_s is None else timeout_s
+        ends = source.device, made.device
+        limit_s = max(x.default_queue.timeout_s for x in ends) if timeout_s is None else timeout_s
         asks(source.device.uri)
         if source.fence is not None:
             source.fence.wait(limit_s)
@@ -77,15 +82,15 @@ class Ways(Closing):
         for pair, way in list(self._ways.items()):
             if not there >= set(pair):
                 continue
-            for name, nbytes in way.moved.items():
+            for name, nbytes in dict(way.moved).items():
                 total[name] = total.get(name, 0) + nbytes
         return total
 
     def close(self, timeout_s: float = 30.0) -> None:
         """Wait for what was begun, and let go of queues and memory; idempotent.
 
-        Where a transfer was left, for BRIEFLY_S at most. FenceTimeout as of Way.close, once all
-        ways have been closed.
+        If a transfer was abandoned, it waits at most BRIEFLY_S. FenceTimeout as of Way.close, once
+        all ways have been closed.
         """
         ways, self._ways = list(self._ways.values()), {}
         left = any(way.unended for way in ways)

@@ -27,7 +27,7 @@ from sparkle_drv.types import Memory
 CHUNK_NBYTES = 2 << 20
 """Bytes of a chunk."""
 STAGES = 3
-"""One that is written, one that is read, one whose turn is next."""
+"""One chunk is written, one is read, and one waits in the queue."""
 
 
 FAILURES = (SparkleError, OSError, ValueError)
@@ -113,8 +113,8 @@ class Staged:
             self._reads()
             if self._coming and self._put - self._gone < STAGES - 1:
                 self.ends.ended(self._coming[0], max(0.0, deadline - time.monotonic()))
-                self._coming.popleft()
                 self._going.append(self._puts())
+                self._coming.popleft()
                 self._put += 1
             else:
                 self.ends.ended(self._going[0], max(0.0, deadline - time.monotonic()))

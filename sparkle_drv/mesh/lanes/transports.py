@@ -8,8 +8,8 @@
 
 A way takes the first that both devices can do; one that fails, at once or at its fence, is not
 tried again, and the next one takes its place. Each way has queues of its own, so that transfers
-pass work by. Memory of another NUMA node (devices `cpu:node1`) is no other case: `shared` copies it
-on the cores of the destination, which its queue runs on.
+pass work by. `shared` also serves devices on other NUMA nodes (`cpu:node1`): the cores of the
+destination do the copy.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from sparkle_drv.core.buffer import Buffer
@@ -37,7 +36,7 @@ log = logging.getLogger("sparkle_drv.mesh")
 
 
 Asks = Callable[[str], object]
-"""Told the URI of each device before it is asked: the last one is to blame for what is raised."""
+"""Called with the URI of a device before each call to it. An error is blamed on the last one."""
 
 
 class NoWay(SparkleError):
@@ -66,12 +65,18 @@ class Moving:
         self.asks(fence.queue.device.uri)
         fence.wait(timeout_s)
 
+    def _blamed(self) -> None:
+        """A copy by the destination fails where the source is lost, too."""
+        if not self.way.source.healthy:
+            self.asks(self.way.source.uri)
+
     def _begin(self) -> Begun:
         while True:
             self._name = self.way.transport()
             try:
                 return TABLE[self._name].move(self, self._src, self._dst)
             except (DeviceLost, FenceTimeout):
+                self._blamed()
                 raise
             except FAILURES as error:
                 self.way.fails(self._name, error)
@@ -90,6 +95,7 @@ class Moving:
                 else:
                     self._begun.wait(left_s)
             except (DeviceLost, FenceTimeout):
+                self._blamed()
                 raise
             except FAILURES as error:
                 self.way.fails(self._name, error)
@@ -110,12 +116,13 @@ class Way(Closing):
     moved: dict[str, int] = field(default_factory=dict)
     """Bytes by transport, of transfers that ended well."""
     failed: dict[str, str] = field(default_factory=dict)
-    """By transport that is not tried any more: why."""
+    """By transport that is not tried any more: why. Once all have failed, the next transfer tries
+    them again: a fault may pass."""
     unended: int = 0
-    """Transfers whose end nobody has seen: under way, failed or left."""
-    _stack: ExitStack = field(default_factory=ExitStack)
+    """Number of transfers that began and were not seen to end well."""
     _queues: dict[str, Queue] = field(default_factory=dict)
     _stages: list[Stage] = field(default_factory=list)
+    _all_stages: set[Stage] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def transport(self) -> str:
@@ -144,8 +151,13 @@ class Way(Closing):
         What `src` holds must be there: nothing is waited for. The bytes arrive while the result is
         waited for. Raises ValueError (sizes differ), DeviceLost, FenceTimeout, NoWay.
         """
+        for name, buffer in (("src", src), ("dst", dst)):
+            if buffer.closed:
+                raise ValueError(f"{name}: expected an open Buffer, got a closed one")
         if src.nbytes != dst.nbytes:
             raise ValueError(f"dst: expected {src.nbytes} bytes, got {dst.nbytes}")
+        if all(name in self.failed for name in TABLE if TABLE[name].fits(self.source, self.to)):
+            self.failed.clear()
         return Moving(self, src, dst, asks) if src.nbytes else None
 
     def push(self, src: Buffer, dst: Buffer) -> Fence:
@@ -172,18 +184,23 @@ class Way(Closing):
             kept, self._stages = self._stages, []
         if len(kept) >= count and kept[0].nbytes >= nbytes:
             return kept
-        for old in kept:
-            old.close()
-        return [
-            self._stack.enter_context(Stage(self.source, self.to, nbytes)) for _ in range(count)
-        ]
+        self._end(kept)
+        made = []
+        for _ in range(count):
+            made.append(Stage(self.source, self.to, nbytes))
+            self._all_stages.add(made[-1])
+        return made
 
     def keep(self, stages: list[Stage]) -> None:
         """Nothing uses these stages any more: they are for the next transfer."""
         with self._lock:
             before, self._stages = self._stages, stages
-        for old in before:
-            old.close()
+        self._end(before)
+
+    def _end(self, stages: Iterable[Stage]) -> None:
+        for stage in stages:
+            stage.close()
+            self._all_stages.discard(stage)
 
     def close(self, timeout_s: float = 30.0) -> None:
         """Wait for what was begun, and let go of queues and memory; idempotent.
@@ -200,7 +217,7 @@ class Way(Closing):
             except FenceTimeout as error:
                 queue.device.kept.setdefault("mesh queues", []).append(queue)
                 late = error
-        self._stack.close()
+        self._end(list(self._all_stages))
         if late is not None:
             raise late
 
