@@ -88,8 +88,8 @@ class Mesh(Closing):
                 measured = found or survey(self._ways, tuple(self.devices), **self._clocked)
                 if self._kept is not None and found is None:
                     store(self._kept, infos, measured)
-                if found is None:
-                    for device in self.devices.values():
+                for device in self.devices.values() if found is None else ():
+                    if not device.info.mem_bw_gbs:
                         keep = self._kept is not None
                         device.learned(keep, mem_bw_gbs=bandwidth.measure(device))
             kinds = {pair: self._ways.between(*pair).transport() for pair in measured.ways}
@@ -113,11 +113,13 @@ class Mesh(Closing):
         """The way of least predicted seconds for these bytes between two devices, given by URI
         (links/routes.py). Raises ValueError (no such device, no way, a negative size), TypeError.
         """
-        return best_route(self.network, *self._ends(src, dst), arguments.nbytes(nbytes))
+        given = *self._ends(src, dst), arguments.nbytes(nbytes)
+        return best_route(self.network, *given)
 
     def explain_route(self, src: str, dst: str, nbytes: int) -> str:
         """The best route and why it is taken, as text. Raises as `best_route`."""
-        return explain_route(self.network, *self._ends(src, dst), arguments.nbytes(nbytes))
+        given = *self._ends(src, dst), arguments.nbytes(nbytes)
+        return explain_route(self.network, *given)
 
     def _ends(self, src: str, dst: str) -> tuple[str, str]:
         return arguments.known(self, "src", src), arguments.known(self, "dst", dst)

@@ -279,3 +279,50 @@ def test_ctrl_c_says_what_the_arrays_hold_and_leaves_no_thread(after_s):
     partial = "True all_reduce: interrupted; the arrays hold partial results"
     assert said == partial or said.startswith("False ")
     assert (threads, values) == ("0", "[1.0, 1.0]")
+
+
+def test_a_reduction_that_a_device_lacks_changes_nothing(mesh):
+    given, outs = arrays_of(mesh, 8, np.float64), arrays_of(mesh, 4, np.float64)
+    for call in (mesh.all_reduce, lambda x: mesh.reduce_scatter(x, outs)):
+        with pytest.raises(TypeError, match=r"arrays: egl:0 has it of .*, not of float64"):
+            call(given)
+    assert [array.numpy().tolist() for array in given] == [[1.0] * 8, [2.0] * 8]
+
+
+def test_arrays_that_share_memory_are_refused(mesh):
+    given = arrays_of(mesh, 128)
+    half = given[0].buffer.view(256, 256).array(np.float32, 64)
+    outs = [half, mesh.devices["egl:0"].array(np.zeros(64, np.float32))]
+    inside = {
+        "reduce_scatter": lambda: mesh.reduce_scatter(given, outs),
+        "scatter": lambda: mesh.scatter(given[0], outs),
+        "gather": lambda: mesh.gather(outs, given[0]),
+    }
+    for name, call in inside.items():
+        with pytest.raises(ValueError, match="expected other memory than that read"):
+            call()
+        assert (given[0].numpy() == 1).all(), name
+
+
+def test_two_devices_on_the_same_memory_are_refused(opened):
+    host = np.ones(64, np.float32)
+    with Mesh([opened("cpu:c0"), opened("cpu:c1")]) as one:
+        wrapped = [sp.wrap(d, host).array(np.float32, 64) for d in one.devices.values()]
+        with pytest.raises(ValueError, match="arrays: expected memory of their own"):
+            one.all_reduce(wrapped)
+    assert (host == 1).all()
+
+
+@pytest.mark.parametrize("nbytes", [-4, 6, 1.5, True, "4", None, float("nan"), 1 << 80])
+def test_sizes_that_mean_nothing(mesh, nbytes):
+    with pytest.raises((TypeError, ValueError), match="nbytes: "):
+        mesh.plan_all_reduce(nbytes)
+    if nbytes != 6:
+        with pytest.raises((TypeError, ValueError), match="nbytes: "):
+            mesh.best_route("cpu", "egl:0", nbytes)
+
+
+def test_routes_take_aliases_and_name_wrong_ends(mesh):
+    assert mesh.best_route("cpu:0", "egl:0", 8).places == ("cpu", "egl:0")
+    with pytest.raises(TypeError, match="dst: expected a URI, got int"):
+        mesh.explain_route("cpu", 3, 8)

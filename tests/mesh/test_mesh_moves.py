@@ -17,7 +17,7 @@ SHAPES = [(0,), (1,), (5,), (7, 3), (1000,), (300, 333)]
 DTYPES = [np.float32, np.int32, np.uint8, np.float64]
 
 
-@pytest.fixture(params=SETS, ids="-".join)
+@pytest.fixture(scope="module", params=SETS, ids="-".join)
 def mesh(request, opened):
     with Mesh([opened(uri) for uri in request.param]) as one:
         yield one
