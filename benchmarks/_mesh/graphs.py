@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import random
 import re
 import time
 from collections.abc import Callable, Iterable
@@ -13,6 +14,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 import sparkle_drv as sp
+from sparkle_drv.testing import sim
+from sparkle_drv.testing.simulated import Rate, SimDevice, SimMachine
 
 from .figures import Figures, Options, Wrong, told
 
@@ -24,10 +27,11 @@ def graphs(options: Options) -> Figures:
     """Seconds of ctx.graph by those of the processes; nothing where a device is not one core.
     Raises Wrong.
     """
+    found: Figures = {"graph of two chains on simulated devices, simulated / predicted": virtual()}
     uris = list(options.devices)
     cores = [re.fullmatch(r"cpu:c(\d+)", uri) for uri in uris]
     if not all(cores):
-        return {}
+        return found
     spawn = multiprocessing.get_context("spawn")
     with ExitStack() as stack:
         ends = []
@@ -53,7 +57,28 @@ def graphs(options: Options) -> Figures:
         plan: Any = ctx.last_plan
         used = sorted({task.device for task in plan.tasks})
     name = f"graph / pinned processes, a chain each, {' '.join(uris)}"
-    return {name: f"{told(ratios)}; on {' '.join(used)}"}
+    return {**found, name: f"{told(ratios)}; on {' '.join(used)}"}
+
+
+def virtual() -> float:
+    """Seconds of a graph of a chain for each of two simulated devices, by their virtual clock, by
+    those of its plan. Raises Wrong.
+    """
+    uris = ("sim:a", "sim:b")
+    rates = {"gemm_f32": Rate(1e-5, 1e10), "map_f32": Rate(1e-5, 1e10)}
+    devices = {uri: SimDevice(uri, rates, (2e-5, 1e10)) for uri in uris}
+    with (
+        sim.on(SimMachine(devices, random.Random(1))) as machine,
+        sp.init(list(uris), profile=False) as ctx,
+    ):
+        graph, _ = _chains(ctx, range(len(uris)))
+        for device in ctx.devices:
+            device.wait_idle()
+        begin = machine.clock.now_s
+        _run(graph)
+        took_s = machine.clock.now_s - begin
+        plan: Any = ctx.last_plan
+        return float(took_s / plan.predicted_s)
 
 
 def _chains(ctx: sp.Context, numbers: Iterable[int]) -> tuple[Any, Callable[[], None]]:

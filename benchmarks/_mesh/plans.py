@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import random
 import time
 from statistics import mean
 
 from sparkle_drv.testing import planned
-from sparkle_drv.testing.collectives import star, unequal
+from sparkle_drv.testing.collectives import linked, star, unequal
 
 from .figures import KIB, MIB, Figures, Options
 
@@ -34,11 +35,17 @@ def plans(options: Options) -> Figures:
         worst = max if what == "seconds to plan" else min
         found[f"{what}, 64 MiB, {sets} unequal sets, mean"] = mean(values)
         found[f"{what}, 64 MiB, {sets} unequal sets, worst"] = worst(values)
+    if simulate and sets:
+        ratios = [_simulated(seed) for seed in range(sets)]
+        found[f"simulated / predicted, {sets} machines of pair links and ports, least"] = min(
+            ratios
+        )
+        found[f"simulated / predicted, {sets} machines of pair links and ports, most"] = max(ratios)
     found["predicted / messages that must follow, 4 KiB, 2 to 16 places, worst"] = max(
         planned.all_reduce_s(star([1e9] * p, LATENCY_S), 4 * KIB) / _least_s(p)
         for p in range(2, 17)
     )
-    found["predicted / best algorithm alone, 1 KiB to 256 MiB, worst"] = max(
+    found["predicted / best algorithm alone, 1 KiB to 256 MiB, 3 sets, worst"] = max(
         planned.all_reduce_over_best(unequal(seed, most=5), KIB << shift)
         for seed in range(3)
         for shift in range(0, 19, 3)
@@ -64,6 +71,13 @@ def _reached(rates: list[float], simulate: bool) -> dict[str, float]:
             known_s / planned.all_reduce_simulated_s(slow, 4 * MIB)[0]
         )
     return found
+
+
+def _simulated(seed: int) -> float:
+    """Simulated seconds by predicted ones."""
+    nbytes = 4 * random.Random(seed).choice([1, 250, 4096, 50_000, 262_144])
+    took_s, predicted_s = planned.all_reduce_simulated_s(linked(seed), nbytes)
+    return took_s / predicted_s
 
 
 def _least_s(places: int) -> float:

@@ -203,6 +203,20 @@ def test_a_card_that_is_lost_in_a_transfer_is_a_typed_error(emulated):
         assert (one.moved, one.failed) == ({}, {})
 
 
+def test_a_lost_source_is_to_blame_and_not_its_reader(emulated):
+    a, b, machine = emulated
+    asked: list[str] = []
+    with Ways({a.uri: a, b.uri: b}) as ways:
+        src, dst = a.array(np.ones(2500, np.float32)), b.empty(2500, np.float32)
+        ways.fill(dst, src)
+        apply(Schedule(0, [Fault("job", 1, "unplug")]), machine, 0)
+        with pytest.raises((DeviceLost, KernelFault)):
+            ways.fill(dst, src, asked.append)
+        with pytest.raises(DeviceLost):  # now it is known to be lost
+            ways.fill(dst, src, asked.append)
+    assert (asked[-1], a.healthy, b.healthy) == (a.uri, False, True)
+
+
 @pytest.mark.parametrize("op", ["sum", "max", "mean"])
 def test_collectives_on_shared_memory_move_nothing(op):
     """A reduction reads the other array where it is, and writes its part of the result there."""
