@@ -53,10 +53,10 @@ Run = Callable[[Device, Sequence[Any], Any], Any]
 
 
 def may_be_redone(error: Exception, out: Any) -> bool:
-    """May a call that failed write the same `out` on another device? Not numpy's memory while the
-    first one may still do so.
+    """May another device write `out` after this failure? Not numpy memory or a device's Array after
+    a timeout: the first device may still write it.
     """
-    return not (isinstance(error, FenceTimeout) and isinstance(out, np.ndarray))
+    return not (isinstance(error, FenceTimeout) and isinstance(out, (np.ndarray, Array)))
 
 
 class WrongResult(KernelFault):
@@ -322,10 +322,7 @@ class LocalExecutor:
         device = self.devices.get(to)
         if device is None:
             raise ValueError(f"{to!r} is no device of this Context: {', '.join(self.devices)}")
-        made = device.empty(array.shape, array.dtype, array.layout)
-        if array.nbytes:
-            ways.bring(self, array, made)
-        return made
+        return ways.bring(self, array, device)
 
     def failed(self, uri: str, error: Exception) -> None:
         """The device did not do its work: it is trusted less, and everything is decided anew.

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
-from sparkle_drv.errors import DeviceLost, FenceTimeout
+from sparkle_drv.errors import DeviceLost, FenceTimeout, KernelFault
 from sparkle_drv.mesh import survey
+from sparkle_drv.mesh.lanes.transports import NoWay
 from sparkle_drv.mesh.links import probe
 from sparkle_drv.mesh.links.network import HOST
 from sparkle_drv.mesh.measured import BACK, INTO, between
@@ -64,21 +65,31 @@ def _measure(executor: LocalExecutor, source: Device, to: Device) -> None:
     executor.learn(to.uri, {between(source.info): points})
 
 
-def bring(executor: LocalExecutor, array: ContextArray, made: Array) -> None:
-    """Fill `made` with the elements of `array`, from the copy that is nearest.
+def bring(executor: LocalExecutor, array: ContextArray, device: Device) -> Array:
+    """A new Array on `device` with the elements of `array`, from the nearest copy that can be had.
 
-    Raises CopyLost when all of them are lost, and what the device of `made` raises.
+    Each copy goes into memory of its own: after a timeout, its device may still write there. Raises
+    NoWay when no transport carries a copy that is there, CopyLost when all copies are lost, and
+    what `device` raises.
     """
-    places = array.copies
-    to, why = made.device.uri, ""
+    places, to = array.copies, device.uri
+    lost, no_way = list[str](), list[str]()
+    if not array.nbytes:
+        return device.empty(array.shape, array.dtype, array.layout)
     for uri in executor.costs.nearest(array.nbytes, frozenset(places), to):
+        made = device.empty(array.shape, array.dtype, array.layout)
         asked: list[str] = []
         try:
             executor.ways.fill(made, places[uri], asked.append)
-            return
-        except (DeviceLost, FenceTimeout) as error:
+            return made
+        except NoWay as error:  # the next copy has another way
+            no_way.append(str(error))
+        except (DeviceLost, FenceTimeout, KernelFault) as error:
             if asked[-1] != uri:
                 raise
             executor.failed(uri, error)
-            why = str(error)
+            lost.append(str(error))
+    why = "; ".join((*no_way, *lost))
+    if no_way:
+        raise NoWay(why)
     raise CopyLost(f"{', '.join(places)}: an operand went with it: {why}")

@@ -12,6 +12,7 @@ import pytest
 import sparkle_drv as sp
 from sparkle_drv.errors import DeviceLost, FenceTimeout
 from sparkle_drv.sched.journal import journal
+from sparkle_drv.sched.run.local import may_be_redone
 from sparkle_drv.testing import sim
 from sparkle_drv.testing.faults import Fault, Schedule
 from sparkle_drv.testing.simulated import Rate, SimDevice, SimMachine
@@ -95,6 +96,14 @@ def test_what_is_given_as_out_may_still_be_written(ctx):
     fresh = np.empty_like(out)
     right(ctx.gemm(a, b, fresh), a @ b)
     assert ctx.last_plan.device == SLOW
+
+
+def test_memory_of_the_caller_is_not_written_by_another_after_a_timeout(ctx):
+    with ctx.devices[0].array(matrices()[0]) as array:
+        for out in (array, np.empty(1, F32)):
+            assert not may_be_redone(FenceTimeout("not yet"), out)
+            assert may_be_redone(DeviceLost("it went"), out)
+    assert may_be_redone(FenceTimeout("not yet"), None)
 
 
 def test_an_operand_that_is_there_alone_went_with_it(ctx):
