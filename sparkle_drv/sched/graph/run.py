@@ -241,7 +241,7 @@ class GraphRun:
             device = executor.devices[step.uri]
             self._at = step.uri
             if isinstance(step, Bring):
-                # What may use the memory that it fills: `after`, and runs before this one.
+                # Steps in `after` and earlier runs may still use the memory that this step fills.
                 users = [pending(device)] if after is None else [before[step.uri]]
                 users += [begun[n] for n in after or () if begun[n].queue is device.default_queue]
                 free = partial(watch.wait, max(users))
