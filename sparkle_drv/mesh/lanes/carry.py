@@ -6,6 +6,7 @@ furthest byte there. Copies go by transports.py, reductions by ops.map in the qu
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Collection, Mapping
 from contextlib import ExitStack
@@ -41,6 +42,8 @@ class Ways(Closing):
         self.devices = devices
         self.points: dict[tuple[str, str], list[Point]] = {}
         """By way, (bytes, seconds): what survey.py measured of it."""
+        self.measuring = threading.RLock()
+        """Held while something is measured: surveys and probes must not disturb one another."""
         self._ways: dict[tuple[str, str], Way] = {}
 
     def between(self, source: str, to: str) -> Way:

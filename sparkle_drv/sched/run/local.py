@@ -93,10 +93,10 @@ class LocalExecutor:
         self._hung: set[str] = set()
         """URIs of devices of which a wait timed out, and that have not been idle since."""
         self.deciding = threading.RLock()
-        """Held from what a decision is made of to the line in the journal that tells of it. Whoever
-        waits for a device does not hold it.
+        """Held from reading the costs until the journal has the decision. Never held while waiting
+        for a device.
         """
-        self.probing = threading.RLock()
+        self.probing = self.ways.measuring
         """Held while something is measured: probes must not disturb one another."""
         self.closed = False
         """Was its Context closed?"""
@@ -330,18 +330,20 @@ class LocalExecutor:
         Raises as `check_open`: then it is not the device's doing.
         """
         self.check_open()
-        self.forget()
+        if isinstance(error, FenceTimeout):
+            self._hung.add(uri)
         self.tell("failed", uri)
         if isinstance(error, DeviceLost):
             self.tell("lost", uri, str(error))
-        elif isinstance(error, FenceTimeout):
-            self._hung.add(uri)
+        self.forget()  # last: another thread may have decided before the device was told of
 
     def hung(self, uris: Sequence[str]) -> dict[str, str]:
-        """Which of `uris` are left alone until they are idle, and why: a wait for them timed out.
-        None of them is where that holds for all.
+        """The devices of `uris` that get no work until they are idle, each with the reason. Empty
+        if that would exclude all.
         """
-        self._hung -= {uri for uri in self._hung if self.devices[uri].idle}
+        for uri in tuple(self._hung):  # another thread may add to it
+            if self.devices[uri].idle:
+                self._hung.discard(uri)
         found = {uri: "it hangs: a wait for it timed out" for uri in uris if uri in self._hung}
         return found if len(found) < len(uris) else {}
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import sparkle_drv as sp
+from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceLost, FenceTimeout
 from sparkle_drv.sched.journal import journal
 from sparkle_drv.sched.run.local import may_be_redone
@@ -104,6 +105,41 @@ def test_memory_of_the_caller_is_not_written_by_another_after_a_timeout(ctx):
             assert not may_be_redone(FenceTimeout("not yet"), out)
             assert may_be_redone(DeviceLost("it went"), out)
     assert may_be_redone(FenceTimeout("not yet"), None)
+
+
+def test_another_device_hangs_while_it_is_asked_who_does(ctx, monkeypatch):
+    executor = ctx._executor
+    executor.failed(SLOW, FenceTimeout("not yet"))
+
+    def idle(device):
+        executor._hung.add(FAST)
+        return False
+
+    monkeypatch.setattr(Device, "idle", property(idle))
+    assert set(executor.hung((*BOTH, "another"))) == set(BOTH)
+
+
+@pytest.mark.parametrize("error", [FenceTimeout("not yet"), DeviceLost("it went")])
+def test_no_plan_stays_that_was_made_while_a_device_failed(ctx, monkeypatch, error):
+    a, b = matrices()
+    ctx.gemm(a, b)
+    executor = ctx._executor
+    ((key, kept),) = executor.plans.items()
+    real, told = executor.tell, []
+
+    def tell(call, *args):  # another thread keeps its plan just before it
+        told.append(call)
+        executor.plans[key] = kept
+        real(call, *args)
+
+    monkeypatch.setattr(executor, "tell", tell)
+    executor.failed(FAST, error)
+    assert "failed" in told
+    assert not executor.plans
+
+
+def test_surveys_and_probes_take_turns(ctx):
+    assert ctx._executor.probing is ctx._executor.ways.measuring
 
 
 def test_an_operand_that_is_there_alone_went_with_it(ctx):
