@@ -317,12 +317,14 @@ class LocalExecutor:
         """Seconds by which work on this device is timed: its own, or `clock` where it has none."""
         return device.clock or self.clock
 
-    def moved(self, array: ContextArray, to: str) -> Array:
+    def moved(
+        self, array: ContextArray, to: str, wait: ways.Wait = ways.plainly
+    ) -> Array:  # fmt: skip
         """A copy of `array` on another device, made before what is launched there from now on."""
         device = self.devices.get(to)
         if device is None:
             raise ValueError(f"{to!r} is no device of this Context: {', '.join(self.devices)}")
-        return ways.bring(self, array, device)
+        return ways.bring(self, array, device, wait)
 
     def failed(self, uri: str, error: Exception) -> None:
         """The device did not do its work: it is trusted less, and everything is decided anew.

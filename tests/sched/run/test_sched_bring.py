@@ -10,8 +10,8 @@ import pytest
 import sparkle_drv as sp
 from sparkle_drv.core.commands import Commands
 from sparkle_drv.errors import FenceTimeout
-from sparkle_drv.mesh.lanes.carry import Ways
 from sparkle_drv.mesh.lanes.transports import NoWay, Way
+from sparkle_drv.sched.run import ways
 from sparkle_drv.testing import sim
 from sparkle_drv.testing.faults import Fault, Schedule
 from sparkle_drv.testing.simulated import Rate, SimDevice, SimMachine
@@ -46,16 +46,16 @@ def failures(ctx):
 
 
 def test_a_copy_that_comes_late_writes_nothing_that_is_used(ctx, monkeypatch):
-    x, late, real = both(ctx), [], Ways.fill
+    x, late, real = both(ctx), [], ways.fill
 
-    def fill(ways, made, source, asks, *limit):
+    def fill(there, made, source, asks, wait):
         if not late:
             late.append(made)
             asks(source.device.uri)
             raise FenceTimeout("not yet")
-        real(ways, made, source, asks, *limit)
+        real(there, made, source, asks, wait)
 
-    monkeypatch.setattr(Ways, "fill", fill)
+    monkeypatch.setattr(ways, "fill", fill)
     got = x.on(TO)
     late[0].device.default_queue.write(late[0].buffer, np.zeros(A.nbytes, np.uint8)).wait()
     np.testing.assert_array_equal(got.numpy(), A)
@@ -98,3 +98,20 @@ def test_a_copy_that_its_device_failed_to_write_is_not_the_last(ctx):
     after = failures(ctx)
     assert after[NEAR] > before[NEAR]
     assert (after[FAR], after[TO]) == (before[FAR], before[TO])
+
+
+@pytest.mark.parametrize("limits_s", [(3.0, 20.0), (20.0, 3.0)], ids=["to", "source"])
+def test_a_transfer_may_take_as_long_as_the_slower_device(ctx, limits_s):
+    x, waits = both(ctx).copies[NEAR], []
+    x.fence = x.device.default_queue.submit(Commands().fill(x.buffer, 0))
+    made = next(d for d in ctx.devices if d.uri == TO).empty(A.shape, F32)
+    for array, limit_s in zip((x, made), limits_s, strict=True):
+        array.device.default_queue.timeout_s = limit_s
+
+    def wait(begun, timeout_s):
+        waits.append(timeout_s)
+        begun.wait(timeout_s)
+
+    ways.fill(ctx._executor.ways, made, x, wait=wait)
+    assert waits == [limits_s[0], 20.0]
+    np.testing.assert_array_equal(made.numpy(), np.zeros(A.shape, F32))

@@ -4,12 +4,16 @@ have, and it is left alone until its queue goes on. A simulated device hangs, re
 
 from __future__ import annotations
 
+import _thread
 import random
+import threading
+import time
 
 import numpy as np
 import pytest
 
 import sparkle_drv as sp
+from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceLost, FenceTimeout
 from sparkle_drv.sched.journal import journal
@@ -196,4 +200,62 @@ def test_a_graph_whose_last_device_hangs_tells_who_reads_the_result(ctx):
     right(graph.run().numpy(), want)  # what goes there waits for it, and then the graph goes on
     assert ctx.last_plan.devices == (move.source,)
     assert jobs.happened == {"hang": 1}
+    graph.close()
+
+
+@pytest.fixture
+def patient(ctx):
+    """A device may take a minute, and Ctrl-C comes once `begin` was called; then `ends` looks."""
+    before, began = set(threading.enumerate()), []
+    timer = threading.Timer(0.5, _thread.interrupt_main)
+
+    def begin():
+        for device in ctx.devices:
+            device.default_queue.timeout_s = 60.0
+        timer.start()
+        began.append(time.monotonic())
+
+    yield begin
+    assert time.monotonic() - began[0] < 2.5
+    timer.join()
+    assert set(threading.enumerate()) <= before
+    for device in ctx.devices:
+        device.default_queue.timeout_s = 0.2
+
+
+def test_an_interrupt_ends_a_graph_whose_transfer_hangs(ctx, patient):
+    """And it uses no memory again that the transfer may fill."""
+    graph, want = joined(ctx)
+    for _ in range(RUNS):
+        right(graph.run().numpy(), want)
+    hung = hang(ctx, ctx.last_plan.moves[0].source, at=2)
+    arenas = list(graph._run._arenas.values())
+    patient()
+    with pytest.raises(KeyboardInterrupt):
+        graph.run()
+    assert hung.happened == {"hang": 1}
+    assert arenas
+    assert all(arena.closed for arena in arenas)
+    graph.close()
+
+
+def test_an_interrupt_ends_a_graph_whose_operand_does_not_come(ctx, patient):
+    a, b = matrices()
+    x = ctx.array(a.shape, F32, device=SLOW).fill(a)
+    with ctx.graph() as graph:
+        one, other = graph.gemm(graph.gemm(x, b), b), graph.gemm(graph.gemm(x, a), a)
+        graph.map("x + y", x=one, y=other)
+    for _ in range(RUNS):
+        x.fill(a)  # the copy on the other device is no longer valid
+        right(graph.run().numpy(), a @ b @ b + a @ a @ a)
+        assert x.places == BOTH[::-1]
+    x.fill(a)
+    hung = hang(ctx, SLOW)
+    copy = x.copies[SLOW]
+    copy.fence = copy.device.queue().submit(Commands().fill(copy.buffer, 0))
+    patient()
+    with pytest.raises(KeyboardInterrupt):
+        graph.run()
+    assert hung.happened == {"hang": 1}
+    assert x.places == (SLOW,)
     graph.close()
