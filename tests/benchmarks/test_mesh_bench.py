@@ -10,34 +10,45 @@ import pytest
 @pytest.fixture
 def mesh(monkeypatch):
     import mesh as script
+    from _mesh import plans, real
 
     def run(*words):
         monkeypatch.setattr("sys.argv", ["mesh.py", *map(str, words)])
         return script.main()
 
-    run.script = script
+    run.plans, run.real = plans, real
     return run
 
 
 def test_figures(mesh, monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(mesh.script, "MIB", 1 << 14)
+    for section in (mesh.plans, mesh.real):
+        monkeypatch.setattr(section, "MIB", 1 << 14)
     path = tmp_path / "f.json"
-    assert mesh("--sets", 2, "--rounds", 2, "--devices", "cpu,egl:0", "--json", path) == 0
+    sections = "--only", "plans", "--only", "real"
+    words = "--sets", 2, "--rounds", 2, "--devices", "cpu,egl:0", "--json", path
+    assert mesh(*sections, *words) == 0
     figures = json.loads(path.read_text())
-    assert len(figures) == len(capsys.readouterr().out.splitlines()) == 11
-    assert figures["predicted / best algorithm alone, 1 KiB to 256 MiB, worst"] <= 1.05
+    assert len(figures) == len(capsys.readouterr().out.splitlines()) >= 20
+    assert figures["predicted / best algorithm alone, 1 KiB to 256 MiB, 3 sets, worst"] <= 1.05
     assert figures["predicted / messages that must follow, 4 KiB, 2 to 16 places, worst"] <= 1.1
 
 
-def test_a_wrong_sum_is_not_timed(mesh, monkeypatch):
-    monkeypatch.setattr(mesh.script, "MIB", 1 << 10)
-    monkeypatch.setattr(mesh.script, "_numpy", lambda rows: None)
-    with pytest.raises(SystemExit, match="cpu: the sum is wrong"):
-        mesh("--sets", 0, "--devices", "cpu,egl:0")
+def test_a_graph_on_simulated_devices(mesh, capsys):
+    assert mesh("--only", "graphs", "--devices", "cpu") == 0
+    name, _, figure = capsys.readouterr().out.strip().partition(": ")
+    assert name == "graph of two chains on simulated devices, simulated / predicted"
+    assert float(figure) == pytest.approx(1, abs=0.02)
+
+
+def test_a_wrong_sum_is_not_timed(mesh, monkeypatch, capsys):
+    monkeypatch.setattr(mesh.real, "MIB", 1 << 10)
+    monkeypatch.setattr(mesh.real, "_numpy", lambda rows: None)
+    assert mesh("--only", "real", "--devices", "cpu,egl:0") == 1
+    assert "cpu: the sum is wrong: nothing is timed" in capsys.readouterr().err
 
 
 def test_what_cannot_be(mesh, capsys):
-    assert mesh("--devices", "quantum:0") == 3
+    assert mesh("--only", "real", "--devices", "quantum:0") == 3
     with pytest.raises(SystemExit) as leave:
         mesh("--rounds", 0)
     assert leave.value.code == 2

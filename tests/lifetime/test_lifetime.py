@@ -13,6 +13,7 @@ import sparkle_drv
 import sparkle_drv as sp
 from sparkle_drv.core.storage import Storage
 from sparkle_drv.mesh.lanes.carry import Ways
+from sparkle_drv.mesh.lanes.staged import Stage
 from sparkle_drv.mesh.lanes.transports import Way
 from sparkle_drv.mesh.mesh import Mesh
 from sparkle_drv.ops.memory.constant import Constant
@@ -43,6 +44,7 @@ MAKE = {
     ContextConstant: lambda dev: ContextConstant(
         LocalExecutor([dev], default_clock()), np.ones((3, 4), np.float32)
     ),
+    Stage: lambda dev: Stage(dev, dev, 64),
     Way: lambda dev: moved(Way(dev, dev), dev),
     Ways: lambda dev: between(Ways({dev.uri: dev}), dev),
     Mesh: lambda dev: Mesh([dev]),

@@ -206,14 +206,13 @@ def test_a_card_that_is_lost_in_a_transfer_is_a_typed_error(emulated):
 def test_a_lost_source_is_to_blame_and_not_its_reader(emulated):
     a, b, machine = emulated
     asked: list[str] = []
-    with Ways({a.uri: a, b.uri: b}) as ways:
-        src, dst = a.array(np.ones(2500, np.float32)), b.empty(2500, np.float32)
-        ways.fill(dst, src)
+    with Way(a, b) as one, a.buffer(10_000) as src, b.buffer(10_000) as dst:
+        one.move(src, dst).wait()
         apply(Schedule(0, [Fault("job", 1, "unplug")]), machine, 0)
         with pytest.raises((DeviceLost, KernelFault)):
-            ways.fill(dst, src, asked.append)
+            one.move(src, dst, asked.append).wait()
         with pytest.raises(DeviceLost):  # now it is known to be lost
-            ways.fill(dst, src, asked.append)
+            one.move(src, dst, asked.append).wait()
     assert (asked[-1], a.healthy, b.healthy) == (a.uri, False, True)
 
 

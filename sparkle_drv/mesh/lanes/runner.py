@@ -53,6 +53,27 @@ def clocked(devices: Sequence[Device], clock: Callable[[], float]) -> dict[str, 
     return {"clock": devices[0].clock or clock, "lanes": lanes}
 
 
+def wait(
+    begun: Begun, timeout_s: float, stopped: threading.Event, since_s: float | None = None
+) -> None:
+    """Wait for `begun` in slices. Raises FenceTimeout after `timeout_s` seconds, which count from
+    `since_s` of time.monotonic; Stopped soon after `stopped` is set.
+    """
+    deadline = (time.monotonic() if since_s is None else since_s) + timeout_s
+    while True:
+        left = deadline - time.monotonic()
+        try:
+            begun.wait(max(0.0, min(SLICE_S, left)))
+            return
+        except FenceTimeout as error:
+            if left <= SLICE_S:
+                raise FenceTimeout(
+                    f"expected an end within {timeout_s:g} s, got none", *error.args[1:]
+                ) from error
+        if stopped.is_set():
+            raise Stopped
+
+
 def run(
     program: Program,
     act: Act,
@@ -60,9 +81,10 @@ def run(
     clock: Callable[[], float] = time.perf_counter,
     lanes: Lanes | None = None,
     failed: Callable[[Ran], object] = lambda ran: None,
+    stopped: threading.Event | None = None,
 ) -> list[Ran]:
     """Run every step; what ran, by step number. `failed` is told of each step that failed, in the
-    thread of its lane.
+    thread of its lane. `stopped` is set when the run is stopped: an `act` that waits uses `wait`.
 
     A program of one lane runs in the calling thread. Raises the first failure, its text preceded by
     the step; SparkleError if the system gives no thread for a lane; KeyboardInterrupt and others
@@ -70,7 +92,7 @@ def run(
     """
     if not program.steps:
         return []
-    work = _Work(program, act, clock, lanes, failed)
+    work = _Work(program, act, clock, lanes, failed, stopped or threading.Event())
     if len(work.queues) == 1:
         work.lane(next(iter(work.queues)))
     else:
@@ -85,9 +107,10 @@ class _Work:
 
     def __init__(
         self, program: Program, act: Act, clock: Callable[[], float], lanes: Lanes | None,
-        failed: Callable[[Ran], object],
+        failed: Callable[[Ran], object], stopped: threading.Event,
     ) -> None:  # fmt: skip
         self.act, self.clock, self.told = act, clock, failed
+        self._stopped = stopped
         self.queues: dict[Lane, deque[Step]] = {}
         for step in program.steps:
             self.queues.setdefault(step.lane, deque()).append(step)
@@ -99,7 +122,6 @@ class _Work:
         self._turn = {lane: threading.Condition(self._lock) for lane in self.queues}
         self._asleep: dict[Lane, Step] = {}  # which step each sleeping lane waits to begin
         self._waiting: dict[int, set[Lane]] = {}  # by number: who sleeps until that step has ended
-        self._stopped = False
         self._claimed: set[Lane] = set()  # by its thread; or by the caller, who was interrupted
         self._never: set[Lane] = set()  # of those: by the caller
         self._over: set[Lane] = set()  # have ended
@@ -205,27 +227,17 @@ class _Work:
             )
 
     def _done(self, step: Step) -> None:
-        deadline = time.monotonic() + step.deadline_s
-        fence = self.act(step)
-        while fence is not None:
-            left = deadline - time.monotonic()
-            try:
-                fence.wait(max(0.0, min(SLICE_S, left)))
-                return
-            except FenceTimeout as error:
-                if left <= SLICE_S:
-                    raise FenceTimeout(
-                        f"expected an end within {step.deadline_s:g} s, got none", *error.args[1:]
-                    ) from error
-            if self._stopped:
-                raise Stopped
+        begin_s = time.monotonic()
+        begun = self.act(step)
+        if begun is not None:
+            wait(begun, step.deadline_s, self._stopped, begin_s)
 
     def _may_begin(self, step: Step) -> bool:
         """Waits for what the step waits for; False: one of those did not end well."""
         lane = step.lane
         with self._lock:
             while True:
-                if self._stopped or any(self._well.get(n) is False for n in step.after):
+                if self._stopped.is_set() or any(self._well.get(n) is False for n in step.after):
                     return False
                 missing = [n for n in step.after if n not in self._well]
                 if not missing:
@@ -258,7 +270,7 @@ class _Work:
 
     def _stop(self) -> None:
         with self._lock:
-            self._stopped = True
+            self._stopped.set()
             self._wake(list(self._asleep))
             for turn in self._turn.values():  # an interrupt may have lost what an earlier call told
                 turn.notify()

@@ -97,18 +97,18 @@ class GraphRun:
             try:
                 self.results = self._once(self._plan(uris))
                 return self.results
-            except ways.CopyLost:  # not the fault of the device that was to do the work
-                self.forget()
-                raise
             except FAILURES as error:
                 self.forget()
-                if self._at not in uris:
-                    raise
+                if isinstance(error, ways.CopyLost) or self._at not in uris:
+                    raise  # not the fault of the device that was to do the work
                 self.executor.failed(self._at, error)
                 uris = tuple(uri for uri in uris if uri != self._at)  # not twice for one run
                 if not uris or not all(may_be_redone(error, x) for x in self.outs.values()):
                     raise
                 log.warning("%s: the graph is done elsewhere: %s", self._at, error)
+            except BaseException:
+                self.forget()  # a transfer that was left may still fill this memory
+                raise
 
     @property
     def _at(self) -> str:
@@ -241,7 +241,7 @@ class GraphRun:
             device = executor.devices[step.uri]
             self._at = step.uri
             if isinstance(step, Bring):
-                # What may use the memory that it fills: `after`, and runs before this one.
+                # Steps in `after` and earlier runs may still use the memory that this step fills.
                 users = [pending(device)] if after is None else [before[step.uri]]
                 users += [begun[n] for n in after or () if begun[n].queue is device.default_queue]
                 free = partial(watch.wait, max(users))
@@ -256,7 +256,8 @@ class GraphRun:
             begun[number] = pending(device)
 
         if self._in_lanes(decided, watch):
-            self._run_lanes(decided, begin)
+            watch.stopped = threading.Event()
+            self._run_lanes(decided, begin, watch.stopped)
         else:
             for number in range(len(decided.steps.steps)):
                 begin(number)
@@ -269,25 +270,27 @@ class GraphRun:
         several = len({step.uri for step in decided.steps.steps}) > 1
         return several and not (watch.waits or self.executor.inspector or self.outs)
 
-    def _run_lanes(self, decided: Decided, begin: Callable[[int, Sequence[int]], None]) -> None:
+    def _run_lanes(
+        self, decided: Decided, begin: Callable[[int, Sequence[int]], None],
+        stopped: threading.Event,
+    ) -> None:  # fmt: skip
         """Each device and each way is a lane of its own; tasks of a device are not waited for."""
-        blamed: list[str] = []
+        blamed: dict[int, str] = {}  # by the id of an error: several devices may fail together
 
         def act(step: Step) -> None:
             try:
                 begin(step.number, step.after)
-            except BaseException:
-                blamed.append(self._at)
+            except BaseException as error:
+                blamed[id(error)] = self._at
                 raise
 
         try:
             there = {step.uri for step in decided.steps.steps}
             devices = [self.executor.devices[uri] for uri in sorted(there)]
             clocked = runner.clocked(devices, self.executor.clock)
-            runner.run(lanes.program(decided.tasks, decided.steps), act, **clocked)
-        except BaseException:
-            if blamed:
-                self._at = blamed[0]
+            runner.run(lanes.program(decided.tasks, decided.steps), act, stopped=stopped, **clocked)
+        except BaseException as error:
+            self._at = blamed.get(id(error), self._at)
             raise
 
     def _brought(
@@ -302,7 +305,9 @@ class GraphRun:
                 now[value.number, step.source], self._held[value.number, uri], watch, free
             )
         x = self.given[value.number]
-        if value.kind in ("context", "constant"):
+        if value.kind == "context":
+            return x._on(uri, watch.until)
+        if value.kind == "constant":
             return x.on(uri)
         if value.kind == uri:
             return x
@@ -318,8 +323,8 @@ class GraphRun:
         """`target` with the elements of `source`, another device's."""
         if target.nbytes:
             free()
-            limit_s = source.device.default_queue.timeout_s + watch.limit_s
-            self.executor.ways.fill(target, source, partial(setattr, self, "_at"), limit_s)
+            asks = partial(setattr, self, "_at")
+            ways.fill(self.executor.ways, target, source, asks, watch.until)
         self._at = target.device.uri
         return target
 

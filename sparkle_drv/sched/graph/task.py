@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,6 +14,8 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
 from sparkle_drv.mesh.collective.fluid import LATE
+from sparkle_drv.mesh.lanes import runner
+from sparkle_drv.mesh.lanes.program import Begun
 from sparkle_drv.ops.memory.constant import Constant
 from sparkle_drv.sched.decide.sampled import FIRST, SAMPLE
 from sparkle_drv.sched.graph.place.steps import Bring
@@ -74,6 +77,8 @@ class Watch:
         self.tells = sampled  # the first run allocates and compiles
         self.limit_s = LATE * kept.plan.predicted_s
         """Seconds that each wait may take, beyond its device's `timeout_s`."""
+        self.stopped: threading.Event | None = None
+        """Of a run in lanes: set when the caller was interrupted."""
         self.in_s = 0.0  # what was brought since the last task took
         self.came: list[Span] = []
         self.decided: Span | None = None
@@ -86,7 +91,16 @@ class Watch:
     def wait(self, fence: Fence | None) -> None:
         """Wait for a task or transfer of this run. Raises as Fence.wait."""
         if fence is not None:
-            fence.wait(fence.queue.timeout_s + self.limit_s)
+            self.until(fence, fence.queue.timeout_s)
+
+    def until(self, begun: Begun, timeout_s: float) -> None:
+        """Wait for something of this run whose device may take `timeout_s`. Raises as its wait;
+        runner.Stopped.
+        """
+        if self.stopped is None:
+            begun.wait(timeout_s + self.limit_s)
+        else:
+            runner.wait(begun, timeout_s + self.limit_s, self.stopped)
 
     def looked(self, task: Task, uri: str, reads: Mapping[str, Any], call: Call) -> Array:
         """A task, and where that is due a look at its result. Raises WrongResult."""

@@ -24,6 +24,7 @@ from .constants import ContextConstant
 
 if TYPE_CHECKING:
     from .local import LocalExecutor
+    from .ways import Wait
 
 _MOST_SEED = 2**128 - 1
 
@@ -130,9 +131,13 @@ class ContextArray(Shaped):
         self._first()
         if not isinstance(device, str):
             raise TypeError(f"device: a URI as text is wanted, got {device!r}")
+        return self._on(device)
+
+    def _on(self, device: str, *wait: Wait) -> Array:
+        """The same; `wait` waits for what moves."""
         found = self._copies.get(device)
         if found is None:
-            found = self._copies[device] = self._executor.moved(self, device)
+            found = self._copies[device] = self._executor.moved(self, device, *wait)
         return found
 
     def wrote(self, device: str) -> None:

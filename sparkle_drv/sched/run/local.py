@@ -53,10 +53,10 @@ Run = Callable[[Device, Sequence[Any], Any], Any]
 
 
 def may_be_redone(error: Exception, out: Any) -> bool:
-    """May a call that failed write the same `out` on another device? Not numpy's memory while the
-    first one may still do so.
+    """May another device write `out` after this failure? Not numpy memory or a device's Array after
+    a timeout: the first device may still write it.
     """
-    return not (isinstance(error, FenceTimeout) and isinstance(out, np.ndarray))
+    return not (isinstance(error, FenceTimeout) and isinstance(out, (np.ndarray, Array)))
 
 
 class WrongResult(KernelFault):
@@ -93,10 +93,10 @@ class LocalExecutor:
         self._hung: set[str] = set()
         """URIs of devices of which a wait timed out, and that have not been idle since."""
         self.deciding = threading.RLock()
-        """Held from what a decision is made of to the line in the journal that tells of it. Whoever
-        waits for a device does not hold it.
+        """Held from reading the costs until the journal has the decision. Never held while waiting
+        for a device.
         """
-        self.probing = threading.RLock()
+        self.probing = self.ways.measuring
         """Held while something is measured: probes must not disturb one another."""
         self.closed = False
         """Was its Context closed?"""
@@ -317,15 +317,14 @@ class LocalExecutor:
         """Seconds by which work on this device is timed: its own, or `clock` where it has none."""
         return device.clock or self.clock
 
-    def moved(self, array: ContextArray, to: str) -> Array:
+    def moved(
+        self, array: ContextArray, to: str, wait: ways.Wait = ways.plainly
+    ) -> Array:  # fmt: skip
         """A copy of `array` on another device, made before what is launched there from now on."""
         device = self.devices.get(to)
         if device is None:
             raise ValueError(f"{to!r} is no device of this Context: {', '.join(self.devices)}")
-        made = device.empty(array.shape, array.dtype, array.layout)
-        if array.nbytes:
-            ways.bring(self, array, made)
-        return made
+        return ways.bring(self, array, device, wait)
 
     def failed(self, uri: str, error: Exception) -> None:
         """The device did not do its work: it is trusted less, and everything is decided anew.
@@ -333,18 +332,20 @@ class LocalExecutor:
         Raises as `check_open`: then it is not the device's doing.
         """
         self.check_open()
-        self.forget()
+        if isinstance(error, FenceTimeout):
+            self._hung.add(uri)
         self.tell("failed", uri)
         if isinstance(error, DeviceLost):
             self.tell("lost", uri, str(error))
-        elif isinstance(error, FenceTimeout):
-            self._hung.add(uri)
+        self.forget()  # last: another thread may have decided before the device was told of
 
     def hung(self, uris: Sequence[str]) -> dict[str, str]:
-        """Which of `uris` are left alone until they are idle, and why: a wait for them timed out.
-        None of them is where that holds for all.
+        """The devices of `uris` that get no work until they are idle, each with the reason. Empty
+        if that would exclude all.
         """
-        self._hung -= {uri for uri in self._hung if self.devices[uri].idle}
+        for uri in tuple(self._hung):  # another thread may add to it
+            if self.devices[uri].idle:
+                self._hung.discard(uri)
         found = {uri: "it hangs: a wait for it timed out" for uri in uris if uri in self._hung}
         return found if len(found) < len(uris) else {}
 

@@ -113,7 +113,7 @@ def _fetched(made: Any, out: Any) -> np.ndarray[Any, Any]:
 
 
 def pending(device: Device) -> Fence:
-    """Of what its queue has been given so far."""
+    """The fence of the newest submission to the device's default queue."""
     queue = device.default_queue
     return queue.fence(queue.submitted)
 

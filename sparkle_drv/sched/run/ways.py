@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
-from sparkle_drv.errors import DeviceLost, FenceTimeout
+from sparkle_drv.errors import DeviceLost, FenceTimeout, KernelFault
 from sparkle_drv.mesh import survey
+from sparkle_drv.mesh.lanes.carry import Ways
+from sparkle_drv.mesh.lanes.program import Begun
+from sparkle_drv.mesh.lanes.transports import Asks, NoWay
 from sparkle_drv.mesh.links import probe
 from sparkle_drv.mesh.links.network import HOST
 from sparkle_drv.mesh.measured import BACK, INTO, between
@@ -18,6 +21,15 @@ from sparkle_drv.telemetry import progress
 if TYPE_CHECKING:
     from .arrays import ContextArray
     from .local import LocalExecutor
+
+
+Wait = Callable[[Begun, float], object]
+"""Waits for something, for so many seconds at most. Raises as its `wait`."""
+
+
+def plainly(begun: Begun, timeout_s: float) -> None:
+    """A wait in one go."""
+    begun.wait(timeout_s)
 
 
 class CopyLost(DeviceLost):
@@ -64,21 +76,55 @@ def _measure(executor: LocalExecutor, source: Device, to: Device) -> None:
     executor.learn(to.uri, {between(source.info): points})
 
 
-def bring(executor: LocalExecutor, array: ContextArray, made: Array) -> None:
-    """Fill `made` with the elements of `array`, from the copy that is nearest.
+def fill(
+    ways: Ways, made: Array, source: Array, asks: Asks = id, wait: Wait = plainly
+) -> None:  # fmt: skip
+    """Copy the elements of `source`, once they are there, to `made`, of as many bytes on another
+    device. Returns when that has ended: who writes `source` next does not wait for it.
 
-    Raises CopyLost when all of them are lost, and what the device of `made` raises.
+    Nothing that is pending may use the memory of `made`. `asks` is told which device is asked
+    (mesh/lanes/transports.py). Raises what `Way.move` and the waits raise: the wait for `source`
+    may take its device's `timeout_s`, that for the transfer the larger one of both devices.
     """
-    places = array.copies
-    to, why = made.device.uri, ""
+    asks(made.device.uri)
+    to_s = made.device.default_queue.timeout_s
+    asks(source.device.uri)
+    own_s = source.device.default_queue.timeout_s
+    if source.fence is not None:
+        wait(source.fence, own_s)
+    given, target = (x.buffer.view(0, x.nbytes) for x in (source, made))
+    moving = ways.between(source.device.uri, made.device.uri).move(given, target, asks)
+    if moving is not None:
+        wait(moving, max(own_s, to_s))
+
+
+def bring(
+    executor: LocalExecutor, array: ContextArray, device: Device, wait: Wait = plainly
+) -> Array:
+    """A new Array on `device` with the elements of `array`, from the nearest copy that can be had.
+
+    Each copy goes into memory of its own: after a timeout, its device may still write there. Raises
+    NoWay when no transport carries a copy that is there, CopyLost when all copies are lost, and
+    what `device` raises.
+    """
+    places, to = array.copies, device.uri
+    lost, no_way = list[str](), list[str]()
+    if not array.nbytes:
+        return device.empty(array.shape, array.dtype, array.layout)
     for uri in executor.costs.nearest(array.nbytes, frozenset(places), to):
+        made = device.empty(array.shape, array.dtype, array.layout)
         asked: list[str] = []
         try:
-            executor.ways.fill(made, places[uri], asked.append)
-            return
-        except (DeviceLost, FenceTimeout) as error:
+            fill(executor.ways, made, places[uri], asked.append, wait)
+            return made
+        except NoWay as error:  # the next copy has another way
+            no_way.append(str(error))
+        except (DeviceLost, FenceTimeout, KernelFault) as error:
             if asked[-1] != uri:
                 raise
             executor.failed(uri, error)
-            why = str(error)
+            lost.append(str(error))
+    why = "; ".join((*no_way, *lost))
+    if no_way:
+        raise NoWay(why)
     raise CopyLost(f"{', '.join(places)}: an operand went with it: {why}")

@@ -10,7 +10,6 @@ from graphkit import recorder as graph
 
 from sparkle_drv import ops
 from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
-from sparkle_drv.mesh.lanes.carry import Ways
 from sparkle_drv.sched.check.inspector import Inspector
 from sparkle_drv.sched.decide.choose import STALE, Impossible
 from sparkle_drv.sched.graph import run as run_graph
@@ -19,7 +18,7 @@ from sparkle_drv.sched.journal import explain_graph, journal
 from sparkle_drv.sched.model.costs import Costs
 from sparkle_drv.sched.model.graph_plan import KeptGraph
 from sparkle_drv.sched.model.work import HOST
-from sparkle_drv.sched.run import arrays, trace_files
+from sparkle_drv.sched.run import arrays, trace_files, ways
 from sparkle_drv.sched.run.local import WrongResult
 
 CPU, BOTH = ("cpu",), ("cpu", "egl:0")
@@ -71,15 +70,15 @@ def test_a_device_whose_result_cannot_be_had_is_left(made, monkeypatch):
         pairs = grown(g, 1, 14)
     g.run()
     assert any(move.source == "egl:0" for move in executor.last.plan.moves)
-    real = Ways.fill
+    real = ways.fill
 
-    def fill(self, made, source, asks, *limit):
+    def fill(there, made, source, asks, wait):
         asks(source.device.uri)
         if source.device.uri == "egl:0":
             raise KernelFault("what came before had failed")
-        return real(self, made, source, asks, *limit)
+        return real(there, made, source, asks, wait)
 
-    monkeypatch.setattr(Ways, "fill", fill)
+    monkeypatch.setattr(ways, "fill", fill)
     g.run()
     assert executor.last.plan.devices == ("cpu",)
     assert executor.costs.nodes["egl:0"].reliability.failures > 0

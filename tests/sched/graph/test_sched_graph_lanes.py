@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from graphkit import executor, grown, matrices, recorder
 
-from sparkle_drv.errors import DeviceLost
+from sparkle_drv.errors import DeviceLost, KernelFault
 from sparkle_drv.mesh.lanes import runner
 from sparkle_drv.mesh.links.network import HOST
 from sparkle_drv.sched.graph import lanes
@@ -186,4 +186,37 @@ def test_a_device_that_fails_in_its_lane_is_left_out(made, programs, monkeypatch
     assert failed == ["sparkle egl:0"]
     assert executor.costs.nodes["egl:0"].lost
     assert not executor.costs.nodes["cpu"].lost
+    g.close()
+
+
+def test_of_two_devices_that_fail_each_has_its_own_error(made, monkeypatch):
+    """egl:0 fails first, and the failure of the cpu is the first that the runner knows of."""
+    executor = made()
+    g = crossing(executor)
+    for _ in range(IN_LANES):
+        g.run()
+    first, second, left = threading.Event(), threading.Event(), set(BOTH)
+    done, failed, told = GraphRun._done, runner._Work._failed, []
+
+    def doing(run, task, step, *more):
+        if step.uri not in left:
+            return done(run, task, step, *more)
+        left.remove(step.uri)
+        if step.uri == "egl:0":
+            raise DeviceLost("egl:0: it was unplugged")
+        assert first.wait(20)
+        raise KernelFault("cpu: a wrong address")
+
+    def failing(work, step, error):
+        if isinstance(error, DeviceLost):
+            first.set()
+            assert second.wait(20)
+        failed(work, step, error)
+        second.set()
+
+    monkeypatch.setattr(GraphRun, "_done", doing)
+    monkeypatch.setattr(runner._Work, "_failed", failing)
+    monkeypatch.setattr(executor, "failed", lambda uri, error: told.append((uri, type(error))))
+    g.run()
+    assert told == [("cpu", KernelFault)]
     g.close()

@@ -4,14 +4,20 @@ have, and it is left alone until its queue goes on. A simulated device hangs, re
 
 from __future__ import annotations
 
+import _thread
 import random
+import threading
+import time
 
 import numpy as np
 import pytest
 
 import sparkle_drv as sp
+from sparkle_drv.core.commands import Commands
+from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceLost, FenceTimeout
 from sparkle_drv.sched.journal import journal
+from sparkle_drv.sched.run.local import may_be_redone
 from sparkle_drv.testing import sim
 from sparkle_drv.testing.faults import Fault, Schedule
 from sparkle_drv.testing.simulated import Rate, SimDevice, SimMachine
@@ -97,6 +103,49 @@ def test_what_is_given_as_out_may_still_be_written(ctx):
     assert ctx.last_plan.device == SLOW
 
 
+def test_memory_of_the_caller_is_not_written_by_another_after_a_timeout(ctx):
+    with ctx.devices[0].array(matrices()[0]) as array:
+        for out in (array, np.empty(1, F32)):
+            assert not may_be_redone(FenceTimeout("not yet"), out)
+            assert may_be_redone(DeviceLost("it went"), out)
+    assert may_be_redone(FenceTimeout("not yet"), None)
+
+
+def test_another_device_hangs_while_it_is_asked_who_does(ctx, monkeypatch):
+    executor = ctx._executor
+    executor.failed(SLOW, FenceTimeout("not yet"))
+
+    def idle(device):
+        executor._hung.add(FAST)
+        return False
+
+    monkeypatch.setattr(Device, "idle", property(idle))
+    assert set(executor.hung((*BOTH, "another"))) == set(BOTH)
+
+
+@pytest.mark.parametrize("error", [FenceTimeout("not yet"), DeviceLost("it went")])
+def test_no_plan_stays_that_was_made_while_a_device_failed(ctx, monkeypatch, error):
+    a, b = matrices()
+    ctx.gemm(a, b)
+    executor = ctx._executor
+    ((key, kept),) = executor.plans.items()
+    real, told = executor.tell, []
+
+    def tell(call, *args):  # another thread keeps its plan just before it
+        told.append(call)
+        executor.plans[key] = kept
+        real(call, *args)
+
+    monkeypatch.setattr(executor, "tell", tell)
+    executor.failed(FAST, error)
+    assert "failed" in told
+    assert not executor.plans
+
+
+def test_surveys_and_probes_take_turns(ctx):
+    assert ctx._executor.probing is ctx._executor.ways.measuring
+
+
 def test_an_operand_that_is_there_alone_went_with_it(ctx):
     a, b = matrices()
     x = ctx.array(a.shape, F32, device=FAST).fill(a)
@@ -151,4 +200,62 @@ def test_a_graph_whose_last_device_hangs_tells_who_reads_the_result(ctx):
     right(graph.run().numpy(), want)  # what goes there waits for it, and then the graph goes on
     assert ctx.last_plan.devices == (move.source,)
     assert jobs.happened == {"hang": 1}
+    graph.close()
+
+
+@pytest.fixture
+def patient(ctx):
+    """A device may take a minute, and Ctrl-C comes once `begin` was called; then `ends` looks."""
+    before, began = set(threading.enumerate()), []
+    timer = threading.Timer(0.5, _thread.interrupt_main)
+
+    def begin():
+        for device in ctx.devices:
+            device.default_queue.timeout_s = 60.0
+        timer.start()
+        began.append(time.monotonic())
+
+    yield begin
+    assert time.monotonic() - began[0] < 2.5
+    timer.join()
+    assert set(threading.enumerate()) <= before
+    for device in ctx.devices:
+        device.default_queue.timeout_s = 0.2
+
+
+def test_an_interrupt_ends_a_graph_whose_transfer_hangs(ctx, patient):
+    """And it uses no memory again that the transfer may fill."""
+    graph, want = joined(ctx)
+    for _ in range(RUNS):
+        right(graph.run().numpy(), want)
+    hung = hang(ctx, ctx.last_plan.moves[0].source, at=2)
+    arenas = list(graph._run._arenas.values())
+    patient()
+    with pytest.raises(KeyboardInterrupt):
+        graph.run()
+    assert hung.happened == {"hang": 1}
+    assert arenas
+    assert all(arena.closed for arena in arenas)
+    graph.close()
+
+
+def test_an_interrupt_ends_a_graph_whose_operand_does_not_come(ctx, patient):
+    a, b = matrices()
+    x = ctx.array(a.shape, F32, device=SLOW).fill(a)
+    with ctx.graph() as graph:
+        one, other = graph.gemm(graph.gemm(x, b), b), graph.gemm(graph.gemm(x, a), a)
+        graph.map("x + y", x=one, y=other)
+    for _ in range(RUNS):
+        x.fill(a)  # the copy on the other device is no longer valid
+        right(graph.run().numpy(), a @ b @ b + a @ a @ a)
+        assert x.places == BOTH[::-1]
+    x.fill(a)
+    hung = hang(ctx, SLOW)
+    copy = x.copies[SLOW]
+    copy.fence = copy.device.queue().submit(Commands().fill(copy.buffer, 0))
+    patient()
+    with pytest.raises(KeyboardInterrupt):
+        graph.run()
+    assert hung.happened == {"hang": 1}
+    assert x.places == (SLOW,)
     graph.close()

@@ -65,7 +65,7 @@ def decide(
     outs: Mapping[int, Any],
 ) -> Decided:
     """The best of `choices`, which do the same, ties by their order. Raises Impossible."""
-    # All that is measured comes first: a replay places by what was known in the end.
+    # Measure everything first: a replay uses the costs known after the last measurement.
     all_works = [_works(executor, uris, tasks, outputs, given, outs) for tasks in choices]
     with executor.deciding:
         return _best(executor, uris, zip(choices, all_works, strict=True), outputs)
