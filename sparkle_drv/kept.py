@@ -1,8 +1,9 @@
 """What is kept on disk between runs: files replaced whole, and JSON files with an entry a device.
 
 A file is written beside its place and moved there, so nobody meets half of one; who changes a JSON
-file reads, changes and moves under a lock. Which facts an entry holds is its owner's business
-(ops/tiles/tuned.py, the bench's roofs); programs of egl have files of their own.
+file reads, changes and moves under a lock. Which facts an entry holds is its owner's business:
+tuned.json (ops/tiles/tuned.py), profile.json (sched/model/profile.py), rates.json
+(backends/rates.py). Programs of egl have files of their own.
 """
 
 from __future__ import annotations

@@ -64,6 +64,15 @@ int sp_ledger_tell(struct sp_ledger *ledger, uint64_t value, uint64_t newest)
     return rc;
 }
 
+int sp_ledger_among(const struct sp_ledger *ledger, uint64_t first, uint64_t last)
+{
+    uint32_t n = atomic_load(&ledger->nfaults);
+    for (const struct sp_fault *f = ledger->faults; f < ledger->faults + n; f++)
+        if (first <= f->value && f->value <= last)
+            return f->rc;
+    return 0;
+}
+
 int sp_ledger_times(const struct sp_ledger *ledger, uint64_t value, uint64_t *start_ns, uint64_t *end_ns)
 {
     if (!ledger->times || value == 0)

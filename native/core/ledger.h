@@ -37,6 +37,8 @@ void sp_ledger_note(struct sp_ledger *ledger, uint64_t value, uint64_t start_ns,
 int sp_ledger_fault(const struct sp_ledger *ledger, uint64_t value);
 /* The same for who tells it to a waiter; `newest` is the newest value submitted. */
 int sp_ledger_tell(struct sp_ledger *ledger, uint64_t value, uint64_t newest);
+/* The error of the oldest fault of the values `first` to `last` themselves, else 0; no fault's concern ends by it. */
+int sp_ledger_among(const struct sp_ledger *ledger, uint64_t first, uint64_t last);
 /* 0 or -ENOENT. */
 int sp_ledger_times(const struct sp_ledger *ledger, uint64_t value, uint64_t *start_ns, uint64_t *end_ns);
 #endif

@@ -188,8 +188,8 @@ int64_t sp_amdgpu_resend(void *queue, const void *records, size_t nbytes, uint64
 /* Host memory in (copied before the call returns) and out (`data` must live until the value is reached). */
 int64_t sp_amdgpu_upload(struct sp_amdgpu_queue *q, uint64_t address, const void *data, uint64_t nbytes);
 int64_t sp_amdgpu_download(struct sp_amdgpu_queue *q, uint64_t address, void *data, uint64_t nbytes);
-/* The way from the device of `reader`, a queue that does nothing else, to device `here`; it takes memory in GTT for good.
- * -ENOMEM. Copies that are on their way keep it past its close. */
+/* The way from the device of `reader`, a queue that does nothing else, to device `here`; -ENOMEM. The link holds
+ * 16 MiB of GTT until it is closed. Copies that are on their way keep it past its close. */
 int sp_amdgpu_link_open(struct sp_amdgpu *here, struct sp_amdgpu_queue *reader, struct sp_amdgpu_link **out);
 void sp_amdgpu_link_close(struct sp_amdgpu_link *link);
 /* A copy from the other end of a link, which waits for nothing but room in either queue. It keeps the memory of both ends until

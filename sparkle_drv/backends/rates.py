@@ -1,5 +1,5 @@
-"""What is kept of devices is kept under which name; and what they did at best when they were
-measured: SPARKLE_HOME/rates.json, one of kept.py.
+"""The keys under which measurements of devices are kept, and their best measured rates
+(SPARKLE_HOME/rates.json).
 
 Whoever measures tells `Device.learned`; `open` and `devices` show it in DeviceInfo. Nothing is
 measured or chosen here. Emulated devices have no rates.

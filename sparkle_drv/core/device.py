@@ -130,7 +130,7 @@ class Device(DeviceBase, Closing):
         return self._shown or self._backend.info
 
     def learned(self, keep: bool = True, **rates_seen: float) -> None:
-        """Takes in fields of core/rates.py that were measured; `keep`: for later processes, too
+        """Takes in fields of backends/rates.py that were measured; `keep`: for later processes, too
         (@private)."""
         shown = rates.raised(self.info, rates_seen)
         if shown is not self.info:

@@ -18,7 +18,7 @@ from sparkle_drv.errors import DeviceLost, FenceTimeout, KernelFault, SparkleErr
 from sparkle_drv.mesh.lanes import transports
 from sparkle_drv.mesh.lanes.carry import Ways, carry
 from sparkle_drv.mesh.lanes.program import Copy, Lane, Program, Region, Step
-from sparkle_drv.mesh.lanes.staged import CHUNK_NBYTES
+from sparkle_drv.mesh.lanes.staged import CHUNK_NBYTES, Stage
 from sparkle_drv.mesh.lanes.transports import NoWay, Way
 from sparkle_drv.testing import emu
 from sparkle_drv.testing.emulated_faults import apply, happened
@@ -73,6 +73,19 @@ def test_bytes_arrive_and_are_counted(way, source, to):
         carried(one, nbytes, nbytes)
         total += nbytes
     assert one.moved == {USUAL.get((source, to), "staged"): total}
+
+
+@pytest.mark.parametrize("to", ["cuda:0", "emu:gfx1100"])
+def test_a_wrapped_stage_keeps_its_memory(opened, to):
+    """Whatever the source closes: its pool does not give the memory away while `to` has it."""
+    source, to, n = opened("egl:0"), opened(to), 1 << 16
+    with Stage(source, to, n) as stage:
+        assert stage.there is not None
+        stage.here.write(np.full(n, 5, np.uint8))
+        stage.here.close()
+        with source.buffer(n, sp.Memory.HOST) as other:
+            other.write(np.full(n, 6, np.uint8))
+            assert (stage.there.read(np.uint8, n) == 5).all()
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ struct sp_transfer {
     struct sp_amdgpu_memory *shared; /* what its jobs name beside what all jobs do */
     struct sp_amdgpu_link *link;     /* of a copy from another device, of its address `from` ... */
     uint64_t from;
-    uint64_t read; /* ... once the link's reader has reached this value */
+    uint64_t first_read, last_read; /* ... by these values of the link's reader, and others' between; 0: none yet */
 };
 
 /* A submission on its way. */

@@ -27,7 +27,7 @@ static inline void *sp_amdgpu_host(const struct sp_amdgpu_memory *m)
 struct sp_amdgpu_memory *sp_amdgpu_find(struct sp_amdgpu *dev, uint64_t address, uint64_t nbytes, void **host);
 /* Handles that every job must name, in `*list`, which grows: how many, or -ENOMEM. */
 int64_t sp_amdgpu_listed(struct sp_amdgpu *dev, struct drm_amdgpu_bo_list_entry **list, size_t *most);
-/* Only jobs that are told to name SHARED memory from now on, not all. */
+/* From now on a job lists this SHARED memory only if the job itself asks for it. */
 void sp_amdgpu_list_by_job(struct sp_amdgpu_memory *m);
 void sp_amdgpu_pool_empty(struct sp_amdgpu *dev);
 #endif

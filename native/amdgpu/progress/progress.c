@@ -175,23 +175,25 @@ static int failure(struct sp_amdgpu_queue *q, const struct sp_flight *f, int rc)
     return -EIO;
 }
 
-/* How the other device's half ended, 0 or -errno. The kernel starts this half however that one ended. */
-static int reader_outcome(struct sp_amdgpu_queue *reader, uint64_t value)
+/* How the other device's half ended, 0 or -errno: each chunk is a value of the reader, and the kernel starts our half however
+ * that one ended. Where copies of several queues took turns, a failed read between ours fails ours too. */
+static int reader_outcome(struct sp_amdgpu_queue *reader, uint64_t first, uint64_t last)
 {
     pthread_mutex_lock(reader->common.lock);
-    if (atomic_load(&reader->reached) < value)
+    if (atomic_load(&reader->reached) < last)
         sp_amdgpu_inspect(reader);
-    int rc = sp_ledger_tell(&reader->common.ledger, value, sp_queue_newest(&reader->common));
-    if (rc == 0 && atomic_load(&reader->reached) < value)
+    int rc = sp_ledger_among(&reader->common.ledger, first, last);
+    if (rc == 0 && atomic_load(&reader->reached) < last)
         rc = -EIO; /* these bytes were taken before they were there */
     return (int)sp_queue_leave(&reader->common, rc);
 }
 
-/* A copy from another device that ended well here. */
+/* How the peer's half of a copy failed, when our own half succeeded; 0 if it did not. */
 static int peer_failure(struct sp_amdgpu_queue *q, const struct sp_flight *f)
 {
-    struct sp_amdgpu_link *link = f->transfer.link;
-    int rc = link && f->transfer.read ? reader_outcome(link->reader, f->transfer.read) : 0;
+    const struct sp_transfer *t = &f->transfer;
+    struct sp_amdgpu_link *link = t->link;
+    int rc = link && t->last_read ? reader_outcome(link->reader, t->first_read, t->last_read) : 0;
     if (link && rc == 0 && f->rc && atomic_load(&link->reader->dev->common.lost))
         rc = -ENODEV;
     if (rc == 0)

@@ -134,7 +134,8 @@ static int encode_over(struct sp_job *job)
     int64_t value = read_in(link, f->transfer.from + moved, n);
     if (value < 0)
         return (int)value;
-    f->transfer.read = (uint64_t)value;
+    f->transfer.first_read = f->transfer.first_read ? f->transfer.first_read : (uint64_t)value;
+    f->transfer.last_read = (uint64_t)value;
     job->shared = link->here[link->next];
     f->cursor.moved = 0;
     sp_job_order(job);

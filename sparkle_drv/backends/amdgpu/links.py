@@ -23,11 +23,13 @@ def between(there: AmdgpuBackend, here: AmdgpuBackend) -> Any:
     Raises OutOfDeviceMemory, DeviceLost, SparkleError, and then nothing is kept.
     """
     pair = there, here
-    if pair not in _open:
+    kept = _open.get(pair)
+    if kept is None:
         made = _made(there, here)
-        if _open.setdefault(pair, made) is not made:  # another thread was first
+        kept = _open.setdefault(pair, made)
+        if kept is not made:  # another thread was first
             unended.close(there, made[1])
-    return _open[pair][0]
+    return kept[0]  # another thread's `close` may have taken it out meanwhile
 
 
 def _made(there: AmdgpuBackend, here: AmdgpuBackend) -> tuple[Any, Any]:

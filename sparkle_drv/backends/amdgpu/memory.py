@@ -43,6 +43,7 @@ class MemoryHandle:
 
     def drop(self) -> None:
         """End it now; views that are held keep the memory itself."""
-        pointer, self.pointer, self.owner = self.pointer, None, None
+        pointer, self.pointer = self.pointer, None
         if pointer is not None:
             ffi.release(pointer)
+        self.owner = None  # last: the driver had its pages locked

@@ -189,7 +189,7 @@ class CpuBackend:
             self._say(logging.DEBUG, why)
 
     def _tell_pins(self) -> None:
-        """Threads pin themselves when they first run: what the kernel said is heard of later."""
+        """Threads pin themselves at their first job, so a refusal shows only later."""
         if self._native.device is not None and (rc := lib.sp_cpu_unpinned(self._native.device)):
             why = f"threads run on any core, not on their own: sched_setaffinity: {_name(rc)}"
             self._say(logging.WARNING, why)

@@ -9,6 +9,7 @@ import logging
 import os
 import threading
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sparkle_drv._native import ffi, lib
@@ -49,6 +50,7 @@ class EglBackend:
         self._native = native = Native("egl", dev, uri)
         self.info, self._raw = nodes.info_of(dev, uri, node)
         self._files: dict[int, int] = {}  # address -> descriptor of shared memory
+        self._kept: dict[int, Any] = {}  # address -> what frees the memory once nobody has it
         self._freeing = threading.RLock()  # finalizers free, in any thread and below one another
         self._cache = ProgramCache(
             settings.home, (self.info.vendor, self.info.name, self.info.driver, self.info.isa)
@@ -137,7 +139,9 @@ class EglBackend:
         if rc:
             self._heed()
         check(rc, f"buffer of {nbytes} bytes", self.info.uri)
-        return Allocation(out[0], out[0])
+        address = out[0]
+        self._kept[address] = ffi.gc(ffi.cast("char *", address), partial(self._end, address))
+        return Allocation(address, address)
 
     def _shared(self, fd: int, nbytes: int) -> Allocation:
         """Memory tied to the file `fd`, which is kept, or closed when that fails."""
@@ -145,7 +149,7 @@ class EglBackend:
             allocation = self._allocated(nbytes, lib.SP_EGL_SHARED)
             rc = lib.sp_egl_share(self._native.device, allocation.handle, fd)
             if rc:
-                lib.sp_egl_free(self._native.device, allocation.handle)
+                self.free(allocation.handle)
                 check(rc, "mapping the descriptor", self.info.uri)
         except BaseException:
             os.close(fd)
@@ -157,15 +161,21 @@ class EglBackend:
         fd = self._files.pop(handle, None)
         if fd is not None:
             os.close(fd)
+        self._kept.pop(handle, None)
+
+    def _end(self, address: int, _: Any) -> None:
+        """Back to the pool."""
         with self._freeing:
             dev = self._native.device
             if dev is not None:  # what outlives the device went with it
-                lib.sp_egl_free(dev, handle)
+                lib.sp_egl_free(dev, address)
 
     def map(self, handle: int, nbytes: int) -> Any:
+        """As the protocol says, but not past `close`: the memory is the GL context's."""
         out = ffi.new("void **")
         check(lib.sp_egl_map(self._native.device, handle, out), "map", self.info.uri)
-        return ffi.buffer(out[0], nbytes)
+        kept = self._kept[handle]
+        return ffi.buffer(ffi.gc(ffi.cast("char *", out[0]), lambda _, kept=kept: None), nbytes)
 
     def wrap(self, pointer: int, nbytes: int, owner: object) -> Allocation:
         raise ValueError(

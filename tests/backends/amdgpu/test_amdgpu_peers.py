@@ -4,6 +4,7 @@ kernel but jobs, and memory stays while a copy may touch it, however that ends.
 
 from __future__ import annotations
 
+import errno
 import re
 import threading
 import time
@@ -11,8 +12,10 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from sparkle_drv._native import ffi
 
 import sparkle_drv as sp
+from sparkle_drv.backends.amdgpu import links
 from sparkle_drv.core.device import Device
 from sparkle_drv.testing import emu
 from sparkle_drv.testing.emulated_faults import apply, happened
@@ -157,6 +160,21 @@ def test_a_link_that_cannot_be_made_leaves_nothing(card, on, at):
         assert (np.asarray(out) == DATA).all()
 
 
+def test_a_device_that_closes_while_its_link_is_made(monkeypatch):
+    """The copy that made the link keeps it, whoever has taken it out of the table meanwhile."""
+
+    class Closing(dict):
+        def setdefault(self, key, made):
+            kept = super().setdefault(key, made)
+            links.close(key[0])
+            return kept
+
+    with two(fresh=True) as (_, here, there, _out):
+        monkeypatch.setattr(links, "_open", Closing())
+        assert isinstance(links.between(there._backend, here._backend), ffi.CData)
+        assert not links._open
+
+
 @pytest.mark.parametrize("card", [HERE, THERE])
 def test_a_job_that_the_kernel_refuses_leaves_nothing(card):
     fails = Schedule(0, [Fault("submit", 1, "fail", error="EPERM")])
@@ -190,6 +208,36 @@ def test_a_peer_that_fails_ends_the_copy_with_an_error(how, nbytes):
         source.write(data)
         here.default_queue.copy_peer(into, source).wait(10)
         assert (into.read(np.uint8, nbytes) == data).all()
+
+
+def test_a_chunk_that_was_not_read_fails_its_own_copy():
+    """Copies of two queues share the link's reader: the fault is of the one whose chunk it was,
+    which goes on with more chunks after the other has ended."""
+    soft = Schedule(0, [Fault("job", 5, "hang", recovery="soft")])  # its later reads go on
+    with (
+        two(faults=True, job_limit_s=1, trace=1) as (machine, here, there, out),
+        there.buffer(32 * CHUNK) as source,
+        here.buffer(32 * CHUNK) as into,
+        there.array(DATA + 3) as other_source,
+        here.queue() as queue,
+        here.queue() as other,
+    ):
+        queue.timeout_s = 0.2  # for so long it hands over what it has no room for
+        apply(soft, machine, THERE)
+        with held(machine, HERE):
+            long = queue.copy_peer(into, source)  # as many chunks as a queue takes jobs
+        assert becomes(True, killed, machine, [])
+        other.copy_peer(out.buffer, other_source.buffer).wait(20)
+        assert (np.asarray(out) == DATA + 3).all()
+        with pytest.raises(sp.KernelFault, match="that device failed to read the bytes"):
+            long.wait(20)
+        queue.copy_peer(into, source).wait(20)  # it goes on
+
+
+def killed(machine, lines):
+    """Has a job been killed softly? `lines` gets the trace, which tells each once."""
+    lines.extend(machine.trace)
+    return any(line.endswith(f"done: -{errno.ENODATA}") for line in lines)
 
 
 @pytest.mark.parametrize("nbytes", [1000, CHUNK + 4])

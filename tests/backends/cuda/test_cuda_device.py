@@ -5,6 +5,7 @@ alone."""
 from __future__ import annotations
 
 import os
+import weakref
 
 import fakecuda
 import numpy as np
@@ -163,6 +164,18 @@ def test_host_memory_is_wrapped_in_place(cuda):
     with sp.wrap(cuda, host) as x:
         assert x.readonly
     sp.wrap(cuda, host[:0]).close()
+
+
+def test_wrapped_memory_is_let_go_of_before_its_owner(cuda):
+    """Who gets its pages next may lock them, or unmap them."""
+    before, left = cuda.live_counts()["native_allocations"], []
+    host = np.ones(3000, np.float32)
+    weakref.finalize(host, lambda: left.append(cuda.live_counts()["native_allocations"]))
+    x = sp.wrap(cuda, host)
+    del host
+    assert not left
+    x.close()
+    assert left == [before]
 
 
 def test_mapped_memory_outlives_its_buffer(cuda):
