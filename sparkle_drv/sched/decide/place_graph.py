@@ -20,6 +20,10 @@ from .schedule import place
 INFINITE = float("inf")
 NO_WAY_S = 1e12
 """What a move counts that cannot be made: more than all else, and still a number."""
+WHOLE = 1.05
+"""Independent branches stay whole, one device each, within this factor of the least seconds. A move
+within a branch makes one device wait for another, and its queue runs empty meanwhile. For 2 % less
+predicted, two chains on two cores took 1.8 times as long (benchmarks/mesh.py, graphs)."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,9 @@ def placed(
             f"graph: no device can do all of it, and of {between} some have no way "
             "to move arrays from one to another"
         )
+    whole = _whole(problem, best)
+    if whole.seconds <= WHOLE * best.seconds:
+        best = whole
     alone = [
         timed(problem, range(len(works)), [d] * len(works), f"{uri} alone")
         for d, uri in enumerate(uris)
@@ -87,6 +94,24 @@ def placed(
     alone.sort(key=lambda schedule: schedule.seconds)
     look = looking(costs, works, uris, problem, best)
     return Placed(problem, (best, *alone), look, tuple(able), tuple(unable))
+
+
+def _whole(problem: Problem, best: Schedule) -> Schedule:
+    """`best`, but that all tasks which hang together run where most of their seconds are spent."""
+    order, branch = [slot.task for slot in best.slots], list(range(len(best.slots)))
+    for task, sources in enumerate(problem.reads):
+        for source in sources:
+            old, new = branch[task], branch[source]
+            branch = [new if b == old else b for b in branch]
+    spent: dict[int, dict[int, float]] = {}
+    for slot in best.slots:
+        its = spent.setdefault(branch[slot.task], {})
+        its[slot.device] = its.get(slot.device, 0.0) + slot.end - slot.start
+    most = {one: max(sorted(its), key=its.__getitem__) for one, its in spent.items()}
+    where = [most[one] for one in branch]
+    if dict(enumerate(where)) == best.device_of():
+        return best
+    return timed(problem, order, where, f"{best.by}, whole branches")
 
 
 def looking(
