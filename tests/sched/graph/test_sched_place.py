@@ -9,9 +9,11 @@ from statistics import mean
 
 import pytest
 
-from sparkle_drv.sched.decide import exact, improve
+from sparkle_drv.sched.decide import exact, improve, place_graph
 from sparkle_drv.sched.decide import schedule as place
 from sparkle_drv.sched.decide.dag import Problem, Schedule, bound, priced, timed
+from sparkle_drv.sched.model.costs import Costs, Node
+from sparkle_drv.sched.model.work import Work
 
 
 def graph(tasks, devices, seed, moving=0.3, shared=False):
@@ -198,3 +200,23 @@ def test_the_search_ends(monkeypatch):
     start = place.heft(problem)
     monkeypatch.setattr(exact, "MOST_STATES", 3)
     assert exact.search(problem, start).seconds <= start.seconds
+
+
+@pytest.mark.parametrize(("slower", "whole"), [(1.5, True), (20.0, False)])
+def test_branches_stay_whole_where_moves_win_little(slower, whole):
+    """Two chains of a product and a map, three times over; the map is slower on one device."""
+    costs = Costs()
+    for uri, seconds in (("sim:a", 0.1), ("sim:b", 0.1 * slower)):
+        costs.nodes[uri] = Node(0, unified=True)
+        costs.probed("product", uri, [(1.0, 1.0), (10.0, 10.0)])
+        costs.probed("map", uri, [(1.0, seconds), (10.0, 10 * seconds)])
+    for pair in itertools.permutations(costs.nodes, 2):
+        costs.linked(*pair, [(1.0, 1e-4), (1e6, 1.01e-4)])
+    works = [Work(op, 1.0, (), 4) for op in ("product", "map") * 3 for _ in range(2)]
+    reads = [[], [], *([task] for task in range(len(works) - 2))]
+    best = place_graph.placed(costs, works, reads, tuple(costs.nodes), {}).schedules[0]
+    device = best.device_of()
+    branches = [{device[task] for task in range(first, len(works), 2)} for first in range(2)]
+    assert all(len(one) == 1 for one in branches) == whole
+    if whole:
+        assert branches[0] != branches[1]
