@@ -264,11 +264,18 @@ class GraphRun:
         return results
 
     def _in_lanes(self, decided: Decided, watch: run_task.Watch) -> bool:
-        """May devices go on beside one another? Not while tasks are timed one by one, nor where an
-        array of the caller's is written, which other tasks may read.
+        """Do devices go on beside one another in threads? Only where something is brought that may
+        take long: else this thread gives all of them their tasks. Not while tasks are timed one by
+        one, nor where an array of the caller's is written, which other tasks may read.
         """
-        several = len({step.uri for step in decided.steps.steps}) > 1
-        return several and not (watch.waits or self.executor.inspector or self.outs)
+        steps, devices = decided.steps.steps, self.executor.devices
+        several = len({step.uri for step in steps}) > 1
+        waits = any(
+            isinstance(step, Bring)
+            and not (step.value.kind == "numpy" and devices[step.uri].info.unified)
+            for step in steps
+        )
+        return several and waits and not (watch.waits or self.executor.inspector or self.outs)
 
     def _run_lanes(
         self, decided: Decided, begin: Callable[[int, Sequence[int]], None],
