@@ -14,10 +14,12 @@ import shutil
 import struct
 import subprocess
 import sysconfig
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 from setuptools.errors import CompileError
@@ -217,6 +219,19 @@ class BuildPy(build_py):
                 shutil.copytree(name, inside, ignore=not_installed)
 
 
+class BdistWheel(bdist_wheel):
+    """Packs the wheel at zlib's highest level, for which setuptools has no option."""
+
+    def run(self):
+        super().run()
+        path = self.distribution.dist_files[-1][2]
+        with zipfile.ZipFile(path) as packed:
+            files = [(info, packed.read(info)) for info in packed.infolist()]
+        with zipfile.ZipFile(path, "w") as wheel:
+            for info, data in files:
+                wheel.writestr(info, data, zipfile.ZIP_DEFLATED, 9)
+
+
 # Free-threaded Python has no stable ABI: there, extensions are for one version.
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 
@@ -231,6 +246,11 @@ HOT = Extension(
 setup(
     ext_modules=[HOT],
     cffi_modules=["native/build_ffi.py:native", "native/build_ffi.py:emu"],
-    cmdclass={"build_ext": BuildExt, "build_preload": BuildPreload, "build_py": BuildPy},
+    cmdclass={
+        "build_ext": BuildExt,
+        "build_preload": BuildPreload,
+        "build_py": BuildPy,
+        "bdist_wheel": BdistWheel,
+    },
     options={} if FREE_THREADED else {"bdist_wheel": {"py_limited_api": "cp310"}},
 )

@@ -40,7 +40,10 @@ def _builder(module, headers, sources, base=None, base_headers=()):
         ffi.include(base)
     for header in _in_order(headers):
         lines = header.read_text().splitlines()
-        ffi.cdef("\n".join("" if line.startswith("#") else line for line in lines))
+        text = "\n".join("" if line.startswith("#") else line for line in lines)
+        if base is None:  # `emu`, which includes it, would repeat the constants of enums with a tag
+            text = re.sub(r"^enum \w+ \{", "enum {", text, flags=re.M)
+        ffi.cdef(text)
     ffi.set_source(
         module,
         "".join(f'#include "include/{header.name}"\n' for header in [*base_headers, *headers]),

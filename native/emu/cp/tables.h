@@ -3,10 +3,11 @@
 #define SP_EMU_CP_TABLES_H
 #include <stdint.h>
 
-enum { SP_PACKET_FIXED_MAX = 9 };
+/* Names stand in the rows: pointers would take a relocation each. */
+enum { SP_PACKET_FIXED_MAX = 9, SP_PACKET_NAME_NBYTES = 32, SP_REGISTER_NAME_NBYTES = 40 };
 
 struct sp_packet {
-    const char *name;
+    char name[SP_PACKET_NAME_NBYTES];
     uint16_t code;   /* PM4: opcode; SDMA: op | sub_op << 8 */
     uint16_t queues; /* PM4: bit 0 GFX, bit 1 COMPUTE */
     uint16_t fixed;  /* dwords, header included, without the tail */
@@ -16,7 +17,7 @@ struct sp_packet {
 };
 
 struct sp_register {
-    const char *name;
+    char name[SP_REGISTER_NAME_NBYTES];
     uint16_t offset; /* in its space */
     uint16_t user;   /* 0: not for a user's command stream */
     uint32_t allowed;

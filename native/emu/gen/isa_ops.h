@@ -1224,6 +1224,6 @@ enum sp_format {
 };
 
 /* As the manuals spell them, RDNA3's where they differ; [0] is "". */
-extern const char *const sp_op_names[SP_OP_NUM];
-extern const char *const sp_format_names[SP_FORMAT_NUM];
+extern const char sp_op_names[SP_OP_NUM][36];
+extern const char sp_format_names[SP_FORMAT_NUM][8];
 #endif

@@ -32,11 +32,6 @@ struct sp_isa_field {
     uint8_t low2, width2; /* the part above it; width2 0: none */
     uint8_t ndw;
 };
-/* Which operands a row has: rows with the same ones share it. */
-struct sp_isa_shape {
-    const struct sp_isa_field *fields;
-    uint8_t count;
-};
 enum sp_isa_flag {
     SP_ISA_DPP = 1,
     SP_ISA_DPP8 = 2,
@@ -50,7 +45,8 @@ enum sp_isa_flag {
 struct sp_isa_row {
     uint16_t op; /* 0: no such opcode */
     uint8_t format, flags;
-    const struct sp_isa_shape *shape;
+    uint16_t first; /* of its operands, in struct sp_isa's: a number, since a pointer takes a relocation a row */
+    uint8_t count;  /* of its operands */
 };
 struct sp_isa_format {
     uint64_t mask, value, reserved;
@@ -64,6 +60,7 @@ struct sp_isa {
     const struct sp_isa_format *formats; /* in the order in which to ask */
     const struct sp_isa_format *vop3b;   /* VOP3's fields where SDST displaces ABS and OP_SEL */
     const struct sp_isa_format *dpp16, *dpp8, *sdwa, *sdwab; /* second words; sdwa NULL: none */
+    const struct sp_isa_field *operands; /* of all rows: rows with the same ones share them */
     const struct sp_isa_row *vopd_y;
     uint16_t vopd_y_count;
     uint8_t formats_count;

@@ -138,6 +138,11 @@ static void put_all(const struct sp_isa *isa, const struct sp_isa_field *fields,
     }
 }
 
+static void put_operands(const struct sp_isa *isa, const struct sp_isa_row *row, uint64_t bits, struct sp_inst *out)
+{
+    put_all(isa, isa->operands + row->first, row->count, bits, out);
+}
+
 static const struct sp_isa_format *format_of(const struct sp_isa *isa, uint32_t word)
 {
     for (unsigned i = 0; i < isa->formats_count; i++)
@@ -216,11 +221,12 @@ static void sdwa_scalars(const struct sp_isa *isa, const struct sp_isa_format *w
         out->sdst = 0;
 }
 
-static int is_half(const struct sp_isa_row *row, unsigned slot)
+static int is_half(const struct sp_isa *isa, const struct sp_isa_row *row, unsigned slot)
 {
-    for (unsigned i = 0; i < row->shape->count; i++)
-        if (row->shape->fields[i].slot == slot)
-            return row->shape->fields[i].kind == SP_KIND_SRC_HALF;
+    const struct sp_isa_field *operands = isa->operands + row->first;
+    for (unsigned i = 0; i < row->count; i++)
+        if (operands[i].slot == slot)
+            return operands[i].kind == SP_KIND_SRC_HALF;
     return 0;
 }
 
@@ -252,7 +258,7 @@ static int second_word(const struct sp_isa *isa, const struct sp_isa_row *row, u
         return -EILSEQ;
     put_all(isa, form->modifiers, form->count, word, out);
     out->src_ndw[0] = ndw;
-    if (is_half(row, SP_SLOT_SRC0) && out->src[0] & 128) {
+    if (is_half(isa, row, SP_SLOT_SRC0) && out->src[0] & 128) {
         out->src[0] = (uint16_t)(out->src[0] & ~128u);
         out->op_sel |= 1;
     }
@@ -279,7 +285,7 @@ static const struct sp_isa_row *decode_y(const struct sp_isa *isa, uint64_t bits
 {
     const struct sp_isa_row *y = row_of(isa->vopd_y, isa->vopd_y_count, opy);
     if (y) {
-        put_all(isa, y->shape->fields, y->shape->count, bits, out);
+        put_operands(isa, y, bits, out);
         out->opy = y->op;
         out->dsty = (uint16_t)(SP_SRC_VGPR + (out->dsty << 1 | (~out->dst & 1)));
     }
@@ -383,7 +389,7 @@ int sp_isa_decode(const struct sp_isa *isa, const uint32_t *words, uint32_t coun
     out->format = row->format;
     out->ndw = format->ndw;
     put_all(isa, format->modifiers, format->count, bits, out);
-    put_all(isa, row->shape->fields, row->shape->count, bits, out);
+    put_operands(isa, row, bits, out);
     out->two_addr = (row->flags & SP_ISA_TWO_ADDR) != 0;
     odd = bits & format->reserved;
     if (out->format == SP_FORMAT_VOPD) {
