@@ -31,7 +31,7 @@ struct sp_isa_field {
     uint8_t low, width;   /* the less significant part */
     uint8_t low2, width2; /* the part above it; width2 0: none */
     uint8_t ndw;
-};
+} __attribute__((aligned(8))); /* an index is a shift, not a product */
 enum sp_isa_flag {
     SP_ISA_DPP = 1,
     SP_ISA_DPP8 = 2,
