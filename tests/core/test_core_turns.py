@@ -156,7 +156,7 @@ def test_a_descriptor_is_closed_once_by_a_device_that_closes_and_a_finalizer(mon
     made = egl.EglBackend.__new__(egl.EglBackend)
     native = SimpleNamespace(sp_egl_close=lambda *_: 0, sp_egl_free=lambda *_: None)
     made._native = SimpleNamespace(device=native)
-    made._files = {i: os.memfd_create("one") for i in range(3)}
+    made._files, made._kept = {i: os.memfd_create("one") for i in range(3)}, {}
     made._freeing = threading.RLock()
     fds, closed = set(made._files.values()), []
     monkeypatch.setattr(egl, "lib", native)
@@ -189,8 +189,8 @@ def test_a_device_goes_when_a_finalizer_of_another_thread_has_done_with_it(monke
     monkeypatch.setattr(egl, "lib", native)
     closer = threading.Thread(target=lambda: (frees.wait(10), made.close()))
     closer.start()
-    made.free(64)
+    made._end(64, None)
     closer.join(10)
     assert did == [("free", "device"), "close"]
-    made.free(64)
+    made._end(64, None)
     assert did == [("free", "device"), "close"]

@@ -313,7 +313,7 @@ class GraphRun:
             )
         x = self.given[value.number]
         if value.kind == "context":
-            return x._on(uri, watch.until)
+            return x.on(uri) if isinstance(x, ContextConstant) else x._on(uri, watch.until)
         if value.kind == "constant":
             return x.on(uri)
         if value.kind == uri:

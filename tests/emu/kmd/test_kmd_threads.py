@@ -154,7 +154,8 @@ with Machine() as machine, machine.open() as node, Gpu(node) as gpu:
     ib = gpu.buffer(4096)
     with open("/proc/self/statm") as statm:
         used = int(statm.read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used, -1))
+    some = 1 << 20  # for Python's own objects; the stack of a thread takes more
+    resource.setrlimit(resource.RLIMIT_AS, (used + some, -1))
     try:
         gpu.submit_ib("compute", ib, 0)
     except OSError as error:
