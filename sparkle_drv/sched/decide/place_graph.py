@@ -83,35 +83,41 @@ def placed(
             f"graph: no device can do all of it, and of {between} some have no way "
             "to move arrays from one to another"
         )
-    whole = _whole(problem, best)
-    if whole.seconds <= WHOLE * best.seconds:
-        best = whole
     alone = [
         timed(problem, range(len(works)), [d] * len(works), f"{uri} alone")
         for d, uri in enumerate(uris)
         if all(row[d] < INFINITE for row in problem.seconds)
     ]
     alone.sort(key=lambda schedule: schedule.seconds)
+    whole = min((*alone[:1], _whole(problem, best)), key=lambda schedule: schedule.seconds)
+    if whole.seconds <= WHOLE * best.seconds:
+        best = whole
     look = looking(costs, works, uris, problem, best)
     return Placed(problem, (best, *alone), look, tuple(able), tuple(unable))
 
 
 def _whole(problem: Problem, best: Schedule) -> Schedule:
-    """`best`, but that all tasks which hang together run where most of their seconds are spent."""
+    """All tasks that hang together on one device, the longest branch first, where it ends soonest;
+    in the order of `best`.
+    """
     order, branch = [slot.task for slot in best.slots], list(range(len(best.slots)))
     for task, sources in enumerate(problem.reads):
         for source in sources:
             old, new = branch[task], branch[source]
             branch = [new if b == old else b for b in branch]
-    spent: dict[int, dict[int, float]] = {}
-    for slot in best.slots:
-        its = spent.setdefault(branch[slot.task], {})
-        its[slot.device] = its.get(slot.device, 0.0) + slot.end - slot.start
-    most = {one: max(sorted(its), key=its.__getitem__) for one, its in spent.items()}
-    where = [most[one] for one in branch]
-    if dict(enumerate(where)) == best.device_of():
+    takes: dict[int, list[float]] = {}
+    for one, row in zip(branch, problem.seconds, strict=True):
+        so_far = takes.get(one, [0.0] * len(row))
+        takes[one] = [a + b for a, b in zip(so_far, row, strict=True)]
+    free, where = dict.fromkeys(problem.lanes, 0.0), dict[int, int]()
+    for one in sorted(takes, key=lambda one: -min(takes[one])):
+        ends = [free[problem.lanes[d]] + takes[one][d] for d in problem.devices]
+        where[one] = ends.index(min(ends))
+        free[problem.lanes[where[one]]] = min(ends)
+    device = [where[one] for one in branch]
+    if dict(enumerate(device)) == best.device_of():
         return best
-    return timed(problem, order, where, f"{best.by}, whole branches")
+    return timed(problem, order, device, f"{best.by}, whole branches")
 
 
 def looking(
