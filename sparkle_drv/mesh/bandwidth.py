@@ -8,7 +8,9 @@ from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.device import Device
 
 LEAST_NBYTES, MOST_NBYTES = 1 << 26, 1 << 29
+"""Bytes of a copy: beyond most caches, within a fraction of a second."""
 TIMES, ENOUGH_S = 5, 0.3
+"""The most copies, and the seconds after which no other one begins."""
 
 
 def measure(device: Device) -> float:

@@ -46,7 +46,7 @@ class NoWay(SparkleError):
 class Moving:
     """A transfer under way, carried on by `wait`. For one thread.
 
-    DeviceLost and FenceTimeout are no failures of a transport: the next one would meet them, too.
+    DeviceLost and FenceTimeout end the transfer: the next transport would meet them, too.
     """
 
     def __init__(self, way: Way, src: Buffer, dst: Buffer, asks: Asks) -> None:

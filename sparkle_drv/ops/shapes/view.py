@@ -71,7 +71,7 @@ class View(NamedTuple):
     def turned(self, axes: Sequence[int] | None = None) -> View:
         """The same elements with dimension i where `axes[i]` was; reversed without (numpy's `.T`).
 
-        Raises TypeError and ValueError for what is no permutation; -1 is the last dimension.
+        -1 is the last dimension. Raises TypeError and ValueError unless `axes` is a permutation.
         """
         n = len(self.shape)
         if axes is None:

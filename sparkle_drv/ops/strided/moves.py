@@ -54,10 +54,10 @@ def move(
 ) -> Move | None:
     """The copy of src's elements to dst's, both of one shape without a 0 in it.
 
-    `addresses` are those of both arrays; `has(width)`: is there a kernel for elements of so many
-    bytes? None: there is none that can do it. The order of elements is free, so dimensions are
-    reversed and ordered for dst, neighbours are joined, and runs of small elements move as wide
-    ones.
+    `addresses` are those of both arrays; `has(width)`: is there a kernel for elements of `width`
+    bytes? None: no kernel of the device can copy these elements. The order of elements is free, so
+    dimensions are reversed and ordered for dst, neighbours are joined, and runs of small elements
+    move as wide ones.
     """
     offsets = [dst.offset, src.offset]
     sides = [list(dst.strides), list(src.strides)]

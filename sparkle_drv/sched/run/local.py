@@ -91,7 +91,7 @@ class LocalExecutor:
         """By which calls, graphs and meshes move bytes."""
         self.load = Load(devices)
         self._hung: set[str] = set()
-        """URIs of devices of which a wait timed out, and that have not been idle since."""
+        """URIs of devices that have not been idle since a wait for them timed out."""
         self.deciding = threading.RLock()
         """Held from reading the costs until the journal has the decision. Never held while waiting
         for a device.
