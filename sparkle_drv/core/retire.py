@@ -3,7 +3,7 @@
 It is freed once every queue has reached what it had been given.
 Finalizers run anywhere, also inside our own calls, so nothing here takes a lock: appends, pops and
 removals are atomic, and so is a copy of a list; without a GIL that of a deque is not. A list that
-still waits when its device has gone is kept in `_unfinished` and looked at whenever another drains;
+still waits when its device has gone is kept in `_unfinished` and looked at when another drains;
 what still runs when the process leaves is leaked, because freeing memory or code under a running
 kernel is a crash.
 """
@@ -22,6 +22,7 @@ from sparkle_drv.backends.base import Backend
 
 SLICE_NS = 100_000_000  # a C wait lasts at most this long, so that Ctrl-C is noticed
 BRIEFLY_S = 1.0  # how long a finalizer, or leaving after Ctrl-C, waits for work
+SPACED = 20  # a look at the list of a device that is gone lasts t; the next one comes 20 t later
 _NEVER = 1 << 64  # no timeline is that long
 _UNSETTLED = _NEVER + 1  # what is to be reached has yet to be asked
 _CLOSED = _NEVER + 2  # to be reached is that the queue has been closed
@@ -41,6 +42,7 @@ class RetireList:
         self.pending: tuple[Sized, ...] = (self._entries, _unfinished)
         self._foreign: list[_Point] = []  # other devices' work on memory of this one
         self._gone = False  # is its device?
+        self._next_s = 0.0  # of time.monotonic(), when another list that drains looks at this one
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -95,10 +97,15 @@ class RetireList:
             self._forget_foreign()
         self._look()
         for other in list(_unfinished):
+            began_s = time.monotonic()
+            if began_s < other._next_s:
+                continue  # a device that hangs must not slow the others
             other._look()
             if not other._entries:
                 _unfinished.discard(other)
                 other._look()  # another thread may have had an entry in its hands
+            ended_s = time.monotonic()
+            other._next_s = ended_s + SPACED * (ended_s - began_s)
 
     def _look(self) -> None:
         try:

@@ -16,6 +16,7 @@ import errno
 import hashlib
 import re
 import threading
+from bisect import bisect
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -70,6 +71,20 @@ def apply(schedule: Schedule, device: Device) -> Faulty:
         raise TypeError(f"device: a sim: device is wanted, got {device.uri}")
     backend.faulty.apply(schedule)
     return backend.faulty
+
+
+def resume(device: Device) -> None:
+    """The queues of a sim: device that hang go on: the job ends now, without having done its work.
+    A closed device may be given: its memory is freed then.
+    """
+    backend = device._backend
+    assert isinstance(backend, SimBackend)
+    clock = backend.machine.clock
+    with clock.lock:
+        for queue in list(backend._queues.values()):
+            hung, queue.hung = queue.hung, 0
+            if hung:
+                queue.time.end(hung).known(clock.now_s)
 
 
 @dataclass(eq=False)
@@ -210,10 +225,9 @@ class SimBackend:
         return int(self._inner.settled(queue.inner))
 
     def reached(self, queue: _Queue) -> int:
-        value = int(self._inner.reached(queue.inner))
-        while value and not self.machine.clock.past(queue.time.end(value)):
-            value -= 1
-        return value
+        values = range(1, int(self._inner.reached(queue.inner)) + 1)  # they end in this order
+        past = self.machine.clock.past
+        return bisect(values, False, key=lambda value: not past(queue.time.end(value)))
 
     def describe(self, queue: _Queue, value: int) -> Any:
         return self._inner.describe(queue.inner, value)

@@ -47,6 +47,11 @@ class Event:
         else:
             call(self.at_s)
 
+    def forget(self, call: Callable[[float], object]) -> None:
+        """`call` is not called any more; what is known by now has called it."""
+        if call in self._then:
+            self._then.remove(call)
+
 
 class _Sleeper:
     def __init__(self, lane: bool, lock: threading.RLock) -> None:
@@ -129,11 +134,16 @@ class Clock:
                 return True
             sleeper = _Sleeper(getattr(self._here, "lane", False), self.lock)
             self._asleep[sleeper.lane] += 1
-            event.then(lambda at_s: self.at(at_s, lambda: self._wake(sleeper)))
+
+            def known(at_s: float) -> None:
+                self.at(at_s, lambda: self._wake(sleeper))
+
+            event.then(known)
             self._count(-sleeper.lane)
             while not sleeper.woken:
                 left = end - time.monotonic()
                 if left <= 0:
+                    event.forget(known)
                     self._wake(sleeper)
                     return False
                 sleeper.turn.wait(min(left, POLL_S))

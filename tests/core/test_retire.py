@@ -5,11 +5,12 @@ import errno
 import gc
 import random
 import threading
+import time
 import weakref
 
 import pytest
 
-from sparkle_drv.core.retire import RetireList
+from sparkle_drv.core.retire import SPACED, RetireList
 
 
 class Backend:
@@ -225,9 +226,37 @@ def test_what_goes_after_its_device_waits_as_long():
         make()[1].drain()  # whoever waits for anything looks
         assert not gone
         backend.at["a"] = 1
-        make()[1].drain()
+        end = time.monotonic() + 10
+        while not gone and time.monotonic() < end:
+            make()[1].drain()
         assert gone == [1]
         assert seen() is None
+
+
+def test_a_device_that_hangs_does_not_slow_the_others():
+    """To look at what it left may take long, and is done as seldom."""
+    backend, retired = make(hangs=1)
+    looks = []
+
+    def reached(queue):
+        looks.append(queue)
+        time.sleep(0.01)
+        return backend.at[queue]
+
+    backend.reached = reached
+    retired.hold("hangs", 1)
+    retired.abandon()
+    looks.clear()
+    other = make()[1]
+    began = time.monotonic()
+    for _ in range(1000):
+        other.drain()
+    took = time.monotonic() - began
+    assert len(looks) <= 1 + took / (SPACED * 0.01)
+    backend.at["hangs"] = 1
+    while retired._entries and time.monotonic() < began + 10:
+        other.drain()
+    assert not retired._entries
 
 
 def test_what_one_thread_looks_at_is_there_for_others():

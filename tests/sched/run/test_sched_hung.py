@@ -5,6 +5,7 @@ have, and it is left alone until its queue goes on. A simulated device hangs, re
 from __future__ import annotations
 
 import _thread
+import gc
 import random
 import threading
 import time
@@ -40,7 +41,11 @@ def ctx():
     with there, sp.init(list(BOTH), profile=False) as made:
         for device in made.devices:
             device.default_queue.timeout_s = 0.2
+        devices = made.devices
         yield made
+    for device in devices:
+        sim.resume(device)  # else its memory is kept for good
+    gc.collect()
 
 
 def hang(ctx, uri, at=1):
