@@ -117,18 +117,23 @@ def _repeated(whats: Sequence[What], nbytes: int) -> Program:
     steps: list[Step] = []
     last: tuple[int, ...] = ()
     for _ in range(EACH + 1):
-        now = range(len(steps), len(steps) + len(whats))
-        steps += [_step(at, what, nbytes, last) for at, what in zip(now, whats, strict=True)]
-        last = tuple(now)
+        begin, ends = len(steps), list[str]()
+        for what in whats:
+            to = what if isinstance(what, str) else what[1]
+            # Ways that end at one place write memory of their own there.
+            temp = Region(to, "temp", ends.count(to) * nbytes, nbytes)
+            ends.append(to)
+            steps.append(_step(len(steps), what, temp, last))
+        last = tuple(range(begin, len(steps)))
     return Program(tuple(steps))
 
 
-def _step(number: int, what: What, nbytes: int, after: tuple[int, ...]) -> Step:
+def _step(number: int, what: What, temp: Region, after: tuple[int, ...]) -> Step:
     if isinstance(what, str):
-        temp, data = Region(what, "temp", 0, nbytes), Region(what, "data", 0, nbytes)
-        return Step(number, Lane(what), Reduce(temp, data), after)
+        reduce = Reduce(temp, Region(what, "data", 0, temp.nbytes))
+        return Step(number, Lane(what), reduce, after)
     source, to = what
-    copy = Copy(Region(source, "data", 0, nbytes), Region(to, "temp", 0, nbytes))
+    copy = Copy(Region(source, "data", 0, temp.nbytes), temp)
     return Step(number, Lane(source, to), copy, after)
 
 

@@ -299,12 +299,11 @@ void sp_cuda_hold(struct sp_cuda_memory *m)
 
 static void unlist(struct sp_cuda_memory *m)
 {
-    if (!m->link)
-        return;
     pthread_mutex_lock(&m->dev->lock);
-    *m->link = m->next;
+    if (m->link)
+        *m->link = m->next;
     if (m->next)
-        m->next->link = m->link;
+        m->next->link = m->link; /* that one's own free may be about to look at it */
     pthread_mutex_unlock(&m->dev->lock);
 }
 

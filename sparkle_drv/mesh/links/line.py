@@ -3,7 +3,7 @@
 Sizes and times go over several powers of ten, so errors count relative to the time measured; beyond
 `FAR` they count less (Huber's weights), so that a measurement that something else disturbed does
 not carry the others with it. P. J. Huber, Robust Estimation of a Location Parameter, Annals of
-Mathematical Statistics 35(1), 1964. Called by `speed.py` and `costs.py`.
+Mathematical Statistics 35(1), 1964.
 """
 
 from __future__ import annotations
