@@ -31,6 +31,8 @@ from sparkle_drv.sched.run.constants import ContextConstant
 from sparkle_drv.sched.run.local import LocalExecutor, default_clock
 from sparkle_drv.telemetry.trace import Trace
 
+_BY_POSITION = "; a name in an expression that is called so gets its value by position"
+
 
 class Context:
     """A set of open devices, made by `init`. Each call goes where it will take the least time.
@@ -82,15 +84,12 @@ class Context:
                 return known[name]
         raise ValueError(f"{what}: {uri!r} is not one of {', '.join(known)}{besides}")
 
-    def _among(self, devices: str | Sequence[str] | None) -> tuple[str, ...]:
+    def _among(self, devices: str | Sequence[str] | None, besides: str = "") -> tuple[str, ...]:
         self._executor.check_open()
         if devices is None:
             return self._uris
         if not isinstance(devices, (list, tuple)) or not devices:
-            raise TypeError(
-                f"devices: a list of URIs is wanted, got {shown(devices)}; a name in an expression "
-                "that is called so gets its value by position"
-            )
+            raise TypeError(f"devices: a list of URIs is wanted, got {shown(devices)}{besides}")
         found = tuple(self._named("devices", uri).uri for uri in devices)
         if len(set(found)) < len(found):
             raise ValueError(f"devices: each may be there once, got {', '.join(found)}")
@@ -148,7 +147,7 @@ class Context:
         """`sparkle_drv.ops.map` where it takes the least time. Names in the expression that are
         called `out` or `devices` get their values by position.
         """
-        uris = self._uris if devices is None else self._among(devices)
+        uris = self._uris if devices is None else self._among(devices, _BY_POSITION)
         given = expression, *values
         return repeated.call(self._executor, uris, ops.map, calls.map, given, named, out)
 
@@ -159,7 +158,7 @@ class Context:
         """`sparkle_drv.ops.reduce` where it takes the least time; of an expression, on the first
         device.
         """
-        uris = self._uris if devices is None else self._among(devices)
+        uris = self._uris if devices is None else self._among(devices, _BY_POSITION)
         names["keepdims"] = keepdims
         given = a, op, axis
         return repeated.call(self._executor, uris, ops.reduce, calls.reduce, given, names)
@@ -295,7 +294,9 @@ def init(
             device = open_device(uri, deterministic=deterministic)
             opened.append(device)
             if any(device.uri == other.uri for other in opened[:-1]):
-                raise ValueError(f"devices: each may be there once, got {uri!r}, {device.uri}, too")
+                raise ValueError(
+                    f"devices: each may be there once, got {uri!r}: {device.uri} is there already"
+                )
     except BaseException:
         if opened:
             with contextlib.suppress(SparkleError):  # the first error is the one to tell

@@ -147,11 +147,11 @@ class DeviceFile:
     ) -> None:
         self.path, self._log, self._sane = path, log, sane
 
-    def read(self) -> dict[str, Any]:
+    def read(self, write: bool = False) -> dict[str, Any]:
         """The entries; {} when there is no file, or none that can be used.
 
-        A damaged file is set aside with a warning; one of another schema is left alone, and so is
-        what is no regular file.
+        A damaged file is set aside with a warning; one of another schema is left alone until
+        something is to be written, and so is what is no regular file.
         """
         try:
             with os.fdopen(_opened(self.path, os.O_RDONLY), "rb") as file:
@@ -160,14 +160,16 @@ class DeviceFile:
             return {}
         try:
             document = json.loads(text)
-            if document["schema"] != SCHEMA:
-                return {}  # of another version of this package: not ours to judge
+            if document["schema"] != SCHEMA:  # of another version of this package
+                if write:
+                    self._set_aside(f"is of schema {document['schema']}, expected {SCHEMA}", "kept")
+                return {}
             devices = document["devices"]
             if isinstance(devices, dict) and all(self._sane(one) for one in devices.values()):
                 return dict(devices)
         except (ValueError, KeyError, TypeError, RecursionError):
             pass
-        self._set_aside()
+        self._set_aside("is damaged", "damaged")
         return {}
 
     def update(
@@ -180,15 +182,15 @@ class DeviceFile:
         with locked(self.path, timeout_s):
             with contextlib.suppress(FileNotFoundError):
                 os.close(_opened(self.path, os.O_RDONLY))
-            devices = self.read()
+            devices = self.read(write=True)
             document = {"schema": SCHEMA, "devices": {**devices, key: change(devices.get(key))}}
             replace(self.path, (json.dumps(document, indent=1) + "\n").encode())
 
-    def _set_aside(self) -> None:
-        aside = self.path.with_name(self.path.name + ".damaged")
+    def _set_aside(self, why: str, ending: str) -> None:
+        aside = self.path.with_name(f"{self.path.name}.{ending}")
         try:
             os.replace(self.path, aside)
         except OSError as error:
-            self._log.warning("%s is damaged and is not used: %s", self.path, error)
+            self._log.warning("%s %s and is not used: %s", self.path, why, error)
         else:
-            self._log.warning("%s is damaged and is not used; it is %s now", self.path, aside.name)
+            self._log.warning("%s %s and is not used; it is %s now", self.path, why, aside.name)

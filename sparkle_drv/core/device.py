@@ -311,7 +311,11 @@ class Device(DeviceBase, Closing):
         return self._variant(name) is not None
 
     def is_peer(self, other: Device) -> bool:
-        """Does `Queue.copy_peer` take memory of `other` here? Both are of one backend then."""
+        """Does `Queue.copy_peer` take memory of `other` here? Both are of one backend then. Raises
+        TypeError.
+        """
+        if not isinstance(other, Device):
+            raise TypeError(f"other: expected a Device, got {other!r}")
         return self.info.backend == other.info.backend
 
     def peer(self, other: Device) -> str:

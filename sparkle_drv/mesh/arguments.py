@@ -5,6 +5,7 @@ the argument.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from itertools import combinations
 from typing import Any, Protocol, runtime_checkable
 
@@ -34,6 +35,7 @@ class Anywhere(Protocol):
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    layout: str | None
 
     @property
     def closed(self) -> bool:
@@ -81,9 +83,28 @@ def check_array(mesh: Mesh, name: str, array: Any, written: bool = False) -> Non
     if array.closed:
         raise ValueError(f"{name}: expected an open Array, got a closed one")
     if mesh.devices.get(array.device.uri) is not array.device:
-        raise ValueError(f"{name}: expected an Array of {mesh!r}, got one of {array.device}")
+        apart = ", opened apart" if array.device.uri in mesh.devices else ""
+        raise ValueError(f"{name}: expected an Array of {mesh!r}, got one of {array.device}{apart}")
     if written and array.buffer.readonly:
         raise ValueError(f"{name}: expected a writable Array, got a read-only one")
+
+
+def check_like(name: str, array: Given, other: Given, shape: bool = True) -> None:
+    """An array of the dtype and the layout of another one, and of its shape."""
+    same = array.dtype == other.dtype and array.layout == other.layout
+    if not same or (shape and array.shape != other.shape):
+        raise ValueError(f"{name}: expected {_shown(other)}, got {_shown(array)}")
+
+
+def reduced(name: str, dtype: Any) -> np.dtype[Any]:
+    """A dtype that collectives add up."""
+    names = [str(known) for known in check.DTYPES]
+    found: np.dtype[Any] | None = None
+    with suppress(TypeError):
+        found = np.dtype(dtype)
+    if found is None or found not in check.DTYPES:
+        raise TypeError(f"{name}: expected {', '.join(names[:-1])} or {names[-1]}, got {dtype}")
+    return found
 
 
 def _place(mesh: Mesh, name: str, x: Any, written: bool, usual: str) -> str:
@@ -108,8 +129,8 @@ def one(mesh: Mesh, name: str, x: Any, written: bool = False) -> Taken:
 def one_each(
     mesh: Mesh, name: str, arrays: Any, written: bool = False, alike: bool = False
 ) -> Taken:
-    """An array of one dtype on each device, by URI in the order of the mesh; of one shape if they
-    are `alike`. The i-th array of a Context takes part on the i-th device.
+    """An array on each device, all of one dtype and layout, by URI in the order of the mesh; of one
+    shape if they are `alike`. The i-th array of a Context takes part on the i-th device.
     """
     if not isinstance(arrays, (list, tuple)):
         raise TypeError(f"{name}: expected a list of Arrays, got {type(arrays).__name__}")
@@ -122,8 +143,7 @@ def one_each(
             raise ValueError(f"{name}[{at}]: expected one for each of {mesh!r}, got {uri} again")
         if written and any(array is before for _, before in found.values()):
             raise ValueError(f"{name}[{at}]: expected an array of its own, got {array!r} again")
-        if array.dtype != arrays[0].dtype or (alike and array.shape != arrays[0].shape):
-            raise ValueError(f"{name}[{at}]: expected {_shown(arrays[0])}, got {_shown(array)}")
+        check_like(f"{name}[{at}]", array, arrays[0], shape=alike)
         found[uri] = f"{name}[{at}]", array
     taken = Taken(mesh, {uri: found[uri] for uri in mesh.devices})
     for (uri, x), (other, y) in combinations(taken.items() if written else (), 2):
@@ -145,7 +165,8 @@ def parts(
     """(begin, bytes) of the arrays `cut`, which are `whole` one behind the other along axis 0."""
     found, rows, at = [], 0, 0
     for uri, part in cut.items():
-        if not whole.shape or part.dtype != whole.dtype or part.shape[1:] != whole.shape[1:]:
+        like = part.dtype == whole.dtype and part.layout == whole.layout
+        if not whole.shape or not like or part.shape[1:] != whole.shape[1:]:
             raise ValueError(
                 f"{name}: expected parts of {whole_name}, {_shown(whole)}, along axis 0, "
                 f"got {_shown(part)} on {uri}"
@@ -194,12 +215,9 @@ def check_op(op: Any, arrays: Iterable[Array]) -> None:
     """A reduction that the device of each array has for its elements."""
     if op not in OPS:
         raise ValueError(f"op: expected one of {', '.join(OPS)}, got {op!r}")
-    names, tags = [str(dtype) for dtype in check.DTYPES], list(check.DTYPES.values())
+    tags = list(check.DTYPES.values())
     for array in arrays:
-        tag = check.DTYPES.get(array.dtype)
-        if tag is None:
-            expected = f"{', '.join(names[:-1])} or {names[-1]}"
-            raise TypeError(f"arrays: expected {expected}, got {array.dtype}")
+        tag = check.DTYPES[reduced("arrays", array.dtype)]
         staging.check_there(array.device, "arrays", tag, tags)
         if op == "mean" and array.dtype.kind != "f":
             raise TypeError(f"op: expected an array of floats for 'mean', got {array.dtype}")
@@ -223,4 +241,5 @@ def _meet(one: Array, other: Array) -> bool:
 
 
 def _shown(array: Given) -> str:
-    return f"{array.dtype}{list(array.shape)}"
+    layout = f" {array.layout}" if array.layout else ""
+    return f"{array.dtype}{list(array.shape)}{layout}"

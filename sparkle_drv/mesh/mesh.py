@@ -9,8 +9,6 @@ from dataclasses import replace
 from threading import Event
 from typing import Any
 
-import numpy as np
-
 from sparkle_drv import ops
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.closing import Closing
@@ -59,6 +57,9 @@ class Mesh(Closing):
         kept: Kept | None = None,
         ways: Ways | None = None,
     ) -> None:
+        for at, device in enumerate(devices):
+            if not isinstance(device, Device):
+                raise TypeError(f"devices[{at}]: expected a Device, got {device!r}")
         self.devices = {device.uri: device for device in devices}
         if not devices or len(self.devices) < len(devices):
             got = ", ".join(device.uri for device in devices) or "none"
@@ -85,11 +86,13 @@ class Mesh(Closing):
             with self._ways.measuring, doing:
                 infos = {uri: device.info for uri, device in self.devices.items()}
                 found = None if self._kept is None else load(self._kept, infos)
+                found = found or self._ways.surveyed.get(frozenset(self.devices))
                 measured = found or survey(self._ways, tuple(self.devices), **self._clocked)
+                self._ways.surveyed[frozenset(self.devices)] = measured
                 if self._kept is not None and found is None:
                     store(self._kept, infos, measured)
-                for device in self.devices.values() if found is None else ():
-                    if not device.info.mem_bw_gbs:
+                for device in self.devices.values():
+                    if not device.info.mem_bw_gbs and not device.info.emulated:
                         keep = self._kept is not None
                         device.learned(keep, mem_bw_gbs=bandwidth.measure(device))
             kinds = {pair: self._ways.between(*pair).transport() for pair in measured.ways}
@@ -105,7 +108,7 @@ class Mesh(Closing):
     @property
     def moved(self) -> dict[str, int]:
         """Bytes that went over the ways so far, by transport (lanes/transports.py): those of calls
-        and graphs of the Context, too.
+        and graphs of the Context, and of the measurements, too.
         """
         return self._ways.moved(self.devices)
 
@@ -128,7 +131,7 @@ class Mesh(Closing):
         """What all_reduce would do with arrays of `nbytes` each; nothing is run. Raises ValueError
         (a negative size, part of an element) and TypeError.
         """
-        itemsize = np.dtype(dtype).itemsize
+        itemsize = arguments.reduced("dtype", dtype).itemsize
         nbytes = arguments.nbytes(nbytes, itemsize)
         network = self.network
         if network is not self._planned_for:
@@ -141,10 +144,10 @@ class Mesh(Closing):
     def all_reduce(self, arrays: Sequence[Given], op: str = "sum") -> None:
         """Fill each of `arrays` with the sum, max or mean of all, element by element.
 
-        One Array on each device of the mesh, all of one shape and dtype. Of ContextArrays the i-th
-        takes part on the i-th device; afterwards it is there alone. Returns when all are done.
-        Raises ValueError and TypeError before anything is changed. What is raised later, Ctrl-C
-        too, says that the arrays hold partial results.
+        One Array on each device of the mesh, all of one shape, dtype and layout. Of ContextArrays
+        the i-th takes part on the i-th device; afterwards it is there alone. Returns when all are
+        done. Raises ValueError and TypeError before anything is changed. What is raised later,
+        Ctrl-C too, says that the arrays hold partial results.
         """
         self._check_open()
         given = arguments.alike(self, "arrays", arrays)
@@ -156,14 +159,13 @@ class Mesh(Closing):
         """Copy `src` to `dst`, on another device of the mesh, by the best route; returns that route
         when all bytes are there. A way that fails is left out: the next route carries all bytes.
 
-        Raises ValueError (closed, read-only, not of this mesh, both on one device, sizes differ)
-        and TypeError before anything is changed, and what the last route raised.
+        Raises ValueError (closed, read-only, not of this mesh, both on one device, another shape,
+        dtype or layout) and TypeError before anything is changed, and what the last route raised.
         """
         self._check_open()
         arguments.check_array(self, "src", src)
         arguments.check_array(self, "dst", dst, written=True)
-        if dst.nbytes != src.nbytes:
-            raise ValueError(f"dst: expected {src.nbytes} bytes, got {dst.nbytes}")
+        arguments.check_like("dst", dst, src)
         source, to, network = src.device.uri, dst.device.uri, self.network
         while True:
             route, lost = best_route(network, source, to, src.nbytes), list[Lane]()
@@ -292,12 +294,14 @@ class Mesh(Closing):
         taken: dict[Lane, list[float]] = {}
         for one in ran:
             if one.step.lane.to:
-                both = taken.setdefault(one.step.lane, [0.0, 0.0])
-                both[0] += one.end_s - one.start_s
-                both[1] += one.step.predicted_s
-        for lane, (took_s, predicted_s) in taken.items():
+                of = taken.setdefault(one.step.lane, [0.0, 0.0, 0, 0])
+                of[0] += one.end_s - one.start_s
+                of[1] += one.step.predicted_s
+                of[2] += one.step.what.dst.nbytes
+                of[3] += 1
+        for lane, (took_s, predicted_s, nbytes, count) in taken.items():
             if predicted_s:
-                topology.took(lane, took_s / predicted_s)
+                topology.took(lane, took_s / predicted_s, nbytes / count)
 
     def _divide(self, given: dict[str, Array]) -> None:
         count = len(self.devices)
@@ -320,9 +324,11 @@ class Mesh(Closing):
         FenceTimeout: a transfer still runs, whose device ends it when it is closed. A transfer that
         an error abandoned is waited for briefly.
         """
-        if not self._closed and self._kept is not None and self._topology is not None:
-            infos = {uri: device.info for uri, device in self.devices.items()}
-            store(self._kept, infos, self._topology.kept())
+        if not self._closed and self._topology is not None:
+            measured = self._ways.surveyed[frozenset(self.devices)] = self._topology.kept()
+            if self._kept is not None:
+                infos = {uri: device.info for uri, device in self.devices.items()}
+                store(self._kept, infos, measured)
         self._closed = True
         if self._own_ways:
             self._ways.close(timeout_s)

@@ -2,11 +2,13 @@
 
 Each way has the line fitted to its points (links/line.py), and two averages over its transfers:
 
-* `pace`: seconds taken by seconds expected. The average is of logarithms, and one transfer counts
-  at most as `FAR` times too fast or too slow: so one that something else disturbed changes little.
+* `pace`: seconds taken by seconds expected, of the latency and of the bytes apart. A transfer tells
+  of each as much as it is expected to consist of it: small ones say nothing about the rate. The
+  averages are of logarithms, and one transfer counts at most as `FAR` times too fast or too slow:
+  so one that something else disturbed changes little.
 * `reliability`: the share of transfers that ended well.
 
-Both forget with weight `WEIGHT`, as exponential averages do. Planners read `network`: seconds are
+All forget with weight `WEIGHT`, as exponential averages do. Planners read `network`: seconds are
 multiplied by pace and divided by reliability there.
 """
 
@@ -49,8 +51,20 @@ class Link:
 
 @dataclass
 class _Average:
+    latency: float = 1.0
+    """The pace of seconds that do not depend on the bytes."""
     pace: float = 1.0
+    """That of the others."""
     reliability: float = 1.0
+
+    def slowed(self, line: Line) -> Line:
+        """The line at the paces of now."""
+        return Line(line.a * self.latency, line.b * self.pace)
+
+    def planned(self, line: Line) -> Line:
+        """What planners read: failures cost, too."""
+        now, sure = self.slowed(line), max(self.reliability, LEAST_RELIABILITY)
+        return Line(now.a / sure, now.b / sure)
 
 
 class Topology:
@@ -75,16 +89,13 @@ class Topology:
         self._alone = replace(whole, ports=ports)
         """As it was measured."""
         self._network = self._alone
-        self._assumed = {way: 1.0 for way in lines}
 
     @property
     def network(self) -> Network:
         """What planners read. It is another object once a way has drifted by DRIFT."""
-        slower = {way: _slower(average) for way, average in self._averages.items()}
-        if any(not 1 / DRIFT < slower[way] / self._assumed[way] < DRIFT for way in slower):
-            lines = self._alone.links.items()
-            links = {way: Line(n.a * slower[way], n.b * slower[way]) for way, n in lines}
-            self._network, self._assumed = replace(self._alone, links=links), slower
+        now = {way: self._averages[way].planned(n) for way, n in self._alone.links.items()}
+        if any(_drifted(line, self._network.links[way]) for way, line in now.items()):
+            self._network = replace(self._alone, links=now)
         return self._network
 
     @property
@@ -95,7 +106,7 @@ class Topology:
             now = self._averages[way]
             rate = self._alone.rate(*way) / now.pace
             found[way] = Link(
-                *way, self.kinds[way], rate / 1e9, line.a * now.pace * 1e6, now.reliability
+                *way, self.kinds[way], rate / 1e9, now.slowed(line).a * 1e6, now.reliability
             )
         return found
 
@@ -112,17 +123,20 @@ class Topology:
             made[at[source], at[to]] = link.bw_gbs
         return made
 
-    def took(self, way: Way, ratio: float) -> None:
-        """Transfers over a way took `ratio` times the seconds that were expected of them, as the
-        network has it. Ignores ratios that are not positive and finite.
+    def took(self, way: Way, ratio: float, nbytes: float) -> None:
+        """Transfers over a way, of so many bytes each, took `ratio` times the seconds that were
+        expected of them, as the network has it. Ignores ratios that are not positive and finite.
         """
         average = self._averages.get(way)
         if average is None or not 0 < ratio < math.inf:
             return
-        # The expectation had the pace and reliability that the network assumed.
-        seen = math.log(ratio * self._assumed[way] / average.pace)
-        step = max(-math.log(FAR), min(math.log(FAR), seen))
-        average.pace *= math.exp(WEIGHT * step)
+        now = average.slowed(self._alone.links[way])
+        # The expectation had the paces and the reliability that the network assumed.
+        seen = math.log(ratio * self._network.links[way].at(nbytes) / now.at(nbytes))
+        step = WEIGHT * max(-math.log(FAR), min(math.log(FAR), seen))
+        part = min(1.0, now.a / now.at(nbytes))
+        average.latency *= math.exp(step * part)
+        average.pace *= math.exp(step * (1 - part))
         average.reliability += WEIGHT * (1 - average.reliability)
 
     def failed(self, way: Way) -> None:
@@ -132,19 +146,22 @@ class Topology:
             average.reliability -= WEIGHT * average.reliability
 
     def kept(self) -> Measured:
-        """What is worth keeping: the points, those of ways at their pace of now."""
-        ways = {
-            way: [(n, seconds * self._averages[way].pace) for n, seconds in points]
-            for way, points in self.measured.ways.items()
-        }
+        """What is worth keeping: the points, those of ways at their paces of now."""
+        ways = {}
+        for way, points in self.measured.ways.items():
+            line = self._alone.links[way]
+            now = self._averages[way].slowed(line)
+            ways[way] = [(n, seconds * now.at(n) / line.at(n)) for n, seconds in points]
         return replace(self.measured, ways=ways)
 
     def __str__(self) -> str:
         return "\n".join([*_matrix(self), "", *_ways(self)])
 
 
-def _slower(average: _Average) -> float:
-    return average.pace / max(average.reliability, LEAST_RELIABILITY)
+def _drifted(now: Line, assumed: Line) -> bool:
+    """Has one of its parts become so much slower or faster?"""
+    parts = ((now.a, assumed.a), (now.b, assumed.b))
+    return any(was and not 1 / DRIFT < part / was < DRIFT for part, was in parts)
 
 
 def _port(alone: Network, measured: Measured, place: str) -> Port:

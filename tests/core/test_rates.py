@@ -49,6 +49,10 @@ def test_a_context_measures_and_later_processes_know(home):
     assert shown == info  # the same device, whatever was measured
     with sp.open("cpu") as dev:
         assert dev.info.peak_gflops == info.peak_gflops
+    (home / "rates.json").unlink()  # the ways are known and the rate is not: it is measured anew
+    with sp.init(["cpu", "egl:0"]) as ctx, ctx.create_mesh() as mesh:
+        assert mesh.topology
+        assert ctx.device.info.mem_bw_gbs > 0
 
 
 def test_without_a_profile_nothing_is_kept(home):

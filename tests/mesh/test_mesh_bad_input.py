@@ -168,6 +168,45 @@ def test_bad_arrays_change_nothing(opened, mesh):
         assert (array.numpy() == value).all()
 
 
+def test_arrays_of_another_layout_are_refused(mesh):
+    """Their bytes would be taken for those of other elements."""
+    shape = (1, 4, 4, 4)
+    devices = list(mesh.devices.values())
+    nchw, nhwc = (
+        [d.array(np.ones(shape, np.float32), layout=layout) for d in devices]
+        for layout in ("NCHW", "NHWC")
+    )
+    mixed = [nchw[0], nhwc[1]]
+    for said, call in (
+        (r"^arrays\[1\]: expected .* NCHW, got .* NHWC", lambda: mesh.all_reduce(mixed)),
+        (r"^arrays\[1\]: expected .* NCHW, got .* NHWC", lambda: mesh.broadcast(mixed, nchw[0])),
+        (r"^arrays: expected parts of outs, .* NHWC", lambda: mesh.all_gather(nchw, nhwc)),
+        (r"^dst: expected .* NCHW, got .* NHWC", lambda: mesh.copy(nhwc[1], nchw[0])),
+    ):
+        with pytest.raises(ValueError, match=said):
+            call()
+
+
+def test_a_copy_takes_no_other_elements(mesh):
+    a, b = mesh.devices.values()
+    src = a.array(np.arange(4, dtype=np.int32))
+    for bad in (np.zeros(4, np.float32), np.zeros((2, 2), np.int32), np.zeros(5, np.int32)):
+        dst = b.array(bad)
+        with pytest.raises(ValueError, match=r"^dst: expected int32\[4\], got "):
+            mesh.copy(dst, src)
+        assert not dst.numpy().any()
+
+
+def test_what_is_no_device_or_dtype(opened, mesh):
+    with pytest.raises(TypeError, match=r"^devices\[0\]: expected a Device, got 'cpu'"):
+        Mesh(["cpu"])
+    with pytest.raises(TypeError, match="other: expected a Device, got 'cpu'"):
+        opened("egl:0").peer("cpu")
+    for bad in ("V0", "floaty", "int8", object, 3):
+        with pytest.raises(TypeError, match=r"^dtype: expected float32"):
+            mesh.plan_all_reduce(8, bad)
+
+
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 65, 1001])
 def test_any_number_of_elements(opened, count):
     with Mesh([opened(uri) for uri in (*URIS, "cuda:0")]) as one:

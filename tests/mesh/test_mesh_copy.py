@@ -113,7 +113,7 @@ def test_wrong_arguments(mesh):
         for dst, src, kind, says in (
             (a, np.ones(4), TypeError, "src: expected an Array, got ndarray"),
             (None, a, TypeError, "dst: expected an Array, got NoneType"),
-            (short, a, ValueError, "dst: expected 16 bytes, got 12"),
+            (short, a, ValueError, r"dst: expected float32\[4\], got float32\[3\]"),
             (closed, a, ValueError, "dst: expected an open Array, got a closed one"),
             (b, foreign, ValueError, "src: expected an Array of <Mesh of cpu, egl:0, cuda:0>"),
             (fixed, b, ValueError, "dst: expected a writable Array, got a read-only one"),

@@ -97,3 +97,16 @@ def test_a_context_keeps_its_meshes(tmp_path, monkeypatch):
         said = str(one.topology)
     assert "cpu to egl:0: " in said
     assert "link:from cpu" in (tmp_path / "profile.json").read_text()
+
+
+def test_a_second_mesh_of_a_context_measures_nothing(monkeypatch):
+    """Without a profile, too."""
+    surveys = []
+    monkeypatch.setattr(
+        mesh_file, "survey", lambda *given, **named: surveys.append(1) or survey(*given, **named)
+    )
+    with sp.init(["cpu", "egl:0"], profile=False) as ctx:
+        for names in (["cpu", "egl:0"], ["egl:0", "cpu"]):
+            with ctx.create_mesh(names) as mesh:
+                assert len(mesh.topology.links) == 2
+    assert surveys == [1]

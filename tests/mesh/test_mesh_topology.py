@@ -11,6 +11,8 @@ from sparkle_drv.mesh.measured import Measured
 from sparkle_drv.mesh.topology import DRIFT, Topology
 
 PLACES = ("a", "b", "c")
+LARGE = 1 << 30
+"""Bytes of a transfer of which the latency is no part."""
 PAIRS = [(x, y) for x in PLACES for y in PLACES if x != y]
 
 
@@ -55,16 +57,29 @@ def test_slow_transfers_make_the_way_slow():
     before = topology.network
     for _ in range(60):
         slower = topology.network.links["a", "b"].b / before.links["a", "b"].b
-        topology.took(("a", "b"), 3.0 / slower)
+        topology.took(("a", "b"), 3.0 / slower, LARGE)
     assert topology.links["a", "b"].bw_gbs == pytest.approx(1 / 3, rel=0.05)
     assert topology.network.links["a", "b"].b == pytest.approx(3e-9, rel=DRIFT - 1)
     assert topology.network.links["b", "a"] == before.links["b", "a"]
 
 
+def test_small_transfers_tell_of_the_latency_and_not_of_the_rate():
+    topology = made()
+    before = topology.network
+    for _ in range(60):
+        now = topology.network.links["a", "b"].at(64)
+        topology.took(("a", "b"), 3.0 * before.links["a", "b"].at(64) / now, 64)
+    assert topology.links["a", "b"].bw_gbs == pytest.approx(1, rel=0.01)
+    assert topology.links["a", "b"].latency_us == pytest.approx(60, rel=0.05)
+    again = Topology(PLACES, topology.kept(), topology.kinds).links["a", "b"]
+    assert again.latency_us == pytest.approx(60, rel=0.1)
+    assert again.bw_gbs == pytest.approx(1, rel=0.05)
+
+
 def test_one_disturbed_transfer_changes_little_and_no_plan():
     topology = made()
     before = topology.network
-    topology.took(("a", "b"), 1000.0)
+    topology.took(("a", "b"), 1000.0, LARGE)
     assert topology.links["a", "b"].bw_gbs > 0.92
     assert topology.network is before
 
@@ -72,8 +87,8 @@ def test_one_disturbed_transfer_changes_little_and_no_plan():
 @pytest.mark.parametrize("ratio", [0.0, -1.0, math.inf, math.nan])
 def test_what_is_no_ratio_says_nothing(ratio):
     topology = made()
-    topology.took(("a", "b"), ratio)
-    topology.took(("a", "nowhere"), 2.0)
+    topology.took(("a", "b"), ratio, LARGE)
+    topology.took(("a", "nowhere"), 2.0, LARGE)
     topology.failed(("a", "nowhere"))
     assert topology.links == made().links
 
@@ -90,20 +105,21 @@ def test_failures_make_a_way_unreliable_and_routes_avoid_it():
         topology.failed(("a", "b"))
     assert topology.network.links["a", "b"].at(1) < math.inf
     for _ in range(200):
-        topology.took(("a", "b"), 1.0)
+        topology.took(("a", "b"), 1.0, LARGE)
     assert topology.links["a", "b"].reliability > 0.99
 
 
 def test_what_is_kept_has_the_pace_of_now():
     topology = made()
     for _ in range(20):
-        topology.took(("a", "b"), 2.0)
+        topology.took(("a", "b"), 2.0, LARGE)
     kept = topology.kept()
     again = Topology(PLACES, kept, topology.kinds)
     now, then = topology.links["a", "b"], again.links["a", "b"]
     assert now.bw_gbs == pytest.approx(2 ** -(1 - 0.9**20), rel=1e-3)
     assert then.bw_gbs == pytest.approx(now.bw_gbs)
     assert then.latency_us == pytest.approx(now.latency_us, rel=1e-3)
+    assert now.latency_us == pytest.approx(20, rel=1e-2)
     assert kept.ways["b", "a"] == topology.measured.ways["b", "a"]
     assert kept.boths == topology.measured.boths
 

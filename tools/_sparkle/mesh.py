@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from _console import output
-from _console.problems import FAILED, OK, NoSuchDevice
+from _console.problems import FAILED, OK, NoSuchDevice, UsageError
 
 from . import mesh_picture
 from .common import Subcommands, devices
@@ -45,10 +45,14 @@ def mesh(args: argparse.Namespace) -> int:
     """Prints what is known of the mesh. Raises NoSuchDevice."""
     import sparkle_drv as sp
 
+    if args.svg is not None and not args.svg.parent.is_dir():  # before anything is measured
+        raise FileNotFoundError(f"{args.svg}: expected a folder that is there, got none")
     try:
         context = sp.init(args.devices, profile=not args.no_profile)
     except sp.DeviceNotFound as error:
         raise NoSuchDevice(str(error)) from error
+    except ValueError as error:
+        raise UsageError(str(error)) from error
     named = "all" if args.devices == "all" else [device.uri for device in context.devices]
     with context as ctx, ctx.create_mesh(named) as one:
         try:

@@ -51,7 +51,8 @@ class Plan:
         return self.predicted_s / self.bound_s - 1
 
     def __str__(self) -> str:
-        text = f"{self.name}: {len(self.program.steps)} steps, predicted {self.predicted_s:.3g} s"
+        count = len(self.program.steps)
+        text = f"{self.name}: {count} step{'s' * (count != 1)}, predicted {self.predicted_s:.3g} s"
         if self.gap == math.inf:
             return f"{text}, no lower bound is known"
         return f"{text}, at least {self.bound_s:.3g} s ({self.gap:.0%} above)"

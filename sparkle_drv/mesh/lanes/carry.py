@@ -42,6 +42,8 @@ class Ways(Closing):
         self.devices = devices
         self.points: dict[tuple[str, str], list[Point]] = {}
         """By way, (bytes, seconds): what survey.py measured of it."""
+        self.surveyed: dict[frozenset[str], Any] = {}
+        """By URIs of a mesh: the newest of what was measured of them together (measured.py)."""
         self.measuring = threading.RLock()
         """Held while something is measured: surveys and probes must not disturb one another."""
         self._ways: dict[tuple[str, str], Way] = {}

@@ -26,6 +26,8 @@ LEAST_CHUNK_NBYTES = 4096
 """No chunk is smaller: below a page, calls cost more than a line tells."""
 PREFERENCE = 1.05
 """A direct link is taken if it needs at most this many times the least time."""
+MOST_SHOWN = 3
+"""Other routes that an explanation names."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,8 @@ def reaches(network: Network, src: str, dst: str) -> bool:
 
 
 def explain_route(network: Network, src: str, dst: str, nbytes: int) -> str:
-    """The route taken and why; a line for the fastest other one, and for each with at most one
-    place in between.
+    """The route taken and why; a line for the fastest other one, and for the MOST_SHOWN fastest
+    with at most one place in between.
 
     Raises as `best_route`.
     """
@@ -82,7 +84,9 @@ def explain_route(network: Network, src: str, dst: str, nbytes: int) -> str:
     if all(fastest.places != one.places for one in (taken, *others)):
         others.insert(0, fastest)
     lines = [f"{nbytes} bytes by {taken}", f"  {_why(taken, others)}"]
-    return "\n".join(lines + [f"  instead of {one}" for one in others])
+    lines += [f"  instead of {one}" for one in others[:MOST_SHOWN]]
+    more = len(others) - MOST_SHOWN
+    return "\n".join([*lines, f"  ... {more} more that take longer"] if more > 0 else lines)
 
 
 def _why(taken: Route, others: list[Route]) -> str:

@@ -93,11 +93,16 @@ def test_a_file_that_is_no_text_is_damaged_too(cache, caplog):
     assert "damaged" in caplog.text
 
 
-def test_a_later_schema_is_left_alone(cache):
+def test_a_later_schema_is_left_alone(cache, caplog):
+    later = '{"schema": 2, "devices": 5}'
     cache.path.parent.mkdir()
-    cache.path.write_text('{"schema": 2, "devices": 5}')
+    cache.path.write_text(later)
     assert cache.entries(INFO) == {}
     assert cache.path.exists()
+    cache.put(INFO, "gemm_f32", SHAPE, Entry(PLAN))  # it is kept when there is something to write
+    assert "is of schema 2, expected 1" in caplog.text
+    assert cache.path.with_name(f"{cache.path.name}.kept").read_text() == later
+    assert cache.entries(INFO)["gemm_f32", SHAPE].plan == PLAN
 
 
 @pytest.mark.parametrize(
