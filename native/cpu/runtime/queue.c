@@ -4,7 +4,6 @@
  * `inline_record` is published for sp_cpu_peek and withdrawn when it has run; a peek that is copying raises `peeking`, and
  * the launch, seeing it, passes through the lock that the peek holds before it returns. Sequentially consistent accesses
  * on both sides: either the peek sees NULL or the launch sees the peek. */
-#define _GNU_SOURCE
 #include "device.h"
 #include "numa.h"
 
@@ -74,12 +73,8 @@ static void *worker(void *arg)
 {
     struct sp_cpu_queue *q = arg;
     struct sp_job *job;
-    if (q->dev->confined) {
+    if (q->dev->confined)
         sp_places_pin_to_all(q->dev->pool.places);
-        /* A thread of SCHED_BATCH does not preempt who wakes it (sched(7)). The caller, on a core of ours, may have work for
-         * other devices still to give; Linux moves this thread to no other core. */
-        pthread_setschedparam(pthread_self(), SCHED_BATCH, &(struct sched_param){0});
-    }
     while ((job = next_job(q))) {
         sp_timeline_wait(&q->timeline, job->value - 1, UINT64_MAX, 0); /* a launch may still run in its caller */
         uint64_t start_ns = sp_clock_ns();
