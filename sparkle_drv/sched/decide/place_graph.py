@@ -25,6 +25,11 @@ WHOLE = 1.05
 within a branch makes one device wait for another, and its queue runs empty meanwhile. For 2 % less
 predicted, two chains on two cores took 1.8 times as long (benchmarks/mesh.py, graphs)."""
 
+SLICE_S = 4e-3
+"""A move between devices on cores of one host waits for a time slice of Linux's scheduler: its
+threads and theirs share the cores. Two chains on two cores, predicted 28.7 ms with 6 moves at what
+their bytes take, took 50 ms (benchmarks/mesh.py, graphs)."""
+
 
 @dataclass(frozen=True)
 class Placed:
@@ -196,8 +201,17 @@ def _moves(
                 if a != b:
                     nbytes = works[task].out_nbytes
                     way = costs.transfer_s(nbytes, frozenset({source}), to)
+                    way += SLICE_S * _of_one_host(
+                        costs.nodes[source].shares, costs.nodes[to].shares
+                    )
                     found[task, a, b] = min(way, NO_WAY_S)
     return found
+
+
+def _of_one_host(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Are these resources parts of the same whole, as named cores are?"""
+    whole = {name.partition(":")[0] for name in one}
+    return any(name.partition(":")[0] in whole for name in other)
 
 
 def _lanes(costs: Costs, uris: Sequence[str]) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from sparkle_drv.sched.decide.choose import STALE, Impossible
-from sparkle_drv.sched.decide.place_graph import candidates, changed, placed
+from sparkle_drv.sched.decide.place_graph import SLICE_S, candidates, changed, placed
 from sparkle_drv.sched.journal.journal import Journal, replay
 from sparkle_drv.sched.model.costs import Costs, Node
 from sparkle_drv.sched.model.graph_plan import TaskPlan
@@ -50,6 +50,16 @@ def test_moves_go_over_the_host_and_operands_from_outside_count():
     assert problem.move(0, 1, 2) == pytest.approx(2 * (1e-5 + 1e-6), rel=0.01)
     assert problem.seconds[0][2] - problem.seconds[1][2] == pytest.approx(1.1e-5, rel=0.01)
     assert problem.seconds[0][0] == problem.seconds[1][0]
+
+
+def test_a_move_between_cores_of_one_host_waits_for_a_time_slice():
+    works, reads = chain(2)
+    known = costs(shares=())
+    known.nodes["cpu"].shares, known.nodes["egl:0"].shares = ("cpu:0",), ("cpu:1", "memory")
+    problem = placed(known, works, reads, URIS, {}).problem
+    assert problem.lanes == (0, 1, 2)
+    assert problem.move(0, 0, 1) == pytest.approx(SLICE_S + 1e-5 + 1e-6, rel=0.01)
+    assert problem.move(0, 0, 2) == pytest.approx(1e-5 + 1e-6, rel=0.01)
 
 
 @pytest.mark.parametrize("seed", range(10))
