@@ -150,8 +150,8 @@ class DeviceFile:
     def read(self, write: bool = False) -> dict[str, Any]:
         """The entries; {} when there is no file, or none that can be used.
 
-        A damaged file is set aside with a warning; one of another schema is left alone until
-        something is to be written, and so is what is no regular file.
+        A damaged file is set aside with a warning. A file of another schema is set aside only if
+        `write`: the caller is about to replace it. What is no regular file is left alone.
         """
         try:
             with os.fdopen(_opened(self.path, os.O_RDONLY), "rb") as file:

@@ -23,7 +23,7 @@ from . import sim
 from .sim_links import simulated
 
 DEADLINE_S = 600.0
-"""Of a step of a simulated program."""
+"""Real seconds that a step of a simulated program may take."""
 
 
 def all_reduce(network: Network, nbytes: int) -> Plan:
@@ -46,7 +46,7 @@ def all_reduce_simulated_s(network: Network, nbytes: int) -> tuple[float, float]
     """(simulated, predicted) seconds of the plan for float32. AssertionError: a wrong sum."""
     machine, named = simulated(network)
     plan = plan_all_reduce(named, nbytes, 4)
-    # Deadlines are real seconds, of which 30,000 simulated steps take many.
+    # A deadline counts real seconds. A program of 30,000 simulated steps runs for minutes.
     steps = tuple(replace(step, deadline_s=DEADLINE_S) for step in plan.program.steps)
     with ExitStack() as stack:
         stack.enter_context(sim.on(machine))

@@ -234,7 +234,7 @@ def test_what_goes_after_its_device_waits_as_long():
 
 
 def test_a_device_that_hangs_does_not_slow_the_others():
-    """To look at what it left may take long, and is done as seldom."""
+    """A look at what it left may take long. Then the next look comes later."""
     backend, retired = make(hangs=1)
     looks = []
 

@@ -12,7 +12,7 @@ from sparkle_drv.mesh.topology import DRIFT, Topology
 
 PLACES = ("a", "b", "c")
 LARGE = 1 << 30
-"""Bytes of a transfer of which the latency is no part."""
+"""Bytes of a transfer that takes far longer than the latency of its way."""
 PAIRS = [(x, y) for x in PLACES for y in PLACES if x != y]
 
 
