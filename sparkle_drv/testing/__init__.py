@@ -17,6 +17,7 @@ May import anything of the package; nothing but tools and tests imports it.
     sim_clock.py, sim_links.py                    its clock, which lanes share; links and ports
     juggler.py                                    regret: how far the scheduler is from the best
     rules.py, placements.py                       what its rules and methods of placing are worth
+    shards/                                       machines to cut work for; plays such plans
     calls.py                                      a submission's addresses, for programs in C
 """
 

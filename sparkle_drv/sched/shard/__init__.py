@@ -1,0 +1,15 @@
+"""Cuts one call among unequal devices: how much each one does, in which pieces, in which order.
+
+Pure functions of numbers: no clock, no device. Which device does a whole call is in decide.
+
+    site.py       Site: one device and what the call costs there; Pace: the same per unit
+    plan.py       plan_shares: the plan of the least predicted time
+    arguments.py  what is refused, and why
+    shares.py     Shares and Piece: the plan as data and in words
+    balance.py    units of each device so that all end together, and who is left out
+    pieces.py     the pieces of one device's part, so that its transfers and launches overlap
+    tail.py       the last part: shrinking chunks for whoever is free
+    play.py       when all end: an event simulation with the host's port and shared resources
+    bound.py      the lower bound that every plan is judged by
+    limits.py     what one device can do in some seconds, whatever its pieces
+"""

@@ -1,0 +1,67 @@
+"""Refuses arguments that no plan of shares can come from. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from sparkle_drv.sched.decide.choose import Impossible
+
+from .site import Pace, Site
+
+
+def check(
+    sites: Sequence[Site], count: int, each: bool, given: Mapping[str, float] | None, tail: float
+) -> None:
+    """ValueError for arguments that no plan can come from."""
+    uris = [site.uri for site in sites]
+    if not uris:
+        raise ValueError("sites: expected a device or more, got none")
+    if len(set(uris)) < len(uris):
+        raise ValueError(f"sites: expected each device once, got {', '.join(uris)}")
+    if count < 1:
+        raise ValueError(f"count: expected 1 unit or more, got {count}")
+    if not 0 <= tail < 1:
+        raise ValueError(f"tail: expected a part from 0 to below 1, got {tail}")
+    for site in sites:
+        line = site.compute
+        if not (0 <= line.a < math.inf and 0 < line.b < math.inf):
+            raise ValueError(f"{site.uri}: expected a finite time of compute, got {line}")
+        if not 0 < site.weight < math.inf:
+            raise ValueError(f"{site.uri}: expected a weight above 0, got {site.weight}")
+    if each and given is not None:
+        raise ValueError("each, given: expected one of them, got both")
+    if each and count < len(sites):
+        raise ValueError(f"count: expected a unit for each of {len(sites)} devices, got {count}")
+    if given is None:
+        return
+    unknown = [uri for uri in given if uri not in uris]
+    if unknown:
+        raise ValueError(f"given: expected some of {', '.join(uris)}, got {', '.join(unknown)}")
+    for uri, share in given.items():
+        if not 0 <= share < math.inf:
+            raise ValueError(f"given: expected a share of 0 or more for {uri}, got {share}")
+    if not sum(given.values()) > 0:
+        raise ValueError(f"given: expected shares with a sum above 0, got {dict(given)}")
+
+
+def fits(paces: Sequence[Pace], count: int, each: bool) -> None:
+    """Impossible where the devices' memory does not hold the work, cut as it may be."""
+    if sum(pace.most for pace in paces) < count:
+        told = "; ".join(memory(pace) for pace in paces)
+        raise Impossible(f"expected memory for {count} units, got {told}")
+    for pace in paces if each else ():
+        if pace.most < 1:
+            raise Impossible(
+                f"each: expected memory for a unit on every device, got {memory(pace)}"
+            )
+
+
+def memory(pace: Pace) -> str:
+    """What a device has and what its first unit needs, in words."""
+    site = pace.site
+    need = math.ceil(site.fixed_nbytes + site.in_nbytes + site.out_nbytes)
+    return (
+        f"{site.uri}: {site.memory_nbytes} bytes, room for {pace.most} units; "
+        f"the first unit needs {need} bytes"
+    )

@@ -1,0 +1,162 @@
+"""A lower bound for the seconds of a call that devices share. Pure.
+
+In T seconds a device does only so many units, whatever the order: its slowest stage is busy for all
+of them, the other stages for one piece before and one behind. Devices that share a resource launch
+one at a time. All bytes pass the host's port. Each limit is taken by itself, with whole units, and
+with each device free to take part or not; T is the least time in which all of them allow the work.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from sparkle_drv.mesh.links.network import Port
+
+from .limits import Limits
+from .site import Pace, Site
+
+EXACT = 1e-4
+"""Relative width at which the search for T ends; the lower end is what it gives."""
+
+Load = tuple[float, float, float]
+"""(most units, what a resource spends on taking part, what it spends on each unit)."""
+
+
+def bound_s(sites: Sequence[Site], count: int, host: Port) -> float:
+    """Seconds; no schedule takes less. Infinite where the sites' memory holds less than `count`."""
+    return least_s([Pace(site, host) for site in sites], count, host)
+
+
+def least_s(paces: Sequence[Pace], count: int, host: Port) -> float:
+    """As `bound_s`."""
+    if sum(pace.most for pace in paces) < count:
+        return math.inf
+    limits = [Limits(pace) for pace in paces]
+    high = min(its.simple[0][0] + its.simple[0][1] for its in limits)
+    low = _least(limits, count, host, 0.0, high, False)
+    return _least(limits, count, host, low, low * 1.01, True)
+
+
+def _least(
+    limits: Sequence[Limits], count: int, host: Port, low: float, high: float, chains: bool
+) -> float:
+    """The least T from `low` on, from below."""
+    while _most(limits, high, count, host, chains) < count:
+        low, high = high, 2 * high
+    while high - low > EXACT * high:
+        middle = (low + high) / 2
+        if _most(limits, middle, count, host, chains) < count:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _most(limits: Sequence[Limits], t: float, count: int, host: Port, chains: bool) -> float:
+    """Units that may be done in t seconds."""
+    able = []
+    for its in limits:
+        units = its.units(t, count)
+        if chains and units:
+            units = its.fewer(t, units)
+        if units:
+            able.append((float(int(units)), its.pace))
+    most = sum(units for units, _ in able)
+    if most < count:
+        return most
+    most, left = 0.0, able
+    for name in {name for _, pace in able for name in pace.site.shares}:
+        waiting = [(u, p) for u, p in left if name in p.site.shares]
+        left = [(u, p) for u, p in left if name not in p.site.shares]
+        most += packed([(u, p.launch, p.computes) for u, p in waiting], t)
+    most += sum(u for u, _ in left)
+    for budget, loads in _ports(able, t, host):
+        most = min(most, packed(loads, budget))
+    if min(host.send, host.both) < math.inf:
+        most = min(most, _in_turn(able, t, min(host.send, host.both)))
+    return most
+
+
+def _in_turn(able: Sequence[tuple[float, Pace]], t: float, rate: float) -> float:
+    """Units in t seconds if the port is all that fixed operands wait for. They arrive one after
+    another at best, the fastest device's first (W. Smith, Various optimizers for single-stage
+    production, Naval Research Logistics Quarterly 3, 1956); all are as large as the smallest.
+    """
+    total = sum(units for units, pace in able if not pace.sent)
+    sent = [pace for _, pace in able if pace.sent]
+    if not sent:
+        return total
+    each_s = min(pace.sent for pace in sent) / rate
+    left = t - min(p.site.bring.a + p.launch + p.fetch + p.fetches for p in sent)
+    for pace in sorted(sent, key=lambda pace: pace.computes):
+        left -= each_s
+        total += max(0.0, left) / pace.computes
+    return total
+
+
+def _ports(
+    able: Sequence[tuple[float, Pace]], t: float, host: Port
+) -> Iterator[tuple[float, list[Load]]]:
+    """Bytes that pass the host's port in t seconds, and what devices need of them."""
+    if host.send < math.inf:
+        yield host.send * t, [(u, p.sent, p.sent_each) for u, p in able]
+    if host.receive < math.inf:
+        yield host.receive * t, [(u, 0, p.taken_each) for u, p in able]
+    if host.both < math.inf:
+        yield host.both * t, [(u, p.sent, p.sent_each + p.taken_each) for u, p in able]
+
+
+def packed(loads: Sequence[Load], budget: float) -> float:
+    """Most units whose cost is within the budget, the cheapest first; a part of a device pays that
+    part of what taking part costs.
+    """
+    total = 0.0
+    for units, once, each in sorted(loads, key=lambda load: load[1] / load[0] + load[2]):
+        cost = once + each * units
+        if cost > budget:
+            return total + units * max(0.0, budget) / cost
+        budget -= cost
+        total += units
+    return total
+
+
+def allot(paces: Sequence[Pace], count: int, host: Port) -> list[float]:
+    """Units of each device in the least time in which these limits allow the work, the cheapest
+    for a resource or the port first: where a planner begins.
+    """
+    limits = [Limits(pace) for pace in paces]
+    low, high = 0.0, 1e-9
+    while sum(_allotted(limits, high, count, host)) < count:
+        low, high = high, 4 * high
+    while high - low > 1e-3 * high:
+        middle = (low + high) / 2
+        if sum(_allotted(limits, middle, count, host)) < count:
+            low = middle
+        else:
+            high = middle
+    return _allotted(limits, high, count, host)
+
+
+def _allotted(limits: Sequence[Limits], t: float, count: int, host: Port) -> list[float]:
+    paces, units = [its.pace for its in limits], [its.units(t, count) for its in limits]
+    for name in {name for pace in paces for name in pace.site.shares}:
+        its = [at for at, pace in enumerate(paces) if name in pace.site.shares]
+        left = t
+        for at in sorted(its, key=lambda at: paces[at].computes):
+            pace = paces[at]
+            units[at] = max(0.0, min(units[at], (left - pace.launch) / pace.computes))
+            left -= pace.launch + pace.computes * units[at] if units[at] else 0.0
+    for way in (0, 1, 2):
+        able = [(u, p) for u, p in zip(units, paces, strict=True) if u]
+        at_of = [at for at, u in enumerate(units) if u]
+        for number, (budget, loads) in enumerate(_ports(able, t, host)):
+            if number != way:
+                continue
+            order = sorted(range(len(loads)), key=lambda i: loads[i][1] / loads[i][0] + loads[i][2])
+            for i in order:
+                u, once, each = loads[i]
+                if each:
+                    units[at_of[i]] = max(0.0, min(u, (budget - once) / each))
+                budget -= once + each * units[at_of[i]] if units[at_of[i]] else 0.0
+    return units

@@ -1,0 +1,96 @@
+"""What one device can do in some seconds, whatever its pieces. Pure.
+
+Two stages with p and c seconds for a unit, and a and b for each piece, run pieces one after the
+other; a piece enters the second stage when it has left the first. For each k the first stage of
+pieces 1 to k and the second one of pieces k to n follow one another. The sum of these n chains with
+weights that make all units count alike (the dual of the linear program over sizes of pieces) is
+
+    T >= A(n) + K(n) x,  K(n) = p + (c - p) / (1 - r**n),  r = p / c
+
+with A(n) = (n + 1 - S) a + S b, S = (n - sum r**k) / (1 - r**n). More pieces fill the second stage
+sooner (K falls), and cost more (A grows).
+"""
+
+from __future__ import annotations
+
+from .site import Pace
+
+NUMBERS = 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 17, 20, 24, 28, 33, 39, 46, 55, 66, 80, 100, 140
+"""Numbers of pieces. Between two of them the lesser A and the lesser K hold."""
+
+Chain = tuple[float, float]
+"""(A, B): x units take A + B x seconds or more."""
+
+
+class Limits:
+    """The limits of one device: each is a row of chains, of which the best holds."""
+
+    def __init__(self, pace: Pace) -> None:
+        p, c, o = pace.brings, pace.computes, pace.fetches
+        begin = pace.start + pace.bring + p
+        launch, back = pace.launch + c, pace.fetch + o
+        first = max(pace.ready, begin)
+        self.pace = pace
+        self.simple: list[Chain] = [(first + pace.launch + back, c)]
+        if p:
+            self.simple.append((begin - p + launch + back, p))
+        if o:
+            self.simple.append((first + launch + pace.fetch, o))
+        self.pairs: list[list[Chain]] = []
+        if p:
+            self.pairs.append(_chains(pace.start + back, pace.bring, p, pace.launch, c))
+        if o:
+            self.pairs.append(_chains(first, pace.launch, c, pace.fetch, o))
+        if p and o:
+            self.pairs.append(_chains(pace.start + launch, pace.bring, p, pace.fetch, o))
+
+    def units(self, t: float, most: float) -> float:
+        """No more than these are done in t seconds, by the simple chains alone."""
+        units = min(most, self.pace.most)
+        for a, b in self.simple:
+            if units * b > t - a:
+                units = (t - a) / b
+        return units if units >= 1 else 0.0
+
+    def fewer(self, t: float, units: float) -> float:
+        """At most `units`, and no more than any chain allows."""
+        for chains in self.pairs:
+            if units < 1:
+                return 0.0
+            for a, b in chains:
+                if units * b <= t - a:
+                    break
+            else:
+                units = max((t - a) / b for a, b in chains)
+        return units if units >= 1 else 0.0
+
+
+def _chains(base: float, a: float, p: float, b: float, c: float) -> list[Chain]:
+    found = []
+    r = p / c
+    for number, after in zip(NUMBERS, (*NUMBERS[1:], 1), strict=True):
+        found.append((base + _fixed(number, r, a, b), _each(after - 1, p, c)))
+    return found
+
+
+def _fixed(n: int, r: float, a: float, b: float) -> float:
+    """A(n)."""
+    if abs(r - 1) < 1e-6:
+        total = (n + 1) / 2
+    else:
+        power = r**n if n * abs(r - 1) < 700 or r < 1 else float("inf")
+        total = (n - r * (1 - power) / (1 - r)) / (1 - power) if power < 1e300 else r / (r - 1)
+    return (n + 1 - total) * a + total * b
+
+
+def _each(n: int, p: float, c: float) -> float:
+    """K(n); of as many pieces as there are units where n is 0."""
+    r = p / c
+    if not n:
+        return max(p, c)
+    if abs(r - 1) < 1e-6:
+        return p + c / n
+    try:
+        return p + (c - p) / (1 - r**n)
+    except OverflowError:
+        return p

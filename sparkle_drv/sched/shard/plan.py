@@ -1,0 +1,154 @@
+"""Splits one call over several unequal devices. Pure: the same sites give the same plan."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from sparkle_drv.mesh.links.network import Port
+from sparkle_drv.sched.decide.choose import Impossible
+
+from .arguments import check, fits, memory
+from .balance import Balance, balanced, best, played
+from .bound import least_s
+from .play import contended, ends
+from .shares import Piece, Shares
+from .site import FREE, Pace, Site
+from .tail import chunks, takers
+
+TAIL = 1 / 3
+"""The part of the work that is left for the tail: with rates of 100, 40, 20 and 5, and errors of up
+to 20 %, 0.99 of the ideal are reached with it."""
+LOSS = 0.02
+"""A tail may cost this part of the predicted time; it is halved up to twice, then there is none.
+Its chunks are so large that their launches cost no more than this on the fastest device."""
+
+
+def plan_shares(
+    sites: Sequence[Site],
+    count: int,
+    host: Port = FREE,
+    *,
+    each: bool = False,
+    given: Mapping[str, float] | None = None,
+    tail: float = TAIL,
+) -> Shares:
+    """The shares of the least predicted time.
+
+    A device that does not help is left out unless `each`, which gives every device a unit at least.
+    `given` are fixed proportions by URI; then there is no tail. `tail` is the part of the work that
+    is left for it at most. ValueError for bad arguments, Impossible where no memory holds the work.
+    """
+    check(sites, count, each, given, tail)
+    paces = [Pace(site, host) for site in sites]
+    fits(paces, count, each)
+    bound = least_s(paces, count, host)
+    if given is not None:
+        found, tail = proportioned(paces, count, host, given), 0.0
+    elif each:
+        found = balanced(paces, count, host, range(len(paces)), 1)
+    else:
+        able = [at for at, pace in enumerate(paces) if pace.most >= 1]
+        found = best([paces[at] for at in able], count, host).spread(able, len(paces))
+    return shares(paces, count, host, found, bound, tail, given)
+
+
+def proportioned(
+    paces: Sequence[Pace], count: int, host: Port, given: Mapping[str, float]
+) -> Balance:
+    """Parts in these proportions. Impossible where one does not fit into its device's memory."""
+    total, passed, units = sum(given.values()), 0.0, []
+    for pace in paces:
+        begin = round(passed * count / total)
+        passed += given.get(pace.site.uri, 0.0)
+        units.append(round(passed * count / total) - begin)
+        if units[-1] > pace.most:
+            raise Impossible(
+                f"given: expected a share that fits, got {units[-1]} units for {memory(pace)}"
+            )
+    return played(paces, units, host)
+
+
+def shares(
+    paces: Sequence[Pace],
+    count: int,
+    host: Port,
+    found: Balance,
+    bound: float,
+    tail: float,
+    given: Mapping[str, float] | None,
+) -> Shares:
+    """The plan of these parts, of which the last ones go to the tail."""
+    parts, rest, by, end_s = found.pieces, [], [], found.end_s
+    for part in (tail, tail / 2, tail / 4):
+        kept = [front(pieces, part) for pieces in found.pieces]
+        its = [pace for pace, pieces in zip(paces, kept, strict=True) if pieces]
+        fast = min(its, key=lambda pace: pace.each)
+        least = math.ceil(part * fast.launch / (LOSS * fast.each)) or 1
+        left = chunks(count - sum(map(sum, kept)), len(its), least)
+        took, ends_s = takers(paces, kept, left)
+        if not took:
+            continue
+        if contended(its, host):
+            whole = [list(pieces) for pieces in kept]
+            for units, at in zip(left, took, strict=True):
+                whole[at].append(units)
+            ends_s = max(ends(paces, whole, host, found.order, [len(its) for its in kept]))
+        if ends_s <= (1 + LOSS) * found.end_s:
+            parts, rest, by, end_s = kept, left, took, ends_s
+            break
+    begin, made = 0, dict[str, tuple[Piece, ...]]()
+    for pace, pieces in zip(paces, parts, strict=True):
+        if pieces:
+            made[pace.site.uri] = placed(pieces, begin)
+            begin += sum(pieces)
+    return Shares(
+        count, made, placed(rest, begin), tuple(paces[at].site.uri for at in by),
+        tuple(paces[at].site.uri for at in found.order), end_s, bound,
+        {p.site.uri: why_not(p, paces, made, end_s, given) for p in paces
+         if p.site.uri not in made},
+    )  # fmt: skip
+
+
+def front(pieces: Sequence[int], tail: float) -> list[int]:
+    """These pieces without their last part, of which one unit stays."""
+    kept, left = list(pieces), int(sum(pieces) * tail)
+    while left:
+        less = min(left, kept[-1])
+        kept[-1] -= less
+        left -= less
+        if not kept[-1]:
+            kept.pop()
+    return kept
+
+
+def placed(pieces: Sequence[int], begin: int) -> tuple[Piece, ...]:
+    """The pieces, one behind another."""
+    found = []
+    for units in pieces:
+        found.append(Piece(begin, begin + units))
+        begin += units
+    return tuple(found)
+
+
+def why_not(
+    pace: Pace,
+    paces: Sequence[Pace],
+    made: Mapping[str, tuple[Piece, ...]],
+    end_s: float,
+    given: Mapping[str, float] | None,
+) -> str:
+    """Why a device does not take part."""
+    if given is not None:
+        return "its share is 0"
+    if pace.most < 1:
+        return f"too little memory: {memory(pace).partition(': ')[2]}"
+    late = pace.end_s((1,)) - end_s
+    if late > 0:
+        return f"it would end {late * 1e6:.0f} us later"
+    for other in paces:
+        both = set(pace.site.shares) & set(other.site.shares)
+        if both and other.site.uri in made:
+            name = ", ".join(sorted(both))
+            return f"it shares {name} with {other.site.uri}: one of them is enough"
+    return "with it the call would end no sooner"

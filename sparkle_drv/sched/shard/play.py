@@ -1,0 +1,199 @@
+"""When each device ends if parts run together: an event simulation of their steps. Pure.
+
+Each device brings its fixed operand, then its pieces, launches them in order, and fetches each
+result; a way carries one transfer at a time. Transfers share the host's port max-min fairly, as in
+mesh/collective/fluid.py; their latency takes nothing of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from itertools import pairwise
+
+from sparkle_drv.mesh.links.network import Port
+
+from .site import Pace
+
+SAME = 1e-9
+"""Parts of a transfer below this are rounding errors."""
+BRING, COMPUTE, FETCH = range(3)
+
+
+class _Flow:
+    """The bytes of a transfer that are on their way."""
+
+    __slots__ = ("at", "lane", "left", "nbytes", "own", "rate")
+
+    def __init__(self, at: int, lane: int, nbytes: float, own: float) -> None:
+        self.at, self.lane, self.left, self.nbytes, self.own = at, lane, nbytes, nbytes, own
+        self.rate = 0.0
+
+
+def contended(paces: Sequence[Pace], host: Port) -> bool:
+    """Can transfers of these devices, or their launches, wait for one another?"""
+    names = [name for pace in paces for name in pace.site.shares]
+    if len(set(names)) < len(names):
+        return True
+    sends = sum(_own(pace, BRING) for pace in paces if pace.sent or pace.sent_each)
+    takes = sum(_own(pace, FETCH) for pace in paces if pace.taken_each)
+    return sends > host.send or takes > host.receive or sends + takes > host.both
+
+
+def _own(pace: Pace, lane: int) -> float:
+    b = (pace.site.bring if lane == BRING else pace.site.fetch).b
+    return 1 / b if b > 0 else 1e18
+
+
+def ends(
+    paces: Sequence[Pace],
+    parts: Sequence[Sequence[int]],
+    host: Port,
+    order: Sequence[int] = (),
+    planned: Sequence[int] = (),
+) -> list[float]:
+    """Seconds at which each device's last result is at the host; 0 for one without a part.
+
+    Fixed operands of the devices in `order` leave the host one after another. Pieces behind the
+    first `planned` ones are chunks of the tail: a device takes one when it launches the one before.
+    """
+    if not contended([pace for pace, part in zip(paces, parts, strict=True) if part], host):
+        return [p.end_s(part) if part else 0.0 for p, part in zip(paces, parts, strict=True)]
+    return _Run(paces, parts, host, order, planned).ends()
+
+
+class _Run:
+    def __init__(
+        self,
+        paces: Sequence[Pace],
+        parts: Sequence[Sequence[int]],
+        host: Port,
+        order: Sequence[int],
+        planned: Sequence[int],
+    ) -> None:
+        self.paces, self.host, self.now = paces, host, 0.0
+        self.planned = planned or [len(part) for part in parts]
+        # A part's fixed operand is piece -1 of its bring lane.
+        self.parts = parts
+        self.behind = dict(pairwise(order))
+        self.before = {late: early for early, late in self.behind.items()}
+        self.next = [[-1 if pace.sent else 0, 0, 0] for pace in paces]
+        self.done = [[-1 if pace.sent else 0, 0, 0] for pace in paces]
+        self.busy = [[False, False, False] for _ in paces]
+        self.timed: list[tuple[float, int, int, bool]] = []
+        self.flows: list[_Flow] = []
+        self.held: set[str] = set()
+        self.since: dict[int, float] = {}  # who waits for a resource: the longest is the next
+        self.end = [0.0] * len(paces)
+
+    def ends(self) -> list[float]:
+        """To the end."""
+        for at, part in enumerate(self.parts):
+            if part:
+                self._begin(at, BRING)
+                if self.paces[at].ready > 0:
+                    heappush(self.timed, (self.paces[at].ready, at, COMPUTE, False))
+        while self.timed or self.flows:
+            self._event()
+        return self.end
+
+    def _begin(self, at: int, lane: int) -> None:
+        """The next step of a lane, if it may begin."""
+        number, pace, part = self.next[at][lane], self.paces[at], self.parts[at]
+        if self.busy[at][lane] or number >= len(part):
+            return
+        if lane and self.done[at][lane - 1] <= number:
+            return
+        if number < 0 and at in self.before and self.done[self.before[at]][BRING] < 0:
+            return
+        if not lane and self.planned[at] <= number and self.next[at][COMPUTE] < number:
+            return
+        units = part[number] if number >= 0 else 0
+        if lane == COMPUTE:
+            if self.now < pace.ready:
+                return
+            if not self.held.isdisjoint(pace.site.shares):
+                self.since.setdefault(at, self.now)
+                return
+            self.since.pop(at, None)
+            self.held.update(pace.site.shares)
+            seconds, last = pace.launch + pace.computes * units, True
+        else:
+            each = pace.sent_each if lane == BRING else pace.taken_each
+            nbytes = pace.sent if number < 0 else each * units
+            seconds = (pace.site.bring if lane == BRING else pace.site.fetch).a if nbytes else 0.0
+            last = not nbytes
+        self.busy[at][lane] = True
+        self.next[at][lane] += 1
+        heappush(self.timed, (self.now + seconds, at, lane, last))
+        if lane == COMPUTE:
+            self._begin(at, BRING)
+
+    def _event(self) -> None:
+        """Go on to the next end, or ends, and begin what may begin then."""
+        timed, now = self.timed, self.now
+        until = timed[0][0] if timed else math.inf
+        for flow in self.flows:
+            until = min(until, now + flow.left / flow.rate)
+        passed, self.now, ended, changed = until - now, until, [], False
+        for flow in self.flows:
+            flow.left -= flow.rate * passed
+            if flow.left <= SAME * flow.nbytes:
+                ended.append(flow)
+        for flow in ended:
+            self.flows.remove(flow)
+            changed = True
+            self._ended(flow.at, flow.lane)
+        while timed and timed[0][0] <= until:
+            _, at, lane, last = heappop(timed)
+            if not self.busy[at][lane]:  # the device is ready now
+                self._begin(at, COMPUTE)
+            elif last:
+                self._ended(at, lane)
+            else:
+                pace, number = self.paces[at], self.next[at][lane] - 1
+                each = pace.sent_each if lane == BRING else pace.taken_each
+                nbytes = pace.sent if number < 0 else each * self.parts[at][number]
+                self.flows.append(_Flow(at, lane, nbytes, _own(pace, lane)))
+                changed = True
+        if changed:
+            _fair(self.flows, self.host)
+
+    def _ended(self, at: int, lane: int) -> None:
+        self.busy[at][lane] = False
+        self.done[at][lane] += 1
+        if lane == BRING and not self.done[at][lane] and at in self.behind:
+            self._begin(self.behind[at], BRING)
+        if lane == COMPUTE:
+            names = self.paces[at].site.shares
+            self.held.difference_update(names)
+            for other in sorted(self.since, key=self.since.__getitem__) if names else ():
+                self._begin(other, COMPUTE)
+        if lane == FETCH:
+            self.end[at] = self.now
+        else:
+            self._begin(at, lane + 1)
+        self._begin(at, lane)
+
+
+def _fair(flows: Sequence[_Flow], host: Port) -> None:
+    """Set the rate of each flow, max-min fairly."""
+    left = {
+        (BRING,): host.send, (FETCH,): host.receive, (BRING, FETCH): host.both
+    }  # fmt: skip
+    open_ = sorted(flows, key=lambda flow: flow.own)
+    left = {lanes: rate for lanes, rate in left.items() if rate < math.inf}
+    while open_:
+        level, full = open_[0].own, None
+        for lanes, rate in left.items():
+            n = sum(flow.lane in lanes for flow in open_)
+            if n and rate / n < level:
+                level, full = rate / n, lanes
+        fixed = [open_[0]] if full is None else [flow for flow in open_ if flow.lane in full]
+        for flow in fixed:
+            flow.rate = level
+            for lanes in left:
+                if flow.lane in lanes:
+                    left[lanes] -= level
+        open_ = [flow for flow in open_ if flow not in fixed]

@@ -1,0 +1,91 @@
+"""Shares: who does which units of a call, as data and in words. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Piece(NamedTuple):
+    """Units [begin, end) of the axis that is cut: one launch."""
+
+    begin: int
+    end: int
+
+    @property
+    def units(self) -> int:
+        """How many."""
+        return self.end - self.begin
+
+    def __str__(self) -> str:
+        return f"{self.begin}-{self.end}"
+
+
+@dataclass(frozen=True)
+class Shares:
+    """A call, cut among devices. Each unit is in one piece."""
+
+    count: int
+    """Units in all."""
+    parts: Mapping[str, tuple[Piece, ...]]
+    """By URI, of devices that take part: pieces in the order in which the device does them."""
+    tail: tuple[Piece, ...]
+    """Shrinking chunks for whoever is free, by the rule of tail.py."""
+    takers: tuple[str, ...]
+    """URIs of the devices that are predicted to take them."""
+    order: tuple[str, ...]
+    """Devices whose fixed operands leave the host one after another; (): all at once."""
+    predicted_s: float
+    """Seconds until the last result is at the host."""
+    bound_s: float
+    """No schedule takes less."""
+    left_out: Mapping[str, str]
+    """By URI: why a device does not take part."""
+
+    @property
+    def gap(self) -> float:
+        """predicted_s / bound_s - 1."""
+        return self.predicted_s / self.bound_s - 1 if self.bound_s else math.inf
+
+    def units(self, uri: str) -> int:
+        """Units that a device is predicted to do, its chunks of the tail among them."""
+        taken = sum(p.units for p, by in zip(self.tail, self.takers, strict=True) if by == uri)
+        return sum(piece.units for piece in self.parts.get(uri, ())) + taken
+
+    def __str__(self) -> str:
+        n = len(self.parts)
+        return (
+            f"{self.count} units on {n} device{'s' if n != 1 else ''}, predicted "
+            f"{self.predicted_s:.3g} s, at least {self.bound_s:.3g} s ({self.gap:.1%} above)"
+        )
+
+    def explain(self) -> str:
+        """The plan as `str` has it, then each device, the tail, and who is left out and why."""
+        lines = [str(self)]
+        for uri, pieces in self.parts.items():
+            units = self.units(uri)
+            lines.append(
+                f"  {uri}: {units} units ({units / self.count:.1%}), planned in "
+                f"{len(pieces)} piece{'s' if len(pieces) != 1 else ''}: {_shown(pieces)}"
+            )
+        if self.tail:
+            units = sum(piece.units for piece in self.tail)
+            lines.append(
+                f"  tail: {units} units ({units / self.count:.1%}) in {len(self.tail)} chunks of "
+                f"{self.tail[0].units} to {self.tail[-1].units} units, for whoever is free"
+            )
+        if self.order:
+            lines.append(f"  operands leave the host in turn: {', '.join(self.order)}")
+        lines += [f"  {uri} is left out: {why}" for uri, why in self.left_out.items()]
+        return "\n".join(lines)
+
+
+MOST_SHOWN = 4
+"""Pieces of a device that `explain` prints."""
+
+
+def _shown(pieces: tuple[Piece, ...]) -> str:
+    text = ", ".join(map(str, pieces[:MOST_SHOWN]))
+    return text if len(pieces) <= MOST_SHOWN else f"{text}, ..."

@@ -1,0 +1,87 @@
+"""Plans on drawn machines: how near to the bound, how near to what the player takes."""
+
+from __future__ import annotations
+
+from statistics import mean
+
+import pytest
+
+from sparkle_drv.mesh.links.line import Line
+from sparkle_drv.mesh.links.network import Port
+from sparkle_drv.sched.shard.plan import plan_shares
+from sparkle_drv.sched.shard.site import Site
+from sparkle_drv.testing.shards.machines import drawn, wrong
+from sparkle_drv.testing.shards.player import played_s
+
+RATES = (100, 40, 20, 5)
+UNITS = 4096
+UNIT_S = 1e-4  # of a device of rate 1
+
+
+@pytest.fixture(scope="module")
+def planned():
+    machines = [drawn(seed) for seed in range(200)]
+    return [(m, plan_shares(m.sites, m.count, m.host)) for m in machines]
+
+
+@pytest.fixture(scope="module")
+def four():
+    """Devices of RATES without transfers, and their plan."""
+    sites = [Site(f"rate:{rate}", Line(0.0, UNIT_S / rate)) for rate in RATES]
+    return sites, plan_shares(sites, UNITS)
+
+
+def ideal_s(sites):
+    """Seconds if all devices work all the time."""
+    return UNITS / sum(1 / site.compute.b for site in sites)
+
+
+def test_plans_are_near_their_bound(planned):
+    gaps = [plan.gap for _, plan in planned]
+    assert min(gaps) >= 0
+    assert mean(gaps) <= 0.05, f"{mean(gaps):.2%}"
+    assert max(gaps) <= 0.15, f"seed {gaps.index(max(gaps))}: {max(gaps):.2%}"
+
+
+def test_the_player_takes_what_is_predicted(planned):
+    for seed, (m, plan) in enumerate(planned):
+        took = played_s(plan, m.sites, m.sites, m.host)
+        assert took == pytest.approx(plan.predicted_s, rel=0.03), f"seed {seed}"
+
+
+def test_machines_are_as_unequal_as_they_should_be(planned):
+    fastest = [min(m.sites, key=lambda site: site.compute.b) for m, _ in planned]
+    slowest = [max(m.sites, key=lambda site: site.compute.b) for m, _ in planned]
+    assert min(f.compute.b * m.count for f, (m, _) in zip(fastest, planned, strict=True)) >= 1.99e-3
+    ratios = [s.compute.b / f.compute.b for s, f in zip(slowest, fastest, strict=True)]
+    assert 30 < max(ratios) <= 50
+    assert {len(m.sites) for m, _ in planned} == set(range(2, 9))
+
+
+def test_right_rates_lose_little_by_the_tail(four):
+    sites, plan = four
+    assert plan.tail
+    assert ideal_s(sites) / played_s(plan, sites, sites, Port()) >= 0.98
+
+
+def test_wrong_rates_are_made_up_for(four):
+    sites, plan = four
+    shares = []
+    for seed in range(100):
+        true = wrong(sites, seed)
+        shares.append(ideal_s(true) / played_s(plan, sites, true, Port()))
+    assert mean(shares) >= 0.94, f"{mean(shares):.3f}"
+
+
+def test_without_a_tail_wrong_rates_cost_more(four):
+    sites, plan = four
+    whole = plan_shares(sites, UNITS, tail=0)
+    assert not whole.tail
+    for seed in range(10):
+        true = wrong(sites, seed)
+        assert played_s(plan, sites, true, Port()) < played_s(whole, sites, true, Port())
+
+
+def test_plans_do_not_depend_on_chance():
+    m = drawn(7)
+    assert plan_shares(m.sites, m.count, m.host) == plan_shares(m.sites, m.count, m.host)
