@@ -7,6 +7,7 @@ Pure functions of numbers: no clock, no device. Which device does a whole call i
     arguments.py  what is refused, and why
     shares.py     Shares and Piece: the plan as data and in words
     balance.py    units of each device so that all end together, and who is left out
+    even.py       corrects units by when devices end; rounds them
     pieces.py     the pieces of one device's part, so that its transfers and launches overlap
     tail.py       the last part: shrinking chunks for whoever is free
     play.py       when all end: an event simulation with the host's port and shared resources

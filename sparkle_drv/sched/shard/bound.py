@@ -18,7 +18,10 @@ from .site import Pace, Site
 
 EXACT = 1e-4
 """Relative width at which the search for T ends; the lower end is what it gives."""
-
+GUESS = 0.01
+"""The same for where a planner begins: it corrects that anyhow."""
+WITHIN = 4.0
+"""Chains are kept for T up to this factor above the simple limits; no bound is given beyond."""
 Load = tuple[float, float, float]
 """(most units, what a resource spends on taking part, what it spends on each unit)."""
 
@@ -33,9 +36,11 @@ def least_s(paces: Sequence[Pace], count: int, host: Port) -> float:
     if sum(pace.most for pace in paces) < count:
         return math.inf
     limits = [Limits(pace) for pace in paces]
-    high = min(its.simple[0][0] + its.simple[0][1] for its in limits)
+    high = min(its.simple[0][0] + its.simple[0][1] * count for its in limits) / len(limits)
     low = _least(limits, count, host, 0.0, high, False)
-    return _least(limits, count, host, low, low * 1.01, True)
+    for its in limits:
+        its.narrow(low, WITHIN * low)
+    return min(_least(limits, count, host, low, low * 1.01, True), WITHIN * low)
 
 
 def _least(
@@ -66,7 +71,7 @@ def _most(limits: Sequence[Limits], t: float, count: int, host: Port, chains: bo
     if most < count:
         return most
     most, left = 0.0, able
-    for name in {name for _, pace in able for name in pace.site.shares}:
+    for name in sorted({name for _, pace in able for name in pace.site.shares}):
         waiting = [(u, p) for u, p in left if name in p.site.shares]
         left = [(u, p) for u, p in left if name not in p.site.shares]
         most += packed([(u, p.launch, p.computes) for u, p in waiting], t)
@@ -121,15 +126,15 @@ def packed(loads: Sequence[Load], budget: float) -> float:
     return total
 
 
-def allot(paces: Sequence[Pace], count: int, host: Port) -> list[float]:
+def allot(paces: Sequence[Pace], count: int, host: Port, low: float) -> list[float]:
     """Units of each device in the least time in which these limits allow the work, the cheapest
-    for a resource or the port first: where a planner begins.
+    for a resource or the port first: where a planner begins. It is more than `low` seconds.
     """
     limits = [Limits(pace) for pace in paces]
-    low, high = 0.0, 1e-9
+    high = (1 + GUESS) * low
     while sum(_allotted(limits, high, count, host)) < count:
-        low, high = high, 4 * high
-    while high - low > 1e-3 * high:
+        low, high = high, 2 * high
+    while high - low > GUESS * high:
         middle = (low + high) / 2
         if sum(_allotted(limits, middle, count, host)) < count:
             low = middle
@@ -140,7 +145,7 @@ def allot(paces: Sequence[Pace], count: int, host: Port) -> list[float]:
 
 def _allotted(limits: Sequence[Limits], t: float, count: int, host: Port) -> list[float]:
     paces, units = [its.pace for its in limits], [its.units(t, count) for its in limits]
-    for name in {name for pace in paces for name in pace.site.shares}:
+    for name in sorted({name for pace in paces for name in pace.site.shares}):
         its = [at for at, pace in enumerate(paces) if name in pace.site.shares]
         left = t
         for at in sorted(its, key=lambda at: paces[at].computes):

@@ -18,6 +18,8 @@ from .site import Pace
 NUMBERS = 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 17, 20, 24, 28, 33, 39, 46, 55, 66, 80, 100, 140
 """Numbers of pieces. Between two of them the lesser A and the lesser K hold."""
 
+AFTER = (*(number - 1 for number in NUMBERS[1:]), 1 << 30)
+"""The most pieces before the next of NUMBERS."""
 Chain = tuple[float, float]
 """(A, B): x units take A + B x seconds or more."""
 
@@ -52,45 +54,42 @@ class Limits:
                 units = (t - a) / b
         return units if units >= 1 else 0.0
 
+    def narrow(self, low: float, high: float) -> None:
+        """Keep the chains that may be the best of their row for some t from `low` to `high`. What
+        a chain allows is linear in t: one that is worse at both ends is worse between them.
+        """
+        for at, chains in enumerate(self.pairs):
+            ends = [((low - a) / b, (high - a) / b) for a, b in chains]
+            tops = max(ends), max(ends, key=lambda end: end[1])
+            self.pairs[at] = [
+                chain
+                for chain, end in zip(chains, ends, strict=True)
+                if end in tops or not any(end[0] <= top[0] and end[1] <= top[1] for top in tops)
+            ]
+
     def fewer(self, t: float, units: float) -> float:
-        """At most `units`, and no more than any chain allows."""
+        """At most `units`, and no more than any row allows; see `narrow`."""
         for chains in self.pairs:
-            if units < 1:
-                return 0.0
             for a, b in chains:
                 if units * b <= t - a:
                     break
             else:
-                units = max((t - a) / b for a, b in chains)
+                units = max([(t - a) / b for a, b in chains])
         return units if units >= 1 else 0.0
 
 
 def _chains(base: float, a: float, p: float, b: float, c: float) -> list[Chain]:
-    found = []
-    r = p / c
-    for number, after in zip(NUMBERS, (*NUMBERS[1:], 1), strict=True):
-        found.append((base + _fixed(number, r, a, b), _each(after - 1, p, c)))
+    """(A(n), K of the most pieces before the next number) of all numbers."""
+    if p > c:  # the same the other way round, and no power grows without limit
+        a, p, b, c = b, c, a, p
+    r, slope, found = p / c, c - p, list[Chain]()
+    even = r > 1 - 1e-6
+    for number, after in zip(NUMBERS, AFTER, strict=True):
+        if even:
+            total, each = (number + 1) / 2, p + c / after
+        else:
+            power = r**number
+            total = (number - r * (1 - power) / (1 - r)) / (1 - power)
+            each = p + slope / (1 - r**after)
+        found.append((base + (number + 1 - total) * a + total * b, each))
     return found
-
-
-def _fixed(n: int, r: float, a: float, b: float) -> float:
-    """A(n)."""
-    if abs(r - 1) < 1e-6:
-        total = (n + 1) / 2
-    else:
-        power = r**n if n * abs(r - 1) < 700 or r < 1 else float("inf")
-        total = (n - r * (1 - power) / (1 - r)) / (1 - power) if power < 1e300 else r / (r - 1)
-    return (n + 1 - total) * a + total * b
-
-
-def _each(n: int, p: float, c: float) -> float:
-    """K(n); of as many pieces as there are units where n is 0."""
-    r = p / c
-    if not n:
-        return max(p, c)
-    if abs(r - 1) < 1e-6:
-        return p + c / n
-    try:
-        return p + (c - p) / (1 - r**n)
-    except OverflowError:
-        return p

@@ -12,92 +12,93 @@ import math
 from .site import Pace
 
 HALVINGS = 12
-"""Sizes of the first and the last piece that are tried: the part halved so many times at most."""
-MOST = 256
+"""Sizes of the first and the last piece that are tried: the part halved so many times at most,
+twice at a time."""
+NEAR = (2.0, 2.0), (0.5, 0.5), (2.0, 1.0), (0.5, 1.0), (1.0, 2.0), (1.0, 0.5)
+"""Factors for both that are tried around the best."""
+MOST = 64
 """Pieces of a part at most."""
 
 
-def cut(pace: Pace, units: int, largest: float = math.inf) -> list[int]:
-    """Units of each piece, in order, none larger than `largest`."""
-    if not units or (largest >= units and not (pace.brings or pace.fetches)):
-        return [units] if units else []
-    front, back = Slope(pace, True), Slope(pace, False)
-    best, best_s = 1.0, math.inf
-    begin = max(0, math.ceil(math.log2(units / largest))) if largest < units else 0
-    for at in range(begin, begin + HALVINGS):
-        ends_s = pace.end_s(sizes(units, front, back, 0.5**at, 0.5**at, largest))
-        if ends_s >= best_s:
-            break
-        best, best_s = 0.5**at, ends_s
-    found = sizes(units, front, back, best, best, largest)
-    for first, last in ((4, 1), (2, 1), (0.5, 1), (0.25, 1), (1, 2), (1, 0.5)):
-        tried = sizes(units, front, back, first * best, last * best, largest)
-        ends_s = pace.end_s(tried)
-        if ends_s < best_s:
-            found, best_s = tried, ends_s
-    return found
+class Cutter:
+    """Cuts parts of one device. What is best for the first part is kept for later ones."""
+
+    __slots__ = ("back", "front", "pace", "sought")
+
+    def __init__(self, pace: Pace) -> None:
+        self.pace, self.front, self.back = pace, _ways(pace, True), _ways(pace, False)
+        self.sought: tuple[float, float] | None = None
+
+    def cut(self, units: int, largest: float = math.inf) -> list[int]:
+        """Units of each piece, in order, none larger than `largest`."""
+        if not units or (largest >= units and not (self.pace.brings or self.pace.fetches)):
+            return [units] if units else []
+        if self.sought is None:
+            self.sought = self._seek(units, largest)
+        return self._pieces(units, *self.sought, largest)
+
+    def _seek(self, units: int, largest: float) -> tuple[float, float]:
+        """The first and the last piece, as parts of all, with which the device ends first."""
+        begin = max(0, math.ceil(math.log2(units / largest))) if largest < units else 0
+        best, best_s = (1.0, 1.0), math.inf
+        for at in range(begin, begin + HALVINGS, 2):
+            ends_s = self.pace.end_s(self._pieces(units, 0.5**at, 0.5**at, largest))
+            if ends_s >= best_s:
+                break
+            best, best_s = (0.5**at, 0.5**at), ends_s
+        middle = best[0]
+        for first, last in NEAR:
+            tried = first * middle, last * middle
+            ends_s = self.pace.end_s(self._pieces(units, *tried, largest))
+            if ends_s < best_s:
+                best, best_s = tried, ends_s
+        return best
+
+    def _pieces(self, units: int, first: float, last: float, largest: float) -> list[int]:
+        """From both ends inwards, the smaller one of the next two pieces first."""
+        front, back, least = self.front, self.back, max(1.0, units / MOST)
+        ahead = max(least, first * units) if front or not back else math.inf
+        behind = max(least, last * units) if back else math.inf
+        before, after, left = list[float](), list[float](), float(units)
+        while left > 0:
+            if ahead <= behind:
+                size = ahead
+                if front:
+                    ahead = max(size, min([factor * size + more for factor, more in front]))
+                before.append(min(size, left, largest))
+                left -= before[-1]
+            else:
+                size = behind
+                behind = max(size, min([factor * size + more for factor, more in back]))
+                after.append(min(size, left, largest))
+                left -= after[-1]
+        return _whole(before + after[::-1], units)
 
 
-class Slope:
-    """How large the next piece may be from one end of a part inwards."""
-
-    __slots__ = ("ways",)
-
-    def __init__(self, pace: Pace, front: bool) -> None:
-        p, c, o = pace.brings, pace.computes, pace.fetches
-        a, b, e = pace.bring, pace.launch, pace.fetch
-        if not front:
-            p, o, a, e = o, p, e, a
-        # (factor, seconds, rate): the next piece has (factor * units + seconds) / rate units.
-        self.ways: list[tuple[float, float, float]] = []
-        if p >= c and p >= o:
-            return
-        if c >= o:
-            self.ways.append((c, b - a, p))
-        else:
-            self.ways += [(o, e - b, c), (c + o, e - a, p + c)]
-
-    def next(self, units: float) -> float:
-        """Units of the piece behind (or before) one of `units`, never fewer."""
-        most = min(
-            ((factor * units + seconds) / rate if rate else math.inf
-             for factor, seconds, rate in self.ways), default=math.inf,
-        )  # fmt: skip
-        return max(units, most)
+def _ways(pace: Pace, front: bool) -> list[tuple[float, float]]:
+    """(factor, more): next to a piece of n units one has factor * n + more units at most. Empty:
+    no stage is to be filled, or to be drained, at that end.
+    """
+    p, c, o = pace.brings, pace.computes, pace.fetches
+    a, b, e = pace.bring, pace.launch, pace.fetch
+    if not front:
+        p, o, a, e = o, p, e, a
+    if p >= c and p >= o:
+        return []
+    if c >= o:
+        return [(c / p, (b - a) / p)] if p else [(math.inf, 0.0)]
+    return [(o / c, (e - b) / c), ((c + o) / (p + c), (e - a) / (p + c))]
 
 
-def sizes(
-    units: int, front: Slope, back: Slope, first: float, last: float, largest: float
-) -> list[int]:
-    """Whole units of each piece, for the first and the last one as parts of all."""
-    ahead = max(1.0, first * units) if front.ways else math.inf
-    behind = max(1.0, last * units) if back.ways else math.inf
-    if not (front.ways or back.ways):
-        ahead = max(1.0, first * units)
-    ahead, behind = max(ahead, units / MOST), max(behind, units / MOST)
-    before: list[float] = []
-    after: list[float] = []
-    left = float(units)
-    while left > 0:
-        if ahead <= behind:
-            size = min(ahead, left, largest)
-            before.append(size)
-            ahead = front.next(ahead) if front.ways else ahead
-        else:
-            size = min(behind, left, largest)
-            after.append(size)
-            behind = back.next(behind) if back.ways else behind
-        left -= size
-    return whole(before + after[::-1], units)
-
-
-def whole(wanted: list[float], units: int) -> list[int]:
+def _whole(wanted: list[float], units: int) -> list[int]:
     """Whole units near these sizes; pieces of none are left out."""
-    passed, ended, found = 0.0, 0, []
+    passed, ended, found = 0.5, 0, list[int]()
     for size in wanted:
         passed += size
-        end = min(units, round(passed))
+        end = int(passed)
         if end > ended:
             found.append(end - ended)
             ended = end
+    if ended != units:
+        found[-1] += units - ended
     return found

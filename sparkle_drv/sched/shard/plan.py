@@ -11,6 +11,7 @@ from sparkle_drv.sched.decide.choose import Impossible
 from .arguments import check, fits, memory
 from .balance import Balance, balanced, best, played
 from .bound import least_s
+from .pieces import Cutter
 from .play import contended, ends
 from .shares import Piece, Shares
 from .site import FREE, Pace, Site
@@ -46,10 +47,10 @@ def plan_shares(
     if given is not None:
         found, tail = proportioned(paces, count, host, given), 0.0
     elif each:
-        found = balanced(paces, count, host, range(len(paces)), 1)
+        found = balanced(paces, count, host, bound, range(len(paces)), 1)
     else:
         able = [at for at, pace in enumerate(paces) if pace.most >= 1]
-        found = best([paces[at] for at in able], count, host).spread(able, len(paces))
+        found = best([paces[at] for at in able], count, host, bound).spread(able, len(paces))
     return shares(paces, count, host, found, bound, tail, given)
 
 
@@ -66,7 +67,7 @@ def proportioned(
             raise Impossible(
                 f"given: expected a share that fits, got {units[-1]} units for {memory(pace)}"
             )
-    return played(paces, units, host)
+    return played([Cutter(pace) for pace in paces], units, host)
 
 
 def shares(

@@ -64,7 +64,7 @@ class Pace:
     """
 
     __slots__ = (
-        "bring", "brings", "computes", "fetch", "fetches", "launch", "most", "ready", "sent",
+        "bring", "brings", "computes", "far", "fetch", "fetches", "launch", "most", "ready", "sent",
         "sent_each", "site", "start", "taken_each",
     )  # fmt: skip
 
@@ -82,6 +82,7 @@ class Pace:
         self.brings = bring * self.sent_each
         self.fetch = site.fetch.a if self.taken_each else 0.0
         self.fetches = fetch * self.taken_each
+        self.far = bool(self.sent or self.sent_each or self.taken_each)
 
     @property
     def each(self) -> float:
@@ -90,6 +91,8 @@ class Pace:
 
     def piece_s(self, units: int) -> float:
         """Seconds of a piece in a long row of them: those of its slowest stage."""
+        if not self.far:
+            return self.launch + self.computes * units
         return max(
             self.bring + self.brings * units,
             self.launch + self.computes * units,

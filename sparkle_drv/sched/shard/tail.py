@@ -43,33 +43,37 @@ def takers(
     An empty list: the devices' memory does not hold the tail.
     """
     members = [at for at, part in enumerate(parts) if part]
-    rate = sum(1 / paces[at].each for at in members)
+    rate = sum([1 / paces[at].each for at in members])
     fastest = min(members, key=lambda at: paces[at].each)
-    lanes = {at: _lanes(paces[at], parts[at]) for at in members}
-    room = {at: paces[at].most - sum(parts[at]) for at in members}
+    lanes = [_lanes(pace, part) for pace, part in zip(paces, parts, strict=True)]
+    room = [pace.most - sum(part) for pace, part in zip(paces, parts, strict=True)]
     free = [(lanes[at][3], at) for at in members]
     heapify(free)
-    found, left, idle = [], sum(tail), list[int]()
+    found, left, now = list[int](), sum(tail), 0.0
+    idle: list[int] = []  # who left the chunks before to others
+
     for units in tail:
-        while free:
-            now, at = heappop(free)
-            pace = paces[at]
-            fits = units <= room[at]
-            ahead = max(0.0, lanes[at][1] - now)
-            if fits and takes(ahead + pace.piece_s(units), left / rate, at == fastest):
+        left_s, tried = left / rate, 0
+        while True:
+            if tried < len(idle):
+                at = idle[tried]
+            elif free:
+                now, at = heappop(free)
+                idle.append(at)
+            else:
+                return [], math.inf
+            pace, ahead = paces[at], lanes[at][1] - now
+            piece_s = pace.piece_s(units) + (ahead if ahead > 0 else 0.0)
+            if takes(piece_s, left_s, at == fastest) and units <= room[at]:
+                taker = idle.pop(tried)
                 break
-            idle.append(at)
-        else:
-            return [], math.inf
-        found.append(at)
+            tried += 1
+        found.append(taker)
         left -= units
-        room[at] -= units
-        lanes[at] = _after(pace, lanes[at], units, now)
-        heappush(free, (lanes[at][3], at))
-        for other in idle:
-            heappush(free, (now, other))
-        idle.clear()
-    return found, max(its[2] for its in lanes.values())
+        room[taker] -= units
+        lanes[taker] = _after(paces[taker], lanes[taker], units, now)
+        heappush(free, (lanes[taker][3], taker))
+    return found, max([lanes[at][2] for at in members])
 
 
 Lanes = tuple[float, float, float, float]
@@ -90,6 +94,9 @@ def _after(pace: Pace, lanes: Lanes, units: int, taken_s: float = 0.0) -> Lanes:
     bringing overlaps.
     """
     brought, computed, fetched, _ = lanes
+    if not pace.far:
+        computed = max(computed, taken_s) + pace.launch + pace.computes * units
+        return brought, computed, computed, computed
     brought = max(brought, taken_s) + pace.bring + pace.brings * units
     begun = max(computed, brought)
     computed = begun + pace.launch + pace.computes * units
