@@ -25,10 +25,11 @@ from sparkle_drv.sched.journal import explain, explain_graph
 from sparkle_drv.sched.model.graph_plan import GraphPlan
 from sparkle_drv.sched.model.profile import Profile
 from sparkle_drv.sched.model.work import Plan
-from sparkle_drv.sched.run import arrays, calls, repeated, trace_files
+from sparkle_drv.sched.run import arrays, calls, repeated, shard_calls, trace_files
 from sparkle_drv.sched.run.arrays import ContextArray
 from sparkle_drv.sched.run.constants import ContextConstant
 from sparkle_drv.sched.run.local import LocalExecutor, default_clock
+from sparkle_drv.sched.run.sharding import KeptShards, Terms
 from sparkle_drv.telemetry.trace import Trace
 
 _BY_POSITION = "; a name in an expression that is called so gets its value by position"
@@ -53,7 +54,9 @@ class Context:
         profile: bool = True,
         validate: float = 0.0,
         aside: Mapping[str, str] | None = None,
+        topology: str = "single",
     ) -> None:
+        self._single = topology == "single"
         self.devices = tuple(devices)
         self.device = self.devices[0]
         for device in self.devices:
@@ -120,46 +123,92 @@ class Context:
         self._executor.check_open()
         return ContextConstant(self._executor, w)
 
+    def _terms(self, topology: str | None, shards: Any, max_vram_gb: Any) -> Terms | None:
+        """How a call is divided; None: one device does all of it."""
+        if topology is None:
+            topology = "single" if self._single else "mesh"
+        if shard_calls.word("topology", topology, shard_calls.TOPOLOGIES) == "mesh":
+            return shard_calls.terms(
+                shards, max_vram_gb, lambda uri: self._named("shards", uri).uri
+            )
+        for name, given, usual in (("shards", shards, "auto"), ("max_vram_gb", max_vram_gb, None)):
+            if given != usual:
+                raise ValueError(f"{name}: expected topology='mesh' beside it, got 'single'")
+        return None
+
     def gemm(
         self, a: Any, b: Any, out: Any = None, *, devices: Sequence[str] | None = None,
-        **options: Any,
+        topology: str | None = None, shards: Any = "auto", reduce: str = "none",
+        max_vram_gb: float | None = None, **options: Any,
     ) -> Any:  # fmt: skip
-        """`sparkle_drv.ops.gemm` where it takes the least time."""
+        """`sparkle_drv.ops.gemm` where it takes the least time.
+
+        `topology` "mesh": on several devices where that takes less; "single": on one; None: as
+        `init` says. `devices` may take part. `shards` "auto" leaves out who does not help, "each"
+        gives every one a part, and {URI: share} gives parts in proportion. `reduce` "sum" cuts K,
+        and adds up the products; else rows or columns are cut. `max_vram_gb` limits the 10^9 bytes
+        on a device that does not share the host's memory. The same of conv2d (cut by images or
+        output channels), map and reduce (by range).
+        """
         uris = self._uris if devices is None else self._among(devices)
+        if topology is not None or not self._single or shards != "auto" or reduce != "none":
+            how = self._terms(topology, shards, max_vram_gb)
+            kind = shard_calls.word("reduce", reduce, shard_calls.REDUCES)
+            if how is not None:
+                return shard_calls.gemm(self._executor, uris, how, kind, a, b, out, options)
+            if kind != "none":
+                raise ValueError("reduce: expected topology='mesh' beside it, got 'single'")
         return repeated.call(self._executor, uris, ops.gemm, calls.gemm, (a, b), options, out)
 
     def conv2d(
         self, x: Any, w: Any, bias: Any = None, out: Any = None, *,
-        devices: Sequence[str] | None = None, **options: Any,
+        devices: Sequence[str] | None = None, topology: str | None = None, shards: Any = "auto",
+        max_vram_gb: float | None = None, **options: Any,
     ) -> Any:  # fmt: skip
         """`sparkle_drv.ops.conv2d` where it takes the least time; in the layout of `x` if it has
         one that conv2d works in and `layout` is left out. An `x` in another layout than the one
-        said, a blocked one too, is changed first: that time is part of the plan.
+        said, a blocked one too, is changed first: that time is part of the plan. `topology`,
+        `shards` and `max_vram_gb` are those of `gemm`.
         """
         uris = self._uris if devices is None else self._among(devices)
+        if topology is not None or not self._single or shards != "auto":
+            how = self._terms(topology, shards, max_vram_gb)
+            if how is not None:
+                return shard_calls.conv2d(self._executor, uris, how, x, w, bias, out, options)
         given = x, w, bias
         return repeated.call(self._executor, uris, ops.conv2d, calls.conv2d, given, options, out)
 
     def map(
         self, expression: Any, /, *values: Any, out: Any = None,
-        devices: Sequence[str] | None = None, **named: Any,
+        devices: Sequence[str] | None = None, topology: str | None = None, shards: Any = "auto",
+        max_vram_gb: float | None = None, **named: Any,
     ) -> Any:  # fmt: skip
         """`sparkle_drv.ops.map` where it takes the least time. Names in the expression that are
-        called `out` or `devices` get their values by position.
+        called as an argument here get their values by position. `topology`, `shards` and
+        `max_vram_gb` are those of `gemm`.
         """
         uris = self._uris if devices is None else self._among(devices, _BY_POSITION)
+        if topology is not None or not self._single or shards != "auto":
+            how = self._terms(topology, shards, max_vram_gb)
+            if how is not None:
+                return shard_calls.map(self._executor, uris, how, expression, values, out, named)
         given = expression, *values
         return repeated.call(self._executor, uris, ops.map, calls.map, given, named, out)
 
     def reduce(
         self, a: Any, op: str = "sum", axis: Any = None, *, keepdims: bool = False,
-        devices: Sequence[str] | None = None, **names: Any,
+        devices: Sequence[str] | None = None, topology: str | None = None, shards: Any = "auto",
+        max_vram_gb: float | None = None, **names: Any,
     ) -> Any:  # fmt: skip
         """`sparkle_drv.ops.reduce` where it takes the least time; of an expression, on the first
-        device.
+        device. `topology`, `shards` and `max_vram_gb` are those of `gemm`.
         """
         uris = self._uris if devices is None else self._among(devices, _BY_POSITION)
         names["keepdims"] = keepdims
+        if topology is not None or not self._single or shards != "auto":
+            how = self._terms(topology, shards, max_vram_gb)
+            if how is not None:
+                return shard_calls.reduce(self._executor, uris, how, a, op, axis, names)
         given = a, op, axis
         return repeated.call(self._executor, uris, ops.reduce, calls.reduce, given, names)
 
@@ -192,9 +241,10 @@ class Context:
         )
 
     @property
-    def last_plan(self) -> Plan | GraphPlan | None:
+    def last_plan(self) -> Plan | GraphPlan | KeptShards | None:
         """What was decided for the last call (sched/model/work.py), or run of a graph
-        (sched/model/graph_plan.py), and what its last measured run took: data.
+        (sched/model/graph_plan.py), and what its last measured run took: data. Of a call that
+        several devices shared: sched/run/sharding.py.
 
         None before the first, or without a choice.
         """
@@ -205,7 +255,8 @@ class Context:
         """The last plan in words: candidates, predicted times, why the others lost, and what the
         chosen one took when it was last measured, by the same parts.
         """
-        return explain_graph.plan(self._executor.last)
+        last = self._executor.last
+        return last.explain() if isinstance(last, KeptShards) else explain_graph.plan(last)
 
     @contextlib.contextmanager
     def trace(self, name: str) -> Iterator[Trace]:
@@ -255,6 +306,7 @@ def init(
     profile: bool = True,
     validate: float = 0.0,
     deterministic: bool = False,
+    topology: str = "single",
 ) -> Context:
     """Open devices as one Context: "all" that are usable, the best first, or a list of URIs.
 
@@ -277,6 +329,7 @@ def init(
     open.
     """
     settings.switch("profile", profile)
+    shard_calls.word("topology", topology, shard_calls.TOPOLOGIES)
     if isinstance(validate, bool) or not isinstance(validate, numbers.Real):
         raise TypeError(f"validate: a share from 0 to 1 is wanted, got {validate!r}")
     if not 0 <= validate <= 1:
@@ -303,4 +356,4 @@ def init(
                 Context(opened).close()
         raise
     aside = only_named([device.info for device in opened]) if devices == "all" else None
-    return Context(opened, profile, float(validate), aside)
+    return Context(opened, profile, float(validate), aside, topology)

@@ -81,6 +81,19 @@ def call(
     return placed(executor, others, (others, *key[1:]), *given, **named)
 
 
+def divided(
+    executor: Any, uris: calls.Uris, placed: Callable[..., Any], given: tuple[Any, ...],
+    named: dict[str, Any], out: Any = None,
+) -> Any:  # fmt: skip
+    """The same by the executor of a call that several devices may share (sharding.py)."""
+    head = (uris, placed, *named)
+    key = call_key(head, (*given, *named.values()), _shape if placed is calls.map else _about)
+    if out is not None:
+        named["out"] = out
+    executor.check_open()
+    return placed(executor, uris, key, *given, **named)
+
+
 def _about(x: Any) -> Any:
     """The part of a call's key for an argument of any type but ndarray, str, bool and None."""
     if isinstance(x, _ARRAYS):

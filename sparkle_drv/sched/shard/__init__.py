@@ -1,7 +1,10 @@
 """Cuts one call among unequal devices: how much each one does, in which pieces, in which order.
 
-Pure functions of numbers: no clock, no device. Which device does a whole call is in decide.
+Numbers and data: no clock, no device. Which device does a whole call is in decide; threads that do
+the pieces are in run (shards.py).
 
+    cuts.py       the axes that a call can be cut along, and what each piece reads and writes
+    ledger.py     who does which piece, once: the one part here with a lock
     site.py       Site: one device and what the call costs there; Pace: the same per unit
     plan.py       plan_shares: the plan of the least predicted time
     arguments.py  what is refused, and why

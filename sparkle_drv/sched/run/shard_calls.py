@@ -1,0 +1,108 @@
+"""The operations of a Context that several devices may share: how each can be cut."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sparkle_drv.ops.map.operation import common_shape
+from sparkle_drv.ops.shapes import geometry
+from sparkle_drv.sched.shard import cuts
+from sparkle_drv.sched.shard.cuts import Cut
+
+from . import calls, repeated
+from .local import LocalExecutor
+from .sharding import Sharding, Terms
+
+REDUCES = ("none", "sum")
+TOPOLOGIES = ("single", "mesh")
+
+
+def terms(shares: Any, max_vram_gb: Any, named: Callable[[str], str]) -> Terms:
+    """How a call is to be divided. `named` gives the URI of a device by any name.
+
+    Raises ValueError (unknown words or devices, shares that are negative or all zero, no memory),
+    TypeError.
+    """
+    limit = 0
+    if max_vram_gb is not None:
+        if isinstance(max_vram_gb, bool) or not isinstance(max_vram_gb, (int, float)):
+            raise TypeError(f"max_vram_gb: expected a number of 10^9 bytes, got {max_vram_gb!r}")
+        if not 0 < max_vram_gb < math.inf:
+            raise ValueError(f"max_vram_gb: expected more than 0, got {max_vram_gb!r}")
+        limit = max(1, int(max_vram_gb * 1e9))
+    if isinstance(shares, Mapping):
+        return Terms({named(uri): share for uri, share in shares.items()}, limit)
+    if not isinstance(shares, str):
+        raise TypeError(f"shards: expected a word or shares by URI, got {shares!r}")
+    return Terms(word("shards", shares, ("auto", "each")), limit)
+
+
+def word(name: str, given: Any, words: Sequence[str]) -> str:
+    """One of these words. Raises ValueError."""
+    if given not in words:
+        expected = " or ".join(repr(one) for one in words)
+        raise ValueError(f"{name}: expected {expected}, got {given!r}")
+    return str(given)
+
+
+def gemm(
+    executor: LocalExecutor, uris: calls.Uris, how: Terms, reduce: str, a: Any, b: Any,
+    out: Any, options: dict[str, Any],
+) -> Any:  # fmt: skip
+    """`ops.gemm` on all that helps."""
+
+    def found(operands: Sequence[Any]) -> list[Cut]:
+        activated = options.get("activation") is not None
+        biased = operands[2] is not None
+        return cuts.gemm(operands[0].shape, operands[1].shape, biased, activated, reduce)
+
+    if reduce == "sum" and (options.get("bias") is not None or options.get("activation")):
+        raise ValueError("reduce: expected 'none' beside a bias or an activation, got 'sum'")
+    executor_of = Sharding(executor, found, how)
+    return repeated.divided(executor_of, uris, calls.gemm, (a, b), options, out)
+
+
+def conv2d(
+    executor: LocalExecutor, uris: calls.Uris, how: Terms, x: Any, w: Any, bias: Any, out: Any,
+    options: dict[str, Any],
+) -> Any:  # fmt: skip
+    """`ops.conv2d` on all that helps."""
+
+    def found(operands: Sequence[Any]) -> list[Cut]:
+        form = {name: options.get(name, usual) for name, usual in geometry.FORM.items()}
+        shape = geometry.geometry(operands[0].shape, operands[1].shape, **form)
+        return cuts.conv2d(shape, form["layout"])
+
+    executor_of = Sharding(executor, found, how)
+    return repeated.divided(executor_of, uris, calls.conv2d, (x, w, bias), options, out)
+
+
+def map(
+    executor: LocalExecutor, uris: calls.Uris, how: Terms, expression: Any,
+    values: tuple[Any, ...], out: Any, named: dict[str, Any],
+) -> Any:  # fmt: skip
+    """`ops.map` on all that helps."""
+
+    def found(operands: Sequence[Any]) -> list[Cut]:
+        arrays = {str(at): x for at, x in enumerate(operands)}
+        if any(getattr(x, "layout", None) for x in operands):
+            return []
+        return cuts.map({name: x.shape for name, x in arrays.items()}, common_shape(arrays))
+
+    executor_of = Sharding(executor, found, how)
+    return repeated.divided(executor_of, uris, calls.map, (expression, *values), named, out)
+
+
+def reduce(
+    executor: LocalExecutor, uris: calls.Uris, how: Terms, a: Any, op: Any, axis: Any,
+    names: dict[str, Any],
+) -> Any:  # fmt: skip
+    """`ops.reduce` on all that helps."""
+
+    def found(operands: Sequence[Any]) -> list[Cut]:
+        return cuts.reduce(operands[0].shape, op, axis, bool(names.get("keepdims")))
+
+    executor_of = Sharding(executor, found, how)
+    return repeated.divided(executor_of, uris, calls.reduce, (a, op, axis), names)

@@ -1,0 +1,112 @@
+"""Along which axis a call can be divided among devices, and what each piece reads and writes. Pure.
+
+A cut names an axis of the work. Each operand is cut along an axis of its own or read whole. Pieces
+write their own part of the result, or each makes a whole result and these are combined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sparkle_drv.ops.shapes.geometry import Geometry
+
+Shape = tuple[int, ...]
+
+COMBINED = {"sum": np.add, "max": np.maximum, "min": np.minimum}
+"""By reduction: how the results of two pieces become one."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One way to divide a call."""
+
+    name: str
+    """Of the axis: "rows", "columns", "terms", "images", "channels", "elements"."""
+    extent: int
+    """Elements along it; a piece is [begin, end) of them."""
+    operands: tuple[int | None, ...]
+    """By operand: its axis that is cut. None: each piece reads the whole operand."""
+    out: int | None
+    """The axis of the result that is cut. None: the results of the pieces are combined."""
+    combine: str = ""
+    """A key of COMBINED; "" where the result is cut."""
+
+    def given(self, operands: Sequence[Any], begin: int, end: int) -> list[Any]:
+        """The operands of a piece: views of numpy arrays."""
+        return [
+            x if axis is None or x is None else x[(slice(None),) * axis + (slice(begin, end),)]
+            for x, axis in zip(operands, self.operands, strict=True)
+        ]
+
+    def part(self, out: np.ndarray[Any, Any], begin: int, end: int) -> np.ndarray[Any, Any]:
+        """The part of the result that a piece writes: a view."""
+        if self.out is None:
+            return out
+        part: np.ndarray[Any, Any] = out[(slice(None),) * self.out + (slice(begin, end),)]
+        return part
+
+    def read_whole(self, operands: Sequence[Any]) -> int:
+        """Bytes of the operands that each device reads whole."""
+        pairs = zip(operands, self.operands, strict=True)
+        return sum(x.nbytes for x, axis in pairs if axis is None and x is not None)
+
+    def read_cut(self, operands: Sequence[Any]) -> int:
+        """Bytes of the operands that are cut."""
+        pairs = zip(operands, self.operands, strict=True)
+        return sum(x.nbytes for x, axis in pairs if axis is not None and x is not None)
+
+
+def gemm(a: Shape, b: Shape, biased: bool, activated: bool, reduce: str) -> list[Cut]:
+    """Cuts of a product of these shapes. `reduce` "sum": of K alone, as the sum of partial
+    products, which a bias or an activation would spoil: then there is none.
+    """
+    (m, k), n = a, b[1]
+    if reduce == "sum":
+        spoilt = biased or activated
+        return [] if spoilt else [Cut("terms", k, (1, 0, None), None, "sum")]
+    columns = Cut("columns", n, (None, 1, 0 if biased else None), 1)
+    return [Cut("rows", m, (0, None, None), 0), columns]
+
+
+def conv2d(shape: Geometry, layout: str) -> list[Cut]:
+    """Cuts of a convolution: of its images, and of its output channels where no groups tie them to
+    input channels.
+    """
+    found = [Cut("images", shape.n, (0, None, None), 0)]
+    if shape.groups == 1 and layout in ("NCHW", "NHWC"):
+        found.append(Cut("channels", shape.oc, (None, 0, 0), layout.index("C")))
+    return found
+
+
+def map(shapes: Mapping[str, Shape], out: Shape) -> list[Cut]:
+    """The cut of a map along the first axis of its result that has more than one element. Operands
+    that are broadcast along it are read whole.
+    """
+    axis = next((at for at, extent in enumerate(out) if extent > 1), None)
+    if axis is None:
+        return []
+    its = []
+    for shape in shapes.values():
+        own = axis - (len(out) - len(shape))
+        its.append(own if own >= 0 and shape[own] == out[axis] else None)
+    return [Cut("elements", out[axis], tuple(its), axis)]
+
+
+def reduce(shape: Shape, op: str, axis: int | None, keepdims: bool) -> list[Cut]:
+    """Cuts of a reduction: along an axis that stays, else along the reduced one, whose partial
+    results are combined; those of a mean cannot be.
+    """
+    if axis is not None:
+        axis %= len(shape)
+        kept = [at for at in range(len(shape)) if at != axis and shape[at] > 1]
+        if kept:
+            at = kept[0]
+            return [Cut("elements", shape[at], (at,), at - (0 if keepdims else at > axis))]
+    if op not in COMBINED or not shape:
+        return []
+    at = axis or 0
+    return [Cut("terms", shape[at], (at,), None, op)]

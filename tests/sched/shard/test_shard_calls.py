@@ -1,0 +1,189 @@
+"""Calls that several devices share, on real devices: numpy's results, whoever did what."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import sparkle_drv as sp
+from sparkle_drv.errors import DeviceLost
+from sparkle_drv.sched.run import shards
+from sparkle_drv.sched.run.sharding import KeptShards
+from sparkle_drv.testing import sim
+from sparkle_drv.testing.faults import Fault, Schedule
+
+F32 = np.float32
+URIS = ("cpu:c0", "cpu:c1", "egl:0")
+
+
+@pytest.fixture(scope="module")
+def ctx():
+    with sp.init(list(URIS), profile=False, topology="mesh") as made:
+        yield made
+
+
+@pytest.fixture
+def ledgers(monkeypatch):
+    """Those of the calls that follow."""
+    kept, honest = [], shards.Ledger
+
+    def made(*given):
+        kept.append(honest(*given))
+        return kept[-1]
+
+    monkeypatch.setattr(shards, "Ledger", made)
+    return kept
+
+
+def plan(ctx) -> KeptShards:
+    assert isinstance(ctx.last_plan, KeptShards)
+    return ctx.last_plan
+
+
+def all_worked(ctx, ledgers):
+    """Each piece once, and each device did one at least."""
+    (ledger,) = ledgers
+    ledgers.clear()
+    assert set(ledger.committed.values()) == {device.uri for device in ctx.devices}
+    assert ledger.dropped == 0
+    assert sum(p.end - p.begin for p in ledger.committed) == plan(ctx).shares.count
+
+
+def normal(rng, *shape):
+    return rng.standard_normal(shape).astype(F32)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_gemm_by_every_cut(ctx, ledgers, seed):
+    rng = np.random.default_rng(seed)
+    m, n, k = (int(x) for x in rng.integers(3, 70, 3))
+    a, b = normal(rng, m, k), normal(rng, k, n)
+    for reduce in ("none", "sum"):
+        got = ctx.gemm(a, b, shards="each", reduce=reduce)
+        np.testing.assert_allclose(got, a @ b, rtol=1e-4, atol=1e-4 * k)
+        assert (plan(ctx).cut.name == "terms") == (reduce == "sum")
+        all_worked(ctx, ledgers)
+    bias, out = normal(rng, n), np.full((m, n), np.nan, F32)
+    got = ctx.gemm(a, b, out, bias=bias, activation="relu", shards="each")
+    assert got is out
+    np.testing.assert_allclose(out, np.maximum(a @ b + bias, 0), rtol=1e-4, atol=1e-4 * k)
+    all_worked(ctx, ledgers)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize(("images", "channels", "cut"), [(3, 2, "images"), (1, 9, "channels")])
+def test_conv2d_by_every_cut(ctx, ledgers, layout, images, channels, cut):
+    rng = np.random.default_rng(images)
+    x, w, bias = normal(rng, images, 4, 9, 8), normal(rng, channels, 4, 3, 3), normal(rng, channels)
+    given = x if layout == "NCHW" else np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+    got = ctx.conv2d(given, w, bias, padding=1, layout=layout, shards="each")
+    assert plan(ctx).cut.name == cut
+    all_worked(ctx, ledgers)
+    alone = ctx.conv2d(given, w, bias, padding=1, layout=layout, topology="single")
+    np.testing.assert_allclose(got, alone, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, -1])
+@pytest.mark.parametrize("op", ["sum", "max", "min"])
+def test_reduce_along_every_axis(ctx, ledgers, op, axis):
+    a = normal(np.random.default_rng(3), 37, 41)
+    got = ctx.reduce(a, op, axis, shards="each")
+    np.testing.assert_allclose(got, getattr(np, op)(a, axis), rtol=1e-4, atol=1e-3)
+    all_worked(ctx, ledgers)
+    kept = ctx.reduce(a, op, axis, keepdims=True, shards="each")
+    assert kept.shape == getattr(np, op)(a, axis, keepdims=True).shape
+
+
+def test_map_with_broadcast_operands(ctx, ledgers):
+    rng = np.random.default_rng(4)
+    x, row, column = normal(rng, 30, 20), normal(rng, 20), normal(rng, 30, 1)
+    got = ctx.map("x * r + c * 2", x=x, r=row, c=column, shards="each")
+    np.testing.assert_allclose(got, x * row + column * 2, rtol=1e-5)
+    all_worked(ctx, ledgers)
+
+
+def test_context_arrays_in_and_out(ctx, ledgers):
+    a, b = ctx.array((40, 40), F32).fill_random(1), ctx.array((40, 40), F32).fill_random(2)
+    made = ctx.gemm(a, b, shards="each")
+    np.testing.assert_allclose(made.numpy(), a.numpy() @ b.numpy(), rtol=1e-4, atol=1e-3)
+    out = ctx.array((40, 40), F32)
+    assert ctx.gemm(made, b, out, shards="each") is out
+    np.testing.assert_allclose(out.numpy(), made.numpy() @ b.numpy(), rtol=1e-4, atol=1e-2)
+
+
+def test_shares_are_those_that_were_said(ctx):
+    a = np.ones((200, 64), F32)
+    ctx.gemm(a, a.T.copy(), shards={"cpu:c0": 3, "egl": 1})
+    shares = plan(ctx).shares
+    assert shares.units("cpu:c0") == 3 * shares.units("egl:0")
+    assert "cpu:c1" in shares.left_out
+    assert "cpu:c0: " in ctx.explain_last_plan()
+
+
+def test_one_device_is_enough_for_little_work(ctx):
+    a = np.ones((8, 8), F32)
+    assert (ctx.gemm(a, a) == 8).all()
+    assert not isinstance(ctx.last_plan, KeptShards)
+    assert (ctx.gemm(a, a, topology="single") == 8).all()
+
+
+@pytest.mark.parametrize(
+    ("how", "kind", "said"),
+    [
+        ({"shards": "all"}, ValueError, "shards: expected 'auto' or 'each', got 'all'"),
+        ({"shards": 3}, TypeError, "shards: expected a word or shares by URI, got 3"),
+        ({"shards": {"cuda:9": 1}}, ValueError, "shards: 'cuda:9' is not one of"),
+        ({"shards": {"cpu:c0": -1}}, ValueError, "expected"),
+        ({"shards": {"cpu:c0": 0.0}}, ValueError, "expected"),
+        ({"topology": "ring"}, ValueError, "topology: expected 'single' or 'mesh', got 'ring'"),
+        ({"reduce": "max"}, ValueError, "reduce: expected 'none' or 'sum', got 'max'"),
+        ({"reduce": "sum", "activation": "relu"}, ValueError, "reduce: expected 'none' beside"),
+        ({"max_vram_gb": 0}, ValueError, "max_vram_gb: expected more than 0, got 0"),
+        ({"max_vram_gb": "6"}, TypeError, "max_vram_gb: expected a number of 10"),
+        ({"topology": "single", "shards": "each"}, ValueError, "shards: expected topology='mesh'"),
+        ({"topology": "single", "reduce": "sum"}, ValueError, "reduce: expected topology='mesh'"),
+    ],
+)
+def test_what_cannot_be_is_refused(ctx, how, kind, said):
+    a, out = np.ones((64, 64), F32), np.zeros((64, 64), F32)
+    with pytest.raises(kind, match=said):
+        ctx.gemm(a, a, out, **how)
+    assert not out.any()
+
+
+def test_an_out_may_overlap_an_operand(ctx, ledgers):
+    a = normal(np.random.default_rng(6), 65, 64)
+    want = a[:64] @ a[1:]
+    got = ctx.gemm(a[:64], a[1:], a[:64], shards="each")
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-3)
+    assert np.shares_memory(got, a)
+    all_worked(ctx, ledgers)
+
+
+NAMES = ("sim:5/gpu0", "sim:5/cpu")
+
+
+@pytest.mark.parametrize("what", ["unplug", "reset", "pagefault"])
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_device_lost_in_the_middle(ledgers, what, at, caplog):
+    rng = np.random.default_rng(at)
+    a, b = normal(rng, 128, 64), normal(rng, 64, 96)
+    with sp.init(list(NAMES), profile=False, topology="mesh") as ctx:
+        ctx.gemm(a, b, shards="each")
+        ledgers.clear()
+        sim.apply(Schedule(0, [Fault("job", at, what)]), ctx.devices[0])
+        for _ in range(2):
+            got = ctx.gemm(a, b, shards="auto" if caplog.text else "each")
+            np.testing.assert_allclose(got, a @ b, rtol=1e-4, atol=1e-3)
+        assert all(ledger.dropped == 0 for ledger in ledgers)
+        assert NAMES[0] in caplog.text
+
+
+def test_all_devices_lost(ledgers):
+    a = np.ones((128, 64), F32)
+    with sp.init(list(NAMES), profile=False, topology="mesh") as ctx:
+        ctx.gemm(a, a.T.copy(), shards="each")
+        for device in ctx.devices:
+            sim.apply(Schedule(0, [Fault("job", 1, "unplug")]), device)
+        with pytest.raises(DeviceLost, match="sim:5/"):
+            ctx.gemm(a, a.T.copy(), shards="each")
