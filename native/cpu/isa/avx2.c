@@ -4,7 +4,7 @@
 #pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
 #else
 #pragma GCC target("avx2,fma")
-#pragma GCC optimize("O3", "fp-contract=fast", "no-trapping-math", "no-math-errno")
+#pragma GCC optimize("O3", "align-functions=64", "fp-contract=fast", "no-trapping-math", "no-math-errno")
 #endif
 #define SP_ISA avx2
 #define SP_MASKED 256

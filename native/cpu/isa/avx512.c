@@ -5,7 +5,7 @@
                              apply_to = function)
 #else
 #pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,prefer-vector-width=512")
-#pragma GCC optimize("O3", "fp-contract=fast", "no-trapping-math", "no-math-errno")
+#pragma GCC optimize("O3", "align-functions=64", "fp-contract=fast", "no-trapping-math", "no-math-errno")
 #endif
 #define SP_ISA avx512
 #define SP_MASKED 512

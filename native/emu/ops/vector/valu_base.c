@@ -1,6 +1,6 @@
-/* Vector instructions for any host. */
+/* Vector instructions for any host. Compiled for size (setup.py): hosts without AVX2 are few, and O3 is 27 KB of the wheel. */
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("O3", "no-math-errno", "no-trapping-math", "fp-contract=off")
+#pragma GCC optimize("no-math-errno", "no-trapping-math", "fp-contract=off")
 #endif
 #define SP_LANES_LIST sp_wave_lanes_base
 #include "valu.inc"
