@@ -307,6 +307,16 @@ class Backend(Protocol):
         """
 
 
+class Waker(Protocol):
+    """One wait of one thread; see Lanes.waker."""
+
+    def set(self) -> None:
+        """The waiting thread goes on, or will not wait."""
+
+    def wait(self, until_s: float) -> None:
+        """Return after `set`, or at `until_s` of the clock."""
+
+
 class Lanes(Protocol):
     """A clock that jumps only when all threads wait that run beside one another: those of a program
     (mesh/lanes/runner.py).
@@ -326,3 +336,6 @@ class Lanes(Protocol):
 
     def wakes(self, n: int = 1) -> None:
         """`n` waiting lanes are about to be woken."""
+
+    def waker(self) -> Waker:
+        """For a wait of the calling thread that another one, or a time, ends."""

@@ -102,6 +102,10 @@ class Clock:
             self._stirred = time.monotonic()
             self._pass()
 
+    def waker(self) -> Waker:
+        """For a wait that another thread, or a time, ends."""
+        return Waker(self)
+
     # Time
 
     def at(self, at_s: float, call: Callable[[], object]) -> None:
@@ -169,3 +173,23 @@ class Clock:
             self.now_s = max(self.now_s, self._due[0][0])
             while self._due and self._due[0][0] <= self.now_s:
                 heapq.heappop(self._due)[2]()
+
+
+class Waker:
+    """A wait for another thread or for a time, whichever is first."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self._event = clock, Event()
+
+    def set(self) -> None:
+        """Whoever waits goes on now."""
+        with self._clock.lock:
+            if self._event.at_s is None:
+                self._event.known(self._clock.now_s)
+
+    def wait(self, until_s: float) -> None:
+        """Return after `set`, or at `until_s`."""
+        with self._clock.lock:
+            if until_s < math.inf:
+                self._clock.at(until_s, self.set)
+        self._clock.sleep(self._event)

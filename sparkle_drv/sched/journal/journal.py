@@ -21,8 +21,9 @@ from sparkle_drv.sched.decide.place_graph import placed
 from sparkle_drv.sched.model.costs import Costs, Node, Reliability, Unmeasured
 from sparkle_drv.sched.model.speed import WINDOW, Knot, Speed
 from sparkle_drv.sched.model.work import Operand, Plan, Work
+from sparkle_drv.sched.shard.divide import Axis, Divided, Wanted, divide
 
-VERSION = 4
+VERSION = 5
 _CALLS = frozenset(
     {"ran", "failed", "explored", "probed", "probe_failed", "linked", "lost", "queued"}
 )
@@ -66,6 +67,17 @@ class Journal:
         }
         self._add("placed", made)
 
+    def divided(
+        self, work: Work, axes: Sequence[Axis], uris: Sequence[str], wanted: Wanted,
+        divided: Divided,
+    ) -> None:  # fmt: skip
+        """`divide(costs, work, axes, uris, wanted)` gave this."""
+        made = {
+            "work": asdict(work), "axes": [asdict(axis) for axis in axes], "devices": uris,
+            "wanted": asdict(wanted), "plan": _divided_out(divided),
+        }  # fmt: skip
+        self._add("divided", made)
+
     def told(self, call: str, *args: Any) -> None:
         """This method of Costs was called, see `tell`."""
         self._add("told", {"call": call, "args": args})
@@ -87,7 +99,8 @@ def replay(
     alter: Callable[[str, list[Any]], list[Any]] | None = None,
 ) -> Iterator[tuple[str, str]]:
     """(the plan that stands there, the plan that is decided now) for each decision, as JSON; of a
-    task graph it is the schedule, with the devices that its numbers are of.
+    task graph it is the schedule, with the devices that its numbers are of; of a call that several
+    devices share, the number of its axis and the shares.
 
     What if? `change` is done to the costs at first, `alter(call, args)` gives the arguments that
     are told in place of those that were. Raises ValueError for what is no journal.
@@ -109,6 +122,9 @@ def replay(
                 made = line["placed"]
                 stands = {"devices": made["devices"], **made["schedule"]}
                 yield _line(stands), _line(_placed(costs, made))
+            elif "divided" in line:
+                made = line["divided"]
+                yield _line(made["plan"]), _line(_divided(costs, made))
             else:
                 made = line["decided"]
                 try:
@@ -132,6 +148,22 @@ def _placed(costs: Costs, made: dict[str, Any]) -> dict[str, Any]:
     except Impossible as error:
         return {"impossible": str(error)}
     return {"devices": made["devices"], **asdict(found[min(made["index"], len(found) - 1)])}
+
+
+def _divided(costs: Costs, made: dict[str, Any]) -> dict[str, Any]:
+    """The shares that are planned now."""
+    axes = [Axis(**axis) for axis in made["axes"]]
+    try:
+        found = divide(
+            costs, _work_in(made["work"]), axes, made["devices"], Wanted(**made["wanted"])
+        )
+    except ValueError as error:
+        return {"impossible": str(error)}
+    return {"impossible": "no device can do it"} if found is None else _divided_out(found)
+
+
+def _divided_out(divided: Divided) -> dict[str, Any]:
+    return {"axis": divided.at, "shared": asdict(divided.shares)}
 
 
 def _line(what: Any) -> str:

@@ -26,11 +26,13 @@ class Decision:
     """One decision: what stands in the journal, and what `replay` decided."""
 
     op: str
-    """"graph" of the placing of a task graph."""
+    """"graph" of the placing of a task graph, "shares" of a call that several devices share."""
     size: float
-    """Of the work: operations for products, bytes for the rest; of a graph, the number of tasks."""
+    """Of the work: operations for products, bytes for the rest; of a graph, the number of tasks;
+    of shares, units."""
     device: str
-    """The URI that stands there; of a graph, those of all its tasks' devices, joined by "+"."""
+    """The URI that stands there; of a graph and of shares, those of all devices, joined by
+    "+"."""
     predicted_s: float
     """And the seconds that it was predicted to take."""
     now_device: str
@@ -108,10 +110,12 @@ def _decision(number: int, stands: str, now: str) -> Decision:
     why = after.get("impossible", "")
     device, seconds = ("", math.inf) if why else _chosen(after)
     try:
-        slots = before.get("slots")
+        slots, shared = before.get("slots"), before.get("shared")
         work: dict[str, Any] = (
-            before["work"] if slots is None else {"op": "graph", "size": len(slots)}
-        )
+            {"op": "graph", "size": len(slots)} if slots is not None
+            else {"op": "shares", "size": shared["count"]} if shared
+            else before["work"]
+        )  # fmt: skip
         chosen, predicted_s = _chosen(before)
         op, size = work["op"], work["size"]
     except (LookupError, TypeError, AttributeError) as error:
@@ -124,5 +128,7 @@ def _chosen(plan: dict[str, Any]) -> tuple[str, float]:
     if "slots" in plan:
         uris = sorted({plan["devices"][slot["device"]] for slot in plan["slots"]})
         return "+".join(uris), max((slot["end"] for slot in plan["slots"]), default=0.0)
+    if "shared" in plan:
+        return "+".join(sorted(plan["shared"]["parts"])), plan["shared"]["predicted_s"]
     cost = plan["candidates"][0]["cost"] or {}
     return plan["shares"][0]["device"], sum(cost.values())

@@ -19,6 +19,7 @@ import numpy as np
 
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
+from sparkle_drv.core.queue import Queue
 from sparkle_drv.errors import DeviceLost, FenceTimeout, KernelFault, OutOfDeviceMemory
 from sparkle_drv.mesh.lanes.carry import Ways
 from sparkle_drv.mesh.lanes.transports import NoWay
@@ -42,6 +43,7 @@ from sparkle_drv.telemetry.trace import Trace
 
 from . import call_plan, probe, stepwise, traced, ways
 from .arrays import ContextArray, apart, check_own, here, on_host
+from .pulse import Pulse, Remains
 
 log = logging.getLogger("sparkle_drv.sched")
 
@@ -90,6 +92,12 @@ class LocalExecutor:
         self.ways = Ways(self.devices)
         """By which calls, graphs and meshes move bytes."""
         self.load = Load(devices)
+        self.shared: dict[object, Any] = {}
+        """What was decided for calls that several devices may share (sharding.py)."""
+        self.queues: dict[tuple[str, str], Queue] = {}
+        """By (URI, way): queues for transfers beside the work of the default queue (operands.py)."""
+        self.pulse = Pulse(self.devices, self.clock_of)
+        self.remains = Remains()
         self._hung: set[str] = set()
         """URIs of devices that have not been idle since a wait for them timed out."""
         self.deciding = threading.RLock()
@@ -117,6 +125,8 @@ class LocalExecutor:
     def close(self) -> None:
         """Nothing is done here any more."""
         self.closed = True
+        self.pulse.close()
+        self.queues.clear()
         self.forget()
 
     def know(self, kind: Class, uris: Sequence[str]) -> None:
@@ -186,6 +196,7 @@ class LocalExecutor:
     def forget(self) -> None:
         """Forget all plans: what comes is decided anew."""
         self.plans.clear()
+        self.shared.clear()
 
     def run(
         self,
@@ -334,6 +345,7 @@ class LocalExecutor:
         self.check_open()
         if isinstance(error, FenceTimeout):
             self._hung.add(uri)
+        self.pulse.failed(uri, error)
         self.tell("failed", uri)
         if isinstance(error, DeviceLost):
             self.tell("lost", uri, str(error))

@@ -23,6 +23,7 @@ from . import calls
 from .arrays import ContextArray, here
 from .constants import ContextConstant
 from .local import FAILURES, LocalExecutor, may_be_redone
+from .sharding import Sharding
 
 _HELD = (ContextArray, ContextConstant)
 _ARRAYS = (*_HELD, ndarray)
@@ -82,16 +83,19 @@ def call(
 
 
 def divided(
-    executor: Any, uris: calls.Uris, placed: Callable[..., Any], given: tuple[Any, ...],
-    named: dict[str, Any], out: Any = None,
+    sharding: Sharding, uris: calls.Uris, operation: Callable[..., Any],
+    placed: Callable[..., Any], given: tuple[Any, ...], named: dict[str, Any], out: Any = None,
 ) -> Any:  # fmt: skip
-    """The same by the executor of a call that several devices may share (sharding.py)."""
-    head = (uris, placed, *named)
+    """The same, of a call that several devices may share."""
+    head = (uris, placed, sharding.about, *named)
     key = call_key(head, (*given, *named.values()), _shape if placed is calls.map else _about)
+    executor = sharding.alone(key)
+    if executor is not None:
+        return call(executor, uris, operation, placed, given, named, out)
     if out is not None:
         named["out"] = out
-    executor.check_open()
-    return placed(executor, uris, key, *given, **named)
+    sharding.check_open()
+    return placed(sharding, uris, key, *given, **named)
 
 
 def _about(x: Any) -> Any:

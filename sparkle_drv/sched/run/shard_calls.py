@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from sparkle_drv import ops
 from sparkle_drv.ops.map.operation import common_shape
 from sparkle_drv.ops.shapes import geometry
 from sparkle_drv.sched.shard import cuts
@@ -60,8 +63,8 @@ def gemm(
 
     if reduce == "sum" and (options.get("bias") is not None or options.get("activation")):
         raise ValueError("reduce: expected 'none' beside a bias or an activation, got 'sum'")
-    executor_of = Sharding(executor, found, how)
-    return repeated.divided(executor_of, uris, calls.gemm, (a, b), options, out)
+    executor_of = Sharding(executor, found, how, about=(reduce,))
+    return repeated.divided(executor_of, uris, ops.gemm, calls.gemm, (a, b), options, out)
 
 
 def conv2d(
@@ -70,13 +73,20 @@ def conv2d(
 ) -> Any:  # fmt: skip
     """`ops.conv2d` on all that helps."""
 
+    def look(check: Any, cut: Cut, begin: int, end: int) -> Any:
+        shape = check.keywords["shape"]
+        part = {"n" if cut.name == "images" else "oc": end - begin}
+        return functools.partial(check.func, **{**check.keywords, "shape": replace(shape, **part)})
+
     def found(operands: Sequence[Any]) -> list[Cut]:
         form = {name: options.get(name, usual) for name, usual in geometry.FORM.items()}
         shape = geometry.geometry(operands[0].shape, operands[1].shape, **form)
         return cuts.conv2d(shape, form["layout"])
 
-    executor_of = Sharding(executor, found, how)
-    return repeated.divided(executor_of, uris, calls.conv2d, (x, w, bias), options, out)
+    executor_of = Sharding(executor, found, how, look)
+    return repeated.divided(
+        executor_of, uris, ops.conv2d, calls.conv2d, (x, w, bias), options, out
+    )
 
 
 def map(
@@ -92,7 +102,7 @@ def map(
         return cuts.map({name: x.shape for name, x in arrays.items()}, common_shape(arrays))
 
     executor_of = Sharding(executor, found, how)
-    return repeated.divided(executor_of, uris, calls.map, (expression, *values), named, out)
+    return repeated.divided(executor_of, uris, ops.map, calls.map, (expression, *values), named, out)
 
 
 def reduce(
@@ -105,4 +115,4 @@ def reduce(
         return cuts.reduce(operands[0].shape, op, axis, bool(names.get("keepdims")))
 
     executor_of = Sharding(executor, found, how)
-    return repeated.divided(executor_of, uris, calls.reduce, (a, op, axis), names)
+    return repeated.divided(executor_of, uris, ops.reduce, calls.reduce, (a, op, axis), names)

@@ -1,4 +1,4 @@
-"""Runs one call on several devices: cuts it, plans shares, and has a thread of each device do them.
+"""Runs one call on several devices: plans shares, and has threads of each device do them.
 
 A `Sharding` takes the place of the executor for a call that may be divided (calls.py). What
 cannot be cut goes to one device, as without it.
@@ -10,33 +10,31 @@ a device that was given up may still write what it began, and that must not be t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from sparkle_drv.mesh.links.line import Line
 from sparkle_drv.mesh.links.network import HOST
 from sparkle_drv.sched.check.validate import Check
-from sparkle_drv.sched.decide.choose import cannot
+from sparkle_drv.sched.journal import explain
 from sparkle_drv.sched.model.conversion import Conversion
 from sparkle_drv.sched.model.operations import Class
 from sparkle_drv.sched.model.work import Operand, Work
 from sparkle_drv.sched.shard.cuts import Cut
-from sparkle_drv.sched.shard.plan import plan_shares
+from sparkle_drv.sched.shard.divide import Axis, Divided, Wanted, divide
 from sparkle_drv.sched.shard.shares import Shares
-from sparkle_drv.sched.shard.site import NO_TIME, Pace, Site
+from sparkle_drv.sched.shard.site import Pace
 
 from .arrays import ContextArray, check_own, on_host
 from .local import LocalExecutor, Run
-from .shards import Pieces
+from .operands import Operands
+from .shards import PATIENCE_S, SLACK_S, Done, Pieces
 
 THREADS_S = 2e-4
 """What threads and the copy of results take, whatever the work: 0.2 ms on two cores of an EPYC."""
-LEAST_S = 1e-15
-"""Of a unit: what takes no time has no share."""
-UNITS = 256
-"""Units that the axis of a cut is divided into at most: shares are right to half a percent."""
+MOST_USES = 64
+"""Calls of one shape after which it is decided anew; at first after 1, 2, 4, ..."""
 
 
 @dataclass(frozen=True)
@@ -46,25 +44,45 @@ class Terms:
     shares: str | Mapping[str, float] = "auto"
     """"auto": the planner leaves devices out. "each": all take part. Else proportions by URI."""
     max_vram_nbytes: int = 0
-    """Bytes that a device other than the host's may be given; 0: as many as it has."""
+    """Bytes that a device with memory of its own may be given; 0: as many as it has."""
+    prefer_p2p: bool = True
+    """May an operand that several devices read come from one of them?"""
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """For the key of a plan."""
+        said = self.shares if isinstance(self.shares, str) else tuple(self.shares.items())
+        return said, self.max_vram_nbytes, self.prefer_p2p
 
 
-@dataclass(frozen=True)
+@dataclass
 class KeptShards:
-    """What was decided for a call on several devices."""
+    """What was decided for a call on several devices, and what became of the last one."""
 
     work: Work
     cut: Cut
-    shares: Shares
-    granule: int
-    """Elements of the axis in a unit."""
+    axis: Axis
+    divided: Divided
     paces: Mapping[str, Pace]
     """By URI: what each device needs for units."""
+    uses: int = 1
+    """Calls that are done by it before the next one is decided anew."""
+    spare: int = 0
+    """Those that are left."""
+    alone: bool = False
+    """Is one device enough?"""
+    done: Done = field(default_factory=Done)
+    """Of the last call."""
 
     @property
-    def alone_s(self) -> float:
-        """Predicted seconds of the fastest device by itself."""
-        return min(pace.end_s((self.shares.count,)) for pace in self.paces.values())
+    def shares(self) -> Shares:
+        """The plan itself."""
+        return self.divided.shares
+
+    @property
+    def predicted_s(self) -> float:
+        """Seconds that the call is predicted to take."""
+        return self.shares.predicted_s
 
     @property
     def so_far(self) -> KeptShards:
@@ -77,20 +95,40 @@ class KeptShards:
         return max(self.shares.parts, key=self.shares.units)
 
     def explain(self) -> str:
-        """The plan in words."""
-        cut, n = self.cut, self.granule
-        unit = f"{n} of {cut.extent} {cut.name}" if n > 1 else f"one of {cut.extent} {cut.name}"
-        about = f"{self.work.op}, size {self.work.size:.4g}, a unit is {unit}"
-        return f"{about}: {self.shares.explain()}"
+        """The plan in words, and what became of it."""
+        axis, n = self.axis, self.axis.granule
+        unit = f"{n} of {axis.extent} {axis.name}" if n > 1 else f"one of {axis.extent} {axis.name}"
+        lines = [
+            f"{self.work.op}, size {self.work.size:.4g}, a unit is {unit}: {self.shares.explain()}"
+        ]
+        lines += [f"  {uri} cannot: {why}" for uri, why in self.divided.unable.items()]
+        lines += [
+            f"  {site.uri} computes at a weight of {site.weight:.2f}: it is slow"
+            for site in self.divided.sites
+            if site.weight < 1
+        ]
+        if (done := self.done).seconds:
+            units = ", ".join(f"{uri} {n}" for uri, n in done.units.items())
+            lines.append(
+                f"measured {explain.seconds(done.seconds)}, "
+                f"{done.seconds / self.predicted_s:.2f} times what was predicted; units done: "
+                f"{units}; late pieces started twice: {done.doubled}, results dropped: "
+                f"{done.dropped}"
+            )
+            lines += [f"  {uri} was lost: {why}" for uri, why in done.lost.items()]
+        return "\n".join(lines)
 
 
 class Sharding:
     """The executor of one call that may be divided."""
 
     def __init__(
-        self, executor: LocalExecutor, cuts: Callable[[Sequence[Any]], list[Cut]], terms: Terms
-    ) -> None:
-        self._executor, self.cuts, self.terms = executor, cuts, terms
+        self, executor: LocalExecutor, cuts: Callable[[Sequence[Any]], list[Cut]], terms: Terms,
+        look: Callable[[Check, Cut, int, int], Check] = lambda check, cut, begin, end: check,
+        about: tuple[Any, ...] = (),
+    ) -> None:  # fmt: skip
+        self._executor, self.cuts, self._look = executor, cuts, look
+        self.terms, self.about = terms, (*about, *terms.key)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._executor, name)
@@ -110,94 +148,106 @@ class Sharding:
         """As LocalExecutor.run. Raises Impossible where the shares cannot be as they are wanted."""
         executor = self._executor
         check_own(executor, (*operands, out))
-        cuts = [] if convert is not None else self.cuts(operands)
-        barred = executor.hung(uris)
-        kind, size, out_nbytes = describe()
-        able = tuple(uri for uri in uris if uri not in barred)
-        if len(uris) > 1:
-            executor.know(kind, able)
-        kept = self._decided(kind, size, out_nbytes, operands, able, cuts) if cuts else None
-        alone = kept is None or kept.alone_s <= kept.shares.predicted_s + THREADS_S
-        if kept is None or (alone and self.terms.shares == "auto"):
+        auto = self.terms.shares == "auto"
+        kept = None
+        if convert is None and not (auto and any(map(_away, operands))):
+            kept = self.decided(key, describe, operands, uris)
+        if kept is None or (kept.alone and auto):
             return executor.run(key, describe, operands, out, run, uris, check, convert, whole)
         executor.last = kept  # type: ignore[assignment]
-        arrays = any(isinstance(x, ContextArray) for x in (*operands, out))
-        host = [None if x is None else on_host(x) for x in operands]
+        given = Operands(executor, operands, self.terms.prefer_p2p)
+        inspector, look = executor.inspector, None
+        if inspector is not None and inspector.due():
+
+            def look(pieces: Sequence[Any], made: Any, begin: int, end: int) -> str:
+                now = self._look(check, kept.cut, begin, end)
+                return inspector.look(now, pieces, made)
+
         pieces = Pieces(
-            executor, kept.work, kept.cut, kept.granule, kept.shares, kept.paces, host, run
+            executor, kept.work, kept.cut, kept.axis.granule, kept.shares, kept.paces, given, run,
+            look, SLACK_S if auto else PATIENCE_S,
+        )  # fmt: skip
+        kept.done = pieces.done
+        mixed = isinstance(out, np.ndarray) and not any(
+            np.may_share_memory(out, x) for x in given.host if x is not None
         )
-        if not isinstance(out, np.ndarray):
-            made = pieces.result(None)
-        elif any(np.may_share_memory(out, x) for x in host if x is not None):
-            out[...] = made = pieces.result(None)  # other pieces still read what it overlaps
-        else:
-            made = pieces.result(out)
-        if not arrays:
-            return made if out is None else out
-        return _placed(executor, kept, made, out)
+        made = pieces.result(out if mixed else None)
+        if isinstance(out, np.ndarray):
+            if not mixed:  # other pieces still read what it overlaps
+                out[...] = made
+            return out
+        if not any(isinstance(x, ContextArray) for x in (*operands, out)):
+            return made
+        if isinstance(out, ContextArray):
+            return out.fill(made)
+        return ContextArray(executor, kept.device, executor.devices[kept.device].array(made))
 
-    def _decided(
-        self, kind: Class, size: float, out_nbytes: int, operands: Sequence[Any],
-        uris: tuple[str, ...], cuts: Sequence[Cut],
+    def alone(self, key: tuple[Any, ...]) -> LocalExecutor | None:
+        """The executor itself, where one device was found to be enough for such calls."""
+        kept = self._executor.shared.get(key)
+        if kept is None or not kept.alone or kept.spare <= 0:
+            return None
+        kept.spare -= 1
+        return self._executor
+
+    def decided(
+        self, key: tuple[Any, ...], describe: Callable[[], tuple[Class, float, int]],
+        operands: Sequence[Any], uris: tuple[str, ...],
     ) -> KeptShards | None:  # fmt: skip
-        """The cut and the shares of least predicted seconds; None: no device can take part."""
-        given = tuple(Operand(x.nbytes) for x in operands if x is not None)
-        work = Work(kind.name, size, given, out_nbytes, HOST)
-        found: list[KeptShards] = []
-        wrong: ValueError | None = None
-        for cut in cuts:
-            granule = max(1, cut.extent // UNITS)
-            count = -(-cut.extent // granule)
-            sites = self._sites(work, operands, uris, cut, count)
-            if not sites:
-                return None
-            shares = self.terms.shares
-            try:
-                plan = plan_shares(
-                    sites, count, each=shares == "each",
-                    given=None if isinstance(shares, str) else shares,
-                )  # fmt: skip
-            except ValueError as error:  # memory, or fewer units than devices: of this cut
-                wrong = error
-                continue
-            paces = {site.uri: Pace(site) for site in sites}
-            found.append(KeptShards(work, cut, plan, granule, paces))
-        if not found and wrong is not None:
-            raise wrong
-        return min(found, key=lambda kept: kept.shares.predicted_s)
-
-    def _sites(
-        self, work: Work, operands: Sequence[Any], uris: tuple[str, ...], cut: Cut, count: int
-    ) -> list[Site]:
-        costs, sites = self._executor.costs, []
-        for uri in uris:
-            whole = Work(work.op, work.size)
-            if cannot(costs, whole, uri):
-                continue
-            node, speed = costs.nodes[uri], costs.speeds[work.op, uri]
-            b = max(0.0, speed.at(work.size) - speed.at(work.size / 32)) * 32 / 31
-            limit = node.memory_nbytes
-            if self.terms.max_vram_nbytes and not node.unified:
-                limit = min(limit or self.terms.max_vram_nbytes, self.terms.max_vram_nbytes)
-            sites.append(
-                Site(
-                    uri,
-                    Line(max(0.0, speed.at(work.size) - b), max(b / count, LEAST_S)),
-                    NO_TIME if node.unified else costs.links[HOST, uri],
-                    NO_TIME if node.unified else costs.links[uri, HOST],
-                    cut.read_whole(operands),
-                    cut.read_cut(operands) / count,
-                    work.out_nbytes / (count if cut.out is not None else 1),
-                    0 if node.unified else limit,
-                    node.shares,
-                    costs.wait_s(uri),
-                )
+        """What is to be done; None: it cannot be divided."""
+        executor = self._executor
+        ready_s, late = executor.remains.ready_s(uris)
+        weights = executor.pulse.weights(uris)
+        usual = not (ready_s or late or weights)
+        kept: KeptShards | None = executor.shared.get(key)
+        if kept is not None and kept.spare > 0 and usual:
+            kept.spare -= 1
+            return kept
+        kind, size, out_nbytes = describe()
+        cuts = self.cuts(operands)
+        if not cuts:
+            return None
+        barred = {**executor.hung(uris), **executor.pulse.barred(uris, self.terms.shares == "auto")}
+        barred |= late if self.terms.shares == "auto" else {}
+        able = tuple(uri for uri in uris if uri not in barred) or uris
+        executor.know(kind, able)
+        host = [None if x is None else on_host(x) for x in operands]
+        axes = [
+            Axis(
+                cut.name, cut.extent, cut.read_whole(host), cut.read_cut(host), cut.out is None
             )
-        return sites
+            for cut in cuts
+        ]  # fmt: skip
+        work = Work(
+            kind.name, size, tuple(Operand(x.nbytes) for x in host if x is not None), out_nbytes,
+            HOST,
+        )  # fmt: skip
+        shares = self.terms.shares
+        if not isinstance(shares, str):
+            shares = {uri: share for uri, share in shares.items() if uri in able} or shares
+        for uri in able:
+            ready_s[uri] = ready_s.get(uri, 0.0) + executor.load.queued_s(executor.devices[uri])
+        wanted = Wanted(shares, self.terms.max_vram_nbytes, weights, ready_s)
+        with executor.deciding:
+            divided = divide(executor.costs, work, axes, able, wanted)
+            if executor.journal is not None and divided is not None:
+                executor.journal.divided(work, axes, able, wanted, divided)
+        if divided is None:
+            return None
+        divided.unable.update(barred)
+        uses = 1 if kept is None else min(MOST_USES, 2 * (kept.uses + 1))
+        made = KeptShards(
+            work, cuts[divided.at], axes[divided.at], divided,
+            {site.uri: Pace(site) for site in divided.sites}, uses, uses - 1,
+            divided.alone_s <= divided.shares.predicted_s + THREADS_S,
+        )  # fmt: skip
+        if usual:
+            executor.shared[key] = made
+        return made
 
 
-def _placed(executor: LocalExecutor, kept: KeptShards, made: Any, out: Any) -> ContextArray:
-    """The result as a ContextArray: `out`, or a new one where most of the work was done."""
-    if isinstance(out, ContextArray):
-        return out.fill(made)
-    return ContextArray(executor, kept.device, executor.devices[kept.device].array(made))
+def _away(x: Any) -> bool:
+    """Is it an array of a Context with no copy in memory that the host shares?"""
+    if not isinstance(x, ContextArray):
+        return False
+    return not any(copy.device.info.unified for copy in x.copies.values())

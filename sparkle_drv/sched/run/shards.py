@@ -1,15 +1,17 @@
 """Does the pieces of one call: threads of each device claim, compute and commit them.
 
-A device that does not share the host's memory has two threads: one brings a piece or fetches a
-result while the device computes that of the other. When a device fails, its pieces go to those
-that are left, once these have done their own.
+A device that does not share the host's memory has three threads: one brings a piece and one fetches
+a result while the device computes that of the third. The calling thread watches. A device that fails
+or is silent takes no more pieces (pulse.py); the others do what it had. The call returns when each
+piece is there: a thread that still waits for a late device ends by itself, and changes nothing.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,15 +20,42 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.errors import SparkleError
 from sparkle_drv.mesh.lanes import runner
+from sparkle_drv.mesh.lanes.alarm import Alarm, Gate
 from sparkle_drv.sched.model.work import Work
 from sparkle_drv.sched.shard.cuts import COMBINED, Cut
-from sparkle_drv.sched.shard.ledger import Ledger
+from sparkle_drv.sched.shard.ledger import Claim, Ledger
 from sparkle_drv.sched.shard.shares import Piece, Shares
 from sparkle_drv.sched.shard.site import Pace
 
-from .local import FAILURES, LocalExecutor, Run
+from .local import FAILURES, LocalExecutor, Run, WrongResult
+from .operands import Operands
 
 log = logging.getLogger("sparkle_drv.sched")
+
+SLACK_S = 4e-3
+"""No piece is late before: a thread may wait for a core for a time slice. Not on virtual clocks."""
+PATIENCE_S = 2.0
+"""The same for shares that the caller said: who is to take part is not passed over while a driver
+compiles a kernel, but within the time of four heartbeats."""
+LOOK_S = 0.5
+"""Seconds between looks of the calling thread at devices that are silent."""
+Look = Callable[[Sequence[Any], np.ndarray[Any, Any], int, int], str]
+"""(operands of a piece, its result, begin, end) -> what is wrong with it; "" if nothing is."""
+
+
+@dataclass
+class Done:
+    """What became of a call on several devices."""
+
+    seconds: float = 0.0
+    units: dict[str, int] = field(default_factory=dict)
+    """By URI: units of pieces whose result counts."""
+    lost: dict[str, str] = field(default_factory=dict)
+    """By URI: why a device took no more pieces in mid-run."""
+    doubled: int = 0
+    """Late pieces that another device has started, too."""
+    dropped: int = 0
+    """Results that came second."""
 
 
 class Pieces:
@@ -34,28 +63,63 @@ class Pieces:
 
     def __init__(
         self, executor: LocalExecutor, work: Work, cut: Cut, granule: int, shares: Shares,
-        paces: Mapping[str, Pace], operands: Sequence[Any], run: Run,
+        paces: Mapping[str, Pace], operands: Operands, run: Run, look: Look | None = None,
+        slack_s: float = SLACK_S,
     ) -> None:  # fmt: skip
         self.executor, self.work, self.cut, self.granule = executor, work, cut, granule
-        self.run = run
-        self.operands = operands
-        self.ledger = Ledger(shares.parts, shares.tail, paces)
-        self.failure: Exception | None = None
+        self.run, self.operands, self.look = run, operands, look
+        devices = [executor.devices[uri] for uri in shares.parts]
+        clocked = runner.clocked(devices, executor.clock)
+        self.clock, self._lanes = clocked["clock"], clocked.get("lanes")
+        self._slack_s = 0.0 if self._lanes is not None else slack_s
+        self.ledger = Ledger(shares.parts, shares.tail, paces, self._slack_s)
+        self.done = Done()
+        self._devices = {device.uri: device for device in devices}
+        self._alarm = Alarm(self.clock, self._lanes)
+        self._failure: Exception | None = None
+        self._stopped = False
+        self._doing: dict[threading.Thread, Claim] = {}
         self._out: np.ndarray[Any, Any] | None = None
-        self._combining = threading.Lock()
-        self._stopped = threading.Event()
-        self._left = [uri for uri in shares.parts]
-        self._whole: dict[tuple[str, int], Any] = {}
-        self._bringing = {uri: threading.Lock() for uri in self._left}
+        self._early: dict[int, tuple[int, np.ndarray[Any, Any]]] = {}
+        self._next = 0
+        self._lock = threading.Lock()
+        self._computing = {uri: self._gate() for uri in shares.parts}
+        operands.serve(devices, self._gate)
+
+    def _gate(self) -> Gate:
+        return Gate(self.clock, self._lanes)
 
     def result(self, out: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
         """The result, in `out` or in new memory. Raises what the last device raised."""
         self._out = out if self.cut.out is not None else None
-        while not self.ledger.complete:
-            if not self._left:
-                assert self.failure is not None
-                raise self.failure
-            self._round()
+        begin_s = self.clock()
+        served = [d for d in self._devices.values() for _ in range(1 if d.info.unified else 3)]
+        threads = [
+            threading.Thread(
+                target=self._serve, args=(device,), name=f"sparkle shards {device.uri}", daemon=True
+            )
+            for device in served
+        ]
+        if self._lanes is not None:
+            self._lanes.enter(len(threads) + 1)
+            self._lanes.here()
+        started = 0
+        try:
+            for thread in threads:
+                thread.start()
+                started += 1
+            self._watch()
+        except RuntimeError as error:
+            raise SparkleError(
+                f"expected a thread for each of {len(threads)} devices, got: {error}"
+            ) from error
+        finally:
+            self._stopped = True
+            self._alarm.ring()
+            if self._lanes is not None:
+                for _ in range(len(threads) - started + 1):
+                    self._lanes.leave()
+            self._told(begin_s, threads)
         made = self._out
         assert made is not None
         if out is not None and out is not made:
@@ -63,107 +127,114 @@ class Pieces:
             return out
         return made
 
-    def _round(self) -> None:
-        """Threads of all devices that are left; returns when they have ended."""
-        devices = [self.executor.devices[uri] for uri in self._left]
-        clock = runner.clocked(devices, self.executor.clock).get("lanes")
-        served = [device for device in devices for _ in range(1 if device.info.unified else 2)]
-        threads = [
-            threading.Thread(
-                target=self._serve, args=(device, clock), name=f"sparkle shards {device.uri}",
-                daemon=True,
-            )
-            for device in served
-        ]  # fmt: skip
-        if clock is not None:
-            clock.enter(len(threads))
-        started = 0
-        try:
-            for thread in threads:
-                thread.start()
-                started += 1
-            for thread in threads:
-                while thread.is_alive():
-                    thread.join(runner.SLICE_S)
-        except BaseException as error:
-            self._stopped.set()
-            if clock is not None:
-                for _ in threads[started:]:
-                    clock.leave()
-            for thread in threads[:started]:
-                thread.join()
-            if isinstance(error, RuntimeError):
-                raise SparkleError(
-                    f"expected a thread for each of {len(threads)} devices, got: {error}"
-                ) from error
-            raise
+    def _watch(self) -> None:
+        """Returns when each piece is there. Raises what the last device raised."""
+        pulse = self.executor.pulse
+        while True:
+            turn = self._alarm.turn
+            if self.ledger.complete:
+                return
+            if self._failure is not None and not self._devices:
+                raise self._failure
+            self._alarm.wait(turn, self.clock() + LOOK_S)
+            for uri, error in pulse.look([u for u in self._devices if self.ledger.open(u)]).items():
+                self._failed(uri, error)
 
-    def _serve(self, device: Device, clock: Any) -> None:
-        if clock is not None:
-            clock.here()
+    def _told(self, begin_s: float, threads: Sequence[threading.Thread]) -> None:
+        """What became of it; who still waits for a device is known to the calls that follow."""
+        done, ledger = self.done, self.ledger
+        done.seconds = self.clock() - begin_s
+        done.doubled, done.dropped = ledger.doubled, ledger.dropped
+        for piece, uri in list(ledger.committed.items()):
+            done.units[uri] = done.units.get(uri, 0) + piece.units
+        for thread, claim in list(self._doing.items()):
+            self.executor.remains.add(claim.uri, thread, claim.ends_s, claim.late_s, self.clock)
+        for uri in self._devices:
+            if not ledger.open(uri):
+                self.executor.pulse.rests(uri)
+
+    def _serve(self, device: Device) -> None:
+        if self._lanes is not None:
+            self._lanes.here()
         try:
-            while not self._stopped.is_set():
-                piece = self.ledger.claim(device.uri)
-                if piece is None:
+            while not self._stopped and not self.ledger.complete:
+                turn = self._alarm.turn
+                claim = self.ledger.claim(device.uri, self.clock())
+                if claim is None:
                     return
-                self._do(device, piece)
+                if isinstance(claim, float):
+                    self._alarm.wait(turn, claim)
+                    continue
+                self._doing[threading.current_thread()] = claim
+                self._do(device, claim)
         except FAILURES as error:
             self._failed(device.uri, error)
         except Exception as error:  # it concerns the call, not the device
-            self.failure, self._left = error, []
-            self._stopped.set()
+            if not self._stopped:
+                self._failure, self._devices = error, {}
+                self._alarm.ring()
         finally:
-            if clock is not None:
-                clock.leave()
+            self._doing.pop(threading.current_thread(), None)
+            if self._lanes is not None:
+                self._lanes.leave()
 
     def _failed(self, uri: str, error: Exception) -> None:
-        self.failure = error
+        """A device takes no more pieces."""
         self.ledger.gone(uri)
-        with self._combining:  # the device's other thread may have failed, too
-            known = uri in self._left
-            self._left = [other for other in self._left if other != uri]
+        with self._lock:  # the device's other threads may have failed, too
+            known = uri in self._devices
+            self._devices = {other: d for other, d in self._devices.items() if other != uri}
+            self._failure = error
+        if known or self._stopped:
+            try:
+                self.executor.failed(uri, error)
+            except SparkleError as closed:  # the Context was
+                self._failure, self._devices = closed, {}
         if known:
-            self.executor.failed(uri, error)
+            self.done.lost[uri] = str(error)
             log.warning("%s: its shards are done elsewhere: %s", uri, error)
+        self._alarm.ring()
 
-    def _do(self, device: Device, piece: Piece) -> None:
+    def _do(self, device: Device, claim: Claim) -> None:
+        piece, begin_s = claim.piece, self.clock()
         begin = piece.begin * self.granule
         end = min(piece.end * self.granule, self.cut.extent)
-        clock = self.executor.clock_of(device)
-        begin_s = clock()
+        predicted_s = claim.ends_s - begin_s + self._slack_s
+        self.executor.pulse.started(device.uri, claim.late_s - begin_s)
         made = self._computed(device, begin, end)
-        if device.info.unified:  # nothing was moved: it is the time of the operation
-            size = self.work.size * (end - begin) / self.cut.extent
-            self.executor.tell("ran", self.work.op, device.uri, size, clock() - begin_s)
-        self.ledger.commit(device.uri, piece, lambda: self._write(made, begin, end))
+        if self._stopped:
+            return
+        if self.look is not None:
+            wrong = self.look(self.operands.cut(self.cut, begin, end), made, begin, end)
+            if wrong:
+                raise WrongResult(f"{device.uri}: {self.work.op} is wrong: {wrong}")
+        self.ledger.commit(device.uri, piece, lambda: self._write(made, piece, begin, end))
+        self.executor.pulse.ended(device.uri, self.clock() - begin_s, predicted_s)
+        if self.ledger.complete:
+            self._alarm.ring()
 
     def _computed(self, device: Device, begin: int, end: int) -> np.ndarray[Any, Any]:
-        given = self.cut.given(self.operands, begin, end)
-        if not device.info.unified:
-            axes = self.cut.operands
-            given = [
-                x if x is None else self._brought(device, at) if axes[at] is None
-                else device.array(x)
-                for at, x in enumerate(given)
-            ]  # fmt: skip
-        made = self.run(device, given, None)
-        host: np.ndarray[Any, Any] = made.numpy() if isinstance(made, Array) else made
-        return host
+        given = self.operands.on(device, self.cut, begin, end)
+        clock = self.executor.clock_of(device)
+        with self._computing[device.uri]:  # of two pieces each is timed by itself
+            begin_s = clock()
+            made = self.run(device, given, None)
+            if isinstance(made, Array) and made.fence is not None:
+                made.fence.wait(device.default_queue.timeout_s)
+            took_s = clock() - begin_s
+        size = self.work.size * (end - begin) / self.cut.extent
+        self.executor.tell("ran", self.work.op, device.uri, size, took_s)
+        return self.operands.fetched(made)
 
-    def _brought(self, device: Device, at: int) -> Array:
-        """An operand that the device reads whole, brought once."""
-        with self._bringing[device.uri]:
-            found: Array | None = self._whole.get((device.uri, at))
-            if found is None:
-                found = self._whole[device.uri, at] = device.array(self.operands[at])
-            return found
-
-    def _write(self, made: np.ndarray[Any, Any], begin: int, end: int) -> None:
-        """A piece's result to its place."""
-        with self._combining:
+    def _write(self, made: np.ndarray[Any, Any], piece: Piece, begin: int, end: int) -> None:
+        """A piece's result to its place; what is combined, in the order of the pieces."""
+        with self._lock:
             if self.cut.out is None:
-                combine = COMBINED[self.cut.combine]
-                self._out = made if self._out is None else combine(self._out, made)
+                self._early[piece.begin] = piece.end, made
+                while self._next in self._early:
+                    self._next, one = self._early.pop(self._next)
+                    combine = COMBINED[self.cut.combine]
+                    self._out = one if self._out is None else combine(self._out, one)
                 return
             if self._out is None:
                 shape = list(made.shape)

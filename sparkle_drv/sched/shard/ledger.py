@@ -1,37 +1,61 @@
 """Who does which piece of a call, once: claimed, computed, committed. Threads share a ledger.
 
 Each device first claims the pieces that are planned for it, then chunks of the tail by the rule of
-tail.py; what a failed device gives back is in the tail. Of two results of one piece the first
-commit counts, and a later one is dropped.
+tail.py. A piece that is not committed at LATE times its predicted duration is late: the pieces that
+its device has not begun go to the tail, and an idle device starts the late piece, too. Of two
+results of one piece the first commit counts, and a later one is dropped.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 from .shares import Piece
 from .site import Pace
 from .tail import takes
 
+LATE = 2.0
+"""Times its prediction after which a piece is late."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A device has begun a piece, or will behind those that it has."""
+
+    piece: Piece
+    uri: str
+    ends_s: float
+    """When it is predicted to end."""
+    late_s: float
+    """When it is late."""
+
 
 class Ledger:
-    """The pieces of one call. `claim`, `commit` and `gone` are for the threads of devices."""
+    """The pieces of one call. `claim`, `commit` and `gone` are for the threads of devices; times
+    are seconds of the run's clock. No piece is late before `slack_s` more than LATE says.
+    """
 
     def __init__(
         self, parts: Mapping[str, Iterable[Piece]], tail: Iterable[Piece],
-        paces: Mapping[str, Pace],
+        paces: Mapping[str, Pace], slack_s: float = 0.0,
     ) -> None:  # fmt: skip
         self._planned = {uri: deque(pieces) for uri, pieces in parts.items()}
         self._tail = deque(tail)
         self._paces = {uri: paces[uri] for uri in parts}
-        self._claimed: dict[Piece, set[str]] = {}
+        self._slack_s = slack_s
+        self._claims: dict[Piece, list[Claim]] = {}
+        self._begun: set[str] = set()
         self._lock = threading.Lock()
         self.committed: dict[Piece, str] = {}
         """By piece: the device whose result counts."""
         self.dropped = 0
         """Results of pieces that another device had committed already."""
+        self.doubled = 0
+        """Late pieces that another device has started, too."""
         self._written = 0
         self._count = len(self._tail) + sum(map(len, self._planned.values()))
 
@@ -40,26 +64,68 @@ class Ledger:
         """Has the result of every piece been written?"""
         return self._written == self._count
 
-    def claim(self, uri: str) -> Piece | None:
-        """The next piece for this device; None: there is none that it should do."""
+    def open(self, uri: str) -> list[Claim]:
+        """What a device has claimed and nobody has committed, the earliest first."""
         with self._lock:
-            pieces = self._planned.get(uri) or self._tail
-            if (
-                uri not in self._paces
-                or not pieces
-                or (pieces is self._tail and not self._takes(uri))
-            ):
-                return None
-            piece = pieces.popleft()
-            self._claimed.setdefault(piece, set()).add(uri)
-            return piece
+            return self._of(uri)
 
-    def _takes(self, uri: str) -> bool:
+    def claim(self, uri: str, now_s: float) -> Claim | float | None:
+        """The next piece for this device; the time at which to ask again, infinite where only a
+        change can give it one; None: it will get no more.
+        """
+        with self._lock:
+            if uri not in self._paces or len(self.committed) == self._count:
+                return None
+            late = self._late(now_s)
+            for other in late - {uri}:
+                self._give_back(other)
+            mine = self._planned.get(uri)
+            if mine:
+                return self._claimed(mine.popleft(), uri, now_s)
+            if self._tail and self._takes(uri, late):
+                return self._claimed(self._tail.popleft(), uri, now_s)
+            if not self._tail and (piece := self._doubtful(uri, now_s)) is not None:
+                self.doubled += 1
+                return self._claimed(piece, uri, now_s)
+            others = (one for claims in self._claims.values() for one in claims if one.uri != uri)
+            return min((one.late_s for one in others if one.late_s > now_s), default=math.inf)
+
+    def _of(self, uri: str) -> list[Claim]:
+        return [one for claims in self._claims.values() for one in claims if one.uri == uri]
+
+    def _claimed(self, piece: Piece, uri: str, now_s: float) -> Claim:
+        pace, mine = self._paces[uri], self._of(uri)
+        begun_s = max((one.ends_s for one in mine if one.ends_s > now_s), default=now_s)
+        takes_s = pace.piece_s(piece.units) if mine else pace.alone_s(piece.units)
+        if uri not in self._begun:
+            self._begun.add(uri)
+            takes_s += max(pace.start, pace.ready)
+        ends_s = begun_s + takes_s
+        made = Claim(piece, uri, ends_s, now_s + LATE * (ends_s - now_s) + self._slack_s)
+        self._claims.setdefault(piece, []).append(made)
+        return made
+
+    def _late(self, now_s: float) -> set[str]:
+        """Devices that have a late piece."""
+        claims = (one for claims in self._claims.values() for one in claims)
+        return {one.uri for one in claims if one.late_s <= now_s}
+
+    def _doubtful(self, uri: str, now_s: float) -> Piece | None:
+        """The piece that is late for longest, and that this device has not begun."""
+        late = [
+            claims
+            for claims in self._claims.values()
+            if all(one.late_s <= now_s and one.uri != uri for one in claims)
+        ]
+        return min(late, key=lambda claims: claims[0].late_s)[0].piece if late else None
+
+    def _takes(self, uri: str, late: set[str]) -> bool:
         """Does it take the next chunk of the tail?"""
-        mine, all_of = self._paces[uri], self._paces.values()
-        left_s = sum(p.units for p in self._tail) / sum(1 / pace.each for pace in all_of)
+        mine = self._paces[uri]
+        well = [pace for other, pace in self._paces.items() if other == uri or other not in late]
+        left_s = sum(p.units for p in self._tail) / sum(1 / pace.each for pace in well)
         piece_s = mine.piece_s(self._tail[0].units)
-        return takes(piece_s, left_s, mine.each == min(pace.each for pace in all_of))
+        return takes(piece_s, left_s, mine.each == min(pace.each for pace in well))
 
     def commit(self, uri: str, piece: Piece, write: Callable[[], object]) -> bool:
         """`write()` the result of a piece; False, and it is dropped: another device has done so."""
@@ -68,7 +134,7 @@ class Ledger:
                 self.dropped += 1
                 return False
             self.committed[piece] = uri
-            self._claimed.pop(piece, None)
+            self._claims.pop(piece, None)
         write()
         with self._lock:
             self._written += 1
@@ -78,9 +144,14 @@ class Ledger:
         """A device takes no more: what it claimed and what is planned for it goes to the tail."""
         with self._lock:
             self._paces.pop(uri, None)
-            for by in self._claimed.values():
-                by.discard(uri)
-            back = [piece for piece, by in self._claimed.items() if not by]
-            for piece in back:
-                del self._claimed[piece]
-            self._tail.extendleft(reversed([*back, *self._planned.pop(uri, ())]))
+            for piece, claims in list(self._claims.items()):
+                left = [one for one in claims if one.uri != uri]
+                if left:
+                    self._claims[piece] = left
+                else:
+                    del self._claims[piece]
+                    self._tail.appendleft(piece)
+            self._give_back(uri)
+
+    def _give_back(self, uri: str) -> None:
+        self._tail.extendleft(reversed(self._planned.pop(uri, ())))

@@ -99,6 +99,11 @@ class Pace:
             self.fetch + self.fetches * units,
         )
 
+    def alone_s(self, units: int) -> float:
+        """Seconds of a piece with no other one beside it, its first operands apart."""
+        ways_s = self.bring + self.fetch + (self.brings + self.fetches) * units
+        return ways_s + self.launch + self.computes * units
+
     def end_s(self, pieces: Sequence[int]) -> float:
         """When the last of these pieces is at the host, where nothing else uses its port."""
         brought, computed, fetched = self.start, self.ready, 0.0

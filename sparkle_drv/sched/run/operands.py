@@ -1,0 +1,127 @@
+"""Operands and results of a call that several devices share: brought where they are read, each
+once, and fetched, in queues of their own, while the device computes.
+
+What all pieces read whole comes from the host, or from a device that has it already where the
+driver copies between the two and that is faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from sparkle_drv.core.array import Array
+from sparkle_drv.core.device import Device
+from sparkle_drv.core.queue import Queue
+from sparkle_drv.errors import SparkleError
+from sparkle_drv.mesh.lanes.alarm import Gate
+from sparkle_drv.mesh.links.network import HOST
+from sparkle_drv.sched.shard.cuts import Cut
+
+from . import ways
+from .arrays import ContextArray, on_host
+from .local import LocalExecutor
+
+PEER_NBYTES = 1 << 20
+"""Operands of fewer bytes come from the host."""
+
+
+class Operands:
+    """Arguments of a call: numpy arrays, ContextArrays and None. Threads of devices share it."""
+
+    def __init__(
+        self, executor: LocalExecutor, given: Sequence[Any], prefer_p2p: bool = True
+    ) -> None:
+        self.host = [None if x is None else on_host(x) for x in given]
+        self._executor, self._given, self._p2p = executor, given, prefer_p2p
+        self._there: dict[tuple[int, str], Array] = {}
+        self._gates: dict[str, Gate] = {}
+
+    def serve(self, devices: Sequence[Device], gate: Callable[[], Gate]) -> None:
+        """For threads of these devices, which wait for one another at a gate."""
+        self._gates = {device.uri: gate() for device in devices}
+
+    def cut(self, cut: Cut, begin: int, end: int) -> list[Any]:
+        """Those of a piece on the host: views."""
+        return cut.given(self.host, begin, end)
+
+    def on(self, device: Device, cut: Cut, begin: int, end: int) -> list[Any]:
+        """Those of a piece as operations on this device take them."""
+        given = self.cut(cut, begin, end)
+        if device.info.unified:
+            return given
+        return [
+            None if x is None
+            else self._whole(device, at) if axis is None
+            else sent(device, x, self._queue(device, HOST))
+            for at, (x, axis) in enumerate(zip(given, cut.operands, strict=True))
+        ]  # fmt: skip
+
+    def fetched(self, made: Any) -> np.ndarray[Any, Any]:
+        """A result on the host."""
+        if not isinstance(made, Array):
+            return np.asarray(made)
+        if made.device.info.unified:
+            return made.numpy()
+        out = np.empty(made.shape, made.dtype)
+        self._queue(made.device, "").read(made.buffer, out.reshape(-1).view(np.uint8)).wait()
+        return out
+
+    def _queue(self, device: Device, way: str) -> Queue:
+        queues = self._executor.queues
+        found = queues.get((device.uri, way))
+        if found is None or found.closed:
+            found = queues[device.uri, way] = device.queue()
+        return found
+
+    def _whole(self, device: Device, at: int) -> Array:
+        """An operand that each piece reads whole, brought once."""
+        with self._gates[device.uri]:
+            found = self._there.get((at, device.uri))
+            if found is None:
+                found = self._there[at, device.uri] = self._bring(device, at)
+            return found
+
+    def _bring(self, device: Device, at: int) -> Array:
+        x, host = self._given[at], self.host[at]
+        if isinstance(x, ContextArray) and device.uri in x.places:
+            return x.on(device.uri)
+        source = self._nearest(device, at, host.nbytes) if self._p2p else None
+        if source is not None:
+            made = device.empty(host.shape, host.dtype, source.layout)
+            try:
+                ways.fill(self._executor.ways, made, source)
+                return made
+            except SparkleError:  # the host has it, too
+                pass
+        return sent(device, host, self._queue(device, HOST))
+
+    def _nearest(self, device: Device, at: int, nbytes: int) -> Array | None:
+        """A copy on a peer, from which it comes sooner than from the host."""
+        links = self._executor.costs.links
+        peers = [
+            array
+            for (number, _), array in list(self._there.items())
+            if number == at and nbytes >= PEER_NBYTES and device.is_peer(array.device)
+        ]
+        if not peers:
+            return None
+        ways.know(self._executor, [array.device.uri for array in peers], (device.uri,))
+        from_host_s = links[HOST, device.uri].at(nbytes)
+
+        def seconds(array: Array) -> float:
+            line = links.get((array.device.uri, device.uri))
+            return from_host_s if line is None else line.at(nbytes)
+
+        best = min(peers, key=seconds)
+        return best if seconds(best) < from_host_s else None
+
+
+def sent(device: Device, x: np.ndarray[Any, Any], queue: Queue) -> Array:
+    """A copy on the device, once it is there."""
+    made = device.empty(x.shape, x.dtype)
+    if x.nbytes:
+        queue.write(made.buffer, np.ascontiguousarray(x).reshape(-1).view(np.uint8)).wait()
+    return made

@@ -1,0 +1,173 @@
+"""The health of the devices of a Context (sched/health): who feeds it, and who asks a silent device.
+
+A device is asked by a submission of nothing in a queue of its own: its fence is reached although a
+long kernel still runs in another queue, unless the device hangs.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from sparkle_drv.core.commands import Commands
+from sparkle_drv.core.device import Device
+from sparkle_drv.core.fence import Fence
+from sparkle_drv.core.queue import Queue
+from sparkle_drv.errors import DeviceLost, FenceTimeout, OutOfDeviceMemory, SparkleError
+from sparkle_drv.mesh.lanes.transports import NoWay
+from sparkle_drv.sched.health.device import Health
+from sparkle_drv.sched.health.states import State
+
+ANSWER_S = 0.05
+"""Seconds that the next call waits for a suspect device's answer."""
+
+LEAST = 0.05
+"""Part of its work that a device gets that is too slow to help, where the caller wants it."""
+
+
+class Pulse:
+    """Health by URI, under one lock. Times are of each device's own clock."""
+
+    def __init__(
+        self, devices: Mapping[str, Device], clock_of: Callable[[Device], Callable[[], float]]
+    ) -> None:
+        self._devices = devices
+        self._clocks = {uri: clock_of(device) for uri, device in devices.items()}
+        self._health = {uri: Health(uri, seed=n) for n, uri in enumerate(devices)}
+        self._lock = threading.Lock()
+        self._queues: dict[str, Queue] = {}
+        self._asked: dict[str, tuple[Fence, float]] = {}
+
+    def report(self) -> dict[str, Health]:
+        """By URI: the state now and how it came to be."""
+        return dict(self._health)
+
+    def weights(self, uris: Iterable[str]) -> dict[str, float]:
+        """By URI, of those below 1: the part of its planned work that a device gets."""
+        with self._lock:
+            found = {uri: self._health[uri].weight for uri in uris}
+        return {uri: max(weight, LEAST) for uri, weight in found.items() if weight < 1}
+
+    def barred(self, uris: Iterable[str], slow: bool = True) -> dict[str, str]:
+        """By URI: why a device gets no work now; `slow`: those too that are only slow. A suspect
+        one is asked first, and a lost one whose time has come is tried.
+        """
+        found = {}
+        for uri in uris:
+            with self._lock:
+                its, now_s = self._health[uri], self._clocks[uri]()
+                if its.state is State.SUSPECT and self._answers(uri):
+                    its.beat(now_s)
+                elif its.state is State.LOST and its.tries(now_s):
+                    well = self._devices[uri].idle and self._answers(uri)
+                    its.tried(now_s, well, "" if well else "it does not answer")
+                if not its.takes_work and (slow or its.state is not State.SLOW):
+                    found[uri] = f"it is {its.state.value}: {its.why}"
+        return found
+
+    def _answers(self, uri: str) -> bool:
+        """Does it end a submission of nothing?"""
+        try:
+            self._asks(uri).wait(ANSWER_S)
+        except SparkleError:
+            return False
+        return True
+
+    def started(self, uri: str, lasts_s: float) -> None:
+        """A submission runs there that is predicted to end in so many seconds."""
+        with self._lock:
+            now_s = self._clocks[uri]()
+            self._health[uri].started(now_s, now_s + lasts_s)
+
+    def ended(self, uri: str, took_s: float, predicted_s: float) -> None:
+        """A piece ended there."""
+        with self._lock:
+            self._asked.pop(uri, None)
+            self._health[uri].progress(self._clocks[uri](), took_s, predicted_s)
+
+    def rests(self, uri: str) -> None:
+        """It has nothing to do."""
+        with self._lock:
+            self._asked.pop(uri, None)
+            self._health[uri].idle(self._clocks[uri]())
+
+    def failed(self, uri: str, error: Exception) -> None:
+        """A call failed there."""
+        if isinstance(error, (NoWay, OutOfDeviceMemory)):
+            return  # it is well, and another device can do the work
+        with self._lock:
+            gone = isinstance(error, DeviceLost)
+            self._health[uri].failed(self._clocks[uri](), str(error), gone)
+
+    def look(self, uris: Iterable[str]) -> dict[str, FenceTimeout]:
+        """Ask silent devices, hear those that were asked; by URI, who is lost since."""
+        found = {}
+        for uri in uris:
+            with self._lock:
+                its, now_s = self._health[uri], self._clocks[uri]()
+                if uri in self._asked:
+                    fence, at_s = self._asked[uri]
+                    if fence.done:
+                        del self._asked[uri]
+                        its.beat(now_s)
+                    elif now_s - at_s >= its.heartbeat_s:
+                        self._asked[uri] = fence, now_s
+                        its.missed_beat(now_s)
+                elif its.due(now_s):
+                    try:
+                        self._asked[uri] = self._asks(uri), now_s
+                    except SparkleError as error:
+                        its.failed(now_s, str(error), isinstance(error, DeviceLost))
+                if its.state is State.LOST:
+                    found[uri] = FenceTimeout(f"{uri}: {its.why}")
+        return found
+
+    def _asks(self, uri: str) -> Fence:
+        queue = self._queues.get(uri)
+        if queue is None:
+            queue = self._queues[uri] = self._devices[uri].queue()
+        return queue.submit(Commands())
+
+    def close(self) -> None:
+        """Nobody is asked any more; the queues go with their devices."""
+        self._asked.clear()
+        self._queues.clear()
+
+
+@dataclass(frozen=True)
+class _Remains:
+    thread: threading.Thread
+    ends_s: float
+    late_s: float
+    clock: Callable[[], float]
+
+
+class Remains:
+    """Pieces that devices still do for calls that have returned: another device was faster."""
+
+    def __init__(self) -> None:
+        self._by_uri: dict[str, list[_Remains]] = {}
+
+    def add(
+        self, uri: str, thread: threading.Thread, ends_s: float, late_s: float,
+        clock: Callable[[], float],
+    ) -> None:  # fmt: skip
+        """A thread waits for a piece that is predicted to end, and is late, at these times."""
+        self._by_uri.setdefault(uri, []).append(_Remains(thread, ends_s, late_s, clock))
+
+    def ready_s(self, uris: Iterable[str]) -> tuple[dict[str, float], dict[str, str]]:
+        """By URI: seconds until a device is predicted to have ended such pieces; and those whose
+        pieces are late, with why they get no work.
+        """
+        ready_s, late = dict[str, float](), dict[str, str]()
+        for uri in uris:
+            its = [one for one in self._by_uri.get(uri, ()) if one.thread.is_alive()]
+            if not its:
+                self._by_uri.pop(uri, None)
+                continue
+            self._by_uri[uri] = its
+            if any(one.clock() >= one.late_s for one in its):
+                late[uri] = "it still does a piece of an earlier call"
+            ready_s[uri] = max(0.0, *(one.ends_s - one.clock() for one in its))
+        return ready_s, late

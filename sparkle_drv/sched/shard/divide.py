@@ -1,0 +1,160 @@
+"""From costs and work to a cut and the shares of devices. Pure; plan.py plans one cut, here the best
+cut is chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sparkle_drv.mesh.links.line import Line
+from sparkle_drv.mesh.links.network import HOST
+from sparkle_drv.sched.decide.choose import Impossible, cannot
+from sparkle_drv.sched.model.costs import Costs
+from sparkle_drv.sched.model.work import Work
+
+from .plan import plan_shares
+from .shares import Shares
+from .site import NO_TIME, Pace, Site
+
+UNITS = 256
+"""Units that the axis of a cut is divided into at most: shares are right to half a percent."""
+LEAST_S = 1e-15
+"""Of a unit: what takes no time has no share."""
+PIECE_S = 5e-5
+"""What a thread takes for a piece beside the work: to claim it, to call the operation, to copy the
+result and to commit it. 0.05 ms on two cores of an EPYC."""
+PACK_RATE = 4e9
+"""Bytes a second at which an operation on the host's memory packs an operand that each piece reads
+whole: a product of 64 by 2048 by 2048 packs 16 MiB in 4 ms on a core of an EPYC."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A cut, as far as its time goes."""
+
+    name: str
+    extent: int
+    """Elements along it."""
+    whole_nbytes: int
+    """Bytes of operands that each device reads whole."""
+    cut_nbytes: int
+    """Bytes of operands that are cut."""
+    combined: bool
+    """Does each piece make a whole result, and are these combined?"""
+
+    @property
+    def granule(self) -> int:
+        """Elements of a unit."""
+        return max(1, self.extent // UNITS)
+
+    @property
+    def count(self) -> int:
+        """Units."""
+        return -(-self.extent // self.granule)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How a call is to be divided: what the caller said, and what the devices' health allows."""
+
+    shares: str | Mapping[str, float] = "auto"
+    """"auto": the planner leaves devices out. "each": all take part. Else proportions by URI."""
+    max_vram_nbytes: int = 0
+    """Bytes that a device with memory of its own may be given; 0: as many as it has."""
+    weights: Mapping[str, float] | None = None
+    """By URI, below 1: a slow device gets this part of what it would get."""
+    ready_s: Mapping[str, float] | None = None
+    """By URI: seconds until a device has ended what it was given before."""
+
+
+@dataclass(frozen=True)
+class Divided:
+    """What was decided."""
+
+    at: int
+    """The number of the axis."""
+    shares: Shares
+    sites: tuple[Site, ...]
+    """What each device needs, of those that can do the work."""
+    unable: dict[str, str]
+    """By URI: why a device can do no part of it."""
+
+    @property
+    def alone_s(self) -> float:
+        """Predicted seconds of the fastest device by itself; infinite if it has no room."""
+        count = self.shares.count
+        paces = [Pace(site) for site in self.sites]
+        return min((p.end_s((count,)) for p in paces if p.most >= count), default=float("inf"))
+
+
+def divide(
+    costs: Costs, work: Work, axes: Sequence[Axis], uris: Sequence[str], wanted: Wanted
+) -> Divided | None:
+    """The axis and the shares of least predicted seconds; None: no device can take part.
+
+    Raises Impossible and ValueError as plan_shares does, when no axis can be cut so.
+    """
+    found: list[Divided] = []
+    wrong: ValueError | None = None
+    why = {uri: why_not(costs, work, uri) for uri in uris}
+    able = [uri for uri in uris if not why[uri]]
+    if not able:
+        return None
+    for at, axis in enumerate(axes):
+        sites = sites_of(costs, work, axis, able, wanted)
+        said = wanted.shares
+        try:
+            plan = plan_shares(
+                sites, axis.count, each=said == "each",
+                given=None if isinstance(said, str) else said,
+            )  # fmt: skip
+        except ValueError as error:  # memory, or fewer units than devices: of this axis
+            if wrong is None or isinstance(error, Impossible):
+                wrong = error
+            continue
+        found.append(Divided(at, plan, sites, {uri: told for uri, told in why.items() if told}))
+    if not found and wrong is not None:
+        raise wrong
+    return min(found, key=lambda one: one.shares.predicted_s)
+
+
+def why_not(costs: Costs, work: Work, uri: str) -> str:
+    """Why a device can do no part of the work; "": it can."""
+    node = costs.nodes[uri]
+    if node.unified or {(HOST, uri), (uri, HOST)} <= costs.links.keys():
+        return cannot(costs, Work(work.op, work.size), uri)
+    return costs.why_not(HOST, device=uri) or "the way to it is not known"
+
+
+def sites_of(
+    costs: Costs, work: Work, axis: Axis, uris: Sequence[str], wanted: Wanted
+) -> tuple[Site, ...]:
+    """What each of these devices needs for a part of the work."""
+    sites = []
+    weights, ready_s = wanted.weights or {}, wanted.ready_s or {}
+    for uri in uris:
+        node, speed, count = costs.nodes[uri], costs.speeds[work.op, uri], axis.count
+        whole_s = speed.at(work.size)
+        launch_s = whole_s - max(0.0, whole_s - speed.at(work.size / 32)) * 32 / 31
+        if node.unified:
+            launch_s = max(launch_s, min(axis.whole_nbytes / PACK_RATE, whole_s / 2))
+        limit = node.memory_nbytes
+        if wanted.max_vram_nbytes and not node.unified:
+            limit = min(limit or wanted.max_vram_nbytes, wanted.max_vram_nbytes)
+        sites.append(
+            Site(
+                uri,
+                Line(launch_s + PIECE_S, max((whole_s - launch_s) / count, LEAST_S)),
+                NO_TIME if node.unified else costs.links[HOST, uri],
+                NO_TIME if node.unified else costs.links[uri, HOST],
+                axis.whole_nbytes,
+                axis.cut_nbytes / count,
+                work.out_nbytes / (1 if axis.combined else count),
+                0 if node.unified else limit,
+                node.shares,
+                ready_s.get(uri, 0.0),
+                weights.get(uri, 1.0),
+            )
+        )
+    return tuple(sites)
