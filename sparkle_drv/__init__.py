@@ -8,7 +8,7 @@ Names only; everything else is imported at first use.
       plugin/                             what backends outside this package build on
       lowlevel.py                         re-exports what amd/ knows, for tools and bring-up
       context.py                          Context: what init() returns
-      sched/                              model decide journal check run graph: which device, when
+      sched/                              model decide shard health journal check run graph
       mesh/                                 links, routes, transports, collectives: bytes, not work
       ops/                                gemm conv2d map reduce layout: tile plan + dispatch
       core/                               Device Buffer Array Kernel Commands Queue Fence Pipeline
