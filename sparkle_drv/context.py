@@ -54,7 +54,7 @@ class Context:
         profile: bool = True,
         validate: float = 0.0,
         aside: Mapping[str, str] | None = None,
-        topology: str = "single",
+        topology: str = "mesh",
     ) -> None:
         self._single = topology == "single"
         self.devices = tuple(devices)
@@ -123,6 +123,10 @@ class Context:
         self._executor.check_open()
         return ContextConstant(self._executor, w)
 
+    def _shared(self, uris: tuple[str, ...]) -> bool:
+        """May several devices share a call that says nothing of it?"""
+        return not self._single and len(uris) > 1
+
     def _terms(self, topology: str | None, shards: Any, max_vram_gb: Any) -> Terms | None:
         """How a call is divided; None: one device does all of it."""
         if topology is None:
@@ -151,7 +155,7 @@ class Context:
         output channels), map and reduce (by range).
         """
         uris = self._uris if devices is None else self._among(devices)
-        if topology is not None or not self._single or shards != "auto" or reduce != "none":
+        if topology or shards != "auto" or reduce != "none" or self._shared(uris):
             how = self._terms(topology, shards, max_vram_gb)
             kind = shard_calls.word("reduce", reduce, shard_calls.REDUCES)
             if how is not None:
@@ -171,7 +175,7 @@ class Context:
         `shards` and `max_vram_gb` are those of `gemm`.
         """
         uris = self._uris if devices is None else self._among(devices)
-        if topology is not None or not self._single or shards != "auto":
+        if topology or shards != "auto" or self._shared(uris):
             how = self._terms(topology, shards, max_vram_gb)
             if how is not None:
                 return shard_calls.conv2d(self._executor, uris, how, x, w, bias, out, options)
@@ -188,7 +192,7 @@ class Context:
         `max_vram_gb` are those of `gemm`.
         """
         uris = self._uris if devices is None else self._among(devices, _BY_POSITION)
-        if topology is not None or not self._single or shards != "auto":
+        if topology or shards != "auto" or self._shared(uris):
             how = self._terms(topology, shards, max_vram_gb)
             if how is not None:
                 return shard_calls.map(self._executor, uris, how, expression, values, out, named)
@@ -205,7 +209,7 @@ class Context:
         """
         uris = self._uris if devices is None else self._among(devices, _BY_POSITION)
         names["keepdims"] = keepdims
-        if topology is not None or not self._single or shards != "auto":
+        if topology or shards != "auto" or self._shared(uris):
             how = self._terms(topology, shards, max_vram_gb)
             if how is not None:
                 return shard_calls.reduce(self._executor, uris, how, a, op, axis, names)
@@ -238,6 +242,7 @@ class Context:
             self._executor.clock,
             self._executor.profile,
             self._executor.ways,
+            self._executor.pulse.report,
         )
 
     @property
@@ -306,7 +311,7 @@ def init(
     profile: bool = True,
     validate: float = 0.0,
     deterministic: bool = False,
-    topology: str = "single",
+    topology: str = "mesh",
 ) -> Context:
     """Open devices as one Context: "all" that are usable, the best first, or a list of URIs.
 

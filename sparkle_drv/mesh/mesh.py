@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from threading import Event
 from typing import Any
@@ -56,6 +56,7 @@ class Mesh(Closing):
         clock: Callable[[], float] = time.perf_counter,
         kept: Kept | None = None,
         ways: Ways | None = None,
+        health: Callable[[], Mapping[str, Any]] = dict,
     ) -> None:
         for at, device in enumerate(devices):
             if not isinstance(device, Device):
@@ -68,6 +69,7 @@ class Mesh(Closing):
         self._clocked = clocked(devices, clock)
         self._ways = ways or Ways(self.devices)
         self._own_ways = ways is None
+        self._health = health
         self._topology: Topology | None = None
         self._planned_for: Network | None = None
         self._plans: dict[tuple[int, int], Plan] = {}
@@ -76,6 +78,12 @@ class Mesh(Closing):
 
     def __repr__(self) -> str:
         return f"<Mesh of {', '.join(self.devices)}>"
+
+    def health(self) -> dict[str, Any]:
+        """By URI, the Health (sched/health/device.py) of each device as its Context sees it:
+        `state`, `weight`, `why`, `story`, `explain()`. Empty of a Mesh without a Context.
+        """
+        return {uri: its for uri, its in self._health().items() if uri in self.devices}
 
     @property
     def topology(self) -> Topology:

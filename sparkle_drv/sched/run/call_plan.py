@@ -40,6 +40,8 @@ class Call:
     operands: Sequence[Any]
     out: Any
     convert: Conversion | None
+    known: bool = False
+    """Has the caller measured already what can be measured of the devices?"""
 
 
 def kept_plan(
@@ -123,8 +125,9 @@ def _known(
         for uri in uris
         if uri not in barred and not too_large(work, costs.nodes[uri].memory_nbytes)
     ]
-    for one in (kind, *((convert.kind,) if convert else ())):
-        executor.know(one, able)
+    if not call.known:
+        for one in (kind, *((convert.kind,) if convert else ())):
+            executor.know(one, able)
     if arrays:
         ways.know(executor, {place for x in given for place in _places(x)}, able)
     return work, arrays

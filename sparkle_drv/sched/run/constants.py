@@ -64,7 +64,7 @@ class ContextConstant(Shaped):
 
     def of(self, executor: LocalExecutor) -> bool:
         """Is it a constant of this executor's Context?"""
-        return self._executor is executor
+        return self._executor.devices is executor.devices
 
     def on(self, device: str) -> Constant:
         """The Constant on a device of this Context, made now if it is not there. It is not for the

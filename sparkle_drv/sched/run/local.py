@@ -209,11 +209,13 @@ class LocalExecutor:
         check: Check,
         convert: Conversion | None = None,
         whole: bool = False,
+        known: bool = False,
     ) -> Any:
         """Decide, run, learn. `key` is `uris` and what else tells calls apart; `describe` refuses
         what `ops` would, and gives the class, the size and the bytes of the result; `check` looks
         at it, where that is due; `convert` is of a ContextArray; `whole`: of numpy arrays that are
-        not to be brought to a device one by one, because the result would not be the same bits.
+        not to be brought to a device one by one, because the result would not be the same bits;
+        `known`: the devices have been measured for it.
         What a device loses, or gets wrong, is done elsewhere.
         """
         trace = self.trace  # this call's, whatever another thread begins or ends meanwhile
@@ -224,7 +226,7 @@ class LocalExecutor:
         inspected = self.inspector is not None and self.inspector.due()
         if inspected and out is not None:
             operands = [apart(x, out) for x in operands]  # as they were: to look, or to do it again
-        call = call_plan.Call(describe, operands, out, convert)
+        call = call_plan.Call(describe, operands, out, convert, known)
         barred = self.hung(uris)
         left = tuple(uri for uri in uris if uri not in barred)
         while True:

@@ -19,6 +19,7 @@ from sparkle_drv.mesh.links.network import HOST
 from sparkle_drv.sched.check.validate import Check
 from sparkle_drv.sched.journal import explain
 from sparkle_drv.sched.model.conversion import Conversion
+from sparkle_drv.sched.model.costs import Costs
 from sparkle_drv.sched.model.operations import Class
 from sparkle_drv.sched.model.work import Operand, Work
 from sparkle_drv.sched.shard.cuts import Cut
@@ -153,7 +154,10 @@ class Sharding:
         if convert is None and not (auto and any(map(_away, operands))):
             kept = self.decided(key, describe, operands, uris)
         if kept is None or (kept.alone and auto):
-            return executor.run(key, describe, operands, out, run, uris, check, convert, whole)
+            known = kept is not None
+            return executor.run(
+                key, describe, operands, out, run, uris, check, convert, whole, known
+            )
         executor.last = kept  # type: ignore[assignment]
         given = Operands(executor, operands, self.terms.prefer_p2p)
         inspector, look = executor.inspector, None
@@ -207,10 +211,14 @@ class Sharding:
         cuts = self.cuts(operands)
         if not cuts:
             return None
-        barred = {**executor.hung(uris), **executor.pulse.barred(uris, self.terms.shares == "auto")}
-        barred |= late if self.terms.shares == "auto" else {}
+        auto = self.terms.shares == "auto"
+        barred = {**executor.hung(uris), **(late if auto else {})}
+        barred |= executor.pulse.barred([uri for uri in uris if uri not in barred], auto)
         able = tuple(uri for uri in uris if uri not in barred) or uris
-        executor.know(kind, able)
+        if not _fits(executor.costs, sum(x.nbytes for x in operands if x is not None), able):
+            return None
+        if kept is None:
+            executor.know(kind, able)
         host = [None if x is None else on_host(x) for x in operands]
         axes = [
             Axis(
@@ -244,6 +252,13 @@ class Sharding:
         if usual:
             executor.shared[key] = made
         return made
+
+
+def _fits(costs: Costs, nbytes: int, uris: Sequence[str]) -> bool:
+    """Do these devices together have memory for operands of so many bytes?"""
+    apart = [costs.nodes[uri].memory_nbytes for uri in uris if not costs.nodes[uri].unified]
+    host = [costs.nodes[uri].memory_nbytes for uri in uris if costs.nodes[uri].unified]
+    return 0 in (*apart, *host) or nbytes <= sum(apart) + max(host, default=0)
 
 
 def _away(x: Any) -> bool:

@@ -96,17 +96,18 @@ def map(shapes: Mapping[str, Shape], out: Shape) -> list[Cut]:
     return [Cut("elements", out[axis], tuple(its), axis)]
 
 
-def reduce(shape: Shape, op: str, axis: int | None, keepdims: bool) -> list[Cut]:
-    """Cuts of a reduction: along an axis that stays, else along the reduced one, whose partial
+def reduce(shape: Shape, op: str, axis: int | tuple[int, ...] | None, keepdims: bool) -> list[Cut]:
+    """Cuts of a reduction: along an axis that stays, else along a reduced one, whose partial
     results are combined; those of a mean cannot be.
     """
-    if axis is not None:
-        axis %= len(shape)
-        kept = [at for at in range(len(shape)) if at != axis and shape[at] > 1]
-        if kept:
-            at = kept[0]
-            return [Cut("elements", shape[at], (at,), at - (0 if keepdims else at > axis))]
-    if op not in COMBINED or not shape:
+    every = range(len(shape))
+    given = every if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    gone = {at % len(shape) for at in given}
+    for at in every:
+        if at not in gone and shape[at] > 1:
+            before = 0 if keepdims else sum(other < at for other in gone)
+            return [Cut("elements", shape[at], (at,), at - before)]
+    if op not in COMBINED or not gone:
         return []
-    at = axis or 0
+    at = max(gone, key=lambda at: (shape[at], -at))
     return [Cut("terms", shape[at], (at,), None, op)]
