@@ -130,6 +130,7 @@ class Sharding:
     ) -> None:  # fmt: skip
         self._executor, self.cuts, self._look = executor, cuts, look
         self.terms, self.about = terms, (*about, *terms.key)
+        self._known = False  # have the devices been measured for this call?
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._executor, name)
@@ -154,9 +155,8 @@ class Sharding:
         if convert is None and not (auto and any(map(_away, operands))):
             kept = self.decided(key, describe, operands, uris)
         if kept is None or (kept.alone and auto):
-            known = kept is not None
             return executor.run(
-                key, describe, operands, out, run, uris, check, convert, whole, known
+                key, describe, operands, out, run, uris, check, convert, whole, self._known
             )
         executor.last = kept  # type: ignore[assignment]
         given = Operands(executor, operands, self.terms.prefer_p2p)
@@ -215,10 +215,12 @@ class Sharding:
         barred = {**executor.hung(uris), **(late if auto else {})}
         barred |= executor.pulse.barred([uri for uri in uris if uri not in barred], auto)
         able = tuple(uri for uri in uris if uri not in barred) or uris
-        if not _fits(executor.costs, sum(x.nbytes for x in operands if x is not None), able):
+        read = sum(x.nbytes for x in operands if x is not None)
+        if not _fits(executor.costs, read + out_nbytes, able):
             return None
         if kept is None:
             executor.know(kind, able)
+            self._known = True
         host = [None if x is None else on_host(x) for x in operands]
         axes = [
             Axis(
@@ -255,7 +257,7 @@ class Sharding:
 
 
 def _fits(costs: Costs, nbytes: int, uris: Sequence[str]) -> bool:
-    """Do these devices together have memory for operands of so many bytes?"""
+    """Do these devices together have memory for so many bytes?"""
     apart = [costs.nodes[uri].memory_nbytes for uri in uris if not costs.nodes[uri].unified]
     host = [costs.nodes[uri].memory_nbytes for uri in uris if costs.nodes[uri].unified]
     return 0 in (*apart, *host) or nbytes <= sum(apart) + max(host, default=0)
