@@ -169,7 +169,7 @@ class Health:
         """
         if now_s < self.try_at_s:
             return False
-        self._misses, self._since = 0, max(self._since, now_s)
+        self._misses = 0
         self._tries += 1
         why = f"try {self._tries} since it was healthy"
         self._go(now_s, State.PROBATION, why, self.staging)

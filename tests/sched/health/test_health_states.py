@@ -296,6 +296,13 @@ def test_probation_to_staging_when_it_only_answers(made):
     assert health.staging
 
 
+def test_a_lost_device_forgets_its_work():
+    health = tried(lost())
+    assert not health.due(1e9)  # what ran there is given up
+    health.missed_beat(1e9)
+    assert health.state is PROBATION
+
+
 def test_back_to_staging():
     health = back()
     pieces(health, 9.5, GOOD, *[BAD] * STRIKES)
