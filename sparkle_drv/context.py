@@ -67,6 +67,7 @@ class Context:
             self._executor.inspector = Inspector(validate)
         self._uris = self._executor.usual
         self._traces: list[Trace] = []
+        self._begun: contextlib.AbstractContextManager[Trace] | None = None
 
     def __repr__(self) -> str:
         return f"<Context of {', '.join(d.uri for d in self.devices)}>"
@@ -267,6 +268,23 @@ class Context:
         with trace_files.recorded(self._executor, name) as trace:
             self._traces.append(trace)
             yield trace
+
+    def trace_begin(self, name: str) -> Trace:
+        """`trace` without a `with`: recorded until `trace_end`. Raises as `trace` does."""
+        recording = self.trace(name)
+        begun = recording.__enter__()
+        self._begun = recording
+        return begun
+
+    def trace_end(self) -> None:
+        """End what `trace_begin` began. Raises ValueError: it began nothing, or that has ended;
+        DeviceLost: the Context was closed meanwhile; `save_trace` still saves the trace.
+        """
+        recording, self._begun = self._begun, None
+        if recording is None:
+            raise ValueError("trace_end: expected a trace that trace_begin began, got none")
+        recording.__exit__(None, None, None)
+        self._executor.check_open()
 
     def save_trace(self, path: str | os.PathLike[str]) -> None:
         """All traces so far as trace-event JSON, for Perfetto or chrome://tracing, and beside it,
