@@ -115,7 +115,7 @@ class ContextArray(Shaped):
 
     def of(self, executor: LocalExecutor) -> bool:
         """Is it an array of this executor's Context?"""
-        return self._executor is executor
+        return self._executor is executor.own
 
     @property
     def fence(self) -> Fence | None:

@@ -10,7 +10,7 @@ a device that was given up may still write what it began, and that must not be t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,8 @@ class Terms:
     """"auto": the planner leaves devices out. "each": all take part. Else proportions by URI."""
     max_vram_nbytes: int = 0
     """Bytes that a device other than the host's may be given; 0: as many as it has."""
+    prefer_p2p: bool = True
+    """May operands that several devices read whole go from one device to the other?"""
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,11 @@ class KeptShards:
     def alone_s(self) -> float:
         """Predicted seconds of the fastest device by itself."""
         return min(pace.end_s((self.shares.count,)) for pace in self.paces.values())
+
+    @property
+    def predicted_s(self) -> float:
+        """Seconds until the last result is at the host."""
+        return self.shares.predicted_s
 
     @property
     def so_far(self) -> KeptShards:
@@ -109,16 +116,8 @@ class Sharding:
     ) -> Any:
         """As LocalExecutor.run. Raises Impossible where the shares cannot be as they are wanted."""
         executor = self._executor
-        check_own(executor, (*operands, out))
-        cuts = [] if convert is not None else self.cuts(operands)
-        barred = executor.hung(uris)
-        kind, size, out_nbytes = describe()
-        able = tuple(uri for uri in uris if uri not in barred)
-        if len(uris) > 1:
-            executor.know(kind, able)
-        kept = self._decided(kind, size, out_nbytes, operands, able, cuts) if cuts else None
-        alone = kept is None or kept.alone_s <= kept.shares.predicted_s + THREADS_S
-        if kept is None or (alone and self.terms.shares == "auto"):
+        kept = self.decide(describe, operands, out, uris, convert)
+        if kept is None:
             return executor.run(key, describe, operands, out, run, uris, check, convert, whole)
         executor.last = kept  # type: ignore[assignment]
         arrays = any(isinstance(x, ContextArray) for x in (*operands, out))
@@ -136,6 +135,25 @@ class Sharding:
             return made if out is None else out
         return _placed(executor, kept, made, out)
 
+    def decide(
+        self, describe: Callable[[], tuple[Class, float, int]], operands: Sequence[Any], out: Any,
+        uris: tuple[str, ...], convert: Conversion | None = None,
+    ) -> KeptShards | None:  # fmt: skip
+        """Who shares the call, and how; None: one device does all of it. Raises as `run`."""
+        executor = self._executor
+        check_own(executor, (*operands, out))
+        cuts = [] if convert is not None else self.cuts(operands)
+        barred = executor.hung(uris)
+        kind, size, out_nbytes = describe()
+        able = tuple(uri for uri in uris if uri not in barred)
+        if len(uris) > 1:
+            executor.know(kind, able)
+        kept = self._decided(kind, size, out_nbytes, operands, able, cuts) if cuts else None
+        alone = kept is None or kept.alone_s <= kept.shares.predicted_s + THREADS_S
+        if kept is None or (alone and self.terms.shares == "auto"):
+            return None
+        return kept
+
     def _decided(
         self, kind: Class, size: float, out_nbytes: int, operands: Sequence[Any],
         uris: tuple[str, ...], cuts: Sequence[Cut],
@@ -145,10 +163,11 @@ class Sharding:
         work = Work(kind.name, size, given, out_nbytes, HOST)
         found: list[KeptShards] = []
         wrong: ValueError | None = None
+        unable: dict[str, str] = {}
         for cut in cuts:
             granule = max(1, cut.extent // UNITS)
             count = -(-cut.extent // granule)
-            sites = self._sites(work, operands, uris, cut, count)
+            sites = self._sites(work, operands, uris, cut, count, unable)
             if not sites:
                 return None
             shares = self.terms.shares
@@ -164,15 +183,21 @@ class Sharding:
             found.append(KeptShards(work, cut, plan, granule, paces))
         if not found and wrong is not None:
             raise wrong
-        return min(found, key=lambda kept: kept.shares.predicted_s)
+        best = min(found, key=lambda kept: kept.shares.predicted_s)
+        left_out = {**best.shares.left_out, **unable}
+        return replace(best, shares=replace(best.shares, left_out=left_out))
 
     def _sites(
-        self, work: Work, operands: Sequence[Any], uris: tuple[str, ...], cut: Cut, count: int
-    ) -> list[Site]:
+        self, work: Work, operands: Sequence[Any], uris: tuple[str, ...], cut: Cut, count: int,
+        unable: dict[str, str],
+    ) -> list[Site]:  # fmt: skip
+        """The devices that can do it; `unable` gets the others, and why they cannot."""
         costs, sites = self._executor.costs, []
         for uri in uris:
             whole = Work(work.op, work.size)
-            if cannot(costs, whole, uri):
+            why = cannot(costs, whole, uri)
+            if why:
+                unable[uri] = why
                 continue
             node, speed = costs.nodes[uri], costs.speeds[work.op, uri]
             b = max(0.0, speed.at(work.size) - speed.at(work.size / 32)) * 32 / 31
