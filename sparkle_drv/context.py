@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import numbers
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,9 +26,10 @@ from sparkle_drv.sched.journal import explain, explain_graph
 from sparkle_drv.sched.model.graph_plan import GraphPlan
 from sparkle_drv.sched.model.profile import Profile
 from sparkle_drv.sched.model.work import Plan
-from sparkle_drv.sched.run import arrays, calls, repeated, shard_calls, trace_files
+from sparkle_drv.sched.run import arrays, calls, estimates, repeated, shard_calls, trace_files
 from sparkle_drv.sched.run.arrays import ContextArray
 from sparkle_drv.sched.run.constants import ContextConstant
+from sparkle_drv.sched.run.estimates import Estimate
 from sparkle_drv.sched.run.local import LocalExecutor, default_clock
 from sparkle_drv.sched.run.sharding import KeptShards, Terms
 from sparkle_drv.telemetry.trace import Trace
@@ -67,6 +69,7 @@ class Context:
             self._executor.inspector = Inspector(validate)
         self._uris = self._executor.usual
         self._traces: list[Trace] = []
+        self._begun: contextlib.AbstractContextManager[Trace] | None = None
 
     def __repr__(self) -> str:
         return f"<Context of {', '.join(d.uri for d in self.devices)}>"
@@ -127,13 +130,16 @@ class Context:
         """May several devices share a call that says nothing of it?"""
         return not self._single and len(uris) > 1
 
-    def _terms(self, topology: str | None, shards: Any, max_vram_gb: Any) -> Terms | None:
+    def _terms(
+        self, topology: str | None, shards: Any, max_vram_gb: Any, prefer_p2p: Any
+    ) -> Terms | None:
         """How a call is divided; None: one device does all of it."""
+        settings.switch("prefer_p2p", prefer_p2p)
         if topology is None:
             topology = "single" if self._single else "mesh"
         if shard_calls.word("topology", topology, shard_calls.TOPOLOGIES) == "mesh":
             return shard_calls.terms(
-                shards, max_vram_gb, lambda uri: self._named("shards", uri).uri
+                shards, max_vram_gb, prefer_p2p, lambda uri: self._named("shards", uri).uri
             )
         for name, given, usual in (("shards", shards, "auto"), ("max_vram_gb", max_vram_gb, None)):
             if given != usual:
@@ -143,7 +149,7 @@ class Context:
     def gemm(
         self, a: Any, b: Any, out: Any = None, *, devices: Sequence[str] | None = None,
         topology: str | None = None, shards: Any = "auto", reduce: str = "none",
-        max_vram_gb: float | None = None, **options: Any,
+        max_vram_gb: float | None = None, prefer_p2p: bool = True, **options: Any,
     ) -> Any:  # fmt: skip
         """`sparkle_drv.ops.gemm` where it takes the least time.
 
@@ -151,12 +157,15 @@ class Context:
         `init` says. `devices` may take part. `shards` "auto" leaves out who does not help, "each"
         gives every one a part, and {URI: share} gives parts in proportion. `reduce` "sum" cuts K,
         and adds up the products; else rows or columns are cut. `max_vram_gb` limits the 10^9 bytes
-        on a device that does not share the host's memory. The same of conv2d (cut by images or
-        output channels), map and reduce (by range).
+        on a device that does not share the host's memory. With `prefer_p2p` operands that several
+        devices read whole may go from one to the other. The same of conv2d (cut by images or output
+        channels), map and reduce (by range). Raises TypeError, ValueError (other words, or a limit
+        or shares without "mesh").
         """
         uris = self._uris if devices is None else self._among(devices)
-        if topology or shards != "auto" or reduce != "none" or self._shared(uris):
-            how = self._terms(topology, shards, max_vram_gb)
+        mesh = topology or shards != "auto" or reduce != "none" or self._shared(uris)
+        if mesh or max_vram_gb is not None or prefer_p2p is not True:
+            how = self._terms(topology, shards, max_vram_gb, prefer_p2p)
             kind = shard_calls.word("reduce", reduce, shard_calls.REDUCES)
             if how is not None:
                 return shard_calls.gemm(self._executor, uris, how, kind, a, b, out, options)
@@ -167,7 +176,7 @@ class Context:
     def conv2d(
         self, x: Any, w: Any, bias: Any = None, out: Any = None, *,
         devices: Sequence[str] | None = None, topology: str | None = None, shards: Any = "auto",
-        max_vram_gb: float | None = None, **options: Any,
+        max_vram_gb: float | None = None, prefer_p2p: bool = True, **options: Any,
     ) -> Any:  # fmt: skip
         """`sparkle_drv.ops.conv2d` where it takes the least time; in the layout of `x` if it has
         one that conv2d works in and `layout` is left out. An `x` in another layout than the one
@@ -175,8 +184,9 @@ class Context:
         `shards` and `max_vram_gb` are those of `gemm`.
         """
         uris = self._uris if devices is None else self._among(devices)
-        if topology or shards != "auto" or self._shared(uris):
-            how = self._terms(topology, shards, max_vram_gb)
+        mesh = topology or shards != "auto" or self._shared(uris)
+        if mesh or max_vram_gb is not None or prefer_p2p is not True:
+            how = self._terms(topology, shards, max_vram_gb, prefer_p2p)
             if how is not None:
                 return shard_calls.conv2d(self._executor, uris, how, x, w, bias, out, options)
         given = x, w, bias
@@ -185,15 +195,16 @@ class Context:
     def map(
         self, expression: Any, /, *values: Any, out: Any = None,
         devices: Sequence[str] | None = None, topology: str | None = None, shards: Any = "auto",
-        max_vram_gb: float | None = None, **named: Any,
+        max_vram_gb: float | None = None, prefer_p2p: bool = True, **named: Any,
     ) -> Any:  # fmt: skip
         """`sparkle_drv.ops.map` where it takes the least time. Names in the expression that are
         called as an argument here get their values by position. `topology`, `shards` and
         `max_vram_gb` are those of `gemm`.
         """
         uris = self._uris if devices is None else self._among(devices, _BY_POSITION)
-        if topology or shards != "auto" or self._shared(uris):
-            how = self._terms(topology, shards, max_vram_gb)
+        mesh = topology or shards != "auto" or self._shared(uris)
+        if mesh or max_vram_gb is not None or prefer_p2p is not True:
+            how = self._terms(topology, shards, max_vram_gb, prefer_p2p)
             if how is not None:
                 return shard_calls.map(self._executor, uris, how, expression, values, out, named)
         given = expression, *values
@@ -202,19 +213,36 @@ class Context:
     def reduce(
         self, a: Any, op: str = "sum", axis: Any = None, *, keepdims: bool = False,
         devices: Sequence[str] | None = None, topology: str | None = None, shards: Any = "auto",
-        max_vram_gb: float | None = None, **names: Any,
+        max_vram_gb: float | None = None, prefer_p2p: bool = True, **names: Any,
     ) -> Any:  # fmt: skip
         """`sparkle_drv.ops.reduce` where it takes the least time; of an expression, on the first
         device. `topology`, `shards` and `max_vram_gb` are those of `gemm`.
         """
         uris = self._uris if devices is None else self._among(devices, _BY_POSITION)
         names["keepdims"] = keepdims
-        if topology or shards != "auto" or self._shared(uris):
-            how = self._terms(topology, shards, max_vram_gb)
+        mesh = topology or shards != "auto" or self._shared(uris)
+        if mesh or max_vram_gb is not None or prefer_p2p is not True:
+            how = self._terms(topology, shards, max_vram_gb, prefer_p2p)
             if how is not None:
                 return shard_calls.reduce(self._executor, uris, how, a, op, axis, names)
         given = a, op, axis
         return repeated.call(self._executor, uris, ops.reduce, calls.reduce, given, names)
+
+    def plan(self, op: str, /, *given: Any, **options: Any) -> Estimate | KeptShards:
+        """What `ctx.OP(*given, **options)` would be decided to do, without the call: `op` is
+        "gemm", "conv2d", "map" or "reduce". Where there is no array yet, shape and dtype are
+        enough: `np.broadcast_to(np.float32(0), (4096, 4096))` takes four bytes.
+
+        Data (sched/run/estimates.py, of several devices sched/run/sharding.py) with `device`,
+        `predicted_s` and `explain()`. What is not known is measured, as the call would do;
+        `last_plan` stays what it is. Raises what the call raises of its arguments, and ValueError
+        for another `op`, empty operands and such as are bound to a device.
+        """
+        shard_calls.word("op", op, estimates.OPS)
+        asked: Any = copy.copy(self)
+        asked._executor = estimates.Estimating(self._executor)
+        planned: Estimate | KeptShards = getattr(asked, op)(*given, **options)
+        return planned
 
     def layout(
         self, a: Any, layout: str, *, devices: Sequence[str] | None = None, **options: Any
@@ -272,6 +300,23 @@ class Context:
         with trace_files.recorded(self._executor, name) as trace:
             self._traces.append(trace)
             yield trace
+
+    def trace_begin(self, name: str) -> Trace:
+        """`trace` without a `with`: recorded until `trace_end`. Raises as `trace` does."""
+        recording = self.trace(name)
+        begun = recording.__enter__()
+        self._begun = recording
+        return begun
+
+    def trace_end(self) -> None:
+        """End what `trace_begin` began. Raises ValueError: it began nothing, or that has ended;
+        DeviceLost: the Context was closed meanwhile; `save_trace` still saves the trace.
+        """
+        recording, self._begun = self._begun, None
+        if recording is None:
+            raise ValueError("trace_end: expected a trace that trace_begin began, got none")
+        recording.__exit__(None, None, None)
+        self._executor.check_open()
 
     def save_trace(self, path: str | os.PathLike[str]) -> None:
         """All traces so far as trace-event JSON, for Perfetto or chrome://tracing, and beside it,

@@ -169,6 +169,18 @@ class Array(Pointer, Shaped, Closing):
         view: np.ndarray[Any, Any] = np.ndarray(self.shape, self.dtype, self.buffer.map())
         return view
 
+    def get(self, *at: int) -> Any:
+        """The element at this index as a numpy scalar, after waiting for `fence`: `x.get(2, 0)`. It
+        alone is copied to the host. An index below 0 counts from the end.
+
+        Raises IndexError (outside, or not one for each dimension), TypeError, and as `numpy`.
+        """
+        before = self._number(at) * self.dtype.itemsize
+        self.buffer._open()
+        if self.fence is not None:
+            self.fence.wait()
+        return self.buffer.read(self.dtype, (), before)[()]
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         import numpy as np
 

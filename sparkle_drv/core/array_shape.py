@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 
 
 class Shaped:
@@ -25,3 +26,20 @@ class Shaped:
     def size(self) -> int:
         """How many elements there are."""
         return math.prod(self.shape)
+
+    def _number(self, at: tuple[object, ...]) -> int:
+        """How many elements are before that at this index; those below 0 count from the end.
+
+        Raises TypeError, IndexError.
+        """
+        found, shape = 0, self.shape
+        for i, extent in zip(at, shape, strict=False):
+            if isinstance(i, bool) or not hasattr(i, "__index__"):
+                raise TypeError(f"get: expected whole numbers, got {i!r}")
+            number = operator.index(i)
+            if not -extent <= number < extent:
+                raise IndexError(f"get: expected {-extent} to {extent - 1}, got {number}")
+            found = found * extent + number % extent
+        if len(at) != len(shape):
+            raise IndexError(f"get: expected {len(shape)} indices, one a dimension, got {len(at)}")
+        return found

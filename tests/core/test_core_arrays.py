@@ -154,3 +154,33 @@ def test_a_subclass_is_as_large_as_numpy_knows_it_to_be():
         assert dev.wrap(y).nbytes == 16
         dev.default_queue.launch(k, y, x, 4, groups=1).wait()
     assert memory.sum() == 4
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "u1", "i8", "c16", [("a", "f4"), ("b", "i8")]])
+def test_one_element(device, dtype):
+    host = np.arange(24).reshape(2, 3, 4).astype(dtype)
+    with device.array(host) as a:
+        for at in ((0, 0, 0), (1, 2, 3), (-1, np.int64(1), -4)):
+            assert a.get(*at) == host[at]
+            assert type(a.get(*at)) is type(host[at])
+    with device.array(np.float32(2.5)) as a:
+        assert a.get() == 2.5
+    with pytest.raises(ValueError, match="the buffer is closed"):
+        a.get()
+
+
+@pytest.mark.parametrize(
+    ("at", "error", "said"),
+    [
+        ((2, 0), IndexError, "expected -2 to 1, got 2"),
+        ((0, -4), IndexError, "expected -3 to 2, got -4"),
+        ((0,), IndexError, "expected 2 indices, one a dimension, got 1"),
+        ((0, 0, 0), IndexError, "expected 2 indices, one a dimension, got 3"),
+        ((0, 1.0), TypeError, r"expected whole numbers, got 1\.0"),
+        ((True, 0), TypeError, "expected whole numbers, got True"),
+        ((slice(1), 0), TypeError, "expected whole numbers, got slice"),
+    ],
+)
+def test_no_element(device, at, error, said):
+    with device.array(np.zeros((2, 3))) as a, pytest.raises(error, match=f"get: {said}"):
+        a.get(*at)

@@ -8,7 +8,7 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.mesh.links.network import HOST
 from sparkle_drv.sched.decide.sampled import Kept
 from sparkle_drv.sched.model.costs import Costs
-from sparkle_drv.sched.model.work import Candidate, Cost, Measured
+from sparkle_drv.sched.model.work import Candidate, Cost, Measured, Plan
 from sparkle_drv.types import DeviceInfo, in_common
 
 NOTHING = "nothing was planned yet"
@@ -21,21 +21,24 @@ _PARTS = (*_STEPS, ("sync", "sync_s"), ("queue", "wait_s"), ("risk", "risk_s"))
 
 def plan(kept: Kept | None) -> str:
     """A plan, a line a candidate, the chosen one first; and what its last measured run took."""
-    if kept is None:
-        return NOTHING
-    work = kept.plan.work
+    return NOTHING if kept is None else text(kept.so_far)
+
+
+def text(plan: Plan) -> str:
+    """The same of a plan by itself."""
+    work = plan.work
     moved = sum(x.nbytes for x in work.operands)
     lines = [
         f"{work.op}, size {work.size:.4g}: {moved} bytes in, {work.out_nbytes} bytes out"
-        + (LOOKS if kept.plan.explores else "")
+        + (LOOKS if plan.explores else "")
     ]
     lines += [
         f"before it {x.nbytes} bytes go through {x.convert}" for x in work.operands if x.convert
     ]
-    lines += [candidate(c, i == 0) for i, c in enumerate(kept.plan.candidates)]
-    cost = kept.plan.candidates[0].cost
-    if kept.measured is not None and cost is not None:
-        lines.append(measured(kept.measured, cost))
+    lines += [candidate(c, i == 0) for i, c in enumerate(plan.candidates)]
+    cost = plan.candidates[0].cost
+    if plan.measured is not None and cost is not None:
+        lines.append(measured(plan.measured, cost))
     return "\n".join(lines)
 
 

@@ -115,7 +115,7 @@ class ContextArray(Shaped):
 
     def of(self, executor: LocalExecutor) -> bool:
         """Is it an array of this executor's Context?"""
-        return self._executor.devices is executor.devices
+        return self._executor is executor.own
 
     @property
     def fence(self) -> Fence | None:
@@ -166,6 +166,18 @@ class ContextArray(Shaped):
         return host
 
     @call
+    def get(self, *at: int) -> Any:
+        """The element at this index as a numpy scalar, after waiting: `x.get(2, 0)`. It alone is
+        copied to the host. An index below 0 counts from the end.
+
+        Raises IndexError (outside, or not one for each dimension), TypeError, ValueError (closed).
+        """
+        array = self._nearest()
+        found = array.get(*at)
+        self._came(array, self.dtype.itemsize)
+        return found
+
+    @call
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         array = self._nearest()
         host = array.__array__(dtype, copy)
@@ -174,11 +186,12 @@ class ContextArray(Shaped):
         self._came(array)
         return host
 
-    def _came(self, array: Array) -> None:
+    def _came(self, array: Array, nbytes: int | None = None) -> None:
         """The call that is going on was one that brings a copy to the host, or waits for it."""
         trace = self._executor.trace
         if trace is not None:
-            about = {} if array.device.info.unified else {"nbytes": self.nbytes}
+            moved = self.nbytes if nbytes is None else nbytes
+            about = {} if array.device.info.unified else {"nbytes": moved}
             part(trace, array.device.uri, BACK, "wait" if not about else "result", **about)
 
     @call

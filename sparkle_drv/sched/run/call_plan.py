@@ -17,7 +17,7 @@ from sparkle_drv.sched.decide.choose import choose, slack_s, too_large
 from sparkle_drv.sched.decide.sampled import EARLY, SETTLED, Kept
 from sparkle_drv.sched.model.conversion import Conversion
 from sparkle_drv.sched.model.operations import Class
-from sparkle_drv.sched.model.work import Operand, Work
+from sparkle_drv.sched.model.work import Operand, Plan, Work
 
 from . import ways
 from .arrays import ContextArray
@@ -65,6 +65,15 @@ def kept_plan(
         kept.follows(before)
     executor.plans[key] = kept
     return kept
+
+
+def idle_plan(
+    executor: LocalExecutor, call: Call, uris: tuple[str, ...], barred: Mapping[str, str]
+) -> Plan:
+    """The best plan on idle devices of a call that is not made. Raises Impossible."""
+    work, _ = _known(executor, call, uris, barred)
+    with executor.deciding:
+        return choose(executor.costs, work, uris, barred)
 
 
 def is_busy(executor: LocalExecutor, kept: Kept) -> bool:

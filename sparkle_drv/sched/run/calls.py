@@ -193,7 +193,7 @@ def map(
         check = partial(validate.map, expression=expression, names=tuple(arrays), numbers=numbers)
         made = executor.run(key, describe, operands, out, run, uris, check)
     if place and isinstance(made, np.ndarray) and out is None:  # a ContextArray in, one out
-        return ContextArray(executor, place, executor.devices[place].array(made))
+        return ContextArray(executor.own, place, executor.devices[place].array(made))
     return made
 
 
@@ -277,6 +277,8 @@ def _plain(executor: LocalExecutor, uris: Uris, operands: Sequence[Any], out: An
     on the next one when that fails, or has no kernel for it.
     """
     check_own(executor, (*operands, out))
+    if executor.unplaced is not None:
+        raise executor.unplaced(operands)
     there = [x for x in (*operands, out) if isinstance(x, (Array, Constant))]
     held = [x.device.uri for x in there if not x.closed]
     bound = [uri for uri in held if uri in executor.devices][:1]
@@ -307,4 +309,4 @@ def _done(executor: LocalExecutor, uri: str, operands: Sequence[Any], out: Any, 
         out.wrote(uri)
         return out
     is_array = any(isinstance(x, ContextArray) for x in operands)
-    return ContextArray(executor, uri, made) if is_array else made
+    return ContextArray(executor.own, uri, made) if is_array else made

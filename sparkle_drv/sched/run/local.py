@@ -68,6 +68,10 @@ class WrongResult(KernelFault):
 class LocalExecutor:
     """Devices of this process, their costs, and the plans that were made."""
 
+    unplaced: Callable[[Sequence[Any]], Exception] | None = None
+    """Of what takes its place and plans, but runs nothing (estimates.py): the error for operands
+    that are not planned for."""
+
     def __init__(
         self,
         devices: Sequence[Device],
@@ -115,6 +119,11 @@ class LocalExecutor:
             )
             if profile is not None:
                 self.learn(device.uri, profile.points(info), keep=False)
+
+    @property
+    def own(self) -> LocalExecutor:
+        """Itself, also of what takes its place for a call: whose the arrays of its Context are."""
+        return self
 
     def check_open(self) -> None:
         """Raises DeviceLost once its Context is closed, and in a forked child."""

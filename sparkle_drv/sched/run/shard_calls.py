@@ -15,6 +15,7 @@ from sparkle_drv.sched.shard import cuts
 from sparkle_drv.sched.shard.cuts import Cut
 
 from . import calls, repeated
+from .estimates import SharedEstimate
 from .local import LocalExecutor
 from .sharding import Sharding, Terms
 
@@ -22,7 +23,9 @@ REDUCES = ("none", "sum")
 TOPOLOGIES = ("single", "mesh")
 
 
-def terms(shares: Any, max_vram_gb: Any, named: Callable[[str], str]) -> Terms:
+def terms(
+    shares: Any, max_vram_gb: Any, prefer_p2p: bool, named: Callable[[str], str]
+) -> Terms:  # fmt: skip
     """How a call is to be divided. `named` gives the URI of a device by any name.
 
     Raises ValueError (unknown words or devices, shares that are negative or all zero, no memory),
@@ -36,10 +39,10 @@ def terms(shares: Any, max_vram_gb: Any, named: Callable[[str], str]) -> Terms:
             raise ValueError(f"max_vram_gb: expected more than 0, got {max_vram_gb!r}")
         limit = max(1, int(max_vram_gb * 1e9))
     if isinstance(shares, Mapping):
-        return Terms({named(uri): share for uri, share in shares.items()}, limit)
+        return Terms({named(uri): share for uri, share in shares.items()}, limit, prefer_p2p)
     if not isinstance(shares, str):
         raise TypeError(f"shards: expected a word or shares by URI, got {shares!r}")
-    return Terms(word("shards", shares, ("auto", "each")), limit)
+    return Terms(word("shards", shares, ("auto", "each")), limit, prefer_p2p)
 
 
 def word(name: str, given: Any, words: Sequence[str]) -> str:
@@ -48,6 +51,11 @@ def word(name: str, given: Any, words: Sequence[str]) -> str:
         expected = " or ".join(repr(one) for one in words)
         raise ValueError(f"{name}: expected {expected}, got {given!r}")
     return str(given)
+
+
+def sharing(executor: LocalExecutor, *given: Any, **named: Any) -> Sharding:
+    """The executor of a call that may be divided, or that is to be planned alone."""
+    return (SharedEstimate if executor.unplaced else Sharding)(executor, *given, **named)
 
 
 def gemm(
@@ -63,7 +71,7 @@ def gemm(
 
     if reduce == "sum" and (options.get("bias") is not None or options.get("activation")):
         raise ValueError("reduce: expected 'none' beside a bias or an activation, got 'sum'")
-    executor_of = Sharding(executor, found, how, about=(reduce,))
+    executor_of = sharing(executor, found, how, about=(reduce,))
     return repeated.divided(executor_of, uris, ops.gemm, calls.gemm, (a, b), options, out)
 
 
@@ -83,7 +91,7 @@ def conv2d(
         shape = geometry.geometry(operands[0].shape, operands[1].shape, **form)
         return cuts.conv2d(shape, form["layout"])
 
-    executor_of = Sharding(executor, found, how, look)
+    executor_of = sharing(executor, found, how, look)
     return repeated.divided(
         executor_of, uris, ops.conv2d, calls.conv2d, (x, w, bias), options, out
     )
@@ -101,7 +109,7 @@ def map(
             return []
         return cuts.map({name: x.shape for name, x in arrays.items()}, common_shape(arrays))
 
-    executor_of = Sharding(executor, found, how)
+    executor_of = sharing(executor, found, how)
     return repeated.divided(executor_of, uris, ops.map, calls.map, (expression, *values), named, out)
 
 
@@ -114,5 +122,5 @@ def reduce(
     def found(operands: Sequence[Any]) -> list[Cut]:
         return cuts.reduce(operands[0].shape, op, axis, bool(names.get("keepdims")))
 
-    executor_of = Sharding(executor, found, how)
+    executor_of = sharing(executor, found, how)
     return repeated.divided(executor_of, uris, ops.reduce, calls.reduce, (a, op, axis), names)

@@ -148,13 +148,9 @@ class Sharding:
         whole: bool = False,
     ) -> Any:
         """As LocalExecutor.run. Raises Impossible where the shares cannot be as they are wanted."""
-        executor = self._executor
-        check_own(executor, (*operands, out))
-        auto = self.terms.shares == "auto"
-        kept = None
-        if convert is None and not (auto and any(map(_away, operands))):
-            kept = self.decided(key, describe, operands, uris)
-        if kept is None or (kept.alone and auto):
+        executor, auto = self._executor, self.terms.shares == "auto"
+        kept = self.decide(key, describe, operands, out, uris, convert)
+        if kept is None:
             return executor.run(
                 key, describe, operands, out, run, uris, check, convert, whole, self._known
             )
@@ -194,8 +190,20 @@ class Sharding:
         kept.spare -= 1
         return self._executor
 
-    def decided(
-        self, key: tuple[Any, ...], describe: Callable[[], tuple[Class, float, int]],
+    def decide(
+        self, key: object, describe: Callable[[], tuple[Class, float, int]],
+        operands: Sequence[Any], out: Any, uris: tuple[str, ...], convert: Conversion | None,
+    ) -> KeptShards | None:  # fmt: skip
+        """Who shares the call, and how; None: one device does all of it. Raises as `run`."""
+        check_own(self._executor, (*operands, out))
+        auto = self.terms.shares == "auto"
+        if convert is not None or (auto and any(map(_away, operands))):
+            return None
+        kept = self._decided(key, describe, operands, uris)
+        return None if kept is None or (kept.alone and auto) else kept
+
+    def _decided(
+        self, key: object, describe: Callable[[], tuple[Class, float, int]],
         operands: Sequence[Any], uris: tuple[str, ...],
     ) -> KeptShards | None:  # fmt: skip
         """What is to be done; None: it cannot be divided."""
@@ -251,7 +259,7 @@ class Sharding:
             {site.uri: Pace(site) for site in divided.sites}, uses, uses - 1,
             divided.alone_s <= divided.shares.predicted_s + THREADS_S,
         )  # fmt: skip
-        if usual:
+        if usual and key is not None:
             executor.shared[key] = made
         return made
 

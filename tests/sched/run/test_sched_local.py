@@ -106,6 +106,23 @@ def test_filling_with_a_seed_is_the_same_everywhere(executor):
     assert 0 <= made[0][1].min() < made[0][1].max() < 1
 
 
+def test_one_element_moves_alone(executor):
+    values = np.arange(12, dtype=np.int32).reshape(3, 4)
+    for uri, device in executor.devices.items():
+        x = arrays.ContextArray(executor, uri, device.array(values))
+        with trace_files.recorded(executor, "get") as trace:
+            assert x.get(2, -1) == 11
+        assert type(x.get(0, 1)) is np.int32
+        assert x.places == (uri,)
+        moved = [s.args["nbytes"] for s in trace.spans if "nbytes" in s.args]
+        assert moved == ([] if device.info.unified else [4])
+        with pytest.raises(IndexError, match="get: expected -3 to 2, got 3"):
+            x.get(3, 0)
+        x.close()
+        with pytest.raises(ValueError, match="the array is closed"):
+            x.get(0, 0)
+
+
 def test_an_array_says_what_it_is(executor):
     x = arrays.empty(executor, executor.devices["cpu"], (2, 3, 1, 1), F32, "NHWC")
     assert (x.shape, x.ndim, x.size, x.nbytes, len(x)) == ((2, 3, 1, 1), 4, 6, 24, 2)

@@ -4,9 +4,11 @@ import os
 import stat
 import threading
 
+import numpy as np
 import pytest
 
 import sparkle_drv as sp
+from sparkle_drv.errors import DeviceLost
 
 
 @pytest.fixture(scope="module")
@@ -70,3 +72,41 @@ def test_names_that_are_none(ctx, tmp_path):
         ctx.save_trace(5)
     with pytest.raises(FileNotFoundError, match=r"/nowhere/t\.json'$"):
         ctx.save_trace(tmp_path / "nowhere" / "t.json")
+
+
+def test_a_trace_without_a_with(tmp_path):
+    a = np.ones((8, 8), np.float32)
+    with sp.init(["cpu"], profile=False) as ctx:
+        begun = ctx.trace_begin("a")
+        ctx.gemm(a, a)
+        for record in (lambda: ctx.trace_begin("b"), ctx.trace("b").__enter__):
+            with pytest.raises(ValueError, match="trace: 'a' is being recorded, they do not nest"):
+                record()
+        ctx.trace_end()
+        assert begun.name == "a"
+        assert begun.end_ns > begun.begin_ns
+        with ctx.trace("a") as within:
+            ctx.gemm(a, a)
+            with pytest.raises(ValueError, match="trace_end: expected a trace that trace_begin"):
+                ctx.trace_end()
+        assert [(s.track, s.name) for s in begun.spans] == [(s.track, s.name) for s in within.spans]
+        ctx.trace_begin("c")
+        ctx.trace_end()
+        ctx.save_trace(tmp_path / "t.json")
+        assert [plan.device for plan in sp.replay(tmp_path / "t.json")] == ["cpu", "cpu"]
+        with pytest.raises(TypeError, match="name: "):
+            ctx.trace_begin(3)
+        with pytest.raises(ValueError, match="got none"):
+            ctx.trace_end()
+
+
+def test_a_context_closed_before_its_trace_ends(tmp_path):
+    ctx = sp.init(["cpu"], profile=False)
+    ctx.trace_begin("a")
+    ctx.close()
+    with pytest.raises(DeviceLost, match="cpu: the Context is closed"):
+        ctx.trace_end()
+    with pytest.raises(DeviceLost, match="cpu: the Context is closed"):
+        ctx.trace_begin("b")
+    ctx.save_trace(tmp_path / "t.json")
+    assert '"a"' in (tmp_path / "t.json").read_text()

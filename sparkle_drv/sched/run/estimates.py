@@ -1,0 +1,92 @@
+"""Plans of calls that are not made: what `Context.plan` gives.
+
+An `Estimating` takes the place of the executor: calls.py and shard_calls.py say what the call
+amounts to, as they do when it is made, and what would be run is planned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sparkle_drv.sched.check.validate import Check
+from sparkle_drv.sched.journal import explain
+from sparkle_drv.sched.model.conversion import Conversion
+from sparkle_drv.sched.model.operations import Class
+from sparkle_drv.sched.model.work import Plan
+
+from . import call_plan
+from .arrays import check_own
+from .local import LocalExecutor, Run
+from .sharding import KeptShards, Sharding
+
+OPS = ("gemm", "conv2d", "map", "reduce")
+"""Methods of a Context whose calls can be estimated."""
+
+
+@dataclass(frozen=True)
+class Estimate(Plan):
+    """The plan of a call on one device."""
+
+    def explain(self) -> str:
+        """The plan in words, as `Context.explain_last_plan` has it."""
+        return explain.text(self)
+
+
+class Estimating:
+    """The executor of a call that is not made."""
+
+    def __init__(self, executor: LocalExecutor) -> None:
+        self._executor = executor
+        self.plans: dict[object, Any] = {}
+        self.trace = self.inspector = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._executor, name)
+
+    def run(
+        self, key: object, describe: Callable[[], tuple[Class, float, int]],
+        operands: Sequence[Any], out: Any, run: Run, uris: tuple[str, ...], check: Check,
+        convert: Conversion | None = None, whole: bool = False, known: bool = False,
+    ) -> Estimate:  # fmt: skip
+        """What LocalExecutor.run would do. Raises Impossible."""
+        executor = self._executor
+        check_own(executor, (*operands, out))
+        call = call_plan.Call(describe, operands, out, convert, known)
+        plan = call_plan.idle_plan(executor, call, uris, executor.hung(uris))
+        return Estimate(plan.work, plan.shares, plan.candidates, plan.explores)
+
+    def unplaced(self, operands: Sequence[Any]) -> ValueError:
+        """The error of a call that is not planned when it is made."""
+        given = (x for x in operands if x is not None)
+        told = ", ".join(f"{getattr(x, 'dtype', type(x).__name__)}{_shape(x)}" for x in given)
+        return ValueError(
+            "plan: expected operands that the operation takes, which are not empty and bound to no "
+            f"device, got {told or 'none'}"
+        )
+
+
+class SharedEstimate(Sharding):
+    """The same of a call that several devices may share."""
+
+    def alone(self, key: tuple[Any, ...]) -> None:
+        """Nothing is done."""
+
+    def run(
+        self, key: tuple[Any, ...], describe: Callable[[], tuple[Class, float, int]],
+        operands: Sequence[Any], out: Any, run: Run, uris: tuple[str, ...], check: Check,
+        convert: Conversion | None = None, whole: bool = False, known: bool = False,
+    ) -> KeptShards | Estimate:  # fmt: skip
+        """What Sharding.run would do. Raises as that does."""
+        kept = self.decide(None, describe, operands, out, uris, convert)
+        if kept is not None:
+            return kept
+        alone: Estimate = self._executor.run(
+            key, describe, operands, out, run, uris, check, convert, whole, self._known
+        )
+        return alone
+
+
+def _shape(x: Any) -> str:
+    return str(list(getattr(x, "shape", ())))
