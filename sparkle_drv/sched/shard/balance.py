@@ -23,9 +23,6 @@ from .site import Pace
 
 ROUNDS = 5
 """Corrections of the first guess; ten of them gain 0.004 % more on testing/shards."""
-FINE = 32
-"""Among devices that wait for one another no launch is longer than this part of the longest part.
-With 16 one machine of testing/shards ends 17 % above its bound, with 32 5 %."""
 NEAR = 1.01
 """The search for sets of devices stops at parts within this factor of the lower bound."""
 EVEN = 1e-3
@@ -61,12 +58,7 @@ def played(
 ) -> Balance:
     """These parts, cut and predicted."""
     paces = [cutter.pace for cutter in cutters]
-    busy = [pace for pace, its in zip(paces, units, strict=True) if its]
-    longest = max(pace.computes * its for pace, its in zip(paces, units, strict=True)) / FINE
-    pieces = [
-        cutter.cut(its, max(1.0, longest / pace.computes) if waits(pace, busy) else math.inf)
-        for cutter, pace, its in zip(cutters, paces, units, strict=True)
-    ]
+    pieces = [cutter.cut(its) if its else [] for cutter, its in zip(cutters, units, strict=True)]
     order = [at for at, pace in enumerate(paces) if units[at] and pace.sent] if queued else []
     order.sort(key=lambda at: paces[at].sent * paces[at].each)
     return Balance(units, pieces, ends(paces, pieces, host, order), tuple(order))
@@ -139,7 +131,7 @@ def balanced(
     guess = allot(its, count, host, low)
     total = sum(guess) or 1.0
     units = whole([u * count / total for u in guess], its, count, least)
-    cutters = [Cutter(pace) for pace in its]
+    cutters = [Cutter(pace, low) for pace in its]
     found = played(cutters, units, host, queued)
     now, crowded = found, contended(its, host)
     for _ in range(ROUNDS):

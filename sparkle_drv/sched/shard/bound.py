@@ -16,7 +16,7 @@ from sparkle_drv.mesh.links.network import Port
 from .limits import Limits
 from .site import Pace, Site
 
-EXACT = 1e-4
+EXACT = 1e-3
 """Relative width at which the search for T ends; the lower end is what it gives."""
 GUESS = 0.01
 """The same for where a planner begins: it corrects that anyhow."""
@@ -37,24 +37,36 @@ def least_s(paces: Sequence[Pace], count: int, host: Port) -> float:
         return math.inf
     limits = [Limits(pace) for pace in paces]
     high = min(its.simple[0][0] + its.simple[0][1] * count for its in limits) / len(limits)
-    low = _least(limits, count, host, 0.0, high, False)
+    low = _least(limits, count, host, 0.0, high, False, GUESS)
     for its in limits:
         its.narrow(low, WITHIN * low)
-    return min(_least(limits, count, host, low, low * 1.01, True), WITHIN * low)
+    return min(_least(limits, count, host, low, low * (1 + GUESS), True, EXACT), WITHIN * low)
 
 
 def _least(
-    limits: Sequence[Limits], count: int, host: Port, low: float, high: float, chains: bool
-) -> float:
-    """The least T from `low` on, from below."""
-    while _most(limits, high, count, host, chains) < count:
-        low, high = high, 2 * high
-    while high - low > EXACT * high:
-        middle = (low + high) / 2
-        if _most(limits, middle, count, host, chains) < count:
-            low = middle
+    limits: Sequence[Limits], count: int, host: Port, low: float, high: float, chains: bool,
+    exact: float,
+) -> float:  # fmt: skip
+    """The least T from `low` on, from below: tried where a line through both ends meets `count`, a
+    little further on than that so that ends come near, and in the middle where that gains little.
+    """
+    over = _most(limits, high, count, host, chains)
+    under = _most(limits, low, count, host, chains) if low and over >= count else 0.0
+    while over < count:
+        low, under, high = high, over, high * (min(2.0, count / over + GUESS) if over else 2.0)
+        over = _most(limits, high, count, host, chains)
+    above = below = False
+    while high - low > exact * high:
+        t = low + (count - under) / (over - under) * (high - low)
+        aside = 0.45 * exact * high
+        t = min(max(t + (aside if below else -aside), low + aside), high - aside)
+        its = _most(limits, t, count, host, chains)
+        if its < count:  # an end that stays counts as if it were nearer
+            over -= (over - count) / 2 if below else 0.0
+            low, under, below, above = t, its, True, False
         else:
-            high = middle
+            under += (count - under) / 2 if above else 0.0
+            high, over, below, above = t, its, False, True
     return low
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from .site import Pace
 
-NUMBERS = 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 17, 20, 24, 28, 33, 39, 46, 55, 66, 80, 100, 140
+NUMBERS = 1, 2, 3, 4, 5, 7, 10, 14, 20, 28, 40, 60, 100
 """Numbers of pieces. Between two of them the lesser A and the lesser K hold."""
 
 AFTER = (*(number - 1 for number in NUMBERS[1:]), 1 << 30)

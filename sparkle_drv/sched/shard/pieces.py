@@ -1,8 +1,9 @@
-"""The pieces of one device's part: their stages overlap. Pure.
+"""The pieces of one device's part: they are short, and their stages overlap. Pure.
 
-The first pieces are small, so that the slowest stage begins early. Each next one is as large as it
-can be without keeping that stage waiting. The last pieces shrink likewise. Small pieces fill the
-stages sooner and cost their latencies; the sizes that end first are taken.
+A device that stops in mid-run loses the piece that it does, and is known to be late after twice the
+time of a piece: no piece is long. The first pieces are small, so that the slowest stage begins
+early. Each next one is as large as it can be without keeping that stage waiting. The last pieces
+shrink likewise.
 """
 
 from __future__ import annotations
@@ -11,83 +12,93 @@ import math
 
 from .site import Pace
 
-HALVINGS = 12
-"""Sizes of the first and the last piece that are tried: the part halved so many times at most,
-twice at a time."""
-NEAR = (2.0, 2.0), (0.5, 0.5), (2.0, 1.0), (0.5, 1.0), (1.0, 2.0), (1.0, 0.5)
-"""Factors for both that are tried around the best."""
-MOST = 64
-"""Pieces of a part at most."""
+LONGEST = 1 / 32
+"""No piece takes longer on its device than this part of the call, whose time is at least the bound:
+of a device that stops, twice this is lost at most until others go on. Among devices that wait for
+one another, longer launches also leave more of their time unused."""
+LOSS = 0.02
+"""Launches and latencies may cost this part of a device's time: no piece need be shorter."""
+FACT = 2.5
+RAMP = 16
+"""The first and the last piece are this part of the largest one at least."""
+
+
+def largest(pace: Pace, seconds: float) -> int:
+    """Units of the longest piece in a call that takes so many seconds."""
+    stages = pace.stages()
+    long = min([(LONGEST * seconds - a) / b for a, b in stages if b])
+    short = max([a / ((1 + LOSS) * pace.each - b) for a, b in stages])
+    others = sum([b for _, b in stages]) - pace.each
+    if short > long and others:
+        late = max(a for a, b in stages if b == pace.each)
+        short = min(short, FACT*math.sqrt(late * seconds / pace.each / others))
+    return max(1, int(long), math.ceil(short))
 
 
 class Cutter:
-    """Cuts parts of one device. What is best for the first part is kept for later ones."""
+    """Cuts parts of one device, in a call that takes so many seconds."""
 
-    __slots__ = ("back", "front", "pace", "sought")
+    __slots__ = ("back", "front", "largest", "pace", "ramps")
 
-    def __init__(self, pace: Pace) -> None:
-        self.pace, self.front, self.back = pace, _ways(pace, True), _ways(pace, False)
-        self.sought: tuple[float, float] | None = None
+    def __init__(self, pace: Pace, seconds: float) -> None:
+        self.pace, self.largest = pace, largest(pace, seconds)
+        self.front = _ramp(pace, self.largest, True)
+        self.back = _ramp(pace, self.largest, False)
+        self.ramps = sum(self.front) + sum(self.back)
 
-    def cut(self, units: int, largest: float = math.inf) -> list[int]:
-        """Units of each piece, in order, none larger than `largest`."""
-        if not units or (largest >= units and not (self.pace.brings or self.pace.fetches)):
-            return [units] if units else []
-        if self.sought is None:
-            self.sought = self._seek(units, largest)
-        return self._pieces(units, *self.sought, largest)
-
-    def _seek(self, units: int, largest: float) -> tuple[float, float]:
-        """The first and the last piece, as parts of all, with which the device ends first."""
-        begin = max(0, math.ceil(math.log2(units / largest))) if largest < units else 0
-        best, best_s = (1.0, 1.0), math.inf
-        for at in range(begin, begin + HALVINGS, 2):
-            ends_s = self.pace.end_s(self._pieces(units, 0.5**at, 0.5**at, largest))
-            if ends_s >= best_s:
-                break
-            best, best_s = (0.5**at, 0.5**at), ends_s
-        middle = best[0]
-        for first, last in NEAR:
-            tried = first * middle, last * middle
-            ends_s = self.pace.end_s(self._pieces(units, *tried, largest))
-            if ends_s < best_s:
-                best, best_s = tried, ends_s
-        return best
-
-    def _pieces(self, units: int, first: float, last: float, largest: float) -> list[int]:
-        """From both ends inwards, the smaller one of the next two pieces first."""
-        front, back, least = self.front, self.back, max(1.0, units / MOST)
-        ahead = max(least, first * units) if front or not back else math.inf
-        behind = max(least, last * units) if back else math.inf
-        before, after, left = list[float](), list[float](), float(units)
-        while left > 0:
-            if ahead <= behind:
-                size = ahead
-                if front:
-                    ahead = max(size, min([factor * size + more for factor, more in front]))
-                before.append(min(size, left, largest))
-                left -= before[-1]
-            else:
-                size = behind
-                behind = max(size, min([factor * size + more for factor, more in back]))
-                after.append(min(size, left, largest))
-                left -= after[-1]
-        return _whole(before + after[::-1], units)
+    def cut(self, units: int) -> list[int]:
+        """Units of each piece, in order."""
+        front, back, left = self.front, self.back, units - self.ramps
+        if left < 0:
+            front, back = _inwards(front, back, units)
+            left = units - sum(front) - sum(back)
+        number = math.ceil(left / self.largest)
+        middle = [left / number] * number if number > 0 else []
+        return _whole([*front, *middle, *reversed(back)], units)
 
 
-def _ways(pace: Pace, front: bool) -> list[tuple[float, float]]:
-    """(factor, more): next to a piece of n units one has factor * n + more units at most. Empty:
-    no stage is to be filled, or to be drained, at that end.
+def _inwards(front: list[float], back: list[float], units: int) -> tuple[list[float], list[float]]:
+    """The beginnings of both ramps that hold no more than these units, small pieces first."""
+    ahead, behind = 0, 0
+    while True:
+        size = min(front[ahead : ahead + 1] + back[behind : behind + 1])
+        if size > units:
+            return front[:ahead], back[:behind]
+        units -= size  # type: ignore[assignment]
+        if front[ahead : ahead + 1] == [size]:
+            ahead += 1
+        else:
+            behind += 1
+
+
+def _ramp(pace: Pace, most: int, front: bool) -> list[float]:
+    """Growing pieces at one end, smaller than `most`.
+
+    With growth by a factor f from a first piece of x units, the ramp has log(most / x) / log f
+    pieces, each with its latency, and the slowest stage waits for x units: x is the latency by the
+    seconds of a unit in the stages before and by log f.
     """
     p, c, o = pace.brings, pace.computes, pace.fetches
     a, b, e = pace.bring, pace.launch, pace.fetch
     if not front:
         p, o, a, e = o, p, e, a
-    if p >= c and p >= o:
+    if (p >= c and p >= o) or not (p or o > c):
         return []
+    # Next to a piece of n units one has factor * n + more units at most.
     if c >= o:
-        return [(c / p, (b - a) / p)] if p else [(math.inf, 0.0)]
-    return [(o / c, (e - b) / c), ((c + o) / (p + c), (e - a) / (p + c))]
+        ways, waits, late = [(c / p, (b - a) / p)], p, b
+    else:
+        ways, waits, late = [(o / c, (e - b) / c)], p + c, e
+        if p:
+            ways.append(((c + o) / (p + c), (e - a) / (p + c)))
+    even = max([-more / (factor - 1) for factor, more in ways])  # the piece that does not grow
+    slow = min([factor for factor, _ in ways])
+    size = max(1.0, max(0.0, even) + max(most / RAMP, late / (waits * math.log(slow))))
+    found = list[float]()
+    while size < most:
+        found.append(size)
+        size = max(size + 1e-3 * most, min([factor * size + more for factor, more in ways]))
+    return found
 
 
 def _whole(wanted: list[float], units: int) -> list[int]:

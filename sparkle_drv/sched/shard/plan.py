@@ -11,18 +11,16 @@ from sparkle_drv.sched.decide.choose import Impossible
 from .arguments import check, fits, memory
 from .balance import Balance, balanced, best, played
 from .bound import least_s
-from .pieces import Cutter
+from .pieces import LOSS, Cutter, largest
 from .play import contended, ends
 from .shares import Piece, Shares
 from .site import FREE, Pace, Site
-from .tail import chunks, takers
+from .tail import dealt
 
 TAIL = 1 / 3
 """The part of the work that is left for the tail: with rates of 100, 40, 20 and 5, and errors of up
-to 20 %, 0.99 of the ideal are reached with it."""
-LOSS = 0.02
-"""A tail may cost this part of the predicted time; it is halved up to twice, then there is none.
-Its chunks are so large that their launches cost no more than this on the fastest device."""
+to 20 %, 0.99 of the ideal are reached with it. It is halved up to twice where it costs more than
+LOSS; then there is none."""
 
 
 def plan_shares(
@@ -67,7 +65,8 @@ def proportioned(
             raise Impossible(
                 f"given: expected a share that fits, got {units[-1]} units for {memory(pace)}"
             )
-    return played([Cutter(pace) for pace in paces], units, host)
+    seconds = max(pace.each * its for pace, its in zip(paces, units, strict=True))
+    return played([Cutter(pace, seconds) for pace in paces], units, host)
 
 
 def shares(
@@ -81,13 +80,13 @@ def shares(
 ) -> Shares:
     """The plan of these parts, of which the last ones go to the tail."""
     parts, rest, by, end_s = found.pieces, [], [], found.end_s
+    most = [largest(pace, bound) for pace in paces]
     for part in (tail, tail / 2, tail / 4):
         kept = [front(pieces, part) for pieces in found.pieces]
         its = [pace for pace, pieces in zip(paces, kept, strict=True) if pieces]
         fast = min(its, key=lambda pace: pace.each)
         least = math.ceil(part * fast.launch / (LOSS * fast.each)) or 1
-        left = chunks(count - sum(map(sum, kept)), len(its), least)
-        took, ends_s = takers(paces, kept, left)
+        left, took, ends_s = dealt(paces, kept, count - sum(map(sum, kept)), least, most)
         if not took:
             continue
         if contended(its, host):

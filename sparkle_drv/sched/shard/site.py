@@ -84,20 +84,19 @@ class Pace:
         self.fetches = fetch * self.taken_each
         self.far = bool(self.sent or self.sent_each or self.taken_each)
 
+    def stages(self) -> tuple[tuple[float, float], ...]:
+        """(seconds of each piece, seconds of each unit) of the stages, in order."""
+        return (self.bring, self.brings), (self.launch, self.computes), (self.fetch, self.fetches)
+
     @property
     def each(self) -> float:
         """Seconds that one more unit takes in a long row of them: those of the slowest stage."""
         return max(self.brings, self.computes, self.fetches)
 
     def piece_s(self, units: int) -> float:
-        """Seconds of a piece in a long row of them: those of its slowest stage."""
-        if not self.far:
-            return self.launch + self.computes * units
-        return max(
-            self.bring + self.brings * units,
-            self.launch + self.computes * units,
-            self.fetch + self.fetches * units,
-        )
+        """Seconds of a piece by itself, from its first byte that is brought to the last fetched."""
+        fixed = self.bring + self.launch + self.fetch
+        return fixed + (self.brings + self.computes + self.fetches) * units
 
     def alone_s(self, units: int) -> float:
         """Seconds of a piece with no other one beside it, its first operands apart."""

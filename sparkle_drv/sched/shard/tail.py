@@ -2,7 +2,8 @@
 
 Rates are never quite as predicted. Each chunk is a part of what is left, as in guided
 self-scheduling (C. Polychronopoulos, D. Kuck, IEEE Transactions on Computers C-36(12), 1987). A
-device leaves a chunk alone that would take it longer than all devices need for all that is left.
+device takes no more of a chunk than its longest piece (pieces.py), and leaves one alone that would
+take it longer than all devices need for all that is left.
 """
 
 from __future__ import annotations
@@ -19,28 +20,24 @@ and 5 a half of this keeps the device of rate 20 from most chunks: 0.94 of the i
 0.99. With 4 there are a quarter more chunks and no gain."""
 
 
-def chunks(units: int, devices: int, least: int = 1) -> list[int]:
-    """Units of each chunk, `least` or more."""
-    found = []
-    while units:
-        found.append(min(units, max(least, units // (CHUNK * devices))))
-        units -= found[-1]
-    return found
-
-
 def takes(piece_s: float, left_s: float, fastest: bool) -> bool:
-    """Does a free device take the next chunk? `piece_s` is the time until it would have launched it
-    and all before it, `left_s` what all devices together need for this chunk and all behind it.
+    """Does a free device take the next chunk? `piece_s` is the time until it would have done it
+    and launched all before it, `left_s` what all devices together need for this chunk and all behind it.
     """
     return fastest or piece_s <= left_s
 
 
-def takers(
-    paces: Sequence[Pace], parts: Sequence[Sequence[int]], tail: Sequence[int]
-) -> tuple[list[int], float]:
-    """Who is predicted to take each chunk, and when all end; where no device waits for another one.
+def dealt(
+    paces: Sequence[Pace],
+    parts: Sequence[Sequence[int]],
+    units: int,
+    least: int,
+    most: Sequence[int],
+) -> tuple[list[int], list[int], float]:
+    """Units of each chunk, who is predicted to take it, and when all end; where no device waits for
+    another one. Chunks are `least` or more, but for each device no more than `most`.
 
-    An empty list: the devices' memory does not hold the tail.
+    Empty lists: the devices' memory does not hold the tail.
     """
     members = [at for at, part in enumerate(parts) if part]
     rate = sum([1 / paces[at].each for at in members])
@@ -49,10 +46,11 @@ def takers(
     room = [pace.most - sum(part) for pace, part in zip(paces, parts, strict=True)]
     free = [(lanes[at][3], at) for at in members]
     heapify(free)
-    found, left, now = list[int](), sum(tail), 0.0
+    sizes, found, left, now = list[int](), list[int](), units, 0.0
     idle: list[int] = []  # who left the chunks before to others
 
-    for units in tail:
+    while left:
+        next_ = min(left, max(least, left // (CHUNK * len(members))))
         left_s, tried = left / rate, 0
         while True:
             if tried < len(idle):
@@ -61,19 +59,20 @@ def takers(
                 now, at = heappop(free)
                 idle.append(at)
             else:
-                return [], math.inf
-            pace, ahead = paces[at], lanes[at][1] - now
-            piece_s = pace.piece_s(units) + (ahead if ahead > 0 else 0.0)
-            if takes(piece_s, left_s, at == fastest) and units <= room[at]:
-                taker = idle.pop(tried)
+                return [], [], math.inf
+            pace, ahead, size = paces[at], lanes[at][1] - now, min(next_, most[at])
+            piece_s = pace.piece_s(size) + (ahead if ahead > 0 else 0.0)
+            if size <= room[at] and takes(piece_s, left_s, at == fastest):
+                del idle[tried]
                 break
             tried += 1
-        found.append(taker)
-        left -= units
-        room[taker] -= units
-        lanes[taker] = _after(paces[taker], lanes[taker], units, now)
-        heappush(free, (lanes[taker][3], taker))
-    return found, max([lanes[at][2] for at in members])
+        sizes.append(size)
+        found.append(at)
+        left -= size
+        room[at] -= size
+        lanes[at] = _after(pace, lanes[at], size, now)
+        heappush(free, (lanes[at][3], at))
+    return sizes, found, max([lanes[at][2] for at in members])
 
 
 Lanes = tuple[float, float, float, float]

@@ -1,20 +1,43 @@
 """Plays a plan of shares on devices whose rates may be others than planned. Knows no planner.
 
-Whoever is free takes the next chunk of the tail. This shares nothing with the planner's own
-prediction but the rule who takes a chunk, and the rates that the rule reads.
+Whoever is free takes the next chunk of the tail. A device may stop in mid-run, and pieces may
+stall. This shares nothing with the planner's own prediction but the rules who takes a chunk and who
+does a late piece again, and the rates that these rules read.
 """
 
 from __future__ import annotations
 
 import math
+import random
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
+from sparkle_drv.mesh.links.line import Line
 from sparkle_drv.mesh.links.network import Port
+from sparkle_drv.sched.shard.late import again, late_at_s
+from sparkle_drv.sched.shard.pieces import largest
 from sparkle_drv.sched.shard.shares import Shares
 from sparkle_drv.sched.shard.site import NO_TIME, Pace, Site
 from sparkle_drv.sched.shard.tail import takes
+
+
+@dataclass(frozen=True)
+class Stop:
+    """From `at_s` on a device computes so many times slower; infinite: nothing any more."""
+
+    uri: str
+    at_s: float
+    slower: float = math.inf
+
+
+@dataclass(frozen=True)
+class Stalls:
+    """This part of all launches, drawn from the seed, takes so many times as long."""
+
+    seed: int
+    part: float = 0.01
+    slower: float = 20.0
 
 
 @dataclass
@@ -29,30 +52,46 @@ class _Step:
     rate: float = 0.0
 
 
+@dataclass(eq=False)
+class _Piece:
+    """Units of one launch; -1 units stand for the fixed operand."""
+
+    units: int
+    begun: dict[str, float] = field(default_factory=dict)
+    """By device that launched it: when."""
+    expected: dict[str, float] = field(default_factory=dict)
+    """By device that does it and is not late: when it is predicted to end."""
+    done: bool = False
+
+
 @dataclass
 class _Device:
     """The steps of one device, by lane; a piece goes from one lane to the next."""
 
     site: Site
-    waiting: dict[str, deque[int]] = field(
+    pace: Pace
+    most: int
+    stop: Stop | None
+    waiting: dict[str, deque[_Piece]] = field(
         default_factory=lambda: {"bring": deque(), "launch": deque(), "fetch": deque()}
     )
-    running: dict[str, tuple[_Step, int]] = field(default_factory=dict)
-    end_s: float = 0.0
+    running: dict[str, tuple[_Step, _Piece]] = field(default_factory=dict)
     since_s: float = math.inf
     """It waits for a resource since then; the longest wait is the next to end."""
     units: int = 0
-    launched: int = 0
-    begun_s: float = 0.0
-    given: int = 0
+    unbegun: list[_Piece] = field(default_factory=list)
+    """Pieces that it has and has not launched."""
+    launched: _Piece | None = None
+    """What it computes now."""
+    late: bool = False
+    """That is late. Transfers are not judged: how long they wait for the port is not predicted."""
 
     def step(self, lane: str, units: int) -> _Step:
-        """The step of a piece; -1 units stand for the fixed operand."""
+        """The step of a piece."""
         site = self.site
         if lane == "launch":
             line = site.compute
-            seconds = (line.a + line.b * units) / site.weight
-            return _Step(lane, seconds, held=site.shares)
+            return _Step(lane, (line.a + line.b * units) / site.weight, held=site.shares)
         line = site.bring if lane == "bring" else site.fetch
         each = site.in_nbytes if lane == "bring" else site.out_nbytes
         nbytes = site.fixed_nbytes if units < 0 else each * units
@@ -61,45 +100,55 @@ class _Device:
         return _Step(lane, line.a, nbytes, line.b)
 
 
-def played_s(plan: Shares, planned: Sequence[Site], true: Sequence[Site], host: Port) -> float:
-    """Seconds that the plan takes on the true devices."""
-    return _Play(plan, planned, true, host).end_s()
+def played_s(
+    plan: Shares, planned: Sequence[Site], true: Sequence[Site], host: Port,
+    stop: Stop | None = None, stalls: Stalls | None = None,
+) -> float:  # fmt: skip
+    """Seconds that the plan takes on the true devices, one of which may stop or pieces stall."""
+    return _Play(plan, planned, true, host, stop, stalls).end_s()
 
 
 class _Play:
     def __init__(
-        self, plan: Shares, planned: Sequence[Site], true: Sequence[Site], host: Port
-    ) -> None:
+        self, plan: Shares, planned: Sequence[Site], true: Sequence[Site], host: Port,
+        stop: Stop | None, stalls: Stalls | None,
+    ) -> None:  # fmt: skip
         self.plan, self.host, self.now = plan, host, 0.0
-        self.tail = deque(piece.units for piece in plan.tail)
-        self.paces = {site.uri: Pace(site, host) for site in planned if site.uri in plan.parts}
-        self.devices = {site.uri: _Device(site) for site in true if site.uri in plan.parts}
+        self.tail = deque(_Piece(piece.units) for piece in plan.tail)
+        paces = {site.uri: Pace(site, host) for site in planned}
+        self.chance = random.Random(stalls.seed) if stalls else None
+        self.stalls, self.left = stalls, plan.count
+        self.late: list[_Piece] = []
+        self.devices = {
+            site.uri: _Device(
+                site, paces[site.uri], largest(paces[site.uri], plan.predicted_s),
+                stop if stop and stop.uri == site.uri else None,
+            )
+            for site in true if site.uri in plan.parts
+        }  # fmt: skip
         for uri, pieces in plan.parts.items():
             device = self.devices[uri]
             if device.site.fixed_nbytes and device.site.bring != NO_TIME:
-                device.waiting["bring"].append(-1)
+                device.waiting["bring"].append(_Piece(-1))
             for piece in pieces:
-                self._give(device, piece.units)
+                self._give(device, _Piece(piece.units))
 
-    def _give(self, device: _Device, units: int) -> None:
-        device.waiting["bring"].append(units)
-        device.units += units
-        device.given += 1
+    def _give(self, device: _Device, piece: _Piece) -> None:
+        device.waiting["bring"].append(piece)
+        device.units += piece.units
+        device.unbegun.append(piece)
 
     def end_s(self) -> float:
-        while True:
+        while self.left:
             self._begin()
             running = [step for d in self.devices.values() for step, _ in d.running.values()]
-            if not running:
-                assert not self.tail, "nobody took a chunk"
-                return max(device.end_s for device in self.devices.values())
             _share([step for step in running if step.seconds <= 0 and step.nbytes], self.host)
-            passed = min(
-                step.seconds if step.seconds > 0 else step.nbytes / step.rate if step.nbytes else 0
-                for step in running
-            )
-            passed = min([passed, *(d.site.ready_s - self.now for d in self.devices.values()
-                                    if d.site.ready_s > self.now)])  # fmt: skip
+            passed = min([
+                *(step.seconds if step.seconds > 0 else step.nbytes / step.rate if step.nbytes
+                  else 0 for step in running),
+                *(t - self.now for t in self._times() if t > self.now), math.inf,
+            ])  # fmt: skip
+            assert passed < math.inf, "nobody goes on"
             self.now += passed
             for step in running:
                 if step.seconds > 0:
@@ -107,33 +156,82 @@ class _Play:
                 elif step.nbytes:
                     left = step.nbytes - passed * step.rate
                     step.nbytes = left if left > 1e-6 else 0.0
-            for device in self.devices.values():
-                self._end(device)
+            for uri, device in self.devices.items():
+                self._end(uri, device)
+            for uri, device in self.devices.items():
+                self._watch(uri, device)
+        return self.now
 
-    def _end(self, device: _Device) -> None:
-        for lane, (step, units) in list(device.running.items()):
+    def _times(self) -> Iterator[float]:
+        """When something may happen that is not the end of a step."""
+        for uri, device in self.devices.items():
+            yield device.site.ready_s
+            if device.stop:
+                yield device.stop.at_s
+            if device.launched and not device.late:
+                yield self._late_at_s(uri, device)
+
+    def _late_at_s(self, uri: str, device: _Device) -> float:
+        piece = device.launched
+        return late_at_s(piece.begun[uri], device.pace, piece.units) if piece else math.inf
+
+    def _end(self, uri: str, device: _Device) -> None:
+        """Steps that have ended: the next lane has the piece, or it is done."""
+        for lane, (step, piece) in list(device.running.items()):
             if step.seconds > 0 or step.nbytes:
                 continue
             del device.running[lane]
-            device.end_s = self.now if units >= 0 else device.end_s
-            if lane != "fetch" and units >= 0:
-                device.waiting["launch" if lane == "bring" else "fetch"].append(units)
+            if lane == "bring" and piece in device.unbegun:
+                device.waiting["launch"].append(piece)
+            elif lane == "launch":
+                device.waiting["fetch"].append(piece)
+                device.launched = None
+                device.late = False
+            elif lane == "fetch":
+                self.left -= 0 if piece.done else piece.units
+                piece.done = True
+
+    def _watch(self, uri: str, device: _Device) -> None:
+        """A device may stop now, and pieces may become late."""
+        stop = device.stop
+        if stop and stop.at_s <= self.now:
+            device.stop, slower = None, device.site.compute
+            line = Line(slower.a * stop.slower, slower.b * stop.slower)
+            device.site = replace(device.site, compute=line)
+            if "launch" in device.running:
+                device.running["launch"][0].seconds *= stop.slower
+        piece = device.launched
+        if not piece or device.late or self.now < self._late_at_s(uri, device):
+            return
+        device.late = True
+        piece.expected.pop(uri, None)
+        if piece not in self.late:
+            self.late.append(piece)
+        self.tail.extendleft(reversed([its for its in device.unbegun if its not in self.late]))
+        device.units -= sum(its.units for its in device.unbegun)
+        for its in device.unbegun:
+            its.expected.pop(uri, None)
+        device.unbegun.clear()
+        device.waiting["launch"].clear()
+        device.waiting["bring"] = deque(its for its in device.waiting["bring"] if its.units < 0)
 
     def _begin(self) -> None:
         """All that may begin now; a chunk that somebody takes may let others begin."""
-        before = -1
-        while before != len(self.tail):
-            before = len(self.tail)
+        given = True
+        while given:
+            given = False
             for uri, device in sorted(self.devices.items(), key=lambda its: its[1].since_s):
                 for lane in device.waiting:
                     if lane not in device.running and device.waiting[lane]:
                         self._try(uri, device, lane)
             for uri, device in self.devices.items():
-                if self.tail and self._free(device) and self._takes(uri, device):
-                    self._give(device, self.tail.popleft())
+                piece = self._next(uri, device) if self._free(device) else None
+                if piece:
+                    given = True
+                    self._give(device, piece)
 
     def _try(self, uri: str, device: _Device, lane: str) -> None:
-        units = device.waiting[lane][0]
+        piece = device.waiting[lane][0]
         if lane == "launch":
             held = [
                 n for d in self.devices.values() if "launch" in d.running for n in d.site.shares
@@ -141,34 +239,59 @@ class _Play:
             if self.now < device.site.ready_s or set(held) & set(device.site.shares):
                 device.since_s = min(device.since_s, self.now)
                 return
-            device.launched += 1
-            device.begun_s = self.now
+            piece.begun[uri] = self.now
+            device.unbegun.remove(piece)
+            device.launched = piece
             device.since_s = math.inf
-        if units < 0 and uri in self.plan.order:
+        if piece.units < 0 and uri in self.plan.order:
             for early in self.plan.order[: self.plan.order.index(uri)]:
-                other = self.devices[early]
-                if -1 in other.waiting["bring"] or other.running.get("bring", (None, 0))[1] < 0:
+                lanes = self.devices[early]
+                now = lanes.running.get("bring", (None, piece))[1]
+                if any(its.units < 0 for its in (*lanes.waiting["bring"], now) if its != piece):
                     return
         device.waiting[lane].popleft()
-        device.running[lane] = device.step(lane, units), units
+        step = device.step(lane, piece.units)
+        if lane == "launch" and self.stalls and self.chance:
+            step.seconds *= self.stalls.slower if self.chance.random() < self.stalls.part else 1.0
+        device.running[lane] = step, piece
 
     def _free(self, device: _Device) -> bool:
-        if device.launched < device.given:
+        if device.unbegun or device.late:
             return False
         away = device.site.bring != NO_TIME and device.site.in_nbytes
         return bool(away) or "launch" not in device.running
 
-    def _takes(self, uri: str, device: _Device) -> bool:
-        if device.units + self.tail[0] > device.site.most:
-            return False
-        fastest = min(self.paces.values(), key=lambda pace: pace.each)
-        rate = sum(1 / pace.each for pace in self.paces.values())
-        pace = self.paces[uri]
-        ahead = 0.0
-        if "launch" in device.running:
-            units = device.running["launch"][1]
-            ahead = max(0.0, device.begun_s + pace.launch + pace.computes * units - self.now)
-        return takes(ahead + pace.piece_s(self.tail[0]), sum(self.tail) / rate, pace is fastest)
+    def _next(self, uri: str, device: _Device) -> _Piece | None:
+        """What a free device does next: of the tail, else a late piece, else nothing."""
+        pace = device.pace
+        ahead = max([
+            0.0, *(its.begun[uri] + pace.launch + pace.computes * its.units - self.now
+                   for _, its in [device.running.get("launch", (None, None))] if its),
+        ])  # fmt: skip
+        room = device.site.most - device.units
+        if self.tail:
+            units = min(self.tail[0].units, device.most)
+            paces = [d.pace for d in self.devices.values() if not d.late]
+            left_s = sum(its.units for its in self.tail) / sum(1 / its.each for its in paces)
+            fastest = pace is min(paces, key=lambda its: its.each)
+            if units <= room and takes(ahead + pace.piece_s(units), left_s, fastest):
+                self.tail[0].units -= units
+                if not self.tail[0].units:
+                    self.tail.popleft()
+                return _Piece(units)
+            return None
+        if device.launched:
+            return None
+        self.late = [piece for piece in self.late if not piece.done]
+        for piece in sorted(self.late, key=lambda its: min(its.begun.values())):
+            ready = self.now >= device.site.ready_s
+            others = piece.expected.values()
+            if uri not in piece.begun and ready and piece.units <= room and again(
+                self.now, pace, piece.units, others
+            ):  # fmt: skip
+                piece.expected[uri] = self.now + pace.piece_s(piece.units)
+                return piece
+        return None
 
 
 def _share(flows: Sequence[_Step], host: Port) -> None:
