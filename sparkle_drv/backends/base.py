@@ -337,5 +337,10 @@ class Lanes(Protocol):
     def wakes(self, n: int = 1) -> None:
         """`n` waiting lanes are about to be woken."""
 
+    def outlives(self, thread: int) -> None:
+        """The program of the lane of this thread (threading.get_ident) has ended without it: time
+        does not pass for its sake.
+        """
+
     def waker(self) -> Waker:
         """For a wait of the calling thread that another one, or a time, ends."""

@@ -56,6 +56,7 @@ class Event:
 class _Sleeper:
     def __init__(self, lane: bool, lock: threading.RLock) -> None:
         self.lane, self.woken, self.turn = lane, False, threading.Condition(lock)
+        self.counts = True  # does time pass for it?
 
 
 class Clock:
@@ -70,6 +71,8 @@ class Clock:
         self._here = threading.local()
         self._running = 0  # lanes that run
         self._asleep = {True: 0, False: 0}  # sleepers that are lanes, and that are not
+        self._outlives: set[int] = set()  # threads whose program has ended
+        self._sleepers: dict[int, _Sleeper] = {}  # by thread
         self._woke = False  # a sleeper, since time last began to pass
         self._stirred = time.monotonic()
 
@@ -86,6 +89,7 @@ class Clock:
     def leave(self) -> None:
         """A lane ends, that of this thread or one that never began."""
         self._here.lane = False
+        self._outlives.discard(threading.get_ident())
         self._count(-1)
 
     def waits(self) -> None:
@@ -101,6 +105,15 @@ class Clock:
             self._running += n
             self._stirred = time.monotonic()
             self._pass()
+
+    def outlives(self, thread: int) -> None:
+        """The program of this lane's thread has ended: time does not pass for it any more."""
+        with self.lock:
+            self._outlives.add(thread)
+            sleeper = self._sleepers.get(thread)
+            if sleeper is not None and sleeper.counts:
+                sleeper.counts = False
+                self._asleep[sleeper.lane] -= 1
 
     def waker(self) -> Waker:
         """For a wait that another thread, or a time, ends."""
@@ -137,7 +150,10 @@ class Clock:
             if event.at_s is not None and event.at_s <= self.now_s:
                 return True
             sleeper = _Sleeper(getattr(self._here, "lane", False), self.lock)
-            self._asleep[sleeper.lane] += 1
+            me = threading.get_ident()
+            sleeper.counts = me not in self._outlives
+            self._asleep[sleeper.lane] += sleeper.counts
+            self._sleepers[me] = sleeper
 
             def known(at_s: float) -> None:
                 self.at(at_s, lambda: self._wake(sleeper))
@@ -158,7 +174,8 @@ class Clock:
     def _wake(self, sleeper: _Sleeper) -> None:
         if not sleeper.woken:
             sleeper.woken = self._woke = True
-            self._asleep[sleeper.lane] -= 1
+            self._sleepers = {at: one for at, one in self._sleepers.items() if one is not sleeper}
+            self._asleep[sleeper.lane] -= sleeper.counts
             self._running += sleeper.lane
             self._stirred = time.monotonic()
             sleeper.turn.notify()

@@ -64,13 +64,21 @@ class Gate:
         self._alarm = Alarm(clock, lanes)
         self._lock = threading.Lock()
 
-    def __enter__(self) -> None:
+    def acquire(self) -> None:
+        """Enter, once nobody else is inside."""
         while True:
             turn = self._alarm.turn
             if self._lock.acquire(blocking=False):
                 return
             self._alarm.wait(turn)
 
-    def __exit__(self, *_: object) -> None:
+    def release(self) -> None:
+        """Leave."""
         self._lock.release()
         self._alarm.ring()
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()

@@ -7,7 +7,7 @@ driver copies between the two and that is faster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.queue import Queue
 from sparkle_drv.errors import SparkleError
-from sparkle_drv.mesh.lanes.alarm import Gate
 from sparkle_drv.mesh.links.network import HOST
 from sparkle_drv.sched.shard.cuts import Cut
 
@@ -29,7 +28,9 @@ PEER_NBYTES = 1 << 20
 
 
 class Operands:
-    """Arguments of a call: numpy arrays, ContextArrays and None. Threads of devices share it."""
+    """Arguments of a call: numpy arrays, ContextArrays and None. Threads of several devices share it;
+    of one device, one at a time brings.
+    """
 
     def __init__(
         self, executor: LocalExecutor, given: Sequence[Any], prefer_p2p: bool = True
@@ -37,11 +38,6 @@ class Operands:
         self.host = [None if x is None else on_host(x) for x in given]
         self._executor, self._given, self._p2p = executor, given, prefer_p2p
         self._there: dict[tuple[int, str], Array] = {}
-        self._gates: dict[str, Gate] = {}
-
-    def serve(self, devices: Sequence[Device], gate: Callable[[], Gate]) -> None:
-        """For threads of these devices, which wait for one another at a gate."""
-        self._gates = {device.uri: gate() for device in devices}
 
     def cut(self, cut: Cut, begin: int, end: int) -> list[Any]:
         """Those of a piece on the host: views."""
@@ -78,11 +74,10 @@ class Operands:
 
     def _whole(self, device: Device, at: int) -> Array:
         """An operand that each piece reads whole, brought once."""
-        with self._gates[device.uri]:
-            found = self._there.get((at, device.uri))
-            if found is None:
-                found = self._there[at, device.uri] = self._bring(device, at)
-            return found
+        found = self._there.get((at, device.uri))
+        if found is None:
+            found = self._there[at, device.uri] = self._bring(device, at)
+        return found
 
     def _bring(self, device: Device, at: int) -> Array:
         x, host = self._given[at], self.host[at]

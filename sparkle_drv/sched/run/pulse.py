@@ -20,7 +20,7 @@ from sparkle_drv.sched.health.device import Health
 from sparkle_drv.sched.health.states import State
 
 ANSWER_S = 0.05
-"""Seconds that the next call waits for a suspect device's answer."""
+"""Seconds of a wait for an answer: on a busy host it is not there at once."""
 
 LEAST = 0.05
 """Part of its work that a device gets that is too slow to help, where the caller wants it."""
@@ -69,10 +69,9 @@ class Pulse:
     def _answers(self, uri: str) -> bool:
         """Does it end a submission of nothing?"""
         try:
-            self._asks(uri).wait(ANSWER_S)
+            return _ended(self._asks(uri))
         except SparkleError:
             return False
-        return True
 
     def started(self, uri: str, lasts_s: float) -> None:
         """A submission runs there that is predicted to end in so many seconds."""
@@ -108,7 +107,7 @@ class Pulse:
                 its, now_s = self._health[uri], self._clocks[uri]()
                 if uri in self._asked:
                     fence, at_s = self._asked[uri]
-                    if fence.done:
+                    if _ended(fence):
                         del self._asked[uri]
                         its.beat(now_s)
                     elif now_s - at_s >= its.heartbeat_s:
@@ -133,6 +132,14 @@ class Pulse:
         """Nobody is asked any more; the queues go with their devices."""
         self._asked.clear()
         self._queues.clear()
+
+
+def _ended(fence: Fence) -> bool:
+    try:
+        fence.wait(ANSWER_S)
+    except SparkleError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)

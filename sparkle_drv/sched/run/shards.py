@@ -11,7 +11,9 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -83,8 +85,8 @@ class Pieces:
         self._early: dict[int, tuple[int, np.ndarray[Any, Any]]] = {}
         self._next = 0
         self._lock = threading.Lock()
+        self._bringing = {uri: self._gate() for uri in shares.parts}
         self._computing = {uri: self._gate() for uri in shares.parts}
-        operands.serve(devices, self._gate)
 
     def _gate(self) -> Gate:
         return Gate(self.clock, self._lanes)
@@ -115,11 +117,13 @@ class Pieces:
             ) from error
         finally:
             self._stopped = True
+            self._told(begin_s)
             self._alarm.ring()
             if self._lanes is not None:
+                for thread in list(self._doing):
+                    self._lanes.outlives(thread.ident or 0)
                 for _ in range(len(threads) - started + 1):
                     self._lanes.leave()
-            self._told(begin_s, threads)
         made = self._out
         assert made is not None
         if out is not None and out is not made:
@@ -140,7 +144,7 @@ class Pieces:
             for uri, error in pulse.look([u for u in self._devices if self.ledger.open(u)]).items():
                 self._failed(uri, error)
 
-    def _told(self, begin_s: float, threads: Sequence[threading.Thread]) -> None:
+    def _told(self, begin_s: float) -> None:
         """What became of it; who still waits for a device is known to the calls that follow."""
         done, ledger = self.done, self.ledger
         done.seconds = self.clock() - begin_s
@@ -157,16 +161,8 @@ class Pieces:
         if self._lanes is not None:
             self._lanes.here()
         try:
-            while not self._stopped and not self.ledger.complete:
-                turn = self._alarm.turn
-                claim = self.ledger.claim(device.uri, self.clock())
-                if claim is None:
-                    return
-                if isinstance(claim, float):
-                    self._alarm.wait(turn, claim)
-                    continue
-                self._doing[threading.current_thread()] = claim
-                self._do(device, claim)
+            while self._one(device):
+                pass
         except FAILURES as error:
             self._failed(device.uri, error)
         except Exception as error:  # it concerns the call, not the device
@@ -177,6 +173,58 @@ class Pieces:
             self._doing.pop(threading.current_thread(), None)
             if self._lanes is not None:
                 self._lanes.leave()
+
+    def _one(self, device: Device) -> bool:
+        """One piece; False: the device gets no more."""
+        with ExitStack() as inside:
+            # Until it is launched: a device has one piece beside the one that it computes.
+            with self._bringing[device.uri]:
+                claim = self._claim(device)
+                if claim is None:
+                    return False
+                begin_s = self.clock()
+                begin = claim.piece.begin * self.granule
+                end = min(claim.piece.end * self.granule, self.cut.extent)
+                self._doing[threading.current_thread()] = claim
+                self.executor.pulse.started(device.uri, claim.late_s - begin_s)
+                given = self.operands.on(device, self.cut, begin, end)
+                inside.enter_context(self._computing[device.uri])
+            made = self._computed(device, given, end - begin)
+        host = self.operands.fetched(made)
+        if self._stopped:
+            return False
+        if self.look is not None:
+            wrong = self.look(self.operands.cut(self.cut, begin, end), host, begin, end)
+            if wrong:
+                raise WrongResult(f"{device.uri}: {self.work.op} is wrong: {wrong}")
+        self._doing.pop(threading.current_thread(), None)
+        write = partial(self._write, host, claim.piece, begin, end)
+        self.ledger.commit(device.uri, claim.piece, write)
+        took_s = self.clock() - begin_s
+        self.executor.pulse.ended(device.uri, took_s, claim.ends_s - begin_s + self._slack_s)
+        if self.ledger.complete or begin_s + took_s >= claim.late_s:
+            self._alarm.ring()  # it takes pieces again
+        return True
+
+    def _claim(self, device: Device) -> Claim | None:
+        while not self._stopped and not self.ledger.complete:
+            turn = self._alarm.turn
+            claim = self.ledger.claim(device.uri, self.clock())
+            if not isinstance(claim, float):
+                return claim
+            self._alarm.wait(turn, claim)
+        return None
+
+    def _computed(self, device: Device, given: Sequence[Any], extent: int) -> Any:
+        """The result of a piece on the device, once it is there; the time is learnt from."""
+        clock = self.executor.clock_of(device)
+        begin_s = clock()
+        made = self.run(device, given, None)
+        if isinstance(made, Array) and made.fence is not None:
+            made.fence.wait(device.default_queue.timeout_s)
+        size = self.work.size * extent / self.cut.extent
+        self.executor.tell("ran", self.work.op, device.uri, size, clock() - begin_s)
+        return made
 
     def _failed(self, uri: str, error: Exception) -> None:
         """A device takes no more pieces."""
@@ -194,37 +242,6 @@ class Pieces:
             self.done.lost[uri] = str(error)
             log.warning("%s: its shards are done elsewhere: %s", uri, error)
         self._alarm.ring()
-
-    def _do(self, device: Device, claim: Claim) -> None:
-        piece, begin_s = claim.piece, self.clock()
-        begin = piece.begin * self.granule
-        end = min(piece.end * self.granule, self.cut.extent)
-        predicted_s = claim.ends_s - begin_s + self._slack_s
-        self.executor.pulse.started(device.uri, claim.late_s - begin_s)
-        made = self._computed(device, begin, end)
-        if self._stopped:
-            return
-        if self.look is not None:
-            wrong = self.look(self.operands.cut(self.cut, begin, end), made, begin, end)
-            if wrong:
-                raise WrongResult(f"{device.uri}: {self.work.op} is wrong: {wrong}")
-        self.ledger.commit(device.uri, piece, lambda: self._write(made, piece, begin, end))
-        self.executor.pulse.ended(device.uri, self.clock() - begin_s, predicted_s)
-        if self.ledger.complete:
-            self._alarm.ring()
-
-    def _computed(self, device: Device, begin: int, end: int) -> np.ndarray[Any, Any]:
-        given = self.operands.on(device, self.cut, begin, end)
-        clock = self.executor.clock_of(device)
-        with self._computing[device.uri]:  # of two pieces each is timed by itself
-            begin_s = clock()
-            made = self.run(device, given, None)
-            if isinstance(made, Array) and made.fence is not None:
-                made.fence.wait(device.default_queue.timeout_s)
-            took_s = clock() - begin_s
-        size = self.work.size * (end - begin) / self.cut.extent
-        self.executor.tell("ran", self.work.op, device.uri, size, took_s)
-        return self.operands.fetched(made)
 
     def _write(self, made: np.ndarray[Any, Any], piece: Piece, begin: int, end: int) -> None:
         """A piece's result to its place; what is combined, in the order of the pieces."""

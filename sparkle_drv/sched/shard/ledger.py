@@ -1,9 +1,8 @@
 """Who does which piece of a call, once: claimed, computed, committed. Threads share a ledger.
 
 Each device first claims the pieces that are planned for it, then chunks of the tail by the rule of
-tail.py. A piece that is not committed at LATE times its predicted duration is late: the pieces that
-its device has not begun go to the tail, and an idle device starts the late piece, too. Of two
-results of one piece the first commit counts, and a later one is dropped.
+tail.py, then late pieces of others by that of late.py. Of two results of one piece the first commit
+counts, and a later one is dropped.
 """
 
 from __future__ import annotations
@@ -14,12 +13,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from .late import LATE, again
 from .shares import Piece
 from .site import Pace
 from .tail import takes
-
-LATE = 2.0
-"""Times its prediction after which a piece is late."""
 
 
 @dataclass(frozen=True)
@@ -76,15 +73,19 @@ class Ledger:
         with self._lock:
             if uri not in self._paces or len(self.committed) == self._count:
                 return None
+            while self._tail and self._tail[0] in self.committed:  # by a device that was given up
+                self._tail.popleft()
             late = self._late(now_s)
-            for other in late - {uri}:
+            for other in late:
                 self._give_back(other)
+            if uri in late:
+                return math.inf
             mine = self._planned.get(uri)
             if mine:
                 return self._claimed(mine.popleft(), uri, now_s)
             if self._tail and self._takes(uri, late):
                 return self._claimed(self._tail.popleft(), uri, now_s)
-            if not self._tail and (piece := self._doubtful(uri, now_s)) is not None:
+            if (piece := self._doubtful(uri, now_s)) is not None:
                 self.doubled += 1
                 return self._claimed(piece, uri, now_s)
             others = (one for claims in self._claims.values() for one in claims if one.uri != uri)
@@ -111,12 +112,17 @@ class Ledger:
         return {one.uri for one in claims if one.late_s <= now_s}
 
     def _doubtful(self, uri: str, now_s: float) -> Piece | None:
-        """The piece that is late for longest, and that this device has not begun."""
+        """The late piece that is late for longest, of those that this device would end first."""
         late = [
             claims
             for claims in self._claims.values()
-            if all(one.late_s <= now_s and one.uri != uri for one in claims)
-        ]
+            if any(one.late_s <= now_s for one in claims)
+            and all(one.uri != uri for one in claims)
+            and again(
+                now_s, self._paces[uri], claims[0].piece.units,
+                (one.ends_s for one in claims if one.late_s > now_s),
+            )
+        ]  # fmt: skip
         return min(late, key=lambda claims: claims[0].late_s)[0].piece if late else None
 
     def _takes(self, uri: str, late: set[str]) -> bool:
@@ -130,11 +136,11 @@ class Ledger:
     def commit(self, uri: str, piece: Piece, write: Callable[[], object]) -> bool:
         """`write()` the result of a piece; False, and it is dropped: another device has done so."""
         with self._lock:
+            self._claims.pop(piece, None)
             if piece in self.committed:
                 self.dropped += 1
                 return False
             self.committed[piece] = uri
-            self._claims.pop(piece, None)
         write()
         with self._lock:
             self._written += 1
