@@ -142,7 +142,8 @@ class Pieces:
         if not device.info.unified:
             axes = self.cut.operands
             given = [
-                x if x is None else self._brought(device, at) if axes[at] is None
+                x if not isinstance(x, np.ndarray)
+                else self._brought(device, at) if axes[at] is None
                 else device.array(x)
                 for at, x in enumerate(given)
             ]  # fmt: skip
