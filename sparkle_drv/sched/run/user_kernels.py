@@ -185,9 +185,10 @@ def _written(kernel: UserKernel, out: Any, names: Sequence[str]) -> tuple[int, .
     if not kernel.images:
         if out is not None:
             raise ValueError(f"out: expected none for a kernel of the manifest, got {out!r}")
-        return tuple(
-            at for at, arg in enumerate(kernel.args) if arg.is_pointer and "w" in arg.access
-        )
+        found = tuple(at for at, a in enumerate(kernel.args) if a.is_pointer and "w" in a.access)
+        if not found:
+            raise ValueError(f"kernel: expected one that writes an array, got {kernel.name}")
+        return found
     several = out if isinstance(out, (list, tuple)) else () if out is None else (out,)
     found = tuple(dict.fromkeys(_place("out", key, names) for key in several))
     if not found or not all(kernel.args[at].is_pointer for at in found):

@@ -183,6 +183,7 @@ def test_columns(ctx, ledgers, columns, topology):
 
 def test_without_a_cut_one_device_does_it(ctx, columns):
     x, y = np.arange(300, dtype=np.int32).reshape(3, 100), np.zeros((3, 100), np.int32)
+    x.flags.writeable = False
     last = ctx.last_plan
     assert ctx.dispatch(columns, [y, x, 100], groups=100, out=0) is y
     np.testing.assert_array_equal(y, 2 * x)
@@ -360,6 +361,8 @@ def test_what_a_manifest_kernel_cannot_have(ctx):
     x = np.ones(8, F32)
     with pytest.raises(ValueError, match="out: expected none for a kernel of the manifest, got"):
         ctx.dispatch("saxpy_f32", [x.copy(), x, 1.0, 8], groups=1, out=0)
+    with pytest.raises(ValueError, match="kernel: expected one that writes an array, got noop"):
+        ctx.dispatch("noop", [], groups=1)
     with pytest.raises(ValueError, match="x"):  # shorter than n says, and not cut
         ctx.dispatch("saxpy_f32", [x.copy(), x[:4], 1.0, 8], groups=1)
 
