@@ -1,4 +1,7 @@
-"""Context: what `init` returns. Opens devices and hands each call to the scheduler; no more."""
+"""Context: what `init` returns. Opens devices and hands each call to the scheduler; no more.
+
+Over 400 lines, half of which are docstrings: they are the reference of the calls, in one place.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,15 @@ from sparkle_drv.sched.journal import explain, explain_graph
 from sparkle_drv.sched.model.graph_plan import GraphPlan
 from sparkle_drv.sched.model.profile import Profile
 from sparkle_drv.sched.model.work import Plan
-from sparkle_drv.sched.run import arrays, calls, estimates, repeated, shard_calls, trace_files
+from sparkle_drv.sched.run import (
+    arrays,
+    calls,
+    estimates,
+    kernel_calls,
+    repeated,
+    shard_calls,
+    trace_files,
+)
 from sparkle_drv.sched.run.arrays import ContextArray
 from sparkle_drv.sched.run.constants import ContextConstant
 from sparkle_drv.sched.run.estimates import Estimate
@@ -227,6 +238,34 @@ class Context:
                 return shard_calls.reduce(self._executor, uris, how, a, op, axis, names)
         given = a, op, axis
         return repeated.call(self._executor, uris, ops.reduce, calls.reduce, given, names)
+
+    def dispatch(
+        self, kernel: str | Mapping[str, Mapping[str, Any]], args: Any, *, groups: Any = None,
+        group_size: Any = None, cut: Mapping[str | int, int | str] | None = None, out: Any = None,
+        devices: Sequence[str] | None = None, topology: str | None = None, shards: Any = "auto",
+        max_vram_gb: float | None = None, prefer_p2p: bool = True,
+    ) -> Any:  # fmt: skip
+        """Launch a kernel: one of the manifest by name, or images by backend, each as what
+        `Device.kernel` takes: `{"cpu": {"image": path, "entry": "f", "args": "f32* y, u32 n"}}`.
+        Devices of other backends are left out.
+
+        `args` are numpy arrays, ContextArrays and numbers, in order or by name. `cut` lets devices
+        share the call: {argument, by name or number: axis} of arrays that are cut, all of one
+        extent; {argument: "count"} of a number that becomes the elements of a piece, "begin" its
+        first. Other arrays are read whole. Without `cut` the first device that can does all.
+        `groups` are workgroups of the whole call, of which a piece gets its part along x, rounded
+        up; or a function from the elements of a piece to its workgroups. `out` names the arrays
+        that are written, if the manifest does not. The kernel gets copies; the arrays are written
+        once all is done, and returned: one, or a tuple. The rest as of `gemm`.
+
+        The first call of a kernel measures it on parts of these arrays. Raises ImageError,
+        FileNotFoundError, TypeError, ValueError (arguments and axes that are not there, extents
+        that differ, an array that is written and not cut, no device) and what devices raise.
+        """
+        uris = self._among(devices)
+        how = self._terms(topology, shards, max_vram_gb, prefer_p2p)
+        given = kernel, args, groups, group_size, cut, out
+        return kernel_calls.dispatch(self._executor, uris, how, *given)
 
     def plan(self, op: str, /, *given: Any, **options: Any) -> Estimate | KeptShards:
         """What `ctx.OP(*given, **options)` would be decided to do, without the call: `op` is

@@ -130,7 +130,9 @@ def _unmeasured(uri: str, costs: Costs) -> list[str]:
 
 
 def _unit(op: str) -> str:
-    """Of what a class of work is counted in, a second: bytes or floating-point operations."""
+    """Of what a class of work is counted in, a second: bytes, operations or elements of a cut."""
+    if op.startswith("dispatch"):
+        return "Gelements/s"
     return "GB/s" if op.startswith(("map", "reduce", "layout")) else "GFLOPS"
 
 

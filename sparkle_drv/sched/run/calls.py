@@ -75,7 +75,7 @@ def gemm(
     if _bound(a, b, bias, out) or options.keys() - {"activation", "algo"}:
         wrong = True
     if wrong or 0 in (*a.shape, *b.shape) or operations.tag_of(a.dtype) not in ("f32", "f64"):
-        return _plain(executor, uris, [a, b, bias], out, run)
+        return plain(executor, uris, [a, b, bias], out, run)
     check = partial(validate.gemm, activation=options.get("activation"))
     return executor.run(key, describe, (a, b, bias), out, run, uris, check)
 
@@ -110,7 +110,7 @@ def conv2d(
             raise
         wrong = True
     if wrong:
-        return _plain(executor, uris, [x, w, bias], out, run)
+        return plain(executor, uris, [x, w, bias], out, run)
 
     def describe() -> tuple[operations.Class, float, int]:
         argument_checks.conv2d(x, w, bias, out, options)
@@ -182,7 +182,7 @@ def map(
     except ValueError:
         count = 0
     if not count or not isinstance(expression, str) or _bound(*operands, out):
-        made = _plain(executor, uris, operands, out, run)
+        made = plain(executor, uris, operands, out, run)
     else:
 
         def describe() -> tuple[operations.Class, float, int]:
@@ -223,7 +223,7 @@ def reduce(
     except AttributeError:
         usual = False
     if not usual:
-        return _plain(executor, uris, [a, *arrays.values()], None, run)
+        return plain(executor, uris, [a, *arrays.values()], None, run)
 
     def describe() -> tuple[operations.Class, float, int]:
         argument_checks.reduce(a, op, axis)
@@ -251,7 +251,7 @@ def layout(
     except (AttributeError, TypeError, ValueError):
         wrong = True
     if wrong or options.keys() - {"source", "channels"}:
-        return _plain(executor, uris, [a], out, run)
+        return plain(executor, uris, [a], out, run)
     source = change.before.name
 
     def describe() -> tuple[operations.Class, float, int]:
@@ -272,7 +272,7 @@ def _bound(*given: Any) -> bool:
     return any(x is not None and not isinstance(x, free) for x in given)
 
 
-def _plain(executor: LocalExecutor, uris: Uris, operands: Sequence[Any], out: Any, run: Any) -> Any:
+def plain(executor: LocalExecutor, uris: Uris, operands: Sequence[Any], out: Any, run: Any) -> Any:
     """Without a plan: where the first core.Array is, else on the first device that is not lost; and
     on the next one when that fails, or has no kernel for it.
     """

@@ -49,7 +49,7 @@ class Operands:
         if device.info.unified:
             return given
         return [
-            None if x is None
+            x if not isinstance(x, np.ndarray)
             else self._whole(device, at) if axis is None
             else sent(device, x, self._queue(device, HOST))
             for at, (x, axis) in enumerate(zip(given, cut.operands, strict=True))

@@ -1,0 +1,209 @@
+"""A call of a user's kernel, on one device or on several that share it: `Context.dispatch`.
+
+The kernel sees copies of what it writes. The caller's arrays are written once all pieces are done:
+a device that fails or hangs leaves them as they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from sparkle_drv.core.array import Array
+from sparkle_drv.core.device import Device
+from sparkle_drv.core.fence import Fence
+from sparkle_drv.ops.memory.staging import NotThere
+from sparkle_drv.sched.decide.choose import Impossible
+from sparkle_drv.sched.model.operations import Class, Runs
+from sparkle_drv.sched.shard.cuts import Cut
+
+from . import calls
+from .arrays import ContextArray, check_own, on_host
+from .call_spans import call
+from .local import FAILURES, LocalExecutor
+from .sharding import Sharding, Terms
+from .user_kernels import Arguments, UserKernel, arguments, groups_of, kernel_of
+
+PARTS = (64, 16, 4)
+"""What the extent of a call is divided by for the probes of its class."""
+
+
+class KernelCut(Cut):
+    """The cut of a kernel's arrays. The last operand is the first element of the piece, a number;
+    it is None where the call is whole.
+    """
+
+    def given(self, operands: Sequence[Any], begin: int, end: int) -> list[Any]:
+        """As of a Cut."""
+        return [*super().given(operands, begin, end)[:-1], begin]
+
+
+@dataclass(frozen=True)
+class _Call:
+    """One call, whoever does it. Operands are its arrays and the first element."""
+
+    kernel: UserKernel
+    how: Arguments
+    groups: Any
+    group_size: Any
+
+    def run(self, device: Device, given: Sequence[Any], out: Any = None) -> Any:
+        """Launch it on these operands, to the end; what is written, on the host. Of operands that
+        are Arrays it is one, too: who brought them fetches it.
+        """
+        fence, there = self.launched(device, given)
+        fence.wait()
+        written = [there[at] for at in self.how.written]
+        if len(written) == 1 and isinstance(given[0], Array):
+            return written[0]
+        return self._joined([array.numpy() for array in written])
+
+    def launched(self, device: Device, given: Sequence[Any]) -> tuple[Fence, list[Any]]:
+        """The fence, and all arguments as the device has them."""
+        kernel, how = self.kernel.on(device), self.how
+        if kernel is None:
+            raise NotThere(f"{device.uri}: expected an image for it, there is none")
+        there, count = list(how.given), how.extent
+        for at, x in zip(how.arrays, given, strict=False):
+            there[at] = _there(device, x, at in how.written)
+            if at in how.axes:
+                count = x.shape[how.axes[at]]
+        for at, word in how.words.items():
+            there[at] = count if word == "count" else given[-1] or 0
+        groups = self.groups(count)
+        launch = partial(device.default_queue.launch, kernel, *there, groups=groups)
+        return launch(group_size=self.group_size), there
+
+    def _joined(self, made: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+        """Several results as one: the bytes of each element of the cut, one behind another."""
+        if len(made) == 1:
+            return made[0]
+        axes = [self.how.axes.get(at) for at in self.how.written]
+        rows = (x[None] if axis is None else np.moveaxis(x, axis, 0)
+                for x, axis in zip(made, axes, strict=True))  # fmt: skip
+        flat = [np.ascontiguousarray(x).reshape(len(x), -1).view(np.uint8) for x in rows]
+        return np.concatenate(flat, axis=1)
+
+    def put(self, made: Any) -> Any:
+        """Write the result into the caller's arrays, which are returned."""
+        host = made.numpy() if isinstance(made, Array) else made
+        targets, begin = [self.how.given[at] for at in self.how.written], 0
+        for at, target in zip(self.how.written, targets, strict=True):
+            part = host
+            if len(targets) > 1:
+                axis, shape = self.how.axes.get(at), target.shape
+                front = (1, *shape) if axis is None else (
+                    shape[axis], *shape[:axis], *shape[axis + 1 :]
+                )  # fmt: skip
+                nbytes = target.nbytes // front[0]
+                bytes_of = np.ascontiguousarray(host[:, begin : begin + nbytes])
+                part = bytes_of.view(target.dtype).reshape(front)
+                part = part[0] if axis is None else np.moveaxis(part, 0, axis)
+                begin += nbytes
+            if isinstance(target, ContextArray):
+                target.fill(part)
+            else:
+                target[...] = part
+        return targets[0] if len(targets) == 1 else tuple(targets)
+
+    def of_class(
+        self, cut: Cut, operands: Sequence[Any], wrong: dict[str, Exception]
+    ) -> Class:  # fmt: skip
+        """Its class: the code, and the shapes without the axis that is cut, whose extent is the
+        size. Numbers do not count: a step's number would make each call a class. `wrong` gets what
+        a probe was refused for.
+        """
+        rows = [
+            f"{x.dtype.char}{[n for at, n in enumerate(x.shape) if at != axis]}"
+            for x, axis in zip(operands[:-1], cut.operands, strict=False)
+        ]
+        name = f"dispatch_{self.kernel.name}:{self.kernel.digest}:{','.join(rows)}".replace(" ", "")
+        counts = sorted({max(1, cut.extent // part) for part in PARTS})
+
+        def probe(dev: Device, i: int) -> Runs:
+            if i >= len(counts) or self.kernel.on(dev) is None:
+                raise LookupError(name)
+            given = cut.given(operands, 0, counts[i])
+            if not dev.info.unified:
+                given = [dev.array(x) if isinstance(x, np.ndarray) else x for x in given]
+
+            def run() -> Any:
+                if dev.info.unified:
+                    return self.run(dev, given)
+                return self.launched(dev, given)[0].wait()
+
+            if i == 0:
+                try:
+                    run()
+                except (TypeError, ValueError) as error:
+                    wrong[dev.uri] = error
+                    raise
+            return run, float(counts[i])
+
+        return Class(name, probe)
+
+
+def _there(device: Device, x: Any, written: bool) -> Any:
+    """An array as the kernel takes it: a copy of what it writes."""
+    if isinstance(x, Array):  # brought for this call
+        return x
+    if device.info.unified and not written and x.flags.c_contiguous:
+        return device.wrap(x)
+    return device.array(x)
+
+
+@call
+def dispatch(
+    executor: LocalExecutor, uris: calls.Uris, terms: Terms | None, kernel: Any, args: Any,
+    groups: Any, group_size: Any, cut: Any, out: Any,
+) -> Any:  # fmt: skip
+    """The kernel on the devices of `uris` that have it: see `Context.dispatch`."""
+    executor.check_open()
+    found = kernel_of(kernel)
+    how = arguments(found, args, cut, out)
+    check_own(executor, how.given)
+    one = _Call(found, how, groups_of(groups, how.extent), group_size)
+    there = _loaded(executor, found, uris)
+    operands = [*(on_host(how.given[at]) for at in how.arrays), None]
+    if not how.extent:
+        return one.put(calls.plain(executor, there, operands, None, one.run))
+    axes = (*(how.axes.get(at) for at in how.arrays), None)
+    to = how.axes[how.written[0]] if len(how.written) == 1 else 0
+    along, wrong = KernelCut("elements", how.extent, axes, to), dict[str, Exception]()
+    kind = one.of_class(along, operands, wrong)
+    nbytes = sum(how.given[at].nbytes for at in how.written)
+
+    def describe() -> tuple[Class, float, int]:
+        return kind, float(how.extent), nbytes
+
+    shared: Any = executor if terms is None else Sharding(executor, lambda _: [along], terms)
+    try:
+        key = uris, kind.name, how.extent, axes, to, () if terms is None else terms.key
+        made = shared.run(key, describe, operands, None, one.run, uris, lambda *_: "")
+    except Impossible:
+        if wrong:
+            raise next(iter(wrong.values())) from None
+        raise
+    finally:
+        for uri in wrong:  # the arguments were wrong, which says nothing of the kernel
+            executor.costs.nodes[uri].lacks.discard(kind.name)
+    return one.put(made)
+
+
+def _loaded(executor: LocalExecutor, kernel: UserKernel, uris: Sequence[str]) -> calls.Uris:
+    """The devices that have the kernel, which is loaded there. ValueError: none; ImageError."""
+    there = []
+    for uri in uris:
+        try:
+            if not executor.costs.nodes[uri].lost and kernel.on(executor.devices[uri]) is not None:
+                there.append(uri)
+        except FAILURES as error:
+            executor.failed(uri, error)
+    if not there:
+        got = ", ".join(kernel.images) or kernel.name
+        raise ValueError(f"kernel: expected one for any of {', '.join(uris)}, got {got}")
+    return tuple(there)

@@ -1,0 +1,220 @@
+"""A kernel that a caller brings to `Context.dispatch`, and its arguments: looked at before anything
+is submitted. Moves and launches nothing; kernel_calls.py does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from sparkle_drv import assets
+from sparkle_drv.core.abi.elements import POINTERS, of_dtype
+from sparkle_drv.core.abi.signature import Arg, parse_args
+from sparkle_drv.core.array import is_masked
+from sparkle_drv.core.device import Device
+from sparkle_drv.core.kernel import Kernel, triple
+from sparkle_drv.ops.memory import staging
+
+from .arrays import ContextArray
+
+WORDS = ("count", "begin")
+"""What a number can become in each piece: how many elements it has, and which is its first."""
+_FIELDS = ("image", "entry", "args")
+
+
+@dataclass(frozen=True)
+class UserKernel:
+    """A kernel of the manifest, or images by backend."""
+
+    name: str
+    """Of the manifest, or the first entry."""
+    args: tuple[Arg, ...]
+    images: Mapping[str, Mapping[str, Any]]
+    """By backend: what `Device.kernel` takes. Empty: it is the manifest's."""
+    digest: str
+    """Of what the images are and how they are loaded; "" of the manifest's."""
+
+    def on(self, device: Device) -> Kernel | None:
+        """The kernel, loaded once a device; None: it is not there. Raises as `Device.kernel`."""
+        if not self.images:
+            return staging.kernel(device, self.name) if device.provides(self.name) else None
+        image = self.images.get(device.info.backend)
+        if image is None:
+            return None
+        found: Kernel = staging.kept(
+            device, "user kernels", self.digest, staging.MOST_KEPT, lambda: device.kernel(**image)
+        )
+        return found
+
+
+def kernel_of(given: Any) -> UserKernel:
+    """The kernel that a caller means. Raises TypeError, ValueError, OSError (no such file)."""
+    if isinstance(given, str):
+        entry = assets.entry(given)
+        if entry is None:
+            raise ValueError(f"kernel: expected a name of the manifest, got {given!r}")
+        return UserKernel(given, tuple(Arg(**arg) for arg in entry["args"]), {}, "")
+    if not isinstance(given, Mapping) or not given:
+        raise TypeError(f"kernel: expected a name, or a mapping by backend, got {given!r}")
+    digest, seen = hashlib.sha256(), dict[str, tuple[Arg, ...]]()
+    for backend, image in given.items():
+        if not isinstance(image, Mapping) or any(field not in image for field in _FIELDS):
+            raise TypeError(f"kernel: {backend}: expected image, entry and args, got {image!r}")
+        seen[backend] = parse_args(image["args"])
+        code = image["image"]
+        if isinstance(code, (str, os.PathLike)):
+            at = os.stat(code)
+            code = f"{os.fspath(code)}:{at.st_mtime_ns}:{at.st_size}".encode()
+        options = sorted((key, value) for key, value in image.items() if key != "image")
+        digest.update(repr((backend, options)).encode())
+        digest.update(bytes(code))
+    first = next(iter(seen))
+    for backend, args in seen.items():
+        if [arg.type for arg in args] != [arg.type for arg in seen[first]]:
+            told = f"{given[first]['args']!r} for {first} and {given[backend]['args']!r}"
+            raise ValueError(f"kernel: expected the same args for all, got {told} for {backend}")
+    return UserKernel(str(given[first]["entry"]), seen[first], dict(given), digest.hexdigest()[:12])
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What a call gives a kernel."""
+
+    args: tuple[Arg, ...]
+    given: tuple[Any, ...]
+    """In order: arrays and numbers; None: an optional array."""
+    axes: Mapping[int, int]
+    """By place, of arrays that are cut: the axis."""
+    words: Mapping[int, str]
+    """By place, of numbers that are told of the piece: one of WORDS."""
+    written: tuple[int, ...]
+    """Places of the arrays that the kernel writes."""
+    extent: int
+    """Elements along the cut; 0: there is none."""
+
+    @property
+    def arrays(self) -> list[int]:
+        """The places of arrays."""
+        return [at for at, x in enumerate(self.given) if x is not None and self.args[at].is_pointer]
+
+
+def arguments(kernel: UserKernel, given: Any, cut: Any, out: Any) -> Arguments:
+    """The arguments in order. Raises TypeError, ValueError."""
+    args = kernel.args
+    names = [arg.name for arg in args]
+    if isinstance(given, Mapping):
+        for name in (*given, *names):
+            if name not in names or name not in given:
+                got = ", ".join(map(str, given)) or "none"
+                raise ValueError(f"args: expected {', '.join(names)}, got {got}")
+        given = [given[name] for name in names]
+    if not isinstance(given, Sequence) or isinstance(given, str):
+        raise TypeError(f"args: expected a list, or a mapping by name, got {given!r}")
+    if len(given) != len(args):
+        raise ValueError(f"args: expected {len(args)} ({', '.join(names)}), got {len(given)}")
+    if not isinstance(cut, Mapping | None):
+        raise TypeError(f"cut: expected axes by argument, got {cut!r}")
+    axes, words = dict[int, int](), dict[int, str]()
+    for key, value in (cut or {}).items():
+        at = _place("cut", key, names)
+        if not args[at].is_pointer:
+            words[at] = _word(args[at], value)
+        elif isinstance(value, bool) or not isinstance(value, int):
+            raise TypeError(f"cut: expected an axis of {names[at]}, got {value!r}")
+        else:
+            axes[at] = value
+    for at, (arg, x) in enumerate(zip(args, given, strict=True)):
+        _check(arg, x, at in words)
+    written = _written(kernel, out, names)
+    extent = _extent(axes, names, given) if cut else 0
+    for at, word in words.items():
+        usual = extent if word == "count" else 0
+        if given[at] is not None and given[at] != usual:
+            raise ValueError(f"{names[at]}: expected {usual}, the {word} of all, got {given[at]}")
+    for at in written:
+        if cut and at not in axes:
+            raise ValueError(f"cut: expected {names[at]} in it, which is written, got it whole")
+        if isinstance(given[at], np.ndarray) and not given[at].flags.writeable:
+            raise ValueError(f"{names[at]}: expected an array that can be written, got a read-only")
+    for one, other in combinations(written, 2):
+        x, y = given[one], given[other]
+        numpy = isinstance(x, np.ndarray) and isinstance(y, np.ndarray)
+        if x is y or (numpy and np.may_share_memory(x, y)):
+            raise ValueError(f"{names[one]}: expected memory apart from {names[other]}, got shared")
+    return Arguments(args, tuple(given), axes, words, written, extent)
+
+
+def _place(what: str, key: Any, names: Sequence[str]) -> int:
+    if isinstance(key, str) and key in names:
+        return names.index(key)
+    if isinstance(key, int) and not isinstance(key, bool) and 0 <= key < len(names):
+        return key
+    raise ValueError(f"{what}: expected one of {', '.join(names)} or its number, got {key!r}")
+
+
+def _word(arg: Arg, value: Any) -> str:
+    if arg.type[0] == "f" or value not in WORDS:
+        raise ValueError(f"cut: expected 'count' or 'begin' for a whole number, got {value!r} for "
+                         f"{arg.type} {arg.name}")  # fmt: skip
+    return str(value)
+
+
+def _check(arg: Arg, x: Any, told: bool) -> None:
+    """TypeError for what the argument cannot be; `told`: it becomes a number of the piece."""
+    kind = arg.type.rstrip("*")
+    if not arg.is_pointer:
+        wanted: Any = (int, np.integer) if kind[0] != "f" else (int, float, np.number)
+        if isinstance(x, bool) or not (isinstance(x, wanted) or (told and x is None)):
+            raise TypeError(f"{arg.name}: expected a number for {kind}, got {x!r}")
+    elif x is None and arg.optional:
+        return
+    elif not isinstance(x, (np.ndarray, ContextArray)) or is_masked(x):
+        got = type(x).__name__
+        raise TypeError(f"{arg.name}: expected a numpy array or a ContextArray, got {got}")
+    elif not of_dtype(x.dtype) & POINTERS[kind]:
+        raise TypeError(f"{arg.name}: expected elements of {kind}, got {x.dtype}")
+
+
+def _written(kernel: UserKernel, out: Any, names: Sequence[str]) -> tuple[int, ...]:
+    if not kernel.images:
+        if out is not None:
+            raise ValueError(f"out: expected none for a kernel of the manifest, got {out!r}")
+        found = tuple(at for at, a in enumerate(kernel.args) if a.is_pointer and "w" in a.access)
+        if not found:
+            raise ValueError(f"kernel: expected one that writes an array, got {kernel.name}")
+        return found
+    several = out if isinstance(out, (list, tuple)) else () if out is None else (out,)
+    found = tuple(dict.fromkeys(_place("out", key, names) for key in several))
+    if not found or not all(kernel.args[at].is_pointer for at in found):
+        raise ValueError(f"out: expected the arrays that the kernel writes, got {out!r}")
+    return found
+
+
+def _extent(axes: Mapping[int, int], names: Sequence[str], given: Sequence[Any]) -> int:
+    found = {}
+    for at, axis in axes.items():
+        ndim = 0 if given[at] is None else given[at].ndim
+        if not 0 <= axis < ndim:
+            of = f"0 to {ndim - 1}" if ndim else "an array that has one"
+            raise ValueError(f"cut: expected an axis of {names[at]}, {of}, got {axis}")
+        found[names[at]] = given[at].shape[axis]
+    if len(set(found.values())) != 1 or 0 in found.values():
+        told = ", ".join(f"{n} of {name}" for name, n in found.items()) or "no array"
+        raise ValueError(f"cut: expected arrays of one extent, 1 or more, got {told}")
+    return int(next(iter(found.values())))
+
+
+def groups_of(groups: Any, extent: int) -> Callable[[int], Any]:
+    """Workgroups of a piece of so many elements. Raises TypeError, ValueError."""
+    if groups is None or callable(groups):
+        return groups or (lambda count: None)
+    x, y, z = triple("groups", groups)
+    if min(x, y, z) < 1:
+        raise ValueError(f"groups: expected 1 or more along each axis, got {groups!r}")
+    return lambda count: (-(-x * count // extent) if extent else x, y, z)
