@@ -100,6 +100,8 @@ class Pace:
 
     def end_s(self, pieces: Sequence[int]) -> float:
         """When the last of these pieces is at the host, where nothing else uses its port."""
+        if not self.far:
+            return self.ready + self.launch * len(pieces) + self.computes * sum(pieces)
         brought, computed, fetched = self.start, self.ready, 0.0
         for units in pieces:
             brought += self.bring + self.brings * units
