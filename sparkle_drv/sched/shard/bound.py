@@ -60,7 +60,8 @@ def _least(
         over = _most(limits, high, count, host, chains)
     above = below = False
     while high - low > exact * high:
-        t = low + (count - under) / (over - under) * (high - low)
+        part = (count - under) / (over - under) if over - under > GUESS * count * exact else 0.5
+        t = low + part * (high - low)
         aside = 0.45 * exact * high
         t = min(max(t + (aside if below else -aside), low + aside), high - aside)
         its = _most(limits, t, count, host, chains)

@@ -22,7 +22,7 @@ and 5 a half of this keeps the device of rate 20 from most chunks: 0.94 of the i
 
 def takes(piece_s: float, left_s: float, fastest: bool) -> bool:
     """Does a free device take the next chunk? `piece_s` is the time until it would have done it
-    and launched all before it, `left_s` what all devices together need for this chunk and all behind it.
+    and launched all before it, `left_s` what all devices together need for it and all behind it.
     """
     return fastest or piece_s <= left_s
 
