@@ -144,7 +144,7 @@ def packed(loads: Sequence[Load], budget: float) -> float:
 
 def allot(paces: Sequence[Pace], count: int, host: Port, low: float) -> list[float]:
     """Units of each device in about the least time in which these limits allow the work, the
-    cheapest for a resource or the port first: where a planner begins. It is more than `low` seconds.
+    cheapest for a resource or the port first: where a planner begins. It takes more than `low`.
     """
     limits, t = [Limits(pace) for pace in paces], (1 + GUESS) * low
     for _ in range(TRIES):

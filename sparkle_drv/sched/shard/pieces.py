@@ -35,7 +35,7 @@ def largest(pace: Pace, seconds: float) -> int:
     others = sum([b for _, b in stages]) - pace.each
     if short > long and others:
         late = max(a for a, b in stages if b == pace.each)
-        short = min(short, FACT * math.sqrt(late * seconds / pace.each / others))
+        short = min(short, FILL * math.sqrt(late * seconds / pace.each / others))
     return max(1, int(long), math.ceil(short))
 
 
