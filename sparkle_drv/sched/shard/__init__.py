@@ -11,8 +11,9 @@ the pieces are in run (shards.py).
     shares.py     Shares and Piece: the plan as data and in words
     balance.py    units of each device so that all end together, and who is left out
     even.py       corrects units by when devices end; rounds them
-    pieces.py     the pieces of one device's part, so that its transfers and launches overlap
+    pieces.py     the pieces of one device's part: short, and their transfers and launches overlap
     tail.py       the last part: shrinking chunks for whoever is free
+    late.py       when a piece is late, and who does it again
     play.py       when all end: an event simulation with the host's port and shared resources
     bound.py      the lower bound that every plan is judged by
     limits.py     what one device can do in some seconds, whatever its pieces

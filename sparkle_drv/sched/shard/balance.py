@@ -21,11 +21,15 @@ from .pieces import Cutter
 from .play import contended, ends
 from .site import Pace
 
-ROUNDS = 5
-"""Corrections of the first guess; ten of them gain 0.004 % more on testing/shards."""
+ROUNDS = 3
+"""Corrections of the first guess."""
+FEWER = 1
+"""The same for sets of devices that wait for one another: each is a simulation."""
+COARSE = 2
+"""Sets of devices are compared with pieces that are so many times as long."""
 NEAR = 1.01
 """The search for sets of devices stops at parts within this factor of the lower bound."""
-EVEN = 1e-3
+EVEN = 2e-3
 """Relative difference of ends at which no more is corrected."""
 
 
@@ -68,16 +72,27 @@ def best(paces: Sequence[Pace], count: int, host: Port, low: float) -> Balance:
     """The parts that are predicted to end first, some of them empty; `low` is their bound."""
     every = range(len(paces))
     near = [at for at in every if waits(paces[at], paces)]
-    found = balanced(paces, count, host, low, _alone(paces, near, count, host))
+    alone = _alone(paces, near, count, host)
+    if not contended([paces[at] for at in alone], host):
+        found = balanced(paces, count, host, low, alone)
+        if not near or found.end_s <= NEAR * low:
+            return found
+    # Many sets are tried with long pieces, the best one again with those that are done.
+    long = COARSE * low
+    found = balanced(paces, count, host, low, alone, long=long)
     if near and found.end_s > NEAR * low:
-        both = balanced(paces, count, host, low, every)
+        both = balanced(paces, count, host, low, every, long=long)
         found = _sooner(found, _fewer(paces, count, host, low, both))
+    queued = False
     busy = [pace for pace, units in zip(paces, found.units, strict=True) if units]
     if found.end_s > NEAR * low and contended(busy, host):
         found = _fewer(paces, count, host, low, found)
-        queued = balanced(paces, count, host, low, every, queued=True)
-        found = _sooner(found, _fewer(paces, count, host, low, queued, queued=True))
-    return found
+        in_turn = balanced(paces, count, host, low, every, queued=True, long=long)
+        in_turn = _fewer(paces, count, host, low, in_turn, queued=True)
+        queued = in_turn.end_s < found.end_s
+        found = _sooner(found, in_turn)
+    members = [at for at, units in enumerate(found.units) if units]
+    return balanced(paces, count, host, low, members, queued=queued, begin=found.units)
 
 
 def _sooner(one: Balance, other: Balance) -> Balance:
@@ -106,15 +121,14 @@ def _alone(paces: Sequence[Pace], near: Sequence[int], count: int, host: Port) -
 def _fewer(
     paces: Sequence[Pace], count: int, host: Port, low: float, found: Balance, queued: bool = False
 ) -> Balance:
-    """Leave devices out, one after the other, while that ends sooner."""
-    order = sorted(range(len(paces)), key=lambda at: found.units[at])
-    for at in order:
-        rest = [other for other, units in enumerate(found.units) if units and other != at]
-        if found.end_s <= NEAR * low:
-            break
-        if found.units[at] and sum(paces[other].most for other in rest) >= count:
-            found = _sooner(found, balanced(paces, count, host, low, rest, 0, queued))
-    return found
+    """Without the device of the fewest units, if that ends sooner."""
+    least = min([units for units in found.units if units])
+    rest = [at for at, units in enumerate(found.units) if units and units != least]
+    rest += [at for at, units in enumerate(found.units) if units == least][1:]
+    if found.end_s <= NEAR * low or sum([paces[at].most for at in rest]) < count or not rest:
+        return found
+    rest.sort()
+    return _sooner(found, balanced(paces, count, host, low, rest, 0, queued, COARSE * low))
 
 
 def balanced(
@@ -125,18 +139,25 @@ def balanced(
     members: Sequence[int],
     least: int = 0,
     queued: bool = False,
+    long: float = 0.0,
+    begin: Sequence[int] = (),
 ) -> Balance:
-    """Parts for these members, which can hold the work; each gets `least` units or more."""
+    """Parts for these members, which can hold the work; each gets `least` units or more. Pieces are
+    those of a call of `long` seconds, or of `low`. A first guess of units may be given.
+    """
     its = [paces[at] for at in members]
-    guess = allot(its, count, host, low)
-    total = sum(guess) or 1.0
-    units = whole([u * count / total for u in guess], its, count, least)
-    cutters = [Cutter(pace, low) for pace in its]
+    if begin:
+        units = [begin[at] for at in members]
+    else:
+        guess = allot(its, count, host, low)
+        total = sum(guess) or 1.0
+        units = whole([u * count / total for u in guess], its, count, least)
+    cutters = [Cutter(pace, long or low) for pace in its]
     found = played(cutters, units, host, queued)
     now, crowded = found, contended(its, host)
-    for _ in range(ROUNDS):
+    for _ in range(FEWER if crowded and long else ROUNDS):
         busy = [end for end, u in zip(now.ends, now.units, strict=True) if u]
-        if max(busy) - min(busy) <= EVEN * max(busy):
+        if max(busy) - min(busy) <= EVEN * max(busy) or found.end_s <= (1 + EVEN) * low:
             break
         units = whole(evened(its, now.units, now.ends, count), its, count, least)
         now = played(cutters, units, host, queued)

@@ -20,6 +20,8 @@ EXACT = 1e-3
 """Relative width at which the search for T ends; the lower end is what it gives."""
 GUESS = 0.01
 """The same for where a planner begins: it corrects that anyhow."""
+TRIES = 8
+"""Of a time for that."""
 WITHIN = 4.0
 """Chains are kept for T up to this factor above the simple limits; no bound is given beyond."""
 Load = tuple[float, float, float]
@@ -39,6 +41,7 @@ def least_s(paces: Sequence[Pace], count: int, host: Port) -> float:
     high = min(its.simple[0][0] + its.simple[0][1] * count for its in limits) / len(limits)
     low = _least(limits, count, host, 0.0, high, False, GUESS)
     for its in limits:
+        its.chains()
         its.narrow(low, WITHIN * low)
     return min(_least(limits, count, host, low, low * (1 + GUESS), True, EXACT), WITHIN * low)
 
@@ -57,7 +60,8 @@ def _least(
         over = _most(limits, high, count, host, chains)
     above = below = False
     while high - low > exact * high:
-        t = low + (count - under) / (over - under) * (high - low)
+        part = (count - under) / (over - under) if over - under > GUESS * count * exact else 0.5
+        t = low + part * (high - low)
         aside = 0.45 * exact * high
         t = min(max(t + (aside if below else -aside), low + aside), high - aside)
         its = _most(limits, t, count, host, chains)
@@ -139,20 +143,17 @@ def packed(loads: Sequence[Load], budget: float) -> float:
 
 
 def allot(paces: Sequence[Pace], count: int, host: Port, low: float) -> list[float]:
-    """Units of each device in the least time in which these limits allow the work, the cheapest
-    for a resource or the port first: where a planner begins. It is more than `low` seconds.
+    """Units of each device in about the least time in which these limits allow the work, the
+    cheapest for a resource or the port first: where a planner begins. It takes more than `low`.
     """
-    limits = [Limits(pace) for pace in paces]
-    high = (1 + GUESS) * low
-    while sum(_allotted(limits, high, count, host)) < count:
-        low, high = high, 2 * high
-    while high - low > GUESS * high:
-        middle = (low + high) / 2
-        if sum(_allotted(limits, middle, count, host)) < count:
-            low = middle
-        else:
-            high = middle
-    return _allotted(limits, high, count, host)
+    limits, t = [Limits(pace) for pace in paces], (1 + GUESS) * low
+    for _ in range(TRIES):
+        units = _allotted(limits, t, count, host)
+        total = sum(units)
+        if total >= count:
+            break
+        t *= min(2.0, count / total + GUESS) if total else 2.0
+    return units
 
 
 def _allotted(limits: Sequence[Limits], t: float, count: int, host: Port) -> list[float]:

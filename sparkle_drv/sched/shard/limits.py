@@ -32,13 +32,20 @@ class Limits:
         begin = pace.start + pace.bring + p
         launch, back = pace.launch + c, pace.fetch + o
         first = max(pace.ready, begin)
-        self.pace = pace
+        self.pace, self.pairs = pace, list[list[Chain]]()
         self.simple: list[Chain] = [(first + pace.launch + back, c)]
         if p:
             self.simple.append((begin - p + launch + back, p))
         if o:
             self.simple.append((first + launch + pace.fetch, o))
-        self.pairs: list[list[Chain]] = []
+
+    def chains(self) -> None:
+        """Find the chains of two stages; before, only the simple ones hold."""
+        pace = self.pace
+        p, c, o = pace.brings, pace.computes, pace.fetches
+        begin = pace.start + pace.bring + p
+        launch, back = pace.launch + c, pace.fetch + o
+        first = max(pace.ready, begin)
         if p:
             self.pairs.append(_chains(pace.start + back, pace.bring, p, pace.launch, c))
         if o:

@@ -17,7 +17,7 @@ from .shares import Piece, Shares
 from .site import FREE, Pace, Site
 from .tail import dealt
 
-TAIL = 1 / 3
+TAIL = 1 / 4
 """The part of the work that is left for the tail: with rates of 100, 40, 20 and 5, and errors of up
 to 20 %, 0.99 of the ideal are reached with it. It is halved up to twice where it costs more than
 LOSS; then there is none."""

@@ -58,9 +58,18 @@ def ends(
     Fixed operands of the devices in `order` leave the host one after another. Pieces behind the
     first `planned` ones are chunks of the tail: a device takes one when it launches the one before.
     """
-    if not contended([pace for pace, part in zip(paces, parts, strict=True) if part], host):
+    busy = [pace for pace, part in zip(paces, parts, strict=True) if part]
+    if not contended(busy, host):
         return [p.end_s(part) if part else 0.0 for p, part in zip(paces, parts, strict=True)]
-    return _Run(paces, parts, host, order, planned).ends()
+    found, run = [0.0] * len(paces), [list[int]()] * len(paces)
+    names = [name for pace in busy for name in pace.site.shares]
+    for at, (pace, part) in enumerate(zip(paces, parts, strict=True)):
+        if pace.far or any(names.count(name) > 1 for name in pace.site.shares):
+            run[at] = part  # type: ignore[call-overload]
+        elif part:  # it waits for nobody
+            found[at] = pace.end_s(part)
+    its = _Run(paces, run, host, order, planned).ends()
+    return [end or other for end, other in zip(its, found, strict=True)]
 
 
 class _Run:
@@ -81,6 +90,8 @@ class _Run:
         self.next = [[-1 if pace.sent else 0, 0, 0] for pace in paces]
         self.done = [[-1 if pace.sent else 0, 0, 0] for pace in paces]
         self.busy = [[False, False, False] for _ in paces]
+        self.limited = min(host.send, host.receive, host.both) < math.inf
+        self.rates: dict[tuple[int, ...], list[float]] = {}  # by the flows of one moment
         self.timed: list[tuple[float, int, int, bool]] = []
         self.flows: list[_Flow] = []
         self.held: set[str] = set()
@@ -122,8 +133,10 @@ class _Run:
         else:
             each = pace.sent_each if lane == BRING else pace.taken_each
             nbytes = pace.sent if number < 0 else each * units
-            seconds = (pace.site.bring if lane == BRING else pace.site.fetch).a if nbytes else 0.0
-            last = not nbytes
+            line = pace.site.bring if lane == BRING else pace.site.fetch
+            seconds, last = line.a if nbytes else 0.0, not nbytes
+            if not self.limited:
+                seconds, last = seconds + line.b * nbytes, True
         self.busy[at][lane] = True
         self.next[at][lane] += 1
         heappush(self.timed, (self.now + seconds, at, lane, last))
@@ -135,7 +148,9 @@ class _Run:
         timed, now = self.timed, self.now
         until = timed[0][0] if timed else math.inf
         for flow in self.flows:
-            until = min(until, now + flow.left / flow.rate)
+            end = now + flow.left / flow.rate
+            if end < until:
+                until = end
         passed, self.now, ended, changed = until - now, until, [], False
         for flow in self.flows:
             flow.left -= flow.rate * passed
@@ -157,8 +172,13 @@ class _Run:
                 nbytes = pace.sent if number < 0 else each * self.parts[at][number]
                 self.flows.append(_Flow(at, lane, nbytes, _own(pace, lane)))
                 changed = True
-        if changed:
-            _fair(self.flows, self.host)
+        if changed and self.flows:
+            key = tuple([3 * flow.at + flow.lane for flow in self.flows])
+            if key not in self.rates:
+                _fair(self.flows, self.host)
+                self.rates[key] = [flow.rate for flow in self.flows]
+            for flow, rate in zip(self.flows, self.rates[key], strict=True):
+                flow.rate = rate
 
     def _ended(self, at: int, lane: int) -> None:
         self.busy[at][lane] = False
@@ -168,8 +188,9 @@ class _Run:
         if lane == COMPUTE:
             names = self.paces[at].site.shares
             self.held.difference_update(names)
-            for other in sorted(self.since, key=self.since.__getitem__) if names else ():
-                self._begin(other, COMPUTE)
+            if names and self.since:
+                for other in sorted(self.since, key=self.since.__getitem__):
+                    self._begin(other, COMPUTE)
         if lane == FETCH:
             self.end[at] = self.now
         else:

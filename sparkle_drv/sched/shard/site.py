@@ -64,8 +64,8 @@ class Pace:
     """
 
     __slots__ = (
-        "bring", "brings", "computes", "far", "fetch", "fetches", "launch", "most", "ready", "sent",
-        "sent_each", "site", "start", "taken_each",
+        "bring", "brings", "computes", "each", "far", "fetch", "fetches", "fixed", "launch", "most",
+        "ready", "sent", "sent_each", "site", "start", "taken_each", "unit",
     )  # fmt: skip
 
     def __init__(self, site: Site, host: Port = FREE) -> None:
@@ -82,21 +82,19 @@ class Pace:
         self.brings = bring * self.sent_each
         self.fetch = site.fetch.a if self.taken_each else 0.0
         self.fetches = fetch * self.taken_each
+        self.fixed = self.bring + self.launch + self.fetch
+        self.unit = self.brings + self.computes + self.fetches
+        self.each = max(self.brings, self.computes, self.fetches)
+        """Seconds that one more unit takes in a long row of them: those of the slowest stage."""
         self.far = bool(self.sent or self.sent_each or self.taken_each)
 
     def stages(self) -> tuple[tuple[float, float], ...]:
         """(seconds of each piece, seconds of each unit) of the stages, in order."""
         return (self.bring, self.brings), (self.launch, self.computes), (self.fetch, self.fetches)
 
-    @property
-    def each(self) -> float:
-        """Seconds that one more unit takes in a long row of them: those of the slowest stage."""
-        return max(self.brings, self.computes, self.fetches)
-
     def piece_s(self, units: int) -> float:
         """Seconds of a piece by itself, from its first byte that is brought to the last fetched."""
-        fixed = self.bring + self.launch + self.fetch
-        return fixed + (self.brings + self.computes + self.fetches) * units
+        return self.fixed + self.unit * units
 
     def alone_s(self, units: int) -> float:
         """Seconds of a piece with no other one beside it, its first operands apart."""
@@ -105,6 +103,8 @@ class Pace:
 
     def end_s(self, pieces: Sequence[int]) -> float:
         """When the last of these pieces is at the host, where nothing else uses its port."""
+        if not self.far:
+            return self.ready + self.launch * len(pieces) + self.computes * sum(pieces)
         brought, computed, fetched = self.start, self.ready, 0.0
         for units in pieces:
             brought += self.bring + self.brings * units

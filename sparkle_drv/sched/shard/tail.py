@@ -22,7 +22,7 @@ and 5 a half of this keeps the device of rate 20 from most chunks: 0.94 of the i
 
 def takes(piece_s: float, left_s: float, fastest: bool) -> bool:
     """Does a free device take the next chunk? `piece_s` is the time until it would have done it
-    and launched all before it, `left_s` what all devices together need for this chunk and all behind it.
+    and launched all before it, `left_s` what all devices together need for it and all behind it.
     """
     return fastest or piece_s <= left_s
 
@@ -40,17 +40,17 @@ def dealt(
     Empty lists: the devices' memory does not hold the tail.
     """
     members = [at for at, part in enumerate(parts) if part]
-    rate = sum([1 / paces[at].each for at in members])
+    rate, count = sum([1 / paces[at].each for at in members]), CHUNK * len(members)
     fastest = min(members, key=lambda at: paces[at].each)
-    lanes = [_lanes(pace, part) for pace, part in zip(paces, parts, strict=True)]
-    room = [pace.most - sum(part) for pace, part in zip(paces, parts, strict=True)]
+    lanes = {at: _lanes(paces[at], parts[at]) for at in members}
+    room = {at: paces[at].most - sum(parts[at]) for at in members}
     free = [(lanes[at][3], at) for at in members]
     heapify(free)
     sizes, found, left, now = list[int](), list[int](), units, 0.0
     idle: list[int] = []  # who left the chunks before to others
 
     while left:
-        next_ = min(left, max(least, left // (CHUNK * len(members))))
+        next_ = min(left, max(least, left // count))
         left_s, tried = left / rate, 0
         while True:
             if tried < len(idle):
@@ -60,9 +60,9 @@ def dealt(
                 idle.append(at)
             else:
                 return [], [], math.inf
-            pace, ahead, size = paces[at], lanes[at][1] - now, min(next_, most[at])
-            piece_s = pace.piece_s(size) + (ahead if ahead > 0 else 0.0)
-            if size <= room[at] and takes(piece_s, left_s, at == fastest):
+            size = next_ if next_ < most[at] else most[at]
+            done_s = paces[at].piece_s(size) + max(0.0, lanes[at][1] - now)
+            if takes(done_s, left_s, at == fastest) and size <= room[at]:
                 del idle[tried]
                 break
             tried += 1
@@ -70,7 +70,7 @@ def dealt(
         found.append(at)
         left -= size
         room[at] -= size
-        lanes[at] = _after(pace, lanes[at], size, now)
+        lanes[at] = _after(paces[at], lanes[at], size, now)
         heappush(free, (lanes[at][3], at))
     return sizes, found, max([lanes[at][2] for at in members])
 
@@ -80,6 +80,9 @@ Lanes = tuple[float, float, float, float]
 
 
 def _lanes(pace: Pace, part: Sequence[int]) -> Lanes:
+    if not pace.far:
+        end_s = pace.end_s(part)
+        return 0.0, end_s, end_s, end_s
     lanes: Lanes = (pace.start, pace.ready, 0.0, 0.0)
     for units in part:
         lanes = _after(pace, lanes, units)

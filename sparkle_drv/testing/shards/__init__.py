@@ -3,5 +3,5 @@
 Knows no planner. Called by tests.
 
     machines.py   drawn: unequal devices and work for them; wrong: the same with other rates
-    player.py     played_s: the seconds that a plan takes on such devices
+    player.py     played_s: the seconds of a plan on such devices, where some may stop or stall
 """

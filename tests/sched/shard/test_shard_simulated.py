@@ -8,8 +8,9 @@ import pytest
 
 from sparkle_drv.mesh.links.line import Line
 from sparkle_drv.mesh.links.network import Port
+from sparkle_drv.sched.shard.pieces import LONGEST, LOSS
 from sparkle_drv.sched.shard.plan import plan_shares
-from sparkle_drv.sched.shard.site import Site
+from sparkle_drv.sched.shard.site import Pace, Site
 from sparkle_drv.testing.shards.machines import drawn, wrong
 from sparkle_drv.testing.shards.player import played_s
 
@@ -47,6 +48,37 @@ def test_the_player_takes_what_is_predicted(planned):
     for seed, (m, plan) in enumerate(planned):
         took = played_s(plan, m.sites, m.sites, m.host)
         assert took == pytest.approx(plan.predicted_s, rel=0.03), f"seed {seed}"
+
+
+def long_pieces(m, plan):
+    """Pieces of more than a unit that take longer than they may: a little shorter ones would cost
+    no more than LOSS in launches and latencies.
+    """
+    paces = {site.uri: Pace(site, m.host) for site in m.sites}
+    done = [(uri, piece.units) for uri, pieces in plan.parts.items() for piece in pieces]
+    done += [(uri, piece.units) for uri, piece in zip(plan.takers, plan.tail, strict=True)]
+    for uri, units in done:
+        stages, less = paces[uri].stages(), units - 1
+        slowest_s = max(a + b * less for a, b in stages)
+        cheap = slowest_s <= (1 + LOSS) * paces[uri].each * less
+        if less and cheap and slowest_s > LONGEST * plan.predicted_s:
+            yield uri, units
+
+
+def test_no_piece_is_long(planned):
+    """Of the plan and of the tail; nor where shares are given, nor where each device has one."""
+    lengths = []
+    for seed, (m, plan) in enumerate(planned):
+        plans = [plan]
+        if not seed % 10:
+            plans.append(plan_shares(m.sites, m.count, m.host, each=True))
+            if all(not site.memory_nbytes for site in m.sites):
+                given = {site.uri: 1.0 for site in m.sites}
+                plans.append(plan_shares(m.sites, m.count, m.host, given=given))
+        for its in plans:
+            assert not list(long_pieces(m, its)), f"seed {seed}"
+        lengths.append(sum(map(len, plan.parts.values())))
+    assert mean(lengths) > 32  # it is not that all are excused
 
 
 def test_machines_are_as_unequal_as_they_should_be(planned):
