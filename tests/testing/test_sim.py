@@ -91,7 +91,7 @@ def test_bends_noise_slowness_and_drift():
 
 
 def test_a_context_learns_virtual_speeds_and_goes_where_they_say(machine):
-    with sp.init(["sim:cpu", "sim:gpu0"], profile=False) as ctx:
+    with sp.init(["sim:cpu", "sim:gpu0"], profile=False, topology="single") as ctx:
         small, large = matrices(8), matrices(128)
         np.testing.assert_allclose(ctx.gemm(*small), small[0] @ small[1], rtol=1e-4, atol=1e-5)
         assert ctx.last_plan.device == "sim:cpu"

@@ -81,6 +81,11 @@ class KeptShards:
         return self.divided.shares
 
     @property
+    def left_out(self) -> dict[str, str]:
+        """By URI: why a device does no part of it."""
+        return {**self.shares.left_out, **self.divided.unable}
+
+    @property
     def predicted_s(self) -> float:
         """Seconds that the call is predicted to take."""
         return self.shares.predicted_s

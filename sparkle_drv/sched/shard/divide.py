@@ -136,7 +136,7 @@ def sites_of(
     for uri in uris:
         node, speed, count = costs.nodes[uri], costs.speeds[work.op, uri], axis.count
         whole_s = speed.at(work.size)
-        launch_s = whole_s - max(0.0, whole_s - speed.at(work.size / 32)) * 32 / 31
+        launch_s = max(0.0, whole_s - max(0.0, whole_s - speed.at(work.size / 32)) * 32 / 31)
         if node.unified:
             launch_s = max(launch_s, min(axis.whole_nbytes / PACK_RATE, whole_s / 2))
         limit = node.memory_nbytes

@@ -214,7 +214,7 @@ def test_a_device_without_an_image_is_left_out(ctx, ledgers, columns):
     np.testing.assert_array_equal(y, 2 * x)
     all_worked(ledgers, URIS[:2])
     assert isinstance(ctx.last_plan, KeptShards)
-    assert "it has no dispatch_columns:" in ctx.last_plan.shares.left_out["egl:0"]
+    assert "it has no dispatch_columns:" in ctx.last_plan.left_out["egl:0"]
     with pytest.raises(ValueError, match="kernel: expected one for any of egl:0, got cpu"):
         ctx.dispatch(columns, [y, x, 100], **how, devices=["egl:0"])
 
