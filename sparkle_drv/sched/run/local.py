@@ -99,7 +99,7 @@ class LocalExecutor:
         self.shared: dict[object, Any] = {}
         """What was decided for calls that several devices may share (sharding.py)."""
         self.queues: dict[tuple[str, str], Queue] = {}
-        """By (URI, way): queues for transfers beside the work of the default queue (operands.py)."""
+        """By (URI, way): queues for transfers beside work in the default queue (operands.py)."""
         self.pulse = Pulse(self.devices, self.clock_of)
         self.remains = Remains()
         self._hung: set[str] = set()

@@ -28,14 +28,14 @@ PEER_NBYTES = 1 << 20
 
 
 class Operands:
-    """Arguments of a call: numpy arrays, ContextArrays and None. Threads of several devices share it;
-    of one device, one at a time brings.
+    """Arguments of a call: numpy arrays, ContextArrays and None. Threads of several devices share
+    it; of one device, one at a time brings.
     """
 
     def __init__(
         self, executor: LocalExecutor, given: Sequence[Any], prefer_p2p: bool = True
     ) -> None:
-        self.host = [None if x is None else on_host(x) for x in given]
+        self.host: list[Any] = [None if x is None else on_host(x) for x in given]
         self._executor, self._given, self._p2p = executor, given, prefer_p2p
         self._there: dict[tuple[int, str], Array] = {}
 

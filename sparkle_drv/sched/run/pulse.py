@@ -1,7 +1,7 @@
-"""The health of the devices of a Context (sched/health): who feeds it, and who asks a silent device.
+"""Feeds the health of a Context's devices (sched/health), and asks silent ones for a sign of life.
 
-A device is asked by a submission of nothing in a queue of its own: its fence is reached although a
-long kernel still runs in another queue, unless the device hangs.
+The question is an empty submission in a queue of its own. The device answers it although a long
+kernel still runs in another queue, unless the device hangs.
 """
 
 from __future__ import annotations

@@ -92,9 +92,7 @@ def conv2d(
         return cuts.conv2d(shape, form["layout"])
 
     executor_of = sharing(executor, found, how, look)
-    return repeated.divided(
-        executor_of, uris, ops.conv2d, calls.conv2d, (x, w, bias), options, out
-    )
+    return repeated.divided(executor_of, uris, ops.conv2d, calls.conv2d, (x, w, bias), options, out)
 
 
 def map(
@@ -110,7 +108,8 @@ def map(
         return cuts.map({name: x.shape for name, x in arrays.items()}, common_shape(arrays))
 
     executor_of = sharing(executor, found, how)
-    return repeated.divided(executor_of, uris, ops.map, calls.map, (expression, *values), named, out)
+    given = expression, *values
+    return repeated.divided(executor_of, uris, ops.map, calls.map, given, named, out)
 
 
 def reduce(

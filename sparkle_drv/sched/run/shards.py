@@ -1,9 +1,10 @@
 """Does the pieces of one call: threads of each device claim, compute and commit them.
 
-A device that does not share the host's memory has three threads: one brings a piece and one fetches
-a result while the device computes that of the third. The calling thread watches. A device that fails
-or is silent takes no more pieces (pulse.py); the others do what it had. The call returns when each
-piece is there: a thread that still waits for a late device ends by itself, and changes nothing.
+A device that does not share the host's memory has three threads: one brings a piece and one
+fetches a result while the device computes that of the third. The calling thread watches. A device
+that fails or is silent takes no more pieces (pulse.py); the others do what it had. The call returns
+when each piece is there. A thread that still waits for a late device ends later and changes
+nothing.
 """
 
 from __future__ import annotations

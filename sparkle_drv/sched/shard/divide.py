@@ -1,5 +1,5 @@
-"""From costs and work to a cut and the shares of devices. Pure; plan.py plans one cut, here the best
-cut is chosen.
+"""From costs and work to a cut and the shares of devices: plan.py plans each cut, and the best one
+is chosen. Pure.
 """
 
 from __future__ import annotations
