@@ -54,6 +54,7 @@ class Journal:
         refused: Mapping[tuple[int, str], str],
         index: int,
         schedule: Schedule,
+        layers: Sequence[int] = (),
     ) -> None:
         """Of what place_graph.placed gave for these, number `index` of `order` was taken."""
         made = {
@@ -64,7 +65,7 @@ class Journal:
             "index": index,
             "schedule": asdict(schedule),
         }
-        self._add("placed", made)
+        self._add("placed", {**made, "layers": layers} if layers else made)
 
     def told(self, call: str, *args: Any) -> None:
         """This method of Costs was called, see `tell`."""
@@ -128,7 +129,8 @@ def _placed(costs: Costs, made: dict[str, Any]) -> dict[str, Any]:
     works = [_work_in(work) for work in made["works"]]
     refused = {(task, uri): why for task, uri, why in made["refused"]}
     try:
-        found = placed(costs, works, made["reads"], made["devices"], refused).order
+        given = works, made["reads"], made["devices"], refused, made.get("layers", ())
+        found = placed(costs, *given).order
     except Impossible as error:
         return {"impossible": str(error)}
     return {"devices": made["devices"], **asdict(found[min(made["index"], len(found) - 1)])}
