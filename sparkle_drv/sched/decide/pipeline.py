@@ -16,9 +16,11 @@ from .dag import Problem, Schedule, Slot, priced
 
 COUNTS = (1, 2, 4, 8, 16)
 """Micro-batches that "auto" chooses among, and the batch itself up to MOST."""
-MOST = 128
-SEARCHED = 1024
+MOST = 64
+SEARCHED = 256
 """Ways to give devices to layers, up to which all are looked at."""
+BOUNDED = 4096
+"""The same for the lower bound."""
 ORDERS = 24
 """Orders of devices along the layers, at most, in which an improvement begins elsewhere."""
 Devices = tuple[int, ...]
@@ -49,12 +51,10 @@ class Option:
 
 def counts(extent: int) -> list[int]:
     """What "auto" chooses among for a batch of so many rows."""
-    return sorted({n for n in (*COUNTS, min(extent, MOST)) if n <= extent})
+    return sorted({n for n in (*COUNTS, min(extent, MOST)) if 1 <= n <= extent} or {1})
 
 
-def total(
-    problems: Sequence[tuple[float, Problem]], once: frozenset[int] = frozenset()
-) -> Problem:
+def total(problems: Sequence[tuple[float, Problem]], once: frozenset[int] = frozenset()) -> Problem:
     """Tasks that take so many times what these take, together; those of `once` take nothing."""
     last = problems[0][1]
     tasks, moves = range(len(last.reads)), dict.fromkeys(last.moves, 0.0)
@@ -144,7 +144,7 @@ def bound_s(works: Iterable[Problem]) -> float:
     )
     least = priced(Problem(rows, ((),) * len(rows), {}, several[0].lanes))[0]
     lanes = several[0].lanes
-    if len(lanes) ** len(rows) > SEARCHED:
+    if len(lanes) ** len(rows) > BOUNDED:
         return least
     busiest = []
     for way in itertools.product(range(len(lanes)), repeat=len(rows)):
@@ -162,9 +162,7 @@ def place(problem: Problem, layers: Sequence[int]) -> Schedule:
     return played(problem, ordered(problem, layers, device), device, "pipeline")
 
 
-def played(
-    problem: Problem, order: Sequence[int], device: Sequence[int], by: str = ""
-) -> Schedule:
+def played(problem: Problem, order: Sequence[int], device: Sequence[int], by: str = "") -> Schedule:
     """As dag.timed, but that a way between two devices moves one result after the other."""
     free = dict.fromkeys(problem.lanes, 0.0)
     end, way = [0.0] * len(problem.reads), dict[tuple[int, int], float]()
@@ -201,8 +199,10 @@ def ordered(problem: Problem, layers: Sequence[int], device: Sequence[int]) -> l
     while len(order) < len(layers):
         best: tuple[float, int, int] | None = None
         for layer, queue in queues.items():
-            task = queue[at[layer]] if at[layer] < len(queue) else None
-            if task is None or any(s not in end for s in problem.reads[task]):
+            if at[layer] == len(queue):
+                continue
+            task = queue[at[layer]]
+            if any(s not in end for s in problem.reads[task]):
                 continue
             to = device[task]
             came = (end[s] + problem.move(s, device[s], to) for s in problem.reads[task])

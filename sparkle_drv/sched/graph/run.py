@@ -385,9 +385,7 @@ class GraphRun:
             return out.on(device.uri)
         return out if isinstance(out, Array) and out.device is device else None
 
-    def _delivered(
-        self, number: int, uri: str, made: Array, watch: run_task.Watch
-    ) -> ContextArray:
+    def _delivered(self, number: int, uri: str, made: Array, watch: run_task.Watch) -> ContextArray:
         """An output as its reader wants it; what was given as `out` has it, too."""
         out = self.outs.get(number)
         if isinstance(out, ContextArray):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from sparkle_drv.ops.reduce.fold import axes_of
 from sparkle_drv.sched.model.task import Task, Value
@@ -61,9 +62,7 @@ class Batch:
             kind = "numpy" if value.constant else value.kind
             number = numbers.get(value.number, value.number)
             shape = (rows[1] - rows[0], *value.shape[1:])
-            return replace(
-                value, number=number, shape=shape, kind=kind, part=(value.number, *rows)
-            )
+            return replace(value, number=number, shape=shape, kind=kind, part=(value.number, *rows))
 
         reads = {name: part(value) for name, value in task.reads.items()}
         return replace(task, reads=reads, out=part(task.out))
@@ -73,7 +72,7 @@ def ranges(extent: int, count: int) -> list[tuple[int, int]]:
     """[begin, end) of each micro-batch; they differ by one row at most, the larger ones first."""
     small, more = divmod(extent, count)
     ends = [i * small + min(i, more) for i in range(count + 1)]
-    return list(zip(ends, ends[1:], strict=False))
+    return list(pairwise(ends))
 
 
 def rows(extent: int, count: int) -> dict[int, int]:
@@ -97,7 +96,7 @@ def batch(tasks: Sequence[Task], outputs: Iterable[int]) -> Batch:
             for operand, value in task.reads.items():
                 if operand not in along:
                     whole.setdefault(value.number, f"{name}: every part reads all of {operand}")
-            rest = task.fold.reads.values() if task.fold else ()
+            rest = tuple(task.fold.reads.values()) if task.fold else ()
             why = f"{name}: every part reads all of its scale and shift"
         else:
             rest, why = task.arrays, whole.get(number, name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from sparkle_drv.sched.decide import pipeline, place_graph
@@ -95,9 +94,7 @@ def _chosen(
         for task, work in zip(batch.tasks, works[rows], strict=True):
             outside = (v for v in task.arrays if v.kind != "made")
             moved = zip(outside, work.operands, strict=True)
-            made.append(
-                replace(work, operands=tuple(x for v, x in moved if v.number in batch.cut))
-            )
+            made.append(replace(work, operands=tuple(x for v, x in moved if v.number in batch.cut)))
         return stated(made)
 
     options, alike = {}, [later(batch.extent)]

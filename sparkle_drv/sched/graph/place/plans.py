@@ -232,7 +232,7 @@ def _with_steps(
     explores = schedule is placed.look
     best, schedule = once(placed.schedules[0]), once(schedule)
     order, usual = [Do(slot.task, uris[slot.device]) for slot in schedule.slots], best.device_of()
-    made = steps(tasks, order, outputs)
+    made = steps(tasks, order, outputs, bool(layers))
     plans = tuple(
         TaskPlan(
             tasks[slot.task].made_of,
