@@ -291,12 +291,19 @@ class Context:
         given, out = (a, layout), options.pop("out", None)
         return repeated.call(self._executor, uris, ops.layout, calls.layout, given, options, out)
 
-    def graph(self, *, fuse: bool = True, devices: Sequence[str] | None = None) -> TaskGraph:
+    def graph(
+        self, *, fuse: bool = True, devices: Sequence[str] | None = None,
+        micro_batches: int | str = 1,
+    ) -> TaskGraph:  # fmt: skip
         """Operations to write down and run together (sched/graph/record.py): `with ctx.graph() as
         g: y = g.conv2d(x, w)`, then `g.run()`. fuse=False: each operation stays a task.
+
+        `micro_batches` cuts axis 0 into so many parts, so that devices with different layers work
+        at once; "auto": as many as are predicted to take least. `run` raises ValueError where that
+        cannot be done (sched/shard/micro.py). Raises TypeError, ValueError for other values.
         """
         settings.switch("fuse", fuse)
-        return TaskGraph(self._executor, self._among(devices), fuse)
+        return TaskGraph(self._executor, self._among(devices), fuse, micro_batches)
 
     def create_mesh(self, devices: str | Sequence[str] = "all") -> Mesh:
         """A Mesh (mesh/mesh.py) of devices of this Context: "all" that need not be named, or a list

@@ -9,6 +9,7 @@ same plan, so the journal can decide again. Called by run, graph and the journal
     place_graph.py    from costs and tasks to the placement of a graph
     dag.py            the scheduling problem, a schedule, and its length
     schedule.py       the best of HEFT and other list schedules, improved, searched for few tasks
+    pipeline.py       a graph in micro-batches: how many, and a device for each layer
     exact.py          branch and bound over all schedules of at most EXACT_TASKS = 8 tasks
     improve.py        local search: moves single tasks while that shortens the schedule
 """

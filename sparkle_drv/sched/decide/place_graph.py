@@ -13,6 +13,7 @@ from sparkle_drv.sched.model.speed import LEAST_CHANGE
 from sparkle_drv.sched.model.work import Candidate, Cost, Work
 from sparkle_drv.types import in_common
 
+from . import pipeline
 from .choose import Impossible, Look, cannot, explored, slower, stranded
 from .dag import Problem, Schedule, timed
 from .schedule import place
@@ -57,9 +58,44 @@ def placed(
     reads: Sequence[Sequence[int]],
     uris: Sequence[str],
     refused: Mapping[tuple[int, str], str],
+    layers: Sequence[int] = (),
 ) -> Placed:
     """`works`, in an order in which each follows those it reads, on `uris`. A work's operands are
     what comes from outside. `refused` says who cannot do a task for a reason of the task's own.
+    `layers`: for each, the task that it is a micro-batch of; then all of a layer are on one device,
+    and none is put elsewhere for a look. Raises Impossible.
+    """
+    problem, able, unable = stated(costs, works, reads, uris, refused)
+    best = pipeline.place(problem, layers) if layers else place(problem)
+    if best.seconds >= NO_WAY_S:
+        between = ", ".join(uris)
+        raise Impossible(
+            f"graph: no device can do all of it, and of {between} some have no way "
+            "to move arrays from one to another"
+        )
+    alone = [
+        timed(problem, range(len(works)), [d] * len(works), f"{uri} alone")
+        for d, uri in enumerate(uris)
+        if all(row[d] < INFINITE for row in problem.seconds)
+    ]
+    alone.sort(key=lambda schedule: schedule.seconds)
+    look = None
+    if not layers:
+        whole = min((*alone[:1], _whole(problem, best)), key=lambda schedule: schedule.seconds)
+        if whole.seconds <= WHOLE * best.seconds:
+            best = whole
+        look = looking(costs, works, uris, problem, best)
+    return Placed(problem, (best, *alone), look, tuple(able), tuple(unable))
+
+
+def stated(
+    costs: Costs,
+    works: Sequence[Work],
+    reads: Sequence[Sequence[int]],
+    uris: Sequence[str],
+    refused: Mapping[tuple[int, str], str],
+) -> tuple[Problem, list[dict[str, Cost]], list[dict[str, str]]]:
+    """(the problem of placing this, by task who can do it for what, and who cannot and why).
     Raises Impossible.
     """
     able: list[dict[str, Cost]] = []
@@ -81,24 +117,7 @@ def placed(
         _moves(costs, works, reads, uris),
         _lanes(costs, uris),
     )
-    best = place(problem)
-    if best.seconds >= NO_WAY_S:
-        between = ", ".join(uris)
-        raise Impossible(
-            f"graph: no device can do all of it, and of {between} some have no way "
-            "to move arrays from one to another"
-        )
-    alone = [
-        timed(problem, range(len(works)), [d] * len(works), f"{uri} alone")
-        for d, uri in enumerate(uris)
-        if all(row[d] < INFINITE for row in problem.seconds)
-    ]
-    alone.sort(key=lambda schedule: schedule.seconds)
-    whole = min((*alone[:1], _whole(problem, best)), key=lambda schedule: schedule.seconds)
-    if whole.seconds <= WHOLE * best.seconds:
-        best = whole
-    look = looking(costs, works, uris, problem, best)
-    return Placed(problem, (best, *alone), look, tuple(able), tuple(unable))
+    return problem, able, unable
 
 
 def _whole(problem: Problem, best: Schedule) -> Schedule:

@@ -20,18 +20,24 @@ Region = tuple[str, int, int]
 
 def program(tasks: Sequence[Task], steps: Steps) -> Program:
     """A step waits for whoever wrote what it reads, and for all who used the memory it writes. An
-    operand of a Context goes to one device after the other: moving it changes where it is.
+    operand of a Context goes to one device after the other: moving it changes where it is. numpy's
+    rows for a micro-batch go behind the task before, on the same queue: not all before the first.
     """
     made: list[Step] = []
     wrote: dict[Key, int] = {}
+    doing: dict[str, int] = {}  # by URI: the last task
     moved: dict[int, int] = {}  # by operand: the last step that brought it to a device
     used: list[tuple[Region, int]] = []
     for number, step in enumerate(steps.steps):
         reads, writes = _keys(tasks, step)
         after = {wrote[key] for key in reads if key in wrote}
         if isinstance(step, Bring) and step.value.kind in ("context", "constant"):
-            after |= {moved[step.value.number]} if step.value.number in moved else set()
-            moved[step.value.number] = number
+            after |= {moved[step.value.whole]} if step.value.whole in moved else set()
+            moved[step.value.whole] = number
+        if isinstance(step, Do):
+            doing[step.uri] = number
+        elif step.value.part and step.value.kind == "numpy" and step.uri in doing:
+            after.add(doing[step.uri])
         mine = [region for key in writes if (region := _region(steps, key))]
         after |= {before for region, before in used if any(_meet(region, one) for one in mine)}
         lane = _lane(step)

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from sparkle_drv.core.array import Array
+from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.map.operation import bind, graph_of
 from sparkle_drv.ops.memory.constant import Constant
 from sparkle_drv.ops.reduce.fold import Lazy
@@ -84,8 +85,16 @@ class TaskGraph:
     are done one after another.
     """
 
-    def __init__(self, executor: LocalExecutor, uris: tuple[str, ...], fuse: bool = True) -> None:
+    def __init__(
+        self, executor: LocalExecutor, uris: tuple[str, ...], fuse: bool = True,
+        micro_batches: int | str = 1,
+    ) -> None:  # fmt: skip
         self._executor, self._uris, self._fuse = executor, uris, bool(fuse)
+        self._micro = micro_batches
+        if not isinstance(micro_batches, str):
+            self._micro = check.whole("micro_batches", micro_batches, 1)
+        elif micro_batches != "auto":
+            raise ValueError(f"micro_batches: expected a number or 'auto', got {micro_batches!r}")
         self._tasks: list[Task] = []
         self._values: list[Value] = []
         self._given: dict[int, Any] = {}  # by the number of its value
@@ -220,7 +229,8 @@ class TaskGraph:
         input stays bound until it is bound anew. The plan stays, too, for arrays of the same kind
         in the same places.
 
-        Raises Impossible (a ValueError) when no device can do a task or the graph does not fit
+        Raises ValueError when the batch cannot be cut into the micro-batches that were asked for,
+        Impossible (a ValueError) when no device can do a task or the graph does not fit
         anywhere, TypeError and ValueError for inputs that are not there, or not what was said,
         ValueError (closed, empty, an operand closed), and what devices raise when none is left to
         do it.
@@ -245,6 +255,7 @@ class TaskGraph:
             self._run = GraphRun(
                 self._executor, self._uris, bound(self._tasks, self._kinds),
                 [*self._outputs, *filled], self._given, self._outs, self._fuse,
+                self._micro,
             )  # fmt: skip
         made = self._run.run()
         found = tuple(made[value.number] for value in self._outputs)

@@ -28,6 +28,7 @@ from sparkle_drv.ops.memory.constant import Constant
 from sparkle_drv.sched.graph.fuse.fold import folded
 from sparkle_drv.sched.graph.fuse.layouts import cancelled, relaid
 from sparkle_drv.sched.graph.fuse.merge import fuse, plain, unused
+from sparkle_drv.sched.graph.place.cut import decide_cut
 from sparkle_drv.sched.graph.place.plans import Decided, decide
 from sparkle_drv.sched.graph.place.steps import Bring, Do
 from sparkle_drv.sched.journal.journal import Journal
@@ -38,7 +39,7 @@ from sparkle_drv.sched.run.constants import ContextConstant
 from sparkle_drv.sched.run.local import FAILURES, LocalExecutor, may_be_redone
 from sparkle_drv.sched.run.stepwise import pending
 
-from . import lanes
+from . import lanes, rows
 from . import task as run_task
 
 log = logging.getLogger("sparkle_drv.sched")
@@ -73,8 +74,9 @@ class GraphRun:
         given: Mapping[int, Any],
         outs: Mapping[int, Any],
         fuse: bool,
+        micro: int | str = 1,
     ) -> None:
-        self.executor, self.uris = executor, uris
+        self.executor, self.uris, self.micro = executor, uris, micro
         self.recorded, self.given, self.outs, self.fuse = tuple(tasks), given, outs, fuse
         self.outputs = frozenset(value.number for value in outputs)
         self.results: dict[int, ContextArray] | None = None
@@ -190,7 +192,8 @@ class GraphRun:
         known = self._plans.get(key)
         if known is None or self._outdated(*known, uris):
             journal = self.executor.journal
-            made = decide(self.executor, uris, self._choices, self.outputs, self.given, self.outs)
+            what = self.executor, uris, self._choices, self.outputs, self.given, self.outs
+            made = decide(*what) if self.micro == 1 else decide_cut(*what, self.micro)
             known = made, journal
             if not made.kept.plan.explores:  # else the one that was there is taken again, if any
                 if len(self._plans) >= MOST_PLANS:
@@ -233,6 +236,7 @@ class GraphRun:
         results: dict[int, ContextArray] = {}
         tasks = (step.task for step in decided.steps.steps if isinstance(step, Do))
         order = {task: at for at, task in enumerate(tasks)}
+        joined = rows.Joined(kept.plan.micro.extent if kept.plan.micro else 0, self._wanted)
         before = {uri: pending(device) for uri, device in executor.devices.items()}
         begun: dict[int, Fence] = {}
 
@@ -249,10 +253,17 @@ class GraphRun:
                 now[step.value.number, step.uri] = watch.moving(step, brought)
             else:
                 task = decided.tasks[step.task]
-                made = self._done(task, step, now, watch, order[step.task])
+                output = task.out.whole in self.outputs
+                if output and task.out.part:
+                    target = joined.target(task, device)
+                else:
+                    target = self._target(task, device)
+                made = self._done(task, step, now, watch, order[step.task], target)
                 now[task.out.number, step.uri] = made
-                if task.out.number in self.outputs:
-                    results[task.out.number] = self._delivered(task.out, step.uri, made, watch)
+                whole = joined.with_part(task.out, made) if output and task.out.part else made
+                if output and whole is not None:
+                    given = self._delivered(task.out.whole, step.uri, whole, watch)
+                    results[task.out.whole] = given
             begun[number] = pending(device)
 
         if self._in_lanes(decided, watch):
@@ -311,11 +322,13 @@ class GraphRun:
             return self._from(
                 now[value.number, step.source], self._held[value.number, uri], watch, free
             )
-        x = self.given[value.number]
+        x = self.given[value.whole]
         if value.kind == "context":
-            return x.on(uri) if isinstance(x, ContextConstant) else x._on(uri, watch.until)
+            there = x.on(uri) if isinstance(x, ContextConstant) else x._on(uri, watch.until)
+            return rows.of(there, value)
         if value.kind == "constant":
             return x.on(uri)
+        x = rows.of(x, value)
         if value.kind == uri:
             return x
         if isinstance(x, Constant):
@@ -337,13 +350,13 @@ class GraphRun:
 
     def _done(
         self, task: Task, step: Do, now: Mapping[tuple[int, str], Any], watch: run_task.Watch,
-        at: int,
+        at: int, target: Array | None,
     ) -> Array:  # fmt: skip
         device = self.executor.devices[step.uri]
         reads: dict[str, Any] = {}
         for name, value in task.reads.items():
             there = now.get((value.number, step.uri))
-            reads[name] = self.given[value.number] if there is None else there
+            reads[name] = rows.of(self.given[value.whole], value) if there is None else there
         if task.fold is not None:
             found = self._asked[id(task.fold)].found
             assert found is not None
@@ -351,28 +364,30 @@ class GraphRun:
         reads = {
             n: x.on(step.uri) if isinstance(x, ContextConstant) else x for n, x in reads.items()
         }
-        target = self._target(task, device)
         launch = partial(run_task.run, device, task, reads, target)
         timed = partial(watch.timed, at, step.uri, launch)
         return watch.looked(task, step.uri, reads, timed)
 
     def _target(self, task: Task, device: Device) -> Array | None:
         """Where a result goes; None: ops makes the array."""
-        out = self.outs.get(task.out.number)
-        if isinstance(out, ContextArray):
-            return out.on(device.uri)
-        if isinstance(out, Array) and out.device is device:
-            return out
+        wanted = self._wanted(task.out.number, device)
+        if wanted is not None:
+            return wanted
         held = self._held.get((task.out.number, device.uri))
         if held is not None or task.op == "reduce":
             return held
         return device.empty(task.out.shape, task.out.dtype, task.out.layout)
 
-    def _delivered(
-        self, value: Value, uri: str, made: Array, watch: run_task.Watch
-    ) -> ContextArray:
+    def _wanted(self, number: int, device: Device) -> Array | None:
+        """The caller's `out` for a result, if this device can write there."""
+        out = self.outs.get(number)
+        if isinstance(out, ContextArray):
+            return out.on(device.uri)
+        return out if isinstance(out, Array) and out.device is device else None
+
+    def _delivered(self, number: int, uri: str, made: Array, watch: run_task.Watch) -> ContextArray:
         """An output as its reader wants it; what was given as `out` has it, too."""
-        out = self.outs.get(value.number)
+        out = self.outs.get(number)
         if isinstance(out, ContextArray):
             out.wrote(uri)
             return out

@@ -21,7 +21,13 @@ def graph(kept: KeptGraph) -> str:
         f"graph: {len(plan.tasks)} tasks on {', '.join(plan.devices)}, "
         f"predicted {seconds(plan.predicted_s)} ({plan.by})" + (LOOKS if plan.explores else "")
     ]
+    lines += _micro(plan)
+    shown = set[int]()
     for at, task in enumerate(plan.tasks):
+        if plan.micro and plan.micro.count > 1:  # the first of each layer stands for all
+            if plan.micro.layers[at] in shown:
+                continue
+            shown.add(plan.micro.layers[at])
         lines.append(
             f"{' + '.join(task.made_of)} on {task.device}: {seconds(task.start_s)} to "
             f"{seconds(task.end_s)}; reads {task.traffic.reads_nbytes} bytes, writes "
@@ -36,6 +42,26 @@ def graph(kept: KeptGraph) -> str:
         lines.append(f"changes of layout take {seconds(plan.convert_s)}{other}")
     lines += [f"{uri} alone: {seconds(s)}" for uri, s in plan.alone_s.items()]
     return "\n".join([*lines, *_bytes(plan)])
+
+
+def _micro(plan: GraphPlan) -> list[str]:
+    """How the batch is cut, the bound, and the stages of the pipeline."""
+    micro = plan.micro
+    if micro is None:
+        return []
+    others = ", ".join(f"{n}: {seconds(s)}" for n, s in sorted(micro.predicted_s.items()))
+    word = "micro-batches" if micro.count > 1 else "micro-batch"
+    lines = [
+        f"{micro.count} {word} of a batch of {micro.extent} (of {others}); at least "
+        f"{seconds(micro.bound_s)}, predicted {plan.gap:.1%} above"
+    ]
+    stages: list[tuple[str, list[str]]] = []
+    named = dict(zip(reversed(micro.layers), reversed(plan.tasks), strict=True))
+    for _, task in sorted(named.items()):
+        if not stages or stages[-1][0] != task.device:
+            stages.append((task.device, []))
+        stages[-1][1].append(" + ".join(task.made_of))
+    return lines + [f"stage {i}, {uri}: {', '.join(s)}" for i, (uri, s) in enumerate(stages, 1)]
 
 
 def _bytes(plan: GraphPlan) -> list[str]:

@@ -55,6 +55,7 @@ class Journal:
         refused: Mapping[tuple[int, str], str],
         index: int,
         schedule: Schedule,
+        layers: Sequence[int] = (),
     ) -> None:
         """Of what place_graph.placed gave for these, number `index` of `order` was taken."""
         made = {
@@ -65,7 +66,7 @@ class Journal:
             "index": index,
             "schedule": asdict(schedule),
         }
-        self._add("placed", made)
+        self._add("placed", {**made, "layers": layers} if layers else made)
 
     def divided(
         self, work: Work, axes: Sequence[Axis], uris: Sequence[str], wanted: Wanted,
@@ -144,7 +145,8 @@ def _placed(costs: Costs, made: dict[str, Any]) -> dict[str, Any]:
     works = [_work_in(work) for work in made["works"]]
     refused = {(task, uri): why for task, uri, why in made["refused"]}
     try:
-        found = placed(costs, works, made["reads"], made["devices"], refused).order
+        given = works, made["reads"], made["devices"], refused, made.get("layers", ())
+        found = placed(costs, *given).order
     except Impossible as error:
         return {"impossible": str(error)}
     return {"devices": made["devices"], **asdict(found[min(made["index"], len(found) - 1)])}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -53,6 +54,21 @@ class DeviceMemory:
 
 
 @dataclass(frozen=True)
+class MicroBatches:
+    """A graph whose batch is cut; each layer (a task that was cut) has one device for all parts."""
+
+    count: int
+    extent: int
+    """Of the batch: elements along axis 0."""
+    bound_s: float
+    """No number of micro-batches takes less, a layer on one device each (decide/pipeline.py)."""
+    predicted_s: Mapping[int, float]
+    """Before tasks were placed one by one: by each number that was considered."""
+    layers: tuple[int, ...]
+    """By task of the plan, the layer that it is a part of."""
+
+
+@dataclass(frozen=True)
 class GraphPlan:
     """All tasks in the order in which they are begun."""
 
@@ -73,6 +89,13 @@ class GraphPlan:
     """Is a task on a device that is not predicted to be best, for one run, to learn about it?"""
     extra_s: float = 0.0
     """Seconds predicted beyond the best placement: 0 unless it explores."""
+    micro: MicroBatches | None = None
+    """None: nobody asked for micro-batches."""
+
+    @property
+    def gap(self) -> float:
+        """How far the predicted time is above the bound, 0.1 for a tenth; nan without a bound."""
+        return self.predicted_s / self.micro.bound_s - 1 if self.micro else math.nan
 
     @property
     def devices(self) -> tuple[str, ...]:

@@ -30,6 +30,14 @@ class Value:
     tells which of them; a ContextConstant then counts as "context", since the next run may have
     another.
     """
+    part: tuple[int, int, int] | None = None
+    """(number of the array, begin, end) of the rows of axis 0 that this is, of a graph that is done
+    in micro-batches; None: it is a whole array."""
+
+    @property
+    def whole(self) -> int:
+        """The number of the array that it is, or is a part of."""
+        return self.number if self.part is None else self.part[0]
 
     @property
     def host(self) -> bool:

@@ -4,6 +4,7 @@ Numbers and data: no clock, no device. Which device does a whole call is in deci
 the pieces are in run (shards.py).
 
     cuts.py       the axes that a call can be cut along, and what each piece reads and writes
+    micro.py      a graph's tasks in micro-batches
     ledger.py     who does which piece, once: the one part here with a lock
     site.py       Site: one device and what the call costs there; Pace: the same per unit
     plan.py       plan_shares: the plan of the least predicted time

@@ -1,10 +1,11 @@
-/* Vector instructions for hosts with AVX2, FMA and F16C; without FMA every fmaf is a call. */
+/* Vector instructions for hosts with AVX2, FMA and F16C; without FMA every fmaf is a call. O3 is 9 KB of the wheel and no faster
+ * (benchmarks/emu.py). */
 #if defined(__x86_64__)
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx2,fma,f16c,bmi,bmi2"))), apply_to = function)
 #else
 #pragma GCC target("avx2,fma,f16c,bmi,bmi2")
-#pragma GCC optimize("O3", "no-math-errno", "no-trapping-math", "fp-contract=off")
+#pragma GCC optimize("O2", "no-math-errno", "no-trapping-math", "fp-contract=off")
 #endif
 #define SP_LANES_LIST sp_wave_lanes_v3
 #include "valu.inc"

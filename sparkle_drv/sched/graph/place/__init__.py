@@ -5,6 +5,7 @@ Nothing here launches a task. Called by graph/run.py.
 
     classes.py    the class of work and the size of each task
     plans.py      asks for probes, places, checks that memory suffices
+    cut.py        the same for a graph in micro-batches
     steps.py      the order of copies and tasks
     reuse.py      which intermediate results share memory, by lifetime
 """

@@ -12,7 +12,7 @@ from sparkle_drv.mesh.links.network import HOST
 from sparkle_drv.ops.conv2d.operation import WINOGRAD, packs
 from sparkle_drv.ops.map.operation import fuses
 from sparkle_drv.ops.memory.constant import Constant
-from sparkle_drv.sched.decide import place_graph
+from sparkle_drv.sched.decide import pipeline, place_graph
 from sparkle_drv.sched.decide.choose import Impossible
 from sparkle_drv.sched.decide.dag import Problem, Schedule, timed
 from sparkle_drv.sched.journal.journal import Journal
@@ -42,11 +42,15 @@ class Decided:
     works: Sequence[Work]
     """By task."""
     placed: place_graph.Placed
+    layers: Sequence[int] = ()
+    """By task, of which one it is a micro-batch; (): none is."""
 
     def outdated(self, costs: Costs, uris: Sequence[str]) -> bool:
         """Have devices become faster or slower since, or is a look due at one that is not used?"""
         if place_graph.changed(costs, self.kept.plan.tasks):
             return True
+        if self.layers:
+            return False
         best = self.placed.schedules[0]
         problem = self.placed.problem
         return place_graph.looking(costs, self.works, uris, problem, best) is not None
@@ -66,7 +70,7 @@ def decide(
 ) -> Decided:
     """The best of `choices`, which do the same, ties by their order. Raises Impossible."""
     # Measure everything first: a replay uses the costs known after the last measurement.
-    all_works = [_works(executor, uris, tasks, outputs, given, outs) for tasks in choices]
+    all_works = [works_of(executor, uris, tasks, outputs, given, outs) for tasks in choices]
     with executor.deciding:
         return _best(executor, uris, zip(choices, all_works, strict=True), outputs)
 
@@ -81,7 +85,7 @@ def _best(
     why: Impossible | None = None
     for tasks, works in alike:
         try:
-            found.append(_one_way(executor, uris, tasks, works, outputs))
+            found.append(one_way(executor, uris, tasks, works, outputs))
         except Impossible as error:
             why = why or error
     if not found:
@@ -102,7 +106,7 @@ def _best_s(one: Decided) -> float:
     return one.kept.plan.predicted_s - one.kept.plan.extra_s
 
 
-def _works(
+def works_of(
     executor: LocalExecutor,
     uris: tuple[str, ...],
     tasks: Sequence[Task],
@@ -123,38 +127,50 @@ def _works(
     return works
 
 
-def _one_way(
+def one_way(
     executor: LocalExecutor,
     uris: tuple[str, ...],
     tasks: Sequence[Task],
     works: Sequence[Work],
     outputs: frozenset[int],
+    layers: Sequence[int] = (),
 ) -> tuple[Decided, Noted]:
-    making = {task.out.number: i for i, task in enumerate(tasks)}
-    reads = [[making[v.number] for v in task.arrays if v.number in making] for task in tasks]
-    refused = {
-        (i, uri): f"algo {task.options['algo']!r} is there on the cpu only"
-        for i, task in enumerate(tasks)
-        for uri in uris
-        if task.options.get("algo") in WINOGRAD and not packs(executor.devices[uri])
-    }
-    placed = place_graph.placed(executor.costs, works, reads, uris, refused)
+    reads, refused = reads_of(tasks), refused_of(executor, uris, tasks)
+    placed = place_graph.placed(executor.costs, works, reads, uris, refused, layers)
     lacking = []
     for index, schedule in enumerate(placed.order):
-        made = _with_steps(executor, uris, tasks, outputs, placed, works, schedule)
+        made = _with_steps(executor, uris, tasks, outputs, placed, works, schedule, layers)
         short = _short(executor, made)
         if not short:
             noted = partial(
                 Journal.placed, works=works, reads=reads, uris=uris, refused=refused, index=index,
-                schedule=schedule,
+                schedule=schedule, layers=layers,
             )  # fmt: skip
             return made, noted
         lacking.append(short)
     raise Impossible(f"graph: it does not fit: {'; or '.join(dict.fromkeys(lacking))}")
 
 
+def reads_of(tasks: Sequence[Task]) -> list[list[int]]:
+    """By task, those that make what it reads."""
+    making = {task.out.number: i for i, task in enumerate(tasks)}
+    return [[making[v.number] for v in task.arrays if v.number in making] for task in tasks]
+
+
+def refused_of(
+    executor: LocalExecutor, uris: tuple[str, ...], tasks: Sequence[Task]
+) -> dict[tuple[int, str], str]:
+    """By task and URI, who cannot do a task for a reason of the task's own."""
+    return {
+        (i, uri): f"algo {task.options['algo']!r} is there on the cpu only"
+        for i, task in enumerate(tasks)
+        for uri in uris
+        if task.options.get("algo") in WINOGRAD and not packs(executor.devices[uri])
+    }
+
+
 def _operand(value: Value, given: Mapping[int, Any]) -> Operand:
-    x = given[value.number]
+    x = given[value.whole]
     if isinstance(x, ContextArray):
         return Operand(value.nbytes, frozenset(x.places))
     if isinstance(x, ContextConstant):
@@ -168,7 +184,7 @@ def _out_place(
     """Where an output is wanted; "": anywhere. With numpy operands alone on the host, as for single
     calls.
     """
-    out = outs.get(value.number)
+    out = outs.get(value.whole)
     if value.number not in outputs or isinstance(out, _BOUND):
         return ""
     # By class: numpy's arrays have a `device`, too.
@@ -181,6 +197,7 @@ def _once(
     tasks: Sequence[Task],
     works: Sequence[Work],
     problem: Problem,
+    layers: Sequence[int],
     schedule: Schedule,
 ) -> Schedule:
     """`schedule` as it will go: an array from outside is brought to a device once, for the first
@@ -197,7 +214,8 @@ def _once(
             there.add((number, slot.device))
     fewer = replace(problem, seconds=tuple(map(tuple, seconds)))
     order, device = [slot.task for slot in schedule.slots], schedule.device_of()
-    return timed(fewer, order, [device[i] for i in range(len(tasks))], schedule.by)
+    time = pipeline.played if layers else timed
+    return time(fewer, order, [device[i] for i in range(len(tasks))], schedule.by)
 
 
 def _with_steps(
@@ -208,12 +226,13 @@ def _with_steps(
     placed: place_graph.Placed,
     works: Sequence[Work],
     schedule: Schedule,
+    layers: Sequence[int],
 ) -> Decided:
-    once = partial(_once, executor.costs, uris, tasks, works, placed.problem)
+    once = partial(_once, executor.costs, uris, tasks, works, placed.problem, layers)
     explores = schedule is placed.look
     best, schedule = once(placed.schedules[0]), once(schedule)
     order, usual = [Do(slot.task, uris[slot.device]) for slot in schedule.slots], best.device_of()
-    made = steps(tasks, order, outputs)
+    made = steps(tasks, order, outputs, bool(layers))
     plans = tuple(
         TaskPlan(
             tasks[slot.task].made_of,
@@ -250,7 +269,7 @@ def _with_steps(
         explores=explores, extra_s=extra_s,
     )  # fmt: skip
     kept = KeptGraph(plan, runs=1 if explores else 0)  # its only run is one that is measured
-    return Decided(kept, tasks, made, works, placed)
+    return Decided(kept, tasks, made, works, placed, layers)
 
 
 def _short(executor: LocalExecutor, made: Decided) -> str:

@@ -58,8 +58,12 @@ class Steps:
         return tuple(s for s in self.steps if isinstance(s, Bring) and s.source)
 
 
-def steps(tasks: Sequence[Task], order: Sequence[Do], outputs: frozenset[int]) -> Steps:
-    """The steps that do `order`; outputs and results of reductions have memory of their own."""
+def steps(
+    tasks: Sequence[Task], order: Sequence[Do], outputs: frozenset[int], ahead: bool = False
+) -> Steps:
+    """The steps that do `order`; outputs and results of reductions have memory of their own.
+    `ahead`: what is brought may come while the device does the task before its reader's.
+    """
     made: list[Bring | Do] = []
     home: dict[int, str] = {}
     there: set[Key] = set()
@@ -73,7 +77,7 @@ def steps(tasks: Sequence[Task], order: Sequence[Do], outputs: frozenset[int]) -
         home[out.number] = do.uri
         there.add((out.number, do.uri))
     values = {v.number: v for task in tasks for v in (*task.arrays, task.out)}
-    return _with_memory(tasks, tuple(made), outputs, values)
+    return _with_memory(tasks, tuple(made), outputs, values, ahead)
 
 
 def _with_memory(
@@ -81,21 +85,28 @@ def _with_memory(
     made: tuple[Bring | Do, ...],
     outputs: frozenset[int],
     values: Mapping[int, Value],
+    ahead: bool,
 ) -> Steps:
     begin: dict[Key, int] = {}
     end: dict[Key, int] = {}
+    makes: dict[Key, Bring | Do] = {}
+    doing: dict[str, int] = {}  # by URI: its last task so far
     for at, step in enumerate(made):
         if isinstance(step, Bring):
             if step.source:
                 end[step.value.number, step.source] = at
             if step.source or step.value.kind == "numpy" or _elsewhere(step):
-                begin[step.value.number, step.uri] = at
+                key = step.value.number, step.uri
+                begin[key] = doing.get(step.uri, at) if ahead else at
+                makes[key] = step
         else:
+            doing[step.uri] = at
             task = tasks[step.task]
             for value in task.reads.values():  # what it would not bring, too: it may be there
                 end[value.number, step.uri] = at
             if task.out.number not in outputs and task.op != "reduce":
                 begin[task.out.number, step.uri] = at
+                makes[task.out.number, step.uri] = step
     end = {key: max(end.get(key, at), at) for key, at in begin.items()}
     memory: dict[str, Memory] = {}
     offsets: dict[Key, int] = {}
@@ -104,7 +115,7 @@ def _with_memory(
         index = {key: i for i, key in enumerate(keys)}
         items = []
         for key in keys:
-            over = _over(tasks, made[begin[key]], begin, end)
+            over = _over(tasks, makes[key], begin, end)
             items.append(
                 Item(
                     values[key[0]].nbytes,

@@ -1,0 +1,108 @@
+"""A graph that is to be done in micro-batches: how many, by predicted seconds, and its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sparkle_drv.sched.decide import pipeline, place_graph
+from sparkle_drv.sched.decide.dag import Problem
+from sparkle_drv.sched.model.graph_plan import MicroBatches
+from sparkle_drv.sched.model.task import Task
+from sparkle_drv.sched.model.work import Work
+from sparkle_drv.sched.run.local import LocalExecutor
+from sparkle_drv.sched.shard import micro
+
+from .plans import Decided, decide, one_way, reads_of, refused_of, works_of
+from .steps import Do
+
+
+def decide_cut(
+    executor: LocalExecutor,
+    uris: tuple[str, ...],
+    choices: Sequence[Sequence[Task]],
+    outputs: frozenset[int],
+    given: Mapping[int, Any],
+    outs: Mapping[int, Any],
+    count: int | str,
+) -> Decided:
+    """As `decide`, in `count` micro-batches, or "auto": as many as are predicted to take least.
+    Raises ValueError, before anything is measured, where the batch cannot be cut so.
+    """
+    batches = [micro.batch(tasks, outputs) for tasks in choices]
+    extent = batches[0].extent
+    if not isinstance(count, str) and count > extent:
+        raise ValueError(
+            f"micro_batches: expected at most {extent}, the batch of this graph, got {count}"
+        )
+    counts = pipeline.counts(extent) if isinstance(count, str) else [count]
+    sized = {rows for n in (*counts, 1) for rows in micro.rows(extent, n)}
+    works = [
+        {
+            rows: works_of(executor, uris, batch.sized(rows), outputs, given, outs)
+            for rows in sorted(sized)
+        }
+        for batch in batches
+    ]
+    with executor.deciding:
+        found = [
+            _chosen(executor, uris, batch, by_rows, counts)
+            for batch, by_rows in zip(batches, works, strict=True)
+        ]
+    best = min(range(len(found)), key=lambda i: found[i][0].least_s)
+    chosen, bound_s = found[best]
+    if chosen.count == 1:
+        made = decide(executor, uris, choices, outputs, given, outs)
+        return _told(made, range(len(made.tasks)), extent, bound_s, chosen)
+    tasks, layers = batches[best].parts(chosen.count)
+    outputs = frozenset(task.out.number for task in tasks if task.out.whole in outputs)
+    parts = works_of(executor, uris, tasks, outputs, given, outs)
+    with executor.deciding:
+        made, noted = one_way(executor, uris, tasks, parts, outputs, layers)
+    if executor.journal is not None:
+        noted(executor.journal)
+    return _told(made, layers, extent, bound_s, chosen)
+
+
+def _told(
+    made: Decided, layers: Sequence[int], extent: int, bound_s: float, chosen: pipeline.Chosen
+) -> Decided:
+    order = tuple(layers[step.task] for step in made.steps.steps if isinstance(step, Do))
+    cut = MicroBatches(chosen.count, extent, bound_s, chosen.seconds, order)
+    made.kept.plan = replace(made.kept.plan, micro=cut)
+    return made
+
+
+def _chosen(
+    executor: LocalExecutor,
+    uris: tuple[str, ...],
+    batch: micro.Batch,
+    works: Mapping[int, Sequence[Work]],
+    counts: Sequence[int],
+) -> tuple[pipeline.Chosen, float]:
+    """How many micro-batches of `counts`, with the bound; `works` by rows of a part."""
+    reads, refused = reads_of(batch.tasks), refused_of(executor, uris, batch.tasks)
+    once = frozenset(i for i, t in enumerate(batch.tasks) if t.out.number not in batch.cut)
+
+    def stated(works: Sequence[Work]) -> Problem:
+        return place_graph.stated(executor.costs, works, reads, uris, refused)[0]
+
+    def later(rows: int) -> Problem:
+        """Of a part behind the first: what is whole is there."""
+        made = []
+        for task, work in zip(batch.tasks, works[rows], strict=True):
+            outside = (v for v in task.arrays if v.kind != "made")
+            moved = zip(outside, work.operands, strict=True)
+            made.append(replace(work, operands=tuple(x for v, x in moved if v.number in batch.cut)))
+        return stated(made)
+
+    options, alike = {}, [later(batch.extent)]
+    for n in counts:
+        (largest, times), *fewer = micro.rows(batch.extent, n).items()
+        one = later(largest)
+        smaller = [(m, later(rows)) for rows, m in fewer]
+        rest = pipeline.total([(times - 1, one), *smaller], once)
+        options[n] = pipeline.Option(stated(works[largest]), rest)
+        alike.append(pipeline.total([(1, one), (1, rest)]))
+    return pipeline.choose(options), pipeline.bound_s(alike)

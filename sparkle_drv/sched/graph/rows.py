@@ -1,0 +1,92 @@
+"""Rows of arrays for micro-batches: those of an operand, and those of an output that parts fill.
+
+Rows of axis 0 lie together, so they are views where a device can bind them, else copies on its
+queue. Called by run.py, each output in the lane of its device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sparkle_drv.core.array import Array
+from sparkle_drv.core.commands import Commands
+from sparkle_drv.core.device import Device
+from sparkle_drv.ops.memory.constant import Constant
+from sparkle_drv.sched.graph.place.reuse import ALIGN
+from sparkle_drv.sched.model.task import Task, Value
+from sparkle_drv.sched.run.constants import ContextConstant
+
+
+def of(x: Any, value: Value) -> Any:
+    """What `value` is of an array from outside: all of it, or its rows."""
+    if value.part is None:
+        return x
+    if isinstance(x, ContextConstant):
+        x = x.host()
+    if isinstance(x, Constant):
+        x = x.array("operand", x.device)
+    _, begin, end = value.part
+    if not isinstance(x, Array):
+        return np.asarray(x)[begin:end]
+    view = _view(x, begin, end)
+    return view if _binds(view) else _copied(x.device.empty(view.shape, x.dtype, x.layout), view)
+
+
+def _view(x: Array, begin: int, end: int) -> Array:
+    each = x.nbytes // x.shape[0]
+    piece = x.buffer.view(begin * each, (end - begin) * each)
+    view = piece.array(x.dtype, (end - begin, *x.shape[1:]), x.layout)
+    view.fence = x.fence
+    return view
+
+
+def _binds(view: Array) -> bool:
+    return view.buffer.offset % ALIGN == 0 or view.device.info.unified
+
+
+def _copied(target: Array, source: Array) -> Array:
+    """`target` with the elements of `source`, on their device's queue."""
+    if source.nbytes:
+        queue, commands = target.device.default_queue, Commands()
+        if source.fence is not None and source.fence.queue is not queue:
+            commands.wait(source.fence)
+        target.fence = queue.submit(commands.copy(target, source))
+    return target
+
+
+class Joined:
+    """The outputs of one run, filled part by part; `given(number, device)` is an Array there that
+    the caller wants filled, or None.
+    """
+
+    def __init__(self, extent: int, given: Callable[[int, Device], Array | None]) -> None:
+        self._extent, self._given = extent, given
+        self._wholes: dict[int, Array] = {}
+        self._views: dict[int, Array] = {}  # by the number of the part
+
+    def target(self, task: Task, device: Device) -> Array | None:
+        """Where a part is to be written; None: `ops` makes an array."""
+        value = task.out
+        assert value.part is not None
+        number, begin, end = value.part
+        whole = self._wholes.get(number)
+        if whole is None:
+            shape = (self._extent, *value.shape[1:])
+            whole = self._given(number, device)
+            whole = device.empty(shape, value.dtype, value.layout) if whole is None else whole
+            self._wholes[number] = whole
+        view = self._views[value.number] = _view(whole, begin, end)
+        view.fence = None
+        if task.op == "reduce":
+            return None
+        return view if _binds(view) else device.empty(view.shape, value.dtype, value.layout)
+
+    def with_part(self, value: Value, made: Array) -> Array | None:
+        """The whole output once its last part is given to the device; before, None."""
+        assert value.part is not None
+        view, whole = self._views[value.number], self._wholes[value.part[0]]
+        whole.fence = made.fence if made is view else _copied(view, made).fence
+        return whole if value.part[2] == self._extent else None

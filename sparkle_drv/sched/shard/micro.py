@@ -1,0 +1,132 @@
+"""A graph in micro-batches: which tasks are independent along axis 0, and the tasks of each part of
+the batch. Pure.
+
+What an output is made of says what is cut: rows of a product's left operand, images, elements of
+expressions that are not broadcast. All else (weights, biases, and tasks that make them) is whole,
+and the same for every micro-batch.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from sparkle_drv.ops.reduce.fold import axes_of
+from sparkle_drv.sched.model.task import Task, Value
+
+_LEFT = {"gemm": "a", "conv2d": "x", "layout": "a"}
+"""By operation, the operand whose axis 0 is the result's; the others are whole."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Tasks that can be done in micro-batches."""
+
+    tasks: Sequence[Task]
+    extent: int
+    """Of axis 0 of all that is cut."""
+    cut: frozenset[int]
+    """Numbers of the arrays that are cut, the graph's inputs and outputs among them."""
+
+    def sized(self, rows: int) -> list[Task]:
+        """The tasks of a batch of so many rows, with the same numbers: what one part costs."""
+        return [self._task(task, {}, (0, rows)) for task in self.tasks]
+
+    def parts(self, count: int) -> tuple[list[Task], list[int]]:
+        """(tasks, for each of them the index of the one that it is a part of): `count` copies of
+        what is cut, one micro-batch after the other.
+        """
+        values = [v for t in self.tasks for v in (*t.arrays, t.out)]
+        free = 1 + max(value.number for value in values)
+        made = [(t, i) for i, t in enumerate(self.tasks) if t.out.number not in self.cut]
+        for begin, end in ranges(self.extent, count):
+            numbers = {n: free + i for i, n in enumerate(sorted(self.cut))}
+            free += len(numbers)
+            made += [
+                (self._task(t, numbers, (begin, end)), i)
+                for i, t in enumerate(self.tasks)
+                if t.out.number in self.cut
+            ]
+        tasks, layers = zip(*made, strict=True)
+        return list(tasks), list(layers)
+
+    def _task(self, task: Task, numbers: dict[int, int], rows: tuple[int, int]) -> Task:
+        """With rows [begin, end) of what is cut, in arrays of these numbers."""
+
+        def part(value: Value) -> Value:
+            if value.number not in self.cut:
+                return value
+            # The rows of a constant are no constant: the host has them, and each run takes them.
+            kind = "numpy" if value.constant else value.kind
+            number = numbers.get(value.number, value.number)
+            shape = (rows[1] - rows[0], *value.shape[1:])
+            return replace(value, number=number, shape=shape, kind=kind, part=(value.number, *rows))
+
+        reads = {name: part(value) for name, value in task.reads.items()}
+        return replace(task, reads=reads, out=part(task.out))
+
+
+def ranges(extent: int, count: int) -> list[tuple[int, int]]:
+    """[begin, end) of each micro-batch; they differ by one row at most, the larger ones first."""
+    small, more = divmod(extent, count)
+    ends = [i * small + min(i, more) for i in range(count + 1)]
+    return list(pairwise(ends))
+
+
+def rows(extent: int, count: int) -> dict[int, int]:
+    """How many micro-batches have so many rows, by rows, the most first."""
+    return dict(Counter(end - begin for begin, end in ranges(extent, count)))
+
+
+def batch(tasks: Sequence[Task], outputs: Iterable[int]) -> Batch:
+    """How these tasks, each behind those that it reads, can be cut along axis 0 of all outputs.
+    ValueError, which names the task and the reason: they cannot be.
+    """
+    cut, whole = set(outputs), dict[int, str]()
+    values = {v.number: v for task in tasks for v in (*task.arrays, task.out)}
+    for i, task in reversed(list(enumerate(tasks))):
+        number, name = task.out.number, f"task {i} ({' + '.join(task.made_of)})"
+        if number in cut:
+            if number in whole:
+                raise _refused(whole[number])
+            along = _along(task, name)
+            cut |= {task.reads[operand].number for operand in along}
+            for operand, value in task.reads.items():
+                if operand not in along:
+                    whole.setdefault(value.number, f"{name}: every part reads all of {operand}")
+            rest = tuple(task.fold.reads.values()) if task.fold else ()
+            why = f"{name}: every part reads all of its scale and shift"
+        else:
+            rest, why = task.arrays, whole.get(number, name)
+        for value in rest:
+            whole.setdefault(value.number, why)
+    for number in cut & whole.keys():
+        raise _refused(whole[number])
+    extents = {n: values[n].shape[0] for n in cut}
+    if len(set(extents.values())) > 1:
+        named = ", ".join(f"{list(values[n].shape)}" for n in sorted(extents))
+        raise ValueError(f"micro_batches: expected one batch on axis 0 of all, got {named}")
+    return Batch(tasks, next(iter(extents.values())), frozenset(cut))
+
+
+def _refused(why: str) -> ValueError:
+    return ValueError(f"micro_batches: {why}, which depends on the batch")
+
+
+def _along(task: Task, name: str) -> list[str]:
+    """The operands whose axis 0 is that of the result."""
+    if task.op in _LEFT:
+        return [_LEFT[task.op]]
+    shape = task.reads["a"].shape if task.expression is None else task.common
+    axis = task.options.get("axis")
+    if task.op == "reduce" and shape and 0 in axes_of(axis, len(shape)):
+        raise ValueError(f"micro_batches: {name}: it reduces axis 0, the batch")
+    if not shape:
+        raise ValueError(f"micro_batches: {name}: its result has no axis 0, which a batch is on")
+    return [
+        operand
+        for operand, value in task.reads.items()
+        if len(value.shape) == len(shape) and value.shape[0] == shape[0]
+    ]
