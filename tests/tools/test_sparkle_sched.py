@@ -27,7 +27,7 @@ def saved(tmp_path_factory):
     """A trace of calls on cpu and egl:0, with its journal."""
     path = tmp_path_factory.mktemp("traces") / "t.json"
     a, b = np.random.default_rng(1).random((2, 32, 32), np.float32)
-    with sp.init(["cpu", "egl:0"], profile=False) as ctx:
+    with sp.init(["cpu", "egl:0"], profile=False, topology="single") as ctx:
         with ctx.trace("two kinds"):
             for _ in range(3):
                 ctx.gemm(a, b)
@@ -194,7 +194,7 @@ def test_what_is_no_journal(sparkle, capsys, saved, tmp_path):
         ("{}", "it is no journal"),
         ('{"costs": {}}', "line 1: KeyError: 'journal'"),
         ('{"costs"', "line 1: JSONDecodeError"),
-        (journal.replace('"journal": 4', '"journal": 9', 1), "version 9"),
+        (journal.replace('"journal": 5', '"journal": 9', 1), "version 9"),
         (journal.replace('"told"', '"asked"', 1), "KeyError: 'decided'"),
         (journal.replace('"call": "probed"', '"call": "rm"', 1), "there is no 'rm'"),
     ):

@@ -75,7 +75,7 @@ class Pieces:
         clocked = runner.clocked(devices, executor.clock)
         self.clock, self._lanes = clocked["clock"], clocked.get("lanes")
         self._slack_s = 0.0 if self._lanes is not None else slack_s
-        self.ledger = Ledger(shares.parts, shares.tail, paces, self._slack_s)
+        self.ledger = Ledger(shares.parts, shares.tail, paces, self._slack_s, shares.predicted_s)
         self.done = Done()
         self._devices = {device.uri: device for device in devices}
         self._alarm = Alarm(self.clock, self._lanes)

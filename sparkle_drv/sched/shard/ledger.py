@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from .late import LATE, again
+from .pieces import largest
 from .shares import Piece
 from .site import Pace
 from .tail import takes
@@ -38,12 +39,16 @@ class Ledger:
 
     def __init__(
         self, parts: Mapping[str, Iterable[Piece]], tail: Iterable[Piece],
-        paces: Mapping[str, Pace], slack_s: float = 0.0,
+        paces: Mapping[str, Pace], slack_s: float = 0.0, call_s: float = 0.0,
     ) -> None:  # fmt: skip
+        """`call_s`: the predicted seconds of the call; 0: pieces may be of any length."""
         self._planned = {uri: deque(pieces) for uri, pieces in parts.items()}
         self._tail = deque(tail)
         self._paces = {uri: paces[uri] for uri in parts}
         self._slack_s = slack_s
+        self._most = {
+            uri: largest(pace, call_s) if call_s else pace.most for uri, pace in self._paces.items()
+        }
         self._claims: dict[Piece, list[Claim]] = {}
         self._begun: set[str] = set()
         self._lock = threading.Lock()
@@ -84,12 +89,23 @@ class Ledger:
             if mine:
                 return self._claimed(mine.popleft(), uri, now_s)
             if self._tail and self._takes(uri, late):
-                return self._claimed(self._tail.popleft(), uri, now_s)
+                return self._claimed(self._front(uri), uri, now_s)
             if (piece := self._doubtful(uri, now_s)) is not None:
                 self.doubled += 1
                 return self._claimed(piece, uri, now_s)
             others = (one for claims in self._claims.values() for one in claims if one.uri != uri)
             return min((one.late_s for one in others if one.late_s > now_s), default=math.inf)
+
+    def _front(self, uri: str) -> Piece:
+        """The head of the tail, or as much of it as a piece of this device may be."""
+        piece = self._tail.popleft()
+        most = self._most[uri]
+        if piece.units > most:
+            begin, end = piece
+            piece = Piece(begin, begin + int(most))
+            self._tail.appendleft(Piece(piece.end, end))
+            self._count += 1
+        return piece
 
     def _of(self, uri: str) -> list[Claim]:
         return [one for claims in self._claims.values() for one in claims if one.uri == uri]
@@ -130,7 +146,7 @@ class Ledger:
         mine = self._paces[uri]
         well = [pace for other, pace in self._paces.items() if other == uri or other not in late]
         left_s = sum(p.units for p in self._tail) / sum(1 / pace.each for pace in well)
-        piece_s = mine.piece_s(self._tail[0].units)
+        piece_s = mine.piece_s(int(min(self._tail[0].units, self._most[uri])))
         return takes(piece_s, left_s, mine.each == min(pace.each for pace in well))
 
     def commit(self, uri: str, piece: Piece, write: Callable[[], object]) -> bool:
