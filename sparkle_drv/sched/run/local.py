@@ -134,7 +134,7 @@ class LocalExecutor:
     def close(self) -> None:
         """Nothing is done here any more."""
         self.closed = True
-        self.pulse.close()
+        self.pulse.forget()
         self.queues.clear()
         self.forget()
 

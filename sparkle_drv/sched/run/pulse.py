@@ -128,7 +128,7 @@ class Pulse:
             queue = self._queues[uri] = self._devices[uri].queue()
         return queue.submit(Commands())
 
-    def close(self) -> None:
+    def forget(self) -> None:
         """Nobody is asked any more; the queues go with their devices."""
         self._asked.clear()
         self._queues.clear()
