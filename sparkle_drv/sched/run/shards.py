@@ -22,7 +22,7 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.errors import SparkleError
 from sparkle_drv.mesh.lanes import runner
-from sparkle_drv.mesh.lanes.alarm import Alarm, Gate
+from sparkle_drv.mesh.lanes.alarm import Alarm, Gate, Shut
 from sparkle_drv.sched.model.work import Work
 from sparkle_drv.sched.shard.cuts import COMBINED, Cut
 from sparkle_drv.sched.shard.ledger import Claim, Ledger
@@ -118,10 +118,13 @@ class Pieces:
         finally:
             self._stopped = True
             self._told(begin_s)
-            self._alarm.ring()
             if self._lanes is not None:
                 for thread in list(self._doing):
                     self._lanes.outlives(thread.ident or 0)
+            for gate in (*self._bringing.values(), *self._computing.values()):
+                gate.shut()
+            self._alarm.ring()
+            if self._lanes is not None:
                 for _ in range(len(threads) - started + 1):
                     self._lanes.leave()
         made = self._out
@@ -163,6 +166,8 @@ class Pieces:
         try:
             while self._one(device):
                 pass
+        except Shut:
+            pass
         except FAILURES as error:
             self._failed(device.uri, error)
         except Exception as error:  # it concerns the call, not the device
