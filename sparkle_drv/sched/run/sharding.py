@@ -122,6 +122,7 @@ class KeptShards:
                 f"{done.dropped}"
             )
             lines += [f"  {uri} was lost: {why}" for uri, why in done.lost.items()]
+            lines += [f"  {uri} is late: {why}" for uri, why in done.late.items()]
         return "\n".join(lines)
 
 

@@ -54,6 +54,8 @@ class Done:
     """By URI: units of pieces whose result counts."""
     lost: dict[str, str] = field(default_factory=dict)
     """By URI: why a device took no more pieces in mid-run."""
+    late: dict[str, str] = field(default_factory=dict)
+    """By URI: what a device had not ended, late, when another one had done it."""
     doubled: int = 0
     """Late pieces that another device has started, too."""
     dropped: int = 0
@@ -155,6 +157,9 @@ class Pieces:
         for piece, uri in list(ledger.committed.items()):
             done.units[uri] = done.units.get(uri, 0) + piece.units
         for thread, claim in list(self._doing.items()):
+            if self.clock() >= claim.late_s and claim.uri not in done.lost:
+                done.late[claim.uri] = f"it has not ended units {claim.piece}"
+                log.warning("%s: late, others did its work: %s", claim.uri, done.late[claim.uri])
             self.executor.remains.add(claim.uri, thread, claim.ends_s, claim.late_s, self.clock)
         for uri in self._devices:
             if not ledger.open(uri):
