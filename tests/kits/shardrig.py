@@ -44,6 +44,7 @@ def machine(rates, far=(), patience_s=0.3, memory_nbytes=0, **options):
         finally:
             for device in opened:
                 sim.resume(device)
+            made.clock.advance(1e4)  # for transfers that outlive their call
             left = ended(before)
             ctx.close(1)
             ctx = None
@@ -51,7 +52,7 @@ def machine(rates, far=(), patience_s=0.3, memory_nbytes=0, **options):
     gc.collect()
 
 
-def ended(before, within_s=10.0):
+def ended(before, within_s=2.0):
     """Names of threads of calls that have not ended."""
     end = time.monotonic() + within_s
     while True:
@@ -65,6 +66,17 @@ def breaks(device, at, what, jobs=1, **parameters):
     """At its `at`-th job; so many jobs of which none is like the others in faults.py."""
     faults = [Fault("job", n, what, **parameters) for n in range(at, at + jobs)]
     return sim.apply(Schedule(0, faults), device)
+
+
+def lies(monkeypatch, uri):
+    """The device computes something else, everywhere."""
+    honest = shards.Pieces._computed
+
+    def computed(self, device, *given):
+        made = honest(self, device, *given)
+        return made + 1 if device.uri == uri else made
+
+    monkeypatch.setattr(shards.Pieces, "_computed", computed)
 
 
 def counted(monkeypatch):
