@@ -176,7 +176,7 @@ fuzz-mesh: build ## simulated machines with links at full size: 200 of each kind
 	@SPARKLE_FUZZ_MESH=1 $(PY) -m pytest -q -n auto tests/testing/test_sim_links.py tests/mesh/collective
 
 fuzz-shards: build ## 500 schedules of devices that fail in calls which they share, 200 that stop
-	@SPARKLE_FUZZ_SHARDS=1 $(PY) -m pytest -q -n auto tests/sched/shard/test_shard_faults.py
+	@SPARKLE_FUZZ_SHARDS=1 $(PY) -m pytest -q -n auto tests/sched/shard/test_shard_faults.py tests/sched/shard/test_shard_devices.py
 
 test-fresh: ## (root) make bench and make test in a bare system with only make and python3
 	@sh tools/test_fresh.sh

@@ -14,7 +14,7 @@ import pytest
 import shardrig
 from shardrig import F32, NEVER, SLOW, breaks, machine, right, written_once
 
-from sparkle_drv.errors import DeviceLost, KernelFault, SparkleError
+from sparkle_drv.errors import DeviceLost, SparkleError
 from sparkle_drv.sched.health.states import State
 from sparkle_drv.sched.run.sharding import KeptShards
 from sparkle_drv.testing import sim
@@ -32,7 +32,7 @@ def ledgers(monkeypatch):
     return shardrig.counted(monkeypatch)
 
 
-@pytest.mark.parametrize("seed", range(500 if LONG else 40))
+@pytest.mark.parametrize("seed", range(500 if LONG else 28))
 def test_devices_fail_in_mid_run(ledgers, seed, caplog):
     chance = random.Random(seed)
     n = chance.randint(2, 5)
@@ -89,7 +89,7 @@ def stopped(seed, what):
 @pytest.mark.parametrize("what", ["hang", "slow"])
 def test_a_device_that_stops_costs_little(what):
     """At most 1.15x of the ideal of who knew."""
-    costs = [stopped(seed, what) for seed in range(100 if LONG else 12)]
+    costs = [stopped(seed, what) for seed in range(100 if LONG else 8)]
     assert min(costs) > 0.99
     assert max(costs) <= 1.15, f"{what}: {[round(cost, 3) for cost in costs]}"
 
@@ -148,7 +148,7 @@ def test_all_lost_names_them():
             breaks(device, 2, "unplug")
         with pytest.raises(DeviceLost, match="sim:d"):
             ctx.gemm(a, a.T, shards="each")
-        with pytest.raises((SparkleError, ValueError), match="sim:d0.*sim:d1.*sim:d2"):
+        with pytest.raises((SparkleError, ValueError), match=r"sim:d0.*sim:d1.*sim:d2"):
             ctx.gemm(a, a.T, shards="each")
 
 
@@ -164,9 +164,9 @@ def test_devices_that_vanish_between_plan_and_run():
 
 def test_a_matrix_that_fits_nowhere_says_what_there_is():
     a = np.ones((256, 256), F32)
-    with machine([1e6, 1e6], far=(0, 1), memory_nbytes=1 << 16) as (ctx, _):
-        with pytest.raises((ValueError, KernelFault), match=r"65536"):
-            ctx.gemm(a, a, shards="each")
+    small = machine([1e6, 1e6], far=(0, 1), memory_nbytes=1 << 16)
+    with small as (ctx, _), pytest.raises(ValueError, match="65536"):
+        ctx.gemm(a, a, shards="each")
 
 
 def test_a_closed_context_and_a_late_thread():
