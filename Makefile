@@ -13,7 +13,7 @@ SANITIZE := -fsanitize=address,undefined
 RACES := -fsanitize=thread -g -O1 -fno-omit-frame-pointer
 STRICT_TO := --build-temp build/strict --build-lib build/strict/lib
 
-.PHONY: quick help build bench test test-quick test-free-threaded lint format check-c perf peers wheel bringup-archive docs asan tsan preload fake-cuda gpu-kit test-radv gen golden-llvm shaders fuzz fuzz-elf fuzz-pm4 fuzz-faults fuzz-mesh random-calls loc test-fresh clean cuda-sweep lowered
+.PHONY: quick help build bench test test-quick test-free-threaded lint format check-c perf peers wheel bringup-archive docs asan tsan preload fake-cuda gpu-kit test-radv gen golden-llvm shaders fuzz fuzz-elf fuzz-pm4 fuzz-faults fuzz-mesh fuzz-shards random-calls loc test-fresh clean cuda-sweep lowered
 
 quick: build lint test-quick ## the quick loop: build, lint, types, quick tests
 
@@ -174,6 +174,9 @@ fuzz-faults: build ## the conformance suite under 3000 seeded fault schedules (F
 
 fuzz-mesh: build ## simulated machines with links at full size: 200 of each kind, 20 runs of each program
 	@SPARKLE_FUZZ_MESH=1 $(PY) -m pytest -q -n auto tests/testing/test_sim_links.py tests/mesh/collective
+
+fuzz-shards: build ## 500 schedules of devices that fail in calls which they share, 200 that stop
+	@SPARKLE_FUZZ_SHARDS=1 $(PY) -m pytest -q -n auto tests/sched/shard/test_shard_faults.py tests/sched/shard/test_shard_devices.py
 
 test-fresh: ## (root) make bench and make test in a bare system with only make and python3
 	@sh tools/test_fresh.sh

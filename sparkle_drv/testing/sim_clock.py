@@ -85,6 +85,7 @@ class Clock:
     def here(self) -> None:
         """The calling thread is one of them."""
         self._here.lane = True
+        self._outlives.discard(threading.get_ident())  # another thread's, which had this number
 
     def leave(self) -> None:
         """A lane ends, that of this thread or one that never began."""

@@ -57,20 +57,32 @@ class _Waker:
             self._event.wait(min(left, SLICE_S))
 
 
+class Shut(Exception):
+    """Nobody is let in any more."""
+
+
 class Gate:
     """A lock that lets a virtual clock pass while threads wait for it."""
 
     def __init__(self, clock: Callable[[], float], lanes: Lanes | None = None) -> None:
         self._alarm = Alarm(clock, lanes)
         self._lock = threading.Lock()
+        self._shut = False
 
     def acquire(self) -> None:
-        """Enter, once nobody else is inside."""
+        """Enter, once nobody else is inside. Raises Shut, also in who waits already."""
         while True:
             turn = self._alarm.turn
+            if self._shut:
+                raise Shut
             if self._lock.acquire(blocking=False):
                 return
             self._alarm.wait(turn)
+
+    def shut(self) -> None:
+        """Who is inside may leave; nobody enters."""
+        self._shut = True
+        self._alarm.ring()
 
     def release(self) -> None:
         """Leave."""

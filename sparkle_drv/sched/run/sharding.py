@@ -71,7 +71,7 @@ class KeptShards:
     spare: int = 0
     """Those that are left."""
     alone: bool = False
-    """Is one device enough?"""
+    """Is one device enough? Never where the caller said who takes part."""
     done: Done = field(default_factory=Done)
     """Of the last call."""
 
@@ -122,6 +122,7 @@ class KeptShards:
                 f"{done.dropped}"
             )
             lines += [f"  {uri} was lost: {why}" for uri, why in done.lost.items()]
+            lines += [f"  {uri} is late: {why}" for uri, why in done.late.items()]
         return "\n".join(lines)
 
 
@@ -205,7 +206,7 @@ class Sharding:
         if convert is not None or (auto and any(map(_away, operands))):
             return None
         kept = self._decided(key, describe, operands, uris)
-        return None if kept is None or (kept.alone and auto) else kept
+        return None if kept is None or kept.alone else kept
 
     def _decided(
         self, key: object, describe: Callable[[], tuple[Class, float, int]],
@@ -262,7 +263,7 @@ class Sharding:
         made = KeptShards(
             work, cuts[divided.at], axes[divided.at], divided,
             {site.uri: Pace(site) for site in divided.sites}, uses, uses - 1,
-            divided.alone_s <= divided.shares.predicted_s + THREADS_S,
+            auto and divided.alone_s <= divided.shares.predicted_s + THREADS_S,
         )  # fmt: skip
         if usual and key is not None:
             executor.shared[key] = made

@@ -23,7 +23,7 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.errors import SparkleError
 from sparkle_drv.mesh.lanes import runner
-from sparkle_drv.mesh.lanes.alarm import Alarm, Gate
+from sparkle_drv.mesh.lanes.alarm import Alarm, Gate, Shut
 from sparkle_drv.sched.model.work import Work
 from sparkle_drv.sched.shard.cuts import COMBINED, Cut
 from sparkle_drv.sched.shard.ledger import Claim, Ledger
@@ -55,6 +55,8 @@ class Done:
     """By URI: units of pieces whose result counts."""
     lost: dict[str, str] = field(default_factory=dict)
     """By URI: why a device took no more pieces in mid-run."""
+    late: dict[str, str] = field(default_factory=dict)
+    """By URI: what a device had not ended, late, when another one had done it."""
     doubled: int = 0
     """Late pieces that another device has started, too."""
     dropped: int = 0
@@ -119,10 +121,13 @@ class Pieces:
         finally:
             self._stopped = True
             self._told(begin_s)
-            self._alarm.ring()
             if self._lanes is not None:
                 for thread in list(self._doing):
                     self._lanes.outlives(thread.ident or 0)
+            for gate in (*self._bringing.values(), *self._computing.values()):
+                gate.shut()
+            self._alarm.ring()
+            if self._lanes is not None:
                 for _ in range(len(threads) - started + 1):
                     self._lanes.leave()
         made = self._out
@@ -153,6 +158,9 @@ class Pieces:
         for piece, uri in list(ledger.committed.items()):
             done.units[uri] = done.units.get(uri, 0) + piece.units
         for thread, claim in list(self._doing.items()):
+            if self.clock() >= claim.late_s and claim.uri not in done.lost:
+                done.late[claim.uri] = f"it has not ended units {claim.piece}"
+                log.warning("%s: late, others did its work: %s", claim.uri, done.late[claim.uri])
             self.executor.remains.add(claim.uri, thread, claim.ends_s, claim.late_s, self.clock)
         for uri in self._devices:
             if not ledger.open(uri):
@@ -164,6 +172,8 @@ class Pieces:
         try:
             while self._one(device):
                 pass
+        except Shut:
+            pass
         except FAILURES as error:
             self._failed(device.uri, error)
         except Exception as error:  # it concerns the call, not the device

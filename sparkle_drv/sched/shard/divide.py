@@ -116,7 +116,16 @@ def divide(
         found.append(Divided(at, plan, sites, {uri: told for uri, told in why.items() if told}))
     if not found and wrong is not None:
         raise wrong
-    return min(found, key=lambda one: one.shares.predicted_s)
+    return found[0] if len(found) == 1 else min(found, key=_lost_s)
+
+
+def _lost_s(one: Divided) -> float:
+    """Predicted seconds, and those of the longest piece: what a device that stops would cost."""
+    paces = {site.uri: Pace(site) for site in one.sites}
+    shares = one.shares
+    most = {uri: max(p.units for p in pieces) for uri, pieces in shares.parts.items() if pieces}
+    longest_s = (paces[uri].launch + paces[uri].computes * n for uri, n in most.items())
+    return shares.predicted_s + max(longest_s, default=0.0)
 
 
 def why_not(costs: Costs, work: Work, uri: str) -> str:

@@ -67,7 +67,7 @@ class Ledger:
         return self._written == self._count
 
     def open(self, uri: str) -> list[Claim]:
-        """What a device has claimed and nobody has committed, the earliest first."""
+        """What a device has claimed and not ended, whoever committed it."""
         with self._lock:
             return self._of(uri)
 
@@ -131,8 +131,9 @@ class Ledger:
         """The late piece that is late for longest, of those that this device would end first."""
         late = [
             claims
-            for claims in self._claims.values()
-            if any(one.late_s <= now_s for one in claims)
+            for piece, claims in self._claims.items()
+            if piece not in self.committed
+            and any(one.late_s <= now_s for one in claims)
             and all(one.uri != uri for one in claims)
             and again(
                 now_s, self._paces[uri], claims[0].piece.units,
@@ -152,7 +153,7 @@ class Ledger:
     def commit(self, uri: str, piece: Piece, write: Callable[[], object]) -> bool:
         """`write()` the result of a piece; False, and it is dropped: another device has done so."""
         with self._lock:
-            self._claims.pop(piece, None)
+            self._ended(piece, uri)
             if piece in self.committed:
                 self.dropped += 1
                 return False
@@ -166,14 +167,17 @@ class Ledger:
         """A device takes no more: what it claimed and what is planned for it goes to the tail."""
         with self._lock:
             self._paces.pop(uri, None)
-            for piece, claims in list(self._claims.items()):
-                left = [one for one in claims if one.uri != uri]
-                if left:
-                    self._claims[piece] = left
-                else:
-                    del self._claims[piece]
+            for piece in list(self._claims):
+                if not self._ended(piece, uri) and piece not in self.committed:
                     self._tail.appendleft(piece)
             self._give_back(uri)
+
+    def _ended(self, piece: Piece, uri: str) -> bool:
+        """A device does not do a piece any more; does another one?"""
+        left = [one for one in self._claims.pop(piece, ()) if one.uri != uri]
+        if left:
+            self._claims[piece] = left
+        return bool(left)
 
     def _give_back(self, uri: str) -> None:
         self._tail.extendleft(reversed(self._planned.pop(uri, ())))

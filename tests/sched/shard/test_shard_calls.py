@@ -128,6 +128,14 @@ def test_one_device_is_enough_for_little_work(ctx):
     assert (ctx.gemm(a, a, topology="single") == 8).all()
 
 
+def test_each_takes_part_at_every_call(ctx, ledgers):
+    """Where one device would be enough, too, and the plan is kept."""
+    a = np.ones((8, 8), F32)
+    for _ in range(5):
+        assert (ctx.gemm(a, a, shards="each") == 8).all()
+        all_worked(ctx, ledgers)
+
+
 @pytest.mark.parametrize(
     ("how", "kind", "said"),
     [
