@@ -45,6 +45,7 @@ class Ledger:
         self._paces = {uri: paces[uri] for uri in parts}
         self._slack_s = slack_s
         self._claims: dict[Piece, list[Claim]] = {}
+        self._overtaken: list[Claim] = []  # still computed, where another device has committed
         self._begun: set[str] = set()
         self._lock = threading.Lock()
         self.committed: dict[Piece, str] = {}
@@ -88,11 +89,14 @@ class Ledger:
             if (piece := self._doubtful(uri, now_s)) is not None:
                 self.doubled += 1
                 return self._claimed(piece, uri, now_s)
-            others = (one for claims in self._claims.values() for one in claims if one.uri != uri)
+            others = (one for one in self._all() if one.uri != uri)
             return min((one.late_s for one in others if one.late_s > now_s), default=math.inf)
 
+    def _all(self) -> list[Claim]:
+        return [one for claims in (*self._claims.values(), self._overtaken) for one in claims]
+
     def _of(self, uri: str) -> list[Claim]:
-        return [one for claims in self._claims.values() for one in claims if one.uri == uri]
+        return [one for one in self._all() if one.uri == uri]
 
     def _claimed(self, piece: Piece, uri: str, now_s: float) -> Claim:
         pace, mine = self._paces[uri], self._of(uri)
@@ -108,8 +112,7 @@ class Ledger:
 
     def _late(self, now_s: float) -> set[str]:
         """Devices that have a late piece."""
-        claims = (one for claims in self._claims.values() for one in claims)
-        return {one.uri for one in claims if one.late_s <= now_s}
+        return {one.uri for one in self._all() if one.late_s <= now_s}
 
     def _doubtful(self, uri: str, now_s: float) -> Piece | None:
         """The late piece that is late for longest, of those that this device would end first."""
@@ -136,10 +139,12 @@ class Ledger:
     def commit(self, uri: str, piece: Piece, write: Callable[[], object]) -> bool:
         """`write()` the result of a piece; False, and it is dropped: another device has done so."""
         with self._lock:
-            self._claims.pop(piece, None)
+            claims = self._claims.pop(piece, ())
             if piece in self.committed:
                 self.dropped += 1
+                self._end(uri, piece)
                 return False
+            self._overtaken += [one for one in claims if one.uri != uri]
             self.committed[piece] = uri
         write()
         with self._lock:
@@ -150,6 +155,7 @@ class Ledger:
         """A device takes no more: what it claimed and what is planned for it goes to the tail."""
         with self._lock:
             self._paces.pop(uri, None)
+            self._end(uri)
             for piece, claims in list(self._claims.items()):
                 left = [one for one in claims if one.uri != uri]
                 if left:
@@ -158,6 +164,12 @@ class Ledger:
                     del self._claims[piece]
                     self._tail.appendleft(piece)
             self._give_back(uri)
+
+    def _end(self, uri: str, piece: Piece | None = None) -> None:
+        """A device is through with a piece, or all, that others have committed."""
+        self._overtaken = [
+            one for one in self._overtaken if one.uri != uri or piece not in (None, one.piece)
+        ]
 
     def _give_back(self, uri: str) -> None:
         self._tail.extendleft(reversed(self._planned.pop(uri, ())))

@@ -10,8 +10,10 @@ import pytest
 from sparkle_drv.mesh.links.line import Line
 from sparkle_drv.mesh.links.network import Port
 from sparkle_drv.sched.shard.late import LATE, again, late_at_s
+from sparkle_drv.sched.shard.ledger import Ledger
 from sparkle_drv.sched.shard.pieces import LONGEST
 from sparkle_drv.sched.shard.plan import plan_shares
+from sparkle_drv.sched.shard.shares import Piece
 from sparkle_drv.sched.shard.site import Pace, Site
 from sparkle_drv.testing.shards.player import Stalls, played_s
 from sparkle_drv.testing.shards.stops import cost
@@ -40,6 +42,23 @@ def test_the_work_of_a_stalled_piece_is_done_elsewhere():
 
 def test_pieces_are_late_at_twice_their_time():
     assert late_at_s(10.0, FAR, 4) == 10.0 + LATE * (1.0 + 2.0 * 4)
+
+
+def test_nobody_waits_for_a_late_device_whose_piece_was_done_by_another():
+    """It is the fastest one, to which the tail would be left if it were well."""
+    rates = (("fast", 1.0), ("middle", 2.0), ("slow", 4.0))
+    paces = {uri: Pace(Site(uri, Line(0.0, b))) for uri, b in rates}
+    late, first, second = Piece(0, 1), Piece(1, 2), Piece(2, 3)
+    ledger = Ledger({"fast": [late], "middle": [], "slow": []}, [first, second], paces)
+    ledger.claim("fast", 0.0)
+    assert ledger.claim("slow", LATE).piece == late  # the tail is the middle one's
+    assert ledger.commit("slow", late, int)
+    assert [claim.piece for claim in ledger.open("fast")] == [late]  # it is still at it
+    assert ledger.claim("middle", 6.0).piece == first
+    assert ledger.claim("fast", 6.0) == math.inf
+    assert not ledger.commit("fast", late, int)
+    assert ledger.claim("fast", 6.0).piece == second
+    assert ledger.dropped == 1
 
 
 @pytest.mark.parametrize(("others_s", "does"), [((), True), ((6.9,), False), ((7.1, 9.0), True)])
