@@ -78,7 +78,7 @@ def _divided(options: Options) -> Figures:
     with sp.init(["cpu:c0", "cpu:c1"], profile=False) as ctx:
         for _ in range(WARM):
             ctx.gemm(a, b, shards="each")
-        sharding.Pieces = pieces  # type: ignore[attr-defined]
+        sharding.Pieces = pieces  # type: ignore
         try:
             for _ in range(options.rounds * 10):
                 time.sleep(1e-3)  # the threads of the call before have ended then
