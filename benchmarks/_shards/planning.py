@@ -12,7 +12,7 @@ import numpy as np
 from _mesh.figures import Figures, told
 
 import sparkle_drv as sp
-from sparkle_drv.sched.run import sharding, shards
+from sparkle_drv.sched.run.sharding import Sharding
 from sparkle_drv.sched.shard.plan import plan_shares
 from sparkle_drv.testing.shards.machines import drawn
 
@@ -67,26 +67,27 @@ def _alone(options: Options) -> Figures:
 
 
 def _divided(options: Options) -> Figures:
-    """Where several devices share it: from the call to its kept plan."""
+    """Where several devices share it: what finding its kept plan takes, of the whole call."""
     a, b = np.random.default_rng(1).standard_normal((2, SIDE, SIDE)).astype(np.float32)
-    begin, took, honest = 0.0, list[float](), shards.Pieces
+    found, whole, honest = list[float](), list[float](), Sharding.decide
 
-    def pieces(*given: Any) -> Any:
-        took.append(1e6 * (time.perf_counter() - begin))
-        return honest(*given)
+    def decide(*given: Any) -> Any:
+        begin = time.perf_counter()
+        made = honest(*given)
+        found.append(1e6 * (time.perf_counter() - begin))
+        return made
 
     with sp.init(["cpu:c0", "cpu:c1"], profile=False) as ctx:
         for _ in range(WARM):
             ctx.gemm(a, b, shards="each")
-        sharding.Pieces = pieces  # type: ignore
+        Sharding.decide = decide  # type: ignore
         try:
             for _ in range(options.rounds * 10):
-                time.sleep(1e-3)  # the threads of the call before have ended then
-                begin = time.perf_counter()
-                ctx.gemm(a, b, shards="each")
+                whole.append(_us(partial(ctx.gemm, a, b, shards="each")))
         finally:
-            sharding.Pieces = honest  # type: ignore[attr-defined]
-    return {f'ctx.gemm, {SIDE} cubed, shards="each", us until its plan is known': told(took)}
+            Sharding.decide = honest  # type: ignore
+    named = f'ctx.gemm, {SIDE} cubed, shards="each", us'
+    return {f"{named} until its plan is found": told(found), f"{named} of the call": told(whole)}
 
 
 def _us(call: Callable[[], object]) -> float:
