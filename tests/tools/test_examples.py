@@ -182,6 +182,84 @@ def test_a_mesh_is_drawn(home, ending):
     assert "no picture: " in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("devices", "shards"), [("cpu", "auto"), ("cpu,egl:0", "each"), ("cpu:c0,cpu:c1", "each")]
+)
+def test_a_machine_of_whatever_there_is(devices, shards, home, egl):
+    done = run("junk_boot.py", "-d", devices, "--shards", shards, "--scale", 0.01)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.search(r"\n328 x 41 by 41 x 41: .* ms, .* GFLOPS, 64 rows checked\n", done.stdout)
+    assert all(f"{uri}: " in done.stdout for uri in devices.split(","))
+    if shards == "each":
+        assert re.search(r" on 2 devices, predicted .* s, at least .* above\)", done.stdout)
+        assert "times what was predicted; units done: " in done.stdout
+
+
+def test_a_large_product_that_is_wrong_is_found(home, tmp_path):
+    folder = planted(tmp_path, "junk_boot.py", "ctx.gemm(a, b, c,", "ctx.gemm(a, b + 1, c,")
+    done = run("junk_boot.py", "-d", "cpu", "--scale", 0.01, folder=folder)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "the product is wrong: row " in done.stderr
+    assert run("junk_boot.py", "--scale", 2).returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("what", "state"), [("unplug", "lost"), ("hang", "slow"), ("slow", "slow")]
+)
+def test_a_killed_device_is_named_and_the_product_right(what, state):
+    done = run("kill.py", "--what", what)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("right: off by") == 3
+    assert f"\nsim:fast: {state}, " in done.stdout
+    assert "\nsim:slow: healthy, " in done.stdout
+    assert ("sim:fast was lost: " in done.stdout) == (what == "unplug")
+
+
+def test_an_emulated_card_is_killed():
+    done = run("kill.py", "-d", "cpu,emu:gfx1100", "-n", 64)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("right: off by") == 3
+    assert "emu:gfx1100 was lost: " in done.stdout
+
+
+def test_a_death_that_does_not_come_is_told(tmp_path):
+    folder = planted(tmp_path, "kill.py", "JOB = 2", "JOB = 2000")
+    done = run("kill.py", folder=folder)
+    assert done.returncode == 1
+    assert done.stderr == "sim:fast: nobody noticed\n"
+    folder = planted(tmp_path, "kill.py", "c = ctx.gemm(a, b,", "c = ctx.gemm(b, a,")
+    done = run("kill.py", folder=folder)
+    assert done.returncode == 1
+    assert done.stderr.startswith("the product is wrong: off by")
+    assert run("kill.py", "-d", "cpu,egl:0").returncode == 2
+    assert run("kill.py", "-d", "cpu,emu:gfx1100", "--what", "slow").returncode == 2
+
+
+def test_training_goes_on_without_a_device():
+    done = run("gradients.py", "--steps", 11, "--kill", 4)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "step 4: sim:c: " in done.stdout
+    assert "\nthe batch is dealt to sim:a, sim:b\n" in done.stdout
+    losses = [float(found) for found in re.findall(r"loss (\S+)", done.stdout)]
+    assert losses == sorted(losses, reverse=True)
+    assert len(losses) == 3
+    assert "right: the weights are those of one device" in done.stdout
+
+
+def test_training_on_real_devices(home, egl):
+    done = run("gradients.py", "-d", "cpu,egl:0", "--steps", 2)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "right: " in done.stdout
+    assert run("gradients.py", "-d", "cpu", "--kill", 1).returncode == 2
+
+
+def test_training_without_a_sum_is_found(tmp_path):
+    folder = planted(tmp_path, "gradients.py", 'found], op="sum")', 'found], op="max")')
+    done = run("gradients.py", "--steps", 2, "--kill", 0, folder=folder)
+    assert done.returncode == 1
+    assert "wrong: the weights are off by" in done.stderr
+
+
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_a_missing_device_is_one_line_and_exit_3(script):
     done = run(script, "-d", "cpu:7")

@@ -191,7 +191,8 @@ class Sharding:
     def alone(self, key: tuple[Any, ...]) -> LocalExecutor | None:
         """The executor itself, where one device was found to be enough for such calls."""
         kept = self._executor.shared.get(key)
-        if kept is None or not kept.alone or kept.spare <= 0:
+        wanted = self.terms.shares != "auto"  # all of them, whatever it takes
+        if wanted or kept is None or not kept.alone or kept.spare <= 0:
             return None
         kept.spare -= 1
         return self._executor

@@ -71,6 +71,14 @@ def test_gemm_by_every_cut(ctx, ledgers, seed):
     all_worked(ctx, ledgers)
 
 
+def test_each_time_all_work_who_are_wanted(ctx, ledgers):
+    """Also where one device is known to be enough."""
+    a = normal(np.random.default_rng(5), 40, 8)
+    for _ in range(8):
+        ctx.gemm(a, a.T, shards="each")
+        all_worked(ctx, ledgers)
+
+
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize(("images", "channels", "cut"), [(3, 2, "images"), (1, 9, "channels")])
 def test_conv2d_by_every_cut(ctx, ledgers, layout, images, channels, cut):

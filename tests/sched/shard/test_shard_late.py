@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from statistics import mean
 
 import pytest
@@ -11,46 +10,22 @@ import pytest
 from sparkle_drv.mesh.links.line import Line
 from sparkle_drv.mesh.links.network import Port
 from sparkle_drv.sched.shard.late import LATE, again, late_at_s
+from sparkle_drv.sched.shard.ledger import Ledger
 from sparkle_drv.sched.shard.pieces import LONGEST
 from sparkle_drv.sched.shard.plan import plan_shares
+from sparkle_drv.sched.shard.shares import Piece
 from sparkle_drv.sched.shard.site import Pace, Site
-from sparkle_drv.testing.shards.player import Stalls, Stop, played_s
+from sparkle_drv.testing.shards.player import Stalls, played_s
+from sparkle_drv.testing.shards.stops import cost
 
 WAY = Line(0.25, 0.5)
 FAR = Pace(Site("far", Line(0.5, 1.0), WAY, WAY, in_nbytes=1.0, out_nbytes=1.0))
 
 
-def drawn(seed, ratio):
-    """2 to 8 devices within `ratio`, all in the host's memory, and work of 2 ms or more."""
-    chance = random.Random(seed)
-
-    def log(low, high):
-        return math.exp(chance.uniform(math.log(low), math.log(high)))
-
-    n, count, whole_s = chance.randint(2, 8), round(log(256, 8192)), log(2e-3, 0.5)
-    each = [whole_s * (log(1, ratio) if at else 1) * n / count for at in range(n)]
-    sites = [Site(f"d:{at}", Line(log(1e-6, 20e-6), b)) for at, b in enumerate(each)]
-    return sites, count, chance
-
-
-def lost(seed, ratio, slower):
-    """Seconds by those of who knew: all work till the stop, then the others do the rest, and
-    it what it can.
-    """
-    sites, count, chance = drawn(seed, ratio)
-    plan = plan_shares(sites, count)
-    uri = chance.choice(sorted(plan.parts))
-    rates = {site.uri: 1 / site.compute.b for site in sites}
-    whole, stopped = sum(rates.values()), rates[uri]
-    stop_s = chance.uniform(0.1, 0.9) * count / whole
-    took = played_s(plan, sites, sites, Port(), Stop(uri, stop_s, slower))
-    return took / (stop_s + (count - whole * stop_s) / (whole - stopped + stopped / slower))
-
-
 @pytest.mark.parametrize("slower", [math.inf, 100.0])
 @pytest.mark.parametrize("ratio", [2, 50])
 def test_a_device_that_stops_costs_little(ratio, slower):
-    costs = [lost(seed, ratio, slower) for seed in range(100)]
+    costs = [cost(seed, ratio, slower) for seed in range(100)]
     assert min(costs) >= 0.999
     assert mean(costs) <= 1.15, f"{mean(costs):.3f}"
 
@@ -67,6 +42,23 @@ def test_the_work_of_a_stalled_piece_is_done_elsewhere():
 
 def test_pieces_are_late_at_twice_their_time():
     assert late_at_s(10.0, FAR, 4) == 10.0 + LATE * (1.0 + 2.0 * 4)
+
+
+def test_nobody_waits_for_a_late_device_whose_piece_was_done_by_another():
+    """It is the fastest one, to which the tail would be left if it were well."""
+    rates = (("fast", 1.0), ("middle", 2.0), ("slow", 4.0))
+    paces = {uri: Pace(Site(uri, Line(0.0, b))) for uri, b in rates}
+    late, first, second = Piece(0, 1), Piece(1, 2), Piece(2, 3)
+    ledger = Ledger({"fast": [late], "middle": [], "slow": []}, [first, second], paces)
+    ledger.claim("fast", 0.0)
+    assert ledger.claim("slow", LATE).piece == late  # the tail is the middle one's
+    assert ledger.commit("slow", late, int)
+    assert [claim.piece for claim in ledger.open("fast")] == [late]  # it is still at it
+    assert ledger.claim("middle", 6.0).piece == first
+    assert ledger.claim("fast", 6.0) == math.inf
+    assert not ledger.commit("fast", late, int)
+    assert ledger.claim("fast", 6.0).piece == second
+    assert ledger.dropped == 1
 
 
 @pytest.mark.parametrize(("others_s", "does"), [((), True), ((6.9,), False), ((7.1, 9.0), True)])

@@ -1,0 +1,165 @@
+"""Devices that freeze or become slow in mid-run, and launches that stall: by who knew, or by the
+median. Counts pieces whose result was written twice.
+
+Players of plans (sparkle_drv/testing/shards) try many machines; calls on simulated devices, whose
+clock is virtual, show that threads, health and commits do the same.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from statistics import mean, median
+from typing import Any
+
+import numpy as np
+from _mesh.figures import Figures, Wrong
+
+import sparkle_drv as sp
+from sparkle_drv.mesh.links.line import Line
+from sparkle_drv.mesh.links.network import Port
+from sparkle_drv.sched.run.shards import Pieces
+from sparkle_drv.sched.shard.plan import plan_shares
+from sparkle_drv.sched.shard.site import Site
+from sparkle_drv.testing import sim
+from sparkle_drv.testing.faults import Fault, Schedule
+from sparkle_drv.testing.shards.player import Stalls, played_s
+from sparkle_drv.testing.shards.stops import cost
+from sparkle_drv.testing.simulated import Rate, SimDevice, SimMachine
+
+from .options import Options
+
+SLOWER = 100
+SHAPE = (1024, 64, 64)
+STALLED = 1000
+"""Plays of one plan, each with other launches that stall."""
+
+
+class Counted:
+    """Of all calls: pieces, and those that were written more than once."""
+
+    def __init__(self) -> None:
+        self.calls = self.pieces = self.twice = self.doubled = self.dropped = 0
+
+
+def faults(options: Options) -> Figures:
+    """Ratios of predicted or virtual seconds. Raises Wrong."""
+    found: Figures = {}
+    for name, slower in (("freezes", math.inf), (f"becomes {SLOWER}x slower", SLOWER)):
+        for ratio in (2, 50):
+            costs = [cost(seed, ratio, slower) for seed in range(options.seeds)]
+            said = f"a device {name}, seconds / who knew, {options.seeds} plans within {ratio}x"
+            found[f"{said}, mean"], found[f"{said}, worst"] = mean(costs), max(costs)
+    sites = [Site(uri, Line(0.0, 1e-5)) for uri in "abcd"]
+    plan = plan_shares(sites, 4096)
+    took = sorted(
+        played_s(plan, sites, sites, Port(), stalls=Stalls(seed)) for seed in range(STALLED)
+    )
+    name = f"1 % of launches stall 20x, p99 / median of {STALLED} plays of a plan, 4 equal devices"
+    found[name] = took[math.ceil(0.99 * STALLED) - 1] / median(took)
+    seeds, counted = max(1, options.seeds // 10), Counted()
+    with _written(counted):
+        both = [_call(seed, counted) for seed in range(seeds)]
+    for at, name in enumerate(("freezes", f"becomes {SLOWER}x slower")):
+        costs, said = [its[at] for its in both], f"{name}, virtual seconds / who knew"
+        found[f"a device {said}, {seeds} calls, mean"] = mean(costs)
+        found[f"a device {said}, {seeds} calls, worst"] = max(costs)
+    found["those calls"] = (
+        f"{counted.calls} of {counted.pieces} pieces in all, each right; {counted.doubled} late "
+        f"pieces started twice, {counted.dropped} results dropped"
+    )
+    found["pieces written twice"] = counted.twice
+    return found
+
+
+def _call(seed: int, counted: Counted) -> tuple[float, float]:
+    """Virtual seconds by those of who knew, of a call in which a device freezes, and of the same
+    call in which it becomes slower instead.
+    """
+    chance = random.Random(seed)
+    rates = [chance.uniform(1, 10) * 1e5 for _ in range(chance.randint(2, 5))]
+    victim, at = chance.randrange(len(rates)), chance.randint(2, 8)
+    whole_s, _, _ = _run(seed, rates, victim, None, counted)
+    hang = Fault("job", at, "hang", recovery="none")
+    froze_s, units, count = _run(seed, rates, victim, hang, counted)
+    slow = Fault("job", at, "slow", factor=SLOWER, count=10**6)
+    slow_s, _, _ = _run(seed, rates, victim, slow, counted)
+    # All work till the device has done its units, which the launch that froze is not among.
+    own = rates[victim] / sum(rates)
+    stop_s = units / count / own * whole_s
+    left = whole_s - stop_s
+    return (
+        froze_s / (stop_s + left / (1 - own)),
+        slow_s / (stop_s + left / (1 - own + own / SLOWER)),
+    )
+
+
+def _run(
+    seed: int, rates: list[float], victim: int, fault: Fault | None, counted: Counted
+) -> tuple[float, int, int]:
+    """Virtual seconds of a call after two that nothing happens to; units that the victim did, and
+    those of all.
+    """
+    devices = {
+        f"sim:d{at}": SimDevice(f"sim:d{at}", {}, other=Rate(1e-5, rate))
+        for at, rate in enumerate(rates)
+    }
+    m, n, k = SHAPE
+    data = np.random.default_rng(seed)
+    a, b = data.random((m, k), np.float32), data.random((k, n), np.float32)
+    with (
+        sim.on(SimMachine(devices, random.Random(seed), seed=seed)) as machine,
+        sp.init(list(devices), profile=False) as ctx,
+    ):
+        try:
+            for device in ctx.devices:
+                device.default_queue.timeout_s = 1
+            for _ in range(2):
+                ctx.gemm(a, b, shards="each")
+            if fault is not None:
+                sim.apply(Schedule(seed, [fault]), ctx.devices[victim])
+            begin = machine.clock.now_s
+            got = ctx.gemm(a, b, shards="each")
+            took_s = machine.clock.now_s - begin
+            if not np.allclose(got, a @ b, rtol=1e-4):
+                raise Wrong(f"a call of seed {seed}: the product is wrong")
+            plan: Any = ctx.last_plan
+            counted.doubled += plan.done.doubled
+            counted.dropped += plan.done.dropped
+            return took_s, plan.done.units.get(f"sim:d{victim}", 0), plan.shares.count
+        finally:
+            for device in ctx.devices:
+                sim.resume(device)
+
+
+@contextmanager
+def _written(counted: Counted) -> Iterator[None]:
+    """Count within the block what calls write."""
+    result, write = Pieces.result, Pieces._write
+    pieces: dict[int, Counter[Any]] = {}
+    log = logging.getLogger("sparkle_drv.sched")
+    level = log.level
+
+    def counting(self: Pieces, *given: Any) -> Any:
+        its = pieces[id(self)] = Counter[Any]()
+        made = result(self, *given)
+        counted.calls += 1
+        counted.pieces += len(its)
+        return made
+
+    def writing(self: Pieces, made: Any, piece: Any, *given: Any) -> None:
+        pieces[id(self)][piece] += 1
+        counted.twice += pieces[id(self)][piece] == 2
+        write(self, made, piece, *given)
+
+    Pieces.result, Pieces._write = counting, writing  # type: ignore
+    log.setLevel(logging.ERROR)  # devices are lost all the time
+    try:
+        yield
+    finally:
+        Pieces.result, Pieces._write = result, write  # type: ignore[method-assign]
+        log.setLevel(level)

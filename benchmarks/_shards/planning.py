@@ -1,0 +1,101 @@
+"""What a plan of shares takes, and what a seen shape adds to a call, in microseconds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from statistics import median, quantiles
+from typing import Any
+
+import numpy as np
+from _mesh.figures import Figures, told
+
+import sparkle_drv as sp
+from sparkle_drv.sched.run.sharding import Sharding
+from sparkle_drv.sched.shard.plan import plan_shares
+from sparkle_drv.testing.shards.machines import drawn
+
+from .options import Options
+
+DEVICES, PLANS = 5, 3
+"""Of one size are drawn machines; each is planned for so often, and the fastest one counts."""
+SIDE, CALLS, WARM = 64, 200, 300
+"""Of products of a seen shape: calls in a block, and calls before the first one."""
+
+
+def planning(options: Options) -> Figures:
+    """Microseconds."""
+    took = []
+    for seed in range(options.seeds):
+        m = drawn(seed, DEVICES, DEVICES)
+        plan = partial(plan_shares, m.sites, m.count, m.host)
+        took.append(min(_us(plan) for _ in range(PLANS)))
+    upper = quantiles(took, n=10)[-1] if len(took) > 1 else took[0]
+    named = f"plan of {DEVICES} devices, us, {options.seeds} drawn machines"
+    return {
+        f"{named}, median": median(took), f"{named}, p90": upper, f"{named}, worst": max(took),
+        **_alone(options), **_divided(options),
+    }  # fmt: skip
+
+
+def _alone(options: Options) -> Figures:
+    """Where one device was found to be enough: by the operation itself, and by topology="single",
+    in turns.
+    """
+    a, b = np.random.default_rng(1).standard_normal((2, SIDE, SIDE)).astype(np.float32)
+    with sp.init(["cpu", "egl:0"], profile=False) as ctx:
+        device = ctx.device
+        ways: dict[str, Callable[[], object]] = {
+            "its plan's own call": partial(sp.ops.gemm, device, a, b),
+            'topology="single"': partial(ctx.gemm, a, b, topology="single"),
+            'topology="mesh"': partial(ctx.gemm, a, b, topology="mesh"),
+        }
+        for call in ways.values():
+            for _ in range(WARM):
+                call()
+        taken: dict[str, list[float]] = {name: [] for name in ways}
+        for at in range(options.rounds):
+            for name in sorted(ways, reverse=at % 2 == 1):
+                taken[name].append(_block(ways[name]))
+    mesh, found = taken['topology="mesh"'], Figures()
+    for name, its in taken.items():
+        if its is not mesh:
+            extra = told([a - b for a, b in zip(mesh, its, strict=True)])
+            found[f'ctx.gemm, {SIDE} cubed, topology="mesh", us more than {name}'] = extra
+    return found
+
+
+def _divided(options: Options) -> Figures:
+    """Where several devices share it: what finding its kept plan takes, of the whole call."""
+    a, b = np.random.default_rng(1).standard_normal((2, SIDE, SIDE)).astype(np.float32)
+    found, whole, honest = list[float](), list[float](), Sharding.decide
+
+    def decide(*given: Any) -> Any:
+        begin = time.perf_counter()
+        made = honest(*given)
+        found.append(1e6 * (time.perf_counter() - begin))
+        return made
+
+    with sp.init(["cpu:c0", "cpu:c1"], profile=False) as ctx:
+        for _ in range(WARM):
+            ctx.gemm(a, b, shards="each")
+        Sharding.decide = decide  # type: ignore
+        try:
+            for _ in range(options.rounds * 10):
+                whole.append(_us(partial(ctx.gemm, a, b, shards="each")))
+        finally:
+            Sharding.decide = honest  # type: ignore
+    named = f'ctx.gemm, {SIDE} cubed, shards="each", us'
+    return {f"{named} until its plan is found": told(found), f"{named} of the call": told(whole)}
+
+
+def _us(call: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    call()
+    return 1e6 * (time.perf_counter() - begin)
+
+
+def _block(call: Callable[[], object]) -> float:
+    """Microseconds of one of CALLS calls, the median: some are measured, or decided anew."""
+    return median(_us(call) for _ in range(CALLS))

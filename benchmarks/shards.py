@@ -1,0 +1,86 @@
+"""Calls that several devices share: how near they come to what is possible, and what faults cost.
+
+    python benchmarks/shards.py [--only real] [--seeds 200] [--rounds 15] [--side 2048] [--json F]
+
+Sections, each a module of _shards/:
+
+* `real`: gemm of --side on cpu:c0 + cpu:c1 by cpu; of half of it on cpu:c0 + cpu:c1/ref by the work
+  over the sum of both rates; of a quarter on cpu + egl:0, which share cores, by the best of each
+  alone and of both, with what the plan says.
+* `simulated`: plans on --seeds machines of 2 to 8 devices with rates within 50x and work of 2 ms or
+  more (sparkle_drv/testing/shards): the gap to the lower bound, the seconds of a player of plans by
+  the predicted ones; rates of 100, 40, 20 and 5, as planned and up to 20 % wrong.
+* `faults`: a device that freezes or becomes 100x slower in mid-run, by who knew; launches that
+  stall; the same through calls on simulated devices with a virtual clock, with a count of pieces
+  that were written twice.
+* `planning`: microseconds of a plan of 5 devices, and what a seen shape adds to ctx.gemm.
+
+Ratios of times are of sides timed in turns, --rounds times or, where they take long, fewer: the
+median, and the interval that holds the true median with 95 %.
+Exit codes: 0, 1 a wrong result, 2 usage, 3 no such device.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+
+from _console import output
+from _mesh.figures import Figures, Wrong
+from _shards.faults import faults
+from _shards.options import Options, Section
+from _shards.planning import planning
+from _shards.real import real
+from _shards.simulated import simulated
+
+import sparkle_drv as sp
+
+SECTIONS: dict[str, Section] = {
+    "simulated": simulated,
+    "faults": faults,
+    "planning": planning,
+    "real": real,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=(__doc__ or "").partition("\n")[0],
+        epilog="exit codes: 0 well, 1 a wrong result, 2 usage, 3 no such device",
+    )
+    parser.add_argument(
+        "--only", action="append", choices=SECTIONS, help="this section; may be repeated"
+    )
+    parser.add_argument("--seeds", type=int, default=200, help="drawn machines")
+    parser.add_argument("--rounds", type=int, default=15, help="of ratios of times")
+    parser.add_argument("--side", type=int, default=2048, help="of matrices of `real`")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    args = parser.parse_args()
+    if args.seeds < 1 or args.rounds < 1 or args.side < 64:
+        parser.error("--seeds, --rounds: expected 1 or more, --side: 64 or more")
+    options, found = Options(args.seeds, args.rounds, args.side), Figures()
+    try:
+        for name, section in SECTIONS.items():
+            if args.only is None or name in args.only:
+                made = section(options)
+                for what, value in made.items():
+                    print(f"{what}: {value if isinstance(value, str) else f'{value:.3f}'}")
+                sys.stdout.flush()
+                found |= made
+    except (sp.DeviceNotFound, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 3
+    except Wrong as error:
+        print(f"{error}: nothing is timed", file=sys.stderr)
+        return 1
+    if args.json is not None and not output.save("shards.py", args.json, json.dumps(found)):
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

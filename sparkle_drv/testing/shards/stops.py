@@ -1,0 +1,42 @@
+"""What a device that stops in mid-run costs, by who knew of it in advance; drawn from a seed."""
+
+from __future__ import annotations
+
+import math
+import random
+
+from sparkle_drv.mesh.links.line import Line
+from sparkle_drv.mesh.links.network import Port
+from sparkle_drv.sched.shard.plan import plan_shares
+from sparkle_drv.sched.shard.site import Site
+
+from .player import Stop, played_s
+
+
+def near(seed: int, ratio: float) -> tuple[list[Site], int, random.Random]:
+    """2 to 8 devices within `ratio`, all in the host's memory, work of 2 ms or more, and what else
+    is to be drawn from.
+    """
+    chance = random.Random(seed)
+
+    def log(low: float, high: float) -> float:
+        return math.exp(chance.uniform(math.log(low), math.log(high)))
+
+    n, count, whole_s = chance.randint(2, 8), round(log(256, 8192)), log(2e-3, 0.5)
+    each = [whole_s * (log(1, ratio) if at else 1) * n / count for at in range(n)]
+    sites = [Site(f"d:{at}", Line(log(1e-6, 20e-6), b)) for at, b in enumerate(each)]
+    return sites, count, chance
+
+
+def cost(seed: int, ratio: float, slower: float) -> float:
+    """Seconds by those of who knew: all work till the stop, then the others do the rest, and it
+    what it can.
+    """
+    sites, count, chance = near(seed, ratio)
+    plan = plan_shares(sites, count)
+    uri = chance.choice(sorted(plan.parts))
+    rates = {site.uri: 1 / site.compute.b for site in sites}
+    whole, stopped = sum(rates.values()), rates[uri]
+    stop_s = chance.uniform(0.1, 0.9) * count / whole
+    took = played_s(plan, sites, sites, Port(), Stop(uri, stop_s, slower))
+    return took / (stop_s + (count - whole * stop_s) / (whole - stopped + stopped / slower))
