@@ -55,7 +55,7 @@ class Ledger:
         self.committed: dict[Piece, str] = {}
         """By piece: the device whose result counts."""
         self.dropped = 0
-        """Results of pieces that another device had committed already."""
+        """Results that came second, or from a device that was given up."""
         self.doubled = 0
         """Late pieces that another device has started, too."""
         self._written = 0
@@ -78,8 +78,6 @@ class Ledger:
         with self._lock:
             if uri not in self._paces or len(self.committed) == self._count:
                 return None
-            while self._tail and self._tail[0] in self.committed:  # by a device that was given up
-                self._tail.popleft()
             late = self._late(now_s)
             for other in late:
                 self._give_back(other)
@@ -151,10 +149,13 @@ class Ledger:
         return takes(piece_s, left_s, mine.each == min(pace.each for pace in well))
 
     def commit(self, uri: str, piece: Piece, write: Callable[[], object]) -> bool:
-        """`write()` the result of a piece; False, and it is dropped: another device has done so."""
+        """`write()` the result of a piece; False, and it is dropped: another device has done so, or
+        does since this one was given up.
+        """
         with self._lock:
+            its = any(one.uri == uri for one in self._claims.get(piece, ()))
             self._ended(piece, uri)
-            if piece in self.committed:
+            if not its or piece in self.committed:
                 self.dropped += 1
                 return False
             self.committed[piece] = uri

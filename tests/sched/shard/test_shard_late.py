@@ -64,3 +64,28 @@ def test_nobody_waits_for_a_late_device_whose_piece_was_done_by_another():
 @pytest.mark.parametrize(("others_s", "does"), [((), True), ((6.9,), False), ((7.1, 9.0), True)])
 def test_a_late_piece_is_done_again_by_who_ends_first(others_s, does):
     assert again(2.0, FAR, 2, others_s) is does
+
+
+def test_the_result_of_a_device_that_was_given_up_is_dropped():
+    paces = {uri: Pace(Site(uri, Line(0.0, 1e-3))) for uri in ("first", "second")}
+    whole, other = Piece(0, 8), Piece(8, 16)
+    ledger = Ledger({"first": [whole], "second": [other]}, [], paces, call_s=16e-3)
+    written = []
+
+    def commit(uri, piece):
+        return ledger.commit(uri, piece, lambda: written.append(piece))
+
+    ledger.claim("first", 0.0)
+    begun = ledger.claim("second", 0.0).piece
+    ledger.gone("first")
+    assert commit("second", begun)
+    part = ledger.claim("second", 9e-3).piece
+    assert part.begin == 0
+    assert part.units < 8
+    assert not commit("first", whole), "a part of it is done again"
+    while not ledger.complete:
+        assert commit("second", part)
+        claim = ledger.claim("second", 9e-3)
+        part = getattr(claim, "piece", None)
+    assert sorted(at for piece in written for at in range(*piece)) == list(range(16))
+    assert ledger.dropped == 1
