@@ -317,7 +317,7 @@ READONLY.flags.writeable = False
         ({"y": READONLY}, ValueError, "y: expected an array that can be written, got a read-only"),
         ({"groups": 0}, ValueError, "groups: expected 1 or more along each axis, got 0"),
         ({"groups": "7"}, TypeError, "groups: "),
-        ({"groups": None}, TypeError, "rows: groups= is wanted"),
+        ({"groups": None}, TypeError, "(rows|main): groups= is wanted"),
         ({"group_size": -1}, ValueError, "group_size"),
         ({"topology": "ring"}, ValueError, "topology: expected 'single' or 'mesh', got 'ring'"),
         ({"prefer_p2p": 1}, TypeError, "prefer_p2p: True or False"),
