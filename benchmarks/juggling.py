@@ -43,7 +43,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
 import numpy as np
 from _console import output
-from _real import real
+from _juggling.real import real
 
 import sparkle_drv as sp
 from sparkle_drv import ops

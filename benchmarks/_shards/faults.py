@@ -7,12 +7,8 @@ clock is virtual, show that threads, health and commits do the same.
 
 from __future__ import annotations
 
-import logging
 import math
 import random
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from statistics import mean, median
 from typing import Any
 
@@ -20,14 +16,9 @@ import numpy as np
 from _mesh.figures import Figures, Wrong
 
 import sparkle_drv as sp
-from sparkle_drv.mesh.links.line import Line
-from sparkle_drv.mesh.links.network import Port
-from sparkle_drv.sched.run.shards import Pieces
-from sparkle_drv.sched.shard.plan import plan_shares
-from sparkle_drv.sched.shard.site import Site
 from sparkle_drv.testing import sim
 from sparkle_drv.testing.faults import Fault, Schedule
-from sparkle_drv.testing.shards.player import Stalls, played_s
+from sparkle_drv.testing.shards.judged import Counted, stalled_s, written
 from sparkle_drv.testing.shards.stops import cost
 from sparkle_drv.testing.simulated import Rate, SimDevice, SimMachine
 
@@ -39,13 +30,6 @@ STALLED = 1000
 """Plays of one plan, each with other launches that stall."""
 
 
-class Counted:
-    """Of all calls: pieces, and those that were written more than once."""
-
-    def __init__(self) -> None:
-        self.calls = self.pieces = self.twice = self.doubled = self.dropped = 0
-
-
 def faults(options: Options) -> Figures:
     """Ratios of predicted or virtual seconds. Raises Wrong."""
     found: Figures = {}
@@ -54,15 +38,11 @@ def faults(options: Options) -> Figures:
             costs = [cost(seed, ratio, slower) for seed in range(options.seeds)]
             said = f"a device {name}, seconds / who knew, {options.seeds} plans within {ratio}x"
             found[f"{said}, mean"], found[f"{said}, worst"] = mean(costs), max(costs)
-    sites = [Site(uri, Line(0.0, 1e-5)) for uri in "abcd"]
-    plan = plan_shares(sites, 4096)
-    took = sorted(
-        played_s(plan, sites, sites, Port(), stalls=Stalls(seed)) for seed in range(STALLED)
-    )
+    took = sorted(stalled_s((1, 1, 1, 1), seed) for seed in range(STALLED))
     name = f"1 % of launches stall 20x, p99 / median of {STALLED} plays of a plan, 4 equal devices"
     found[name] = took[math.ceil(0.99 * STALLED) - 1] / median(took)
     seeds, counted = max(1, options.seeds // 10), Counted()
-    with _written(counted):
+    with written(counted):
         both = [_call(seed, counted) for seed in range(seeds)]
     for at, name in enumerate(("freezes", f"becomes {SLOWER}x slower")):
         costs, said = [its[at] for its in both], f"{name}, virtual seconds / who knew"
@@ -134,32 +114,3 @@ def _run(
         finally:
             for device in ctx.devices:
                 sim.resume(device)
-
-
-@contextmanager
-def _written(counted: Counted) -> Iterator[None]:
-    """Count within the block what calls write."""
-    result, write = Pieces.result, Pieces._write
-    pieces: dict[int, Counter[Any]] = {}
-    log = logging.getLogger("sparkle_drv.sched")
-    level = log.level
-
-    def counting(self: Pieces, *given: Any) -> Any:
-        its = pieces[id(self)] = Counter[Any]()
-        made = result(self, *given)
-        counted.calls += 1
-        counted.pieces += len(its)
-        return made
-
-    def writing(self: Pieces, made: Any, piece: Any, *given: Any) -> None:
-        pieces[id(self)][piece] += 1
-        counted.twice += pieces[id(self)][piece] == 2
-        write(self, made, piece, *given)
-
-    Pieces.result, Pieces._write = counting, writing  # type: ignore
-    log.setLevel(logging.ERROR)  # devices are lost all the time
-    try:
-        yield
-    finally:
-        Pieces.result, Pieces._write = result, write  # type: ignore[method-assign]
-        log.setLevel(level)

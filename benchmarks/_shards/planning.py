@@ -6,15 +6,12 @@ import time
 from collections.abc import Callable
 from functools import partial
 from statistics import median, quantiles
-from typing import Any
 
 import numpy as np
 from _mesh.figures import Figures, told
 
 import sparkle_drv as sp
-from sparkle_drv.sched.run.sharding import Sharding
-from sparkle_drv.sched.shard.plan import plan_shares
-from sparkle_drv.testing.shards.machines import drawn
+from sparkle_drv.testing.shards.judged import decisions, planner
 
 from .options import Options
 
@@ -28,8 +25,7 @@ def planning(options: Options) -> Figures:
     """Microseconds."""
     took = []
     for seed in range(options.seeds):
-        m = drawn(seed, DEVICES, DEVICES)
-        plan = partial(plan_shares, m.sites, m.count, m.host)
+        plan = planner(seed, DEVICES)
         took.append(min(_us(plan) for _ in range(PLANS)))
     upper = quantiles(took, n=10)[-1] if len(took) > 1 else took[0]
     named = f"plan of {DEVICES} devices, us, {options.seeds} drawn machines"
@@ -69,23 +65,13 @@ def _alone(options: Options) -> Figures:
 def _divided(options: Options) -> Figures:
     """Where several devices share it: what finding its kept plan takes, of the whole call."""
     a, b = np.random.default_rng(1).standard_normal((2, SIDE, SIDE)).astype(np.float32)
-    found, whole, honest = list[float](), list[float](), Sharding.decide
-
-    def decide(*given: Any) -> Any:
-        begin = time.perf_counter()
-        made = honest(*given)
-        found.append(1e6 * (time.perf_counter() - begin))
-        return made
-
+    found, whole = list[float](), list[float]()
     with sp.init(["cpu:c0", "cpu:c1"], profile=False) as ctx:
         for _ in range(WARM):
             ctx.gemm(a, b, shards="each")
-        Sharding.decide = decide  # type: ignore
-        try:
+        with decisions(found):
             for _ in range(options.rounds * 10):
                 whole.append(_us(partial(ctx.gemm, a, b, shards="each")))
-        finally:
-            Sharding.decide = honest  # type: ignore
     named = f'ctx.gemm, {SIDE} cubed, shards="each", us'
     return {f"{named} until its plan is found": told(found), f"{named} of the call": told(whole)}
 

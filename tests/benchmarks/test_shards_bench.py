@@ -7,6 +7,7 @@ import json
 import pytest
 
 import sparkle_drv as sp
+from sparkle_drv.testing.shards import judged
 
 
 @pytest.fixture
@@ -38,13 +39,11 @@ def test_figures(bench, capsys, tmp_path):
 
 
 def test_pieces_that_are_written_twice_are_counted(bench):
-    its = bench.faults
-    counted = its.Counted()
-    with its._written(counted):
-        honest = its.Pieces._write
-        its.Pieces._write = lambda *given: (honest(*given), honest(*given))
-        its._run(1, [1e6, 1e6], 0, None, counted)
-        its.Pieces._write = honest
+    counted = judged.Counted()
+    with judged.written(counted):
+        once = judged.Pieces._write
+        judged.Pieces._write = lambda *given: (once(*given), once(*given))
+        bench.faults._run(1, [1e6, 1e6], 0, None, counted)
     assert counted.twice == counted.pieces > 2
     assert counted.calls == 3
 
