@@ -413,7 +413,9 @@ def init(
 
     What was measured of them is read from SPARKLE_HOME/profile.json and kept there; profile=False:
     neither. What is not known is measured when the first call needs it. `deterministic` is that of
-    `open`: bits that do not depend on the number of threads.
+    `open`: bits that do not depend on the number of threads. Then devices share only calls that ask
+    for it, since how a call is cut depends on what was measured. `topology` is that of calls that
+    say nothing: "mesh" lets several devices share a call, "single" gives each to one.
 
     `validate`, 0 to 1, is the share of results that are looked at before the call returns
     (sched/check/validate.py). A device that gave a wrong one is trusted less, the log is warned,
@@ -452,4 +454,5 @@ def init(
                 Context(opened).close()
         raise
     aside = only_named([device.info for device in opened]) if devices == "all" else None
+    topology = "single" if deterministic else topology
     return Context(opened, profile, float(validate), aside, topology)

@@ -120,6 +120,7 @@ class Pieces:
             ) from error
         finally:
             self._stopped = True
+            self.ledger.shut()
             self._told(begin_s)
             if self._lanes is not None:
                 for thread in list(self._doing):

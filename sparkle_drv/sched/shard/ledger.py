@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -58,7 +59,8 @@ class Ledger:
         """Results that came second, or from a device that was given up."""
         self.doubled = 0
         """Late pieces that another device has started, too."""
-        self._written = 0
+        self._written = self._writing = 0
+        self._closed = False
         self._count = len(self._tail) + sum(map(len, self._planned.values()))
 
     @property
@@ -155,14 +157,26 @@ class Ledger:
         with self._lock:
             its = any(one.uri == uri for one in self._claims.get(piece, ()))
             self._ended(piece, uri)
-            if not its or piece in self.committed:
+            if not its or piece in self.committed or self._closed:
                 self.dropped += 1
                 return False
             self.committed[piece] = uri
-        write()
+            self._writing += 1
+        try:
+            write()
+        finally:
+            with self._lock:
+                self._writing -= 1
         with self._lock:
             self._written += 1
         return True
+
+    def shut(self) -> None:
+        """From now on no result is written: returns when those that are being written have been."""
+        with self._lock:
+            self._closed = True
+        while self._writing:
+            time.sleep(1e-4)
 
     def gone(self, uri: str) -> None:
         """A device takes no more: what it claimed and what is planned for it goes to the tail."""

@@ -222,3 +222,12 @@ def test_a_journal_decides_shares_again(tmp_path):
     assert not predicted_s or predicted_s in [one.predicted_s for one in shared]
     without = replaying.replay(tmp_path / "t.json", rate={NAMES[0]: 2.0})
     assert any(one.now_predicted_s < one.predicted_s for one in without)
+
+
+def test_with_deterministic_devices_calls_are_shared_where_they_ask():
+    a = normal(np.random.default_rng(9), 256, 256)
+    with sp.init(list(NAMES), profile=False, deterministic=True) as ctx:
+        ctx.gemm(a, a)
+        assert not isinstance(ctx.last_plan, KeptShards)
+        ctx.gemm(a, a, shards="each", topology="mesh")
+        assert isinstance(ctx.last_plan, KeptShards)
