@@ -29,6 +29,7 @@ from sparkle_drv.sched.shard.cuts import COMBINED, Cut
 from sparkle_drv.sched.shard.ledger import Claim, Ledger
 from sparkle_drv.sched.shard.shares import Piece, Shares
 from sparkle_drv.sched.shard.site import Pace
+from sparkle_drv.types import in_common
 
 from .local import FAILURES, LocalExecutor, Run, WrongResult
 from .operands import Operands
@@ -80,6 +81,12 @@ class Pieces:
         self.ledger = Ledger(shares.parts, shares.tail, paces, self._slack_s, shares.predicted_s)
         self.done = Done()
         self._devices = {device.uri: device for device in devices}
+        self._teaches = {
+            one.uri: not any(
+                in_common(one.info.shares, other.info.shares) for other in devices if other != one
+            )
+            for one in devices
+        }
         self._alarm = Alarm(self.clock, self._lanes)
         self._failure: Exception | None = None
         self._stopped = False
@@ -228,14 +235,17 @@ class Pieces:
         return None
 
     def _computed(self, device: Device, given: Sequence[Any], extent: int) -> Any:
-        """The result of a piece on the device, once it is there; the time is learnt from."""
+        """The result of a piece on the device, once it is there. The time is learnt from, unless
+        another device of the call uses the same resource.
+        """
         clock = self.executor.clock_of(device)
         begin_s = clock()
         made = self.run(device, given, None)
         if isinstance(made, Array) and made.fence is not None:
             made.fence.wait(device.default_queue.timeout_s)
-        size = self.work.size * extent / self.cut.extent
-        self.executor.tell("ran", self.work.op, device.uri, size, clock() - begin_s)
+        if self._teaches[device.uri]:
+            size = self.work.size * extent / self.cut.extent
+            self.executor.tell("ran", self.work.op, device.uri, size, clock() - begin_s)
         return made
 
     def _failed(self, uri: str, error: Exception) -> None:

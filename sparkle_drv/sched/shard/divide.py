@@ -12,6 +12,7 @@ from sparkle_drv.mesh.links.network import HOST
 from sparkle_drv.sched.decide.choose import Impossible, cannot
 from sparkle_drv.sched.model.costs import Costs
 from sparkle_drv.sched.model.work import Work
+from sparkle_drv.types import in_common
 
 from .plan import plan_shares
 from .shares import Shares
@@ -141,6 +142,8 @@ def sites_of(
 ) -> tuple[Site, ...]:
     """What each of these devices needs for a part of the work."""
     sites = []
+    named = {name for uri in uris for name in costs.nodes[uri].shares}
+    leaves = {name for name in named if not any(other.startswith(f"{name}:") for other in named)}
     weights, ready_s = wanted.weights or {}, wanted.ready_s or {}
     for uri in uris:
         node, speed, count = costs.nodes[uri], costs.speeds[work.op, uri], axis.count
@@ -161,7 +164,7 @@ def sites_of(
                 axis.cut_nbytes / count,
                 work.out_nbytes / (1 if axis.combined else count),
                 0 if node.unified else limit,
-                node.shares,
+                tuple(sorted(name for name in leaves if in_common((name,), node.shares))),
                 ready_s.get(uri, 0.0),
                 weights.get(uri, 1.0),
             )

@@ -231,3 +231,15 @@ def test_with_deterministic_devices_calls_are_shared_where_they_ask():
         assert not isinstance(ctx.last_plan, KeptShards)
         ctx.gemm(a, a, shards="each", topology="mesh")
         assert isinstance(ctx.last_plan, KeptShards)
+
+
+def test_who_computes_on_the_same_cores_waits_in_the_plan(ctx):
+    a = normal(np.random.default_rng(10), 64, 64)
+    for _ in range(2):
+        ctx.gemm(a, a, shards="each")
+    by_uri = {site.uri: set(site.shares) for site in plan(ctx).divided.sites}
+    assert by_uri["cpu:c0"].isdisjoint(by_uri["cpu:c1"])
+    assert by_uri["egl:0"] == by_uri["cpu:c0"] | by_uri["cpu:c1"]
+    runs = {uri: ctx._executor.costs.speeds[plan(ctx).work.op, uri].runs for uri in URIS}
+    ctx.gemm(a, a, shards="each")
+    assert runs == {uri: ctx._executor.costs.speeds[plan(ctx).work.op, uri].runs for uri in URIS}
