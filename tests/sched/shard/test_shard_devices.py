@@ -96,7 +96,7 @@ def test_an_emulated_card_fails_in_mid_run(seed, monkeypatch, caplog):
             shardrig.right(call(ctx, shards="each"), want)
             assert time.monotonic() - begin < BOUND_S
             shardrig.written_once(ledgers, ctx.last_plan)
-        if happened(machine) and what != "reset":  # the driver goes on behind one that loses nothing
+        if happened(machine) and what != "reset":  # the driver goes on behind that one
             assert "emu:gfx1036" in caplog.text
 
 
