@@ -7,7 +7,7 @@ kernel still runs in another queue, unless the device hangs.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sparkle_drv.core.commands import Commands
@@ -43,8 +43,10 @@ class Pulse:
         """By URI: the state now and how it came to be."""
         return dict(self._health)
 
-    def weights(self, uris: Iterable[str]) -> dict[str, float]:
+    def weights(self, uris: Sequence[str]) -> dict[str, float]:
         """By URI, of those below 1: the part of its planned work that a device gets."""
+        if all(self._health[uri].state is State.HEALTHY for uri in uris):
+            return {}
         with self._lock:
             found = {uri: self._health[uri].weight for uri in uris}
         return {uri: max(weight, LEAST) for uri, weight in found.items() if weight < 1}
@@ -168,7 +170,7 @@ class Remains:
         pieces are late, with why they get no work.
         """
         ready_s, late = dict[str, float](), dict[str, str]()
-        for uri in uris:
+        for uri in uris if self._by_uri else ():
             its = [one for one in self._by_uri.get(uri, ()) if one.thread.is_alive()]
             if not its:
                 self._by_uri.pop(uri, None)
