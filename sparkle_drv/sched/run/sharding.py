@@ -28,7 +28,7 @@ from sparkle_drv.sched.shard.shares import Shares
 from sparkle_drv.sched.shard.site import Pace
 
 from .arrays import ContextArray, check_own, on_host
-from .local import LocalExecutor, Run
+from .local import FAILURES, LocalExecutor, Run
 from .operands import Operands
 from .shards import PATIENCE_S, SLACK_S, Done, Pieces
 
@@ -177,7 +177,14 @@ class Sharding:
         mixed = isinstance(out, np.ndarray) and not any(
             np.may_share_memory(out, x) for x in given.host if x is not None
         )
-        made = pieces.result(out if mixed else None)
+        try:
+            made = pieces.result(out if mixed else None)
+        except FAILURES:
+            left = tuple(u for u in uris if u not in kept.shares.parts)
+            if not auto or not left:
+                raise
+            alone = (left, *key[1:])  # who did not help is there still
+            return executor.run(alone, describe, operands, out, run, left, check, convert, whole)
         if isinstance(out, np.ndarray):
             if not mixed:  # other pieces still read what it overlaps
                 out[...] = made
