@@ -7,6 +7,7 @@ kernel still runs in another queue, unless the device hangs.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,8 @@ from sparkle_drv.sched.health.states import State
 
 ANSWER_S = 0.05
 """Seconds of a wait for an answer: on a busy host it is not there at once."""
+LOOK_S = 1e-3
+"""Between looks."""
 
 LEAST = 0.05
 """Part of its work that a device gets that is too slow to help, where the caller wants it."""
@@ -57,13 +60,17 @@ class Pulse:
         """
         found = {}
         for uri in uris:
+            its, clock = self._health[uri], self._clocks[uri]
             with self._lock:
-                its, now_s = self._health[uri], self._clocks[uri]()
-                if its.state is State.SUSPECT and self._answers(uri):
-                    its.beat(now_s)
-                elif its.state is State.LOST and its.tries(now_s):
-                    well = self._devices[uri].idle and self._answers(uri)
-                    its.tried(now_s, well, "" if well else "it does not answer")
+                tried = its.state is State.LOST and its.tries(clock())
+            asked = tried or its.state is State.SUSPECT
+            # Not with the lock: threads of other devices tell of theirs meanwhile.
+            well = asked and (not tried or self._devices[uri].idle) and self._answers(uri)
+            with self._lock:
+                if tried:
+                    its.tried(clock(), well, "" if well else "it does not answer")
+                elif well:
+                    its.beat(clock())
                 if not its.takes_work and (slow or its.state is not State.SLOW):
                     found[uri] = f"it is {its.state.value}: {its.why}"
         return found
@@ -105,11 +112,13 @@ class Pulse:
         """Ask silent devices, hear those that were asked; by URI, who is lost since."""
         found = {}
         for uri in uris:
+            asked = self._asked.get(uri)
+            answered = asked is not None and _ended(asked[0])
             with self._lock:
                 its, now_s = self._health[uri], self._clocks[uri]()
                 if uri in self._asked:
                     fence, at_s = self._asked[uri]
-                    if _ended(fence):
+                    if answered:
                         del self._asked[uri]
                         its.beat(now_s)
                     elif now_s - at_s >= its.heartbeat_s:
@@ -137,8 +146,14 @@ class Pulse:
 
 
 def _ended(fence: Fence) -> bool:
+    """Is it reached, and well? Looks for ANSWER_S, in which a virtual clock does not pass."""
+    end_s = time.monotonic() + ANSWER_S
     try:
-        fence.wait(ANSWER_S)
+        while not fence.done:
+            if time.monotonic() >= end_s:
+                return False
+            time.sleep(LOOK_S)
+        fence.wait(0)
     except SparkleError:
         return False
     return True
