@@ -1,7 +1,7 @@
 """Plans of calls that are not made: what `Context.plan` gives.
 
-An `Estimating` takes the place of the executor: calls.py and shard_calls.py say what the call
-amounts to, as they do when it is made, and what would be run is planned.
+calls.py and shard_calls.py describe the call as they do when it is made. An `Estimating` takes the
+place of the executor: it plans the work, and does not run it.
 """
 
 from __future__ import annotations
@@ -82,8 +82,9 @@ class SharedEstimate(Sharding):
         kept = self.decide(None, describe, operands, out, uris, convert)
         if kept is not None:
             return kept
+        left = self._within(uris, describe, operands)
         alone: Estimate = self._executor.run(
-            key, describe, operands, out, run, uris, check, convert, whole, self._known
+            key, describe, operands, out, run, left, check, convert, whole, self._known
         )
         return alone
 

@@ -23,9 +23,6 @@ from . import ways
 from .arrays import ContextArray, on_host
 from .local import LocalExecutor
 
-PEER_NBYTES = 1 << 20
-"""Operands of fewer bytes come from the host."""
-
 
 class Operands:
     """Arguments of a call: numpy arrays, ContextArrays and None. Threads of several devices share
@@ -62,7 +59,8 @@ class Operands:
         if made.device.info.unified:
             return made.numpy()
         out = np.empty(made.shape, made.dtype)
-        self._queue(made.device, "").read(made.buffer, out.reshape(-1).view(np.uint8)).wait()
+        reading = self._queue(made.device, "").read(made.buffer, out.reshape(-1).view(np.uint8))
+        reading.wait(made.device.default_queue.timeout_s)
         return out
 
     def _queue(self, device: Device, way: str) -> Queue:
@@ -96,14 +94,13 @@ class Operands:
     def _nearest(self, device: Device, at: int, nbytes: int) -> Array | None:
         """A copy on a peer, from which it comes sooner than from the host."""
         links = self._executor.costs.links
-        peers = [
-            array
-            for (number, _), array in list(self._there.items())
-            if number == at and nbytes >= PEER_NBYTES and device.is_peer(array.device)
-        ]
+        there = [array for (number, _), array in list(self._there.items()) if number == at]
+        x = self._given[at]
+        if isinstance(x, ContextArray):
+            there += x.copies.values()
+        peers = [array for array in there if device.is_peer(array.device)]
         if not peers:
             return None
-        ways.know(self._executor, [array.device.uri for array in peers], (device.uri,))
         from_host_s = links[HOST, device.uri].at(nbytes)
 
         def seconds(array: Array) -> float:
@@ -118,5 +115,6 @@ def sent(device: Device, x: np.ndarray[Any, Any], queue: Queue) -> Array:
     """A copy on the device, once it is there."""
     made = device.empty(x.shape, x.dtype)
     if x.nbytes:
-        queue.write(made.buffer, np.ascontiguousarray(x).reshape(-1).view(np.uint8)).wait()
+        sending = queue.write(made.buffer, np.ascontiguousarray(x).reshape(-1).view(np.uint8))
+        sending.wait(device.default_queue.timeout_s)
     return made

@@ -17,6 +17,7 @@ import numpy as np
 
 from sparkle_drv.mesh.links.network import HOST
 from sparkle_drv.sched.check.validate import Check
+from sparkle_drv.sched.decide.choose import Impossible
 from sparkle_drv.sched.journal import explain
 from sparkle_drv.sched.model.conversion import Conversion
 from sparkle_drv.sched.model.costs import Costs
@@ -27,6 +28,7 @@ from sparkle_drv.sched.shard.divide import Axis, Divided, Wanted, divide
 from sparkle_drv.sched.shard.shares import Shares
 from sparkle_drv.sched.shard.site import Pace
 
+from . import ways
 from .arrays import ContextArray, check_own, on_host
 from .local import FAILURES, LocalExecutor, Run
 from .operands import Operands
@@ -47,7 +49,7 @@ class Terms:
     max_vram_nbytes: int = 0
     """Bytes that a device with memory of its own may be given; 0: as many as it has."""
     prefer_p2p: bool = True
-    """May an operand that several devices read come from one of them?"""
+    """May an operand that another device has come from there?"""
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -157,8 +159,10 @@ class Sharding:
         executor, auto = self._executor, self.terms.shares == "auto"
         kept = self.decide(key, describe, operands, out, uris, convert)
         if kept is None:
+            left = self._within(uris, describe, operands)
+            alone = (left, *key[1:])
             return executor.run(
-                key, describe, operands, out, run, uris, check, convert, whole, self._known
+                alone, describe, operands, out, run, left, check, convert, whole, self._known
             )
         executor.last = kept  # type: ignore[assignment]
         given = Operands(executor, operands, self.terms.prefer_p2p)
@@ -174,19 +178,20 @@ class Sharding:
             look, SLACK_S if auto else PATIENCE_S,
         )  # fmt: skip
         kept.done = pieces.done
-        mixed = isinstance(out, np.ndarray) and not any(
+        direct = isinstance(out, np.ndarray) and not any(
             np.may_share_memory(out, x) for x in given.host if x is not None
         )
         try:
-            made = pieces.result(out if mixed else None)
+            made = pieces.result(out if direct else None)
         except FAILURES:
             left = tuple(u for u in uris if u not in kept.shares.parts)
             if not auto or not left:
                 raise
-            alone = (left, *key[1:])  # who did not help is there still
+            left = self._within(left, describe, operands)  # who did not help is there still
+            alone = (left, *key[1:])
             return executor.run(alone, describe, operands, out, run, left, check, convert, whole)
         if isinstance(out, np.ndarray):
-            if not mixed:  # other pieces still read what it overlaps
+            if not direct:  # other pieces still read what it overlaps
                 out[...] = made
             return out
         if not any(isinstance(x, ContextArray) for x in (*operands, out)):
@@ -195,11 +200,29 @@ class Sharding:
             return out.fill(made)
         return ContextArray(executor, kept.device, executor.devices[kept.device].array(made))
 
+    def _within(
+        self, uris: tuple[str, ...], describe: Callable[[], tuple[Class, float, int]],
+        operands: Sequence[Any],
+    ) -> tuple[str, ...]:  # fmt: skip
+        """The devices that may do the whole call by `max_vram_nbytes`. Raises Impossible: none."""
+        limit = self.terms.max_vram_nbytes
+        if not limit:
+            return uris
+        needed = describe()[2] + sum(x.nbytes for x in operands if x is not None)
+        nodes = self._executor.costs.nodes
+        left = tuple(uri for uri in uris if nodes[uri].unified or needed <= limit)
+        if not left:
+            raise Impossible(
+                f"max_vram_gb: expected {needed} bytes or more on one of {', '.join(uris)}, got "
+                f"{limit}"
+            )
+        return left
+
     def alone(self, key: tuple[Any, ...]) -> LocalExecutor | None:
         """The executor itself, where one device was found to be enough for such calls."""
         kept = self._executor.shared.get(key)
-        wanted = self.terms.shares != "auto"  # all of them, whatever it takes
-        if wanted or kept is None or not kept.alone or kept.spare <= 0:
+        said = self.terms.shares != "auto" or self.terms.max_vram_nbytes
+        if said or kept is None or not kept.alone or kept.spare <= 0:
             return None
         kept.spare -= 1
         return self._executor
@@ -242,6 +265,7 @@ class Sharding:
             return None
         if kept is None:
             executor.know(kind, able)
+            self._know_peers(able)
             self._known = True
         host = [None if x is None else on_host(x) for x in operands]
         axes = [
@@ -267,7 +291,7 @@ class Sharding:
         if divided is None:
             return None
         divided.unable.update(barred)
-        uses = 1 if kept is None else min(MOST_USES, 2 * (kept.uses + 1))
+        uses = 1 if kept is None else min(MOST_USES, 2 * kept.uses)
         made = KeptShards(
             work, cuts[divided.at], axes[divided.at], divided,
             {site.uri: Pace(site) for site in divided.sites}, uses, uses - 1,
@@ -276,6 +300,14 @@ class Sharding:
         if usual and key is not None:
             executor.shared[key] = made
         return made
+
+    def _know_peers(self, uris: Sequence[str]) -> None:
+        """Measure the ways between devices whose driver copies between them, if it is wanted."""
+        devices = self._executor.devices
+        for uri in uris if self.terms.prefer_p2p else ():
+            peers = [u for u in uris if u != uri and devices[uri].is_peer(devices[u])]
+            if not devices[uri].info.unified:
+                ways.know(self._executor, peers, (uri,))
 
 
 def _fits(costs: Costs, nbytes: int, uris: Sequence[str]) -> bool:

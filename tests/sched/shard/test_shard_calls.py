@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,8 @@ from sparkle_drv.sched.run import shards
 from sparkle_drv.sched.run.sharding import KeptShards
 from sparkle_drv.testing import sim
 from sparkle_drv.testing.faults import Fault, Schedule
+from sparkle_drv.testing.sim_links import SimLink
+from sparkle_drv.testing.simulated import Rate, SimDevice, SimMachine
 
 F32 = np.float32
 URIS = ("cpu:c0", "cpu:c1", "egl:0")
@@ -243,3 +247,42 @@ def test_who_computes_on_the_same_cores_waits_in_the_plan(ctx):
     runs = {uri: ctx._executor.costs.speeds[plan(ctx).work.op, uri].runs for uri in URIS}
     ctx.gemm(a, a, shards="each")
     assert runs == {uri: ctx._executor.costs.speeds[plan(ctx).work.op, uri].runs for uri in URIS}
+
+
+def test_a_limit_of_memory_holds_where_one_device_does_all():
+    a = np.ones((256, 256), F32)
+    alone = 3 * a.nbytes
+    with sp.init(list(NAMES), profile=False) as ctx:
+        ctx.gemm(a, a, topology="single")
+        assert ctx.last_plan.device == NAMES[0], "the one with memory of its own is faster"
+        for _ in range(4):
+            ctx.gemm(a, a, max_vram_gb=(alone - 1) / 1e9)
+            if isinstance(ctx.last_plan, KeptShards):
+                part = plan(ctx).shares.units(NAMES[0]) / plan(ctx).shares.count
+                assert a.nbytes * (1 + 2 * part) < alone
+            else:
+                assert ctx.last_plan.device == NAMES[1]
+        with pytest.raises(ValueError, match=f"expected .*{NAMES[0]}"):
+            ctx.gemm(a, a, devices=[NAMES[0]], max_vram_gb=1e-6)
+
+
+@pytest.mark.parametrize("prefer_p2p", [True, False])
+def test_what_a_peer_has_comes_from_there_where_that_is_faster(prefer_p2p):
+    uris = ["sim:x", "sim:y"]
+    devices = {
+        uri: SimDevice(uri, {}, (1e-3, 1e6), other=Rate(1e-5, 1e7)) for uri in uris
+    }  # fmt: skip
+    links = {(a, b): SimLink(1e-6, 1e12) for a in uris for b in uris if a != b}
+    a = normal(np.random.default_rng(11), 64, 64)
+    with (
+        sim.on(SimMachine(devices, random.Random(1), links=links)),
+        sp.init(uris, profile=False) as ctx,
+    ):
+        b = ctx.array(a.shape, F32, device="sim:x").fill(a)
+        moved = []
+        for _ in range(2):  # the first call also measures the way
+            got = ctx.gemm(a, b, shards="each", prefer_p2p=prefer_p2p)
+            np.testing.assert_allclose(got.numpy(), a @ a, rtol=1e-4, atol=1e-3)
+            moved.append(sum(ctx._executor.ways.moved().values()))
+        assert plan(ctx).cut.name == "rows"
+        assert moved[1] - moved[0] == (a.nbytes if prefer_p2p else 0)
