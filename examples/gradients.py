@@ -1,4 +1,4 @@
-"""Data-parallel training of a small network on several devices, of which one is killed on the way.
+"""Data-parallel training of a small network on several devices. One of them is killed meanwhile.
 
     python examples/gradients.py                          three simulated devices, one is killed
     python examples/gradients.py -d sim:a,sim:b --kill 5  sim:b is unplugged in step 5

@@ -168,10 +168,10 @@ class Context:
         `init` says. `devices` may take part. `shards` "auto" leaves out who does not help, "each"
         gives every one a part, and {URI: share} gives parts in proportion. `reduce` "sum" cuts K,
         and adds up the products; else rows or columns are cut. `max_vram_gb` limits the 10^9 bytes
-        on a device that does not share the host's memory. With `prefer_p2p` operands that several
-        devices read whole may go from one to the other. The same of conv2d (cut by images or output
-        channels), map and reduce (by range). Raises TypeError, ValueError (other words, or a limit
-        or shares without "mesh").
+        on a device that does not share the host's memory. With `prefer_p2p` an operand that all
+        devices read whole may come from one that has it. The same of conv2d (cut by images or
+        output channels), map and reduce (by range). Raises TypeError; ValueError: other words, a
+        limit or shares without "mesh", or memory that holds no part.
         """
         uris = self._uris if devices is None else self._among(devices)
         mesh = topology or shards != "auto" or reduce != "none" or self._shared(uris)
@@ -259,8 +259,8 @@ class Context:
         once all is done, and returned: one, or a tuple. The rest as of `gemm`.
 
         The first call of a kernel measures it on parts of these arrays. Raises ImageError,
-        FileNotFoundError, TypeError, ValueError (arguments and axes that are not there, extents
-        that differ, an array that is written and not cut, no device) and what devices raise.
+        FileNotFoundError, TypeError and what devices raise. ValueError: an argument or an axis is
+        not there, extents differ, an array is written and not cut, or no device has the kernel.
         """
         uris = self._among(devices)
         how = self._terms(topology, shards, max_vram_gb, prefer_p2p)

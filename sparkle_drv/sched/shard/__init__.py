@@ -3,9 +3,10 @@
 Numbers and data: no clock, no device. Which device does a whole call is in decide; threads that do
 the pieces are in run (shards.py).
 
-    cuts.py       the axes that a call can be cut along, and what each piece reads and writes
+    divide.py     the cut and the shares of a call, from what is known of the devices
+    cuts.py       the axes that a call can be cut along
     micro.py      a graph's tasks in micro-batches
-    ledger.py     who does which piece, once: the one part here with a lock
+    ledger.py     which device does which piece, once; it has a lock
     site.py       Site: one device and what the call costs there; Pace: the same per unit
     plan.py       plan_shares: the plan of the least predicted time
     arguments.py  what is refused, and why
@@ -15,7 +16,7 @@ the pieces are in run (shards.py).
     pieces.py     the pieces of one device's part: short, and their transfers and launches overlap
     tail.py       the last part: shrinking chunks for whoever is free
     late.py       when a piece is late, and who does it again
-    play.py       when all end: an event simulation with the host's port and shared resources
-    bound.py      the lower bound that every plan is judged by
-    limits.py     what one device can do in some seconds, whatever its pieces
+    play.py       the end of each device, by an event simulation
+    bound.py      the lower bound of all plans
+    limits.py     the most that one device can do in some seconds
 """
