@@ -265,7 +265,6 @@ class Sharding:
             return None
         if kept is None:
             executor.know(kind, able)
-            self._know_peers(able)
             self._known = True
         host = [None if x is None else on_host(x) for x in operands]
         axes = [
@@ -297,12 +296,14 @@ class Sharding:
             {site.uri: Pace(site) for site in divided.sites}, uses, uses - 1,
             auto and divided.alone_s <= divided.shares.predicted_s + THREADS_S,
         )  # fmt: skip
+        if kept is None and not made.alone:
+            self._know_peers(list(made.shares.parts))
         if usual and key is not None:
             executor.shared[key] = made
         return made
 
     def _know_peers(self, uris: Sequence[str]) -> None:
-        """Measure the ways between devices whose driver copies between them, if it is wanted."""
+        """Measure the ways between those that share a call and whose driver copies between them."""
         devices = self._executor.devices
         for uri in uris if self.terms.prefer_p2p else ():
             peers = [u for u in uris if u != uri and devices[uri].is_peer(devices[u])]

@@ -60,8 +60,9 @@ def test_a_launch_is_one_ioctl_and_its_fence_costs_none(card):
                 time.sleep(0.0001)
         after, took_s = counters(dev), time.monotonic() - begun
     assert after["jobs"] - before["jobs"] == 100
-    # Asking the kernel whether all is well, every 20 ms without news, is allowed.
-    assert 100 <= after["ioctls"] - before["ioctls"] <= 100 + took_s / 0.02
+    # Asking the kernel whether all is well, every 20 ms without news, is allowed. An interval of
+    # n times 20 ms holds at most n + 1 such moments.
+    assert 100 <= after["ioctls"] - before["ioctls"] <= 101 + took_s / 0.02
 
 
 def test_more_jobs_than_the_kernel_tracks(card):
