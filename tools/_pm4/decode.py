@@ -60,10 +60,12 @@ def decode(args: argparse.Namespace) -> int:
 
 
 def notes(ibs: list[Ib]) -> dict[tuple[int, int], str]:
-    """Where each INDIRECT_BUFFER leads."""
+    """Where each INDIRECT_BUFFER leads, and what the input does not tell."""
     found: dict[tuple[int, int], str] = {}
     for number, ib in enumerate(ibs):
         for one in ib.packets():
+            if gap := ib.gap(one.at, len(one.dwords)):
+                found[number, one.at] = gap
             target = lowlevel.call(one)
             if target is None:
                 continue

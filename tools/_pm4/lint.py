@@ -56,7 +56,7 @@ def lint(args: argparse.Namespace) -> int:
                 "findings": [
                     {
                         "id": one.rule.id,
-                        "severity": one.rule.severity,
+                        "severity": one.severity,
                         "message": one.message,
                         "source": one.rule.source,
                         "explanation": one.rule.explanation,

@@ -19,19 +19,16 @@ whole and with padding:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from sparkle_drv.amd.tables import pm4, regs
 from sparkle_drv.amd.tables.bits import U32_MAX
 from sparkle_drv.amd.tables.setreg import SetPairs, SetPairsPacked, SetRegisters
 
-from .lex import TextError
+from .lex import TextError, located
 from .model import MAX_DWORDS, Ib, read_gfx, read_ip
 from .shape import by_name, close
 
-T = TypeVar("T")
 HEAD = re.compile(r"IB ip=(\d+) depth=(\d+) va=([0-9a-f]{1,16}) ndw=(\d{1,7})\s*$")
 PACKET = re.compile(r"\s+(\w+)\s+hdr=([0-9a-f ]+)$")
 ENTRY = re.compile(r"  \S")  # what stands deeper is about the packet above it
@@ -76,11 +73,11 @@ def from_capture(text: str, gfx: int | None = None) -> list[Ib]:
     for number, line in enumerate(text.split("\n"), 1):
         if line.startswith("#"):
             if gfx is None and (chip := _CHIP.search(line)):
-                gfx = _located(number, read_gfx, chip[0])
+                gfx = located(number, read_gfx, chip[0])
         elif head := HEAD.match(line):
             if gfx is None:
                 raise TextError(number, 1, "no comment names the gfx of this capture (--gfx)")
-            ip = _located(number, read_ip, head[1])
+            ip = located(number, read_ip, head[1])
             listings.append(_Listing(ip, int(head[2]), int(head[3], 16), int(head[4])))
         elif line.startswith("IB "):
             raise TextError(number, 1, "an IB line is IB ip=N depth=N va=HEX ndw=N")
@@ -93,13 +90,6 @@ def from_capture(text: str, gfx: int | None = None) -> list[Ib]:
     made = [_ib(listing, gfx) for listing in listings]
     _give_back(listings, made)
     return made
-
-
-def _located(line: int, read: Callable[[str], T], text: str) -> T:
-    try:
-        return read(text)
-    except ValueError as error:
-        raise TextError(line, 1, str(error)) from None
 
 
 def _packet(listing: _Listing, line: str, number: int, gfx: int) -> None:

@@ -9,8 +9,11 @@ Nothing here knows a packet; what is wrong with a text is a TextError with its l
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeVar
+
+T = TypeVar("T")
 
 _TOKEN = re.compile(r"\s+|#.*|[A-Za-z0-9_.+*-]+|[={},]")
 _NUMBER = re.compile(r"-?(0x[0-9a-f]{1,40}|0b[01]{1,130}|[0-9]{1,40})", re.IGNORECASE)
@@ -22,6 +25,14 @@ class TextError(ValueError):
     def __init__(self, line: int, column: int, reason: str):
         super().__init__(f"line {line}, column {column}: {reason}")
         self.line, self.column, self.reason = line, column, reason
+
+
+def located(line: int, read: Callable[[str], T], text: str) -> T:
+    """What `read` makes of a line's text; its ValueError becomes a TextError of that line."""
+    try:
+        return read(text)
+    except ValueError as error:
+        raise TextError(line, 1, str(error)) from None
 
 
 @dataclass(frozen=True)

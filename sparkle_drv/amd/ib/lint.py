@@ -20,13 +20,19 @@ class Finding:
     dword: int
     packet: str
     where: str
+    doubt: str = ""  # the input does not tell all of the packet: nothing is sure to be wrong
 
     @property
     def fails(self) -> bool:
-        return self.rule.severity != NOTE
+        return self.severity != NOTE
+
+    @property
+    def severity(self) -> str:
+        return NOTE if self.doubt else self.rule.severity
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.rule.severity}: {self.message} [{self.rule.id}]"
+        doubt = f" (but {self.doubt})" if self.doubt else ""
+        return f"{self.where}: {self.severity}: {self.message}{doubt} [{self.rule.id}]"
 
 
 def lint(
@@ -49,6 +55,9 @@ def lint(
                 where = f"IB {place}{va} dword {at}"
                 found.append((len(order), Finding(one, message, place, at, "", where)))
             else:
-                finding = Finding(one, message, place.number, place.at, place.name, place.where)
+                doubt = place.ib.gap(place.at, len(place.packet.dwords))
+                finding = Finding(
+                    one, message, place.number, place.at, place.name, place.where, doubt
+                )
                 found.append((order[id(place)], finding))
     return [finding for _, finding in sorted(found, key=lambda pair: pair[0])]

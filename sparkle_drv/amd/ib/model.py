@@ -7,20 +7,23 @@ capture.py; what it does is in run.py. Nothing here knows a packet.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from sparkle_drv.amd.tables import packet, pm4, sdma
 from sparkle_drv.amd.tables.bits import level
 
 IPS = ("gfx", "compute", "sdma")  # in the order of the kernel's HW_IP types
+# The queue of a ring, by how the kernel's names of rings begin.
+RINGS = {"gfx": "gfx", "comp": "compute", "kiq": "compute", "sdma": "sdma"}
 MAX_DWORDS = 0xFFFFF  # what the size field of INDIRECT_BUFFER holds
 
 
 @dataclass(frozen=True)
 class Ib:
     """`gfx` is a level (10 is gfx10.3). `extra` are bytes behind the last whole dword. An IB that
-    is not `complete` comes from a capture, which leaves padding out."""
+    is not `complete` comes from a capture, which leaves padding out. `gaps` says of dwords which the
+    input does not tell why that is: another dword stands in their place."""
 
     dwords: tuple[int, ...]
     gfx: int
@@ -28,6 +31,7 @@ class Ib:
     va: int | None = None
     extra: bytes = b""
     complete: bool = True
+    gaps: Mapping[int, str] = field(default_factory=dict, compare=False)
 
     def packets(self, start: int = 0, end: int | None = None) -> Iterator[packet.Decoded]:
         """Its packets in turn, from dword `start` on; what no table declares has cls=None."""
@@ -35,6 +39,10 @@ class Ib:
         if self.ip == "sdma":
             return sdma.stream(dwords, self.gfx)
         return pm4.stream(dwords, self.gfx, self.ip)
+
+    def gap(self, at: int, ndw: int) -> str:
+        """Why the input does not tell all of the `ndw` dwords at `at`; "" when it does."""
+        return next((self.gaps[i] for i in range(at, at + ndw) if i in self.gaps), "")
 
 
 def read_gfx(text: str) -> int:

@@ -1,26 +1,40 @@
-"""Any of the input forms to IBs: text, hex, bytes, a capture; `auto` tells them apart.
+"""Any of the input forms to IBs: text, hex, bytes, a capture, dumps of a kernel, of umr and of Mesa;
+`auto` tells them apart.
 
-Bytes that are no printable text are binary. A text is a capture when it has a capture's IB line,
-hex when its first word outside comments and IB statements is a dword, else the text form.
+A dump is known by a line that only it has. Bytes that are no printable text are binary. A text is a
+capture when it has a capture's IB line, hex when its first word outside comments and IB statements
+is a dword, else the text form.
 """
 
 from __future__ import annotations
 
 import re
 
+from . import devcoredump, mesa, umr
 from .capture import from_capture, looks_like_one
 from .dwords import from_bytes, from_hex
 from .lex import TextError
 from .model import Ib
 from .parse import parse
 
-FORMS = ("auto", "text", "hex", "bin", "capture")
+# Dumps of others: how each is known, and what reads it.
+DUMPS = {
+    "devcoredump": (devcoredump.MARK, devcoredump.from_devcoredump),
+    "umr": (umr.MARK, umr.from_umr),
+    "mesa": (mesa.MARK, mesa.from_mesa),
+}
+FORMS = ("auto", "text", "hex", "bin", "capture", *DUMPS)
+_COLOUR = re.compile(rb"\x1b\[[\d;]*[mK]")
 _HEX = re.compile(r"(0[xX][0-9a-fA-F]+|[0-9a-fA-F]{8})[\s,]*")
 _DATA = re.compile(rb"[^\t\n\r\x20-\x7e\x80-\xff]")
 
 
 def form_of(data: bytes) -> str:
     """Which of FORMS `data` most likely is."""
+    plain = _COLOUR.sub(b"", data)
+    for form, (mark, _) in DUMPS.items():
+        if mark.search(plain):
+            return form
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -51,6 +65,10 @@ def read_ibs(
         if gfx is None:
             raise ValueError("bytes do not say which gfx they are for: gfx is wanted")
         return [from_bytes(raw, gfx, ip, va)]
+    if form in DUMPS:
+        # Names of processes may be of any coding.
+        plain = _COLOUR.sub(b"", raw).decode(errors="replace").replace("\r\n", "\n")
+        return DUMPS[form][1](plain, gfx, ip)
     try:
         text = raw.decode()
     except UnicodeDecodeError as error:

@@ -222,8 +222,8 @@ class AcquireMem(Packet, opcode=0x58, gfx=G10UP):
         me=bits(31),  # not in the prefetch parser: radeonsi (si_fence.c) sets it on compute, too
     )
     size_lo = U32(0xFFFFFFFF)  # 256 B units
-    # gfx10 reads eight bits of it; the kernel writes 0xffffff on both
-    size_hi = Word(0xFFFFFF, value=(bits(0, 23, gfx=G10), bits(0, 24, gfx=G11UP)))
+    # gfx10 reads eight bits of it; the kernel writes 0xffffff, radeonsi 0x1ffffff (seen on gfx10.3)
+    size_hi = Word(0xFFFFFF, value=bits(0, 24))
     base_lo = U32()
     base_hi = Word(value=bits(0, 23))
     poll = Word(0xA, interval=bits(0, 15), pws_ena=bits(31, gfx=G11UP))

@@ -92,7 +92,7 @@ class Packet(packet.Packet):
                 f"opcode {opcode:#x}: {ndw} dwords, but only {left} are left", left
             )
         if cls is None:
-            raise packet.Unknown(f"opcode {opcode:#x} is no packet of gfx{gfx} {queue} queues", ndw)
+            raise packet.Unknown(f"no table has opcode {opcode:#x} on gfx{gfx} {queue} queues", ndw)
         try:
             cls.check_length(ndw)
             fields = cls.decode_elements(g, dwords[start : start + ndw])

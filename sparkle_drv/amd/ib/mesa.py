@@ -1,0 +1,101 @@
+"""IBs out of Mesa's own dumps: RADV_DEBUG=hang writes trace.log, RADV_DEBUG=dumpibs and
+AMD_DEBUG=ib write to stderr.
+
+Form: Mesa ac_parse_ib and format_ib_output. A section for each IB, and in it a line for each dword:
+
+    ------------------ Main IB begin - COMPUTE ------------------
+    c0027600 SET_SH_REG:
+    0000020c
+    00800300         COMPUTE_PGM_LO <- 0x00800300
+    ------------------- Main IB end - COMPUTE -------------------
+
+An IB that is called stands four columns deeper, between "nested begin" and "nested end". One that
+is chained goes on in the section of the IB that jumps to it. Colours and words are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from .lex import TextError
+from .model import MAX_DWORDS, Ib
+from .run import call
+
+MARK = re.compile(rb"^[ \t]*-{10,} .{1,80}? begin( - \w+)?( \(dw = \d+\))? -{10,}\s*$", re.M)
+_BORDER = re.compile(
+    r" *-{10,} (?P<name>.{1,80}?) (?P<what>begin|end)( - (?P<ip>\w+))?( \(dw = \d+\))? -{10,}$"
+)
+_DWORD = re.compile(r" *([0-9a-f]{8})( |$)")
+_BEYOND = re.compile(r" *\?{8}( |$)")  # a packet that is longer than its IB
+_IPS = {"GFX": "gfx", "COMPUTE": "compute", "SDMA": "sdma"}
+NESTED, CALL_NDW = "nested", 4
+
+
+@dataclass
+class _Section:
+    ip: str
+    va: int | None = None
+    dwords: list[int] = field(default_factory=list)
+    ended: bool = False
+
+
+def from_mesa(text: str, gfx: int | None, ip: str) -> list[Ib]:
+    """The IBs in the order in which their sections begin. TextError; ValueError without a gfx."""
+    if gfx is None:
+        raise ValueError("Mesa's dumps do not say which gfx they are of: gfx is wanted")
+    sections: list[_Section] = []
+    stack: list[_Section] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        line = line.rstrip()
+        if border := _BORDER.match(line):
+            if border["what"] == "begin":
+                va = _target(stack[-1], gfx) if border["name"] == NESTED and stack else None
+                if va is None:
+                    stack = []
+                section = _Section(_ip(border, stack[-1].ip if stack else ip), va)
+                sections.append(section)
+                stack.append(section)
+            elif stack:
+                stack.pop().ended = True
+        elif stack and line:
+            _take(stack, line, number)
+    return [one for section in sections for one in _chained(section, gfx)]
+
+
+def _ip(border: re.Match[str], default: str) -> str:
+    return _IPS.get(border["ip"] or border["name"].partition(" ")[0], default)
+
+
+def _take(stack: list[_Section], line: str, number: int) -> None:
+    """A dword, or words about the one before it, which stand nine columns deeper."""
+    indent, depth = len(line) - len(line.lstrip()), 4 * (len(stack) - 1)
+    if indent >= depth + 9 or _BEYOND.match(line):
+        return
+    found = _DWORD.match(line)
+    if found is None or indent != depth:
+        raise TextError(
+            number, indent + 1, f"expected a dword at column {depth + 1}, got {line.strip()[:40]!r}"
+        )
+    if len(stack[-1].dwords) == MAX_DWORDS:
+        raise TextError(number, 1, f"an IB has {MAX_DWORDS} dwords at most")
+    stack[-1].dwords.append(int(found[1], 16))
+
+
+def _target(caller: _Section, gfx: int) -> int | None:
+    """The address that the last packet of an IB calls."""
+    last = Ib(tuple(caller.dwords[-CALL_NDW:]), gfx, caller.ip)
+    return next((to.va for packet in last.packets() if (to := call(packet))), None)
+
+
+def _chained(section: _Section, gfx: int) -> Iterator[Ib]:
+    """The IB, and those that it jumps to."""
+    start, va = 0, section.va
+    dwords = tuple(section.dwords)
+    for packet in Ib(dwords, gfx, section.ip).packets():
+        to, end = call(packet), packet.at + len(packet.dwords)
+        if to and to.chain and end < len(dwords):
+            yield Ib(dwords[start:end], gfx, section.ip, va)
+            start, va = end, to.va
+    yield Ib(dwords[start:], gfx, section.ip, va, complete=section.ended)
