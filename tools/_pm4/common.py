@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from _console.problems import UsageError
 
@@ -15,7 +15,7 @@ from sparkle_drv import lowlevel
 from sparkle_drv.lowlevel import Ib, TextError
 
 EXIT_CODES = "exit codes: 0 well, 1 wrong input, findings or differences, 2 usage"
-MOST = 1 << 24  # bytes of a device such as /dev/stdin
+MOST = 32 << 20  # bytes of an input: a devcoredump has some 6 MiB
 INPUT = "FILE, FILE@ADDRESS for bytes that lie there, or - for stdin"
 Command = Callable[[argparse.Namespace], int]
 Subcommands = Any  # argparse names no public type for what add_subparsers returns
@@ -76,7 +76,11 @@ def read(args: argparse.Namespace, name: str) -> list[Ib]:
         if not 0 <= va < 1 << 64:
             raise UsageError(f"{name}: an address has 64 bits")
         name = path
-    data = sys.stdin.buffer.read() if name == "-" else _contents(Path(name))
+    if name == "-":
+        data = bounded(sys.stdin.buffer, name)
+    else:
+        with Path(name).open("rb") as file:
+            data = bounded(file, name)
     try:
         ibs = lowlevel.read_ibs(data, args.gfx, args.ip, va, args.form)
     except TextError as error:
@@ -89,13 +93,11 @@ def read(args: argparse.Namespace, name: str) -> list[Ib]:
     return ibs
 
 
-def _contents(path: Path) -> bytes:
-    if not path.is_char_device():
-        return path.read_bytes()
-    with path.open("rb") as file:  # /dev/zero has no end
-        data = file.read(MOST + 1)
+def bounded(file: BinaryIO, name: str) -> bytes:
+    """All of a file, which may be a device without end."""
+    data = file.read(MOST + 1)
     if len(data) > MOST:
-        raise InputError(f"{path}: a device that gives more than {MOST} bytes")
+        raise InputError(f"{name}: expected at most {MOST >> 20} MiB, got more")
     return data
 
 

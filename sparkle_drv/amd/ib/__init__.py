@@ -10,6 +10,7 @@ tables/; the backend does not need this folder to run.
     shape.py                 what text may leave out: names and defaults for both directions
     dwords.py                hex and raw bytes, both ways
     capture.py               the emulator's traces of drivers, back to dwords
+    devcoredump.py, umr.py, mesa.py    what the kernel, umr and Mesa print of IBs, to dwords
     run.py                   order of execution: follows INDIRECT_BUFFER
     state.py                 what registers hold at each dispatch
     diff.py                  compares two inputs by what dispatches find

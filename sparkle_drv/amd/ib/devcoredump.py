@@ -8,9 +8,9 @@ Form: Linux amdgpu_dev_coredump.c. Of the text, these lines count:
     Rptr: 0x140 Wptr: 0x140 RB mask: 7ff
     0x0 \t 0xc0032200                                a ring: byte offset and dword
     IB #0 0xffff800100041000 64 dw
-    0xc0004600                                       an IB: dwords; without any, the kernel could not read it
+    0xc0004600                                       an IB; none if the kernel could not read it
 
-A ring comes out oldest dword first: it begins at its write pointer, where a submission begins, too.
+A ring comes out oldest dword first: it begins at its write pointer, where a submission begins.
 Rings of other engines (video, MES) hold no PM4 and no SDMA packets and are left out.
 """
 
@@ -21,7 +21,7 @@ import re
 from .lex import TextError, located
 from .model import IPS, MAX_DWORDS, RINGS, Ib, read_gfx
 
-MARK = re.compile(rb"^\s*(\*{4} AMDGPU Device Coredump \*{4}|IB #\d+ 0x[0-9a-f]+ -?\d+ dw)", re.M)
+MARK = re.compile(rb"^[ \t]*(\*{4} AMDGPU Device Coredump \*{4}|IB #\d+ 0x[0-9a-f]+ -?\d+ dw)", re.M)
 _GC = re.compile(r"HWIP: GC\[\d+\]\[\d+\]: v(\d{1,3}\.\d{1,3})\.")
 _QUEUE = re.compile(r"IP Type: (\d+) Ring Name: ")
 _RING = re.compile(rf"ring name: ({'|'.join(RINGS)})?\S*$")

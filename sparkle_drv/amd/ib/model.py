@@ -22,8 +22,8 @@ MAX_DWORDS = 0xFFFFF  # what the size field of INDIRECT_BUFFER holds
 @dataclass(frozen=True)
 class Ib:
     """`gfx` is a level (10 is gfx10.3). `extra` are bytes behind the last whole dword. An IB that
-    is not `complete` comes from a capture, which leaves padding out. `gaps` says of dwords which the
-    input does not tell why that is: another dword stands in their place."""
+    is not `complete` comes from a capture, which leaves padding out, or was cut. `gaps` says why
+    the input does not tell a dword: another stands in its place."""
 
     dwords: tuple[int, ...]
     gfx: int

@@ -22,11 +22,12 @@ from sparkle_drv.amd.tables import pm4, regs, type3
 from sparkle_drv.amd.tables.bits import canonical
 from sparkle_drv.amd.tables.setreg import SetRegisters
 
-from .lex import TextError, located
+from .lex import TextError
 from .model import MAX_DWORDS, RINGS, Ib, read_gfx
 
 MARK = re.compile(
-    rb"^[ \t]*(Decoding IB at \S+@0x|\[\w+@0x\w+ \+ 0x\w+\]\s*\[\s*0x|\w+\.[\w.]+\.ring\[ *\d+\] == 0x)",
+    rb"^[ \t]*(Decoding IB at \S+@0x|\[\w+@0x\w+ \+ 0x\w+\]\s*\[\s*0x"
+    rb"|\w+\.[\w.]+\.ring\[ *\d+\] == 0x)",
     re.M,
 )
 _HEAD = re.compile(r"\s*Decoding IB at \S+@0x([0-9a-f]{1,16}) from \S+ of (\d{1,10}) words")
@@ -78,13 +79,15 @@ def from_umr(text: str, gfx: int | None, ip: str) -> list[Ib]:
         raise ValueError("this umr output does not say which gfx it is of: gfx is wanted")
     slots, packets, head = _Slots(), list[_Packet](), None
     for number, line in enumerate(text.split("\n"), 1):
-        if found := _WORD.match(line):
-            if located(number, lambda _: _word(packets, found, head), line):
-                head = None
-        elif found := _HEAD.match(line):
-            head = int(found[2])
-        elif found := _SLOT.match(line):
-            located(number, lambda _: slots.take(*found.groups()), line)
+        try:
+            if found := _WORD.match(line):
+                head = None if _word(packets, found, head) else head
+            elif found := _HEAD.match(line):
+                head = int(found[2])
+            elif found := _SLOT.match(line):
+                slots.take(found[1], found[2])
+        except ValueError as error:
+            raise TextError(number, 1, str(error)) from None
     if sum(packet.ndw for packet in packets) > MOST:
         raise TextError(1, 1, f"expected at most {MOST} dwords in all, got more")
     if any(packet.sdma for packet in packets):

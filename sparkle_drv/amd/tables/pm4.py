@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from . import packet, regs
-from .bits import G9, G10, G10UP, G11UP, U32, U64, Addr, Place, Tail, Word, bits, level
+from .bits import G9, G10UP, G11UP, U32, U64, Addr, Place, Tail, Word, bits, level
 from .setreg import SetPairs, SetPairsPacked, SetRegisters, register_name
 from .type3 import Packet
 from .values import GCR, CachePolicy, CopySel, DataSel, Event, Function, IntSel, Seq
