@@ -1,4 +1,4 @@
-"""Command reg: one register, where it is, who has it, its fields, and a value taken apart."""
+"""Command reg: registers, where they are, who has them, fields, and a value taken apart."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def add(sub: common.Subcommands) -> None:
         "names",
         nargs="+",
         metavar="NAME[=VALUE]",
-        help="a name (COMPUTE_ may be left out), a byte or dword address, SH+0x212; the value a "
-        "number or '{FIELD=1 FIELD=2}'",
+        help="a name or a pattern such as 'PGM*' (COMPUTE_ may be left out), a byte or dword "
+        "address, SH+0x212; the value a number or '{FIELD=1 FIELD=2}'",
     )
     made.add_argument("--gfx", type=common.gfx, metavar="GFX", help="only this generation")
 

@@ -21,9 +21,11 @@ import re
 from .lex import TextError, located
 from .model import IPS, MAX_DWORDS, RINGS, Ib, read_gfx
 
-MARK = re.compile(rb"^[ \t]*(\*{4} AMDGPU Device Coredump \*{4}|IB #\d+ 0x[0-9a-f]+ -?\d+ dw)", re.M)
+MARK = re.compile(
+    rb"^[ \t]*(\*{4} AMDGPU Device Coredump \*{4}|IB #\d+ 0x[0-9a-f]+ -?\d+ dw)", re.M
+)
 _GC = re.compile(r"HWIP: GC\[\d+\]\[\d+\]: v(\d{1,3}\.\d{1,3})\.")
-_QUEUE = re.compile(r"IP Type: (\d+) Ring Name: ")
+_QUEUE = re.compile(r"IP Type: (\d{1,3}) Ring Name: ")
 _RING = re.compile(rf"ring name: ({'|'.join(RINGS)})?\S*$")
 _POINTERS = re.compile(r"Rptr: 0x[0-9a-f]+ Wptr: 0x([0-9a-f]{1,16}) RB mask: ([0-9a-f]{1,8})$")
 _SLOT = re.compile(r"0x([0-9a-f]{1,8})\s+0x([0-9a-f]{1,8})$")

@@ -1,9 +1,10 @@
-"""Registers looked up as people name them: by name or part of it, or by any of their offsets."""
+"""Registers looked up as people name them: by name, part of it or pattern, or by an offset."""
 
 from __future__ import annotations
 
 import re
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 
 from sparkle_drv.amd.tables import regs
 from sparkle_drv.amd.tables.bits import GFX
@@ -31,8 +32,9 @@ class NoSuchRegister(LookupError):
 
 def lookup(wanted: str, gfx: int | None = None) -> list[regs.Register]:
     """The registers that `wanted` stands for: a name, without COMPUTE_ if one likes, in any case; a
-    byte address; a dword address; "SH+0x212"; an offset in SH; the kernel headers' offset. Several
-    where levels differ and no `gfx` says which. NoSuchRegister."""
+    byte address; a dword address; "SH+0x212"; an offset in SH; the kernel headers' offset; a
+    pattern such as "COMPUTE_PGM*". Several where levels differ and no `gfx` says which, or where
+    the pattern fits them. NoSuchRegister."""
     levels = GFX if gfx is None else (gfx,)
     if _NUMBER.fullmatch(wanted) or _SPACE.fullmatch(wanted):
         places = _places(wanted)
@@ -43,6 +45,8 @@ def lookup(wanted: str, gfx: int | None = None) -> list[regs.Register]:
             raise NoSuchRegister(wanted, [])
         return list(found.values())
     name = wanted.upper()
+    if set(name) & set("*?["):
+        return _fitting(name, levels)
     names = {**{n: n for n in regs.REGISTERS}, **regs.ALIASES}
     for candidate in (name, f"COMPUTE_{name}", f"COMPUTE_PGM_{name}"):
         if candidate in names:
@@ -51,6 +55,18 @@ def lookup(wanted: str, gfx: int | None = None) -> list[regs.Register]:
     near = get_close_matches(name[:64], [*names, *short], 4, 0.6)
     near += sorted(n for n in names if name in n)[:4] if len(name) > 2 else []
     raise NoSuchRegister(wanted, list(dict.fromkeys(short.get(n, n) for n in near)))
+
+
+def _fitting(pattern: str, levels: tuple[int, ...]) -> list[regs.Register]:
+    """Registers of these levels whose name or other name fits, by address."""
+    patterns = (pattern, f"COMPUTE_{pattern}", f"COMPUTE_PGM_{pattern}")
+    names = {**{n: n for n in regs.REGISTERS}, **regs.ALIASES}
+    fitting = {own for n, own in names.items() if any(fnmatchcase(n, p) for p in patterns)}
+    found = [regs.REGISTERS[name] for name in fitting]
+    found = [register for register in found if set(register.gfx) & set(levels)]
+    if not found:
+        raise NoSuchRegister(pattern, [])
+    return sorted(found, key=lambda register: (register.byte, register.name))
 
 
 def _places(wanted: str) -> list[tuple[str, int]]:

@@ -1,8 +1,8 @@
 """Any of the input forms to IBs: text, hex, bytes, a capture, and dumps of kernel, umr and Mesa.
 
-`auto` tells them apart. A dump is known by a line that only it has. Bytes that are no printable text
-are binary. A text is a capture when it has a capture's IB line, hex when its first word outside
-comments and IB statements is a dword, else the text form.
+`auto` tells them apart. A dump is known by a line that only it has. Bytes that are no printable
+text are binary. A text is a capture when it has a capture's IB line, hex when its first word
+outside comments and IB statements is a dword, else the text form.
 """
 
 from __future__ import annotations

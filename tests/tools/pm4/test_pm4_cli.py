@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import struct
 import subprocess
 import sys
@@ -190,6 +191,11 @@ def test_reg(pm4):
     _, text, _ = pm4("reg", "PGM_HI=0x180", "DESTINATION_EN_SE0")
     assert "bits 0x100 are not declared" in text
     assert "COMPUTE_STATIC_THREAD_MGMT_SE0, also COMPUTE_DESTINATION_EN_SE0\n" in text
+    code, text, _ = pm4("reg", "COMPUTE_PGM*=0")
+    assert code == 0
+    assert re.findall(r"^\w+", text, re.M) == [
+        f"COMPUTE_PGM_{name}" for name in ("LO", "HI", "RSRC1", "RSRC2", "RSRC3")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -198,10 +204,14 @@ def test_reg(pm4):
         (["reg", "RSCR2"], 1, "did you mean COMPUTE_PGM_RSRC2"),
         (["reg", "rsrc2=zzz"], 1, "'zzz' is not a number"),
         (["reg", "rsrc2="], 1, "is wanted here"),
+        (["reg", "NO_SUCH*"], 1, "no register NO_SUCH*\n"),
+        (["reg", "["], 1, "no register [\n"),
+        (["reg", "*" * 9999 + "!"], 1, "no register ****"),
+        (["reg", "DISPATCH_INTERL*", "--gfx", "10.3"], 1, "no register DISPATCH_INTERL*"),
         (["reg", "DISPATCH_INTERLEAVE", "--gfx", "10.3"], 1, ""),
         (["decode", "no-such-file.txt"], 1, "No such file"),
         (["decode", "/dev/null"], 1, "no IB in it"),
-        (["decode", "--gfx", "11", "/dev/zero"], 1, "a device that gives more"),
+        (["decode", "--gfx", "11", "/dev/zero"], 1, "at most 32 MiB"),
         (["decode", str(TOOL.parent / "_hop.py")], 1, "_hop.py:1:1: "),
         (["decode", COMPUTE, "--gfx", "13"], 2, "gfx=13"),
         (["decode", COMPUTE, "--ip", "dma"], 2, "invalid choice"),

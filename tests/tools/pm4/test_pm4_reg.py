@@ -44,6 +44,25 @@ def test_close_names(name, close):
     assert close in caught.value.close
 
 
+@pytest.mark.parametrize(
+    ("pattern", "gfx", "names"),
+    [
+        ("COMPUTE_NUM_THREAD_?", None, [f"COMPUTE_NUM_THREAD_{axis}" for axis in "XYZ"]),
+        ("num_thread*", 11, [f"COMPUTE_NUM_THREAD_{axis}" for axis in "XYZ"]),
+        ("rsrc[12]", 10, ["COMPUTE_PGM_RSRC1", RSRC2]),
+        ("*DESTINATION_EN_SE0", 10, ["COMPUTE_STATIC_THREAD_MGMT_SE0"]),
+        ("COMPUTE_RELAUNCH*", 10, ["COMPUTE_RELAUNCH"]),
+    ],
+)
+def test_patterns(pattern, gfx, names):
+    assert [register.name for register in lowlevel.lookup(pattern, gfx)] == names
+
+
+def test_a_pattern_names_registers_of_its_generation():
+    everything = {register.name for register in lowlevel.lookup("*", 11)}
+    assert everything == {register.name for register in regs.of_level(11)}
+
+
 @pytest.mark.parametrize("name", ["0x7ffff", "SH+0x3ff", "", "9" * 40, "zzzzzzzz"])
 def test_nothing_there(name):
     with pytest.raises(NoSuchRegister, match="no register"):
