@@ -122,10 +122,13 @@ def test_no_permission(root, monkeypatch):
 def test_a_bundle_has_it_all(tmp_path):
     result = failed("store", lambda m: m.hang_next_job())
     document = report.document("emu:gfx1036", [result], {"kms_minor": 58})
-    (tmp_path / "b.tar.gz").write_bytes(bundle.pack("emu:gfx1036", document))
+    (tmp_path / "b.tar.gz").write_bytes(
+        bundle.pack("emu:gfx1036", document, {"evidence/x.bin": b"\0\1"})
+    )
     with tarfile.open(tmp_path / "b.tar.gz") as tar:
         names = set(tar.getnames())
         told = {n: tar.extractfile(n).read().decode() for n in names}
+    assert told["bringup/evidence/x.bin"] == "\0\1"
     assert {"bringup/report.json", "bringup/info.json", "bringup/machine.json"} <= names
     assert "bringup/dumps/store.ibs.txt" in names
     assert json.loads(told["bringup/info.json"])["isa"] == "gfx1036"

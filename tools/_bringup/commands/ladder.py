@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from _console import output
 from _console.problems import FAILED, OK, UsageError
 
-from _bringup.ladder import bundle, child, families, recording
+from _bringup.ladder import bundle, child, evidence, families, recording
 from _bringup.results import report
 from _bringup.results.rung import FAIL, Result, Rung
 
@@ -37,6 +39,11 @@ def add(sub: options.Subcommands) -> None:
     one.add_argument(
         "--bundle", metavar="FILE", help="one .tar.gz with report, dumps, info and what ran it"
     )
+    one.add_argument(
+        "--evidence", action="append", default=[], metavar="FILE",
+        help="with --bundle: a file to take along, such as umr's text or RADV's trace.log; "
+        "devcoredumps and RADV's reports are looked for",
+    )  # fmt: skip
     one.add_argument(
         "--record", metavar="FILE",
         help="write down every ioctl and IB of the climb, of an amdgpu device (docs/recording.md)",
@@ -79,6 +86,10 @@ def run(args: argparse.Namespace) -> int:
     family = families.of(args.device)
     if args.record_memory and args.record is None:
         raise UsageError("--record-memory wants --record FILE")
+    if args.evidence and args.bundle is None:
+        raise UsageError("--evidence wants --bundle FILE")
+    if missing := [name for name in args.evidence if not Path(name).is_file()]:
+        raise UsageError(f"--evidence {missing[0]}: no such file")
     if args.record and family.name == "api":
         raise UsageError(f"--record: {args.device} is driven by no ioctls of ours")
     rungs = chosen(family, args)
@@ -112,7 +123,8 @@ def run(args: argparse.Namespace) -> int:
         print(f"{options.PROG}: {args.device}: {trouble}", file=sys.stderr)
     saved = not args.json or options.write_json(args.json, document)
     if args.bundle:
-        packed = output.save(options.PROG, args.bundle, bundle.pack(args.device, document))
+        others = evidence.gather(args.evidence, home=Path(os.path.expanduser("~")))
+        packed = output.save(options.PROG, args.bundle, bundle.pack(args.device, document, others))
         if packed and not trouble:
             print(f"{args.bundle}: one file to send", file=out)
         saved &= packed

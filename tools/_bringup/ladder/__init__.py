@@ -6,4 +6,5 @@ Not here: the rungs. Called by commands/.
     climb.py, child.py      rung after rung, each with a limit; in a process that may crash
     recording.py            --record and --replay of a climb's ioctls
     about.py, bundle.py     what a device says of itself; the one file to send
+    evidence.py             what others wrote down of a hang, for that file
 """

@@ -1,4 +1,4 @@
-"""One file to send: the report, dumps, what the node says, and what ran it."""
+"""One file to send: the report, dumps, what the node says, what ran it, and others' evidence."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import json
 import re
 import subprocess
 import tarfile
+from collections.abc import Mapping
 from typing import Any
 
-from . import about
+from . import about, evidence
 
 README = """What `bringup.py ladder --bundle` wrote on this machine.
 
@@ -18,14 +19,18 @@ dumps/        per rung that failed: IBs decoded, fences, contexts, page fault, s
 info.json     what the node says of itself
 kernel.log    the kernel's words about amdgpu and drm, where this user may read them
 machine.json  kernel release, package and Python versions, the command
+evidence/     devcoredumps, RADV's hang reports and files that were named; list.txt has what was
+              found and what was left out
+
+Names of this host and user, and serial numbers, are taken out of texts.
 
 {verified}
 """
 
 
-def pack(uri: str, document: dict[str, Any]) -> bytes:
-    """The .tar.gz."""
-    files = {
+def pack(uri: str, document: dict[str, Any], others: Mapping[str, str | bytes]) -> bytes:
+    """The .tar.gz. `others` is what evidence.gather found."""
+    files: dict[str, str | bytes] = {
         "README.txt": README.format(verified=document["verified"]),
         "report.json": json.dumps(document, indent=1, default=str),
         "machine.json": json.dumps(document["machine"], indent=1),
@@ -35,10 +40,11 @@ def pack(uri: str, document: dict[str, Any]) -> bytes:
     for rung in document["rungs"]:
         for part, text in rung["facts"].get("dump", {}).items():
             files[f"dumps/{rung['name']}.{part}.txt"] = text
+    files |= others
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as tar:
         for path, text in files.items():
-            data = text.encode()
+            data = evidence.scrubbed(text).encode() if isinstance(text, str) else text
             entry = tarfile.TarInfo(f"bringup/{path}")
             entry.size = len(data)
             tar.addfile(entry, io.BytesIO(data))

@@ -1,0 +1,87 @@
+"""What others wrote down of a hang, for the bundle: devcoredumps, RADV's hang reports, named files.
+
+Sizes are bounded, and what is left out is listed with the reason. Texts lose the names of host and
+user, and what looks like a serial number.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+MOST, MOST_IN_ALL = 16 << 20, 32 << 20  # bytes of a file, and of all
+REPORTS = 2  # RADV's newest
+# Of RADV's report, which has shaders and the program's name, too.
+RADV_FILES = ("trace.log", "umr_ring.log", "registers.log", "vm_fault.log", "gpu_info.log")
+AMDGPU = b"**** AMDGPU Device Coredump ****"
+LEFT_OUT = "(left out)"
+_SERIAL = re.compile(r"(?i)\b(serial(?:[ _]number)?|unique_id|uuid)(\s*[:=]\s*)\S+")
+_PROCESS = re.compile(r"^(process_name: ).*", re.M)
+
+
+def candidates(root: Path, home: Path | None) -> Iterator[Path]:
+    """Files where the kernel and RADV put them."""
+    yield from sorted(root.glob("sys/class/devcoredump/*/data"))
+    if home is None:
+        return
+    reports = [path for path in home.glob("radv_dumps_*") if path.is_dir()]
+    for report in sorted(reports, key=lambda path: path.stat().st_mtime)[-REPORTS:]:
+        yield from (path for name in RADV_FILES if (path := report / name).is_file())
+
+
+def gather(
+    named: Iterable[str] = (), root: Path = Path("/"), home: Path | None = None
+) -> dict[str, str | bytes]:
+    """{path in the bundle: contents}; "evidence/list.txt" says of every file what became of it."""
+    found: dict[str, str | bytes] = {}
+    said: list[str] = []
+    left = MOST_IN_ALL
+    for path in (*map(Path, named), *candidates(root, home)):
+        try:
+            data = contents(path, min(MOST, left))
+        except (OSError, ValueError) as error:
+            why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
+            said.append(f"{path}: left out: {why}")
+            continue
+        left -= len(data)
+        name = f"evidence/{len(found)}.{path.parent.name}.{path.name}"
+        found[scrubbed(name)] = text_or_bytes(data)
+        said.append(f"{path}: {len(data)} bytes, as {name}")
+    found["evidence/list.txt"] = scrubbed("\n".join(said) or "nothing was found") + "\n"
+    return found
+
+
+def contents(path: Path, most: int) -> bytes:
+    """All of a file. OSError; ValueError where it is too large or no dump of amdgpu."""
+    if not path.is_file():
+        path.stat()
+        raise ValueError("expected a regular file")
+    with path.open("rb") as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise ValueError(f"expected at most {most} bytes, got more")
+    if path.parts[-3:-2] == ("devcoredump",) and AMDGPU not in data[:4096]:
+        raise ValueError("it is no dump of amdgpu")
+    return data
+
+
+def text_or_bytes(data: bytes) -> str | bytes:
+    """A text without names; what is no text as it is."""
+    if b"\0" in data.rstrip(b"\0"):
+        return data
+    return scrubbed(data.rstrip(b"\0").decode(errors="replace"))
+
+
+def scrubbed(text: str) -> str:
+    """The text without the names of this host and user, and without serial numbers."""
+    text = _PROCESS.sub(rf"\1{LEFT_OUT}", _SERIAL.sub(rf"\1\2{LEFT_OUT}", text))
+    home = os.path.expanduser("~")
+    if home.count("/") > 1:
+        text = text.replace(home, "~")
+    for name, put in ((platform.node(), "HOST"), (os.path.basename(home), "USER")):
+        if len(name) > 2 and name not in ("root", "localhost"):
+            text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", put, text)
+    return text
