@@ -47,7 +47,7 @@ def gather(
             said.append(f"{path}: left out: {why}")
             continue
         left -= len(data)
-        name = f"evidence/{len(found)}.{path.parent.name}.{path.name}"
+        name = "evidence/" + ".".join(filter(None, (str(len(found)), path.parent.name, path.name)))
         found[scrubbed(name)] = text_or_bytes(data)
         said.append(f"{path}: {len(data)} bytes, as {name}")
     found["evidence/list.txt"] = scrubbed("\n".join(said) or "nothing was found") + "\n"
