@@ -66,6 +66,8 @@ def notes(ibs: list[Ib]) -> dict[tuple[int, int], str]:
         for one in ib.packets():
             if gap := ib.gap(one.at, len(one.dwords)):
                 found[number, one.at] = gap
+            if point := trace_point(one):
+                found[number, one.at] = point
             target = lowlevel.call(one)
             if target is None:
                 continue
@@ -78,6 +80,14 @@ def notes(ibs: list[Ib]) -> dict[tuple[int, int], str]:
                     f"{'goes on in' if target.chain else 'calls'} IB {there[0]}{at}"
                 )
     return found
+
+
+def trace_point(one: Any) -> str:
+    """RADV_DEBUG=hang and radeonsi number their commands by NOPs (Mesa ac_debug.h)."""
+    payload = one.fields.get("payload", ())
+    if one.cls is not lowlevel.pm4.Nop or len(payload) != 1 or payload[0] >> 16 != 0xCAFE:
+        return ""
+    return f"Mesa's trace point {payload[0] & 0xFFFF}"
 
 
 def flat(step: Step) -> list[str]:

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from .lex import TextError
 from .model import MAX_DWORDS, Ib
 from .run import call
+from .shape import GFX_ONLY
 
 MARK = re.compile(rb"^[ \t]*-{10,} .{1,80}? begin( - \w+)?( \(dw = \d+\))? -{10,}\s*$", re.M)
 _BORDER = re.compile(
@@ -47,6 +48,7 @@ def from_mesa(text: str, gfx: int | None, ip: str) -> list[Ib]:
         raise ValueError("Mesa's dumps do not say which gfx they are of: gfx is wanted")
     sections: list[_Section] = []
     stack: list[_Section] = []
+    told = False  # the queue; RADV 22.3 does not tell it
     for number, line in enumerate(text.split("\n"), 1):
         line = line.rstrip()
         if border := _BORDER.match(line):
@@ -54,18 +56,19 @@ def from_mesa(text: str, gfx: int | None, ip: str) -> list[Ib]:
                 va = _target(stack[-1], gfx) if border["name"] == NESTED and stack else None
                 if va is None:
                     stack = []
-                section = _Section(_ip(border, stack[-1].ip if stack else ip), va)
+                queue = _IPS.get(border["ip"] or border["name"].partition(" ")[0])
+                told |= queue is not None
+                section = _Section(queue or (stack[-1].ip if stack else ip), va)
                 sections.append(section)
                 stack.append(section)
             elif stack:
                 stack.pop().ended = True
         elif stack and line:
             _take(stack, line, number)
+    if not told and any(_is_graphics(section.dwords, gfx) for section in sections):
+        for section in sections:
+            section.ip = "gfx"
     return [one for section in sections for one in _chained(section, gfx)]
-
-
-def _ip(border: re.Match[str], default: str) -> str:
-    return _IPS.get(border["ip"] or border["name"].partition(" ")[0], default)
 
 
 def _take(stack: list[_Section], line: str, number: int) -> None:
@@ -87,6 +90,11 @@ def _target(caller: _Section, gfx: int) -> int | None:
     """The address that the last packet of an IB calls."""
     last = Ib(tuple(caller.dwords[-CALL_NDW:]), gfx, caller.ip)
     return next((to.va for packet in last.packets() if (to := call(packet))), None)
+
+
+def _is_graphics(dwords: list[int], gfx: int) -> bool:
+    packets = Ib(tuple(dwords), gfx, "gfx").packets()
+    return any(packet.cls and packet.dwords[0] >> 8 & 0xFF in GFX_ONLY for packet in packets)
 
 
 def _chained(section: _Section, gfx: int) -> Iterator[Ib]:

@@ -23,6 +23,12 @@ _IMPLIED = {
 }
 
 
+# Packets that only a GFX queue takes: dumps that do not tell the queue have them, or not.
+GFX_ONLY = frozenset(op for op, _, ip in type3.PACKETS if ip == "gfx") - frozenset(
+    op for op, _, ip in type3.PACKETS if ip == "compute"
+)
+
+
 def required(name: str, element: Element, gfx: int) -> bool:
     """Must the text name it? The header never: without a flag it is the packet's name."""
     if name == "header":

@@ -24,6 +24,7 @@ from sparkle_drv.amd.tables.setreg import SetRegisters
 
 from .lex import TextError
 from .model import MAX_DWORDS, RINGS, Ib, read_gfx
+from .shape import GFX_ONLY
 
 MARK = re.compile(
     rb"^[ \t]*(Decoding IB at \S+@0x|\[\w+@0x\w+ \+ 0x\w+\]\s*\[\s*0x"
@@ -42,9 +43,6 @@ _CHIP = re.compile(r"\|---> gfx(\d{3,4})\.(?:mm|reg)")
 MOST = 4 * MAX_DWORDS
 MOST_SDMA_GAP = 64  # dwords
 FILLER = 0xFFFF1000
-_GFX_ONLY = {op for op, g, ip in type3.PACKETS if ip == "gfx"} - {
-    op for op, g, ip in type3.PACKETS if ip == "compute"
-}
 
 
 @dataclass
@@ -92,7 +90,7 @@ def from_umr(text: str, gfx: int | None, ip: str) -> list[Ib]:
         raise TextError(1, 1, f"expected at most {MOST} dwords in all, got more")
     if any(packet.sdma for packet in packets):
         ip = "sdma"
-    elif any(packet.opcode in _GFX_ONLY for packet in packets):
+    elif any(packet.opcode in GFX_ONLY for packet in packets):
         ip = "gfx"
     parts: list[list[_Packet]] = []
     for packet in packets:
