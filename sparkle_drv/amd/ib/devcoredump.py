@@ -67,6 +67,8 @@ def from_devcoredump(text: str, gfx: int | None, ip: str) -> list[Ib]:
     part: _Part | None = None
     for number, line in enumerate(text.split("\n"), 1):
         line = line.strip()
+        if not line:
+            continue
         if found := _IB.match(line):
             if (ndw := int(found[2])) > MAX_DWORDS:
                 raise TextError(number, 1, f"an IB has {MAX_DWORDS} dwords at most, got {ndw}")
@@ -80,7 +82,7 @@ def from_devcoredump(text: str, gfx: int | None, ip: str) -> list[Ib]:
             located(number, part.take, line)
         elif part and (found := _POINTERS.match(line)):
             part.wptr = int(found[1], 16) & int(found[2], 16)
-        elif part and part.va is not None and line:
+        elif part and part.va is not None:
             part = None
         elif gfx is None and (found := _GC.match(line)):
             gfx = located(number, read_gfx, found[1])

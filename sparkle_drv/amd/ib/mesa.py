@@ -19,6 +19,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from sparkle_drv.amd.tables import pm4
+from sparkle_drv.amd.tables.type3 import TYPE3
+
 from .lex import TextError
 from .model import MAX_DWORDS, Ib
 from .run import call
@@ -93,6 +96,9 @@ def _target(caller: _Section, gfx: int) -> int | None:
 
 
 def _is_graphics(dwords: list[int], gfx: int) -> bool:
+    """Is there a packet that only a GFX queue takes? Most IBs have not even a dword like it."""
+    if not any(dword >> 30 == TYPE3 and dword >> 8 & 0xFF in GFX_ONLY for dword in dwords):
+        return False
     packets = Ib(tuple(dwords), gfx, "gfx").packets()
     return any(packet.cls and packet.dwords[0] >> 8 & 0xFF in GFX_ONLY for packet in packets)
 
@@ -101,7 +107,8 @@ def _chained(section: _Section, gfx: int) -> Iterator[Ib]:
     """The IB, and those that it jumps to."""
     start, va = 0, section.va
     dwords = tuple(section.dwords)
-    for packet in Ib(dwords, gfx, section.ip).packets():
+    called = any(d >> 30 == TYPE3 and d >> 8 & 0xFF == pm4.IndirectBuffer.OPCODE for d in dwords)
+    for packet in Ib(dwords if called else (), gfx, section.ip).packets():
         to, end = call(packet), packet.at + len(packet.dwords)
         if to and to.chain and end < len(dwords):
             yield Ib(dwords[start:end], gfx, section.ip, va)
