@@ -42,7 +42,10 @@ int sp_amdgpu_facts(const struct sp_kmd_ops *ops, int fd, struct sp_amdgpu_facts
 /* open() of a render node, as a plain call: the descriptor or -errno. */
 int sp_amdgpu_open_node(const char *path);
 
-enum sp_amdgpu_sizes { SP_AMDGPU_PACKETS = 96, SP_AMDGPU_HIDDEN = 16, SP_AMDGPU_COPIES = 4 };
+enum sp_amdgpu_sizes {
+    SP_AMDGPU_PACKETS = 96, SP_AMDGPU_HIDDEN = 16, SP_AMDGPU_COPIES = 4,
+    SP_AMDGPU_SCRATCH_MOST = 1 << 30 /* bytes of scratch for one group in each shader engine */
+};
 
 /* Dwords to be copied into IBs. `va_at` and `value_at` name dwords (0: none) that get an address, low and high, or a
  * number. */
@@ -174,7 +177,7 @@ int sp_amdgpu_template_of(const struct sp_amdgpu_kernel *k, struct sp_amdgpu_tem
 int sp_amdgpu_queue_open(struct sp_amdgpu *dev, uint32_t flags, struct sp_amdgpu_queue **out);
 int sp_amdgpu_queue_close(struct sp_amdgpu_queue *q, uint64_t timeout_ns);
 
-/* -EINVAL a shape or record that makes no sense, -E2BIG more local memory than there is, -EOPNOTSUPP a timestamp without a
+/* -EINVAL a shape or record that makes no sense, -E2BIG more local memory than there is, or more scratch than SP_AMDGPU_SCRATCH_MOST, -EOPNOTSUPP a timestamp without a
  * clock; sp_signature_check's. */
 int sp_amdgpu_check(const struct sp_amdgpu *dev, const void *records, size_t nbytes);
 /* No submission waits for long: after 0.1 s without room for another job, launch, run, submit and the transfers return

@@ -75,6 +75,7 @@ class AmdgpuBackend:
         out = ffi.new("struct sp_amdgpu **")
         setup = info.setup(facts, self._chip)
         self._has_clock = bool(setup.counter_khz)
+        self._engines = int(setup.engines)
         if not self._has_clock:
             log.warning("%s: %s", uri, _NO_CLOCK)
         check(lib.sp_amdgpu_open(ops, fd, setup, out), "open", uri)
@@ -247,7 +248,7 @@ class AmdgpuBackend:
 
     def refusal(self, record: bytes, rc: int) -> str:
         """What of a dispatch record this kernel cannot do, in words; "" when it is none of that."""
-        return launch_refusal.words(record, rc)
+        return launch_refusal.words(record, rc, self._engines)
 
     def fault(self, queue: Any, value: int) -> str:
         """Which kernel failed, and what the kernel driver said of it."""
