@@ -95,6 +95,8 @@ void sp_amdgpu_counts(struct sp_amdgpu *dev, struct sp_amdgpu_counts *out);
 int sp_amdgpu_info(struct sp_amdgpu *dev, uint32_t query, uint32_t type, void *out, uint32_t nbytes);
 /* Why the device was lost; 0 when it was not. */
 int sp_amdgpu_lost(struct sp_amdgpu *dev, char *why, size_t nbytes);
+/* What is known of how the last call of this thread failed, beyond its -errno; told once. "": nothing. */
+void sp_amdgpu_said(char *out, size_t nbytes);
 
 /* Memory. DEVICE is VRAM (GTT when the kernel finds no room there), HOST GTT, SHARED GTT that can be exported, CODE GTT that can be executed, and written by the
  * GPU if DATA. */
@@ -105,9 +107,12 @@ enum sp_amdgpu_kind {
     SP_AMDGPU_CODE = 3,
     SP_AMDGPU_CODE_AND_DATA = 4
 };
+/* SHARED and imported memory and host memory in place is named to the kernel by the submissions that touch it, and only by
+ * those: whose copies, fills or 64-bit arguments have an address in it. A kernel that finds its address in memory must get
+ * it as an argument too, which it need not use; else the kernel may have moved the memory, or never looked at its pages. */
 /* Zeroed. -ENOMEM. */
 int sp_amdgpu_alloc(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind, struct sp_amdgpu_memory **out);
-/* Host memory in place; the caller keeps it. -EFAULT. */
+/* Host memory in place; the caller keeps it. -EFAULT, here and at each submission that touches it: its pages are gone. */
 int sp_amdgpu_wrap(struct sp_amdgpu *dev, void *pointer, uint64_t nbytes, int readonly, struct sp_amdgpu_memory **out);
 int sp_amdgpu_import(struct sp_amdgpu *dev, int fd, uint64_t nbytes, struct sp_amdgpu_memory **out);
 /* A new descriptor, or -errno; -EPERM for memory that is not SHARED. */

@@ -268,6 +268,7 @@ int64_t sp_amdgpu_enqueue(struct sp_amdgpu_queue *q, const void *records, size_t
         return -ENOMEM;
     f->value = value;
     f->engine = e;
+    (recorded ? &recorded->list : &q->list)->turn = 0;
     if (transfer)
         f->transfer = *transfer;
     rc = prepare_flight(q, f, &needs);

@@ -262,6 +262,12 @@ class AmdgpuBackend:
         lib.sp_amdgpu_lost(self._raw, text, len(text))
         return bytes(ffi.string(text)).decode(errors="replace")
 
+    def said(self) -> str:
+        """How the last call of this thread failed; "" where its -errno says all."""
+        text = ffi.new("char[]", 256)
+        lib.sp_amdgpu_said(text, len(text))
+        return bytes(ffi.string(text)).decode(errors="replace")
+
     def sensors(self) -> dict[str, float]:
         """Clocks, temperature, load and power where the kernel tells."""
         found = {}
@@ -293,6 +299,7 @@ if TYPE_CHECKING:
         Backend,
         abilities.IsNative,
         abilities.HandsOver,
+        abilities.TellsError,
         abilities.TellsFailure,
         abilities.TellsFault,
         abilities.TellsLoss,
