@@ -37,7 +37,7 @@ static int dma(struct sp_job *job, uint32_t src_sel, uint64_t src, uint64_t dst,
         return 0;
     }
     /* Records are ordered by packets of their own: the first packet waits, the rest of a long copy follows at once. */
-    const int waits = src_sel == L2 && !job->copying;
+    const uint32_t waits = src_sel == L2 && !job->copying;
     job->copying = 1;
     uint32_t *p = sp_job_put(job, PM4_DMA_DATA_NDW);
     sp_put(p, PM4_HEADER_TYPE, 3);

@@ -90,7 +90,7 @@ static uint32_t fill_request(const struct sp_job *job, uint64_t point)
 static int list(const struct sp_job *job, struct sp_list *list)
 {
     const struct sp_flight *f = job->flight;
-    const int rc = sp_list_make(job->q->dev, list, f->records, f->nbytes);
+    const int rc = sp_list_renew(job->q->dev, list, f->records, f->nbytes);
     if (rc || !job->shared)
         return rc;
     list->turn = 0; /* the next job of this submission shares other memory */

@@ -69,15 +69,7 @@ static int touch_records(struct sp_amdgpu *dev, struct sp_list *list, const unsi
 
 int sp_list_make(struct sp_amdgpu *dev, struct sp_list *list, const void *records, size_t nbytes)
 {
-    const uint64_t turn = atomic_load(&dev->list_turn);
     int rc = 0;
-    if (list->turn == turn)
-        return 0;
-    if (!atomic_load(&dev->nlisted)) { /* as usual: nothing is shared, and nothing is looked up */
-        list->n = 0;
-        list->turn = turn;
-        return 0;
-    }
     pthread_mutex_lock(&dev->lock);
     list->n = 0;
     for (size_t i = 0; !dev->always_valid && rc == 0 && i < dev->nmemories; i++)

@@ -58,7 +58,7 @@ def test_what_is_large_goes_there(chip, nbytes):
 
 @pytest.mark.parametrize(("chip", "packets"), [("gfx1036", 1), ("gfx1100", 33)])
 def test_a_copy_on_the_compute_ring_is_cut_into_packets(chip, packets):
-    """1 MiB: of 32736 bytes each from gfx11 on. The first waits for what is read, the rest do not."""
+    """1 MiB: of 32736 bytes each from gfx11 on. The first alone waits for what it reads."""
     nbytes, sizes, waits = 1 << 20, [], []
     with opened(chip) as (_, dev), dev.buffer(nbytes) as a, dev.buffer(nbytes) as b:
         record = records.copy(b.address, a.address, nbytes)

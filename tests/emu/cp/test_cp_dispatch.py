@@ -84,7 +84,7 @@ SPOILT = {  # changed registers, part of the fault's text
          "DISPATCH_SCRATCH_BASE_HI": 0}, "TMPRING_SIZE is 0"),
     "no room for a group's scratch": (
         {"PGM_RSRC2": 0x8D, "TMPRING_SIZE": 0x1001, "NUM_THREAD_X": 256,
-         "DISPATCH_SCRATCH_BASE_LO": 0, "DISPATCH_SCRATCH_BASE_HI": 0}, "the 8 waves of a group need them in one engine: the group never starts"),
+         "DISPATCH_SCRATCH_BASE_LO": 0, "DISPATCH_SCRATCH_BASE_HI": 0}, "the group never starts"),
     "no CU": ({f"STATIC_THREAD_MGMT_SE{n}": 0 for n in range(4)}, "enables no CU"),
 }  # fmt: skip
 
