@@ -10,19 +10,20 @@
 enum { WAVES_PER_CU = 32, WAVES_MOST = (1 << 12) - 1 /* of TMPRING_SIZE */ };
 static const uint64_t USUAL_NBYTES = UINT64_C(256) << 20;
 
-struct sp_scratch_need sp_scratch_need_of(const struct sp_cmd_dispatch *d)
+void sp_scratch_more(struct sp_scratch_need *need, const struct sp_cmd_dispatch *d)
 {
     const struct sp_amdgpu_template *t = &((const struct sp_amdgpu_kernel *)(uintptr_t)d->kernel)->t;
     const uint32_t lanes = sp_get(t->dwords + t->dims_at + 3, COMPUTE_DISPATCH_INITIATOR_CS_W32_EN) ? 32 : 64;
     const uint64_t threads = (uint64_t)d->group_size[0] * d->group_size[1] * d->group_size[2];
-    if (!t->scratch_wave_nbytes)
-        return (struct sp_scratch_need){0, 0};
-    return (struct sp_scratch_need){t->scratch_wave_nbytes, (threads + lanes - 1) / lanes};
+    const uint64_t waves = (threads + lanes - 1) / lanes;
+    need->wave_nbytes = t->scratch_wave_nbytes > need->wave_nbytes ? t->scratch_wave_nbytes : need->wave_nbytes;
+    need->group_waves = waves > need->group_waves ? waves : need->group_waves;
 }
 
 int sp_scratch_check(const struct sp_amdgpu *dev, const struct sp_cmd_dispatch *d)
 {
-    const struct sp_scratch_need need = sp_scratch_need_of(d);
+    struct sp_scratch_need need = {0, 0};
+    sp_scratch_more(&need, d);
     return need.wave_nbytes * need.group_waves * dev->setup.engines > SP_AMDGPU_SCRATCH_MOST ? -E2BIG : 0;
 }
 

@@ -42,9 +42,9 @@ static struct needs look(const void *records, size_t nbytes)
         n.waits |= head->kind == SP_CMD_WAIT;
         if (head->kind == SP_CMD_DISPATCH) {
             n.dispatches = 1;
-            const struct sp_scratch_need s = sp_scratch_need_of((const void *)head);
-            n.scratch.wave_nbytes = s.wave_nbytes > n.scratch.wave_nbytes ? s.wave_nbytes : n.scratch.wave_nbytes;
-            n.scratch.group_waves = s.group_waves > n.scratch.group_waves ? s.group_waves : n.scratch.group_waves;
+            const struct sp_cmd_dispatch *d = (const void *)head;
+            if (((const struct sp_amdgpu_kernel *)(uintptr_t)d->kernel)->t.scratch_wave_nbytes)
+                sp_scratch_more(&n.scratch, d);
         } else if (head->kind == SP_CMD_COPY) {
             const struct sp_cmd_copy *c = (const void *)head;
             n.moved_nbytes += c->count;
