@@ -42,7 +42,10 @@ int sp_amdgpu_facts(const struct sp_kmd_ops *ops, int fd, struct sp_amdgpu_facts
 /* open() of a render node, as a plain call: the descriptor or -errno. */
 int sp_amdgpu_open_node(const char *path);
 
-enum sp_amdgpu_sizes { SP_AMDGPU_PACKETS = 96, SP_AMDGPU_HIDDEN = 16, SP_AMDGPU_COPIES = 4 };
+enum sp_amdgpu_sizes {
+    SP_AMDGPU_PACKETS = 96, SP_AMDGPU_HIDDEN = 16, SP_AMDGPU_COPIES = 4,
+    SP_AMDGPU_SCRATCH_MOST = 1 << 30 /* bytes of scratch for one group in each shader engine */
+};
 
 /* Dwords to be copied into IBs. `va_at` and `value_at` name dwords (0: none) that get an address, low and high, or a
  * number. */
@@ -92,6 +95,8 @@ void sp_amdgpu_counts(struct sp_amdgpu *dev, struct sp_amdgpu_counts *out);
 int sp_amdgpu_info(struct sp_amdgpu *dev, uint32_t query, uint32_t type, void *out, uint32_t nbytes);
 /* Why the device was lost; 0 when it was not. */
 int sp_amdgpu_lost(struct sp_amdgpu *dev, char *why, size_t nbytes);
+/* What is known of how the last call of this thread failed, beyond its -errno; told once. "": nothing. */
+void sp_amdgpu_said(char *out, size_t nbytes);
 
 /* Memory. DEVICE is VRAM (GTT when the kernel finds no room there), HOST GTT, SHARED GTT that can be exported, CODE GTT that can be executed, and written by the
  * GPU if DATA. */
@@ -102,9 +107,12 @@ enum sp_amdgpu_kind {
     SP_AMDGPU_CODE = 3,
     SP_AMDGPU_CODE_AND_DATA = 4
 };
+/* SHARED and imported memory and host memory in place is named to the kernel by the submissions that touch it, and only by
+ * those: whose copies, fills or 64-bit arguments have an address in it. A kernel that finds its address in memory must get
+ * it as an argument too, which it need not use; else the kernel may have moved the memory, or never looked at its pages. */
 /* Zeroed. -ENOMEM. */
 int sp_amdgpu_alloc(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind, struct sp_amdgpu_memory **out);
-/* Host memory in place; the caller keeps it. -EFAULT. */
+/* Host memory in place; the caller keeps it. -EFAULT, here and at each submission that touches it: its pages are gone. */
 int sp_amdgpu_wrap(struct sp_amdgpu *dev, void *pointer, uint64_t nbytes, int readonly, struct sp_amdgpu_memory **out);
 int sp_amdgpu_import(struct sp_amdgpu *dev, int fd, uint64_t nbytes, struct sp_amdgpu_memory **out);
 /* A new descriptor, or -errno; -EPERM for memory that is not SHARED. */
@@ -174,7 +182,7 @@ int sp_amdgpu_template_of(const struct sp_amdgpu_kernel *k, struct sp_amdgpu_tem
 int sp_amdgpu_queue_open(struct sp_amdgpu *dev, uint32_t flags, struct sp_amdgpu_queue **out);
 int sp_amdgpu_queue_close(struct sp_amdgpu_queue *q, uint64_t timeout_ns);
 
-/* -EINVAL a shape or record that makes no sense, -E2BIG more local memory than there is, -EOPNOTSUPP a timestamp without a
+/* -EINVAL a shape or record that makes no sense, -E2BIG more local memory than there is, or more scratch than SP_AMDGPU_SCRATCH_MOST, -EOPNOTSUPP a timestamp without a
  * clock; sp_signature_check's. */
 int sp_amdgpu_check(const struct sp_amdgpu *dev, const void *records, size_t nbytes);
 /* No submission waits for long: after 0.1 s without room for another job, launch, run, submit and the transfers return

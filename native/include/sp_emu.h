@@ -158,6 +158,9 @@ enum sp_emu_flaw {
     SP_FLAW_WAVE64,   /* the upper 32 lanes have the ids of the lower */
     SP_FLAW_LDS,      /* a barrier flips bit b of the byte at a */
     SP_FLAW_SCRATCH,  /* all waves of a group have the same scratch */
+    SP_FLAW_USERPTR,  /* a submission takes a ns for each page of the userptrs that it lists */
+    SP_FLAW_SLOTS,    /* an engine has 1/a of the scratch slots that TMPRING_SIZE gives it */
+    SP_FLAW_MEM_SYNC, /* the copy engine hangs at the GCR_REQ that the kernel emits for EMIT_MEM_SYNC */
     SP_FLAWS
 };
 /* Plants one; -EINVAL for what is none. Before the card is opened: what was made earlier stays as it was. */
@@ -196,6 +199,8 @@ struct sp_emu_fault_report {
     uint64_t lane_ops; /* executed by all jobs of the card so far, whether or not anything failed */
     char text[256];
 };
+/* Pages of userptrs that the kernel has walked for submissions to this card: all those of each userptr in a list. */
+int sp_emu_userptr_pages(struct sp_emu_machine *machine, uint32_t card, uint64_t *out);
 int sp_emu_last_fault(struct sp_emu_machine *machine, uint32_t card, struct sp_emu_fault_report *out);
 
 /* What went through the seam so far, of all machines in this process: its callers' ioctls, those that submit (CS), and how

@@ -183,6 +183,12 @@ class Machine:
         """Instructions x active lanes that the card has executed."""
         return int(self._report(card).lane_ops)
 
+    def userptr_pages(self, card: int = 0) -> int:
+        """Pages of userptrs that the kernel has walked for submissions to the card."""
+        pages = ffi.new("uint64_t *")
+        check(lib.sp_emu_userptr_pages(self.handle, card, pages), "sp_emu_userptr_pages")
+        return int(pages[0])
+
     def _report(self, card: int) -> Any:
         report = ffi.new("struct sp_emu_fault_report *")
         check(lib.sp_emu_last_fault(self.handle, card, report), "sp_emu_last_fault")

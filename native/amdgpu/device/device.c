@@ -4,10 +4,12 @@
 #include "facts.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+static _Thread_local char said[SP_FAULT_TEXT] __attribute__((tls_model("initial-exec")));
 static const char GONE[] = "the card was removed, or its driver unbound";
 
 int sp_amdgpu_ioctl(struct sp_amdgpu *dev, uint32_t request, void *arg)
@@ -35,6 +37,20 @@ void sp_amdgpu_lose(struct sp_amdgpu *dev, const char *why)
     int was = 0;
     if (atomic_compare_exchange_strong(&dev->common.lost, &was, 1))
         snprintf(dev->why_lost, sizeof dev->why_lost, "%s", why);
+}
+
+void sp_amdgpu_say(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(said, sizeof said, format, arguments);
+    va_end(arguments);
+}
+
+void sp_amdgpu_said(char *out, size_t nbytes)
+{
+    snprintf(out, nbytes, "%s", said);
+    said[0] = 0;
 }
 
 int sp_amdgpu_intact(struct sp_amdgpu *dev)

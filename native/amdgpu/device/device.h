@@ -36,7 +36,8 @@ struct sp_amdgpu {
     struct sp_amdgpu_setup setup;
     _Atomic uint32_t refs;  /* of this struct: owner, queues, kernels, memory */
     _Atomic uint32_t users; /* of the descriptor: owner, queues that are not closed, memory */
-    _Atomic size_t nlisted; /* of `memories`; changed with them */
+    _Atomic size_t nlisted; /* of `memories`: those that some submission must name; changed with them */
+    _Atomic uint64_t list_turn; /* grows when one of those comes or goes; from 1 */
     _Atomic uint64_t kernel_turn; /* grows when a kernel goes, or its jobs are to become shorter */
     _Atomic uint64_t ioctls, displaced; /* ioctls but for CS */
     int64_t clock_offset_ns; /* CLOCK_MONOTONIC less the GPU clock */
@@ -69,5 +70,7 @@ void sp_amdgpu_lose(struct sp_amdgpu *dev, const char *why);
 /* What is in VRAM is what was put there: 0; -ENODEV when a reset has lost it since the device was opened, and then the device
  * is lost, too; another -errno when the kernel does not say. A context knows of resets since it was made only. */
 int sp_amdgpu_intact(struct sp_amdgpu *dev);
+/* Words about how a call of this thread failed, for sp_amdgpu_said. */
+__attribute__((format(printf, 1, 2))) void sp_amdgpu_say(const char *format, ...);
 uint64_t sp_amdgpu_ns(const struct sp_amdgpu *dev, uint64_t ticks);
 #endif

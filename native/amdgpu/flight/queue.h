@@ -64,6 +64,13 @@ struct sp_flight {
     _Alignas(16) unsigned char copy[]; /* of records that are not recorded */
 };
 
+/* What a submission names to the kernel: submit/listed.c. Zeroed: nothing yet. */
+struct sp_list {
+    uint64_t turn; /* it holds while the device's list_turn is this */
+    uint32_t n, most;
+    struct drm_amdgpu_bo_list_entry *at;
+};
+
 /* Records whose IB is kept: submit/recorded.c. */
 struct sp_recorded {
     uint64_t turn;    /* kernel_turn as they were encoded */
@@ -73,6 +80,7 @@ struct sp_recorded {
     uint32_t ndispatches;
     size_t nbytes, capacity;
     unsigned char *records;
+    struct sp_list list;
 };
 
 /* The argument of the ioctl CS: chunks, their data, and pointers to those of one job. Most of it is written once. */
@@ -114,7 +122,6 @@ struct sp_amdgpu_queue {
     struct sp_flight *sending; /* the one whose jobs are being submitted; behind `tail` */
     _Atomic uint64_t sent;     /* the newest value whose jobs have all been submitted */
     struct sp_measured measured[SP_JOBS]; /* by slot of the compute engine */
-    struct drm_amdgpu_bo_list_entry *list;
-    size_t most_list;
+    struct sp_list list; /* of the newest submission, unless it is recorded */
 };
 #endif

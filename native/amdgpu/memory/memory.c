@@ -18,8 +18,7 @@ static uint64_t pages(uint64_t nbytes)
     return (nbytes + SP_PAGE - 1) & ~(uint64_t)(SP_PAGE - 1);
 }
 
-/* Caller locks: where in `memories` the first is that begins above `address`. */
-static size_t above(const struct sp_amdgpu *dev, uint64_t address)
+size_t sp_memory_above(const struct sp_amdgpu *dev, uint64_t address)
 {
     size_t low = 0, high = dev->nmemories;
     while (low < high) {
@@ -30,6 +29,15 @@ static size_t above(const struct sp_amdgpu *dev, uint64_t address)
             high = middle;
     }
     return low;
+}
+
+/* Caller locks. Lists that submissions have made are void. */
+static void note_listed(struct sp_amdgpu *dev, const struct sp_amdgpu_memory *m, int change)
+{
+    if (m->listed == SP_LISTED_BY_JOB)
+        return;
+    dev->nlisted += (size_t)(ptrdiff_t)change;
+    atomic_fetch_add(&dev->list_turn, 1);
 }
 
 /* Caller locks. */
@@ -43,22 +51,22 @@ static int list(struct sp_amdgpu *dev, struct sp_amdgpu_memory *m)
         dev->memories = more;
         dev->most_memories = most;
     }
-    size_t at = above(dev, m->base);
+    size_t at = sp_memory_above(dev, m->base);
     memmove(dev->memories + at + 1, dev->memories + at, (dev->nmemories - at) * sizeof(*dev->memories));
     dev->memories[at] = m;
     dev->nmemories++;
-    dev->nlisted += m->listed;
+    note_listed(dev, m, 1);
     return 0;
 }
 
 /* Caller locks. */
 static void unlist(struct sp_amdgpu *dev, const struct sp_amdgpu_memory *m)
 {
-    size_t at = above(dev, m->base);
+    size_t at = sp_memory_above(dev, m->base);
     if (at == 0 || dev->memories[at - 1] != m)
         return;
     dev->nmemories--;
-    dev->nlisted -= m->listed;
+    note_listed(dev, m, -1);
     memmove(dev->memories + at - 1, dev->memories + at, (dev->nmemories - at + 1) * sizeof(*dev->memories));
 }
 
@@ -72,7 +80,7 @@ static void *host_of(const struct sp_amdgpu_memory *m)
 struct sp_amdgpu_memory *sp_amdgpu_find(struct sp_amdgpu *dev, uint64_t address, uint64_t nbytes, void **host)
 {
     pthread_mutex_lock(&dev->lock);
-    size_t at = above(dev, address);
+    size_t at = sp_memory_above(dev, address);
     struct sp_amdgpu_memory *m = at ? dev->memories[at - 1] : NULL;
     if (m && (address - m->base > m->nbytes || nbytes > m->nbytes - (address - m->base)))
         m = NULL;
@@ -84,34 +92,11 @@ struct sp_amdgpu_memory *sp_amdgpu_find(struct sp_amdgpu *dev, uint64_t address,
     return m;
 }
 
-int64_t sp_amdgpu_listed(struct sp_amdgpu *dev, struct drm_amdgpu_bo_list_entry **list_, size_t *most)
-{
-    int64_t n = 0;
-    pthread_mutex_lock(&dev->lock);
-    if (*most < dev->nmemories) {
-        void *more = realloc(*list_, dev->most_memories * sizeof **list_);
-        if (more) {
-            *list_ = more;
-            *most = dev->most_memories;
-        }
-    }
-    for (size_t i = 0; n >= 0 && i < dev->nmemories; i++) {
-        if (!dev->memories[i]->listed)
-            continue;
-        if ((size_t)n == *most)
-            n = -ENOMEM;
-        else
-            (*list_)[n++] = (struct drm_amdgpu_bo_list_entry){.bo_handle = dev->memories[i]->bo->handle};
-    }
-    pthread_mutex_unlock(&dev->lock);
-    return n;
-}
-
 void sp_amdgpu_list_by_job(struct sp_amdgpu_memory *m)
 {
     pthread_mutex_lock(&m->dev->lock);
-    m->dev->nlisted -= m->listed;
-    m->listed = 0;
+    note_listed(m->dev, m, -1);
+    m->listed = SP_LISTED_BY_JOB;
     pthread_mutex_unlock(&m->dev->lock);
 }
 
@@ -220,8 +205,8 @@ int sp_amdgpu_alloc(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind, struc
         m.cpu = dev->setup.visible_nbytes >= dev->setup.vram_nbytes;
         flags = AMDGPU_GEM_CREATE_VRAM_CLEARED | (m.cpu ? AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED : 0);
     }
-    m.listed = kind == SP_AMDGPU_SHARED || !dev->always_valid;
-    if (!m.listed)
+    m.listed = kind == SP_AMDGPU_SHARED ? SP_LISTED_TOUCHED : dev->always_valid ? SP_LISTED_BY_JOB : SP_LISTED_ALWAYS;
+    if (m.listed == SP_LISTED_BY_JOB)
         flags |= AMDGPU_GEM_CREATE_VM_ALWAYS_VALID;
     int rc = sp_bo_create(dev, nbytes, m.domain, flags, &m.bo);
     if (rc == -ENOMEM) { /* what is kept for the next who asks may be what is missing */
@@ -254,7 +239,7 @@ int sp_amdgpu_wrap(struct sp_amdgpu *dev, void *pointer, uint64_t nbytes, int re
     int rc = sp_amdgpu_ioctl(dev, DRM_IOCTL_AMDGPU_GEM_USERPTR, &args);
     if (rc < 0)
         return rc;
-    struct sp_amdgpu_memory m = {.kind = SP_AMDGPU_HOST, .domain = AMDGPU_GEM_DOMAIN_GTT, .nbytes = end - first, .listed = 1, .cpu = 1, .host = pointer};
+    struct sp_amdgpu_memory m = {.kind = SP_AMDGPU_HOST, .domain = AMDGPU_GEM_DOMAIN_GTT, .nbytes = end - first, .listed = SP_LISTED_TOUCHED, .cpu = 1, .host = pointer};
     rc = sp_bo_adopt(dev, args.handle, end - first, &m.bo);
     uint32_t rights = AMDGPU_VM_PAGE_READABLE | (readonly ? 0 : AMDGPU_VM_PAGE_WRITEABLE);
     return rc ? rc : place(dev, m, rights, out);
@@ -270,7 +255,7 @@ int sp_amdgpu_import(struct sp_amdgpu *dev, int fd, uint64_t nbytes, struct sp_a
     if (rc < 0)
         return rc;
     struct sp_amdgpu_memory m = {.kind = SP_AMDGPU_SHARED, .domain = AMDGPU_GEM_DOMAIN_GTT,
-                                 .nbytes = pages((uint64_t)size), .listed = 1, .cpu = 1};
+                                 .nbytes = pages((uint64_t)size), .listed = SP_LISTED_TOUCHED, .cpu = 1};
     rc = sp_bo_adopt(dev, args.handle, m.nbytes, &m.bo);
     if (rc)
         return rc;

@@ -3,6 +3,13 @@
 #define SP_AMDGPU_MEMORY_H
 #include "bo.h"
 
+/* Which submissions name it to the kernel. */
+enum sp_listed {
+    SP_LISTED_BY_JOB = 0, /* those whose job asks for it; none must, if it is VM_ALWAYS_VALID */
+    SP_LISTED_TOUCHED,    /* those that touch it: others share it, or it is host memory in place */
+    SP_LISTED_ALWAYS      /* all: the kernel knows no VM_ALWAYS_VALID */
+};
+
 struct sp_amdgpu_memory {
     struct sp_amdgpu *dev;
     struct sp_bo *bo;
@@ -12,7 +19,7 @@ struct sp_amdgpu_memory {
     uint64_t va;     /* of the first byte that was asked for */
     uint64_t base;   /* mapped from here on ... */
     uint64_t nbytes; /* ... so many bytes */
-    uint32_t listed; /* every job must name it: it is not VM_ALWAYS_VALID */
+    uint32_t listed; /* enum sp_listed */
     uint32_t cpu;    /* the CPU can map it */
     void *host;      /* of `va`, when wrapped */
 };
@@ -25,8 +32,8 @@ static inline void *sp_amdgpu_host(const struct sp_amdgpu_memory *m)
 
 /* The memory that has all these bytes, and the address of the first for the CPU (NULL: it cannot reach it) */
 struct sp_amdgpu_memory *sp_amdgpu_find(struct sp_amdgpu *dev, uint64_t address, uint64_t nbytes, void **host);
-/* Handles that every job must name, in `*list`, which grows: how many, or -ENOMEM. */
-int64_t sp_amdgpu_listed(struct sp_amdgpu *dev, struct drm_amdgpu_bo_list_entry **list, size_t *most);
+/* With the device's lock: where in `memories` the first is that begins above `address`. */
+size_t sp_memory_above(const struct sp_amdgpu *dev, uint64_t address);
 /* From now on a job lists this SHARED memory only if the job itself asks for it. */
 void sp_amdgpu_list_by_job(struct sp_amdgpu_memory *m);
 void sp_amdgpu_pool_empty(struct sp_amdgpu *dev);

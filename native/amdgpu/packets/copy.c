@@ -7,13 +7,15 @@
 #include <string.h>
 
 enum { DATA = 2, L2 = 3 };
-/* What one packet moves (DMA_DATA: 26 bits of bytes, a multiple of 64; SDMA: 4 MiB less 256 is right for copies and fills of
- * every generation), and one job: far below a second on any card. */
-static const uint64_t PACKET_NBYTES = (1 << 26) - 64, SDMA_NBYTES = (4 << 20) - 256, JOB_NBYTES = UINT64_C(1) << 30;
+/* What one packet moves. DMA_DATA has 26 bits of bytes; from gfx11 on Mesa keeps to 32767, rounded down to whole 32 bytes
+ * (docs/AMDGPU_FACTS.md 3.3), so that a full IB moves 35 MiB. SDMA: 4 MiB less 256 is right for copies and fills of every
+ * generation. A job stays far below a second on any card. */
+static const uint64_t PACKET_NBYTES = (1 << 26) - 64, PACKET_NBYTES_GFX11 = 32736, SDMA_NBYTES = (4 << 20) - 256,
+                      JOB_NBYTES = UINT64_C(1) << 30;
 
 static uint64_t most(const struct sp_job *job)
 {
-    return job->copies_only ? SDMA_NBYTES : PACKET_NBYTES;
+    return job->copies_only ? SDMA_NBYTES : job->q->dev->setup.gfx >= 11 ? PACKET_NBYTES_GFX11 : PACKET_NBYTES;
 }
 
 int sp_copy_overlaps(const struct sp_cmd_copy *c)
@@ -34,6 +36,8 @@ static int dma(struct sp_job *job, uint32_t src_sel, uint64_t src, uint64_t dst,
             sp_sdma_copy(job, dst, src, nbytes);
         return 0;
     }
+    /* Records are ordered by packets of their own: the first packet waits, the rest of a long copy follows at once. */
+    const uint32_t waits = src_sel == L2 && !job->copying;
     job->copying = 1;
     uint32_t *p = sp_job_put(job, PM4_DMA_DATA_NDW);
     sp_put(p, PM4_HEADER_TYPE, 3);
@@ -44,7 +48,7 @@ static int dma(struct sp_job *job, uint32_t src_sel, uint64_t src, uint64_t dst,
     sp_put64(p, PM4_DMA_DATA_SRC, src);
     sp_put64(p, PM4_DMA_DATA_DST, dst);
     sp_put(p, PM4_DMA_DATA_COMMAND_BYTE_COUNT, (uint32_t)nbytes);
-    sp_put(p, PM4_DMA_DATA_COMMAND_RAW_WAIT, src_sel == L2);
+    sp_put(p, PM4_DMA_DATA_COMMAND_RAW_WAIT, waits);
     return 0;
 }
 

@@ -169,6 +169,8 @@ static void read_page(struct sp_amdgpu_queue *q)
 /* How a submission failed, with a word about it when it was its own fault. */
 static int failure(struct sp_amdgpu_queue *q, const struct sp_flight *f, int rc)
 {
+    if (rc == -EFAULT) /* of a later job: the first would have been refused at once */
+        note(q, f->value, "host memory that it touches was taken away before all of it was submitted");
     if (rc != -ETIME && rc != -ENODATA)
         return rc;
     tell(q, f, rc);

@@ -62,6 +62,7 @@ int sp_amdgpu_open(const struct sp_kmd_ops *ops, int fd, const struct sp_amdgpu_
     dev->ops = ops;
     dev->fd = fd;
     dev->setup = *setup;
+    atomic_store(&dev->list_turn, 1);
     dev->common.fork_generation = sp_fork_generation();
     atomic_store(&dev->refs, 1);
     atomic_store(&dev->users, 1);

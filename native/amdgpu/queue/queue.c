@@ -72,7 +72,7 @@ static void unref(void *queue)
     }
     sp_counted_end(dev, &q->counted);
     sp_queue_fini(&q->common);
-    free(q->list);
+    free(q->list.at);
     free(q);
     sp_amdgpu_unref(dev);
 }

@@ -3,6 +3,7 @@
 #include "amdgpu/flight/queue.h"
 #include "core/dispatch.h"
 #include "core/extents.h"
+#include "scratch.h"
 
 #include <errno.h>
 
@@ -45,6 +46,7 @@ int sp_amdgpu_check_dispatch(const struct sp_amdgpu *dev, const void *record, si
     if (!sp_dispatch_fits(d, &k->sig))
         return -EINVAL;
     int rc = check_grid(dev, k, d);
+    rc = rc || !k->t.scratch_wave_nbytes ? rc : sp_scratch_check(dev, d);
     return rc ? rc : sp_extents_check(&k->sig, d + 1, &(uint32_t){0}, &(uint64_t){0});
 }
 

@@ -5,9 +5,9 @@
 #include "amdgpu/packets/order.h"
 #include "amdgpu/progress/progress.h"
 #include "core/base.h"
+#include "listed.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -86,22 +86,15 @@ static uint32_t fill_request(const struct sp_job *job, uint64_t point)
     return n - 1;
 }
 
-/* What the job names, in `q->list`: how many, or -ENOMEM. */
-static int64_t list(struct sp_amdgpu_queue *q, const struct sp_amdgpu_memory *shared)
+/* What the job names: 0 or -ENOMEM. */
+static int list(const struct sp_job *job, struct sp_list *list)
 {
-    /* None, as usual; each memory looked at costs a submission a cache line. */
-    int64_t n = atomic_load(&q->dev->nlisted) ? sp_amdgpu_listed(q->dev, &q->list, &q->most_list) : 0;
-    if (n < 0 || !shared)
-        return n;
-    if ((size_t)n == q->most_list) {
-        void *more = realloc(q->list, ((size_t)n + 1) * sizeof *q->list);
-        if (!more)
-            return -ENOMEM;
-        q->list = more;
-        q->most_list = (size_t)n + 1;
-    }
-    q->list[n] = (struct drm_amdgpu_bo_list_entry){.bo_handle = shared->bo->handle};
-    return n + 1;
+    const struct sp_flight *f = job->flight;
+    const int rc = sp_list_renew(job->q->dev, list, f->records, f->nbytes);
+    if (rc || !job->shared)
+        return rc;
+    list->turn = 0; /* the next job of this submission shares other memory */
+    return sp_list_add(list, job->shared->bo->handle);
 }
 
 int sp_job_send(const struct sp_job *job, uint64_t point)
@@ -113,14 +106,17 @@ int sp_job_send(const struct sp_job *job, uint64_t point)
     enum { MOST_LOOKS = 100 };
     uint64_t seq;
     int rc = -ENOENT;
+    struct sp_list *named = job->flight->recorded ? &job->flight->recorded->list : &q->list;
     for (int i = 0; rc == -ENOENT && i < MOST_LOOKS; i++) {
-        int64_t listed = list(q, job->shared);
-        if (listed < 0)
-            return (int)listed;
-        q->request.list.bo_number = (uint32_t)listed;
-        q->request.list.bo_info_ptr = (uint64_t)(uintptr_t)q->list;
-        rc = cs(q, nchunks + (listed > 0), &seq);
+        rc = list(job, named);
+        if (rc)
+            return rc;
+        q->request.list.bo_number = named->n;
+        q->request.list.bo_info_ptr = (uint64_t)(uintptr_t)named->at;
+        rc = cs(q, nchunks + (named->n > 0), &seq);
     }
+    if (rc == -EFAULT)
+        sp_list_say_dead(q->dev, named);
     if (rc)
         return rc;
     if (!job->copies_only)

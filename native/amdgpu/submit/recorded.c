@@ -9,6 +9,7 @@
 #include "amdgpu/progress/progress.h"
 #include "core/base.h"
 #include "job.h"
+#include "listed.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -113,9 +114,9 @@ int64_t sp_amdgpu_resend(void *queue, const void *records, size_t nbytes, uint64
     int64_t value = 0;
     if (sp_queue_try(&q->common, epoch))
         return 0;
-    if (is_free(q, &q->engine[SP_ENGINE_COMPUTE]) && q->spare && !atomic_load(&q->dev->nlisted)) {
+    if (is_free(q, &q->engine[SP_ENGINE_COMPUTE]) && q->spare) {
         struct sp_recorded *r = find(q, records, nbytes);
-        if (r)
+        if (r && !r->list.n && sp_list_holds(q->dev, &r->list))
             value = send_at_once(q, r, q->spare);
     }
     return sp_queue_leave(&q->common, value);
@@ -169,8 +170,10 @@ void sp_recorded_keep(const struct sp_job *job)
 
 void sp_recorded_free(struct sp_amdgpu_queue *q)
 {
-    for (int i = 0; i < SP_RECORDED; i++)
+    for (int i = 0; i < SP_RECORDED; i++) {
         free(q->recorded[i].records);
+        free(q->recorded[i].list.at);
+    }
     while (q->spare) {
         struct sp_flight *f = q->spare;
         q->spare = f->next;

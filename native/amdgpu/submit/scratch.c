@@ -1,29 +1,52 @@
-/* Scratch for as many waves as the card can hold (Mesa: 32 a CU), within reason. */
+/* Scratch memory. Each shader engine has slots of its own, and the waves of a group are in one engine: a group waits for ever
+ * where an engine has fewer slots than that. So each engine gets as many slots as the card can hold waves (Mesa: 32 a CU) or
+ * 256 MiB allow, but those of one group at least. */
 #include "scratch.h"
 #include "amdgpu/progress/progress.h"
+#include "gen/regs.h"
 
-enum { WAVES_PER_CU = 32 };
-static const uint64_t MOST_SCRATCH = UINT64_C(256) << 20;
+#include <errno.h>
 
-int sp_amdgpu_queue_scratch(struct sp_amdgpu_queue *q, uint64_t wave_nbytes)
+enum { WAVES_PER_CU = 32, WAVES_MOST = (1 << 12) - 1 /* of TMPRING_SIZE */ };
+static const uint64_t USUAL_NBYTES = UINT64_C(256) << 20;
+
+void sp_scratch_more(struct sp_scratch_need *need, const struct sp_cmd_dispatch *d)
+{
+    const struct sp_amdgpu_template *t = &((const struct sp_amdgpu_kernel *)(uintptr_t)d->kernel)->t;
+    const uint32_t lanes = sp_get(t->dwords + t->dims_at + 3, COMPUTE_DISPATCH_INITIATOR_CS_W32_EN) ? 32 : 64;
+    const uint64_t threads = (uint64_t)d->group_size[0] * d->group_size[1] * d->group_size[2];
+    const uint64_t waves = (threads + lanes - 1) / lanes;
+    need->wave_nbytes = t->scratch_wave_nbytes > need->wave_nbytes ? t->scratch_wave_nbytes : need->wave_nbytes;
+    need->group_waves = waves > need->group_waves ? waves : need->group_waves;
+}
+
+int sp_scratch_check(const struct sp_amdgpu *dev, const struct sp_cmd_dispatch *d)
+{
+    struct sp_scratch_need need = {0, 0};
+    sp_scratch_more(&need, d);
+    return need.wave_nbytes * need.group_waves * dev->setup.engines > SP_AMDGPU_SCRATCH_MOST ? -E2BIG : 0;
+}
+
+int sp_amdgpu_queue_scratch(struct sp_amdgpu_queue *q, const struct sp_scratch_need *need)
 {
     const struct sp_amdgpu_setup *s = &q->dev->setup;
-    uint64_t engines = s->gfx >= 11 ? s->engines : 1; /* WAVES counts those of one engine from gfx11 on */
+    const uint64_t engines = s->engines, most = USUAL_NBYTES / (need->wave_nbytes * engines);
+    const uint64_t counted = s->gfx >= 11 ? 1 : engines; /* WAVES counts those of one engine from gfx11 on, of all before */
     uint64_t waves = (uint64_t)WAVES_PER_CU * s->cus / engines;
-    uint64_t most = MOST_SCRATCH / (wave_nbytes * engines);
-    waves = waves < most ? waves : most ? most : 1;
-    if (q->scratch && q->scratch->nbytes >= waves * engines * wave_nbytes) {
-        q->scratch_waves = (uint32_t)waves;
-        return 0;
+    waves = waves < most ? waves : most;
+    waves = waves < WAVES_MOST / counted ? waves : WAVES_MOST / counted;
+    waves = waves > need->group_waves ? waves : need->group_waves;
+    const uint64_t nbytes = waves * engines * need->wave_nbytes;
+    if (!q->scratch || q->scratch->nbytes < nbytes) {
+        struct sp_amdgpu_memory *more;
+        int rc = sp_amdgpu_idle(q); /* nobody uses the old one */
+        if (rc == 0)
+            rc = sp_amdgpu_alloc(q->dev, nbytes, SP_AMDGPU_DEVICE, &more);
+        if (rc)
+            return rc;
+        sp_amdgpu_free(q->scratch);
+        q->scratch = more;
     }
-    struct sp_amdgpu_memory *more;
-    int rc = sp_amdgpu_idle(q); /* nobody uses the old one */
-    if (rc == 0)
-        rc = sp_amdgpu_alloc(q->dev, waves * engines * wave_nbytes, SP_AMDGPU_DEVICE, &more);
-    if (rc)
-        return rc;
-    sp_amdgpu_free(q->scratch);
-    q->scratch = more;
-    q->scratch_waves = (uint32_t)waves;
+    q->scratch_waves = (uint32_t)(waves * counted);
     return 0;
 }

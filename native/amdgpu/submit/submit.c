@@ -23,7 +23,7 @@ static const uint64_t SDMA_LEAST = 256 << 10;
 /* What records need before they can be encoded. */
 struct needs {
     uint64_t bounce_nbytes;
-    uint64_t scratch_wave_nbytes;
+    struct sp_scratch_need scratch;
     uint64_t moved_nbytes;
     uint32_t stamps;
     int waits;
@@ -42,10 +42,9 @@ static struct needs look(const void *records, size_t nbytes)
         n.waits |= head->kind == SP_CMD_WAIT;
         if (head->kind == SP_CMD_DISPATCH) {
             n.dispatches = 1;
-            const struct sp_amdgpu_kernel *k =
-                (const void *)(uintptr_t)((const struct sp_cmd_dispatch *)(const void *)head)->kernel;
-            if (k->t.scratch_wave_nbytes > n.scratch_wave_nbytes)
-                n.scratch_wave_nbytes = k->t.scratch_wave_nbytes;
+            const struct sp_cmd_dispatch *d = (const void *)head;
+            if (((const struct sp_amdgpu_kernel *)(uintptr_t)d->kernel)->t.scratch_wave_nbytes)
+                sp_scratch_more(&n.scratch, d);
         } else if (head->kind == SP_CMD_COPY) {
             const struct sp_cmd_copy *c = (const void *)head;
             n.moved_nbytes += c->count;
@@ -70,7 +69,7 @@ static struct sp_engine *engine_for(struct sp_amdgpu_queue *q, const struct need
 /* Would these records make the same IB again? */
 static int comes_alike(const struct sp_amdgpu_queue *q, const struct needs *n, const struct sp_engine *e)
 {
-    return e == &q->engine[SP_ENGINE_COMPUTE] && !n->waits && !n->stamps && !n->bounce_nbytes && !n->scratch_wave_nbytes;
+    return e == &q->engine[SP_ENGINE_COMPUTE] && !n->waits && !n->stamps && !n->bounce_nbytes && !n->scratch.wave_nbytes;
 }
 
 static int take_ticks(struct sp_amdgpu_queue *q, struct sp_flight *f, uint32_t count)
@@ -238,8 +237,8 @@ int sp_amdgpu_push(struct sp_amdgpu_queue *q, uint64_t timeout_ns)
 static int prepare_flight(struct sp_amdgpu_queue *q, struct sp_flight *f, const struct needs *needs)
 {
     int rc = take_ticks(q, f, needs->stamps + (q->common.ledger.times ? 2 : 0));
-    if (rc == 0 && needs->scratch_wave_nbytes)
-        rc = sp_amdgpu_queue_scratch(q, needs->scratch_wave_nbytes);
+    if (rc == 0 && needs->scratch.wave_nbytes)
+        rc = sp_amdgpu_queue_scratch(q, &needs->scratch);
     if (rc == 0 && needs->bounce_nbytes)
         rc = sp_amdgpu_alloc(q->dev, needs->bounce_nbytes, SP_AMDGPU_DEVICE, &f->bounce);
     return rc;
@@ -269,6 +268,7 @@ int64_t sp_amdgpu_enqueue(struct sp_amdgpu_queue *q, const void *records, size_t
         return -ENOMEM;
     f->value = value;
     f->engine = e;
+    (recorded ? &recorded->list : &q->list)->turn = 0;
     if (transfer)
         f->transfer = *transfer;
     rc = prepare_flight(q, f, &needs);

@@ -76,7 +76,9 @@ static int check_resources(struct sp_cp *cp, const struct sp_cp_launch *l)
     return 0;
 }
 
-/* WAVESIZE counts 1024 bytes on gfx10, 256 on gfx11; WAVES is for the whole chip on gfx10, for each engine on gfx11. */
+/* WAVESIZE counts 1024 bytes on gfx10, 256 on gfx11; WAVES is for the whole chip on gfx10, which divides it among the engines
+ * and needs a multiple of them (ROCr asserts that, FillComputeTmpRingSize), for each engine on gfx11. The waves of a group
+ * are on one compute unit, so that one engine must have slots for them all: else the launcher waits for ever. */
 static int decode_scratch(struct sp_cp *cp, const struct sp_cp_launch *l, struct sp_emu_dispatch *d)
 {
     int gfx11 = cp->x->chip->generation >= 11;
@@ -89,11 +91,19 @@ static int decode_scratch(struct sp_cp *cp, const struct sp_cp_launch *l, struct
     if (!sp_cp_lenient(cp, SP_LENIENT_UNPROGRAMMED) && (waves == 0 || size == 0))
         return sp_cp_fault(cp, SP_FAULT_DISPATCH, "RSRC2 SCRATCH_EN, and TMPRING_SIZE is %#x", l->tmpring_size);
     d->scratch_wave = (uint64_t)size * (gfx11 ? 256 : 1024);
-    d->scratch_slots = waves * (gfx11 ? cp->x->chip->num_se : 1);
+    const uint32_t engines = cp->x->chip->num_se;
+    const struct sp_emu_flaw_of *flaw = sp_emu_flaw(cp->x->chip, SP_FLAW_SLOTS);
+    d->scratch_slots = waves * (gfx11 ? engines : 1);
+    uint32_t slots = (gfx11 ? waves : waves / engines) / (flaw && flaw->a ? (uint32_t)flaw->a : 1);
     uint32_t group_waves = (d->size[0] * d->size[1] * d->size[2] + d->lanes - 1) / d->lanes;
-    if (d->scratch_wave != 0 && d->scratch_slots < group_waves)
-        return sp_cp_fault(cp, SP_FAULT_DISPATCH, "TMPRING_SIZE has room for %u waves, a group has %u", d->scratch_slots,
-                           group_waves);
+    if (d->scratch_wave != 0 && !gfx11 && waves % engines != 0)
+        return sp_cp_fault(cp, SP_FAULT_DISPATCH, "TMPRING_SIZE WAVES %u is no multiple of the %u shader engines", waves,
+                           engines);
+    if (d->scratch_wave != 0 && slots < group_waves)
+        return sp_cp_fault(cp, SP_FAULT_DISPATCH,
+                           "TMPRING_SIZE WAVES %u gives each of %u shader engines %u slots of scratch, and the %u waves of a "
+                           "group need them in one engine: the group never starts",
+                           waves, engines, slots, group_waves);
     return 0;
 }
 

@@ -134,7 +134,7 @@ static int poll_regmem(struct sp_cp *cp)
 {
     uint32_t retry = sp_get(cp->p, SDMA_POLL_REGMEM_POLL_RETRY);
     if (!sp_get(cp->p, SDMA_POLL_REGMEM_HEADER_MEM))
-        return sp_cp_fault(cp, SP_FAULT_PACKET, "of a register: only memory is modelled");
+        return sp_cp_fault(cp, SP_FAULT_PACKET, "of a register: the kernel's only");
     return sp_cp_wait(cp, sp_get64(cp->p, SDMA_POLL_REGMEM_ADDR), 4, sp_get(cp->p, SDMA_POLL_REGMEM_HEADER_FUNCTION),
                       sp_get(cp->p, SDMA_POLL_REGMEM_VALUE), sp_get(cp->p, SDMA_POLL_REGMEM_MASK),
                       retry == RETRY_FOREVER ? UINT32_MAX : retry);
@@ -162,6 +162,19 @@ static int execute(struct sdma *s)
     }
 }
 
+/* Packets that only the kernel's ring may have: they reach registers, page tables and the GPU's own state. The engine ends a
+ * user's IB at them ("SRBM_WRITE command in non-privilege command buffer": sdma_v4_0_process_srbm_write_irq). Numbers:
+ * navi10_sdma_pkt_open.h, sdma_v6_0_0_pkt_open.h. */
+static const char *privileged(uint32_t code)
+{
+    static const struct { uint32_t op; char name[12]; } all[] = {
+        {7, "SEM"}, {12, "PTEPDE"}, {14, "SRBM_WRITE"}, {15, "PRE_EXE"}, {16, "GPUVM_INV"}, {32, "DUMMY_TRAP"}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if ((code & 0xff) == all[i].op)
+            return all[i].name;
+    return NULL;
+}
+
 static uint64_t tail_of(const struct sp_cp *cp)
 {
     if (cp->desc->code == SDMA_WRITE)
@@ -178,6 +191,8 @@ static int fetch(struct sp_cp *cp)
     uint32_t code = sp_get(cp->p, SDMA_NOP_HEADER_OP) |
                     (cp->p[0] & sp_place_mask(SDMA_NOP_HEADER_SUB_OP)); /* as the tables spell it */
     cp->desc = sp_emu_sdma_packet(cp->x->chip->generation, code);
+    if (cp->desc == NULL && privileged(code))
+        return sp_cp_fault(cp, SP_FAULT_PACKET, "%s: the kernel's only", privileged(code));
     if (cp->desc == NULL)
         return sp_cp_fault(cp, SP_FAULT_PACKET, "header %#x: no SDMA packet of gfx%u", cp->p[0], cp->x->chip->generation);
     cp->ndw = cp->desc->fixed;

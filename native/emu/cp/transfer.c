@@ -4,6 +4,9 @@
 #include <errno.h>
 
 enum { DMA_ADDRESS = 0, DMA_SRC_DATA = 2, DMA_DST_NOWHERE = 2, DMA_L2 = 3 };
+/* Mesa's limit of one DMA_DATA from gfx11 on (radv_cp_dma.c, si_cp_dma.c: cp_dma_max_byte_count). PAL takes 2^25 there: the
+ * smaller of the two holds, until silicon tells. */
+enum { DMA_MOST_GFX11 = 32767 };
 
 static int check_address(struct sp_cp *cp, uint64_t va)
 {
@@ -103,6 +106,10 @@ static int check_dma(struct sp_cp *cp)
     if (src != DMA_SRC_DATA && !sp_emu_is_address(sp_get64(p, PM4_DMA_DATA_SRC)))
         return sp_cp_fault(cp, SP_FAULT_RESERVED, "the source %#llx is no 48-bit address",
                            (unsigned long long)sp_get64(p, PM4_DMA_DATA_SRC));
+    if (cp->x->chip->generation >= 11 && sp_get(p, PM4_DMA_DATA_COMMAND_BYTE_COUNT) > DMA_MOST_GFX11 &&
+        !sp_cp_lenient(cp, SP_LENIENT_RESERVED))
+        return sp_cp_fault(cp, SP_FAULT_PACKET, "BYTE_COUNT %u: one packet moves at most %u bytes from gfx11 on",
+                           sp_get(p, PM4_DMA_DATA_COMMAND_BYTE_COUNT), DMA_MOST_GFX11);
     return check_engine(cp, sp_get(p, PM4_DMA_DATA_CONTROL_ENGINE));
 }
 

@@ -193,9 +193,10 @@ class Gpu:
     def submit(
         self, ip: str, dwords: Sequence[int], *, bos: Iterable[Buffer] = (), ring: int = 0,
         flags: int = 0, pad: bool = True, chunks: Iterable[tuple[int, Any]] = (),
+        sync: bool = True,
     ) -> Job:  # fmt: skip
         """The dwords in an IB of their own, padded, with the buffers that they use. `chunks`: more
-        of (chunk id, cffi struct or array)."""
+        of (chunk id, cffi struct or array). `sync`: as for `submit_ib`."""
         unit, filler = PAD[one_of("ip", ip, IP)]
         words = list(dwords)
         if pad:
@@ -203,7 +204,9 @@ class Gpu:
         ib = self.buffer(max(len(words), 1) * 4, rights="rx")
         ib.write(words)
         try:
-            job = self.submit_ib(ip, ib, len(words), bos=bos, ring=ring, flags=flags, chunks=chunks)
+            job = self.submit_ib(
+                ip, ib, len(words), bos=bos, ring=ring, flags=flags, chunks=chunks, sync=sync
+            )
         except BaseException:
             ib.close()
             raise
@@ -215,9 +218,10 @@ class Gpu:
 
     def submit_ib(
         self, ip: str, ib: Buffer, ndw: int, *, bos: Iterable[Buffer] = (), ring: int = 0,
-        flags: int = 0, chunks: Iterable[tuple[int, Any]] = (),
+        flags: int = 0, chunks: Iterable[tuple[int, Any]] = (), sync: bool = True,
     ) -> Job:  # fmt: skip
-        """Submits what is in a buffer already."""
+        """Submits what is in a buffer already. `sync`: on the ring for copies the kernel flushes
+        caches before it."""
         listed = [ib, *bos]
         entries = ffi.new("struct drm_amdgpu_bo_list_entry[]", [(bo.handle, 0) for bo in listed])
         bo_list = ffi.new("struct drm_amdgpu_bo_list_in *")
@@ -229,7 +233,7 @@ class Gpu:
         chunk.va_start, chunk.ib_bytes = ib.va, ndw * 4
         chunk.ip_type, chunk.ring = IP[one_of("ip", ip, IP)], ring
         # No packet of a user's IB on the ring for copies flushes caches.
-        chunk.flags = flags | (lib.AMDGPU_IB_FLAG_EMIT_MEM_SYNC if ip == "dma" else 0)
+        chunk.flags = flags | (lib.AMDGPU_IB_FLAG_EMIT_MEM_SYNC if sync and ip == "dma" else 0)
         given = [(lib.AMDGPU_CHUNK_ID_IB, chunk), (lib.AMDGPU_CHUNK_ID_BO_HANDLES, bo_list)]
         return Job(ip, ring, self.cs([*given, *chunks]))
 

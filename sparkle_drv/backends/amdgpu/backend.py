@@ -75,6 +75,7 @@ class AmdgpuBackend:
         out = ffi.new("struct sp_amdgpu **")
         setup = info.setup(facts, self._chip)
         self._has_clock = bool(setup.counter_khz)
+        self._engines = int(setup.engines)
         if not self._has_clock:
             log.warning("%s: %s", uri, _NO_CLOCK)
         check(lib.sp_amdgpu_open(ops, fd, setup, out), "open", uri)
@@ -247,7 +248,7 @@ class AmdgpuBackend:
 
     def refusal(self, record: bytes, rc: int) -> str:
         """What of a dispatch record this kernel cannot do, in words; "" when it is none of that."""
-        return launch_refusal.words(record, rc)
+        return launch_refusal.words(record, rc, self._engines)
 
     def fault(self, queue: Any, value: int) -> str:
         """Which kernel failed, and what the kernel driver said of it."""
@@ -259,6 +260,12 @@ class AmdgpuBackend:
         """Why the device was lost; "" while it is not."""
         text = ffi.new("char[]", 512)
         lib.sp_amdgpu_lost(self._raw, text, len(text))
+        return bytes(ffi.string(text)).decode(errors="replace")
+
+    def said(self) -> str:
+        """How the last call of this thread failed; "" where its -errno says all."""
+        text = ffi.new("char[]", 256)
+        lib.sp_amdgpu_said(text, len(text))
         return bytes(ffi.string(text)).decode(errors="replace")
 
     def sensors(self) -> dict[str, float]:
@@ -292,6 +299,7 @@ if TYPE_CHECKING:
         Backend,
         abilities.IsNative,
         abilities.HandsOver,
+        abilities.TellsError,
         abilities.TellsFailure,
         abilities.TellsFault,
         abilities.TellsLoss,

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import errno
+from typing import Any
 
 from sparkle_drv._native import ffi, lib
+from sparkle_drv.amd.tables import regs
+
+_W32 = regs.COMPUTE_DISPATCH_INITIATOR.encode(CS_W32_EN=1)
 
 
-def words(record: bytes, rc: int) -> str:
-    """ "" when it is nothing that only this backend knows."""
+def words(record: bytes, rc: int, engines: int) -> str:
+    """ "" when it is nothing that only this backend knows. `engines`: shader engines."""
     kept = ffi.from_buffer(record)
     d = ffi.cast("struct sp_cmd_dispatch *", kept)
     made = ffi.new("struct sp_amdgpu_template *")
@@ -24,6 +28,23 @@ def words(record: bytes, rc: int) -> str:
             f"shared: {d.shared_nbytes} bytes and the kernel's own {made.lds_nbytes} are more "
             "than the 65536 of a workgroup"
         )
+    if rc == -errno.E2BIG and (says := _scratch(d, made, engines)):
+        return says
     if rc == -errno.E2BIG:
         return f"groups: {tuple(d.groups)} of {size} are more than can be cut into jobs"
     return ""
+
+
+def _scratch(d: Any, made: Any, engines: int) -> str:
+    """Each shader engine has scratch for the waves of one group at least (submit/scratch.c)."""
+    threads = d.group_size[0] * d.group_size[1] * d.group_size[2]
+    lanes = 32 if made.dwords[made.dims_at + 3] & _W32 else 64
+    waves, most = -(-threads // lanes), lib.SP_AMDGPU_SCRATCH_MOST // engines
+    wave_nbytes = made.scratch_wave_nbytes
+    if wave_nbytes * waves <= most:
+        return ""
+    return (
+        f"group_size: {threads} work-items with {wave_nbytes // lanes} bytes of private memory "
+        f"each are more than the {most} bytes of a shader engine; groups of up to "
+        f"{most // wave_nbytes * lanes} work-items fit, or {most // waves // lanes} bytes each"
+    )

@@ -9,10 +9,13 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from sparkle_drv._native import ffi, lib
 
 import sparkle_drv as sp
 from sparkle_drv.backends.amdgpu import info
+from sparkle_drv.core.abi import records
 from sparkle_drv.core.device import Device
+from sparkle_drv.lowlevel import pm4
 from sparkle_drv.testing import emu
 from sparkle_drv.testing.emulator import Machine
 
@@ -51,6 +54,24 @@ def test_what_is_large_goes_there(chip, nbytes):
         dev.default_queue.submit(sp.Commands().copy(b, a)).wait()
         assert dma_jobs(dev) - before == (nbytes > NBYTES // 2)
         assert (b.read(np.uint8, nbytes) == data).all()
+
+
+@pytest.mark.parametrize(("chip", "packets"), [("gfx1036", 1), ("gfx1100", 33)])
+def test_a_copy_on_the_compute_ring_is_cut_into_packets(chip, packets):
+    """1 MiB: of 32736 bytes each from gfx11 on. The first alone waits for what it reads."""
+    nbytes, sizes, waits = 1 << 20, [], []
+    with opened(chip) as (_, dev), dev.buffer(nbytes) as a, dev.buffer(nbytes) as b:
+        record = records.copy(b.address, a.address, nbytes)
+        out = ffi.new("uint32_t[]", 8192)
+        ndw = lib.sp_amdgpu_encode(dev.default_queue._handle, record, len(record), out, len(out))
+        gfx = 11 if chip == "gfx1100" else 10
+        for one in pm4.stream(list(out[0:ndw]), gfx, "compute"):
+            if one.cls is pm4.DmaData and one.fields["command"]["byte_count"]:
+                sizes.append(one.fields["command"]["byte_count"])
+                waits.append(one.fields["command"]["raw_wait"])
+    assert (len(sizes), sum(sizes)) == (packets, nbytes)
+    assert waits == [1] + [0] * (packets - 1)
+    assert max(sizes) == (32736 if gfx == 11 else nbytes)
 
 
 def test_copies_and_dispatches_in_turn_keep_their_order(late):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dispatches
 import pytest
 from dispatches import program, stream, traced
+from rigs import LEVEL
 
 from sparkle_drv.lowlevel import pm4
 
@@ -83,7 +84,7 @@ SPOILT = {  # changed registers, part of the fault's text
          "DISPATCH_SCRATCH_BASE_HI": 0}, "TMPRING_SIZE is 0"),
     "no room for a group's scratch": (
         {"PGM_RSRC2": 0x8D, "TMPRING_SIZE": 0x1001, "NUM_THREAD_X": 256,
-         "DISPATCH_SCRATCH_BASE_LO": 0, "DISPATCH_SCRATCH_BASE_HI": 0}, "a group has 8"),
+         "DISPATCH_SCRATCH_BASE_LO": 0, "DISPATCH_SCRATCH_BASE_HI": 0}, "the group never starts"),
     "no CU": ({f"STATIC_THREAD_MGMT_SE{n}": 0 for n in range(4)}, "enables no CU"),
 }  # fmt: skip
 
@@ -155,3 +156,30 @@ def test_a_preamble_holds_until_another_context_comes(rig):
 def test_unprogrammed_registers_may_be_let_pass(open_rig):
     rig = open_rig("gfx1036", lenient=["unprogrammed"], trace=2)
     assert len(launched(rig, stream(10, RESOURCE_LIMITS=None))) == 1
+
+
+SCRATCH = {"PGM_RSRC2": 0x8D, "DISPATCH_SCRATCH_BASE_LO": 0, "DISPATCH_SCRATCH_BASE_HI": 0}
+
+
+@pytest.mark.parametrize(
+    ("chip", "waves", "says"),
+    [
+        ("gfx1036", 8, ""),
+        ("gfx1100", 7, "each of 6 shader engines 7 slots"),
+        ("gfx1100", 8, ""),
+        ("gfx1030", 8, "each of 4 shader engines 2 slots"),
+        ("gfx1030", 30, "WAVES 30 is no multiple of the 4 shader engines"),
+        ("gfx1030", 32, ""),
+    ],
+)
+def test_a_group_needs_its_scratch_slots_in_one_engine(open_rig, chip, waves, says):
+    """A group of 8 waves. WAVES is each engine's on gfx11, all engines' on gfx10."""
+    if chip not in LEVEL:
+        pytest.skip(f"no emulated card is a {chip}")
+    rig = open_rig(chip)
+    code = program(rig)
+    more = {"TMPRING_SIZE": 0x1000 | waves, "NUM_THREAD_X": 256}
+    if rig.gfx == 10:
+        more |= dict.fromkeys(list(SCRATCH)[1:])
+    fault = rig.run(stream(rig.gfx, **{**SCRATCH, **more}), code)
+    assert says in fault.text if says else fault is None, fault

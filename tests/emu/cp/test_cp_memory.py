@@ -100,6 +100,18 @@ def test_dma_data_fills_and_waits(rig):
     assert out.words(1251, 1) == [0]
 
 
+def test_one_packet_moves_no_more_than_32_kib_from_gfx11_on(open_rig):
+    """What Mesa keeps to; gfx10.3 has 26 bits."""
+    for chip, lenient, refused in [("gfx1036", (), False), ("gfx1100", (), True),
+                                   ("gfx1100", ("reserved",), False)]:  # fmt: skip
+        rig = open_rig(chip, lenient=lenient)
+        a, b = rig.buffer(1 << 16), rig.buffer(1 << 16)
+        assert rig.run(dma(rig.gfx, 3, a.va, b.va, 32767), a, b) is None
+        for long in (dma(rig.gfx, 3, a.va, b.va, 32768), dma(rig.gfx, 2, 7, b.va, 32768)):
+            fault = rig.run(long, a, b)
+            assert "BYTE_COUNT 32768: one packet" in fault.text if refused else fault is None, fault
+
+
 def test_dma_data_prefetches_only_what_is_there(rig):
     out = rig.buffer(4096)
     assert rig.run(dma(rig.gfx, 3, out.va, out.va, 4096, dst_sel=2), out) is None

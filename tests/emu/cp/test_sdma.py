@@ -135,7 +135,10 @@ REFUSED = {  # dwords, kind of fault, part of its text
     "a fill of bytes": ("B 0 0 0 3", "packet", "fillsize 0"),
     "a fill of no dwords": ("8000000B 0 0 0 2", "alignment", "3 bytes"),
     "an address that is none": ("30005 0 12340000 7", "reserved", "48-bit"),
-    "a poll of a register": ("30000008 0 0 0 0 FFF0000", "packet", "register"),
+    "a poll of a register": ("30000008 0 0 0 0 FFF0000", "packet", "of a register: the kernel's"),
+    "SRBM_WRITE": ("F000000E 0 0", "packet", "SRBM_WRITE: the kernel's"),
+    "PTEPDE": ("C 0 0 0 0 0 0 0 0 0", "packet", "PTEPDE: the kernel's"),
+    "GPUVM_INV": ("10 0 0 0", "packet", "GPUVM_INV: the kernel's"),
     "nowhere": ("30005 0 0 7", "unmapped", "FENCE"),
     "a write beyond the IB": ("2 0 0 FF 0", "ib", "256 dwords"),
 }

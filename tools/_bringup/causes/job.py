@@ -198,6 +198,35 @@ WORK = (
         next=AGAIN + "write-data,release-mem,sdma-copy",
     ),
     Cause(
+        "gcr-hangs",
+        "the microcode of the copy engine stands at GCR_REQ, the packet that the kernel emits for "
+        "EMIT_MEM_SYNC: it is older than the kernel expects",
+        "F 6.1, 7",
+        rungs=("sdma-gcr",),
+        errno="ETIME",
+        weight=1,
+        next="ls -l /lib/firmware/amdgpu/*sdma*; python tools/bringup.py info -d {device}",
+    ),
+    Cause(
+        "gcr-stale",
+        "the copy engine reads what a cache held: EMIT_MEM_SYNC does nothing there, as for SDMA "
+        "5.2 before Linux 5.13",
+        "F 6.1",
+        rungs=("sdma-gcr",),
+        when=lambda f: f.get("mismatch"),
+        weight=2,
+        next="uname -r",
+    ),
+    Cause(
+        "userptr-slow",
+        "the kernel looks at each page of listed host memory, and slowly: pages are swapped or "
+        "moved meanwhile, or small where huge ones were possible",
+        "F 1.4, 1.8",
+        rungs=("userptr-cost",),
+        when=lambda f: f.get("slow_userptr"),
+        next="cat /sys/kernel/mm/transparent_hugepage/enabled; vmstat 1 5",
+    ),
+    Cause(
         "sdma-corrupts",
         "the copy engine moves data wrongly: its microcode, or the memory behind it",
         "F 7",
@@ -263,8 +292,19 @@ WORK = (
         "scratch-set-up",
         "TMPRING_SIZE, the scratch base or its descriptor is wrong",
         "F 5.5",
-        rungs=("scratch",),
+        rungs=("scratch", "scratch-per-se"),
         when=lambda f: f.get("mismatch"),
+        next="python tools/pm4.py decode dumps/{rung}.ibs.txt",
+    ),
+    Cause(
+        "scratch-slots",
+        "an engine has fewer scratch slots than WAVES of TMPRING_SIZE was taken to give it: the "
+        "card counts other engines than DEV_INFO tells, or WAVES of the card where we take one "
+        "engine's",
+        "F 5.5",
+        rungs=("scratch-per-se",),
+        errno="ETIME",
+        weight=1,
         next="python tools/pm4.py decode dumps/{rung}.ibs.txt",
     ),
     Cause(

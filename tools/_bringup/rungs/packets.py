@@ -12,6 +12,7 @@ from _bringup.results.rung import Rung, Wrong
 from sparkle_drv.lowlevel import pm4, sdma
 
 MEM = {"dst_sel": 5, "wr_confirm": 1}
+ROUNDS = 8
 # What the kernel's own fence has (AMDGPU_FACTS 3.5).
 EVENT = {"type": 0x14, "index": 5, "gl2_wb": 1, "glm_wb": 1, "glm_inv": 1, "seq": 1, "policy": 3}
 
@@ -45,7 +46,8 @@ def nop(ip: str) -> Callable[[Bench], str]:
     def run(b: Bench) -> str:
         count, gpu = b.rings(ip), b.gpu()
         for ring in range(count):
-            b.run(gpu, ip, [0] * 16 if ip == "dma" else [NOP] * 16, ring=ring)
+            words = [0] * 16 if ip == "dma" else [NOP] * 16
+            gpu.wait(gpu.submit(ip, words, ring=ring, sync=False), b.job_s)
         return f"{count} entities, a job of 16 NOPs each"
 
     return run
@@ -190,6 +192,20 @@ def sdma_fill(b: Bench) -> str:
     return f"8 KiB by each of {rings} dma entities, and no byte beside them"
 
 
+def sdma_gcr(b: Bench) -> str:
+    """The kernel's own cache flush before copies: what the other ring and the CPU wrote just before
+    is copied, not what a cache held."""
+    gpu, count = b.gpu(), b.rings("dma")
+    a, out = gpu.buffer(4096), gpu.buffer(4096)
+    for i in range(ROUNDS):
+        a.write([0xC0DE0000 + i])
+        b.run(gpu, "compute", store(b, a, 0x5A5A0000 + i, 1), a)
+        dwords = sdma.CopyLinear.encode(gfx=b.gfx, count={"bytes": 64}, src=a.va, dst=out.va)
+        b.run(gpu, "dma", dwords, a, out, ring=i % count)
+        expect(f"copy {i}", out, [0xC0DE0000 + i, 0x5A5A0000 + i])
+    return f"{ROUNDS} copies of what CPU and compute ring wrote just before, on {count} entities"
+
+
 def sdma_copy(domain_from: str, domain_to: str) -> Callable[[Bench], str]:
     def run(b: Bench) -> str:
         b.rings("dma")
@@ -257,7 +273,9 @@ RUNGS = (
          "clock"),
     rung("chained-ib", "INDIRECT_BUFFER that chains", chained, "write-data"),
     rung("nested-ib", "INDIRECT_BUFFER that calls, on the gfx ring", nested, "write-data-gfx"),
-    rung("sdma-fill", "SDMA CONST_FILL on every dma entity", sdma_fill, "nop-dma"),
+    rung("sdma-gcr", "the kernel flushes caches before SDMA IBs (EMIT_MEM_SYNC)", sdma_gcr,
+         "nop-dma", "write-data"),
+    rung("sdma-fill", "SDMA CONST_FILL on every dma entity", sdma_fill, "sdma-gcr"),
     rung("sdma-copy", "SDMA COPY_LINEAR, GTT to GTT", sdma_copy("gtt", "gtt"), "sdma-fill"),
     rung("sdma-vram", "SDMA COPY_LINEAR, GTT to VRAM", sdma_copy("gtt", "vram"), "sdma-copy",
          "bo-vram"),

@@ -129,22 +129,37 @@ def lds(b: Bench) -> str:
 
 
 def scratch(b: Bench) -> str:
+    keep(b, "scratch", 64, 8, 64)
+    return "512 threads keep four words each and take them back"
+
+
+def scratch_per_engine(b: Bench) -> str:
+    """Slots for the waves of one group in each shader engine, and no more."""
+    groups = min(4 * b.engines, 24)
+    keep(b, "scratch per engine", 8, groups, 256)
+    return f"{groups} groups of 8 waves on {b.engines} engines, with 8 slots of scratch in each"
+
+
+def keep(b: Bench, what: str, slots: int, groups: int, size: int) -> None:
+    """Each thread keeps four words and takes them back. `slots` of each shader engine: WAVES counts
+    one engine's on gfx11, all engines' before (AMDGPU_FACTS 5.5)."""
     gpu, gfx = b.gpu(), b.gfx
-    waves, wave_nbytes = 64, 1024
-    memory = gpu.buffer(wave_nbytes * waves * (b.engines if gfx == 11 else 1), rights="rw")
-    out = gpu.buffer(4096)
+    wave_nbytes, waves = 1024, slots * (1 if gfx == 11 else b.engines)
+    memory = gpu.buffer(wave_nbytes * slots * b.engines, rights="rw")
+    out = gpu.buffer(4 * groups * size + 4096)
     # Descriptor and word3 for wave32: AMDGPU_FACTS 5.5.
     user = [0, 0, memory.va & 0xFFFFFFFF, memory.va >> 32 | 1 << 31, 0xFFFFFFFF, 0x21C14FAC]
     given = kernels.Scratch(memory.va, wave_nbytes, waves)
     text = kernels.scratch(gfx)
-    dispatch(b, gpu, text, out, (8, 1, 1), (64, 1, 1), user=user, bos=[memory], scratch=given)
-    index = np.arange(512, dtype=np.uint32)
+    shape = (groups, 1, 1), (size, 1, 1)
+    dispatch(b, gpu, text, out, *shape, user=user, bos=[memory], scratch=given)
+    # The programs count 64 threads a group: larger groups write the same words.
+    index = np.arange(64 * (groups - 1) + size, dtype=np.uint32)
     taken = [index + np.uint32(4 - i) for i in range(4)]
     want = taken[0]
     for i in range(1, 4):
         want = want ^ taken[i] << np.uint32(8 * i)
-    expect("scratch", out, want)
-    return "512 threads keep four words each and take them back"
+    expect(what, out, want)
 
 
 def wave64(b: Bench) -> str:
@@ -198,7 +213,9 @@ RUNGS = (
     Rung("ids-3d", "ids of groups and threads in three dimensions", ids3, ("store",)),
     Rung("lds-barrier", "LDS and s_barrier", lds, ("store",)),
     Rung("scratch", "scratch memory", scratch, ("store",)),
+    Rung("scratch-per-se", "scratch slots for one group in each engine", scratch_per_engine,
+         ("scratch",)),
     Rung("wave64", "waves of 64 lanes", wave64, ("store",)),
     Rung("atomics", "atomic adds to one word", atomics, ("store",)),
     Rung("dispatch-order", "dispatches of one IB see each other", back_to_back, ("store",)),
-)
+)  # fmt: skip

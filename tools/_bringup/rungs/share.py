@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import mmap
 import os
+import time
 
 import numpy as np
 
 from _bringup.benches.amdgpu import Bench
-from _bringup.benches.hw import Gpu, ffi, lib, pointer
+from _bringup.benches.hw import NOP, Buffer, Gpu, ffi, lib, pointer
 from _bringup.results.rung import Rung, Skip, Wrong
 from sparkle_drv.lowlevel import sdma
 
@@ -18,6 +19,8 @@ from .packets import expect, store
 
 REGISTER = lib.AMDGPU_GEM_USERPTR_REGISTER | lib.AMDGPU_GEM_USERPTR_VALIDATE
 STRESS_JOBS = 96
+PAGES = 1024
+MOST_PAGE_NS = 10_000  # the kernel takes some tens, the emulated one a thousand
 
 
 def userptr(b: Bench) -> str:
@@ -40,6 +43,40 @@ def userptr(b: Bench) -> str:
     buffer.close()
     del view
     return "64 KiB of the host's own memory, written by the GPU"
+
+
+def userptr_cost(b: Bench) -> str:
+    """What a submission that lists host memory costs for each of its pages: the kernel looks at all
+    of them, whatever the job touches."""
+    gpu, nbytes = b.gpu(), PAGES * 4096
+    own = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    view = np.frombuffer(own, np.uint32)
+    view[::1024] = 1  # every page is there
+    made = b.node.call(
+        "AMDGPU_GEM_USERPTR", "struct drm_amdgpu_gem_userptr",
+        addr=pointer(ffi.from_buffer(own)), size=nbytes,
+        flags=REGISTER | lib.AMDGPU_GEM_USERPTR_ANONONLY,
+    )  # fmt: skip
+    buffer = gpu.adopt(made.handle, nbytes)
+    without, listed = (_submission(b, gpu, bos) for bos in ([], [buffer]))
+    buffer.close()
+    del view
+    page_ns = max(0, listed - without) // PAGES
+    told = f"{page_ns} ns a page of host memory that a submission lists, {page_ns >> 2} ms a GiB"
+    if page_ns > MOST_PAGE_NS:
+        raise Wrong(f"{told}: {MOST_PAGE_NS} ns at most are usual", slow_userptr=page_ns)
+    return f"{told}; {without // 1000} us without"
+
+
+def _submission(b: Bench, gpu: Gpu, bos: list[Buffer]) -> int:
+    """ns of the fastest of a few submissions of NOPs."""
+    took = []
+    for _ in range(5):
+        began = time.monotonic_ns()
+        job = gpu.submit("compute", [NOP] * 16, bos=bos)
+        took.append(time.monotonic_ns() - began)
+        gpu.wait(job, b.job_s)
+    return min(took)
 
 
 def prime(b: Bench) -> str:
@@ -101,6 +138,7 @@ def stress(b: Bench) -> str:
 
 RUNGS = (
     Rung("userptr", "GEM_USERPTR: the host's own memory", userptr, ("write-data",)),
+    Rung("userptr-cost", "what listing host memory costs a submission", userptr_cost, ("userptr",)),
     Rung("prime-self", "PRIME export and import to the same card", prime, ("write-data", "caps")),
     Rung("stress", "many jobs on all rings at once", stress, ("store",), limit_s=60),
 )

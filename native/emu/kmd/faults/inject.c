@@ -108,6 +108,15 @@ int sp_emu_plan_done(struct sp_emu_machine *machine, uint32_t index, uint64_t *c
     return unlock(card);
 }
 
+int sp_emu_userptr_pages(struct sp_emu_machine *machine, uint32_t index, uint64_t *out)
+{
+    struct kmd_card *card = locked_card(machine, index);
+    if (!card)
+        return -EINVAL;
+    *out = card->userptr_pages;
+    return unlock(card);
+}
+
 int sp_emu_last_fault(struct sp_emu_machine *machine, uint32_t index, struct sp_emu_fault_report *out)
 {
     struct kmd_card *card = locked_card(machine, index);

@@ -125,7 +125,7 @@ static int sync_to_others(struct kmd_cs *cs)
 {
     for (uint32_t i = 0; cs->list && i < cs->list->count; i++) {
         struct kmd_bo *bo = cs->list->bo[i];
-        if (bo->userptr && kmd_userptr_check(bo) < 0)
+        if (bo->userptr && kmd_userptr_walk(bo) < 0)
             return -EFAULT;
         for (uint32_t k = 0; k < bo->uses.count; k++) {
             const struct kmd_use *use = &bo->uses.at[k];

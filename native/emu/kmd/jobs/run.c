@@ -20,8 +20,8 @@ static void begin(struct kmd_ring *ring, struct sp_emu_exec *x, const struct kmd
     x->trace_self = machine;
 }
 
-/* An injected hang: nothing but the deadline or a cancellation ends it. */
-static int hang(struct kmd_ring *ring, struct sp_emu_exec *x)
+/* A hang: nothing but the deadline or a cancellation ends it. */
+static int hang(struct kmd_ring *ring, struct sp_emu_exec *x, const char *why)
 {
     struct kmd_machine *machine = ring->card->machine;
     struct timespec until = {(time_t)(x->deadline_ns / 1000000000), (long)(x->deadline_ns % 1000000000)};
@@ -29,7 +29,7 @@ static int hang(struct kmd_ring *ring, struct sp_emu_exec *x)
         pthread_cond_timedwait(&ring->card->work, &machine->lock, &until);
     if (ring->cancel)
         return -ECANCELED;
-    return sp_emu_fault_set(&x->fault, SP_FAULT_TIMEOUT, -ETIME, "an injected hang");
+    return sp_emu_fault_set(&x->fault, SP_FAULT_TIMEOUT, -ETIME, "%s", why);
 }
 
 static int check_ragged(struct sp_emu_exec *x, const struct kmd_job *job)
@@ -78,7 +78,10 @@ int kmd_job_run(struct kmd_ring *ring, struct kmd_ring_state *state, struct kmd_
     struct sp_emu_exec *x = &state->exec;
     begin(ring, x, job);
     if (job->hang)
-        return hang(ring, x);
+        return hang(ring, x, "an injected hang");
+    /* Of the first IB only: amdgpu_ib_schedule emits it once, before them all. */
+    if (ring->ip == AMDGPU_HW_IP_DMA && job->ib[0].flags & AMDGPU_IB_FLAG_EMIT_MEM_SYNC && sp_emu_flaw(x->chip, SP_FLAW_MEM_SYNC))
+        return hang(ring, x, "the copy engine stands at the kernel's GCR_REQ");
     struct kmd_before *before = job->corrupt ? kmd_before_job(job) : NULL;
     uint64_t start = kmd_now();
     pthread_mutex_unlock(&machine->lock);

@@ -15,6 +15,8 @@ void kmd_uses_prune(struct kmd_uses *uses); /* forgets what has signalled */
 void kmd_uses_clear(struct kmd_uses *uses);
 /* userptr.c: 0, or -EFAULT when the user's pages are no longer there, or may not be written as the BO's may */
 int kmd_userptr_check(const struct kmd_bo *bo);
+/* The same for a submission that lists the BO: every page is walked, whatever the job touches (amdgpu_cs_parser_bos). */
+int kmd_userptr_walk(const struct kmd_bo *bo);
 /* alias.c: what a mapping of [offset, offset + nbytes) of the memfd at `at` shows when an address line is flawed */
 void kmd_alias(const struct kmd_bo *bo, uint8_t *at, uint64_t offset, uint64_t nbytes);
 

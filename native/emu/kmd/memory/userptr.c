@@ -3,6 +3,7 @@
 #include "emu/kmd/state/handlers.h"
 
 #include <stdio.h>
+#include <time.h>
 
 /* May every page of [first, end) be written? Asked of /proc/self/maps: writing the same byte again would tell, too, but
  * would undo what another thread has written meanwhile. */
@@ -31,6 +32,16 @@ int kmd_userptr_check(const struct kmd_bo *bo)
     uint64_t first = (uint64_t)(uintptr_t)bo->host;
     int rc = kmd_probe_user(first, bo->nbytes);
     return rc == 0 && !bo->user_readonly && !is_writable(first, first + bo->nbytes) ? -EFAULT : rc;
+}
+
+int kmd_userptr_walk(const struct kmd_bo *bo)
+{
+    const struct sp_emu_flaw_of *slow = sp_emu_flaw(&bo->card->chip.core, SP_FLAW_USERPTR);
+    const uint64_t pages = bo->nbytes / KMD_PAGE, ns = slow ? pages * slow->a : 0;
+    bo->card->userptr_pages += pages;
+    if (ns)
+        nanosleep(&(struct timespec){(time_t)(ns / 1000000000), (long)(ns % 1000000000)}, NULL);
+    return kmd_userptr_check(bo);
 }
 
 int kmd_do_gem_userptr(struct kmd_file *file, void *data)

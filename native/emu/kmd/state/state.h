@@ -180,6 +180,7 @@ struct kmd_card {
     struct kmd_ring gfx, compute[4], dma[2];
     pthread_cond_t work; /* something for the rings */
     uint32_t reset_counter, vram_lost_counter;
+    uint64_t userptr_pages; /* that its submissions have walked */
     bool unplugged, hold;
     bool broken; /* SP_FLAW_RECOVERY, and a job hung */
     bool stuck_started; /* the thread of SP_FLAW_BIT */
