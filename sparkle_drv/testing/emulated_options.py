@@ -79,7 +79,8 @@ def card_problem(text: str) -> str:
     """Why `text` names no card, "" where it does: "gfx1103:kms-3.42"."""
     why = ffi.new("char[]", 256)
     lib.sp_emu_check_card(text.encode(), why, len(why))
-    return ffi.string(why).decode(errors="replace")
+    said: str = ffi.string(why).decode(errors="replace")
+    return said
 
 
 def card_texts(chips: Sequence[str]) -> list[str]:
