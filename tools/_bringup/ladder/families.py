@@ -21,6 +21,7 @@ from _bringup.results.rung import Rung
 from _bringup.rungs import api as rungs_api
 from _bringup.rungs import cuda as rungs_cuda
 from _bringup.rungs import hang as rungs_hang
+from _bringup.rungs import isa_name as rungs_isa_name
 from _bringup.rungs import memory as rungs_memory
 from _bringup.rungs import node as rungs_node
 from _bringup.rungs import packets as rungs_packets
@@ -31,6 +32,7 @@ from sparkle_drv.testing.emulated_options import card_problem
 
 AMDGPU = (
     *rungs_node.RUNGS,
+    *rungs_isa_name.RUNGS,
     *rungs_memory.RUNGS,
     *rungs_packets.RUNGS,
     rungs_memory.HIDDEN_RUNG,
