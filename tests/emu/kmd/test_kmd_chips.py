@@ -9,6 +9,7 @@ from ioctls import address, create, refused
 
 import sparkle_drv as sp
 from sparkle_drv.amd.tables import chips
+from sparkle_drv.testing import emu
 from sparkle_drv.testing.emulated_options import card_problem
 from sparkle_drv.testing.emulator import Machine, ffi, lib
 
@@ -266,3 +267,21 @@ def test_cards_are_added_while_others_work():
         with refused(errno.ENOSPC):
             machine.add("gfx1036")
     assert lib.sp_emu_version() == 5
+
+
+def test_which_machine_a_uri_means():
+    """Plain names are cards of one machine, so that they are peers; options have one of their own;
+    within `on` all are that machine's."""
+    usual = emu.machine()
+    with sp.open("emu:gfx1035#3"), sp.open("emu:gfx1036"):
+        assert usual.chips.count("gfx1035") == emu.CARDS
+    before = usual.chips
+    with sp.open("emu:gfx1035:cu-4") as dev:
+        assert dev.info.compute_units == 4
+    assert usual.chips == before
+    with Machine(["gfx1035:cu-4:kms-3.42"]) as own, emu.on(own):
+        with sp.open("emu:gfx1035:cu-4:kms-3.42") as dev:
+            assert dev.info.driver == "amdgpu 3.42.0"
+        for uri in ("emu:gfx1035", "emu:gfx1035:cu-4", "emu:gfx1100"):
+            with pytest.raises(sp.DeviceNotFound, match="emulated are 1 of emu:gfx1035:cu-4"):
+                sp.open(uri)

@@ -161,3 +161,14 @@ def test_a_kernel_that_tells_no_ip_versions():
     assert "gfx1032" in results["device"].text
     assert "IP block 10.0" in results["ring-compute"].text
     assert "IP block 5.2" in results["ring-dma"].text
+
+
+@pytest.mark.parametrize(("heap", "status"), [("cpu_accessible_vram", "PASS"), ("vram", "FAIL")])
+def test_a_heap_with_more_usable_than_total(heap, status, monkeypatch):
+    """A 6800 said 273055744 of 268435456 of what the CPU sees (Mesa, amdgpu_devices.c)."""
+    with bench("gfx1030:bar-256M") as (_, made):
+        memory = made.memory
+        one = getattr(memory, heap)
+        one.usable_heap_size = one.total_heap_size + 4620288
+        monkeypatch.setattr(bench_amdgpu.Bench, "memory", memory)
+        assert climbed(made, "memory-info")["memory-info"].status == status
