@@ -13,7 +13,7 @@ SANITIZE := -fsanitize=address,undefined
 RACES := -fsanitize=thread -g -O1 -fno-omit-frame-pointer
 STRICT_TO := --build-temp build/strict --build-lib build/strict/lib
 
-.PHONY: quick help build bench test test-quick test-free-threaded lint format check-c perf peers wheel bringup-archive docs asan tsan preload fake-cuda gpu-kit test-radv gen golden-llvm shaders fuzz fuzz-elf fuzz-pm4 fuzz-faults fuzz-mesh fuzz-shards random-calls loc test-fresh clean cuda-sweep lowered
+.PHONY: quick help build bench test test-quick test-free-threaded lint format check-c perf peers wheel bringup-archive docs asan tsan preload fake-cuda gpu-kit test-radv test-radv-chips gen golden-llvm shaders fuzz fuzz-elf fuzz-pm4 fuzz-faults fuzz-mesh fuzz-shards random-calls loc test-fresh clean cuda-sweep lowered
 
 quick: build lint test-quick ## the quick loop: build, lint, types, quick tests
 
@@ -144,6 +144,9 @@ gpu-kit: build ## build/gpu-kit: what benchmarks/gpu_run.sh takes to a machine w
 
 test-radv: preload ## unmodified RADV on the emulated GPU; the last line is `N of 32 right, M skipped`
 	@$(PY) tests/radv/run.py
+
+test-radv-chips: preload ## the same on all eight emulated chips
+	@$(PY) tests/radv/run.py --chips all
 
 gen: build ## native/gen and the package's tables anew, from registers, packets and *.isa
 	@$(PY) tools/gen.py

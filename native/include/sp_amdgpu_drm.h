@@ -435,9 +435,12 @@ enum {
     AMDGPU_INFO_SENSOR_GPU_TEMP = 3,
     AMDGPU_INFO_SENSOR_GPU_LOAD = 4,
     AMDGPU_INFO_SENSOR_GPU_AVG_POWER = 5,
+    AMDGPU_INFO_SENSOR_PEAK_PSTATE_GFX_SCLK = 0xa,
+    AMDGPU_INFO_SENSOR_PEAK_PSTATE_GFX_MCLK = 0xb,
     AMDGPU_IDS_FLAGS_FUSION = 1,
     AMDGPU_IDS_FLAGS_PREEMPTION = 2,
     AMDGPU_IDS_FLAGS_TMZ = 4,
+    AMDGPU_IDS_FLAGS_CONFORMANT_TRUNC_COORD = 8,
     AMDGPU_FAMILY_AI = 141,
     AMDGPU_FAMILY_NV = 143,
     AMDGPU_FAMILY_VGH = 144,
@@ -445,9 +448,11 @@ enum {
     AMDGPU_FAMILY_YC = 146,
     AMDGPU_FAMILY_GC_11_0_1 = 148,
     AMDGPU_FAMILY_GC_10_3_6 = 149,
+    AMDGPU_FAMILY_GC_11_5_0 = 150,
     AMDGPU_FAMILY_GC_10_3_7 = 151,
     AMDGPU_VRAM_TYPE_GDDR6 = 9,
-    AMDGPU_VRAM_TYPE_DDR5 = 10
+    AMDGPU_VRAM_TYPE_DDR5 = 10,
+    AMDGPU_VRAM_TYPE_LPDDR5 = 12
 };
 struct drm_amdgpu_query_fw {
     uint32_t fw_type;
@@ -588,9 +593,9 @@ struct drm_amdgpu_info_device {
     uint64_t high_va_max;
     uint32_t pa_sc_tile_steering_override;
     uint64_t tcc_disabled_mask;
-    uint64_t min_engine_clock; /* KMS 3.52 from here on */
+    uint64_t min_engine_clock; /* KMS 3.50 from here on */
     uint64_t min_memory_clock;
-    uint32_t tcp_cache_size; /* KiB, as all cache sizes but mall_size */
+    uint32_t tcp_cache_size; /* KMS 3.52 from here on; KiB, as all cache sizes but mall_size */
     uint32_t num_sqc_per_wgp;
     uint32_t sqc_data_cache_size;
     uint32_t sqc_inst_cache_size;
@@ -598,11 +603,11 @@ struct drm_amdgpu_info_device {
     uint32_t gl2c_cache_size;
     uint64_t mall_size;
     uint32_t enabled_rb_pipes_mask_hi;
-    uint32_t shadow_size;
+    uint32_t shadow_size; /* KMS 3.53 */
     uint32_t shadow_alignment;
     uint32_t csa_size;
     uint32_t csa_alignment;
-    uint32_t userq_ip_mask;
+    uint32_t userq_ip_mask; /* KMS 3.64 */
     uint32_t pad;
 };
 #endif

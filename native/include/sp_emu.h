@@ -38,12 +38,12 @@ struct sp_emu_fault_report;
 struct sp_emu_options {
     uint32_t lenient;       /* bits of enum sp_emu_lenient; 0: strict */
     uint32_t threads;       /* that execute one dispatch; default 1, which is deterministic */
-    uint32_t kms_minor;     /* default 54 */
+    uint32_t kms_minor;     /* of cards whose text names none; default 54 */
     uint32_t recovery;      /* enum sp_emu_recovery */
     uint64_t job_limit_ns;  /* default 10 s */
     uint64_t delay_ns;      /* jobs start, and then complete, late by a random time up to this each; default none */
     uint64_t seed;          /* of those times */
-    uint64_t vram_nbytes;   /* these three default to the chip's */
+    uint64_t vram_nbytes;   /* these three are for cards whose text does not say; they default to the chip's */
     uint64_t visible_nbytes;
     uint64_t gtt_nbytes;
     uint32_t trace;         /* 1: ioctls and jobs, 2: packets and instructions too */
@@ -53,10 +53,15 @@ struct sp_emu_options {
 };
 
 struct sp_emu_machine;
-/* `chips`: "gfx1036" or "gfx1100" for each card, 1 to 16 of them. -EINVAL for another name; -EPERM or -ENOSYS
- * where process_vm_readv and process_vm_writev are not allowed. */
+/* `chips`: a text for each card, 1 to 32 of them: a chip's name, and options after colons, "gfx1103:kms-3.42:bar-256M"
+ * (native/emu/README.md has them). -EINVAL for what sp_emu_check_card refuses; -EPERM or -ENOSYS where process_vm_readv and
+ * process_vm_writev are not allowed. */
 int sp_emu_machine_open(const char *const *chips, uint32_t count, const struct sp_emu_options *options,
                         struct sp_emu_machine **out);
+/* Whether a text names a card: 0, or -EINVAL with what is wrong and what is known, in one line. */
+int sp_emu_check_card(const char *text, char *why, size_t nbytes);
+/* One more card of a machine that is open: its index, -EINVAL, or -ENOSPC. */
+int sp_emu_add_card(struct sp_emu_machine *machine, const char *text);
 /* Stops all jobs, closes what is open. Mappings of its memory stay valid. Calls of other threads that are under way come
  * back first, blocking ones with -ENODEV; by the seam more may come, which get that, too; none may that names the machine. */
 void sp_emu_machine_close(struct sp_emu_machine *machine);

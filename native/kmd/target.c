@@ -31,6 +31,7 @@ static const struct {
     {AMDGPU_FAMILY_GC_10_3_6, 0x01, 0xff, 1036}, {AMDGPU_FAMILY_GC_10_3_7, 0x01, 0xff, 1036},
     {AMDGPU_FAMILY_GC_11_0_0, 0x01, 0x10, 1100}, {AMDGPU_FAMILY_GC_11_0_0, 0x10, 0x20, 1102},
     {AMDGPU_FAMILY_GC_11_0_0, 0x20, 0xff, 1101}, {AMDGPU_FAMILY_GC_11_0_1, 0x01, 0xff, 1103},
+    {AMDGPU_FAMILY_GC_11_5_0, 0x01, 0x40, 1150},
 };
 
 uint32_t sp_amdgpu_target(const struct drm_amdgpu_info_hw_ip *gfx, const struct drm_amdgpu_info_device *device)

@@ -21,7 +21,7 @@ log = logging.getLogger("sparkle_drv")
 
 ENTRY_POINTS = "sparkle_drv.backends"
 ALIASES = {"nvidia": "cuda", "amd": "amdgpu"}
-_URI = re.compile(r"([a-z][a-z0-9_]*)(?::([\w.#/-]+))?\Z")
+_URI = re.compile(r"([a-z][a-z0-9_]*)(?::([\w.#/-]+(?::[a-z][\w.#/-]*)*))?\Z")
 
 _builtin = ("cpu", "egl", "amdgpu", "cuda")
 _registered: dict[str, Callable[[], Any]] = {}

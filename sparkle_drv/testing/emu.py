@@ -1,7 +1,9 @@
-"""`emu:gfx1100`, `emu:gfx1036#1`: the amdgpu backend on emulated cards, known once
-`sparkle_drv.testing` is imported.
+"""`emu:gfx1100`, `emu:gfx1036#1`, `emu:gfx1103:kms-3.42:bar-256M`: the amdgpu backend on emulated
+cards, known once `sparkle_drv.testing` is imported.
 
-All cards of a process are in one machine, four of each chip, so that two of them are peers.
+The cards of a process are in one machine, four of each chip, so that two of them are peers: gfx1100
+and gfx1036 from its beginning, other chips from when they are first named. Each text with options
+(native/emu/README.md) has four cards in a machine of its own.
 """
 
 from __future__ import annotations
@@ -17,23 +19,46 @@ from sparkle_drv.backends.amdgpu.backend import AmdgpuBackend
 from sparkle_drv.backends.base import Settings
 from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceNotFound
+from sparkle_drv.testing.emulated_options import card_problem
 from sparkle_drv.testing.emulator import Machine
 from sparkle_drv.types import Found
 
 CHIPS, CARDS = ("gfx1100", "gfx1036"), 4
 FIRST_BUS = 3
 """Of the first card's PCI address, as native/emu/preload/tree.c."""
-_URI = re.compile(r"emu(?::(\w+)(?:#(\d+))?)?\Z")
+_URI = re.compile(r"emu(?::([\w.:-]+)(?:#(\d+))?)?\Z")
 _machines: dict[int, Machine] = {}  # by process: a forked child has its own
+_apart: dict[tuple[int, str], Machine] = {}  # by process and text: cards with options
+_others: list[Machine] = []  # that `on` has put in the usual one's place
 _lock = threading.Lock()
 
 
 def machine() -> Machine:
     """The machine of this process, made when first asked for."""
     with _lock:
-        if os.getpid() not in _machines:
-            _machines[os.getpid()] = Machine([chip for chip in CHIPS for _ in range(CARDS)])
-        return _machines[os.getpid()]
+        return _common()
+
+
+def _common() -> Machine:
+    if os.getpid() not in _machines:
+        _machines[os.getpid()] = Machine([chip for chip in CHIPS for _ in range(CARDS)])
+    return _machines[os.getpid()]
+
+
+def _holder(text: str) -> Machine:
+    """The machine that has the cards of a text, or would have them. ValueError: it names none."""
+    with _lock:
+        there = _common()
+        if text in there.chips or there in _others:
+            return there
+        if ":" not in text:
+            for _ in range(CARDS):
+                there.add(text)
+            return there
+        key = (os.getpid(), text)
+        if key not in _apart:
+            _apart[key] = Machine([text] * CARDS)
+        return _apart[key]
 
 
 @contextmanager
@@ -43,10 +68,12 @@ def on(other: Machine) -> Iterator[Machine]:
     with _lock:
         usual = _machines.pop(pid, None)
         _machines[pid] = other
+        _others.append(other)
     try:
         yield other
     finally:
         with _lock:
+            _others.remove(other)
             del _machines[pid]
             if usual is not None:
                 _machines[pid] = usual
@@ -78,12 +105,14 @@ class EmuBackend:
     @staticmethod
     def open(uri: str, settings: Settings) -> AmdgpuBackend:
         match = _URI.match(uri)
-        chip, number = (match[1] or CHIPS[0], int(match[2] or 0)) if match else ("", 0)
-        there = machine()
-        cards = [i for i, name in enumerate(there.chips) if name == chip]
+        text, number = (match[1] or CHIPS[0], int(match[2] or 0)) if match else ("", 0)
+        if problem := card_problem(text):
+            raise DeviceNotFound(f"{uri}: {problem}")
+        there = _holder(text)
+        cards = [i for i, name in enumerate(there.chips) if name == text]
         if number >= len(cards):
             known = " and ".join(
                 f"{there.chips.count(name)} of emu:{name}" for name in dict.fromkeys(there.chips)
             )
             raise DeviceNotFound(f"{uri}: emulated are {known}, counted from #0")
-        return open_card(there, cards[number], f"emu:{chip}" + (f"#{number}" if number else ""))
+        return open_card(there, cards[number], f"emu:{text}" + (f"#{number}" if number else ""))

@@ -9,7 +9,7 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .._emu import ffi
+from .._emu import ffi, lib
 from ..amd.kmd.gpu import one_of
 
 __all__ = [
@@ -17,7 +17,8 @@ __all__ = [
     "FLAWS",
     "LENIENT",
     "RECOVERY",
-    "chip_names",
+    "card_problem",
+    "card_texts",
     "options",
     "words",
 ]
@@ -74,14 +75,24 @@ def _leniencies(value: object) -> int:
     return sum(LENIENT[one_of("lenient", word, LENIENT)] for word in set(value))
 
 
-def chip_names(chips: Sequence[str]) -> list[str]:
-    """The chips as a list of strings; which ones there are the C code knows."""
+def card_problem(text: str) -> str:
+    """Why `text` names no card, "" where it does: "gfx1103:kms-3.42"."""
+    why = ffi.new("char[]", 256)
+    lib.sp_emu_check_card(text.encode(), why, len(why))
+    said: str = ffi.string(why).decode(errors="replace")
+    return said
+
+
+def card_texts(chips: Sequence[str]) -> list[str]:
+    """The texts of cards, each known to name one."""
     if isinstance(chips, str) or not isinstance(chips, Iterable):
         raise TypeError(f"chips must be a list of chip names, not {chips!r}")
     names = list(chips)
     for name in names:
         if not isinstance(name, str):
             raise TypeError(f"chips must be strings, not {type(name).__name__}")
+        if problem := card_problem(name):
+            raise ValueError(f"chips: {name!r}: {problem}")
     return names
 
 

@@ -26,11 +26,11 @@ from .._emu import ffi, lib
 from ..amd.kmd import raw
 from ..amd.kmd.gpu import one_of
 from .emulated_gpu import IP, NOP, Buffer, Gpu, Job
-from .emulated_options import FAULT_KINDS, FLAWS, RECOVERY, chip_names, options
+from .emulated_options import FAULT_KINDS, FLAWS, RECOVERY, card_texts, options
 
 __all__ = ["IP", "NOP", "Buffer", "Fault", "Gpu", "Job", "Machine", "Node", "Seam", "seam"]
 
-VERSION = 4  # of the interface, sp_emu_version
+VERSION = 5  # of the interface, sp_emu_version
 
 
 def check(rc: int, call: str) -> int:
@@ -74,13 +74,15 @@ def seam() -> Seam:
 
 
 class Machine:
-    """Cards by chip name, "gfx1036" or "gfx1100". Options, all with a default:
+    """Cards by text: "gfx1100", or with options of its own "gfx1103:kms-3.42:bar-256M"
+    (native/emu/README.md). Options of all cards, with a default each:
 
     lenient: words of LENIENT (emulated_options.py), or their bits; threads of one dispatch (1, at
-    most 64); kms_minor (54);
+    most 64);
     recovery of a job that hangs or faults: "ring", "soft", "full", "vram_lost"; job_limit_s (10);
-    delay_s: jobs start and complete late by up to this at random, from `seed`; vram_nbytes,
-    visible_nbytes, gtt_nbytes; trace: 1 ioctls and jobs, 2 packets and instructions too;
+    delay_s: jobs start and complete late by up to this at random, from `seed`;
+    kms_minor (54), vram_nbytes, visible_nbytes, gtt_nbytes: of cards whose text does not say;
+    trace: 1 ioctls and jobs, 2 packets and instructions too;
     sys_nice: contexts above normal priority are allowed.
 
     A machine that nobody holds is closed; its nodes hold it.
@@ -122,16 +124,24 @@ class Machine:
             gtt_nbytes=gtt_nbytes,
             trace=trace,
         )
-        strings = [ffi.new("char[]", chip.encode()) for chip in chip_names(chips)]
+        texts = card_texts(chips)
+        strings = [ffi.new("char[]", text.encode()) for text in texts]
         out = ffi.new("struct sp_emu_machine **")
         array = ffi.new("const char *[]", strings)
         rc = lib.sp_emu_machine_open(array, len(strings), given, out)
         if rc == -errno.EINVAL:
-            raise ValueError(f"chips must be 1 to 16 of gfx1036 and gfx1100, not {list(chips)}")
+            raise ValueError(f"chips must be 1 to 32 cards, not {len(texts)}")
         check(rc, "sp_emu_machine_open")
         self._machine = out[0]
         self._finalizer = weakref.finalize(self, lib.sp_emu_machine_close, out[0])
-        self.chips = tuple(chips)
+        self.chips = tuple(texts)
+
+    def add(self, chip: str) -> int:
+        """One more card: its index."""
+        (text,) = card_texts([chip])
+        index = check(lib.sp_emu_add_card(self.handle, text.encode()), "sp_emu_add_card")
+        self.chips = (*self.chips, text)
+        return index
 
     @property
     def handle(self) -> Any:

@@ -82,6 +82,17 @@ def _refuses(ioctl: str, error: int) -> Break:
     return Break(ioctl, lambda machine: machine.fail_ioctl(number, error, FOR_EVER))
 
 
+# Family and external_rev of a chip of the same generation: what `device` finds nothing wrong with.
+_NEIGHBOUR = {10: (lib.AMDGPU_FAMILY_VGH, 0x01), 11: (lib.AMDGPU_FAMILY_GC_11_0_0, 0x10)}
+
+
+def _neighbour() -> Break:
+    """DEV_INFO is of gfx1033 or gfx1102, HW_IP_INFO of the card's own chip."""
+    return Break(
+        "family", lambda machine: machine.plant("family", *_NEIGHBOUR[int(machine.chips[0][3:5])])
+    )
+
+
 def _plan(*faults: Fault) -> Break:
     return Break("plan", lambda machine: apply(Schedule(0, faults), machine))
 
@@ -101,6 +112,7 @@ _ALL = (
     Planted("no-acceleration", "accel", "gave up on the engines", (_flaw("accel"),)),
     Planted("wrong-family", "device", "family", (_flaw("family", 0x8E),)),
     Planted("unknown-chip", "device", "family", (_flaw("chip", 13 << 16),)),
+    Planted("two-names", "isa-name", "name two chips", (_neighbour(),)),
     Planted("compute-off", "ring-compute", "has this engine off",
             (_flaw("ring", lib.AMDGPU_HW_IP_COMPUTE),)),
     Planted("gfx-off", "ring-gfx", "has this engine off", (_flaw("ring", lib.AMDGPU_HW_IP_GFX),)),

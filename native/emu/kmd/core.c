@@ -15,7 +15,7 @@ int kmd_do_version(struct kmd_file *file, void *data)
 {
     struct drm_version *args = data;
     args->version_major = 3;
-    args->version_minor = (int)file->card->machine->options.kms_minor;
+    args->version_minor = (int)file->card->kms_minor;
     args->version_patchlevel = 0;
     const char *name = sp_emu_flaw(&file->card->chip.core, SP_FLAW_DRIVER) ? "radeon" : "amdgpu";
     int rc = give_string(name, args->name, &args->name_len);

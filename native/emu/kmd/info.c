@@ -4,11 +4,11 @@
 
 #include "emu/cp/cp.h"
 
+#include <stddef.h>
 #include <string.h>
 
 enum { MOST_REGISTERS = 128, GB_ADDR_CONFIG = 0x263e, GRBM_STATUS = 0x2004 };
-/* The KMS minor from which an answer is there (amdgpu_drv.c's list). */
-enum { CAP_DISCOVERY = 48, CAP_IBS = 50, CAP_FAULT = 55 };
+enum { HW_IP_NBYTES_USERQ = 40 }; /* of a kernel that tells of user queues: userq_num_slots is 0 here */
 
 union answer {
     uint32_t u32;
@@ -31,8 +31,9 @@ static int hw_ip(const struct kmd_card *card, const struct drm_amdgpu_info *in, 
     bool dma = type == AMDGPU_HW_IP_DMA;
     if (type >= AMDGPU_HW_IP_NUM || in->query_hw_ip.ip_instance)
         return -EINVAL;
+    int nbytes = card->kms_minor < KMD_KMS_USERQ ? (int)sizeof(*out) : HW_IP_NBYTES_USERQ;
     if (type > AMDGPU_HW_IP_DMA) /* no video engines: no rings */
-        return sizeof(*out);
+        return nbytes;
     uint32_t version = dma ? chip->dma_version : chip->gfx_version;
     const struct sp_emu_flaw_of *off = sp_emu_flaw(&chip->core, SP_FLAW_RING);
     const struct sp_emu_flaw_of *other = dma ? NULL : sp_emu_flaw(&chip->core, SP_FLAW_CHIP);
@@ -45,8 +46,8 @@ static int hw_ip(const struct kmd_card *card, const struct drm_amdgpu_info *in, 
     out->ib_start_alignment = dma ? SP_IB_START_DMA : SP_IB_START;
     out->ib_size_alignment = dma ? SP_IB_SIZE_DMA : SP_IB_SIZE;
     out->available_rings = (1U << rings) - 1;
-    out->ip_discovery_version = card->machine->options.kms_minor < CAP_DISCOVERY ? 0 : version;
-    return sizeof(*out);
+    out->ip_discovery_version = card->kms_minor < KMD_KMS_DISCOVERY ? 0 : version;
+    return nbytes;
 }
 
 static int hw_ip_count(const struct drm_amdgpu_info *in, uint32_t *out)
@@ -60,7 +61,7 @@ static int hw_ip_count(const struct drm_amdgpu_info *in, uint32_t *out)
 static int firmware(const struct kmd_chip *chip, const struct drm_amdgpu_query_fw *in,
                     struct drm_amdgpu_info_firmware *out)
 {
-    enum { LAST_KNOWN = 0x1b, CP_FEATURE = 38 }; /* feature: at least 35, from where CS_PARTIAL_FLUSH is reliable */
+    enum { LAST_KNOWN = 0x1b };
     uint32_t type = in->fw_type;
     if (in->ip_instance || type == 0 || type == 0x09 || type > LAST_KNOWN)
         return -EINVAL;
@@ -69,7 +70,7 @@ static int firmware(const struct kmd_chip *chip, const struct drm_amdgpu_query_f
     if (sp_emu_flaw(&chip->core, SP_FLAW_FIRMWARE))
         return sizeof(*out);
     if (type == AMDGPU_INFO_FW_GFX_ME || type == AMDGPU_INFO_FW_GFX_PFP || type == AMDGPU_INFO_FW_GFX_MEC)
-        out->feature = CP_FEATURE;
+        out->feature = chip->cp_feature;
     out->ver = type == AMDGPU_INFO_FW_GFX_ME    ? chip->me
                : type == AMDGPU_INFO_FW_GFX_PFP ? chip->pfp
                : type == AMDGPU_INFO_FW_GFX_MEC ? chip->mec
@@ -111,9 +112,17 @@ static int sensor(const struct kmd_card *card, uint32_t type, uint32_t *out)
 {
     enum { MILLIDEGREES = 40000, WATTS = 10 };
     switch (type) {
+    case AMDGPU_INFO_SENSOR_PEAK_PSTATE_GFX_SCLK:
+        if (card->kms_minor < KMD_KMS_MIN_CLOCKS)
+            return -EINVAL;
+        /* fall through */
     case AMDGPU_INFO_SENSOR_GFX_SCLK:
         *out = (uint32_t)(card->chip.info.max_engine_clock / 1000);
         return sizeof(*out);
+    case AMDGPU_INFO_SENSOR_PEAK_PSTATE_GFX_MCLK:
+        if (card->kms_minor < KMD_KMS_MIN_CLOCKS)
+            return -EINVAL;
+        /* fall through */
     case AMDGPU_INFO_SENSOR_GFX_MCLK:
         *out = (uint32_t)(card->chip.info.max_memory_clock / 1000);
         return sizeof(*out);
@@ -133,7 +142,7 @@ static int sensor(const struct kmd_card *card, uint32_t type, uint32_t *out)
 
 static int max_ibs(const struct kmd_card *card, uint32_t *out)
 {
-    if (card->machine->options.kms_minor < CAP_IBS)
+    if (card->kms_minor < KMD_KMS_MAX_IBS)
         return -EINVAL;
     for (uint32_t ip = 0; ip < AMDGPU_HW_IP_NUM; ip++)
         out[ip] = ip == AMDGPU_HW_IP_GFX ? 192 : ip == AMDGPU_HW_IP_COMPUTE ? 125 : 49;
@@ -143,7 +152,7 @@ static int max_ibs(const struct kmd_card *card, uint32_t *out)
 static int last_fault(const struct kmd_card *card, struct drm_amdgpu_info_gpuvm_fault *out)
 {
     const struct sp_emu_fault_report *fault = &card->fault;
-    if (card->machine->options.kms_minor < CAP_FAULT)
+    if (card->kms_minor < KMD_KMS_FAULT)
         return -EINVAL;
     if (fault->kind >= SP_FAULT_UNMAPPED && fault->kind <= SP_FAULT_UNLISTED) {
         out->addr = fault->va & ~UINT64_C(0xfff);
@@ -152,8 +161,20 @@ static int last_fault(const struct kmd_card *card, struct drm_amdgpu_info_gpuvm_
     return sizeof(*out);
 }
 
-static int device(const struct kmd_chip *chip, struct drm_amdgpu_info_device *out)
+/* How much of DEV_INFO a kernel knows: the struct has grown at its end. */
+static int device_nbytes(uint32_t kms_minor)
 {
+    size_t end = kms_minor < KMD_KMS_MIN_CLOCKS ? offsetof(struct drm_amdgpu_info_device, min_engine_clock)
+                 : kms_minor < KMD_KMS_CACHES   ? offsetof(struct drm_amdgpu_info_device, tcp_cache_size)
+                 : kms_minor < KMD_KMS_SHADOW   ? offsetof(struct drm_amdgpu_info_device, shadow_size)
+                 : kms_minor < KMD_KMS_USERQ    ? offsetof(struct drm_amdgpu_info_device, userq_ip_mask)
+                                                : sizeof(struct drm_amdgpu_info_device);
+    return (int)((end + 7) / 8 * 8);
+}
+
+static int device(const struct kmd_card *card, struct drm_amdgpu_info_device *out)
+{
+    const struct kmd_chip *chip = &card->chip;
     const struct sp_emu_flaw_of *family = sp_emu_flaw(&chip->core, SP_FLAW_FAMILY);
     const struct sp_emu_flaw_of *frequency = sp_emu_flaw(&chip->core, SP_FLAW_FREQUENCY);
     *out = chip->info;
@@ -163,7 +184,7 @@ static int device(const struct kmd_chip *chip, struct drm_amdgpu_info_device *ou
     }
     if (frequency)
         out->gpu_counter_freq = (uint32_t)frequency->a;
-    return sizeof(*out);
+    return device_nbytes(card->kms_minor);
 }
 
 static int u64(uint64_t value, uint64_t *out)
@@ -212,7 +233,7 @@ static int query(const struct kmd_card *card, const struct drm_amdgpu_info *in, 
     case AMDGPU_INFO_READ_MMR_REG:
         return registers(card, in, out->words);
     case AMDGPU_INFO_DEV_INFO:
-        return device(chip, &out->device);
+        return device(card, &out->device);
     case AMDGPU_INFO_MEMORY:
         return memory(card, &out->memory);
     case AMDGPU_INFO_SENSOR:

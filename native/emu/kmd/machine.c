@@ -12,7 +12,6 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { DEFAULT_KMS_MINOR = 54 };
 static const uint64_t NS = 1000000000, DEFAULT_LIMIT_NS = 10 * NS;
 static const int64_t MEMFD_NBYTES = INT64_C(1) << 62; /* sparse; offsets are never used twice */
 static const uint64_t FIRST_OFFSET = UINT64_C(1) << 32; /* below: file positions, which are file numbers */
@@ -23,28 +22,33 @@ static void set_options(struct kmd_machine *machine, const struct sp_emu_options
     if (options)
         *o = *options;
     o->threads = o->threads ? o->threads : 1;
-    o->kms_minor = o->kms_minor ? o->kms_minor : DEFAULT_KMS_MINOR;
     o->job_limit_ns = o->job_limit_ns ? o->job_limit_ns : DEFAULT_LIMIT_NS;
     machine->random = o->seed;
 }
 
-static int add_card(struct kmd_machine *machine, const char *name)
+static int add_card(struct kmd_machine *machine, const char *text)
 {
-    const struct kmd_chip *chip = kmd_chip(name);
     struct kmd_card *card = &machine->card[machine->cards];
-    const struct sp_emu_options *o = &machine->options;
-    if (!chip)
-        return -EINVAL;
+    char why[256];
+    int rc = kmd_card_read(text, &machine->options, &card->chip, &card->kms_minor, why, sizeof why);
+    if (rc < 0)
+        return rc;
     card->machine = machine;
     card->index = machine->cards++;
-    card->chip = *chip;
-    card->chip.vram_nbytes = o->vram_nbytes ? o->vram_nbytes : chip->vram_nbytes;
-    card->chip.visible_nbytes = o->visible_nbytes ? o->visible_nbytes : chip->visible_nbytes;
-    if (card->chip.visible_nbytes > card->chip.vram_nbytes)
-        card->chip.visible_nbytes = card->chip.vram_nbytes;
-    card->chip.gtt_nbytes = o->gtt_nbytes ? o->gtt_nbytes : chip->gtt_nbytes;
     kmd_card_start(card);
     return 0;
+}
+
+int sp_emu_add_card(struct sp_emu_machine *handle, const char *text)
+{
+    struct kmd_machine *machine = (struct kmd_machine *)handle;
+    if (machine->generation != kmd_generation())
+        return -ENODEV;
+    kmd_enter(machine);
+    int rc = machine->cards < KMD_MAX_CARDS ? add_card(machine, text) : -ENOSPC;
+    int index = (int)machine->cards - 1;
+    kmd_leave(machine);
+    return rc < 0 ? rc : index;
 }
 
 static int open_memory(struct kmd_machine *machine)

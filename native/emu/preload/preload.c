@@ -1,6 +1,6 @@
 /* The emulated machine behind the hooks: started by the first call that might need it, from the environment.
  *
- *   SPARKLE_EMU=gfx1100[,gfx1036...]  the cards; unset: everything passes through
+ *   SPARKLE_EMU=gfx1100[,gfx1103:kms-3.42...]  the cards, each with its options; unset: everything passes through
  *   SPARKLE_EMU_MODE=strict|lenient   lenient: foreign drivers' sloppiness is let pass (native/emu/README.md); default strict
  *   SPARKLE_EMU_JOB_LIMIT_S=SECONDS   a job that runs longer ends like a hang; default 10
  *   SPARKLE_EMU_TRACE=FILE            what the cards were asked and did
@@ -26,7 +26,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { PCI_VENDOR_AMD = 0x1002, CHIP_NAME = 32 }; /* the PCI SIG's list of vendors */
+enum { PCI_VENDOR_AMD = 0x1002, CARD_TEXT = 128 }; /* the PCI SIG's list of vendors */
 enum { LIMIT_MOST_S = 1000000000 };               /* as sparkle_drv.testing.emulator takes it */
 
 static struct sp_emu_machine *machine;
@@ -51,21 +51,22 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
 /* Ends the program after a message that says why; destructors do not run, so the tree goes here. */
 #define REFUSE(...) (say(__VA_ARGS__), sp_tree_remove(), _exit(2))
 
-/* "gfx1100,gfx1036" cut into names; how many, or 0. */
-static uint32_t cut(const char *text, char names[][CHIP_NAME])
+/* "gfx1100,gfx1036" cut into the texts of cards; how many. What names no card ends the program. */
+static uint32_t cut(const char *text, char names[][CARD_TEXT])
 {
-    uint32_t count = 0;
-    for (const char *at = text; count < SP_TREE_CARDS; at++) {
-        size_t length = strcspn(at, ",");
-        if (length == 0 || length >= CHIP_NAME)
-            return 0;
-        memcpy(names[count], at, length);
-        names[count++][length] = 0;
-        at += length;
-        if (!*at)
+    char why[256];
+    for (uint32_t count = 0; count < SP_TREE_CARDS;) {
+        size_t length = strcspn(text, ",");
+        snprintf(names[count], CARD_TEXT, "%.*s", (int)(length < CARD_TEXT ? length : CARD_TEXT), text);
+        if (length >= CARD_TEXT || sp_emu_check_card(names[count], why, sizeof why) < 0)
+            REFUSE("SPARKLE_EMU=%s: card %u: %s", getenv("SPARKLE_EMU"), count,
+                   length < CARD_TEXT ? why : "expected a text of less than 128 characters");
+        count++;
+        text += length;
+        if (!*text++)
             return count;
     }
-    return 0;
+    REFUSE("SPARKLE_EMU=%s: expected at most %u cards", getenv("SPARKLE_EMU"), SP_TREE_CARDS);
 }
 
 static int describe(uint32_t card, struct sp_tree_card *out)
@@ -128,7 +129,7 @@ static void tell(uint32_t card, const struct sp_emu_fault_report *fault)
 
 static int open_machine(const char *wanted)
 {
-    static char names[SP_TREE_CARDS][CHIP_NAME];
+    static char names[SP_TREE_CARDS][CARD_TEXT];
     const char *chips[SP_TREE_CARDS];
     struct sp_emu_options options = {.trace = trace ? 2 : 0,
                                      .lenient = leniency(getenv("SPARKLE_EMU_MODE")),
@@ -138,7 +139,7 @@ static int open_machine(const char *wanted)
     cards = cut(wanted, names);
     for (uint32_t i = 0; i < cards; i++)
         chips[i] = names[i];
-    int rc = cards ? sp_emu_machine_open(chips, cards, &options, &machine) : -EINVAL;
+    int rc = sp_emu_machine_open(chips, cards, &options, &machine);
     for (uint32_t i = 0; !rc && i < cards; i++)
         rc = describe(i, &card[i]);
     return rc ? rc : sp_tree_make(card, cards);
@@ -155,7 +156,7 @@ static void start(void)
     const char *chips = sp_preload_recorded(wanted);
     int rc = chips ? open_machine(chips) : 0;
     if (rc)
-        REFUSE("SPARKLE_EMU=%s: %s; names such as gfx1100,gfx1036 are wanted", wanted, strerror(-rc));
+        REFUSE("SPARKLE_EMU=%s: %s", wanted, strerror(-rc));
     rc = sp_preload_record(machine ? sp_emu_machine_ops(machine) : NULL);
     if (rc)
         REFUSE("SPARKLE_RECORD: %s: %s", sp_preload_record_path(), strerror(-rc));

@@ -40,6 +40,14 @@ def see(temporary, command=SEE, **settings):
     )
 
 
+def test_cards_have_options(tmp_path):
+    then = "print(gpu.node.version()[2], gpu.node.info('MEMORY', 'struct drm_amdgpu_memory_info')"
+    then += ".cpu_accessible_vram.total_heap_size >> 20)\ngpu.done(job, 10)"
+    nop = [0xFFFF1000] * 8
+    done = program(tmp_path, nop, then, SPARKLE_EMU="gfx1103:kms-3.42:bar-256M,gfx1030")
+    assert (done.returncode, done.stdout.split()) == (0, ["42", "256"]), done.stderr
+
+
 @pytest.mark.parametrize("mode", ["", "strict", "lenient"])
 def test_a_card_for_each_name(tmp_path, mode):
     done = see(tmp_path, SPARKLE_EMU="gfx1100,gfx1036", SPARKLE_EMU_MODE=mode)
@@ -59,8 +67,23 @@ def test_without_a_name_everything_passes_through(tmp_path, unset):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"SPARKLE_EMU": "gfx1110"}, "SPARKLE_EMU=gfx1110: "),
-        ({"SPARKLE_EMU": "gfx1100,"}, "SPARKLE_EMU=gfx1100,: "),
+        *(
+            ({"SPARKLE_EMU": bad}, f"SPARKLE_EMU={bad}: card {card}: {why}")
+            for bad, card, why in (
+                ("gfx1110", 0, "no chip is called 'gfx1110'; known are gfx1030"),
+                ("gfx1100,", 1, "no chip is called ''; known are"),
+                ("gfx1100,gfx1103:kms-3.99", 1, "kms-3.99: expected kms-3.42 to kms-3.64"),
+                ("gfx1103:bar-0M", 0, "bar-0M: expected a size above 0"),
+                ("gfx1103:cu-0,gfx1100", 0, "cu-0: expected an even number"),
+                ("gfx1103:se-1:se-1", 0, "se is there twice"),
+                ("gfx1103:" + "x" * 200, 0, "expected a text of less than 128 characters"),
+                ("record:gfx1103:foo", 0, "no option is called 'foo'"),
+            )
+        ),
+        (
+            {"SPARKLE_EMU": ",".join(["gfx1036"] * 17)},
+            f"SPARKLE_EMU={','.join(['gfx1036'] * 17)}: expected at most 16 cards",
+        ),
         ({"SPARKLE_EMU_MODE": "strickt"}, "SPARKLE_EMU_MODE=strickt: strict or lenient is wanted"),
         *(
             (

@@ -10,6 +10,13 @@ from _bringup.ladder import families
 from bringupkit import CHIPS, bench, climbed
 from where import ROOT
 
+from sparkle_drv.lowlevel import targets
+
+# Each chip once, each kernel twice; harvested units and engines among them.
+OTHERS = ("gfx1030:kms-3.42:se-3:cu-40", "gfx1033:kms-3.48", "gfx1035:kms-3.54:cu-4",
+          "gfx1036:kms-3.61", "gfx1100:kms-3.61:cu-50", "gfx1102:kms-3.54:se-1",
+          "gfx1103:kms-3.42", "gfx1150:kms-3.48")  # fmt: skip
+
 
 @pytest.mark.parametrize("chip", CHIPS)
 def test_every_rung_passes_and_nothing_leaks(chip):
@@ -62,7 +69,60 @@ def test_uris_of_real_cards(uri):
     assert families.of(uri).bench(uri).card.uri in (uri.replace("amd:", "amdgpu:"), "amdgpu")
 
 
-@pytest.mark.parametrize("uri", ["emu:gfx900", "emu:gfx1100#x", "", "?"])
+def climb_all(card):
+    with bench(card, job_s=10.0, job_limit_s=5.0) as (_, made):
+        results = climbed(made)
+    assert {r.name: (r.status, r.text) for r in results.values() if r.status != "PASS"} == {}
+    assert len(results) >= 70
+
+
+@pytest.mark.parametrize("card", OTHERS)
+def test_every_rung_passes_on_other_cards(card):
+    climb_all(card)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kms", [42, 48, 54, 61])
+@pytest.mark.parametrize("chip", [text.partition(":")[0] for text in OTHERS])
+def test_every_rung_passes_on_every_chip_and_kernel(chip, kms):
+    climb_all(f"{chip}:kms-3.{kms}")
+
+
+@pytest.mark.parametrize(
+    ("card", "said"),
+    [
+        ("gfx1103", "gfx1103 by GC IP 11.0.1, and by family 148, revision 0x1; loads code objects"),
+        ("gfx1103:kms-3.42", "gfx1103 by family 148, revision 0x1; loads code objects of gfx1103"),
+        ("gfx1035", "gfx1035 by GC IP 10.3.3, and by family 146, revision 0x20;"),
+    ],
+)
+def test_the_rule_by_which_the_name_was_found(card, said):
+    with bench(card) as (_, made):
+        result = climbed(made, "node", "version", "device", "isa-name")["isa-name"]
+    assert result.status == "PASS"
+    assert said in result.text
+
+
+def test_a_name_without_a_number(monkeypatch):
+    monkeypatch.setattr(targets, "MACH", {})
+    with bench("gfx1103") as (_, made):
+        result = climbed(made, "isa-name")["isa-name"]
+    assert result.status == "FAIL"
+    assert "no number for this chip" in result.causes[0]["text"]
+    assert result.next
+
+
+def test_a_card_of_an_emulated_uri():
+    made = families.of("emu:gfx1103:kms-3.42:bar-256M#1").bench("emu:gfx1103:kms-3.42:bar-256M#1")
+    assert made.card.uri == "emu:gfx1103:kms-3.42:bar-256M"
+    result = climbed(made, "bar")["bar"]
+    made.close()
+    assert "256 of 512 MiB" in result.text
+    with pytest.raises(families.NoSuchDevice, match=r"kms-3\.99: expected kms-3\.42 to"):
+        families.of("emu:gfx1103:kms-3.99")
+
+
+@pytest.mark.parametrize("uri", ["emu:gfx900", "emu:gfx1100#x", "emu:gfx1100:", "", "?"])
 def test_names_of_nothing(uri):
     with pytest.raises(families.NoSuchDevice):
         families.of(uri)
@@ -101,3 +161,14 @@ def test_a_kernel_that_tells_no_ip_versions():
     assert "gfx1032" in results["device"].text
     assert "IP block 10.0" in results["ring-compute"].text
     assert "IP block 5.2" in results["ring-dma"].text
+
+
+@pytest.mark.parametrize(("heap", "status"), [("cpu_accessible_vram", "PASS"), ("vram", "FAIL")])
+def test_a_heap_with_more_usable_than_total(heap, status, monkeypatch):
+    """A 6800 said 273055744 of 268435456 of what the CPU sees (Mesa, amdgpu_devices.c)."""
+    with bench("gfx1030:bar-256M") as (_, made):
+        memory = made.memory
+        one = getattr(memory, heap)
+        one.usable_heap_size = one.total_heap_size + 4620288
+        monkeypatch.setattr(bench_amdgpu.Bench, "memory", memory)
+        assert climbed(made, "memory-info")["memory-info"].status == status

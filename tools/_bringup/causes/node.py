@@ -131,6 +131,23 @@ INFO_RUNGS = (
         next=INFO,
     ),
     Cause(
+        "two-names",
+        "the IP version and the family name two chips: one of them is of another table, in the "
+        "kernel or in the VBIOS, and code for either may be wrong",
+        "F 1.10",
+        rungs=("isa-name",),
+        when=lambda f: f.get("two_names"),
+        next="head /sys/class/drm/renderD*/device/ip_discovery/die/0/GC/0/{major,minor,revision}",
+    ),
+    Cause(
+        "no-name",
+        "compilers have no number for this chip yet: only built-in kernels would run",
+        "F 5",
+        rungs=("isa-name",),
+        when=lambda f: f.get("no_mach"),
+        next="llc -march=amdgcn -mcpu=help 2>&1 | grep gfx1",
+    ),
+    Cause(
         "no-cus",
         "the kernel says that no compute unit works: harvest fuses or VBIOS were misread",
         "F 1.10",

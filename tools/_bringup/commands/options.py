@@ -28,7 +28,7 @@ def command(sub: Subcommands, name: str, function: Any, text: str) -> argparse.A
     made.set_defaults(command=function)
     made.add_argument(
         "-d", "--device", default="amdgpu:0", metavar="DEV",
-        help="amdgpu:N, the path of a render node, emu:gfx1100, emu:gfx1036, cpu, egl:0 ... "
+        help="amdgpu:N, the path of a render node, emu:gfx1100, emu:gfx1103:kms-3.42, cpu ... "
         "(default: the first node that amdgpu drives)",
     )  # fmt: skip
     made.add_argument("--json", metavar="FILE", help="write the report there, - for stdout")

@@ -21,15 +21,18 @@ from _bringup.results.rung import Rung
 from _bringup.rungs import api as rungs_api
 from _bringup.rungs import cuda as rungs_cuda
 from _bringup.rungs import hang as rungs_hang
+from _bringup.rungs import isa_name as rungs_isa_name
 from _bringup.rungs import memory as rungs_memory
 from _bringup.rungs import node as rungs_node
 from _bringup.rungs import packets as rungs_packets
 from _bringup.rungs import shader as rungs_shader
 from _bringup.rungs import share as rungs_share
 from _bringup.rungs import sync as rungs_sync
+from sparkle_drv.testing.emulated_options import card_problem
 
 AMDGPU = (
     *rungs_node.RUNGS,
+    *rungs_isa_name.RUNGS,
     *rungs_memory.RUNGS,
     *rungs_packets.RUNGS,
     rungs_memory.HIDDEN_RUNG,
@@ -54,16 +57,21 @@ class Family:
     text: str
 
 
+def _card(uri: str) -> str:
+    """The text of the card that an emulated URI names."""
+    return uri.partition(":")[2].partition("#")[0] or "gfx1100"
+
+
 def _emulated(uri: str) -> bench_amdgpu.Bench:
-    return bench_amdgpu.Bench(Emulated(uri.partition(":")[2].partition("#")[0] or "gfx1100"))
+    return bench_amdgpu.Bench(Emulated(_card(uri)))
 
 
 FAMILIES = (
     Family("amdgpu", r"(amdgpu|amd)(:\d+)?|/.+", AMDGPU,
            lambda uri: bench_amdgpu.Bench(Real(re.sub(r"^amd(?=:|$)", "amdgpu", uri))),
            "a render node, by number or path"),
-    Family("emu", r"emu(:gfx(1100|1036)(#\d)?)?", AMDGPU, _emulated,
-           "an emulated card of its own machine"),
+    Family("emu", r"emu(:[\w.:-]+(#\d)?)?", AMDGPU, _emulated,
+           "an emulated card of its own machine: a chip, and options after colons"),
     Family("cuda", r"(cuda|nvidia)(:\d+)?", CUDA,
            lambda uri: bench_cuda.Bench(re.sub(r"^nvidia(?=:|$)", "cuda", uri)),
            "an NVIDIA GPU, by number"),
@@ -78,6 +86,9 @@ def of(uri: str) -> Family:
         if re.fullmatch(family.uris, uri):
             if family.name == "api" and re.match(r"(emu|amd|amdgpu)\b", uri):
                 break
+            problem = card_problem(_card(uri)) if family.name == "emu" else ""
+            if problem:
+                raise NoSuchDevice(f"{uri!r}: {problem}")
             return family
     raise NoSuchDevice(f"{uri!r}: amdgpu[:N], a render node's path, cuda:0, emu:gfx1100, "
                        "emu:gfx1036, cpu, egl:0 or one of `sparkle.py info` is wanted")  # fmt: skip

@@ -15,6 +15,7 @@ from typing import Any
 
 from sparkle_drv import lowlevel
 from sparkle_drv.lowlevel import Outcome, Recorder, RecordingError, recorded
+from sparkle_drv.testing.emulated_options import card_problem
 from sparkle_drv.testing.emulator import Machine
 
 __all__ = ["Outcome", "Recorder", "RecordingError", "recorded", "replay", "report"]
@@ -22,7 +23,7 @@ __all__ = ["Outcome", "Recorder", "RecordingError", "recorded", "replay", "repor
 RECORDED_JOB_S = 0.3  # a rung's job may wait for what the rung's next line does
 _NODE = re.compile(r"^node \d+ amdgpu 3\.(\d+)\.", re.M)
 _CARD = re.compile(r"(?:amdgpu|amd)(?::(.*))?\Z")
-_EMULATED = re.compile(r"emu(?::(gfx1100|gfx1036))?(?:#\d+)?\Z")
+_EMULATED = re.compile(r"emu(?::([\w.:-]+))?(?:#\d+)?\Z")
 
 
 class NotReplayed(ValueError):
@@ -36,7 +37,7 @@ def replay(path: str | Path, uri: str) -> Outcome:
     if real := _CARD.match(uri):
         return lowlevel.replay(text, lowlevel.on_card(f"amdgpu:{real[1] or 0}"))
     found = _EMULATED.match(uri)
-    if found is None:
+    if found is None or card_problem(found[1] or "gfx1100"):
         raise NotReplayed(f"device {uri!r}: recordings are replayed on amdgpu:N or emu:CHIP")
     said = _NODE.search(text)
     with Machine([found[1] or "gfx1100"], kms_minor=int(said[1]) if said else 0) as machine:

@@ -135,7 +135,8 @@ def memory(b: Bench) -> str:
     old = b.node.info("VRAM_GTT", "struct drm_amdgpu_info_vram_gtt")
     vram, visible, gtt = (one.total_heap_size for one in (m.vram, m.cpu_accessible_vram, m.gtt))
     b.facts |= {"vram": vram, "visible": visible, "gtt": gtt}
-    for name, heap in (("vram", m.vram), ("visible", m.cpu_accessible_vram), ("gtt", m.gtt)):
+    # Not of what is visible: a 6800 said 273055744 of 268435456 (Mesa, amdgpu_devices.c).
+    for name, heap in (("vram", m.vram), ("gtt", m.gtt)):
         if heap.usable_heap_size > heap.total_heap_size:
             raise Wrong(f"{name}: usable is more than total", bad_info=True)
     if not gtt or not vram:

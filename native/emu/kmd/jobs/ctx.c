@@ -143,10 +143,11 @@ int kmd_do_ctx(struct kmd_file *file, void *data)
 {
     union drm_amdgpu_ctx *args = data;
     struct drm_amdgpu_ctx_in in = args->in;
+    bool pstate = in.op == AMDGPU_CTX_OP_GET_STABLE_PSTATE || in.op == AMDGPU_CTX_OP_SET_STABLE_PSTATE;
     struct kmd_ctx *ctx = in.op == AMDGPU_CTX_OP_ALLOC_CTX ? NULL : kmd_idr_get(&file->ctxs, in.ctx_id);
     if (in.op == AMDGPU_CTX_OP_ALLOC_CTX)
         return alloc(file, in.priority, args);
-    if (!ctx)
+    if (!ctx || (pstate && file->card->kms_minor < KMD_KMS_STABLE_PSTATE))
         return -EINVAL;
     switch (in.op) {
     case AMDGPU_CTX_OP_FREE_CTX:

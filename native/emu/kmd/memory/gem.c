@@ -13,15 +13,17 @@ static struct kmd_bo *find(struct kmd_file *file, uint32_t handle)
 }
 
 /* The flags that user space may set, by age of the kernel. */
-static uint64_t settable(const struct kmd_machine *machine)
+static uint64_t settable(const struct kmd_card *card)
 {
     uint64_t mask = AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED | AMDGPU_GEM_CREATE_NO_CPU_ACCESS |
                     AMDGPU_GEM_CREATE_CPU_GTT_USWC | AMDGPU_GEM_CREATE_VRAM_CLEARED |
                     AMDGPU_GEM_CREATE_VM_ALWAYS_VALID | AMDGPU_GEM_CREATE_EXPLICIT_SYNC |
-                    AMDGPU_GEM_CREATE_ENCRYPTED | AMDGPU_GEM_CREATE_DISCARDABLE;
-    if (machine->options.kms_minor >= 58)
+                    AMDGPU_GEM_CREATE_ENCRYPTED;
+    if (card->kms_minor >= KMD_KMS_NOALLOC)
+        mask |= AMDGPU_GEM_CREATE_DISCARDABLE;
+    if (card->kms_minor >= KMD_KMS_DCC)
         mask |= AMDGPU_GEM_CREATE_GFX12_DCC;
-    if (machine->options.kms_minor >= 59)
+    if (card->kms_minor >= KMD_KMS_WIPE)
         mask |= AMDGPU_GEM_CREATE_VRAM_WIPE_ON_RELEASE | AMDGPU_GEM_CREATE_COHERENT | AMDGPU_GEM_CREATE_UNCACHED |
                 AMDGPU_GEM_CREATE_EXT_COHERENT;
     return mask;
@@ -33,7 +35,7 @@ int kmd_do_gem_create(struct kmd_file *file, void *data)
     struct drm_amdgpu_gem_create_in in = args->in;
     struct kmd_bo *bo;
     uint32_t handle;
-    if (in.domain_flags & ~settable(file->card->machine) || in.domains & ~(HEAPS | ON_CHIP))
+    if (in.domain_flags & ~settable(file->card) || in.domains & ~(HEAPS | ON_CHIP))
         return -EINVAL;
     if (in.domain_flags & AMDGPU_GEM_CREATE_ENCRYPTED) /* no TMZ here */
         return -EINVAL;

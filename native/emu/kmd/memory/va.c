@@ -25,10 +25,11 @@ static int check_size(const struct kmd_file *file, uint64_t va, uint64_t nbytes)
     return va < low_end && nbytes > low_end - va ? -EINVAL : 0; /* not into the hole: nothing could address it */
 }
 
-static int check_flags(uint32_t flags)
+static int check_flags(const struct kmd_card *card, uint32_t flags)
 {
+    const uint32_t newer = card->kms_minor < KMD_KMS_NOALLOC ? 0 : AMDGPU_VM_PAGE_NOALLOC;
     const uint32_t mapping = AMDGPU_VM_DELAY_UPDATE | AMDGPU_VM_PAGE_READABLE | AMDGPU_VM_PAGE_WRITEABLE |
-                             AMDGPU_VM_PAGE_EXECUTABLE | AMDGPU_VM_MTYPE_MASK | AMDGPU_VM_PAGE_NOALLOC;
+                             AMDGPU_VM_PAGE_EXECUTABLE | AMDGPU_VM_MTYPE_MASK | newer;
     const uint32_t prt = AMDGPU_VM_DELAY_UPDATE | AMDGPU_VM_PAGE_PRT;
     return (flags & ~mapping) && (flags & ~prt) ? -EINVAL : 0;
 }
@@ -71,7 +72,7 @@ int kmd_do_gem_va(struct kmd_file *file, void *data)
     const struct drm_amdgpu_gem_va *args = data;
     struct kmd_bo *bo = NULL;
     int rc = check_range(file, args->va_address, args->map_size);
-    if (rc < 0 || (rc = check_flags(args->flags)) < 0)
+    if (rc < 0 || (rc = check_flags(file->card, args->flags)) < 0)
         return rc;
     if (args->operation < AMDGPU_VA_OP_MAP || args->operation > AMDGPU_VA_OP_REPLACE)
         return -EINVAL;

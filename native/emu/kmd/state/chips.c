@@ -1,81 +1,157 @@
-/* The chips, as INFO describes them. Sources: what RADV was seen to ask of these two and needs (device and family numbers,
- * firmware versions, GB_ADDR_CONFIG, CU counts, address ranges), public rocminfo dumps (gfx1036: 2 CUs, caches, clocks), the
- * kernel's sources (IP versions, address space). Clocks, caches and render backends of gfx1100 are the board's published
- * figures; nothing here was read off a card. */
+/* The chips, as INFO describes them; each is a product that is sold.
+ *
+ * gfx1030, gfx1033, gfx1036, gfx1100 and gfx1150 are replies that Mesa's src/amd/drm-shim/amdgpu_devices.c has from cards (of
+ * gfx1030 a 6800, of which a 6800 XT differs in its units and clocks). gfx1035, gfx1102 and gfx1103 are put together: units,
+ * engines, device and PCI revision from kernel logs of such machines, family and external_rev from Linux nv.c and soc21.c,
+ * caches from kfd_crat.c, clocks and memory as published. A 0 among clocks is no gap: real kernels say it of APUs. SDMA rings
+ * are as many as Linux has instances of that IP.
+ *
+ * Not to be had, and chosen here: which units of a 6800 XT are off; GB_ADDR_CONFIG of gfx1035, gfx1102 and gfx1103, after the
+ * chips with as many pipes and packers; num_tcc_blocks of gfx1035, gfx1102 and gfx1103; firmware of gfx1035 and gfx1102 (that
+ * of gfx1033 and gfx1100), RLC and SDMA of most. */
 #include "state.h"
 
 #include <string.h>
 
-#define MIB (UINT64_C(1) << 20)
-#define GIB (UINT64_C(1) << 30)
 #define VERSION(major, minor, revision) ((major) << 16 | (minor) << 8 | (revision))
+#define MEMORY(vram_mib, gtt_mib)                                                                 \
+    .vram_nbytes = UINT64_C(vram_mib) << 20, .visible_nbytes = UINT64_C(vram_mib) << 20,          \
+    .gtt_nbytes = UINT64_C(gtt_mib) << 20
+#define RINGS(dma) .compute_rings = 4, .dma_rings = dma /* 8 for compute, of which a context has 4 */
+#define FIRMWARE(feature, me_, pfp_, mec_, rlc_, sdma_) \
+    .cp_feature = feature, .me = me_, .pfp = pfp_, .mec = mec_, .rlc = rlc_, .sdma = sdma_
 
-/* 48 bits, the hole in the middle, 2 MiB kept back at either end. */
-#define ADDRESSES                                                                                          \
-    .virtual_address_offset = 0x200000, .virtual_address_max = UINT64_C(0x800000000000),                   \
-    .virtual_address_alignment = 4096, .pte_fragment_size = 2 << 20, .gart_page_size = 4096,               \
-    .high_va_offset = UINT64_C(0xffff800000000000), .high_va_max = UINT64_C(0xffffffffffe00000)
+/* The same on every chip of both generations; what depends on the kernel's version is kmd_chip_of_kernel's. */
+#define COMMON                                                                                                       \
+    .gpu_counter_freq = 100000, .num_hw_gfx_contexts = 8, .pcie_gen = 4, .pcie_num_lanes = 16,                       \
+    .virtual_address_max = UINT64_C(0x800000000000), .virtual_address_alignment = 4096, .pte_fragment_size = 2 << 20, \
+    .gart_page_size = 4096, .high_va_offset = UINT64_C(0xffff800000000000), .wave_front_size = 32,                   \
+    .gs_vgt_table_depth = 32, .gs_prim_buffer_depth = 1792, .max_gs_waves_per_vgt = 32
+/* No cache sizes: the discovery table of gfx10.3 has none, whatever the kernel. */
+#define GFX10_3 COMMON, .ce_ram_size = 65536, .gc_double_offchip_lds_buf = 1, .num_shader_visible_vgprs = 1024
+#define GFX11(vgprs, l2_kib)                                                                                        \
+    COMMON, .num_shader_visible_vgprs = vgprs, .tcp_cache_size = 32, .num_sqc_per_wgp = 1, .sqc_data_cache_size = 16, \
+    .sqc_inst_cache_size = 32, .gl1c_cache_size = 256, .gl2c_cache_size = l2_kib
+#define APU .ids_flags = AMDGPU_IDS_FLAGS_FUSION /* GANG_SUBMIT, which Linux 6.18 adds, would be untrue: there are none here */
+#define ENGINES(se, sa, cus) .num_shader_engines = se, .num_shader_arrays_per_engine = sa, .num_cu_per_sh = cus
+#define BACKENDS(count, mask, tccs) .num_rb_pipes = count, .enabled_rb_pipes_mask = mask, .num_tcc_blocks = tccs
+#define CLOCKS(engine_min, engine_max, memory_min, memory_max)                                                     \
+    .min_engine_clock = (engine_min) * 1000, .max_engine_clock = (engine_max) * 1000,                              \
+    .min_memory_clock = (memory_min) * 1000, .max_memory_clock = (memory_max) * 1000
 
 static const struct kmd_chip chips[] = {
     {
-        .core = {.name = "gfx1036", .generation = 10, .num_se = 1, .num_cu = 2, .counter_khz = 100000},
-        .vram_nbytes = 512 * MIB,
-        .visible_nbytes = 512 * MIB,
-        .gtt_nbytes = 15 * GIB,
-        .compute_rings = 4,
-        .dma_rings = 1,
-        .gfx_version = VERSION(10, 3, 6),
-        .dma_version = VERSION(5, 2, 6),
-        .me = 13, .pfp = 13, .mec = 18, .rlc = 1, .sdma = 9,
-        .gb_addr_config = 0x42,
+        .core.name = "gfx1030", /* RX 6800 XT */
+        MEMORY(16368, 15971), RINGS(2), FIRMWARE(42, 64, 95, 104, 1, 83), .gb_addr_config = 0x444,
+        .gfx_version = VERSION(10, 3, 0), .dma_version = VERSION(5, 2, 0),
         .info = {
-            ADDRESSES,
-            .device_id = 0x164e, .external_rev = 2, .pci_rev = 0xc1, .family = AMDGPU_FAMILY_GC_10_3_6,
-            .num_shader_engines = 1, .num_shader_arrays_per_engine = 1, .gpu_counter_freq = 100000,
-            .max_engine_clock = 2200000, .max_memory_clock = 2400000, .min_engine_clock = 400000,
-            .min_memory_clock = 800000, .cu_active_number = 2, .cu_ao_mask = 3, .cu_bitmap = {{3}},
-            .enabled_rb_pipes_mask = 1, .num_rb_pipes = 1, .num_hw_gfx_contexts = 8, .pcie_gen = 4,
-            .pcie_num_lanes = 16, .ids_flags = AMDGPU_IDS_FLAGS_FUSION, .vram_type = AMDGPU_VRAM_TYPE_DDR5,
-            .vram_bit_width = 128, .gc_double_offchip_lds_buf = 1, .wave_front_size = 32,
-            .num_shader_visible_vgprs = 1024, .num_cu_per_sh = 2, .num_tcc_blocks = 2, .gs_vgt_table_depth = 32,
-            .gs_prim_buffer_depth = 1792, .max_gs_waves_per_vgt = 32, .cu_ao_bitmap = {{3}}, .tcp_cache_size = 16,
-            .num_sqc_per_wgp = 1, .sqc_data_cache_size = 16, .sqc_inst_cache_size = 32, .gl1c_cache_size = 128,
-            .gl2c_cache_size = 256,
+            GFX10_3, ENGINES(4, 2, 10), BACKENDS(16, 0xffff, 16), CLOCKS(500, 2250, 96, 1000),
+            .device_id = 0x73bf, .chip_rev = 1, .external_rev = 0x29, .pci_rev = 0xc1, .family = AMDGPU_FAMILY_NV,
+            .cu_bitmap = {{0x3ff, 0x3cf}, {0x33f, 0x3ff}, {0x3ff, 0x3fc}, {0x0ff, 0x3ff}},
+            .vram_type = AMDGPU_VRAM_TYPE_GDDR6, .vram_bit_width = 256, .mall_size = UINT64_C(128) << 20,
         },
     },
     {
-        .core = {.name = "gfx1100", .generation = 11, .num_se = 6, .num_cu = 96, .counter_khz = 100000},
-        .vram_nbytes = 24 * GIB,
-        .visible_nbytes = 24 * GIB,
-        .gtt_nbytes = 32 * GIB,
-        .compute_rings = 4,
-        .dma_rings = 2,
-        .gfx_version = VERSION(11, 0, 0),
-        .dma_version = VERSION(6, 0, 0),
-        .me = 1486, .pfp = 1525, .mec = 494, .rlc = 1, .sdma = 21,
-        .gb_addr_config = 0x545,
+        .core.name = "gfx1033", /* Steam Deck */
+        MEMORY(1024, 8128), RINGS(1), FIRMWARE(41, 64, 95, 98, 1, 9), .gb_addr_config = 0x142,
+        .gfx_version = VERSION(10, 3, 1), .dma_version = VERSION(5, 2, 1),
         .info = {
-            ADDRESSES,
+            GFX10_3, APU, ENGINES(1, 1, 8), BACKENDS(2, 3, 4),
+            .device_id = 0x163f, .external_rev = 1, .pci_rev = 0xae, .family = AMDGPU_FAMILY_VGH, .cu_bitmap = {{0xff}},
+            .vram_type = AMDGPU_VRAM_TYPE_DDR5, .vram_bit_width = 256,
+        },
+    },
+    {
+        .core.name = "gfx1035", /* Radeon 680M */
+        MEMORY(512, 15360), RINGS(1), FIRMWARE(41, 64, 95, 98, 1, 9), .gb_addr_config = 0x242,
+        .gfx_version = VERSION(10, 3, 3), .dma_version = VERSION(5, 2, 5),
+        .info = {
+            GFX10_3, APU, ENGINES(1, 2, 6), BACKENDS(4, 0xf, 4), CLOCKS(200, 2200, 0, 0),
+            .device_id = 0x1681, .chip_rev = 1, .external_rev = 0x20, .pci_rev = 0xc7, .family = AMDGPU_FAMILY_YC,
+            .cu_bitmap = {{0x3f, 0x3f}}, .vram_type = AMDGPU_VRAM_TYPE_DDR5, .vram_bit_width = 128,
+        },
+    },
+    {
+        .core.name = "gfx1036", /* the GPU of a Ryzen 7000 */
+        MEMORY(512, 15360), RINGS(1), FIRMWARE(38, 13, 13, 18, 1, 9), .gb_addr_config = 0x42,
+        .gfx_version = VERSION(10, 3, 6), .dma_version = VERSION(5, 2, 6),
+        .info = {
+            GFX10_3, APU, ENGINES(1, 1, 2), BACKENDS(1, 1, 2), CLOCKS(200, 200, 2400, 2400),
+            .device_id = 0x164e, .chip_rev = 1, .external_rev = 2, .pci_rev = 0xc1, .family = AMDGPU_FAMILY_GC_10_3_6,
+            .cu_bitmap = {{3}}, .vram_type = AMDGPU_VRAM_TYPE_DDR5, .vram_bit_width = 128,
+        },
+    },
+    {
+        .core.name = "gfx1100", /* RX 7900 XTX */
+        MEMORY(24560, 31714), RINGS(2), FIRMWARE(29, 1486, 1525, 494, 116, 21), .gb_addr_config = 0x545,
+        .gfx_version = VERSION(11, 0, 0), .dma_version = VERSION(6, 0, 0),
+        .info = {
+            GFX11(1536, 6144), ENGINES(6, 2, 8), BACKENDS(24, 0xffffff, 24), CLOCKS(500, 2371, 96, 1249),
             .device_id = 0x744c, .external_rev = 1, .pci_rev = 0xc8, .family = AMDGPU_FAMILY_GC_11_0_0,
-            .num_shader_engines = 6, .num_shader_arrays_per_engine = 2, .gpu_counter_freq = 100000,
-            .max_engine_clock = 2500000, .max_memory_clock = 1249000, .min_engine_clock = 500000,
-            .min_memory_clock = 96000, .cu_active_number = 96,
             /* engines 4 and 5 are in columns 2 and 3 of rows 0 and 1 */
             .cu_bitmap = {{0xff, 0xff, 0xff, 0xff}, {0xff, 0xff, 0xff, 0xff}, {0xff, 0xff}, {0xff, 0xff}},
-            .enabled_rb_pipes_mask = 0xffffff, .num_rb_pipes = 24, .num_hw_gfx_contexts = 8, .pcie_gen = 4,
-            .pcie_num_lanes = 16, .vram_type = AMDGPU_VRAM_TYPE_GDDR6, .vram_bit_width = 384,
-            .gc_double_offchip_lds_buf = 1, .wave_front_size = 32, .num_shader_visible_vgprs = 1536,
-            .num_cu_per_sh = 8, .num_tcc_blocks = 24, .gs_vgt_table_depth = 32, .gs_prim_buffer_depth = 1792,
-            .max_gs_waves_per_vgt = 32, .tcp_cache_size = 32, .num_sqc_per_wgp = 1, .sqc_data_cache_size = 16,
-            .sqc_inst_cache_size = 32, .gl1c_cache_size = 256, .gl2c_cache_size = 6144, .mall_size = 96 * MIB,
+            .vram_type = AMDGPU_VRAM_TYPE_GDDR6, .vram_bit_width = 384, .mall_size = UINT64_C(96) << 20,
+        },
+    },
+    {
+        .core.name = "gfx1102", /* RX 7600 */
+        MEMORY(8176, 15971), RINGS(2), FIRMWARE(29, 1486, 1525, 494, 116, 21), .gb_addr_config = 0x343,
+        .gfx_version = VERSION(11, 0, 2), .dma_version = VERSION(6, 0, 2),
+        .info = {
+            GFX11(1024, 2048), ENGINES(2, 2, 8), BACKENDS(8, 0xff, 8), CLOCKS(500, 2655, 96, 1125),
+            .device_id = 0x7480, .external_rev = 0x10, .pci_rev = 0xcf, .family = AMDGPU_FAMILY_GC_11_0_0,
+            .cu_bitmap = {{0xff, 0xff}, {0xff, 0xff}}, .vram_type = AMDGPU_VRAM_TYPE_GDDR6, .vram_bit_width = 128,
+            .mall_size = UINT64_C(32) << 20,
+        },
+    },
+    {
+        .core.name = "gfx1103", /* Radeon 780M */
+        MEMORY(512, 15360), RINGS(1), FIRMWARE(35, 99, 103, 67, 138, 23), .gb_addr_config = 0x242,
+        .gfx_version = VERSION(11, 0, 1), .dma_version = VERSION(6, 0, 1),
+        .info = {
+            GFX11(1024, 2048), APU, ENGINES(1, 2, 6), BACKENDS(4, 0xf, 4), CLOCKS(800, 2700, 0, 0),
+            .device_id = 0x15bf, .external_rev = 1, .pci_rev = 0xc2, .family = AMDGPU_FAMILY_GC_11_0_1,
+            .cu_bitmap = {{0x3f, 0x3f}}, .vram_type = AMDGPU_VRAM_TYPE_DDR5, .vram_bit_width = 128,
+        },
+    },
+    {
+        .core.name = "gfx1150", /* Radeon 890M */
+        MEMORY(512, 15724), RINGS(1), FIRMWARE(35, 29, 39, 24, 1, 14), .gb_addr_config = 0x242,
+        .gfx_version = VERSION(11, 5, 0), .dma_version = VERSION(6, 1, 0),
+        .info = {
+            GFX11(1024, 2048), ENGINES(1, 2, 8), BACKENDS(4, 0xf, 4), CLOCKS(600, 2900, 400, 937),
+            .ids_flags = AMDGPU_IDS_FLAGS_FUSION | AMDGPU_IDS_FLAGS_CONFORMANT_TRUNC_COORD, .device_id = 0x150e,
+            .chip_rev = 1, .external_rev = 0x11, .pci_rev = 0xd1, .family = AMDGPU_FAMILY_GC_11_5_0,
+            .cu_bitmap = {{0xff, 0xff}}, .vram_type = AMDGPU_VRAM_TYPE_LPDDR5, .vram_bit_width = 128,
         },
     },
 };
+enum { CHIPS = sizeof chips / sizeof *chips };
 
-const struct kmd_chip *kmd_chip(const char *name)
+const char *kmd_chip_name(uint32_t i)
 {
-    for (size_t i = 0; name && i < sizeof(chips) / sizeof(chips[0]); i++)
-        if (strcmp(chips[i].core.name, name) == 0)
+    return i < CHIPS ? chips[i].core.name : NULL;
+}
+
+const struct kmd_chip *kmd_chip(const char *name, size_t length)
+{
+    for (size_t i = 0; i < CHIPS; i++)
+        if (strlen(chips[i].core.name) == length && memcmp(chips[i].core.name, name, length) == 0)
             return &chips[i];
     return NULL;
+}
+
+void kmd_chip_of_kernel(struct kmd_chip *chip, uint32_t kms_minor)
+{
+    struct drm_amdgpu_info_device *info = &chip->info;
+    /* AMDGPU_VA_RESERVED_*: 2 MiB at either end, later 64 KiB below and, above, CSA, SEQ64 and trap handler. A BC-250 on
+     * Linux 6.18 says ...ffbf0000. */
+    info->virtual_address_offset = kms_minor < KMD_KMS_LOW_VA ? 0x200000 : 0x10000;
+    info->high_va_max = kms_minor < KMD_KMS_LOW_VA  ? UINT64_C(0xffffffffffe00000)
+                        : kms_minor < KMD_KMS_USERQ ? UINT64_C(0xffffffffffbfe000)
+                                                    : UINT64_C(0xffffffffffbf0000);
+    if (kms_minor < KMD_KMS_PCIE)
+        info->pcie_gen = info->pcie_num_lanes = 0;
+    if (kms_minor < KMD_KMS_CACHES)
+        info->ids_flags &= ~(uint64_t)AMDGPU_IDS_FLAGS_CONFORMANT_TRUNC_COORD;
 }

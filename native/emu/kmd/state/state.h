@@ -6,13 +6,14 @@
 #include "include/sp_amdgpu_drm.h"
 #include "include/sp_emu.h"
 #include "emu/exec.h"
+#include "kms.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
-enum { KMD_PAGE = SP_VM_PAGE, KMD_ENTITY_JOBS = 32, KMD_COMPUTE_ENTITIES = 4, KMD_MAX_CARDS = 16 };
+enum { KMD_PAGE = SP_VM_PAGE, KMD_ENTITY_JOBS = 32, KMD_COMPUTE_ENTITIES = 4, KMD_MAX_CARDS = 32 };
 #define KMD_FOREVER UINT64_MAX
 
 struct kmd_idr { /* small integers from 1 to pointers; the lowest free one is taken */
@@ -167,7 +168,7 @@ struct kmd_chip {
     uint64_t vram_nbytes, visible_nbytes, gtt_nbytes;
     uint32_t compute_rings, dma_rings;
     uint32_t gfx_version, dma_version; /* major << 16 | minor << 8 | revision */
-    uint32_t me, pfp, mec, rlc, sdma;  /* firmware */
+    uint32_t cp_feature, me, pfp, mec, rlc, sdma; /* firmware */
     uint32_t gb_addr_config;
     struct drm_amdgpu_info_device info;
 };
@@ -175,6 +176,7 @@ struct kmd_chip {
 struct kmd_card {
     struct kmd_machine *machine;
     uint32_t index;
+    uint32_t kms_minor; /* of its kernel */
     struct kmd_chip chip;
     uint64_t vram_used, visible_used, gtt_used;
     struct kmd_ring gfx, compute[4], dma[2];
@@ -246,7 +248,26 @@ struct kmd_machine {
 };
 
 /* chips.c */
-const struct kmd_chip *kmd_chip(const char *name);
+/* By a name that need not end; NULL for no chip's. */
+const struct kmd_chip *kmd_chip(const char *name, size_t length);
+/* The i-th chip's, NULL behind the last. */
+const char *kmd_chip_name(uint32_t i);
+/* Makes of a chip's facts what a kernel of this version says. */
+void kmd_chip_of_kernel(struct kmd_chip *chip, uint32_t kms_minor);
+
+/* card_text.c: a card's chip and kernel as its text and the machine's options have them; -EINVAL and why in words. */
+int kmd_card_read(const char *text, const struct sp_emu_options *options, struct kmd_chip *chip, uint32_t *kms_minor, char *why,
+                  size_t room);
+
+/* harvest.c */
+/* How many shader engines have units that work. */
+uint32_t kmd_engines(struct drm_amdgpu_info_device *info);
+/* Turns off what is more than `left`: engines; pairs of units, of which `left` is an even number. */
+void kmd_harvest_engines(struct drm_amdgpu_info_device *info, uint32_t left);
+void kmd_harvest_units(struct drm_amdgpu_info_device *info, uint32_t left);
+/* cu_active_number from cu_bitmap. */
+void kmd_count_units(struct drm_amdgpu_info_device *info);
+
 /* The i-th ring of a card, NULL behind the last. */
 static inline struct kmd_ring *kmd_ring_at(struct kmd_card *card, uint32_t i)
 {
