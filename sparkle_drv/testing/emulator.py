@@ -30,7 +30,7 @@ from .emulated_options import FAULT_KINDS, FLAWS, RECOVERY, chip_names, options
 
 __all__ = ["IP", "NOP", "Buffer", "Fault", "Gpu", "Job", "Machine", "Node", "Seam", "seam"]
 
-VERSION = 4  # of the interface, sp_emu_version
+VERSION = 5  # of the interface, sp_emu_version
 
 
 def check(rc: int, call: str) -> int:
@@ -183,6 +183,11 @@ class Machine:
         """Instructions x active lanes that the card has executed."""
         return int(self._report(card).lane_ops)
 
+    def dispatches(self, card: int = 0) -> tuple[int, int]:
+        """How many dispatches had their code in VRAM, and how many elsewhere."""
+        report = self._report(card)
+        return int(report.vram_dispatches), int(report.other_dispatches)
+
     def _report(self, card: int) -> Any:
         report = ffi.new("struct sp_emu_fault_report *")
         check(lib.sp_emu_last_fault(self.handle, card, report), "sp_emu_last_fault")
@@ -217,8 +222,9 @@ class Machine:
 
     def plant(self, flaw: str, a: int = 0, b: int = 0, *, card: int = 0) -> None:
         """Breaks something in a card for good: a word of FLAWS, what `a` and `b` are stands in
-        sp_emu.h. Before the card is opened."""
+        sp_emu.h. Before the card is opened; a drift of the clock may change later."""
         number = FLAWS[one_of("flaw", flaw, FLAWS)]
+        a, b = a % 2**64, b % 2**64
         check(lib.sp_emu_plant(self.handle, card, number, a, b), "sp_emu_plant")
 
     @property

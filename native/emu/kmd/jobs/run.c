@@ -15,13 +15,20 @@ static void begin(struct kmd_ring *ring, struct sp_emu_exec *x, const struct kmd
     x->threads = machine->options.threads;
     x->deadline_ns = kmd_now() + machine->options.job_limit_ns;
     x->cancel = &ring->cancel;
-    x->lane_ops = 0;
+    x->lane_ops = x->vram_dispatches = x->other_dispatches = 0;
     x->trace = machine->options.trace >= 2 ? kmd_trace_line : NULL;
     x->trace_self = machine;
 }
 
+/* SP_FLAW_RESET: a reset that is said to have succeeded has left this ring dead. */
+static bool is_dead(const struct kmd_ring *ring)
+{
+    const struct sp_emu_flaw_of *flaw = sp_emu_flaw(&ring->card->chip.core, SP_FLAW_RESET);
+    return flaw && flaw->a == ring->ip && flaw->b >> ring->index & 1 && ring->card->reset_counter > 0;
+}
+
 /* An injected hang: nothing but the deadline or a cancellation ends it. */
-static int hang(struct kmd_ring *ring, struct sp_emu_exec *x)
+static int hang(struct kmd_ring *ring, struct sp_emu_exec *x, const struct kmd_job *job)
 {
     struct kmd_machine *machine = ring->card->machine;
     struct timespec until = {(time_t)(x->deadline_ns / 1000000000), (long)(x->deadline_ns % 1000000000)};
@@ -29,7 +36,7 @@ static int hang(struct kmd_ring *ring, struct sp_emu_exec *x)
         pthread_cond_timedwait(&ring->card->work, &machine->lock, &until);
     if (ring->cancel)
         return -ECANCELED;
-    return sp_emu_fault_set(&x->fault, SP_FAULT_TIMEOUT, -ETIME, "an injected hang");
+    return sp_emu_fault_set(&x->fault, SP_FAULT_TIMEOUT, -ETIME, job->hang ? "an injected hang" : "ring %u is dead since a reset", ring->index);
 }
 
 static int check_ragged(struct sp_emu_exec *x, const struct kmd_job *job)
@@ -77,8 +84,8 @@ int kmd_job_run(struct kmd_ring *ring, struct kmd_ring_state *state, struct kmd_
     struct kmd_machine *machine = ring->card->machine;
     struct sp_emu_exec *x = &state->exec;
     begin(ring, x, job);
-    if (job->hang)
-        return hang(ring, x);
+    if (job->hang || is_dead(ring))
+        return hang(ring, x, job);
     struct kmd_before *before = job->corrupt ? kmd_before_job(job) : NULL;
     uint64_t start = kmd_now();
     pthread_mutex_unlock(&machine->lock);
