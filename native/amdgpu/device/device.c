@@ -140,4 +140,8 @@ void sp_amdgpu_counts(struct sp_amdgpu *dev, struct sp_amdgpu_counts *out)
     pthread_mutex_unlock(&dev->lock);
     out->ioctls += atomic_load(&dev->ioctls);
     out->displaced = atomic_load(&dev->displaced);
+    out->code_gtt_nbytes = atomic_load(&dev->code_nbytes[0]);
+    out->code_vram_nbytes = atomic_load(&dev->code_nbytes[1]);
+    out->staged_nbytes = atomic_load(&dev->staged_nbytes);
+    out->direct_nbytes = atomic_load(&dev->direct_nbytes);
 }

@@ -39,6 +39,8 @@ struct sp_amdgpu {
     _Atomic size_t nlisted; /* of `memories`; changed with them */
     _Atomic uint64_t kernel_turn; /* grows when a kernel goes, or its jobs are to become shorter */
     _Atomic uint64_t ioctls, displaced; /* ioctls but for CS */
+    _Atomic uint64_t code_nbytes[2];    /* in GTT; in VRAM */
+    _Atomic uint64_t staged_nbytes, direct_nbytes;
     int64_t clock_offset_ns; /* CLOCK_MONOTONIC less the GPU clock */
 
     pthread_mutex_t lock; /* guards what follows */

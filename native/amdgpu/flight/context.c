@@ -68,9 +68,9 @@ int sp_amdgpu_queue_make(struct sp_amdgpu_queue *q)
     q->engine[SP_ENGINE_COMPUTE].ip = AMDGPU_HW_IP_COMPUTE;
     q->engine[SP_ENGINE_DMA].ip = AMDGPU_HW_IP_DMA;
     if (rc == 0)
-        rc = mapped(dev, (SP_JOBS + SP_RECORDED) * SP_SLOT_NBYTES, SP_AMDGPU_CODE, &q->engine[SP_ENGINE_COMPUTE].ring);
+        rc = mapped(dev, (SP_JOBS + SP_RECORDED) * SP_SLOT_NBYTES, SP_AMDGPU_IBS, &q->engine[SP_ENGINE_COMPUTE].ring);
     if (rc == 0 && dev->setup.dma)
-        rc = mapped(dev, SP_JOBS * SP_SLOT_NBYTES, SP_AMDGPU_CODE, &q->engine[SP_ENGINE_DMA].ring);
+        rc = mapped(dev, SP_JOBS * SP_SLOT_NBYTES, SP_AMDGPU_IBS, &q->engine[SP_ENGINE_DMA].ring);
     if (rc == 0)
         rc = mapped(dev, (SP_TICKS + SP_MEASURED_TICKS) * 8, SP_AMDGPU_HOST, &q->ticks);
     if (rc == 0) {

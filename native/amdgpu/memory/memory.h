@@ -14,6 +14,7 @@ struct sp_amdgpu_memory {
     uint64_t nbytes; /* ... so many bytes */
     uint32_t listed; /* every job must name it: it is not VM_ALWAYS_VALID */
     uint32_t cpu;    /* the CPU can map it */
+    uint32_t displaced; /* it is not in the heap where it was to be */
     void *host;      /* of `va`, when wrapped */
 };
 
