@@ -1,4 +1,4 @@
-/* The device: its ioctls, its clock, its references, and what it is when it is lost. */
+/* The device: its ioctls, its references, and what it is when it is lost. */
 #include "device.h"
 #include "core/base.h"
 #include "facts.h"
@@ -68,11 +68,6 @@ int sp_amdgpu_info(struct sp_amdgpu *dev, uint32_t query, uint32_t type, void *o
     return sp_amdgpu_info_raw(dev->ops, dev->fd, query, type, out, nbytes);
 }
 
-uint64_t sp_amdgpu_ns(const struct sp_amdgpu *dev, uint64_t ticks)
-{
-    return (uint64_t)((unsigned __int128)ticks * 1000000u / dev->setup.counter_khz) + (uint64_t)dev->clock_offset_ns;
-}
-
 void sp_amdgpu_ref(struct sp_amdgpu *dev)
 {
     atomic_fetch_add(&dev->refs, 1);
@@ -84,6 +79,7 @@ void sp_amdgpu_unref(struct sp_amdgpu *dev)
         return;
     sp_va_close(dev->va);
     pthread_mutex_destroy(&dev->lock);
+    pthread_mutex_destroy(&dev->anchors.lock);
     free(dev->memories);
     free(dev);
     atomic_fetch_sub(&sp_live()->devices, 1);

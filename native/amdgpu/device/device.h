@@ -1,6 +1,7 @@
 /* The amdgpu device's struct; nothing outside native/amdgpu sees inside it. Locks: a queue's, then the device's. */
 #ifndef SP_AMDGPU_DEVICE_H
 #define SP_AMDGPU_DEVICE_H
+#include "anchor.h"
 #include "core/device.h"
 #include "include/sp_amdgpu.h"
 
@@ -41,7 +42,7 @@ struct sp_amdgpu {
     _Atomic uint64_t ioctls, displaced; /* ioctls but for CS */
     _Atomic uint64_t code_nbytes[2];    /* in GTT; in VRAM */
     _Atomic uint64_t staged_nbytes, direct_nbytes;
-    int64_t clock_offset_ns; /* CLOCK_MONOTONIC less the GPU clock */
+    struct sp_anchors anchors;
 
     pthread_mutex_t lock; /* guards what follows */
     struct sp_counted *counted;     /* of its queues */
@@ -71,5 +72,4 @@ void sp_amdgpu_lose(struct sp_amdgpu *dev, const char *why);
 /* What is in VRAM is what was put there: 0; -ENODEV when a reset has lost it since the device was opened, and then the device
  * is lost, too; another -errno when the kernel does not say. A context knows of resets since it was made only. */
 int sp_amdgpu_intact(struct sp_amdgpu *dev);
-uint64_t sp_amdgpu_ns(const struct sp_amdgpu *dev, uint64_t ticks);
 #endif

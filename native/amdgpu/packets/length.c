@@ -52,7 +52,7 @@ void sp_amdgpu_learn(struct sp_amdgpu_queue *q, uint64_t done, uint64_t now_done
         uint64_t slot = done % SP_JOBS, start = ticks[SP_TICKS + 2 * slot], end = ticks[SP_TICKS + 2 * slot + 1];
         struct sp_measured *m = &q->measured[slot];
         if (m->kernel && end > start)
-            learn(q->dev, m, sp_amdgpu_ns(q->dev, end) - sp_amdgpu_ns(q->dev, start));
+            learn(q->dev, m, sp_ticks_ns(q->dev, end - start));
         m->kernel = NULL;
     }
 }

@@ -68,6 +68,8 @@ static void complete(struct sp_amdgpu_queue *q, int rc)
     uint32_t first = f->first_tick;
     if (rc == 0)
         rc = f->rc;
+    if (rc == 0 && (q->common.ledger.times || f->nticks))
+        sp_anchor_renew(q->dev);
     if (q->common.ledger.times && rc == 0) {
         start_ns = tick(q, first);
         end_ns = tick(q, first + 1);
