@@ -40,6 +40,8 @@ struct sp_amdgpu {
     _Atomic size_t nlisted; /* of `memories`; changed with them */
     _Atomic uint64_t kernel_turn; /* grows when a kernel goes, or its jobs are to become shorter */
     _Atomic uint64_t ioctls, displaced; /* ioctls but for CS */
+    _Atomic int no_dma; /* the engine for copies ran nothing after a reset, and is not used any more */
+    _Atomic int suspect; /* a ring was dead after a reset: new queues send a canary, too */
     _Atomic uint64_t code_nbytes[2];    /* in GTT; in VRAM */
     _Atomic uint64_t staged_nbytes, direct_nbytes;
     struct sp_anchors anchors;

@@ -7,6 +7,7 @@
 #include "amdgpu/flight/flight.h"
 #include "amdgpu/flight/link.h"
 #include "amdgpu/packets/length.h"
+#include "canary.h"
 #include "core/base.h"
 
 #include <errno.h>
@@ -22,7 +23,7 @@ static int wait_job(struct sp_amdgpu_queue *q, const struct sp_engine *e, uint64
     union drm_amdgpu_wait_cs args;
     memset(&args, 0, sizeof args);
     args.in = (struct drm_amdgpu_wait_cs_in){
-        .handle = job - e->base, .timeout = deadline_ns, .ip_type = e->ip, .ctx_id = q->ctx};
+        .handle = job - e->base, .timeout = deadline_ns, .ip_type = e->ip, .ring = e->entity, .ctx_id = q->ctx};
     int rc = sp_amdgpu_ioctl(q->dev, DRM_IOCTL_AMDGPU_WAIT_CS, &args);
     if (rc == -EINTR || rc == -EAGAIN || rc == -ENOMEM)
         return -ETIMEDOUT;
@@ -234,6 +235,8 @@ int sp_amdgpu_recover(struct sp_amdgpu_queue *q, int rc)
     int renewed = atomic_load(&q->dev->common.lost) ? -ENODEV : sp_amdgpu_queue_renew(q, &flags);
     if (renewed == 0 && flags & AMDGPU_CTX_QUERY2_FLAGS_VRAMLOST)
         sp_amdgpu_lose(q->dev, "a reset of the GPU has lost what was in its memory; close the device and open it again");
+    if (renewed == 0 && !atomic_load(&q->dev->common.lost))
+        renewed = sp_amdgpu_canary(q);
     int lost = atomic_load(&q->dev->common.lost) || renewed;
     int others = lost ? -ENODEV : -ECANCELED, oldest = rc != -ENODEV ? rc : others;
     if (q->sending && q->sending->begun && !q->sending->rc)

@@ -73,6 +73,7 @@ static uint32_t fill_request(const struct sp_job *job, uint64_t point)
      * ended by then. */
     r->ib.flags = job->copies_only ? AMDGPU_IB_FLAG_EMIT_MEM_SYNC : 0;
     r->ib.ip_type = e->ip;
+    r->ib.ring = e->entity;
     r->ib.va_start = job->va;
     r->ib.ib_bytes = job->ndw * 4;
     r->fence.offset = (uint32_t)(sizeof(uint64_t) * (uint32_t)(e - job->q->engine));
