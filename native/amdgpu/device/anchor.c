@@ -10,7 +10,6 @@
  * jobs that ended before it but were looked at after are wrong by the leap. */
 #include "anchor.h"
 #include "core/base.h"
-#include "device.h"
 
 enum { QUESTIONS = 5 };
 static const uint64_t RENEW_NS = 1000000000;

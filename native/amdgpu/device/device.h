@@ -1,7 +1,6 @@
 /* The amdgpu device's struct; nothing outside native/amdgpu sees inside it. Locks: a queue's, then the device's. */
 #ifndef SP_AMDGPU_DEVICE_H
 #define SP_AMDGPU_DEVICE_H
-#include "anchor.h"
 #include "core/device.h"
 #include "include/sp_amdgpu.h"
 
@@ -27,6 +26,24 @@ static inline void sp_count(_Atomic uint64_t *counter, uint64_t n)
 {
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n, memory_order_relaxed);
 }
+
+enum { SP_PIECES = 16 };
+/* The GPU's clock beside CLOCK_MONOTONIC (anchor.c): a piece of the line, from `ticks` on, until the next one begins. */
+struct sp_piece {
+    uint64_t ticks;
+    int64_t ns;
+    double ns_per_tick;
+};
+
+struct sp_anchors {
+    _Atomic uint64_t due_ns;
+    pthread_mutex_t lock; /* guards what follows; taken last */
+    uint64_t ticks; /* the newest anchor ... */
+    int64_t ns;     /* ... beside CLOCK_MONOTONIC */
+    uint64_t told;  /* the newest ticks that were asked for */
+    struct sp_piece piece[SP_PIECES];
+    uint32_t n; /* pieces so far; the newest SP_PIECES are kept */
+};
 
 struct sp_amdgpu {
     struct sp_device common;

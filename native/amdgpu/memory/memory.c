@@ -201,16 +201,25 @@ int sp_amdgpu_alloc(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind, struc
     int written = kind != SP_AMDGPU_CODE && kind != SP_AMDGPU_IBS;
     uint32_t rights = AMDGPU_VM_PAGE_READABLE | (kind >= SP_AMDGPU_CODE ? AMDGPU_VM_PAGE_EXECUTABLE : 0) |
                       (written ? AMDGPU_VM_PAGE_WRITEABLE : 0);
-    struct sp_amdgpu_memory m = {.kind = kind, .nbytes = nbytes};
-    m.listed = kind == SP_AMDGPU_SHARED || !dev->always_valid;
-    int rc = sp_amdgpu_place(dev, m.listed ? 0 : AMDGPU_GEM_CREATE_VM_ALWAYS_VALID, &m);
-    if (rc == 0 && kind == SP_AMDGPU_SHARED) { /* an import of it will have this handle, too */
+    uint32_t listed = kind == SP_AMDGPU_SHARED || !dev->always_valid;
+    uint64_t flags = listed ? 0 : AMDGPU_GEM_CREATE_VM_ALWAYS_VALID;
+    struct sp_placement at;
+    int rc = sp_bo_place(dev, nbytes, kind, flags, &at);
+    if (rc == -ENOMEM) { /* what is kept for the next who asks may be what is missing */
+        sp_amdgpu_pool_empty(dev);
+        rc = sp_bo_place(dev, nbytes, kind, flags, &at);
+    }
+    if (rc)
+        return rc;
+    struct sp_amdgpu_memory m = {.kind = kind, .nbytes = nbytes, .bo = at.bo, .listed = listed, .domain = at.domain,
+                                 .cpu = at.cpu, .displaced = at.displaced};
+    if (kind == SP_AMDGPU_SHARED) { /* an import of it will have this handle, too */
         pthread_mutex_lock(&dev->lock);
         m.bo->next = dev->bos;
         dev->bos = m.bo;
         pthread_mutex_unlock(&dev->lock);
     }
-    return rc ? rc : map_in(dev, m, rights, out);
+    return map_in(dev, m, rights, out);
 }
 
 int sp_amdgpu_wrap(struct sp_amdgpu *dev, void *pointer, uint64_t nbytes, int readonly, struct sp_amdgpu_memory **out)

@@ -13,10 +13,10 @@ static int is_code(uint32_t kind)
     return kind == SP_AMDGPU_CODE || kind == SP_AMDGPU_CODE_AND_DATA;
 }
 
-static uint32_t wanted(const struct sp_amdgpu_setup *s, const struct sp_amdgpu_memory *m)
+static uint32_t wanted(const struct sp_amdgpu_setup *s, uint64_t nbytes, uint32_t kind)
 {
-    int vram = m->kind == SP_AMDGPU_DEVICE ? s->on_board || s->vram_nbytes >= s->gtt_nbytes
-                                           : is_code(m->kind) && s->on_board && m->nbytes <= s->visible_nbytes;
+    int vram = kind == SP_AMDGPU_DEVICE ? s->on_board || s->vram_nbytes >= s->gtt_nbytes
+                                        : is_code(kind) && s->on_board && nbytes <= s->visible_nbytes;
     return vram ? AMDGPU_GEM_DOMAIN_VRAM : AMDGPU_GEM_DOMAIN_GTT;
 }
 
@@ -33,44 +33,43 @@ static struct drm_amdgpu_gem_create_in made(struct sp_amdgpu *dev, const struct 
     return info;
 }
 
-static int make(struct sp_amdgpu *dev, uint32_t domain, uint64_t flags, struct sp_amdgpu_memory *m)
+static int in_gtt(struct sp_amdgpu *dev, uint64_t nbytes, uint64_t flags, struct sp_placement *out)
 {
-    const struct sp_amdgpu_setup *s = &dev->setup;
-    m->domain = domain;
-    m->cpu = domain == AMDGPU_GEM_DOMAIN_GTT || is_code(m->kind) || s->visible_nbytes >= s->vram_nbytes;
-    if (domain == AMDGPU_GEM_DOMAIN_GTT)
-        return sp_bo_create(dev, m->nbytes, domain, flags, &m->bo);
-    const uint64_t reached = m->cpu ? AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED : 0;
-    const uint64_t all = flags | AMDGPU_GEM_CREATE_VRAM_CLEARED | reached;
-    int rc = sp_bo_create(dev, m->nbytes, domain, all, &m->bo);
+    out->domain = AMDGPU_GEM_DOMAIN_GTT;
+    out->cpu = 1;
+    return sp_bo_create(dev, nbytes, AMDGPU_GEM_DOMAIN_GTT, flags, &out->bo);
+}
+
+static int in_vram(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind, uint64_t flags, struct sp_placement *out)
+{
+    const int cpu = is_code(kind) || dev->setup.visible_nbytes >= dev->setup.vram_nbytes;
+    const uint64_t all =
+        flags | AMDGPU_GEM_CREATE_VRAM_CLEARED | (cpu ? AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED : 0);
+    int rc = sp_bo_create(dev, nbytes, AMDGPU_GEM_DOMAIN_VRAM, all, &out->bo);
     if (rc)
         return rc;
-    struct drm_amdgpu_gem_create_in info = made(dev, m->bo, all);
-    if (info.domains & AMDGPU_GEM_DOMAIN_GTT) {
-        m->domain = AMDGPU_GEM_DOMAIN_GTT;
-        m->cpu = 1;
-    } else if (is_code(m->kind) && !(info.domain_flags & AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED)) {
-        sp_bo_drop(dev, m->bo); /* the CPU's window is full */
-        return make(dev, AMDGPU_GEM_DOMAIN_GTT, flags, m);
+    const struct drm_amdgpu_gem_create_in info = made(dev, out->bo, all);
+    const int gtt = (info.domains & AMDGPU_GEM_DOMAIN_GTT) != 0;
+    if (!gtt && is_code(kind) && !(info.domain_flags & AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED)) {
+        sp_bo_drop(dev, out->bo); /* the CPU's window is full */
+        return in_gtt(dev, nbytes, flags, out);
     }
+    out->domain = gtt ? AMDGPU_GEM_DOMAIN_GTT : AMDGPU_GEM_DOMAIN_VRAM;
+    out->cpu = (uint32_t)(gtt || cpu);
     return 0;
 }
 
-int sp_amdgpu_place(struct sp_amdgpu *dev, uint64_t flags, struct sp_amdgpu_memory *m)
+int sp_bo_place(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind, uint64_t flags, struct sp_placement *out)
 {
-    const uint32_t domain = wanted(&dev->setup, m);
-    int rc = make(dev, domain, flags, m);
-    if (rc == -ENOMEM) { /* what is kept for the next who asks may be what is missing */
-        sp_amdgpu_pool_empty(dev);
-        rc = make(dev, domain, flags, m);
-    }
-    if (rc == -ENOMEM && m->kind == SP_AMDGPU_DEVICE && domain == AMDGPU_GEM_DOMAIN_GTT)
-        rc = make(dev, AMDGPU_GEM_DOMAIN_VRAM, flags, m);
+    const uint32_t domain = wanted(&dev->setup, nbytes, kind);
+    int rc = domain == AMDGPU_GEM_DOMAIN_VRAM ? in_vram(dev, nbytes, kind, flags, out) : in_gtt(dev, nbytes, flags, out);
+    if (rc == -ENOMEM && kind == SP_AMDGPU_DEVICE && domain == AMDGPU_GEM_DOMAIN_GTT)
+        rc = in_vram(dev, nbytes, kind, flags, out);
     if (rc)
         return rc;
-    m->displaced = m->domain != domain;
-    atomic_fetch_add_explicit(&dev->displaced, m->displaced, memory_order_relaxed);
-    if (is_code(m->kind))
-        atomic_fetch_add_explicit(&dev->code_nbytes[m->domain == AMDGPU_GEM_DOMAIN_VRAM], m->nbytes, memory_order_relaxed);
+    out->displaced = out->domain != domain;
+    atomic_fetch_add_explicit(&dev->displaced, out->displaced, memory_order_relaxed);
+    if (is_code(kind))
+        atomic_fetch_add_explicit(&dev->code_nbytes[out->domain == AMDGPU_GEM_DOMAIN_VRAM], nbytes, memory_order_relaxed);
     return 0;
 }

@@ -2,6 +2,7 @@
  * known only from jobs that have run. So a kernel's grids are cut short at first, and then by what the GPU's clock says of
  * jobs that are nothing but a piece of such a grid: shorter at once, longer step by step. */
 #include "length.h"
+#include "amdgpu/device/anchor.h"
 #include "clock.h"
 #include "order.h"
 

@@ -3,6 +3,7 @@
  * The page alone tells success: a job that failed never writes it, but the job after one that was killed softly does. Only
  * who ran into the kernel's limit of time (2 s at least) is killed, so a job that took LONG_NS is asked about. */
 #include "progress.h"
+#include "amdgpu/device/anchor.h"
 #include "amdgpu/flight/context.h"
 #include "amdgpu/flight/flight.h"
 #include "amdgpu/flight/link.h"

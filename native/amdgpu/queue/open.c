@@ -1,4 +1,5 @@
 /* Opening and closing a device. */
+#include "amdgpu/device/anchor.h"
 #include "amdgpu/device/device.h"
 #include "amdgpu/memory/bo.h"
 #include "amdgpu/memory/memory.h"
