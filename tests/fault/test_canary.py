@@ -61,7 +61,7 @@ def rings(machine):
 
 def test_a_dead_ring_is_left():
     """The kernel ends the hung canary after the job limit: until then it chooses other rings."""
-    with opened(COMPUTE, 1, job_limit_s=2.0) as (machine, dev, q, k):
+    with opened(COMPUTE, 1, job_limit_s=1.5) as (machine, dev, q, k):
         q.launch(k, groups=1).wait(5)
         reset(machine, again=True)
         rings(machine)
@@ -115,7 +115,7 @@ def test_a_dead_engine_for_copies_is_done_without():
 
 
 def test_one_engine_for_copies_of_two_is_enough():
-    with opened(DMA, 1, job_limit_s=2.0) as (machine, dev, q, _), dev.buffer(NBYTES) as a:
+    with opened(DMA, 1, job_limit_s=1.5) as (machine, dev, q, _), dev.buffer(NBYTES) as a:
         for value in (1, 3):
             q.submit(sp.Commands().fill(a, value)).wait(5)
             reset(machine)
