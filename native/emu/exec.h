@@ -31,6 +31,7 @@ struct sp_emu_exec {
     uint64_t deadline_ns;  /* CLOCK_MONOTONIC; 0: none. Looked at every few thousand instructions */
     const uint32_t *cancel; /* read atomically: not 0 means stop now with -ECANCELED */
     uint64_t lane_ops;     /* instructions x active lanes, counted for benchmarks/emu.py */
+    uint64_t vram_dispatches, other_dispatches; /* by where their code is */
     void (*trace)(void *self, const char *line); /* NULL: off */
     void *trace_self;
 };

@@ -58,6 +58,9 @@ static inline uint8_t *sp_emu_at(struct sp_emu_tlb *tlb, uint64_t va, uint32_t a
     return sp_emu_tlb_miss(tlb, va, access);
 }
 
+/* Does the page of an address belong to a BO that is in VRAM? Faults nothing. */
+int sp_emu_in_vram(const struct sp_emu_tlb *tlb, uint64_t va);
+
 /* Any length, any alignment; 0 or -EFAULT with the fault filled, whatever was done before it. */
 int sp_emu_read(struct sp_emu_tlb *tlb, uint64_t va, void *to, size_t nbytes);
 int sp_emu_write(struct sp_emu_tlb *tlb, uint64_t va, const void *from, size_t nbytes);

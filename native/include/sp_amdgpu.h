@@ -64,12 +64,13 @@ struct sp_amdgpu_setup {
     uint64_t va_end;
     uint64_t va_align;
     uint32_t counter_khz;             /* of the GPU clock; 0: not known, and nothing is timed */
-    uint32_t on_board;                /* VRAM is memory of a card, slow to read for the CPU */
+    uint32_t on_board;                /* VRAM is memory of a card, not a part of the host's */
     uint64_t job_threads;             /* a kernel's grids are cut into jobs of so many threads at first; 0: never */
     uint64_t job_ns;                  /* and then so that a job takes about so long; 0: as at first for ever */
     uint64_t measured_threads;        /* jobs of fewer threads, unless they were cut so, are not measured */
     uint64_t vram_nbytes;
     uint64_t visible_nbytes;
+    uint64_t gtt_nbytes;
     struct sp_amdgpu_packets begin;   /* these three for the ring for compute: first in every IB */
     struct sp_amdgpu_packets between; /* after it, what follows sees everything before it */
     struct sp_amdgpu_packets idle;    /* last in every IB but for padding */
@@ -88,7 +89,11 @@ struct sp_amdgpu_counts {
     uint64_t ioctls;
     uint64_t ib_ndw;
     uint64_t dispatches;
-    uint64_t displaced; /* memory that was to be VRAM, and is GTT */
+    uint64_t displaced; /* memory that is not in the heap where it was to be */
+    uint64_t code_vram_nbytes; /* code that was put into VRAM, ... */
+    uint64_t code_gtt_nbytes;  /* ... and into GTT */
+    uint64_t staged_nbytes; /* downloads that the GPU has copied to where the CPU reads fast, ... */
+    uint64_t direct_nbytes; /* ... and those that the CPU has read by itself */
 };
 void sp_amdgpu_counts(struct sp_amdgpu *dev, struct sp_amdgpu_counts *out);
 /* INFO with an answer of `nbytes` bytes; `type` of the sensor or IP, else 0. */
@@ -98,14 +103,16 @@ int sp_amdgpu_lost(struct sp_amdgpu *dev, char *why, size_t nbytes);
 /* What is known of how the last call of this thread failed, beyond its -errno; told once. "": nothing. */
 void sp_amdgpu_said(char *out, size_t nbytes);
 
-/* Memory. DEVICE is VRAM (GTT when the kernel finds no room there), HOST GTT, SHARED GTT that can be exported, CODE GTT that can be executed, and written by the
- * GPU if DATA. */
+/* Memory. DEVICE is VRAM, on an APU with little of it GTT; HOST is GTT, SHARED GTT that can be exported. CODE can be executed, and
+ * written by the GPU if DATA: VRAM of a card, where the CPU can write it there. IBS are GTT that can be executed. What finds no
+ * room goes to the other heap. */
 enum sp_amdgpu_kind {
     SP_AMDGPU_DEVICE = 0,
     SP_AMDGPU_HOST = 1,
     SP_AMDGPU_SHARED = 2,
     SP_AMDGPU_CODE = 3,
-    SP_AMDGPU_CODE_AND_DATA = 4
+    SP_AMDGPU_CODE_AND_DATA = 4,
+    SP_AMDGPU_IBS = 5
 };
 /* SHARED and imported memory and host memory in place is named to the kernel by the submissions that touch it, and only by
  * those: whose copies, fills or 64-bit arguments have an address in it. A kernel that finds its address in memory must get
@@ -118,8 +125,8 @@ int sp_amdgpu_import(struct sp_amdgpu *dev, int fd, uint64_t nbytes, struct sp_a
 /* A new descriptor, or -errno; -EPERM for memory that is not SHARED. */
 int sp_amdgpu_export(struct sp_amdgpu_memory *m);
 uint64_t sp_amdgpu_address(const struct sp_amdgpu_memory *m);
-/* AMDGPU_GEM_DOMAIN_VRAM or _GTT: where the kernel has put it. */
-uint32_t sp_amdgpu_domain(const struct sp_amdgpu_memory *m);
+/* Is it in another heap than it was to be, for want of room? */
+int sp_amdgpu_displaced(const struct sp_amdgpu_memory *m);
 /* The memory in this process, for as long as it is held. -EOPNOTSUPP: the CPU cannot reach it. */
 int sp_amdgpu_map(struct sp_amdgpu_memory *m, void **out);
 void sp_amdgpu_hold(struct sp_amdgpu_memory *m);

@@ -143,6 +143,7 @@ enum sp_emu_flaw {
     SP_FLAW_ACCEL,    /* ACCEL_WORKING is 0 */
     SP_FLAW_FIRMWARE, /* no firmware is loaded */
     SP_FLAW_CLOCK,    /* the GPU's clock stands still */
+    SP_FLAW_DRIFT,    /* the GPU's clock is a ppm faster than CLOCK_MONOTONIC, and b ns ahead; both int64_t */
     SP_FLAW_FREQUENCY, /* DEV_INFO: gpu_counter_freq is a */
     SP_FLAW_VA,       /* GEM_VA refuses addresses below a */
     SP_FLAW_DIRTY,    /* new memory is not cleared */
@@ -151,6 +152,7 @@ enum sp_emu_flaw {
     SP_FLAW_FENCE,    /* the words of FENCE chunks are not written */
     SP_FLAW_INTERRUPT, /* nobody hears of a job's end: waits time out */
     SP_FLAW_RECOVERY, /* after a hang no context is taken any more */
+    SP_FLAW_RESET,    /* after any reset, jobs on the rings of mask b of engine a (AMDGPU_HW_IP_*) hang, nothing else */
     SP_FLAW_DEPENDENCY, /* jobs do not wait for those they depend on */
     SP_FLAW_SDMA_FILL, /* fills are xored with a */
     SP_FLAW_SDMA_COPY, /* bit b of the byte at a of each copy is flipped */
@@ -159,6 +161,7 @@ enum sp_emu_flaw {
     SP_FLAW_WAIT,     /* WAIT_REG_MEM and POLL_REGMEM do not wait */
     SP_FLAW_RELEASE,  /* RELEASE_MEM writes nothing */
     SP_FLAW_DISPATCH, /* dispatches start no waves */
+    SP_FLAW_CODE,     /* dispatches whose code is in VRAM start no waves */
     SP_FLAW_IDS,      /* y and z of thread ids change places */
     SP_FLAW_WAVE64,   /* the upper 32 lanes have the ids of the lower */
     SP_FLAW_LDS,      /* a barrier flips bit b of the byte at a */
@@ -201,7 +204,9 @@ struct sp_emu_fault_report {
     uint64_t pc;
     uint32_t group[3];
     uint32_t lane;
-    uint64_t lane_ops; /* executed by all jobs of the card so far, whether or not anything failed */
+    uint64_t lane_ops; /* executed by all jobs of the card so far, whether or not anything failed; */
+    uint64_t vram_dispatches; /* so are these: dispatches whose code is in VRAM, ... */
+    uint64_t other_dispatches; /* ... and elsewhere, which a card with memory of its own fetches over its bus */
     char text[256];
 };
 /* Pages of userptrs that the kernel has walked for submissions to this card: all those of each userptr in a list. */

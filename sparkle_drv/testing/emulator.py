@@ -199,6 +199,11 @@ class Machine:
         check(lib.sp_emu_userptr_pages(self.handle, card, pages), "sp_emu_userptr_pages")
         return int(pages[0])
 
+    def dispatches(self, card: int = 0) -> tuple[int, int]:
+        """How many dispatches had their code in VRAM, and how many elsewhere."""
+        report = self._report(card)
+        return int(report.vram_dispatches), int(report.other_dispatches)
+
     def _report(self, card: int) -> Any:
         report = ffi.new("struct sp_emu_fault_report *")
         check(lib.sp_emu_last_fault(self.handle, card, report), "sp_emu_last_fault")
@@ -233,8 +238,9 @@ class Machine:
 
     def plant(self, flaw: str, a: int = 0, b: int = 0, *, card: int = 0) -> None:
         """Breaks something in a card for good: a word of FLAWS, what `a` and `b` are stands in
-        sp_emu.h. Before the card is opened."""
+        sp_emu.h. Before the card is opened; a drift of the clock may change later."""
         number = FLAWS[one_of("flaw", flaw, FLAWS)]
+        a, b = a % 2**64, b % 2**64
         check(lib.sp_emu_plant(self.handle, card, number, a, b), "sp_emu_plant")
 
     @property

@@ -170,7 +170,11 @@ _ALL = (
             (_flaw("userptr", 50_000),)),
     Planted("prime-refused", "prime-self", "export or import is refused",
             (_refuses("PRIME_HANDLE_TO_FD", errno.EOPNOTSUPP),)),
-    Planted("no-recovery", "hang-endless", "did not come back", (_flaw("recovery"),)),
+    Planted("code-in-vram", "code-placement", "through the BAR", (_flaw("code"),)),
+    Planted("clock-drifts", "clock-drift", "at another rate", (_flaw("drift", 20000),)),
+    Planted("rings-dead", "reset-canary", "left the ring dead",
+            (_flaw("reset", lib.AMDGPU_HW_IP_COMPUTE, 0xF),)),
+    Planted("no-recovery", "reset-canary", "did not come back", (_flaw("recovery"),)),
 )  # fmt: skip
 
 PLANTED: dict[str, Planted] = {one.name: one for one in _ALL}

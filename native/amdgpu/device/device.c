@@ -1,4 +1,4 @@
-/* The device: its ioctls, its clock, its references, and what it is when it is lost. */
+/* The device: its ioctls, its references, and what it is when it is lost. */
 #include "device.h"
 #include "core/base.h"
 #include "facts.h"
@@ -84,11 +84,6 @@ int sp_amdgpu_info(struct sp_amdgpu *dev, uint32_t query, uint32_t type, void *o
     return sp_amdgpu_info_raw(dev->ops, dev->fd, query, type, out, nbytes);
 }
 
-uint64_t sp_amdgpu_ns(const struct sp_amdgpu *dev, uint64_t ticks)
-{
-    return (uint64_t)((unsigned __int128)ticks * 1000000u / dev->setup.counter_khz) + (uint64_t)dev->clock_offset_ns;
-}
-
 void sp_amdgpu_ref(struct sp_amdgpu *dev)
 {
     atomic_fetch_add(&dev->refs, 1);
@@ -100,6 +95,7 @@ void sp_amdgpu_unref(struct sp_amdgpu *dev)
         return;
     sp_va_close(dev->va);
     pthread_mutex_destroy(&dev->lock);
+    pthread_mutex_destroy(&dev->anchors.lock);
     free(dev->memories);
     free(dev);
     atomic_fetch_sub(&sp_live()->devices, 1);
@@ -156,4 +152,8 @@ void sp_amdgpu_counts(struct sp_amdgpu *dev, struct sp_amdgpu_counts *out)
     pthread_mutex_unlock(&dev->lock);
     out->ioctls += atomic_load(&dev->ioctls);
     out->displaced = atomic_load(&dev->displaced);
+    out->code_gtt_nbytes = atomic_load(&dev->code_nbytes[0]);
+    out->code_vram_nbytes = atomic_load(&dev->code_nbytes[1]);
+    out->staged_nbytes = atomic_load(&dev->staged_nbytes);
+    out->direct_nbytes = atomic_load(&dev->direct_nbytes);
 }

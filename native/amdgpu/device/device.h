@@ -27,6 +27,24 @@ static inline void sp_count(_Atomic uint64_t *counter, uint64_t n)
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n, memory_order_relaxed);
 }
 
+enum { SP_PIECES = 16 };
+/* The GPU's clock beside CLOCK_MONOTONIC (anchor.c): a piece of the line, from `ticks` on, until the next one begins. */
+struct sp_piece {
+    uint64_t ticks;
+    int64_t ns;
+    double ns_per_tick;
+};
+
+struct sp_anchors {
+    _Atomic uint64_t due_ns;
+    pthread_mutex_t lock; /* guards what follows; taken last */
+    uint64_t ticks; /* the newest anchor ... */
+    int64_t ns;     /* ... beside CLOCK_MONOTONIC */
+    uint64_t told;  /* the newest ticks that were asked for */
+    struct sp_piece piece[SP_PIECES];
+    uint32_t n; /* pieces so far; the newest SP_PIECES are kept */
+};
+
 struct sp_amdgpu {
     struct sp_device common;
     const struct sp_kmd_ops *ops;
@@ -40,7 +58,11 @@ struct sp_amdgpu {
     _Atomic uint64_t list_turn; /* grows when one of those comes or goes; from 1 */
     _Atomic uint64_t kernel_turn; /* grows when a kernel goes, or its jobs are to become shorter */
     _Atomic uint64_t ioctls, displaced; /* ioctls but for CS */
-    int64_t clock_offset_ns; /* CLOCK_MONOTONIC less the GPU clock */
+    _Atomic int no_dma; /* the engine for copies ran nothing after a reset, and is not used any more */
+    _Atomic int suspect; /* a ring was dead after a reset: new queues send a canary, too */
+    _Atomic uint64_t code_nbytes[2];    /* in GTT; in VRAM */
+    _Atomic uint64_t staged_nbytes, direct_nbytes;
+    struct sp_anchors anchors;
 
     pthread_mutex_t lock; /* guards what follows */
     struct sp_counted *counted;     /* of its queues */
@@ -72,5 +94,4 @@ void sp_amdgpu_lose(struct sp_amdgpu *dev, const char *why);
 int sp_amdgpu_intact(struct sp_amdgpu *dev);
 /* Words about how a call of this thread failed, for sp_amdgpu_said. */
 __attribute__((format(printf, 1, 2))) void sp_amdgpu_say(const char *format, ...);
-uint64_t sp_amdgpu_ns(const struct sp_amdgpu *dev, uint64_t ticks);
 #endif

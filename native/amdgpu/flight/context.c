@@ -23,11 +23,36 @@ static int context(struct sp_amdgpu *dev, uint32_t op, uint32_t *id, uint64_t *f
     return 0;
 }
 
+int sp_amdgpu_context_new(struct sp_amdgpu *dev, uint32_t *id)
+{
+    int rc = -ENOMEM;
+    for (int tries = 0; rc == -ENOMEM && tries < TRIES; tries++) { /* without one a queue is of no use */
+        rc = context(dev, AMDGPU_CTX_OP_ALLOC_CTX, id, NULL);
+        if (rc == -ENOMEM)
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    return rc;
+}
+
+void sp_amdgpu_context_free(struct sp_amdgpu *dev, uint32_t id)
+{
+    context(dev, AMDGPU_CTX_OP_FREE_CTX, &id, NULL);
+}
+
 static int mapped(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind, struct sp_amdgpu_memory **out)
 {
     void *host;
     int rc = sp_amdgpu_alloc(dev, nbytes, kind, out);
     return rc ? rc : sp_amdgpu_map(*out, &host);
+}
+
+static int ring(struct sp_amdgpu *dev, uint64_t slots, uint32_t nop, struct sp_engine *e)
+{
+    int rc = mapped(dev, slots * SP_SLOT_NBYTES + SP_PAGE, SP_AMDGPU_IBS, &e->ring);
+    uint32_t *canary = rc ? NULL : (uint32_t *)(void *)((char *)sp_amdgpu_host(e->ring) + sp_canary_at(e));
+    for (size_t i = 0; canary && i < SP_CANARY_NBYTES / sizeof *canary; i++)
+        canary[i] = nop;
+    return rc;
 }
 
 static void make_request(const struct sp_amdgpu_queue *q, struct sp_request *r)
@@ -68,9 +93,9 @@ int sp_amdgpu_queue_make(struct sp_amdgpu_queue *q)
     q->engine[SP_ENGINE_COMPUTE].ip = AMDGPU_HW_IP_COMPUTE;
     q->engine[SP_ENGINE_DMA].ip = AMDGPU_HW_IP_DMA;
     if (rc == 0)
-        rc = mapped(dev, (SP_JOBS + SP_RECORDED) * SP_SLOT_NBYTES, SP_AMDGPU_CODE, &q->engine[SP_ENGINE_COMPUTE].ring);
+        rc = ring(dev, SP_JOBS + SP_RECORDED, dev->setup.pad, &q->engine[SP_ENGINE_COMPUTE]);
     if (rc == 0 && dev->setup.dma)
-        rc = mapped(dev, SP_JOBS * SP_SLOT_NBYTES, SP_AMDGPU_CODE, &q->engine[SP_ENGINE_DMA].ring);
+        rc = ring(dev, SP_JOBS, 0, &q->engine[SP_ENGINE_DMA]); /* 0 is SDMA's NOP */
     if (rc == 0)
         rc = mapped(dev, (SP_TICKS + SP_MEASURED_TICKS) * 8, SP_AMDGPU_HOST, &q->ticks);
     if (rc == 0) {
@@ -86,7 +111,7 @@ void sp_amdgpu_queue_unmake(struct sp_amdgpu_queue *q)
     struct drm_syncobj_destroy sync = {.handle = q->syncobj};
     atomic_store(&q->page, NULL);
     if (q->ctx)
-        context(q->dev, AMDGPU_CTX_OP_FREE_CTX, &q->ctx, NULL);
+        sp_amdgpu_context_free(q->dev, q->ctx);
     if (q->syncobj)
         sp_amdgpu_ioctl(q->dev, DRM_IOCTL_SYNCOBJ_DESTROY, &sync);
     struct sp_amdgpu_memory **all[] = {&q->fence, &q->engine[SP_ENGINE_COMPUTE].ring, &q->engine[SP_ENGINE_DMA].ring,
@@ -103,14 +128,9 @@ int sp_amdgpu_queue_renew(struct sp_amdgpu_queue *q, uint64_t *flags)
     int rc = context(q->dev, AMDGPU_CTX_OP_QUERY_STATE2, &q->ctx, flags);
     if (rc)
         return rc;
-    context(q->dev, AMDGPU_CTX_OP_FREE_CTX, &q->ctx, NULL);
+    sp_amdgpu_context_free(q->dev, q->ctx);
     q->ctx = 0;
-    for (int tries = 0; tries < TRIES; tries++) { /* without one the queue is of no use any more */
-        rc = context(q->dev, AMDGPU_CTX_OP_ALLOC_CTX, &q->ctx, NULL);
-        if (rc != -ENOMEM)
-            break;
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    }
+    rc = sp_amdgpu_context_new(q->dev, &q->ctx);
     if (rc == 0)
         rc = sp_amdgpu_intact(q->dev); /* since the question above */
     for (int i = 0; i < SP_ENGINES; i++) {

@@ -14,11 +14,19 @@ enum { SP_PUSH_NS = 100 * 1000000 };
 enum sp_engine_kind { SP_ENGINE_COMPUTE = 0, SP_ENGINE_DMA = 1, SP_ENGINES = 2 };
 struct sp_engine {
     uint32_t ip; /* AMDGPU_HW_IP_... */
+    uint32_t entity; /* of the context: what an IB chunk calls its ring */
     struct sp_amdgpu_memory *ring; /* its IBs */
     uint64_t jobs; /* submitted; the kernel counts those of this context, so that its number + base is ours */
     uint64_t jobs_done;
     uint64_t base;
 };
+
+/* Behind its IBs, one of nothing but NOPs. */
+enum { SP_CANARY_NBYTES = 64 };
+static inline uint64_t sp_canary_at(const struct sp_engine *e)
+{
+    return e->ring->nbytes - SP_PAGE;
+}
 
 /* How far records have become packets. */
 struct sp_cursor {

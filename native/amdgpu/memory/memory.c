@@ -2,6 +2,7 @@
  * the next who asks. */
 #include "memory.h"
 #include "core/base.h"
+#include "placement.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -101,7 +102,7 @@ void sp_amdgpu_list_by_job(struct sp_amdgpu_memory *m)
 }
 
 /* The GPU's view of a BO, and the memory's entry in the device. The BO is dropped when this fails. */
-static int place(struct sp_amdgpu *dev, struct sp_amdgpu_memory given, uint32_t rights, struct sp_amdgpu_memory **out)
+static int map_in(struct sp_amdgpu *dev, struct sp_amdgpu_memory given, uint32_t rights, struct sp_amdgpu_memory **out)
 {
     struct sp_amdgpu_memory *m = malloc(sizeof *m);
     if (!m) {
@@ -169,23 +170,9 @@ static struct sp_amdgpu_memory *from_pool(struct sp_amdgpu *dev, uint64_t nbytes
     return m;
 }
 
-/* A BO that was to be in VRAM may be in GTT all the same: where there was no room, the kernel adds that domain to those of the
- * BO and tries again (amdgpu_gem_create_ioctl), which GEM_OP tells. Unknown counts as done as asked. */
-static uint32_t placed(struct sp_amdgpu *dev, const struct sp_bo *bo)
-{
-    struct drm_amdgpu_gem_create_in info;
-    struct drm_amdgpu_gem_op args = {
-        .handle = bo->handle, .op = AMDGPU_GEM_OP_GET_GEM_CREATE_INFO, .value = (uint64_t)(uintptr_t)&info};
-    memset(&info, 0, sizeof info);
-    if (sp_amdgpu_ioctl(dev, DRM_IOCTL_AMDGPU_GEM_OP, &args) < 0 || !(info.domains & AMDGPU_GEM_DOMAIN_GTT))
-        return AMDGPU_GEM_DOMAIN_VRAM;
-    atomic_fetch_add_explicit(&dev->displaced, 1, memory_order_relaxed);
-    return AMDGPU_GEM_DOMAIN_GTT;
-}
-
 int sp_amdgpu_alloc(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind, struct sp_amdgpu_memory **out)
 {
-    if (kind > SP_AMDGPU_CODE_AND_DATA)
+    if (kind > SP_AMDGPU_IBS)
         return -EINVAL;
     if (nbytes > MOST)
         return -ENOMEM;
@@ -196,34 +183,28 @@ int sp_amdgpu_alloc(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind, struc
     nbytes = pages(nbytes ? nbytes : 1);
     if ((kind == SP_AMDGPU_DEVICE || kind == SP_AMDGPU_HOST) && (*out = from_pool(dev, nbytes, kind)))
         return 0;
-    uint64_t flags = 0;
+    int written = kind != SP_AMDGPU_CODE && kind != SP_AMDGPU_IBS;
     uint32_t rights = AMDGPU_VM_PAGE_READABLE | (kind >= SP_AMDGPU_CODE ? AMDGPU_VM_PAGE_EXECUTABLE : 0) |
-                      (kind != SP_AMDGPU_CODE ? AMDGPU_VM_PAGE_WRITEABLE : 0);
-    struct sp_amdgpu_memory m = {.kind = kind, .domain = AMDGPU_GEM_DOMAIN_GTT, .nbytes = nbytes, .cpu = 1};
-    if (kind == SP_AMDGPU_DEVICE) {
-        m.domain = AMDGPU_GEM_DOMAIN_VRAM;
-        m.cpu = dev->setup.visible_nbytes >= dev->setup.vram_nbytes;
-        flags = AMDGPU_GEM_CREATE_VRAM_CLEARED | (m.cpu ? AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED : 0);
-    }
-    m.listed = kind == SP_AMDGPU_SHARED ? SP_LISTED_TOUCHED : dev->always_valid ? SP_LISTED_BY_JOB : SP_LISTED_ALWAYS;
-    if (m.listed == SP_LISTED_BY_JOB)
-        flags |= AMDGPU_GEM_CREATE_VM_ALWAYS_VALID;
-    int rc = sp_bo_create(dev, nbytes, m.domain, flags, &m.bo);
+                      (written ? AMDGPU_VM_PAGE_WRITEABLE : 0);
+    uint32_t listed = kind == SP_AMDGPU_SHARED ? SP_LISTED_TOUCHED : dev->always_valid ? SP_LISTED_BY_JOB : SP_LISTED_ALWAYS;
+    uint64_t flags = listed == SP_LISTED_BY_JOB ? AMDGPU_GEM_CREATE_VM_ALWAYS_VALID : 0;
+    struct sp_placement at;
+    int rc = sp_bo_place(dev, nbytes, kind, flags, &at);
     if (rc == -ENOMEM) { /* what is kept for the next who asks may be what is missing */
         sp_amdgpu_pool_empty(dev);
-        rc = sp_bo_create(dev, nbytes, m.domain, flags, &m.bo);
+        rc = sp_bo_place(dev, nbytes, kind, flags, &at);
     }
-    if (rc == 0 && m.domain == AMDGPU_GEM_DOMAIN_VRAM && placed(dev, m.bo) == AMDGPU_GEM_DOMAIN_GTT) {
-        m.domain = AMDGPU_GEM_DOMAIN_GTT;
-        m.cpu = 1;
-    }
-    if (rc == 0 && kind == SP_AMDGPU_SHARED) { /* an import of it will have this handle, too */
+    if (rc)
+        return rc;
+    struct sp_amdgpu_memory m = {.kind = kind, .nbytes = nbytes, .bo = at.bo, .listed = listed, .domain = at.domain,
+                                 .cpu = at.cpu, .displaced = at.displaced};
+    if (kind == SP_AMDGPU_SHARED) { /* an import of it will have this handle, too */
         pthread_mutex_lock(&dev->lock);
         m.bo->next = dev->bos;
         dev->bos = m.bo;
         pthread_mutex_unlock(&dev->lock);
     }
-    return rc ? rc : place(dev, m, rights, out);
+    return map_in(dev, m, rights, out);
 }
 
 int sp_amdgpu_wrap(struct sp_amdgpu *dev, void *pointer, uint64_t nbytes, int readonly, struct sp_amdgpu_memory **out)
@@ -242,7 +223,7 @@ int sp_amdgpu_wrap(struct sp_amdgpu *dev, void *pointer, uint64_t nbytes, int re
     struct sp_amdgpu_memory m = {.kind = SP_AMDGPU_HOST, .domain = AMDGPU_GEM_DOMAIN_GTT, .nbytes = end - first, .listed = SP_LISTED_TOUCHED, .cpu = 1, .host = pointer};
     rc = sp_bo_adopt(dev, args.handle, end - first, &m.bo);
     uint32_t rights = AMDGPU_VM_PAGE_READABLE | (readonly ? 0 : AMDGPU_VM_PAGE_WRITEABLE);
-    return rc ? rc : place(dev, m, rights, out);
+    return rc ? rc : map_in(dev, m, rights, out);
 }
 
 int sp_amdgpu_import(struct sp_amdgpu *dev, int fd, uint64_t nbytes, struct sp_amdgpu_memory **out)
@@ -264,7 +245,7 @@ int sp_amdgpu_import(struct sp_amdgpu *dev, int fd, uint64_t nbytes, struct sp_a
         sp_bo_drop(dev, m.bo);
         return rc;
     }
-    return place(dev, m, AMDGPU_VM_PAGE_READABLE | AMDGPU_VM_PAGE_WRITEABLE, out);
+    return map_in(dev, m, AMDGPU_VM_PAGE_READABLE | AMDGPU_VM_PAGE_WRITEABLE, out);
 }
 
 int sp_amdgpu_export(struct sp_amdgpu_memory *m)
@@ -281,9 +262,9 @@ uint64_t sp_amdgpu_address(const struct sp_amdgpu_memory *m)
     return m->va;
 }
 
-uint32_t sp_amdgpu_domain(const struct sp_amdgpu_memory *m)
+int sp_amdgpu_displaced(const struct sp_amdgpu_memory *m)
 {
-    return m->domain;
+    return (int)m->displaced;
 }
 
 int sp_amdgpu_map(struct sp_amdgpu_memory *m, void **out)
@@ -321,8 +302,7 @@ void sp_amdgpu_free(struct sp_amdgpu_memory *m)
     atomic_fetch_sub(&sp_live()->allocated_nbytes, (int64_t)m->nbytes);
     pthread_mutex_lock(&dev->lock);
     unlist(dev, m);
-    int displaced = m->kind == SP_AMDGPU_DEVICE && m->domain != AMDGPU_GEM_DOMAIN_VRAM;
-    int keep = !m->host && m->bo->mapping && m->kind <= SP_AMDGPU_HOST && !displaced && m->nbytes <= POOLED_NBYTES &&
+    int keep = !m->host && m->bo->mapping && m->kind <= SP_AMDGPU_HOST && !m->displaced && m->nbytes <= POOLED_NBYTES &&
                dev->npool < SP_POOLED && !dev->closing && !atomic_load(&dev->common.lost);
     if (keep)
         dev->pool[dev->npool++] = m;

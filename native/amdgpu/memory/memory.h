@@ -21,6 +21,7 @@ struct sp_amdgpu_memory {
     uint64_t nbytes; /* ... so many bytes */
     uint32_t listed; /* enum sp_listed */
     uint32_t cpu;    /* the CPU can map it */
+    uint32_t displaced; /* it is not in the heap where it was to be */
     void *host;      /* of `va`, when wrapped */
 };
 

@@ -2,6 +2,7 @@
  * known only from jobs that have run. So a kernel's grids are cut short at first, and then by what the GPU's clock says of
  * jobs that are nothing but a piece of such a grid: shorter at once, longer step by step. */
 #include "length.h"
+#include "amdgpu/device/anchor.h"
 #include "clock.h"
 #include "order.h"
 
@@ -52,7 +53,7 @@ void sp_amdgpu_learn(struct sp_amdgpu_queue *q, uint64_t done, uint64_t now_done
         uint64_t slot = done % SP_JOBS, start = ticks[SP_TICKS + 2 * slot], end = ticks[SP_TICKS + 2 * slot + 1];
         struct sp_measured *m = &q->measured[slot];
         if (m->kernel && end > start)
-            learn(q->dev, m, sp_amdgpu_ns(q->dev, end) - sp_amdgpu_ns(q->dev, start));
+            learn(q->dev, m, sp_ticks_ns(q->dev, end - start));
         m->kernel = NULL;
     }
 }

@@ -3,10 +3,12 @@
  * The page alone tells success: a job that failed never writes it, but the job after one that was killed softly does. Only
  * who ran into the kernel's limit of time (2 s at least) is killed, so a job that took LONG_NS is asked about. */
 #include "progress.h"
+#include "amdgpu/device/anchor.h"
 #include "amdgpu/flight/context.h"
 #include "amdgpu/flight/flight.h"
 #include "amdgpu/flight/link.h"
 #include "amdgpu/packets/length.h"
+#include "canary.h"
 #include "core/base.h"
 
 #include <errno.h>
@@ -22,7 +24,7 @@ static int wait_job(struct sp_amdgpu_queue *q, const struct sp_engine *e, uint64
     union drm_amdgpu_wait_cs args;
     memset(&args, 0, sizeof args);
     args.in = (struct drm_amdgpu_wait_cs_in){
-        .handle = job - e->base, .timeout = deadline_ns, .ip_type = e->ip, .ctx_id = q->ctx};
+        .handle = job - e->base, .timeout = deadline_ns, .ip_type = e->ip, .ring = e->entity, .ctx_id = q->ctx};
     int rc = sp_amdgpu_ioctl(q->dev, DRM_IOCTL_AMDGPU_WAIT_CS, &args);
     if (rc == -EINTR || rc == -EAGAIN || rc == -ENOMEM)
         return -ETIMEDOUT;
@@ -68,6 +70,8 @@ static void complete(struct sp_amdgpu_queue *q, int rc)
     uint32_t first = f->first_tick;
     if (rc == 0)
         rc = f->rc;
+    if (rc == 0 && (q->common.ledger.times || f->nticks))
+        sp_anchor_renew(q->dev);
     if (q->common.ledger.times && rc == 0) {
         start_ns = tick(q, first);
         end_ns = tick(q, first + 1);
@@ -234,6 +238,8 @@ int sp_amdgpu_recover(struct sp_amdgpu_queue *q, int rc)
     int renewed = atomic_load(&q->dev->common.lost) ? -ENODEV : sp_amdgpu_queue_renew(q, &flags);
     if (renewed == 0 && flags & AMDGPU_CTX_QUERY2_FLAGS_VRAMLOST)
         sp_amdgpu_lose(q->dev, "a reset of the GPU has lost what was in its memory; close the device and open it again");
+    if (renewed == 0 && !atomic_load(&q->dev->common.lost))
+        renewed = sp_amdgpu_canary(q);
     int lost = atomic_load(&q->dev->common.lost) || renewed;
     int others = lost ? -ENODEV : -ECANCELED, oldest = rc != -ENODEV ? rc : others;
     if (q->sending && q->sending->begun && !q->sending->rc)

@@ -1,4 +1,5 @@
 /* Opening and closing a device. */
+#include "amdgpu/device/anchor.h"
 #include "amdgpu/device/device.h"
 #include "amdgpu/memory/bo.h"
 #include "amdgpu/memory/memory.h"
@@ -6,23 +7,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-
-/* The GPU clock beside ours: of a few tries, the one between whose ends the least time passed. */
-static void set_clock(struct sp_amdgpu *dev)
-{
-    uint64_t best = UINT64_MAX;
-    for (int i = 0; dev->setup.counter_khz && i < 5; i++) {
-        uint64_t ticks, before = sp_clock_ns();
-        if (sp_amdgpu_info(dev, AMDGPU_INFO_TIMESTAMP, 0, &ticks, sizeof ticks) < 0)
-            return;
-        uint64_t after = sp_clock_ns();
-        if (after - before < best) {
-            best = after - before;
-            /* The offset so far is in what sp_amdgpu_ns returns, and cancels out. */
-            dev->clock_offset_ns += (int64_t)(before + (after - before) / 2 - sp_amdgpu_ns(dev, ticks));
-        }
-    }
-}
 
 /* Does this kernel take the flag? A page with it is asked for, once. */
 static uint32_t takes_flag(struct sp_amdgpu *dev, uint64_t flag)
@@ -67,6 +51,7 @@ int sp_amdgpu_open(const struct sp_kmd_ops *ops, int fd, const struct sp_amdgpu_
     atomic_store(&dev->refs, 1);
     atomic_store(&dev->users, 1);
     pthread_mutex_init(&dev->lock, NULL);
+    pthread_mutex_init(&dev->anchors.lock, NULL);
     atomic_fetch_add(&sp_live()->devices, 1);
     rc = sp_amdgpu_info(dev, AMDGPU_INFO_VRAM_LOST_COUNTER, 0, &dev->vram_lost, sizeof dev->vram_lost);
     if (rc < 0) {
@@ -74,7 +59,8 @@ int sp_amdgpu_open(const struct sp_kmd_ops *ops, int fd, const struct sp_amdgpu_
         return rc;
     }
     dev->always_valid = takes_flag(dev, AMDGPU_GEM_CREATE_VM_ALWAYS_VALID);
-    set_clock(dev);
+    if (setup->counter_khz)
+        sp_anchor_renew(dev);
     *out = dev;
     return 0;
 }

@@ -1,6 +1,7 @@
 /* Queues: opened, given work, closed. */
 #include "amdgpu/flight/context.h"
 #include "amdgpu/flight/flight.h"
+#include "amdgpu/progress/canary.h"
 #include "amdgpu/submit/check.h"
 #include "amdgpu/submit/recorded.h"
 #include "amdgpu/submit/submit.h"
@@ -108,6 +109,8 @@ int sp_amdgpu_queue_open(struct sp_amdgpu *dev, uint32_t flags, struct sp_amdgpu
     sp_amdgpu_use(dev);
     sp_counted_begin(dev, &q->counted);
     rc = sp_amdgpu_queue_make(q);
+    if (rc >= 0 && atomic_load(&dev->suspect))
+        rc = sp_amdgpu_canary(q);
     if (rc < 0)
         unref(q);
     else

@@ -65,17 +65,24 @@ int64_t sp_amdgpu_download(struct sp_amdgpu_queue *q, uint64_t address, void *da
     if (!m)
         return sp_queue_leave(&q->common, -EFAULT);
     sp_amdgpu_retire(q);
-    int slow = q->dev->setup.on_board && m->domain == AMDGPU_GEM_DOMAIN_VRAM; /* for the CPU to read */
-    if (nbytes == 0 || (host && !slow && !q->head)) {
+    /* Mappings of VRAM are write-combined, an APU's too (ttm caches them only where the CPU has them on its own fabric, and no
+     * chip that is driven here has that): so slow to read that the GPU copies them first. */
+    int slow = m->domain == AMDGPU_GEM_DOMAIN_VRAM;
+    const int reached = nbytes == 0 || (host && !q->head);
+    if (!reached || (slow && nbytes))
+        rc = sp_amdgpu_alloc(q->dev, nbytes, SP_AMDGPU_HOST, &staging);
+    if (reached && (!staging || rc == -ENOMEM)) { /* better slowly than not at all */
         if (nbytes)
             memcpy(data, host, nbytes);
+        atomic_fetch_add_explicit(&q->dev->direct_nbytes, nbytes, memory_order_relaxed);
         rc = m->kind == SP_AMDGPU_DEVICE ? sp_amdgpu_intact(q->dev) : 0; /* no job that would tell */
         return sp_queue_leave(&q->common, rc ? rc : newest(q));
     }
-    rc = sp_amdgpu_alloc(q->dev, nbytes, SP_AMDGPU_HOST, &staging);
     if (rc == 0 && (rc = sp_amdgpu_map(staging, &unused)) == 0) {
         struct sp_cmd_copy c = {.kind = SP_CMD_COPY, .nbytes = sizeof c, .dst = staging->va, .src = address, .count = nbytes};
         rc = sp_amdgpu_enqueue(q, &c, sizeof c, &(struct sp_transfer){.kept = {staging}, .out = data, .out_nbytes = nbytes});
+        if (rc > 0 || rc <= -SP_AMDGPU_BEGUN)
+            atomic_fetch_add_explicit(&q->dev->staged_nbytes, nbytes, memory_order_relaxed);
     }
     if (rc < 0 && rc > -SP_AMDGPU_BEGUN)
         sp_amdgpu_free(staging);

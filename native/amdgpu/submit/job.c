@@ -68,11 +68,12 @@ static uint32_t fill_request(const struct sp_job *job, uint64_t point)
 {
     const struct sp_engine *e = job->flight->engine;
     struct sp_request *r = &job->q->request;
-    /* A user's SDMA IB cannot flush caches, since GCR_REQ is the kernel's: the flag asks the kernel to. It does so before the job
-     * waits for earlier jobs of its own ring; those are copies, which go through L2 as this one does. Jobs of other rings have
-     * ended by then. */
+    /* A user's SDMA IB cannot flush caches, since GCR_REQ is the kernel's: the flag asks the kernel to. Up to Linux 6.19 it does so
+     * before the job waits for earlier jobs of its own ring, since then after (docs/AMDGPU_FACTS.md 6.1). Either will do: those
+     * are copies, which go through L2 as this one does. Jobs of other rings have ended by then. */
     r->ib.flags = job->copies_only ? AMDGPU_IB_FLAG_EMIT_MEM_SYNC : 0;
     r->ib.ip_type = e->ip;
+    r->ib.ring = e->entity;
     r->ib.va_start = job->va;
     r->ib.ib_bytes = job->ndw * 4;
     r->fence.offset = (uint32_t)(sizeof(uint64_t) * (uint32_t)(e - job->q->engine));

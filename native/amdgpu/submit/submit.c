@@ -63,6 +63,7 @@ static struct needs look(const void *records, size_t nbytes)
 static struct sp_engine *engine_for(struct sp_amdgpu_queue *q, const struct needs *n)
 {
     int dma = q->dev->setup.dma && n->moved_nbytes >= SDMA_LEAST && !n->dispatches && !n->stamps && !q->common.ledger.times;
+    dma = dma && !atomic_load_explicit(&q->dev->no_dma, memory_order_relaxed);
     return &q->engine[dma ? SP_ENGINE_DMA : SP_ENGINE_COMPUTE];
 }
 

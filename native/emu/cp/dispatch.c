@@ -147,6 +147,10 @@ static int dispatch(struct sp_cp *cp, const uint32_t dims[3], uint32_t initiator
     if (rc != 0 || d.end[0] == d.begin[0] || d.end[1] == d.begin[1] || d.end[2] == d.begin[2])
         return rc; /* no group: nothing to run */
     trace(cp, &l, &d);
+    int on_card = sp_emu_in_vram(&cp->x->tlb, d.code);
+    *(on_card ? &cp->x->vram_dispatches : &cp->x->other_dispatches) += 1;
+    if (on_card && sp_emu_flaw(cp->x->chip, SP_FLAW_CODE))
+        return 0;
     rc = sp_emu_dispatch(&d, cp->x);
     return rc != 0 ? rc : sp_cp_tick(cp, 1);
 }

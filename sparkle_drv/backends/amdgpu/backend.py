@@ -170,11 +170,8 @@ class AmdgpuBackend:
             f"buffer of {nbytes} bytes",
             self.info.uri,
         )
-        if (
-            kind == lib.SP_AMDGPU_DEVICE
-            and lib.sp_amdgpu_domain(out[0]) != lib.AMDGPU_GEM_DOMAIN_VRAM
-        ):
-            log.info("%s: no room in VRAM, %d bytes are in GTT", self.info.uri, nbytes)
+        if lib.sp_amdgpu_displaced(out[0]):
+            log.info("%s: %d bytes are in another heap, for want of room", self.info.uri, nbytes)
         return MemoryHandle(out[0])
 
     def free(self, handle: MemoryHandle) -> None:
@@ -279,7 +276,9 @@ class AmdgpuBackend:
 
     def counters(self) -> dict[str, int]:
         """Since it was opened: submissions, jobs (CS ioctls), those of the ring for copies, ioctls,
-        dwords of IBs, dispatches, and how often memory meant for VRAM went to GTT."""
+        dwords of IBs, dispatches, how often memory found no room in its heap, bytes of code in VRAM
+        and in GTT, bytes that came to the host by a copy of the GPU and by the CPU's own reading.
+        """
         out = ffi.new("struct sp_amdgpu_counts *")
         lib.sp_amdgpu_counts(self._raw, out)
         return {

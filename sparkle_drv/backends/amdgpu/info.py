@@ -132,5 +132,6 @@ def setup(facts: Any, known: Chip) -> Any:
     out.dma = bool(facts.dma.available_rings) and facts.minor >= _MEM_SYNC_MINOR
     out.vram_nbytes = facts.memory.vram.total_heap_size
     out.visible_nbytes = facts.memory.cpu_accessible_vram.total_heap_size
+    out.gtt_nbytes = facts.memory.gtt.total_heap_size
     template.fill_setup(out, known.gfx, d.num_shader_engines, facts.me_feature)
     return out

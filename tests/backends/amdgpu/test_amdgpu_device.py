@@ -326,7 +326,7 @@ def test_memory_that_does_not_fit_into_vram(caplog):
     ):
         with dev.buffer(data.nbytes) as second:
             assert counters(dev)["displaced"] == 1
-            assert f"{6 * mib} bytes are in GTT" in caplog.text
+            assert f"{6 * mib} bytes are in another heap" in caplog.text
             first.write(data)
             dev.default_queue.submit(sp.Commands().copy(second, first)).wait()
             with second.map() as view:

@@ -81,12 +81,29 @@ class Placement:
         return arg.value if isinstance(arg, Scalar) else None
 
 
+def timed(device: sp.Device) -> sp.Queue:
+    """A queue that knows times; where the device has no clock, one that does not."""
+    import sparkle_drv as sp
+
+    try:
+        return device.queue(timing=True)
+    except sp.SparkleError as error:
+        if type(error) is not sp.SparkleError:  # something has failed
+            raise
+        return device.queue()
+
+
+def device_ns(fence: sp.Fence, host_ns: float) -> float:
+    """What the device took; by the host's clock where the device has none."""
+    return float(fence.time_ns if fence.queue.timing else host_ns)
+
+
 @contextmanager
 def timing_queue(device: sp.Device) -> Iterator[sp.Queue]:
     """A queue that knows times; after a failure it is not waited for: what runs may never end."""
     import sparkle_drv as sp
 
-    queue = device.queue(timing=True)
+    queue = timed(device)
     try:
         yield queue
     except BaseException:
@@ -121,8 +138,11 @@ class Bound:
             self.kernel = stack.enter_context(closing(job.load(device)))
             if self.kernel.groups:  # made for one plan and this device, it knows its own grid
                 self.launch_options = {}
-            timing = not device.info.emulated  # whose clock means nothing: no packets for it
-            self.queue = queue or stack.enter_context(closing(device.queue(timing=timing)))
+            # The clock of what is emulated means nothing: no packets for it.
+            if queue is None:
+                queue = device.queue() if device.info.emulated else timed(device)
+                stack.enter_context(closing(queue))
+            self.queue = queue
             self.placements = [Placement(job, device, stack) for _ in range(nsets)]
             self._pattern = self._rng(0xBA0D).integers(0, 256, BAND_NBYTES, dtype=np.uint8)
             for placement in self.placements:

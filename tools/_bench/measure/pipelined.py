@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from _bench.rows.overhead import SYNC, WAYS, Overhead, Way
 from _bench.rows.results import Measured
 
-from .bound import Bound, Placement
+from .bound import Bound, Placement, device_ns
 from .stop_rule import StopRule
 from .timing import PIPELINE_DEPTH, SAMPLE_NS, Sample, warm_up_s
 
@@ -89,7 +89,8 @@ class ThreeWays:
 
     def _ended(self, start: int, fences: list[sp.Fence]) -> Sample:
         host = (time.perf_counter_ns() - start) / self.batch
-        return sum(fence.time_ns for fence in fences) / self.batch, host
+        each = host * self.batch / len(fences)
+        return sum(device_ns(fence, each) for fence in fences) / self.batch, host
 
     def close(self) -> None:
         self.pipe.close(self._timeout_s)

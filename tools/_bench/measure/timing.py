@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from _bench.rows.results import Measured
 
-from .bound import Bound
+from .bound import Bound, device_ns
 from .stop_rule import StopRule
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ class OneByOne:
 
     def __post_init__(self) -> None:
         queue, kernel = self.bound.queue, self.bound.kernel
+        self.primary = self.primary if queue.timing else "host"
         self._goes = [
             queue.prepare(kernel, *p.arguments, **self.bound.launch_options)
             for p in self.bound.placements
@@ -93,7 +94,7 @@ class OneByOne:
         fence = queue.fence(go())
         fence.wait(timeout_s=self.bound.launch_timeout_s)
         host = time.perf_counter_ns() - start
-        return float(fence.time_ns), float(host)
+        return device_ns(fence, host), float(host)
 
     def close(self) -> None:
         self._goes.clear()
@@ -115,6 +116,7 @@ class Batched:
         """
         import sparkle_drv as sp
 
+        self.primary = self.primary if self.bound.queue.timing else "host"
         places = self.bound.placements
         nlists = math.ceil(len(places) / self.batch)
         at = 0
@@ -134,7 +136,7 @@ class Batched:
         fence = self.bound.queue.submit(commands)
         fence.wait(timeout_s=self.bound.launch_timeout_s)
         host = time.perf_counter_ns() - start
-        return fence.time_ns / self.batch, host / self.batch
+        return device_ns(fence, host) / self.batch, host / self.batch
 
     def close(self) -> None:
         self._lists.clear()

@@ -24,7 +24,7 @@ from _bench.jobs.fills import Array
 from _bench.rows.results import Measured, Row, Subject
 
 from . import engine, timing, verify
-from .bound import BAND_NBYTES, timing_queue
+from .bound import BAND_NBYTES, device_ns, timing_queue
 from .engine import Settings
 from .verify import Verdict
 
@@ -120,7 +120,7 @@ class Transfer:
         start = time.perf_counter_ns()
         fence = self.once(self.next)
         host = time.perf_counter_ns() - start
-        return float(fence.time_ns) if fence else float("nan"), float(host)
+        return device_ns(fence, host) if fence else float("nan"), float(host)
 
     def close(self) -> None:
         """Nothing is left to end: every transfer was waited for."""

@@ -10,6 +10,7 @@ pointer = raw.pointer
 Buffer = raw_gpu.Buffer
 Gpu = raw_gpu.Gpu
 Job = raw_gpu.Job
+Late = raw_gpu.Late
 IP = raw_gpu.IP
 NOP = raw_gpu.NOP
 

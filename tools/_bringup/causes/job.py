@@ -281,6 +281,24 @@ WORK = (
         next="python tools/pm4.py lint dumps/{rung}.ibs.txt",
     ),
     Cause(
+        "code-in-vram",
+        "waves do not run what the CPU wrote into VRAM through the BAR: the HDP is not emptied "
+        "before an IB, or the window shows other memory",
+        "F 6.1, 6.3",
+        rungs=("code-placement",),
+        when=lambda f: f.get("code_heap") == "vram",
+        weight=3,
+        next=AGAIN + "mem-visible,store,store-vram,code-placement",
+    ),
+    Cause(
+        "code-stale",
+        "waves run the code that was at this address before: the instruction cache (GLI_INV)",
+        "F 6.2",
+        rungs=("code-placement",),
+        when=lambda f: f.get("mismatch") and not f.get("unwritten"),
+        next="python tools/pm4.py decode dumps/{rung}.ibs.txt",
+    ),
+    Cause(
         "lds-size",
         "LDS_SIZE of RSRC2 is wrong, or barriers do not hold",
         "F 5.3",
@@ -325,10 +343,21 @@ WORK = (
         next="uname -r",
     ),
     Cause(
+        "ring-dead",
+        'the kernel took its reset for a success, and it left the ring dead ("comp_1.1.0 reset '
+        'succeeded", then a page fault of CPC at address 0: seen on Linux 6.17). The package goes '
+        "to other rings; another kernel helps",
+        "F 8, 10 (ROCm 5997, 6127)",
+        rungs=("reset-canary",),
+        when=lambda f: f.get("dead_ring"),
+        weight=3,
+        next="uname -r; dmesg | grep -i -e 'ring reset' -e 'reset succeeded' -e CPC",
+    ),
+    Cause(
         "no-recovery",
         "the GPU did not come back: recovery is off (amdgpu.gpu_recovery=0), or the reset failed",
         "F 8",
-        rungs=("hang-*", "after-hangs"),
+        rungs=("hang-*", "reset-canary", "after-hangs"),
         weight=4,
         next="cat /sys/module/amdgpu/parameters/gpu_recovery; " + LOG,
     ),

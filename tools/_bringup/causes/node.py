@@ -3,7 +3,7 @@ sources are explained in docs/bringup.md."""
 
 from __future__ import annotations
 
-from .matching import INFO, LOG, MEM, VRAM_USED, Cause
+from .matching import AGAIN, INFO, LOG, MEM, VRAM_USED, Cause
 
 NODE = (
     Cause(
@@ -223,6 +223,15 @@ INFO_RUNGS = (
         rungs=("clock",),
         when=lambda f: f.get("no_frequency"),
         next=INFO,
+    ),
+    Cause(
+        "clock-drifts",
+        "the GPU's clock runs at another rate than gpu_counter_freq says (a table of the VBIOS, a "
+        "spread spectrum), or one of the clocks leapt: times of launches are wrong by as much",
+        "F 1.10, 3.5",
+        rungs=("clock-drift",),
+        when=lambda f: f.get("drifts"),
+        next=AGAIN + "device,clock,clock-drift",
     ),
     Cause(
         "clock-stopped",

@@ -8,6 +8,7 @@ Not here: what a failure means (causes/). Called by ladder/families.py and the m
     sync.py        amdgpu: fences, syncobjs, order between queues and contexts
     shader.py      amdgpu: waves: stores, ids, LDS, scratch, wave64, atomics
     share.py       amdgpu: host memory (userptr), PRIME, many jobs at once
+    assumed.py     amdgpu: code in VRAM that the CPU writes, the pace of the clock
     hang.py        amdgpu, --allow-hang: endless jobs, page faults, bad packets, recovery
     cuda.py        cuda: the library, contexts, streams, copies, PTX, launches, graphs, peers
     api.py         any device, by the public API: from open to gemm and reduce

@@ -10,7 +10,7 @@ import errno
 from typing import Any
 
 from _bringup.benches.amdgpu import Bench
-from _bringup.benches.hw import Gpu, Job, state_words
+from _bringup.benches.hw import NOP, Gpu, Job, Late, state_words
 from _bringup.results.rung import Rung, Wrong
 from sparkle_drv.lowlevel import raw
 
@@ -18,6 +18,7 @@ from . import kernels
 from .packets import expect, store
 
 LIMIT_S = 90.0
+CANARY_S = 1.0  # native/amdgpu/progress/canary.c
 ENDS = {errno.ETIME, errno.ECANCELED, errno.ENODATA}  # what a fence of a killed job carries
 
 
@@ -59,6 +60,26 @@ def endless(b: Bench) -> str:
     if not how:
         raise Wrong("an endless kernel is said to be done", early=True)
     return f"ended with {how}; {recovered(b, gpu)}"
+
+
+def canary(b: Bench) -> str:
+    """As the package does after a reset: a job of NOPs, on entities of contexts of their own."""
+    gpu = b.gpu()
+    how = ended(b, gpu, program(b, gpu, kernels.assemble(kernels.ENDLESS, b.gfx), []))
+    rings = b.rings("compute")
+    for ring in range(rings):
+        fresh = b.gpu()
+        fresh.next_va = gpu.next_va + (ring + 1 << 30)
+        try:
+            b.run(fresh, "compute", [NOP] * 16, ring=ring, timeout_s=CANARY_S)
+        except (Late, raw.IoctlError) as error:
+            if getattr(error, "call", "AMDGPU_WAIT_CS") != "AMDGPU_WAIT_CS":
+                raise
+            raise Wrong(
+                f"NOPs on compute[{ring}] do not end within {CANARY_S:g} s of a reset: {error}",
+                dead_ring=True,
+            ) from None
+    return f"ended with {how or 'no error'}; NOPs on {rings} entities end"
 
 
 def page_fault(b: Bench) -> str:
@@ -118,6 +139,7 @@ def _rung(name: str, text: str, run: Any, *needs: str) -> Rung:
 
 
 RUNGS = (
+    _rung("reset-canary", "after a reset, a job of NOPs ends", canary, "store"),
     _rung("hang-endless", "an endless kernel is ended, and the GPU comes back", endless, "store"),
     _rung("hang-page-fault", "a store to no page, and the GPU comes back", page_fault, "store"),
     _rung("hang-bad-packet", "a packet that is none, and the GPU comes back", bad_packet, "store"),

@@ -159,13 +159,24 @@ def bar(b: Bench) -> str:
     return f"the CPU sees all {vram >> 20} MiB of VRAM"
 
 
+def clocks(b: Bench) -> tuple[int, int]:
+    """The GPU's clock in ticks and the host's in ns, of the question that was answered fastest."""
+    tries = []
+    for _ in range(5):
+        before = time.monotonic_ns()
+        ticks = int(b.node.info("TIMESTAMP", "uint64_t"))
+        after = time.monotonic_ns()
+        tries.append((after - before, ticks, (before + after) // 2))
+    return min(tries)[1:]
+
+
 def clock(b: Bench) -> str:
     khz = b.device.gpu_counter_freq
     if not khz:
         raise Wrong("gpu_counter_freq is 0: all works but timing", no_frequency=True)
-    before, t0 = b.node.info("TIMESTAMP", "uint64_t"), time.monotonic_ns()
+    before, t0 = clocks(b)
     time.sleep(0.05)
-    after, t1 = b.node.info("TIMESTAMP", "uint64_t"), time.monotonic_ns()
+    after, t1 = clocks(b)
     if after <= before:
         raise Wrong(f"TIMESTAMP stands still: {before}, then {after}", bad_clock=True)
     measured = (after - before) / ((t1 - t0) / 1e6)

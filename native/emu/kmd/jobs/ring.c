@@ -80,7 +80,9 @@ static void run(struct kmd_ring *ring, struct kmd_ring_state *state, struct kmd_
     if (!error)
         dawdle(ring);
     card->fault.lane_ops += state->exec.lane_ops;
-    state->exec.lane_ops = 0;
+    card->fault.vram_dispatches += state->exec.vram_dispatches;
+    card->fault.other_dispatches += state->exec.other_dispatches;
+    state->exec.lane_ops = state->exec.vram_dispatches = state->exec.other_dispatches = 0;
     ring->running = NULL;
     if (ring->cancel) {
         kmd_job_finish(job, card->unplugged ? -ENODEV : -ECANCELED);

@@ -2,6 +2,7 @@
 #include "jobs.h"
 #include "emu/kmd/faults/faults.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -15,9 +16,16 @@ static void begin(struct kmd_ring *ring, struct sp_emu_exec *x, const struct kmd
     x->threads = machine->options.threads;
     x->deadline_ns = kmd_now() + machine->options.job_limit_ns;
     x->cancel = &ring->cancel;
-    x->lane_ops = 0;
+    x->lane_ops = x->vram_dispatches = x->other_dispatches = 0;
     x->trace = machine->options.trace >= 2 ? kmd_trace_line : NULL;
     x->trace_self = machine;
+}
+
+/* SP_FLAW_RESET: a reset that is said to have succeeded has left this ring dead. */
+static bool is_dead(const struct kmd_ring *ring)
+{
+    const struct sp_emu_flaw_of *flaw = sp_emu_flaw(&ring->card->chip.core, SP_FLAW_RESET);
+    return flaw && flaw->a == ring->ip && flaw->b >> ring->index & 1 && ring->card->reset_counter > 0;
 }
 
 /* A hang: nothing but the deadline or a cancellation ends it. */
@@ -79,6 +87,11 @@ int kmd_job_run(struct kmd_ring *ring, struct kmd_ring_state *state, struct kmd_
     begin(ring, x, job);
     if (job->hang)
         return hang(ring, x, "an injected hang");
+    if (is_dead(ring)) {
+        char why[48];
+        snprintf(why, sizeof why, "ring %u is dead since a reset", ring->index);
+        return hang(ring, x, why);
+    }
     /* Of the first IB only: amdgpu_ib_schedule emits it once, before them all. */
     if (ring->ip == AMDGPU_HW_IP_DMA && job->ib[0].flags & AMDGPU_IB_FLAG_EMIT_MEM_SYNC && sp_emu_flaw(x->chip, SP_FLAW_MEM_SYNC))
         return hang(ring, x, "the copy engine stands at the kernel's GCR_REQ");

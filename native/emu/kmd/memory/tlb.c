@@ -88,6 +88,13 @@ uint8_t *sp_emu_tlb_miss(struct sp_emu_tlb *tlb, uint64_t va, uint32_t access)
     return NULL;
 }
 
+int sp_emu_in_vram(const struct sp_emu_tlb *tlb, uint64_t va)
+{
+    struct sp_emu_fault unused = {.kind = SP_FAULT_NONE};
+    const struct kmd_mapping *m = lookup(tlb->view, va, &unused);
+    return m && m->bo && m->bo->domain == AMDGPU_GEM_DOMAIN_VRAM;
+}
+
 int sp_emu_read(struct sp_emu_tlb *tlb, uint64_t va, void *to, size_t nbytes)
 {
     for (size_t done = 0, n; done < nbytes; done += n) {

@@ -1,0 +1,125 @@
+/* The GPU's clock beside CLOCK_MONOTONIC: anchors, each a pair of both, and a line through them that is never taken back.
+ *
+ * The two drift apart by some 50 ppm, and a suspend takes one away from the other. So an anchor is taken when times are asked
+ * for and the newest is a second old. What was told stays: the line goes from the newest ticks told (or the piece begun last) to
+ * the new anchor, and beyond it as fast as the clocks were seen to run. It has no step and never goes back, so times of one queue
+ * are in order, and a duration does not depend on when it was asked for.
+ *
+ * While the clocks are within 100 ppm of one another, times are within 0.2 ms of CLOCK_MONOTONIC: 0.1 ms from a second without
+ * an anchor, as much from what is still being made good. Only where a clock has leapt (a suspend) there is a step, and times of
+ * jobs that ended before it but were looked at after are wrong by the leap. */
+#include "anchor.h"
+#include "core/base.h"
+
+enum { QUESTIONS = 5 };
+static const uint64_t RENEW_NS = 1000000000;
+static const double SECOND = 1e9, LEAP_NS = 1e6;
+static const double SLEW = 1.0 / 256; /* a spread spectrum is as far off as 0.25 %; what is further is a leap */
+static const double MEASURED_NS = 10e9; /* a rate from anchors further apart may have a suspend in it */
+static const double MOST_NS = 4e18; /* of an int64_t */
+static const uint64_t FAR = UINT64_C(1) << 53; /* whole numbers of a double */
+
+static double within(double x, double limit)
+{
+    return x < -limit ? -limit : x > limit ? limit : x;
+}
+
+static double nominal(const struct sp_amdgpu *dev)
+{
+    return 1e6 / dev->setup.counter_khz;
+}
+
+static double at_rate(uint64_t from, uint64_t to, double ns_per_tick)
+{
+    uint64_t far = to >= from ? to - from : from - to;
+    double ns = (double)(far < FAR ? far : FAR) * ns_per_tick;
+    return to >= from ? ns : -ns;
+}
+
+/* Of the pieces that are kept, the newest that has begun by then, else the oldest. */
+static int64_t line_at(const struct sp_anchors *a, uint64_t ticks)
+{
+    uint32_t kept = a->n < SP_PIECES ? a->n : SP_PIECES;
+    const struct sp_piece *p = &a->piece[(a->n - 1) % SP_PIECES];
+    for (uint32_t back = 2; ticks < p->ticks && back <= kept; back++)
+        p = &a->piece[(a->n - back) % SP_PIECES];
+    return p->ns + (int64_t)within(at_rate(p->ticks, ticks, p->ns_per_tick), MOST_NS);
+}
+
+static void begin_piece(struct sp_anchors *a, uint64_t ticks, int64_t ns, double ns_per_tick)
+{
+    a->piece[a->n++ % SP_PIECES] = (struct sp_piece){ticks, ns, ns_per_tick};
+}
+
+/* Has one of the clocks leapt since the last anchor, or was it asked for ticks that no clock has had? */
+static int has_leapt(const struct sp_anchors *a, uint64_t ticks, int64_t ns, double rate)
+{
+    double off = (double)(ns - line_at(a, ticks)), most = SLEW * (double)(ns - a->ns) + LEAP_NS;
+    return ticks <= a->ticks || off > most || off < -most || at_rate(ticks, a->told, rate) > SECOND;
+}
+
+/* With the lock: the line goes through this anchor from now on, as nearly as it may. */
+static void bend(struct sp_anchors *a, uint64_t ticks, int64_t ns, double rate)
+{
+    double gone = (double)(ns - a->ns);
+    if (!a->n || has_leapt(a, ticks, ns, rate)) {
+        a->n = 0;
+        a->told = ticks;
+        begin_piece(a, ticks, ns, rate);
+    } else {
+        const uint64_t begun = a->piece[(a->n - 1) % SP_PIECES].ticks;
+        uint64_t from = a->told > begun ? a->told : begun;
+        if (gone < MEASURED_NS)
+            rate *= 1 + within(gone / at_rate(a->ticks, ticks, rate) - 1, SLEW);
+        if (from < ticks) {
+            int64_t had = line_at(a, from);
+            double want = (double)(ns - had) / at_rate(from, ticks, rate) - 1;
+            begin_piece(a, from, had, rate * (1 + within(want, SLEW)));
+            from = ticks;
+        }
+        int64_t had = line_at(a, from);
+        double want = (double)(ns - had) + at_rate(ticks, from, rate);
+        begin_piece(a, from, had, rate * (1 + within(want / SECOND, SLEW)));
+    }
+    a->ticks = ticks;
+    a->ns = ns;
+}
+
+void sp_anchor_renew(struct sp_amdgpu *dev)
+{
+    struct sp_anchors *a = &dev->anchors;
+    uint64_t due = atomic_load(&a->due_ns), now = sp_clock_ns(), best = UINT64_MAX, ticks = 0, ns = 0;
+    if (now < due || !atomic_compare_exchange_strong(&a->due_ns, &due, now + RENEW_NS))
+        return;
+    /* Of a few questions, the one whose answer came fastest. */
+    for (int i = 0; i < QUESTIONS; i++) {
+        uint64_t answer, before = sp_clock_ns();
+        if (sp_amdgpu_info(dev, AMDGPU_INFO_TIMESTAMP, 0, &answer, sizeof answer) < 0)
+            return;
+        uint64_t took = sp_clock_ns() - before;
+        if (took < best) {
+            best = took;
+            ticks = answer;
+            ns = before + took / 2;
+        }
+    }
+    pthread_mutex_lock(&a->lock);
+    bend(a, ticks, (int64_t)ns, nominal(dev));
+    pthread_mutex_unlock(&a->lock);
+}
+
+uint64_t sp_amdgpu_ns(struct sp_amdgpu *dev, uint64_t ticks)
+{
+    struct sp_anchors *a = &dev->anchors;
+    pthread_mutex_lock(&a->lock);
+    if (ticks > a->told && ticks - a->told < FAR)
+        a->told = ticks;
+    int64_t ns = a->n ? line_at(a, ticks) : (int64_t)sp_ticks_ns(dev, ticks);
+    pthread_mutex_unlock(&a->lock);
+    return (uint64_t)ns;
+}
+
+uint64_t sp_ticks_ns(const struct sp_amdgpu *dev, uint64_t ticks)
+{
+    return (uint64_t)((unsigned __int128)ticks * 1000000u / dev->setup.counter_khz);
+}

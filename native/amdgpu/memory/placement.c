@@ -1,0 +1,75 @@
+/* Which heap memory goes to.
+ *
+ * A card fetches code anew in each submission, since every IB begins with empty caches: from its own memory, where the CPU can
+ * write the code there. The kernel empties the HDP between such writes and an IB (docs/AMDGPU_FACTS.md 6.1). An APU's VRAM is a
+ * part of the same DRAM that GTT is in, which the CPU reads slowly; where it is the smaller part, it is left to the display. */
+#include "placement.h"
+
+#include <errno.h>
+#include <string.h>
+
+static int is_code(uint32_t kind)
+{
+    return kind == SP_AMDGPU_CODE || kind == SP_AMDGPU_CODE_AND_DATA;
+}
+
+static uint32_t wanted(const struct sp_amdgpu_setup *s, uint64_t nbytes, uint32_t kind)
+{
+    int vram = kind == SP_AMDGPU_DEVICE ? s->on_board || s->vram_nbytes >= s->gtt_nbytes
+                                        : is_code(kind) && s->on_board && nbytes <= s->visible_nbytes;
+    return vram ? AMDGPU_GEM_DOMAIN_VRAM : AMDGPU_GEM_DOMAIN_GTT;
+}
+
+/* What has become of a BO that was to be in VRAM. Where there was no room, the kernel takes away that the CPU reaches it, then
+ * adds GTT to its domains (amdgpu_gem_create_ioctl), which GEM_OP tells. Unknown counts as done as asked. */
+static struct drm_amdgpu_gem_create_in made(struct sp_amdgpu *dev, const struct sp_bo *bo, uint64_t flags)
+{
+    struct drm_amdgpu_gem_create_in info;
+    struct drm_amdgpu_gem_op args = {
+        .handle = bo->handle, .op = AMDGPU_GEM_OP_GET_GEM_CREATE_INFO, .value = (uint64_t)(uintptr_t)&info};
+    memset(&info, 0, sizeof info);
+    if (sp_amdgpu_ioctl(dev, DRM_IOCTL_AMDGPU_GEM_OP, &args) < 0)
+        info = (struct drm_amdgpu_gem_create_in){.domains = AMDGPU_GEM_DOMAIN_VRAM, .domain_flags = flags};
+    return info;
+}
+
+static int in_gtt(struct sp_amdgpu *dev, uint64_t nbytes, uint64_t flags, struct sp_placement *out)
+{
+    out->domain = AMDGPU_GEM_DOMAIN_GTT;
+    out->cpu = 1;
+    return sp_bo_create(dev, nbytes, AMDGPU_GEM_DOMAIN_GTT, flags, &out->bo);
+}
+
+static int in_vram(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind, uint64_t flags, struct sp_placement *out)
+{
+    const int cpu = is_code(kind) || dev->setup.visible_nbytes >= dev->setup.vram_nbytes;
+    const uint64_t all =
+        flags | AMDGPU_GEM_CREATE_VRAM_CLEARED | (cpu ? AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED : 0);
+    int rc = sp_bo_create(dev, nbytes, AMDGPU_GEM_DOMAIN_VRAM, all, &out->bo);
+    if (rc)
+        return rc;
+    const struct drm_amdgpu_gem_create_in info = made(dev, out->bo, all);
+    const int gtt = (info.domains & AMDGPU_GEM_DOMAIN_GTT) != 0;
+    if (!gtt && is_code(kind) && !(info.domain_flags & AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED)) {
+        sp_bo_drop(dev, out->bo); /* the CPU's window is full */
+        return in_gtt(dev, nbytes, flags, out);
+    }
+    out->domain = gtt ? AMDGPU_GEM_DOMAIN_GTT : AMDGPU_GEM_DOMAIN_VRAM;
+    out->cpu = (uint32_t)(gtt || cpu);
+    return 0;
+}
+
+int sp_bo_place(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind, uint64_t flags, struct sp_placement *out)
+{
+    const uint32_t domain = wanted(&dev->setup, nbytes, kind);
+    int rc = domain == AMDGPU_GEM_DOMAIN_VRAM ? in_vram(dev, nbytes, kind, flags, out) : in_gtt(dev, nbytes, flags, out);
+    if (rc == -ENOMEM && kind == SP_AMDGPU_DEVICE && domain == AMDGPU_GEM_DOMAIN_GTT)
+        rc = in_vram(dev, nbytes, kind, flags, out);
+    if (rc)
+        return rc;
+    out->displaced = out->domain != domain;
+    atomic_fetch_add_explicit(&dev->displaced, out->displaced, memory_order_relaxed);
+    if (is_code(kind))
+        atomic_fetch_add_explicit(&dev->code_nbytes[out->domain == AMDGPU_GEM_DOMAIN_VRAM], nbytes, memory_order_relaxed);
+    return 0;
+}

@@ -1,0 +1,148 @@
+/* Canaries: after a reset that the kernel took for a success, a ring may be dead all the same (on Linux 6.17 the command
+ * processor then faults at address 0: ROCm issues 5997 and 6127). So a job of NOPs goes first, and has a second to end.
+ *
+ * The `ring` of an IB chunk names an entity of the context, and the kernel gives an idle entity the hardware ring with the least
+ * to do, the first of several (amdgpu_ctx_init_entity, drm_sched_pick_best). A canary that hangs is something to do: so the
+ * next one goes to another ring while it hangs. Each has a context of its own, since the kernel ends all jobs of a context when
+ * it ends a hung one. Once it has, the kernel may choose the dead ring again: what hangs there next is found out likewise. */
+#include "canary.h"
+#include "amdgpu/flight/context.h"
+#include "core/base.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+enum { TRIES = 4 /* entities for compute */, DMA_ENTITIES = 2, BUSY_TRIES = 100 };
+static const uint64_t CANARY_NS = 1000000000, SLICE_NS = 100 * 1000000;
+static const uint64_t PATIENCE_NS = UINT64_C(15) * 1000000000; /* all rings may be busy with what others do */
+
+struct canary {
+    uint32_t ctx;
+    uint32_t entity[SP_ENGINES];
+    uint64_t seq[SP_ENGINES]; /* 0: none was sent there */
+    int rc;                   /* 0 it has ended well, -ETIMEDOUT not yet, or how it failed */
+};
+
+static int send(struct sp_amdgpu_queue *q, struct canary *c, int kind)
+{
+    const struct sp_engine *e = &q->engine[kind];
+    struct drm_amdgpu_bo_list_entry entry = {.bo_handle = e->ring->bo->handle};
+    struct drm_amdgpu_bo_list_in list = {
+        .operation = UINT32_MAX, .list_handle = UINT32_MAX, .bo_number = 1, .bo_info_size = sizeof entry,
+        .bo_info_ptr = (uint64_t)(uintptr_t)&entry};
+    struct drm_amdgpu_cs_chunk_ib ib = {.ip_type = e->ip, .ring = c->entity[kind], .ib_bytes = SP_CANARY_NBYTES,
+                                        .va_start = e->ring->va + sp_canary_at(e)};
+    struct drm_amdgpu_cs_chunk chunk[2] = {
+        {AMDGPU_CHUNK_ID_IB, sizeof ib / 4, (uint64_t)(uintptr_t)&ib},
+        {AMDGPU_CHUNK_ID_BO_HANDLES, sizeof list / 4, (uint64_t)(uintptr_t)&list}};
+    uint64_t chunks[2] = {(uint64_t)(uintptr_t)&chunk[0], (uint64_t)(uintptr_t)&chunk[1]};
+    union drm_amdgpu_cs args;
+    int rc = -ENOMEM;
+    for (int i = 0; rc == -ENOMEM && i < BUSY_TRIES; i++) {
+        memset(&args, 0, sizeof args);
+        args.in = (struct drm_amdgpu_cs_in){
+            .ctx_id = c->ctx, .num_chunks = e->ring->listed ? 2 : 1, .chunks = (uint64_t)(uintptr_t)chunks};
+        rc = sp_amdgpu_ioctl(q->dev, DRM_IOCTL_AMDGPU_CS, &args);
+        if (rc == -ENOMEM)
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    c->seq[kind] = rc < 0 ? 0 : args.out.handle;
+    return rc < 0 ? rc : 0;
+}
+
+/* Listens to it until then. */
+static void listen(struct sp_amdgpu_queue *q, struct canary *c, uint64_t deadline_ns)
+{
+    c->rc = 0;
+    for (int i = 0; c->rc == 0 && i < SP_ENGINES; i++) {
+        union drm_amdgpu_wait_cs args;
+        memset(&args, 0, sizeof args);
+        args.in = (struct drm_amdgpu_wait_cs_in){.handle = c->seq[i], .timeout = deadline_ns, .ip_type = q->engine[i].ip,
+                                                 .ring = c->entity[i], .ctx_id = c->ctx};
+        if (!c->seq[i])
+            continue;
+        int rc = sp_amdgpu_ioctl(q->dev, DRM_IOCTL_AMDGPU_WAIT_CS, &args);
+        int asked = rc != -EINTR && rc != -EAGAIN && rc != -ENOMEM;
+        c->rc = !asked || (rc == 0 && args.out.status) ? -ETIMEDOUT : rc;
+    }
+}
+
+/* On one entity after another until a canary ends well: which, or -1. All that were begun are in `canaries`. */
+static int try_all(struct sp_amdgpu_queue *q, struct canary *canaries, int *n, int with_dma)
+{
+    for (*n = 0; *n < TRIES;) {
+        struct canary *c = &canaries[*n];
+        *c = (struct canary){.ctx = q->ctx, .entity = {(uint32_t)*n, (uint32_t)*n % DMA_ENTITIES}};
+        if (*n && (c->rc = sp_amdgpu_context_new(q->dev, &c->ctx)) < 0)
+            return -1;
+        ++*n;
+        for (int i = 0; c->rc == 0 && i < SP_ENGINES; i++)
+            if (i == SP_ENGINE_COMPUTE || with_dma)
+                c->rc = send(q, c, i);
+        if (c->rc == 0)
+            listen(q, c, sp_clock_ns() + CANARY_NS);
+        if (c->rc == 0)
+            return *n - 1;
+    }
+    return -1;
+}
+
+/* One of those that are late may only have been behind others' work. */
+static int wait_for_any(struct sp_amdgpu_queue *q, struct canary *canaries, int n)
+{
+    uint64_t until = sp_clock_ns() + PATIENCE_NS;
+    for (int late = 1; late && sp_clock_ns() < until;) {
+        late = 0;
+        for (int i = 0; i < n; i++) {
+            if (canaries[i].rc != -ETIMEDOUT)
+                continue;
+            listen(q, &canaries[i], sp_clock_ns() + SLICE_NS);
+            if (canaries[i].rc == 0)
+                return i;
+            late |= canaries[i].rc == -ETIMEDOUT;
+        }
+    }
+    return -1;
+}
+
+/* The queue goes on in the context of this one (-1: of the first, which is of no use), and the others' go. */
+static void settle(struct sp_amdgpu_queue *q, const struct canary *canaries, int n, int chosen)
+{
+    const struct canary *c = &canaries[chosen < 0 ? 0 : chosen];
+    for (int i = 0; i < n; i++)
+        if (&canaries[i] != c)
+            sp_amdgpu_context_free(q->dev, canaries[i].ctx);
+    q->ctx = c->ctx;
+    for (int i = 0; i < SP_ENGINES; i++)
+        q->engine[i].entity = c->entity[i];
+    q->again.ib.ring = c->entity[SP_ENGINE_COMPUTE];
+    q->request.ib.ring = c->entity[q->request.ib.ip_type == AMDGPU_HW_IP_DMA ? SP_ENGINE_DMA : SP_ENGINE_COMPUTE];
+}
+
+int sp_amdgpu_canary(struct sp_amdgpu_queue *q)
+{
+    struct canary canaries[TRIES];
+    int n, with_dma = q->engine[SP_ENGINE_DMA].jobs > 0 && !atomic_load(&q->dev->no_dma);
+    int chosen = try_all(q, canaries, &n, with_dma);
+    if (chosen < 0 && with_dma) { /* is it that engine alone? */
+        settle(q, canaries, n, -1);
+        sp_amdgpu_context_free(q->dev, q->ctx);
+        q->ctx = 0;
+        int rc = sp_amdgpu_context_new(q->dev, &q->ctx);
+        if (rc < 0)
+            return rc;
+        atomic_store(&q->dev->no_dma, 1);
+        chosen = try_all(q, canaries, &n, 0);
+    }
+    if (chosen < 0)
+        chosen = wait_for_any(q, canaries, n);
+    settle(q, canaries, n, chosen);
+    if (chosen == 0)
+        return 0;
+    atomic_store(&q->dev->suspect, 1);
+    if (chosen >= 0)
+        return sp_amdgpu_intact(q->dev); /* meanwhile */
+    sp_amdgpu_lose(q->dev, "no ring of the GPU runs a job after a reset; close the device and open it again");
+    return -ENODEV;
+}

@@ -1,0 +1,99 @@
+"""The GPU's clock beside CLOCK_MONOTONIC: it drifts, and a suspend takes it away; times stay
+within their bound."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+
+import sparkle_drv as sp
+from sparkle_drv.core.device import Device
+from sparkle_drv.testing import emu
+from sparkle_drv.testing.emulator import Machine, seam
+
+BOUND_NS = 200_000  # native/amdgpu/device/anchor.c
+RENEWED_S = 1.0
+# Ten times what oscillators are apart: a second without an anchor shows it.
+FAST, SLOW = 1000, -1000
+HOUR_NS = 3600 * 10**9
+
+
+@contextmanager
+def opened(ppm=None, **options):
+    with Machine(["gfx1100"], **options) as machine:
+        if ppm is not None:
+            machine.plant("drift", ppm)
+        with Device("emu:own", emu.open_card(machine, 0, "emu:own")) as dev:
+            yield machine, dev
+
+
+def run(dev, queue, kernel):
+    """(when at the earliest, start, end, when at the latest) of one launch, in ns."""
+    before = time.monotonic_ns()
+    fence = queue.launch(kernel, groups=1)
+    fence.wait(5)
+    after = time.monotonic_ns()
+    start, end = dev._backend.times(queue._handle, fence.value)
+    return before, start, end, after
+
+
+def off(times):
+    """How far the device's times are outside of where they must be."""
+    before, start, end, after = times
+    return max(before - start, end - after, 0)
+
+
+def test_a_clock_that_drifts_is_followed():
+    """An offset of the open alone is off by a millisecond a second."""
+    with opened(FAST) as (_, dev), dev.queue(timing=True) as q, dev.kernel("noop") as k:
+        stamp = dev.timestamp()
+        assert off(run(dev, q, k)) < BOUND_NS
+        time.sleep(1.2 * RENEWED_S)
+        before = time.monotonic_ns()
+        dev.default_queue.submit(sp.Commands().timestamp(stamp)).wait(5)
+        assert before - BOUND_NS < stamp.ns < time.monotonic_ns() + BOUND_NS
+        assert off(run(dev, q, k)) < BOUND_NS
+        stamp.close()
+
+
+def test_times_are_in_order_and_stay():
+    """Over an anchor, of a clock that is slower than the device first took it to be."""
+    with opened(SLOW) as (_, dev), dev.queue(timing=True) as q, dev.kernel("noop") as k:
+        times, until = [], time.monotonic() + 1.5 * RENEWED_S
+        while time.monotonic() < until:
+            times.append(run(dev, q, k)[1:3])
+            time.sleep(0.01)
+        flat = [ns for pair in times for ns in pair]
+        assert flat == sorted(flat)
+        newest = q._backend.submitted(q._handle)
+        kept = range(newest - len(times) + 1, newest + 1)
+        assert [dev._backend.times(q._handle, value) for value in kept] == times
+
+
+def test_a_suspend_is_made_good_within_a_second():
+    """The GPU's clock began anew while CLOCK_MONOTONIC stood."""
+    with opened() as (machine, dev), dev.queue(timing=True) as q, dev.kernel("noop") as k:
+        run(dev, q, k)
+        machine.plant("drift", 40, -HOUR_NS)
+        time.sleep(1.1 * RENEWED_S)
+        for _ in range(3):
+            assert off(run(dev, q, k)) < BOUND_NS
+
+
+def test_no_launch_asks_for_the_clock():
+    with opened() as (_, dev), dev.queue(timing=True) as q, dev.kernel("noop") as k:
+        run(dev, q, k)
+        before = seam()
+        for _ in range(200):
+            q.launch(k, groups=1)
+        q.submit(sp.Commands()).wait(5)
+        took = seam().since(before)
+        assert took.ioctls - took.submissions < 50
+
+
+def test_a_clock_that_cannot_be_asked_is_left_as_it_was():
+    with opened() as (machine, dev), dev.queue(timing=True) as q, dev.kernel("noop") as k:
+        run(dev, q, k)
+        time.sleep(1.1 * RENEWED_S)
+        machine.fail_ioctl(0x45, 5, 1)  # INFO, EIO
+        assert off(run(dev, q, k)) < BOUND_NS
