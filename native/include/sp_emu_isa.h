@@ -14,6 +14,7 @@ struct sp_emu_inst {
     uint32_t glc, slc, dlc, lds, gds, offen, idxen, tfe, segment, saddr_null;
     uint32_t buf_format, attr, chan, wait, two_addr, dst_ndw, sdst_ndw, src_ndw[3];
     uint32_t opy, dsty, srcy[2];
+    uint32_t nsa, dim, dmask, unrm, r128, lwe, a16, d16, more_vaddr[12];
 };
 
 /* generation: 10 or 11. 0; -EINVAL for another one, -EILSEQ (`why` says which), -ENODATA when cut short. */

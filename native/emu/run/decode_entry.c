@@ -3,12 +3,15 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "emu/gen/isa_ops.h"
 #include "emu/isa/inst.h"
 
 static void widen(const struct sp_inst *in, struct sp_emu_inst *out)
 {
+    int image = in->format == SP_FORMAT_MIMG;
+    memset(out->more_vaddr, 0, sizeof out->more_vaddr);
     out->op = in->op;
     out->format = in->format;
     out->ndw = in->ndw;
@@ -29,18 +32,27 @@ static void widen(const struct sp_inst *in, struct sp_emu_inst *out)
     out->omod = in->omod;
     out->clamp = in->clamp;
     out->lane_mode = in->lane_mode;
-    out->dpp_ctrl = in->dpp_ctrl;
-    out->row_mask = in->row_mask;
-    out->bank_mask = in->bank_mask;
-    out->bound_ctrl = in->bound_ctrl;
-    out->fetch_inactive = in->fetch_inactive;
-    out->dpp8 = in->dpp8;
-    out->dst_sel = in->dst_sel;
-    out->dst_unused = in->dst_unused;
-    out->src0_sel = in->src0_sel;
-    out->src1_sel = in->src1_sel;
-    out->src0_sext = in->src0_sext;
-    out->src1_sext = in->src1_sext;
+    out->dpp_ctrl = image ? 0 : in->dpp_ctrl;
+    out->row_mask = image ? 0 : in->row_mask;
+    out->bank_mask = image ? 0 : in->bank_mask;
+    out->bound_ctrl = image ? 0 : in->bound_ctrl;
+    out->fetch_inactive = image ? 0 : in->fetch_inactive;
+    out->dpp8 = image ? 0 : in->dpp8;
+    out->dst_sel = image ? 0 : in->dst_sel;
+    out->dst_unused = image ? 0 : in->dst_unused;
+    out->src0_sel = image ? 0 : in->src0_sel;
+    out->src1_sel = image ? 0 : in->src1_sel;
+    out->src0_sext = image ? 0 : in->src0_sext;
+    out->src1_sext = image ? 0 : in->src1_sext;
+    out->nsa = image ? in->nsa : 0;
+    out->dim = image ? in->dim : 0;
+    out->dmask = image ? in->dmask : 0;
+    out->unrm = image ? in->unrm : 0;
+    out->r128 = image ? in->r128 : 0;
+    out->lwe = image ? in->lwe : 0;
+    out->a16 = image ? in->a16 : 0;
+    out->d16 = image ? in->d16 : 0;
+    for (int k = 0; image && k < 12; k++) out->more_vaddr[k] = in->more_vaddr[k];
     out->glc = in->glc;
     out->slc = in->slc;
     out->dlc = in->dlc;
