@@ -47,6 +47,18 @@ def test_radv_computes_right_on_both_chips():
         pytest.skip(f"{verdict}: {'; '.join(reasons)}")
 
 
+@pytest.mark.parametrize("chip", ["gfx1036", "gfx1100"])
+def test_the_systems_radv_stores_and_loads_images(monkeypatch, capsys, chip):
+    monkeypatch.syspath_prepend(str(RADV))
+    preload.library()
+    run = load("radv_run", RADV / "run.py")
+    try:
+        right = run.run_images(run.mesa.system(), chip, "compute")
+    except run.mesa.Absent as absent:
+        pytest.skip(str(absent))
+    assert right, capsys.readouterr().out
+
+
 def test_an_unknown_word_is_a_usage_error():
     done = subprocess.run(
         (sys.executable, str(RADV / "run.py"), "--only", "gfx9"), capture_output=True, text=True

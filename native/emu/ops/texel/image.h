@@ -33,6 +33,8 @@ struct sp_level {
 
 /* Decodes the descriptor that `i` names. 0, or why the wave stops. */
 int sp_image_of(struct sp_wave *w, const struct sp_inst *i, struct sp_image *out);
+/* Of an image whose type, mode, size, levels and texel are known: its equation and blocks. False: no such mode here. */
+bool sp_image_place(uint32_t generation, uint32_t gb_addr_config, struct sp_image *m);
 /* `level` of the whole image, not of the view. */
 void sp_image_level(const struct sp_image *m, uint32_t level, struct sp_level *out);
 uint64_t sp_image_texel(const struct sp_image *m, const struct sp_level *level, const uint32_t at[3]);

@@ -2,6 +2,25 @@
  * ComputeSurfaceInfo and ComputeSurfaceAddrFromCoord of Gfx10Lib and Gfx11Lib). The smallest level comes first; in tiled
  * images the smallest ones share a block, the mip tail. */
 #include "image.h"
+#include "include/sp_emu_wave.h"
+
+bool sp_image_place(uint32_t generation, uint32_t gb_addr_config, struct sp_image *m)
+{
+    static const uint8_t volume[5][3] = {{4, 3, 3}, {3, 3, 3}, {3, 3, 2}, {3, 2, 2}, {2, 2, 2}}; /* of 1 KiB */
+    struct sp_equation *e = &m->equation;
+    if (m->mode == 0) return true;
+    if (!sp_swizzle_equation(generation, m->mode, m->type == SP_IMAGE_3D, m->texel, gb_addr_config, e)) return false;
+    /* Levels of depth images go into the tail as those of wider texels would, for HTILE. */
+    if ((m->mode & 3) == 0 && m->levels > 1) return false;
+    m->block[0] = (e->block - m->texel + 1) / 2;
+    m->block[1] = e->block - m->texel - m->block[0];
+    if (!e->thick) return true;
+    uint32_t more = e->block - 10;
+    m->block[0] = volume[m->texel][0] + more / 3;
+    m->block[1] = volume[m->texel][1] + more / 3 + more % 3 / 2;
+    m->block[2] = volume[m->texel][2] + more / 3 + (more % 3 != 0);
+    return true;
+}
 
 /* What a level has of texels, and what room it takes: that is rounded up. */
 static uint32_t texels_of(uint32_t size, uint32_t level) { return size >> level ? size >> level : 1; }
@@ -97,4 +116,17 @@ uint64_t sp_image_texel(const struct sp_image *m, const struct sp_level *level, 
     const uint32_t in[3] = {at[0] + level->tail[0], at[1] + level->tail[1], at[2]};
     return m->base - low + level->offset + level->slice * (at[2] >> m->block[2]) + (index << e->block) +
            (sp_swizzle_offset(e, in) ^ low);
+}
+
+int64_t sp_emu_image_offset(const struct sp_emu_image_place *p)
+{
+    struct sp_image image = {.type = p->is_3d ? SP_IMAGE_3D : SP_IMAGE_2D_ARRAY,
+                             .mode = p->sw_mode,
+                             .levels = p->levels,
+                             .texel = p->texel};
+    struct sp_level level;
+    memcpy(image.size, p->size, sizeof image.size);
+    if (!sp_image_place(p->generation, p->gb_addr_config, &image)) return -1;
+    sp_image_level(&image, p->level, &level);
+    return (int64_t)sp_image_texel(&image, &level, p->at);
 }

@@ -9,27 +9,6 @@ static int lacks(struct sp_wave *w, const struct sp_inst *i, const char *what, u
     return sp_wave_fault(w, SP_FAULT_OPERAND, "%s: the emulator lacks %s %u", sp_wave_op_name(i->op), what, number);
 }
 
-/* What a block of the image's swizzle mode has of texels. */
-static int place_blocks(struct sp_wave *w, const struct sp_inst *i, struct sp_image *m)
-{
-    static const uint8_t volume[5][3] = {{4, 3, 3}, {3, 3, 3}, {3, 3, 2}, {3, 2, 2}, {2, 2, 2}}; /* of 1 KiB */
-    bool is_3d = m->type == SP_IMAGE_3D;
-    if (m->mode == 0) return 0;
-    if (!sp_swizzle_equation(w->generation, m->mode, is_3d, m->texel, w->x->gb_addr_config, &m->equation))
-        return lacks(w, i, is_3d ? "3D swizzle mode" : "swizzle mode", m->mode);
-    uint32_t texels = m->equation.block - m->texel;
-    m->block[0] = (texels + 1) / 2;
-    m->block[1] = texels - m->block[0];
-    /* Levels of depth images go into the tail as those of wider texels would (addrlib, for HTILE). */
-    if ((m->mode & 3) == 0 && m->levels > 1) return lacks(w, i, "levels of depth images, swizzle mode", m->mode);
-    if (!m->equation.thick) return 0;
-    uint32_t more = m->equation.block - 10;
-    m->block[0] = volume[m->texel][0] + more / 3;
-    m->block[1] = volume[m->texel][1] + more / 3 + more % 3 / 2;
-    m->block[2] = volume[m->texel][2] + more / 3 + (more % 3 != 0);
-    return 0;
-}
-
 int sp_image_of(struct sp_wave *w, const struct sp_inst *i, struct sp_image *m)
 {
     uint32_t d[8], number, depth;
@@ -64,5 +43,7 @@ int sp_image_of(struct sp_wave *w, const struct sp_inst *i, struct sp_image *m)
     if (m->last_level >= m->levels || m->base_level > m->last_level)
         return sp_wave_fault(w, SP_FAULT_OPERAND, "%s: levels %u to %u of an image with %u", sp_wave_op_name(i->op),
                              m->base_level, m->last_level, m->levels);
-    return place_blocks(w, i, m);
+    if (!sp_image_place(w->generation, w->x->gb_addr_config, m))
+        return lacks(w, i, m->type == SP_IMAGE_3D ? "3D swizzle mode" : "swizzle mode", m->mode);
+    return 0;
 }

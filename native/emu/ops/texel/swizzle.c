@@ -1,5 +1,5 @@
 /* Swizzle equations of gfx10.3 and gfx11. Source: AMD's address library (Mesa src/amd/addrlib), whose patterns for these
- * modes all follow the rules here; tests/emu/wave/test_wave_swizzle.py compares offsets that its tables give.
+ * modes all follow the rules here; tests/emu/wave/test_wave_layout.py compares offsets that the library computed.
  *
  * Standard (S) and display (D) blocks: a micro block of 256 bytes by a pattern, then coordinate bits in turn. With _X the
  * pipe bits, from bit 8 on, take in what mirrors them among the next bits, and slices. Render (R) and depth (Z) blocks
@@ -49,17 +49,19 @@ static void add_turns(struct sp_equation *e, const char *micro, uint32_t texel, 
     }
 }
 
-/* The pipe bits of _X: pipe bit k takes in the bits that mirror it, and of slices the bit of its rank. */
+/* The pipe bits of _X: pipe bit k takes in the bits that mirror it. Those that are packers' take in slice bits, the first of
+ * them the highest one. */
 static void add_pipes(struct sp_equation *e, char order[24][3], uint32_t pipes, uint32_t packers)
 {
-    uint32_t slices = packers >= 2 ? packers : pipes ? 1 : 0, others = e->thick ? 2 : 1;
+    uint32_t slices = packers >= 2 ? packers : pipes ? 1 : 0, others = e->thick ? 2 : 1, first = pipes - slices;
     uint32_t most = pipes < e->block - PIPES_SHIFT ? pipes : e->block - PIPES_SHIFT;
     for (uint32_t k = 0; k < most; k++) {
         for (uint32_t n = 0; n < others; n++) {
             const char *from = order[most * (others + 1) - 1 - k * others - n];
             e->mask[PIPES_SHIFT + k][(int)from[0]] ^= (uint16_t)(1u << from[1]);
         }
-        if (!e->thick && pipes - 1 - k < slices) e->mask[PIPES_SHIFT + k][2] ^= (uint16_t)(1u << (pipes - 1 - k));
+        if (!e->thick && k >= first)
+            e->mask[PIPES_SHIFT + k][2] ^= (uint16_t)(1u << ((slices < most ? slices : most) - 1 - (k - first)));
     }
 }
 
