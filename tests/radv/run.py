@@ -1,8 +1,9 @@
-"""Stock RADV on the emulated GPU: 4 shaders x 2 chips x 2 queues x 2 versions of Mesa.
+"""Stock RADV on the emulated GPU: 4 shaders x 2 chips x 2 queues x 2 versions of Mesa, and images.
 
 `python tests/radv/run.py [--only WORD ...]`, or `make test-radv`. RADV is unmodified and knows
 nothing of us: build/preload/libsparkle_amdgpu.so, loaded before it, shows it a card. A line for
-each run, and for vulkaninfo on each chip and Mesa; the last line is `N of 32 right, M skipped`.
+each run, for storage images on each chip and queue, and for vulkaninfo on each chip and Mesa; the
+last line is about the shaders: `N of 32 right, M skipped`.
 
 exit codes: 0 everything that could run is right, 1 something is wrong
 """
@@ -27,15 +28,17 @@ import mesa  # noqa: E402
 BUILD = ROOT / "build"
 PRELOAD = ROOT / os.environ.get("SPARKLE_PRELOAD", "build/preload/libsparkle_amdgpu.so")
 SHADERS = ("vecadd", "sgemm", "conv2d", "reduce")
+IMAGES = "images"
 CHIPS = ("gfx1036", "gfx1100")
 QUEUES = ("gfx", "compute")
 TIMEOUT_S = 120
 
 
-def build_program() -> Path:
-    """The Vulkan program, compiled when its source is newer. Raises mesa.Absent."""
-    source, program = HERE / "vk_compute.c", BUILD / "radv-test" / "vk_compute"
-    if program.exists() and program.stat().st_mtime > source.stat().st_mtime:
+def build_program(name: str = "vk_compute") -> Path:
+    """A Vulkan program, compiled when a source is newer. Raises mesa.Absent."""
+    source, program = HERE / f"{name}.c", BUILD / "radv-test" / name
+    newest = max(path.stat().st_mtime for path in (source, HERE / "vk_app.h"))
+    if program.exists() and program.stat().st_mtime > newest:
         return program
     if not Path("/usr/include/vulkan/vulkan.h").exists():
         raise mesa.Absent("libvulkan-dev is not installed")
@@ -95,7 +98,15 @@ def drivers() -> list[tuple[str, mesa.Mesa | mesa.Absent]]:
 
 
 def run_shader(program: Path, driver: mesa.Mesa, chip: str, queue: str, shader: str) -> bool:
-    command = (str(program), str(HERE / "shaders"), shader, queue)
+    return run_program((str(program), str(HERE / "shaders"), shader, queue), driver, chip)
+
+
+def run_images(driver: mesa.Mesa, chip: str, queue: str) -> bool:
+    program = build_program("vk_image")
+    return run_program((str(program), str(HERE / "shaders"), queue), driver, chip)
+
+
+def run_program(command: tuple[str, ...], driver: mesa.Mesa, chip: str) -> bool:
     code, said = run(command, environment(driver, chip))
     right = code == 0 and last_line(said).startswith("right ")
     print(f"{driver.name:12} {chip} {'' if right else f'exit {code}: '}{last_line(said)}")
@@ -126,14 +137,18 @@ def main(argv: list[str]) -> int:
         "--only", nargs="*", default=[], metavar="WORD", help="runs that these words name"
     )
     only = set(top.parse_args(argv).only)
-    if unknown := only - {*SHADERS, *CHIPS, *QUEUES}:
-        top.error(f"{', '.join(sorted(unknown))}: known are {', '.join(SHADERS + CHIPS + QUEUES)}")
+    known = (*SHADERS, IMAGES, *CHIPS, *QUEUES)
+    if unknown := only - set(known):
+        top.error(f"{', '.join(sorted(unknown))}: known are {', '.join(known)}")
     return judge([set(SHADERS), set(CHIPS), set(QUEUES)], only)
 
 
 def judge(kinds: list[set[str]], only: set[str]) -> int:
     """Runs what `only` leaves of each kind and prints the verdict."""
     shaders, chips, queues = (sorted(kind & only or kind) for kind in kinds)
+    images = IMAGES in only or not only & kinds[0]
+    if IMAGES in only and not only & kinds[0]:
+        shaders = []
     right = wrong = skipped = 0
     try:
         program: Path | mesa.Absent = build_program()
@@ -153,6 +168,8 @@ def judge(kinds: list[set[str]], only: set[str]) -> int:
         results = [run_shader(program, driver, c, q, s) for c, q, s in runs]
         right += sum(results)
         wrong += len(results) - sum(results)
+        if images:
+            wrong += sum(not run_images(driver, *at) for at in itertools.product(chips, queues))
         wrong += sum(not run_vulkaninfo(driver, chip) for chip in chips)
     total = 2 * len(shaders) * len(chips) * len(queues)
     print(f"{right} of {total} right, {skipped} skipped")
