@@ -290,6 +290,20 @@ def test_fault(card, what):
     assert said in gpu.node.machine.fault().text
 
 
+def test_several_samples_are_a_fault_whatever_the_descriptor_says(card):
+    chip, gpu = card
+    text = "image_load v10, v[2:5], S dmask:0x1 dim:SQ_RSRC_IMG_2D_MSAA_ARRAY unorm"
+    with pytest.raises(OSError, match="DIM 7, several samples"):
+        run(gpu, chip, r32(chip), text, [LANE, X, Y, Y, Y])
+
+
+def test_a_descriptor_beyond_the_sgprs(card):
+    chip, gpu = card
+    text = "image_load v10, v[2:3], ttmp[8:15], dmask:0x1 dim:SQ_RSRC_IMG_2D unorm"
+    with pytest.raises(OSError, match="cannot have operand 116"):
+        run(gpu, chip, r32(chip), text.replace("], d", "] d"), [LANE, X, Y])
+
+
 def test_coordinates_must_be_defined_but_data_need_not(card):
     chip, gpu = card
     text = "image_store v21, v[2:3], S dmask:0x1 dim:SQ_RSRC_IMG_2D unorm"

@@ -1,18 +1,8 @@
 /* Data formats of typed buffers and images: bytes to four channels and back. A channel is a float's bits, or an integer. */
 #ifndef SP_EMU_OPS_TEXEL_FORMAT_H
 #define SP_EMU_OPS_TEXEL_FORMAT_H
+#include "emu/isa/data_formats.h"
 #include "emu/ops/memory.h"
-
-enum sp_number { SP_NUMBER_UNORM, SP_NUMBER_SNORM, SP_NUMBER_USCALED, SP_NUMBER_SSCALED, SP_NUMBER_UINT, SP_NUMBER_SINT,
-                 SP_NUMBER_FLOAT, SP_NUMBER_SRGB, SP_NUMBER_SHARED_EXPONENT };
-
-struct sp_format_row {
-    uint8_t bits[4]; /* of each channel, the least significant first */
-    uint8_t number;  /* of sp_number */
-};
-/* gen/data_formats.c: by the number that a descriptor or an MTBUF instruction holds; [0] is INVALID. */
-extern const struct sp_format_row sp_formats_gfx10[], sp_formats_gfx11[];
-extern const uint32_t sp_formats_gfx10_count, sp_formats_gfx11_count;
 
 struct sp_texel_format {
     struct sp_format_row row;

@@ -4,7 +4,7 @@
 #include "emu/ops/families.h"
 #include "image.h"
 
-enum { MOST_COORDINATES = 5 };
+enum { MOST_COORDINATES = 4, DIM_1D_ARRAY = 4, DIM_2D_MSAA = 6 };
 
 /* What an instruction asks for, by its opcode. */
 static bool has_level(uint32_t op)
@@ -47,7 +47,6 @@ static int check_vgprs(struct sp_wave *w, const struct sp_inst *i, uint32_t firs
                          w->vgpr_count);
 }
 
-/* Coordinates that DIM asks for: 1D, 2D, 3D, cube, arrays of 1D and 2D, multisampled ones. */
 static int begin(struct sp_wave *w, const struct sp_inst *i, uint32_t coordinates, struct access *a)
 {
     a->level_now = UINT32_MAX;
@@ -55,10 +54,12 @@ static int begin(struct sp_wave *w, const struct sp_inst *i, uint32_t coordinate
     if (i->tfe || i->lwe || i->r128)
         return sp_wave_fault(w, SP_FAULT_OPERAND, "%s: TFE, LWE and R128 are not modelled", sp_wave_op_name(i->op));
     if (sp_image_of(w, i, &a->image)) return SP_WAVE_FAULT;
+    if (i->dim >= DIM_2D_MSAA)
+        return sp_wave_fault(w, SP_FAULT_OPERAND, "%s: DIM %u, several samples, is not modelled", sp_wave_op_name(i->op), i->dim);
     uint32_t registers = i->a16 ? (coordinates + 1) / 2 : coordinates;
     if (i->nsa && registers > 1u + 4u * i->nsa)
-        return sp_wave_fault(w, SP_FAULT_OPERAND, "%s needs %u address registers, NSA names %u", sp_wave_op_name(i->op), registers,
-                             1u + 4u * i->nsa);
+        return sp_wave_fault(w, SP_FAULT_OPERAND, "%s needs %u address registers, NSA names %u", sp_wave_op_name(i->op),
+                             registers, 1u + 4u * i->nsa);
     for (uint32_t k = 0; k < registers; k++) {
         uint32_t r = k && i->nsa ? i->more_vaddr[k - 1] : (i->src[0] & 255) + k;
         if (check_vgprs(w, i, r, 1)) return SP_WAVE_FAULT;
@@ -69,7 +70,7 @@ static int begin(struct sp_wave *w, const struct sp_inst *i, uint32_t coordinate
 
 static uint32_t coordinates_of(const struct sp_inst *i)
 {
-    static const uint8_t of_dim[8] = {1, 2, 3, 3, 2, 3, 3, 4};
+    static const uint8_t of_dim[8] = {1, 2, 3, 3, 2, 3}; /* 1D, 2D, 3D, cube, arrays of 1D and 2D */
     return of_dim[i->dim] + (has_level(i->op) ? 1u : 0u);
 }
 
@@ -90,7 +91,7 @@ static bool locate(const struct sp_inst *i, struct access *a, uint32_t lane, uin
         level += asked;
     }
     for (uint32_t k = 0; k < count; k++) at[k] = coordinate(i, a, k, lane);
-    if (i->dim == 4) { /* an array of 1D */
+    if (i->dim == DIM_1D_ARRAY) {
         at[2] = at[1];
         at[1] = 0;
     }
@@ -147,7 +148,8 @@ static int load(struct sp_wave *w, const struct sp_inst *i)
         } else {
             sp_texel_unpack(f, bytes, channel);
             if (!sp_texel_select(f, a.image.dst_sel, channel))
-                return sp_wave_fault(w, SP_FAULT_RESERVED, "%s: DST_SEL 0x%x is reserved", sp_wave_op_name(i->op), a.image.dst_sel);
+                return sp_wave_fault(w, SP_FAULT_RESERVED, "%s: DST_SEL 0x%x is reserved", sp_wave_op_name(i->op),
+                                     a.image.dst_sel);
         }
         for (uint32_t c = 0; c < 4; c++) {
             if (!(i->dmask >> c & 1)) continue;

@@ -70,7 +70,8 @@ static uint32_t every_other(uint32_t offset, uint32_t low)
 /* Levels of the tail begin at micro blocks, which have 256 bytes. */
 static void place_in_tail(const struct sp_image *m, uint32_t rank, uint32_t most, struct sp_level *out)
 {
-    static const uint8_t thin[5][2] = {{4, 4}, {4, 3}, {3, 3}, {3, 2}, {2, 2}}, thick[5][2] = {{3, 2}, {2, 2}, {2, 2}, {2, 1}, {1, 1}};
+    static const uint8_t thin[5][2] = {{4, 4}, {4, 3}, {3, 3}, {3, 2}, {2, 2}};
+    static const uint8_t thick[5][2] = {{3, 2}, {2, 2}, {2, 2}, {2, 1}, {1, 1}};
     const uint8_t *micro = m->equation.thick ? thick[m->texel] : thin[m->texel];
     uint32_t place = most - 1 - rank, offset = place > 6 ? 16u << place : place << 8;
     out->tail[0] = every_other(offset, 9) << micro[0];

@@ -11,7 +11,9 @@ static int lacks(struct sp_wave *w, const struct sp_inst *i, const char *what, u
 
 int sp_image_of(struct sp_wave *w, const struct sp_inst *i, struct sp_image *m)
 {
+    enum { LAST_SGPR = 105 };
     uint32_t d[8], number, depth;
+    if (i->sbase + 7 > LAST_SGPR) return sp_operand_bad(w, i, i->sbase);
     for (uint32_t k = 0; k < 8; k++) d[k] = sp_s32(w, i, i->sbase + k);
     bool old = w->generation == 10;
     memset(m, 0, sizeof *m);

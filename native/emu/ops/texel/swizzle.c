@@ -10,25 +10,27 @@
 #include <string.h>
 
 /* Micro blocks, by the logarithm of a texel's bytes. */
-static const char *const standard_gfx10[5] = {"X0X1X2X3Y0Y1Y2Y3", "X0X1X2Y0Y1Y2X3", "X0X1Y0Y1Y2X2", "X0Y0Y1X1X2", "Y0Y1X0X1"};
-static const char *const display_gfx10[5] = {"X0X1X2Y1Y0Y2X3Y3", "X0X1X2Y0Y1Y2X3", "X0X1Y0Y1X2Y2", "X0Y0X1X2Y1", "X0Y0X1Y1"};
-static const char *const render_gfx10[5] = {"X0X1X2X3Y0Y1Y2Y3", "X0X1X2Y0Y1Y2X3", "X0X1Y0Y1X2Y2", "X0Y0X1X2Y1", "X0Y0X1Y1"};
-static const char *const thin_gfx11[5] = {"X0X1Y0X2Y1Y2X3Y3", "X0Y0X1Y1X2Y2X3", "X0Y0X1Y1X2Y2", "X0Y0X1X2Y1", "X0Y0X1Y1"};
-static const char *const volume_gfx10[5] = {"X0X1Z0Y0Z1Y1X2Z2", "X0Z0Y0Z1Y1X1Z2", "X0Y0Z0Y1X1Z1", "X0Z0Y0X1Z1", "Z0Y0X0Z1"};
-static const char *const volume_gfx11[5] = {"X0X1Z0Y0Y1Z1X2Z2", "X0Z0Y0X1Z1Y1Z2", "X0Y0X1Z0Y1Z1", "X0Y0Z0X1Z1", "X0Z0Y0Z1"};
+static const char standard_gfx10[5][17] = {"X0X1X2X3Y0Y1Y2Y3", "X0X1X2Y0Y1Y2X3", "X0X1Y0Y1Y2X2", "X0Y0Y1X1X2", "Y0Y1X0X1"};
+static const char display_gfx10[5][17] = {"X0X1X2Y1Y0Y2X3Y3", "X0X1X2Y0Y1Y2X3", "X0X1Y0Y1X2Y2", "X0Y0X1X2Y1", "X0Y0X1Y1"};
+static const char render_gfx10[5][17] = {"X0X1X2X3Y0Y1Y2Y3", "X0X1X2Y0Y1Y2X3", "X0X1Y0Y1X2Y2", "X0Y0X1X2Y1", "X0Y0X1Y1"};
+static const char thin_gfx11[5][17] = {"X0X1Y0X2Y1Y2X3Y3", "X0Y0X1Y1X2Y2X3", "X0Y0X1Y1X2Y2", "X0Y0X1X2Y1", "X0Y0X1Y1"};
+static const char volume_gfx10[5][17] = {"X0X1Z0Y0Z1Y1X2Z2", "X0Z0Y0Z1Y1X1Z2", "X0Y0Z0Y1X1Z1", "X0Z0Y0X1Z1", "Z0Y0X0Z1"};
+static const char volume_gfx11[5][17] = {"X0X1Z0Y0Y1Z1X2Z2", "X0Z0Y0X1Z1Y1Z2", "X0Y0X1Z0Y1Z1", "X0Y0Z0X1Z1", "X0Z0Y0Z1"};
 
 enum { PIPES_SHIFT = 8 }; /* the pipe interleave of all these chips is 256 bytes */
 
 /* Adds "X4Y9" to offset bit `bit`; returns what follows the word. */
 static const char *add_terms(struct sp_equation *e, uint32_t bit, const char *text)
 {
-    for (; *text && *text != ' '; text += 2)
+    for (; *text != ' ' && *text != ';'; text += 2)
         e->mask[bit][text[0] - 'X'] ^= (uint16_t)(1u << (text[1] <= '9' ? text[1] - '0' : text[1] - 'A' + 10));
-    return *text ? text + 1 : text;
+    return text + 1;
 }
 
-static void add_render(struct sp_equation *e, const char *text)
+/* The text number `skip` of a table. */
+static void add_render(struct sp_equation *e, const char *text, uint32_t skip)
 {
+    while (skip) skip -= *text++ == ';';
     for (uint32_t bit = PIPES_SHIFT; bit < e->block; bit++) text = add_terms(e, bit, text);
 }
 
@@ -73,7 +75,7 @@ bool sp_swizzle_equation(uint32_t generation, uint32_t mode, bool volume, uint32
     bool old = generation == 10, standard = (mode & 3) == 1, display = (mode & 3) == 2, render = !standard && !display;
     uint32_t pipes = gb_addr_config & 7, packers = gb_addr_config >> 8 & 7;
     uint32_t config = pipes + (packers >= 2 ? 2 * packers - 2 : 0);
-    const char *const *micro = old ? (standard ? standard_gfx10 : display ? display_gfx10 : render_gfx10) : thin_gfx11;
+    const char(*micro)[17] = old ? (standard ? standard_gfx10 : display ? display_gfx10 : render_gfx10) : thin_gfx11;
     char order[24][3];
     memset(out, 0, sizeof *out);
     out->block = mode < 32 ? blocks[mode / 4] : 0;
@@ -85,9 +87,11 @@ bool sp_swizzle_equation(uint32_t generation, uint32_t mode, bool volume, uint32
     add_turns(out, micro[texel], texel, order);
     if (render) {
         memset(out->mask[PIPES_SHIFT], 0, sizeof out->mask - PIPES_SHIFT * sizeof out->mask[0]);
-        add_render(out, (old                ? sp_swizzle_render_gfx10
-                         : out->block == 18 ? sp_swizzle_render256_gfx11
-                                            : sp_swizzle_render_gfx11)[config][texel]);
+        add_render(out,
+                   old                ? sp_swizzle_render_gfx10
+                   : out->block == 18 ? sp_swizzle_render256_gfx11
+                                      : sp_swizzle_render_gfx11,
+                   config * 5 + texel);
     } else if (out->xored) {
         add_pipes(out, order, pipes, packers);
     }

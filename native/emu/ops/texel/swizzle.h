@@ -7,9 +7,7 @@
 enum { SP_SWIZZLE_CONFIGS = 15, SP_SWIZZLE_BITS = 18 };
 
 /* swizzle_table.c: by pipes and packers, and by the logarithm of a texel's bytes */
-extern const char *const sp_swizzle_render_gfx10[SP_SWIZZLE_CONFIGS][5];
-extern const char *const sp_swizzle_render_gfx11[SP_SWIZZLE_CONFIGS][5];
-extern const char *const sp_swizzle_render256_gfx11[SP_SWIZZLE_CONFIGS][5];
+extern const char sp_swizzle_render_gfx10[], sp_swizzle_render_gfx11[], sp_swizzle_render256_gfx11[];
 
 struct sp_equation {
     uint32_t block;                      /* logarithm of a block's bytes */
