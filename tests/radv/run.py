@@ -37,7 +37,7 @@ TIMEOUT_S = 120
 def build_program(name: str = "vk_compute") -> Path:
     """A Vulkan program, compiled when a source is newer. Raises mesa.Absent."""
     source, program = HERE / f"{name}.c", BUILD / "radv-test" / name
-    newest = max(path.stat().st_mtime for path in (source, HERE / "vk_app.h"))
+    newest = max(path.stat().st_mtime for path in (source, *HERE.glob("*.h")))
     if program.exists() and program.stat().st_mtime > newest:
         return program
     if not Path("/usr/include/vulkan/vulkan.h").exists():

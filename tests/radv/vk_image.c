@@ -6,39 +6,11 @@
  * Each case stores random texels through a shader, loads them through another dispatch, loads beyond the edge, asks for
  * the size, and looks at the bytes: of linear images and texel buffers in their own memory, of optimal ones (on the
  * compute queue) as vkCmdCopyImageToBuffer gives them. The expected bytes are made here, by Vulkan's rules. Prints a line
- * for each case that is wrong, and at last "right N cases" or "wrong N of M"; exit codes are those of vk_compute. */
-#include <math.h>
-
+ * for each case that is wrong, and at last "right M of M" or "wrong N of M"; exit codes are those of vk_compute. */
 #include "vk_app.h"
+#include "vk_texel.h"
 
 enum { MOST = 1 << 15, STORE = 0, LOAD, OUTSIDE, SIZE, ONE_CHANNEL };
-enum kind { UNORM, SNORM, UINT, FLOAT };
-
-struct format {
-    VkFormat format;
-    const char *name;
-    enum kind kind;
-    uint8_t bits[4]; /* from the least significant on */
-    uint8_t order[4]; /* the component in each place */
-};
-#define RGBA {0, 1, 2, 3}
-static const struct format formats[] = {
-    {VK_FORMAT_R8_UNORM, "r8", UNORM, {8}, RGBA},
-    {VK_FORMAT_R8G8_SNORM, "rg8_snorm", SNORM, {8, 8}, RGBA},
-    {VK_FORMAT_R8G8B8A8_UNORM, "rgba8", UNORM, {8, 8, 8, 8}, RGBA},
-    {VK_FORMAT_B8G8R8A8_UNORM, "bgra8", UNORM, {8, 8, 8, 8}, {2, 1, 0, 3}},
-    {VK_FORMAT_A2B10G10R10_UNORM_PACK32, "rgb10_a2", UNORM, {10, 10, 10, 2}, RGBA},
-    {VK_FORMAT_R16_UNORM, "r16", UNORM, {16}, RGBA},
-    {VK_FORMAT_R16G16B16A16_SNORM, "rgba16_snorm", SNORM, {16, 16, 16, 16}, RGBA},
-    {VK_FORMAT_R16G16B16A16_SFLOAT, "rgba16f", FLOAT, {16, 16, 16, 16}, RGBA},
-    {VK_FORMAT_B10G11R11_UFLOAT_PACK32, "r11g11b10f", FLOAT, {11, 11, 10}, RGBA},
-    {VK_FORMAT_R32_SFLOAT, "r32f", FLOAT, {32}, RGBA},
-    {VK_FORMAT_R32G32B32A32_SFLOAT, "rgba32f", FLOAT, {32, 32, 32, 32}, RGBA},
-    {VK_FORMAT_R32_UINT, "r32ui", UINT, {32}, RGBA},
-    {VK_FORMAT_R8G8B8A8_UINT, "rgba8ui", UINT, {8, 8, 8, 8}, RGBA},
-    {VK_FORMAT_R16G16_UINT, "rg16ui", UINT, {16, 16}, RGBA},
-    {VK_FORMAT_R32G32B32A32_UINT, "rgba32ui", UINT, {32, 32, 32, 32}, RGBA},
-};
 
 struct shape {
     const char *shader;
@@ -66,80 +38,6 @@ static const struct shape shapes[] = {
     {"image_3d", VK_IMAGE_TYPE_3D, VK_IMAGE_VIEW_TYPE_3D, {10, 9, 7}, 5, 1, OPTIMAL, 0},
     {"image_buffer", VK_IMAGE_TYPE_1D, VK_IMAGE_VIEW_TYPE_1D, {700, 1, 1}, 1, 0, LINEAR, 1},
 };
-
-static uint32_t state = 12345;
-static uint32_t any(void)
-{
-    state = state * 1664525u + 1013904223u;
-    return state >> 8 | state << 24;
-}
-
-static uint32_t nbytes_of(const struct format *f)
-{
-    return (f->bits[0] + f->bits[1] + f->bits[2] + f->bits[3]) / 8u;
-}
-
-/* Values that floats of 10 bits hold exactly, and normalised ones beyond their range, too. */
-static uint32_t given(const struct format *f, int channel)
-{
-    float value = f->kind == FLOAT ? (float)(any() % 63 + 1) * 0x1p-4f : (float)(int32_t)any() * 0x1.4p-31f;
-    uint32_t bits = f->bits[channel] ? f->bits[channel] : 32, word;
-    if (f->kind == UINT)
-        return bits == 32 ? any() : any() & ((1u << bits) - 1);
-    memcpy(&word, &value, 4);
-    return word;
-}
-
-/* What is in memory for a component. */
-static uint32_t packed(const struct format *f, uint32_t word, uint32_t bits)
-{
-    float value;
-    int exponent;
-    memcpy(&value, &word, 4);
-    double most = bits == 32 ? 0xFFFFFFFFu : (1u << bits) - 1, top = floor(most / 2);
-    switch (f->kind) {
-    case UNORM: return (uint32_t)rint(fmin(fmax((double)value, 0), 1) * most);
-    case SNORM: return (uint32_t)(int32_t)rint(fmin(fmax((double)value, -1), 1) * top) & (uint32_t)most;
-    case UINT: return word;
-    default: break;
-    }
-    if (bits == 32)
-        return word;
-    uint32_t digits = bits == 16 ? 10 : bits - 5; /* normal numbers only */
-    double fraction = frexp((double)value, &exponent) * 2 - 1;
-    return (uint32_t)(exponent - 1 + 15) << digits | (uint32_t)(fraction * (1 << digits));
-}
-
-static void pack(const struct format *f, const uint32_t *texel, uint8_t *bytes)
-{
-    uint32_t at = 0;
-    for (int k = 0; k < 4 && f->bits[k]; at += f->bits[k++]) {
-        uint32_t word = packed(f, texel[f->order[k]], f->bits[k]);
-        for (uint32_t b = 0; b < f->bits[k]; b++)
-            bytes[(at + b) / 8] |= (uint8_t)((word >> b & 1) << (at + b) % 8);
-    }
-}
-
-/* What a load gives of it: components that the format lacks are 0, 0 and 1. */
-static uint32_t loaded(const struct format *f, const uint32_t *texel, int channel)
-{
-    float value = channel == 3;
-    uint32_t word, bits = 0;
-    for (int k = 0; k < 4; k++)
-        if (f->bits[k] && f->order[k] == channel)
-            bits = f->bits[k];
-    if (bits == 0 && f->kind == UINT)
-        return channel == 3;
-    if (bits != 0) {
-        uint32_t raw = packed(f, texel[channel], bits);
-        double most = (double)((UINT64_C(1) << bits) - 1), top = floor(most / 2);
-        if (f->kind == UINT || f->kind == FLOAT)
-            return texel[channel];
-        value = (float)(f->kind == UNORM ? raw / most : fmax((raw > top ? raw - most - 1 : raw) / top, -1));
-    }
-    memcpy(&word, &value, 4);
-    return word;
-}
 
 struct target {
     VkImage image;
@@ -386,8 +284,9 @@ static int loads_differ(const struct machine *m, const struct format *f, const s
 
 static int wrong(const struct format *f, const struct shape *s, const char *what)
 {
-    printf("wrong %s %s, %ux%ux%u, level %u of %u, %s: %s\n", f->name, s->shader, s->size[0], s->size[1], s->size[2], s->level,
-           s->levels, s->tiling == LINEAR ? "linear" : "optimal", what);
+    const char *tiling = s->tiling == LINEAR ? "linear" : "optimal";
+    printf("wrong %s %s, %ux%ux%u, level %u of %u, %s: %s\n", f->name, s->shader, s->size[0], s->size[1], s->size[2],
+           s->level, s->levels, tiling, what);
     return 0;
 }
 
@@ -398,8 +297,7 @@ static int judge(const struct machine *m, const struct pipeline *p, const struct
     uint32_t *in = m->in.mapped, *out = m->out.mapped, count = s->size[0] * s->size[1] * s->size[2];
     if (!(s->texel_buffer ? make_texel_buffer : make_image)(&m->app, f, s, &t))
         return -1;
-    if (s->texel_buffer)
-        t.layout.rowPitch = s->size[0] * nbytes_of(f);
+    t.layout.rowPitch = s->texel_buffer ? s->size[0] * nbytes_of(f) : t.layout.rowPitch;
     bind_targets(m, p, &t);
     for (uint32_t i = 0; i < 4 * count; i++)
         in[i] = given(f, (int)(i % 4));
@@ -418,10 +316,8 @@ static int judge(const struct machine *m, const struct pipeline *p, const struct
         if (loads_differ(m, f, s, mode))
             right = wrong(f, s, modes[mode]);
     }
-    if (t.view)
-        vkDestroyImageView(m->app.device, t.view, NULL);
-    if (t.image)
-        vkDestroyImage(m->app.device, t.image, NULL);
+    vkDestroyImageView(m->app.device, t.view, NULL); /* of none, nothing is done */
+    vkDestroyImage(m->app.device, t.image, NULL);
     vkFreeMemory(m->app.device, t.memory, NULL);
     return right;
 }
@@ -450,7 +346,7 @@ static int judge_atomics(const struct machine *m)
     for (uint32_t i = 0; i < count[0]; i++)
         sevens += out[4 * i + 1] == 7;
     dispatch(m, &clear, &t, layers.size, LOAD);
-    int right = sevens == count[0] - 1;
+    int right = sevens == count[0] - 1; /* the first exchange finds what was there */
     for (uint32_t at = 0; at < 64; at++)
         right &= out[4 * at] == sum[at] && out[4 * (64 + at)] == most[at] && out[4 * (128 + at)] == odd[at] &&
                  out[4 * (192 + at)] == many[at];
@@ -486,22 +382,20 @@ int main(int argc, char **argv)
     check(vkCreateDescriptorPool(m.app.device, &descriptors, NULL, &m.descriptors), "vkCreateDescriptorPool");
     int cases = 1, right = judge_atomics(&m);
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
-        char integers[64];
-        snprintf(integers, sizeof integers, "%s_u", shapes[s].shader);
+        char name[64];
+        snprintf(name, sizeof name, "%s_u", shapes[s].shader);
         struct pipeline floats = make_pipeline(&m, shapes[s].shader, shapes[s].texel_buffer);
-        struct pipeline unsigned_ = make_pipeline(&m, integers, shapes[s].texel_buffer);
+        struct pipeline integer = make_pipeline(&m, name, shapes[s].texel_buffer);
         int large = shapes[s].size[0] * shapes[s].size[1] * shapes[s].size[2] > 4096; /* of those, a third of the formats */
         for (size_t f = 0; f < sizeof formats / sizeof *formats; f++) {
             if (large && f % 3 != s % 3)
                 continue;
-            int outcome = judge(&m, formats[f].kind == UINT ? &unsigned_ : &floats, &formats[f], &shapes[s]);
+            int outcome = judge(&m, formats[f].kind == UINT ? &integer : &floats, &formats[f], &shapes[s]);
             cases += outcome >= 0;
             right += outcome == 1;
         }
     }
-    if (right == cases)
-        printf("right %d cases of images on %s, %s queue\n", cases, m.app.properties.deviceName, argv[2]);
-    else
-        printf("wrong %d of %d cases of images on %s, %s queue\n", cases - right, cases, m.app.properties.deviceName, argv[2]);
+    const char *verdict = right == cases ? "right" : "wrong";
+    printf("%s %d of %d cases of images on %s, %s queue\n", verdict, right, cases, m.app.properties.deviceName, argv[2]);
     return right != cases;
 }
