@@ -1,12 +1,11 @@
-/* A small Vulkan program: storage images and texel buffers, judged by what comes back and by the bytes in memory. It
- * stands for any application: it knows nothing of the emulated GPU under the driver.
+/* A small Vulkan program: storage images and texel buffers. It knows nothing of the emulated GPU under the driver.
  *
  *   vk_image FOLDER gfx|compute
  *
- * Each case stores random texels through a shader, loads them through another dispatch, loads beyond the edge, asks for
- * the size, and looks at the bytes: of linear images and texel buffers in their own memory, of optimal ones (on the
- * compute queue) as vkCmdCopyImageToBuffer gives them. The expected bytes are made here, by Vulkan's rules. Prints a line
- * for each case that is wrong, and at last "right M of M" or "wrong N of M"; exit codes are those of vk_compute. */
+ * Each case stores random texels through a shader, loads them, loads beyond the edge, asks for the size, and looks at the
+ * bytes: of linear images and texel buffers in their own memory, of optimal ones (on the compute queue) as
+ * vkCmdCopyImageToBuffer gives them. Prints a line for each case that is wrong, and at last "right M of M" or "wrong N of
+ * M"; exit codes are those of vk_compute. */
 #include "vk_app.h"
 #include "vk_texel.h"
 

@@ -47,8 +47,9 @@ static uint32_t first_in_tail(const struct sp_image *m, uint32_t *most)
 {
     const struct sp_equation *e = &m->equation;
     uint32_t width = m->block[0], height = m->block[1], log2 = e->thick ? e->block - (e->block - 8) / 3 : e->block;
-    *most = log2 <= 11 ? 1 + (1u << (log2 - 9)) : log2 - 4;
+    *most = 0;
     if (m->levels == 1 || e->block == 8) return m->levels;
+    *most = log2 <= 11 ? 1 + (1u << (log2 - 9)) : log2 - 4;
     if (!e->thick || e->block % 3 == 1)
         width--;
     else if (e->block % 3 == 0)
