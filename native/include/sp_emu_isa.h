@@ -3,7 +3,7 @@
 #define SP_EMU_ISA_ENTRY_H
 #include "sp_base.h"
 
-/* A copy of struct sp_inst (native/emu/isa/inst.h), widened so that it says the same on every compiler. */
+/* A copy of struct sp_inst (native/emu/isa/inst.h) without what images alone have, widened so that it says the same on every compiler. */
 struct sp_emu_inst {
     uint32_t op, format, ndw, reserved;
     uint32_t dst, sdst, src[3], sbase, soffset;
@@ -14,7 +14,6 @@ struct sp_emu_inst {
     uint32_t glc, slc, dlc, lds, gds, offen, idxen, tfe, segment, saddr_null;
     uint32_t buf_format, attr, chan, wait, two_addr, dst_ndw, sdst_ndw, src_ndw[3];
     uint32_t opy, dsty, srcy[2];
-    uint32_t nsa, dim, dmask, unrm, r128, lwe, a16, d16, more_vaddr[12];
 };
 
 /* generation: 10 or 11. 0; -EINVAL for another one, -EILSEQ (`why` says which), -ENODATA when cut short. */

@@ -6,10 +6,7 @@
 /* Is there a function for this instruction (enum sp_op, names by sp_emu_op_name)? 1 or 0. */
 int sp_emu_op_modelled(uint32_t op);
 
-/* Where texel `at` of a level lies behind the image's address, for tests; -1 where the swizzle mode is not modelled. `size`
- * is of level 0, of a texel `texel` is the logarithm of its bytes. */
-struct sp_emu_image_place {
-    uint32_t generation, gb_addr_config, sw_mode, is_3d, texel, size[3], levels, level, at[3];
-};
-int64_t sp_emu_image_offset(const struct sp_emu_image_place *place);
+/* Where a texel lies behind its image's address, for tests; -1 where the swizzle mode is not modelled. `place`: generation,
+ * GB_ADDR_CONFIG, SW_MODE, dimensions, logarithm of a texel's bytes, width, height, depth, levels, level, x, y, z. */
+int64_t sp_emu_image_offset(const uint32_t place[13]);
 #endif

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stddef.h>
-#include <string.h>
 
 #include "emu/gen/isa_ops.h"
 #include "emu/isa/inst.h"
@@ -11,7 +10,6 @@
 static void widen(const struct sp_inst *in, struct sp_emu_inst *out)
 {
     int image = in->format == SP_FORMAT_MIMG;
-    memset(out->more_vaddr, 0, sizeof out->more_vaddr);
     out->op = in->op;
     out->format = in->format;
     out->ndw = in->ndw;
@@ -44,15 +42,6 @@ static void widen(const struct sp_inst *in, struct sp_emu_inst *out)
     out->src1_sel = image ? 0 : in->src1_sel;
     out->src0_sext = image ? 0 : in->src0_sext;
     out->src1_sext = image ? 0 : in->src1_sext;
-    out->nsa = image ? in->nsa : 0;
-    out->dim = image ? in->dim : 0;
-    out->dmask = image ? in->dmask : 0;
-    out->unrm = image ? in->unrm : 0;
-    out->r128 = image ? in->r128 : 0;
-    out->lwe = image ? in->lwe : 0;
-    out->a16 = image ? in->a16 : 0;
-    out->d16 = image ? in->d16 : 0;
-    for (int k = 0; image && k < 12; k++) out->more_vaddr[k] = in->more_vaddr[k];
     out->glc = in->glc;
     out->slc = in->slc;
     out->dlc = in->dlc;

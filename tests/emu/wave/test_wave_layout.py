@@ -10,17 +10,8 @@ from sparkle_drv._emu import ffi, lib
 LINES = (Path(__file__).parent / "image_offsets.txt").read_text().splitlines()[2:]
 
 
-def offset(gen, config, mode, dims, texel, width, height, depth, levels, level, *at):
-    place = ffi.new("struct sp_emu_image_place *")
-    place.generation, place.gb_addr_config, place.sw_mode, place.is_3d = (
-        gen,
-        config,
-        mode,
-        dims == 3,
-    )
-    place.texel, place.size, place.levels = texel, (width, height, depth), levels
-    place.level, place.at = level, at
-    return lib.sp_emu_image_offset(place)
+def offset(*place):
+    return lib.sp_emu_image_offset(ffi.new("uint32_t[13]", place))
 
 
 def wrong(lines, change=lambda fields: fields):

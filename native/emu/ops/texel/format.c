@@ -94,10 +94,15 @@ static uint32_t unsigned_float(double x, uint32_t digits)
     return raw < infinity ? raw : infinity;
 }
 
+/* One copy of a long inline function. */
+static __attribute__((noinline)) uint32_t half_from(uint32_t channel)
+{
+    return sp_half_from_double((double)sp_f32(channel), 0);
+}
+
 static uint32_t small_float(uint32_t channel, uint32_t bits)
 {
-    double x = (double)sp_f32(channel);
-    return bits == 16 ? sp_half_from_double(x, 0) : unsigned_float(x, bits - 5);
+    return bits == 16 ? half_from(channel) : unsigned_float((double)sp_f32(channel), bits - 5);
 }
 
 static uint32_t to_raw(uint32_t number, uint32_t channel, uint32_t bits)
@@ -178,7 +183,7 @@ void sp_texel_unselect(uint32_t dst_sel, uint32_t channel[4])
 
 uint32_t sp_texel_to_d16(const struct sp_texel_format *f, uint32_t channel)
 {
-    return sp_texel_is_integer(f) ? channel & 0xFFFF : sp_half_from_double((double)sp_f32(channel), 0);
+    return sp_texel_is_integer(f) ? channel & 0xFFFF : half_from(channel);
 }
 
 uint32_t sp_texel_from_d16(const struct sp_texel_format *f, uint32_t half)

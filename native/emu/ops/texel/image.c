@@ -129,20 +129,26 @@ static void raw_texel(const struct sp_texel_format *f, bool sign, const uint8_t 
     if (sign && f->nbytes < 4) channel[0] = f->nbytes == 1 ? (uint32_t)(int8_t)channel[0] : (uint32_t)(int16_t)channel[0];
 }
 
+static int loaded(struct sp_wave *w, const struct sp_inst *i, uint32_t r[4][SP_LANES])
+{
+    for (uint32_t k = 0; k < registers_of(i); k++) sp_put_loaded(w, i->dst + k, r[k]);
+    sp_wave_load_begins(w, SP_PEND_VM, i->dst, registers_of(i));
+    return 0;
+}
+
 static int load(struct sp_wave *w, const struct sp_inst *i)
 {
     struct access a;
-    uint32_t r[4][SP_LANES], registers = registers_of(i);
+    uint32_t r[4][SP_LANES];
     bool sign = i->op == SP_OP_IMAGE_LOAD_PCK_SGN || i->op == SP_OP_IMAGE_LOAD_MIP_PCK_SGN;
     if (check_data(w, i) || begin(w, i, coordinates_of(i), &a)) return SP_WAVE_FAULT;
     const struct sp_texel_format *f = &a.image.format;
-    struct sp_reach reach = sp_reach_of(w, SP_VM_READ);
     memset(r, 0, sizeof r);
     for (uint64_t left = w->exec; left; left &= left - 1) {
         uint32_t l = (uint32_t)__builtin_ctzll(left), channel[4], n = 0;
         uint8_t bytes[16] = {0};
         uint64_t va;
-        if (locate(i, &a, l, &va) && sp_reach_read(&reach, va, bytes, f->nbytes)) return sp_wave_fault_at(w, l);
+        if (locate(i, &a, l, &va) && sp_emu_read(w->tlb, va, bytes, f->nbytes)) return sp_wave_fault_at(w, l);
         if (is_packed(i->op)) {
             raw_texel(f, sign, bytes, channel);
         } else {
@@ -160,9 +166,7 @@ static int load(struct sp_wave *w, const struct sp_inst *i)
             n++;
         }
     }
-    for (uint32_t k = 0; k < registers; k++) sp_put_loaded(w, i->dst + k, r[k]);
-    sp_wave_load_begins(w, SP_PEND_VM, i->dst, registers);
-    return 0;
+    return loaded(w, i, r);
 }
 
 static int store(struct sp_wave *w, const struct sp_inst *i)
@@ -171,7 +175,6 @@ static int store(struct sp_wave *w, const struct sp_inst *i)
     const uint32_t *from[4];
     if (check_data(w, i) || begin(w, i, coordinates_of(i), &a)) return SP_WAVE_FAULT;
     const struct sp_texel_format *f = &a.image.format;
-    struct sp_reach reach = sp_reach_of(w, SP_VM_WRITE);
     for (uint32_t k = 0; k < registers_of(i); k++) from[k] = sp_vgpr_copied(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
     if (SP_UNLIKELY(w->stop)) return (int)w->stop;
     if (f->row.number == SP_NUMBER_SHARED_EXPONENT)
@@ -192,7 +195,7 @@ static int store(struct sp_wave *w, const struct sp_inst *i)
             sp_texel_unselect(a.image.dst_sel, channel);
             sp_texel_pack(f, channel, bytes);
         }
-        if (sp_reach_write(&reach, va, bytes, f->nbytes)) return sp_wave_fault_at(w, l);
+        if (sp_emu_write(w->tlb, va, bytes, f->nbytes)) return sp_wave_fault_at(w, l);
     }
     return 0;
 }
@@ -254,7 +257,7 @@ static int atomic(struct sp_wave *w, const struct sp_inst *i)
 static int resinfo(struct sp_wave *w, const struct sp_inst *i)
 {
     struct access a;
-    uint32_t r[4][SP_LANES], registers = registers_of(i);
+    uint32_t r[4][SP_LANES];
     if (check_data(w, i) || begin(w, i, 1, &a)) return SP_WAVE_FAULT;
     const struct sp_image *m = &a.image;
     memset(r, 0, sizeof r);
@@ -270,9 +273,7 @@ static int resinfo(struct sp_wave *w, const struct sp_inst *i)
         for (uint32_t c = 0; c < 4; c++)
             if (i->dmask >> c & 1) r[n++][l] = found[c];
     }
-    for (uint32_t k = 0; k < registers; k++) sp_put_loaded(w, i->dst + k, r[k]);
-    sp_wave_load_begins(w, SP_PEND_VM, i->dst, registers);
-    return 0;
+    return loaded(w, i, r);
 }
 
 const struct sp_wave_op sp_wave_image[] = {

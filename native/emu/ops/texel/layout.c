@@ -120,15 +120,15 @@ uint64_t sp_image_texel(const struct sp_image *m, const struct sp_level *level, 
            (sp_swizzle_offset(e, in) ^ low);
 }
 
-int64_t sp_emu_image_offset(const struct sp_emu_image_place *p)
+int64_t sp_emu_image_offset(const uint32_t place[13])
 {
-    struct sp_image image = {.type = p->is_3d ? SP_IMAGE_3D : SP_IMAGE_2D_ARRAY,
-                             .mode = p->sw_mode,
-                             .levels = p->levels,
-                             .texel = p->texel};
+    struct sp_image image = {.type = place[3] == 3 ? SP_IMAGE_3D : SP_IMAGE_2D_ARRAY,
+                             .mode = place[2],
+                             .texel = place[4],
+                             .levels = place[8]};
     struct sp_level level;
-    memcpy(image.size, p->size, sizeof image.size);
-    if (!sp_image_place(p->generation, p->gb_addr_config, &image)) return -1;
-    sp_image_level(&image, p->level, &level);
-    return (int64_t)sp_image_texel(&image, &level, p->at);
+    memcpy(image.size, place + 5, sizeof image.size);
+    if (!sp_image_place(place[0], place[1], &image)) return -1;
+    sp_image_level(&image, place[9], &level);
+    return (int64_t)sp_image_texel(&image, &level, place + 10);
 }

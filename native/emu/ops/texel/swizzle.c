@@ -67,6 +67,14 @@ static void add_pipes(struct sp_equation *e, char order[24][3], uint32_t pipes, 
     }
 }
 
+/* Which rows of the tables are those of GB_ADDR_CONFIG; -1: none. */
+static int render_row(bool old, uint32_t pipes, uint32_t packers)
+{
+    if (pipes == 2) return old ? packers == 2 : packers == 2 ? 0 : -1;
+    if (old) return pipes == 4 && packers == 4 ? 2 : -1;
+    return pipes == 3 && packers == 3 ? 1 : pipes == 5 && packers == 5 ? 2 : -1;
+}
+
 bool sp_swizzle_equation(uint32_t generation, uint32_t mode, bool volume, uint32_t texel, uint32_t gb_addr_config,
                          struct sp_equation *out)
 {
@@ -74,14 +82,14 @@ bool sp_swizzle_equation(uint32_t generation, uint32_t mode, bool volume, uint32
     static const uint8_t blocks[8] = {8, 12, 16, 0, 0, 12, 16, 18};
     bool old = generation == 10, standard = (mode & 3) == 1, display = (mode & 3) == 2, render = !standard && !display;
     uint32_t pipes = gb_addr_config & 7, packers = gb_addr_config >> 8 & 7;
-    uint32_t config = pipes + (packers >= 2 ? 2 * packers - 2 : 0);
+    int row = render ? render_row(old, pipes, packers) : 0;
     const char(*micro)[17] = old ? (standard ? standard_gfx10 : display ? display_gfx10 : render_gfx10) : thin_gfx11;
     char order[24][3];
     memset(out, 0, sizeof *out);
     out->block = mode < 32 ? blocks[mode / 4] : 0;
     out->xored = mode >= 20;
     out->thick = volume && !render;
-    if (!out->block || texel > 4 || config >= SP_SWIZZLE_CONFIGS || (old && out->block == 18)) return false;
+    if (!out->block || texel > 4 || row < 0 || (old && out->block == 18)) return false;
     if (render ? mode < 24 || (old && (mode & 3) == 0) : volume ? display || out->block == 8 : !old && standard) return false;
     if (out->thick) micro = old ? volume_gfx10 : volume_gfx11;
     add_turns(out, micro[texel], texel, order);
@@ -91,7 +99,7 @@ bool sp_swizzle_equation(uint32_t generation, uint32_t mode, bool volume, uint32
                    old                ? sp_swizzle_render_gfx10
                    : out->block == 18 ? sp_swizzle_render256_gfx11
                                       : sp_swizzle_render_gfx11,
-                   config * 5 + texel);
+                   (uint32_t)row * 5 + texel);
     } else if (out->xored) {
         add_pipes(out, order, pipes, packers);
     }

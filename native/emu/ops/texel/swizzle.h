@@ -4,9 +4,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SP_SWIZZLE_CONFIGS = 15, SP_SWIZZLE_BITS = 18 };
+enum { SP_SWIZZLE_BITS = 18 };
 
-/* swizzle_table.c: by pipes and packers, and by the logarithm of a texel's bytes */
+/* swizzle_table.c: by configuration, and by the logarithm of a texel's bytes */
 extern const char sp_swizzle_render_gfx10[], sp_swizzle_render_gfx11[], sp_swizzle_render256_gfx11[];
 
 struct sp_equation {

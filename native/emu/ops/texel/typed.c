@@ -53,11 +53,11 @@ static int begin(struct sp_wave *w, const struct sp_inst *i, struct access *a)
 }
 
 /* One element: a dword at a time, as swizzling lays them. */
-static int element(struct sp_reach *reach, const struct access *a, uint64_t va, uint8_t *bytes)
+static int element(struct sp_wave *w, const struct access *a, uint64_t va, uint8_t *bytes)
 {
     for (uint32_t at = 0; at < a->format.nbytes; at += 4, va += a->step) {
         uint32_t nbytes = a->format.nbytes - at < 4 ? a->format.nbytes - at : 4;
-        int rc = a->group->store ? sp_reach_write(reach, va, bytes + at, nbytes) : sp_reach_read(reach, va, bytes + at, nbytes);
+        int rc = a->group->store ? sp_emu_write(w->tlb, va, bytes + at, nbytes) : sp_emu_read(w->tlb, va, bytes + at, nbytes);
         if (rc) return rc;
     }
     return 0;
@@ -68,14 +68,13 @@ static int typed_load(struct sp_wave *w, const struct sp_inst *i)
     struct access a;
     uint32_t r[4][SP_LANES], dwords;
     if (begin(w, i, &a)) return SP_WAVE_FAULT;
-    struct sp_reach reach = sp_reach_of(w, SP_VM_READ);
     dwords = a.group->d16 ? (a.count + 1) / 2 : a.count;
     for (uint32_t k = 0; k < dwords; k++) memcpy(r[k], w->v[(i->dst + k) & 255], sizeof r[k]); /* D16 keeps the rest */
     for (uint64_t left = w->exec; left; left &= left - 1) {
         uint32_t l = (uint32_t)__builtin_ctzll(left), channel[4] = {0};
         uint8_t bytes[16];
         if (a.inside >> l & 1) {
-            if (element(&reach, &a, a.va[l], bytes)) return sp_wave_fault_at(w, l);
+            if (element(w, &a, a.va[l], bytes)) return sp_wave_fault_at(w, l);
             sp_texel_unpack(&a.format, bytes, channel);
             if (!sp_texel_select(&a.format, a.dst_sel, channel))
                 return sp_wave_fault(w, SP_FAULT_RESERVED, "%s: DST_SEL 0x%x is reserved", sp_wave_op_name(i->op), a.dst_sel);
@@ -95,7 +94,6 @@ static int typed_store(struct sp_wave *w, const struct sp_inst *i)
     struct access a;
     const uint32_t *from[4];
     if (begin(w, i, &a)) return SP_WAVE_FAULT;
-    struct sp_reach reach = sp_reach_of(w, SP_VM_WRITE);
     for (uint32_t k = 0; k < (a.group->d16 ? (a.count + 1) / 2 : a.count); k++)
         from[k] = sp_vgpr_copied(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
     if (SP_UNLIKELY(w->stop)) return (int)w->stop;
@@ -108,7 +106,7 @@ static int typed_store(struct sp_wave *w, const struct sp_inst *i)
         }
         sp_texel_unselect(a.dst_sel, channel);
         sp_texel_pack(&a.format, channel, bytes);
-        if (element(&reach, &a, a.va[l], bytes)) return sp_wave_fault_at(w, l);
+        if (element(w, &a, a.va[l], bytes)) return sp_wave_fault_at(w, l);
     }
     return 0;
 }
