@@ -20,6 +20,7 @@ from sparkle_drv.amd.ib.run import Step, TooLong, call, find, run
 from sparkle_drv.amd.ib.state import written
 from sparkle_drv.amd.isa import assembly as isa
 from sparkle_drv.amd.isa import formats as isa_formats
+from sparkle_drv.amd.isa import names as isa_names
 from sparkle_drv.amd.isa import rows as isa_rows
 from sparkle_drv.amd.kmd import gpu as raw_gpu
 from sparkle_drv.amd.kmd import nodes, raw
@@ -82,6 +83,7 @@ __all__ = [
     "info",
     "isa",
     "isa_formats",
+    "isa_names",
     "isa_rows",
     "lint",
     "lookup",

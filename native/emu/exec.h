@@ -27,6 +27,7 @@ struct sp_emu_exec {
     struct sp_emu_tlb tlb;
     struct sp_emu_fault fault;
     uint32_t lenient;      /* of sp_emu_lenient; 0: strict */
+    uint32_t gb_addr_config; /* that register: pipes and packers, by which images are swizzled */
     uint32_t threads;      /* waves' groups are spread over as many; 1: deterministic */
     uint64_t deadline_ns;  /* CLOCK_MONOTONIC; 0: none. Looked at every few thousand instructions */
     const uint32_t *cancel; /* read atomically: not 0 means stop now with -ECANCELED */

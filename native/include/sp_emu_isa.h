@@ -3,7 +3,7 @@
 #define SP_EMU_ISA_ENTRY_H
 #include "sp_base.h"
 
-/* A copy of struct sp_inst (native/emu/isa/inst.h), widened so that it says the same on every compiler. */
+/* A copy of struct sp_inst (native/emu/isa/inst.h) without what images alone have, widened so that it says the same on every compiler. */
 struct sp_emu_inst {
     uint32_t op, format, ndw, reserved;
     uint32_t dst, sdst, src[3], sbase, soffset;

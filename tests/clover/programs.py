@@ -156,6 +156,58 @@ PROGRAMS = {
         lambda r: [zeros(np.uint32), u32(r)],
         lambda out, a: np.array([_scratch(a, i) for i in range(THREADS)], np.uint32),
     ),
+    "negative": Program(  # a private array of which the middle is zero: indices may be negative
+        """__kernel void negative(__global int *out, __global const int *in)
+        {
+            int i = get_global_id(0), t[33], *middle = t + 16;
+            for (int k = -16; k <= 16; k++) middle[k] = in[(i + k) & 1023];
+            int from = -(in[i] & 15), sum = 0;
+            for (int k = from; k < from + 17; k++) sum += middle[k] * (k + 20);
+            middle[-(in[i] >> 4 & 15)] = sum;
+            out[i] = middle[from] ^ middle[-16] ^ sum;
+        }""",
+        lambda r: [zeros(np.int32), u32(r).view(np.int32)],
+        lambda out, a: np.array([_negative(a, i) for i in range(THREADS)], np.int64).astype(
+            np.int32
+        ),
+    ),
+    "scan": Program(  # inclusive, of each group, in local memory
+        """__kernel void scan(__global uint *out, __global const uint *in, __local uint *t)
+        {
+            uint l = get_local_id(0), i = get_global_id(0);
+            t[l] = in[i];
+            for (uint n = 1; n < get_local_size(0); n *= 2) {
+                barrier(CLK_LOCAL_MEM_FENCE);
+                uint before = l >= n ? t[l - n] : 0;
+                barrier(CLK_LOCAL_MEM_FENCE);
+                t[l] += before;
+            }
+            out[i] = t[l];
+        }""",
+        lambda r: [zeros(np.uint32), u32(r), Local(4 * GROUP)],
+        lambda out, a, _: np.cumsum(a.reshape(-1, GROUP), axis=1, dtype=np.uint32).ravel(),
+    ),
+    "sort": Program(  # bitonic, of each group
+        """__kernel void sort(__global int *out, __global const int *in, __local int *t)
+        {
+            uint l = get_local_id(0), i = get_global_id(0);
+            t[l] = in[i];
+            for (uint size = 2; size <= get_local_size(0); size *= 2)
+                for (uint step = size / 2; step; step /= 2) {
+                    barrier(CLK_LOCAL_MEM_FENCE);
+                    uint other = l ^ step;
+                    if (other > l && (t[l] > t[other]) == ((l & size) == 0)) {
+                        int kept = t[l];
+                        t[l] = t[other];
+                        t[other] = kept;
+                    }
+                }
+            barrier(CLK_LOCAL_MEM_FENCE);
+            out[i] = t[l];
+        }""",
+        lambda r: [zeros(np.int32), u32(r).view(np.int32), Local(4 * GROUP)],
+        lambda out, a, _: np.sort(a.reshape(-1, GROUP), axis=1).ravel(),
+    ),
     "vectors": Program(  # three of four elements are stored, bytes are packed
         """__kernel void vectors(__global uint *out, __global const uchar4 *in, float scale)
         {
@@ -177,6 +229,15 @@ def _scratch(a: np.ndarray, i: int) -> int:
         t[int(a[(i + k) & 1023]) % 40] += t[k]
         t = [v & 0xFFFFFFFF for v in t]
     return t[int(a[i]) % 40] ^ t[7]
+
+
+def _negative(a: np.ndarray, i: int) -> int:
+    middle = {k: int(a[(i + k) & 1023]) for k in range(-16, 17)}
+    start = -(int(a[i]) & 15)
+    total = sum(middle[k] * (k + 20) for k in range(start, start + 17))
+    total = (total + (1 << 31)) % (1 << 32) - (1 << 31)
+    middle[-(int(a[i]) >> 4 & 15)] = total
+    return middle[start] ^ middle[-16] ^ total
 
 
 def judge(program: Program, arguments: list[object], got: np.ndarray) -> str | None:

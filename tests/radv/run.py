@@ -1,10 +1,11 @@
-"""Stock RADV on the emulated GPU: 4 shaders x 2 chips x 2 queues x 2 versions of Mesa.
+"""Stock RADV on the emulated GPU: 4 shaders x 2 chips x 2 queues x 2 versions of Mesa, and images.
 
 `python tests/radv/run.py [--only WORD ...]`, or `make test-radv`; `--chips all` (`make
 test-radv-chips`) takes all eight chips, and `--chips gfx1103:kms-3.42,...` any cards. RADV is
 unmodified and knows nothing of us: build/preload/libsparkle_amdgpu.so, loaded before it, shows it a
-card. A line for each run, and for vulkaninfo on each chip and Mesa; the last line is
-`N of 32 right, M skipped`. A chip that a Mesa does not know is skipped, and it says so itself.
+card. A line for each run, for storage images on each chip and queue, and for vulkaninfo on each
+chip and Mesa; the last line is about the shaders: `N of 32 right, M skipped`. A chip that a Mesa
+does not know is skipped, and it says so itself.
 
 exit codes: 0 everything that could run is right, 1 something is wrong
 """
@@ -29,6 +30,7 @@ import mesa  # noqa: E402
 BUILD = ROOT / "build"
 PRELOAD = ROOT / os.environ.get("SPARKLE_PRELOAD", "build/preload/libsparkle_amdgpu.so")
 SHADERS = ("vecadd", "sgemm", "conv2d", "reduce")
+IMAGES = "images"
 CHIPS = ("gfx1036", "gfx1100")
 ALL_CHIPS = ("gfx1030", "gfx1033", "gfx1035", "gfx1036", "gfx1100", "gfx1102", "gfx1103", "gfx1150")
 # What a Mesa says that has no such chip (src/amd/common/ac_gpu_info.c).
@@ -37,10 +39,11 @@ QUEUES = ("gfx", "compute")
 TIMEOUT_S = 120
 
 
-def build_program() -> Path:
-    """The Vulkan program, compiled when its source is newer. Raises mesa.Absent."""
-    source, program = HERE / "vk_compute.c", BUILD / "radv-test" / "vk_compute"
-    if program.exists() and program.stat().st_mtime > source.stat().st_mtime:
+def build_program(name: str = "vk_compute") -> Path:
+    """A Vulkan program, compiled when a source is newer. Raises mesa.Absent."""
+    source, program = HERE / f"{name}.c", BUILD / "radv-test" / name
+    newest = max(path.stat().st_mtime for path in (source, *HERE.glob("*.h")))
+    if program.exists() and program.stat().st_mtime > newest:
         return program
     if not Path("/usr/include/vulkan/vulkan.h").exists():
         raise mesa.Absent("libvulkan-dev is not installed")
@@ -102,9 +105,20 @@ def drivers() -> list[tuple[str, mesa.Mesa | mesa.Absent]]:
 def run_shader(program: Path, driver: mesa.Mesa, chip: str, queue: str, shader: str) -> bool | None:
     """Whether it is right; None of a chip that this Mesa does not know."""
     command = (str(program), str(HERE / "shaders"), shader, queue)
+    return run_program(command, driver, chip, f"{shader} {queue}")
+
+
+def run_images(driver: mesa.Mesa, chip: str, queue: str) -> bool | None:
+    """As run_shader, of storage images and texel buffers."""
+    program = build_program("vk_image")
+    command = (str(program), str(HERE / "shaders"), queue)
+    return run_program(command, driver, chip, f"{IMAGES} {queue}")
+
+
+def run_program(command: tuple[str, ...], driver: mesa.Mesa, chip: str, what: str) -> bool | None:
     code, said = run(command, environment(driver, chip))
     if UNKNOWN in said:
-        print(f"{driver.name:12} {chip} {shader} {queue} skipped: this Mesa does not know the chip")
+        print(f"{driver.name:12} {chip} {what} skipped: this Mesa does not know the chip")
         return None
     right = code == 0 and last_line(said).startswith("right ")
     print(f"{driver.name:12} {chip} {'' if right else f'exit {code}: '}{last_line(said)}")
@@ -142,14 +156,18 @@ def main(argv: list[str]) -> int:
     args = top.parse_args(argv)
     only = set(args.only)
     chips = ALL_CHIPS if args.chips == "all" else tuple(args.chips.split(","))
-    if unknown := only - {*SHADERS, *chips, *QUEUES}:
-        top.error(f"{', '.join(sorted(unknown))}: known are {', '.join(SHADERS + chips + QUEUES)}")
+    known = (*SHADERS, IMAGES, *chips, *QUEUES)
+    if unknown := only - set(known):
+        top.error(f"{', '.join(sorted(unknown))}: known are {', '.join(known)}")
     return judge([set(SHADERS), set(chips), set(QUEUES)], only)
 
 
 def judge(kinds: list[set[str]], only: set[str]) -> int:
     """Runs what `only` leaves of each kind and prints the verdict."""
     shaders, chips, queues = (sorted(kind & only or kind) for kind in kinds)
+    images = IMAGES in only or not only & kinds[0]
+    if IMAGES in only and not only & kinds[0]:
+        shaders = []
     right = wrong = skipped = 0
     try:
         program: Path | mesa.Absent = build_program()
@@ -170,6 +188,9 @@ def judge(kinds: list[set[str]], only: set[str]) -> int:
         right += results.count(True)
         wrong += results.count(False)
         skipped += results.count(None)
+        if images:
+            stored = [run_images(driver, *at) for at in itertools.product(chips, queues)]
+            wrong += stored.count(False)
         wrong += sum(not run_vulkaninfo(driver, chip) for chip in chips)
     total = 2 * len(shaders) * len(chips) * len(queues)
     print(f"{right} of {total} right, {skipped} skipped")

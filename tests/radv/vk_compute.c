@@ -11,15 +11,11 @@
 #define _GNU_SOURCE 1 /* RTLD_DEFAULT */
 #include <dlfcn.h>
 #include <math.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
-#include <vulkan/vulkan.h>
 
-enum { BUFFERS = 3, WAIT_NS = 1000000000 };
-static const uint64_t timeout_ns = 60ull * WAIT_NS;
+#include "vk_app.h"
+
+enum { BUFFERS = 3 };
 
 struct problem {
     const char *name;
@@ -28,14 +24,6 @@ struct problem {
     uint32_t groups[3];
     void (*reference)(const struct problem *p, float *const in[2], double *out, double *magnitude);
 };
-
-static void check(VkResult result, const char *call)
-{
-    if (result == VK_SUCCESS)
-        return;
-    fprintf(stderr, "vk_compute: %s gave VkResult %d\n", call, (int)result);
-    exit(1);
-}
 
 /* Each reference also gives the sum of |terms| of every output: what rounding errors are measured against. */
 static void vecadd(const struct problem *p, float *const in[2], double *out, double *magnitude)
@@ -100,112 +88,13 @@ static const struct problem problems[] = {
     {"reduce", {5000}, {5000, 1, 20}, {20, 1, 1}, reduce},
 };
 
-struct app {
-    VkInstance instance;
-    VkPhysicalDevice physical;
-    VkDevice device;
-    VkQueue queue;
-    uint32_t family;
-    VkPhysicalDeviceProperties properties;
-    VkBuffer buffer[BUFFERS];
-    float *mapped[BUFFERS];
-};
-
-static int find_family(struct app *app, const char *kind)
-{
-    uint32_t count = 32;
-    VkQueueFamilyProperties family[32];
-    vkGetPhysicalDeviceQueueFamilyProperties(app->physical, &count, family);
-    for (app->family = 0; app->family < count; app->family++) {
-        VkQueueFlags flags = family[app->family].queueFlags;
-        int draws = (flags & VK_QUEUE_GRAPHICS_BIT) != 0;
-        if ((flags & VK_QUEUE_COMPUTE_BIT) && draws == !strcmp(kind, "gfx"))
-            return 1;
-    }
-    return 0;
-}
-
-static void open_device(struct app *app, const char *kind)
-{
-    VkApplicationInfo about = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .apiVersion = VK_API_VERSION_1_1};
-    VkInstanceCreateInfo instance = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &about};
-    uint32_t count = 1;
-    if (vkCreateInstance(&instance, NULL, &app->instance) != VK_SUCCESS ||
-        vkEnumeratePhysicalDevices(app->instance, &count, &app->physical) < 0 || count == 0) {
-        fprintf(stderr, "vk_compute: no Vulkan device\n");
-        exit(3);
-    }
-    vkGetPhysicalDeviceProperties(app->physical, &app->properties);
-    if (!find_family(app, kind)) {
-        fprintf(stderr, "vk_compute: %s has no %s queue family\n", app->properties.deviceName, kind);
-        exit(3);
-    }
-    float priority = 1;
-    VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
-                                     .queueFamilyIndex = app->family,
-                                     .queueCount = 1,
-                                     .pQueuePriorities = &priority};
-    VkDeviceCreateInfo device = {
-        .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, .queueCreateInfoCount = 1, .pQueueCreateInfos = &queue};
-    check(vkCreateDevice(app->physical, &device, NULL, &app->device), "vkCreateDevice");
-    vkGetDeviceQueue(app->device, app->family, 0, &app->queue);
-}
-
-static uint32_t host_memory_type(const struct app *app, uint32_t allowed)
-{
-    VkPhysicalDeviceMemoryProperties memory;
-    VkMemoryPropertyFlags wanted = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
-    vkGetPhysicalDeviceMemoryProperties(app->physical, &memory);
-    for (uint32_t i = 0; i < memory.memoryTypeCount; i++)
-        if ((allowed & (1u << i)) && (memory.memoryTypes[i].propertyFlags & wanted) == wanted)
-            return i;
-    fprintf(stderr, "vk_compute: no host visible memory\n");
-    exit(1);
-}
-
-static void make_buffer(struct app *app, int at, uint32_t floats)
-{
-    VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
-                               .size = floats * sizeof(float),
-                               .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT};
-    check(vkCreateBuffer(app->device, &info, NULL, &app->buffer[at]), "vkCreateBuffer");
-    VkMemoryRequirements needs;
-    vkGetBufferMemoryRequirements(app->device, app->buffer[at], &needs);
-    VkMemoryAllocateInfo allocate = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
-                                     .allocationSize = needs.size,
-                                     .memoryTypeIndex = host_memory_type(app, needs.memoryTypeBits)};
-    VkDeviceMemory memory;
-    check(vkAllocateMemory(app->device, &allocate, NULL, &memory), "vkAllocateMemory");
-    check(vkBindBufferMemory(app->device, app->buffer[at], memory, 0), "vkBindBufferMemory");
-    check(vkMapMemory(app->device, memory, 0, VK_WHOLE_SIZE, 0, (void **)&app->mapped[at]), "vkMapMemory");
-}
-
-static VkShaderModule load_shader(const struct app *app, const char *folder, const char *name)
-{
-    char path[4096];
-    static uint32_t code[65536];
-    snprintf(path, sizeof path, "%s/%s.spv", folder, name);
-    FILE *file = fopen(path, "rb");
-    if (!file) {
-        perror(path);
-        exit(1);
-    }
-    size_t nbytes = fread(code, 1, sizeof code, file);
-    fclose(file);
-    VkShaderModuleCreateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = nbytes, .pCode = code};
-    VkShaderModule module;
-    check(vkCreateShaderModule(app->device, &info, NULL, &module), "vkCreateShaderModule");
-    return module;
-}
-
 struct pipeline {
     VkPipeline pipeline;
     VkPipelineLayout layout;
     VkDescriptorSet set;
 };
 
-static struct pipeline make_pipeline(const struct app *app, VkShaderModule module)
+static struct pipeline make_pipeline(const struct app *app, VkShaderModule module, const struct buffer *buffers)
 {
     struct pipeline made;
     VkDescriptorSetLayoutBinding bindings[BUFFERS] = {0};
@@ -247,7 +136,7 @@ static struct pipeline make_pipeline(const struct app *app, VkShaderModule modul
                                             .pSetLayouts = &set_layout};
     check(vkAllocateDescriptorSets(app->device, &allocate, &made.set), "vkAllocateDescriptorSets");
     for (uint32_t i = 0; i < BUFFERS; i++) {
-        VkDescriptorBufferInfo buffer = {app->buffer[i], 0, VK_WHOLE_SIZE};
+        VkDescriptorBufferInfo buffer = {buffers[i].buffer, 0, VK_WHOLE_SIZE};
         VkWriteDescriptorSet write = {.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
                                       .dstSet = made.set,
                                       .dstBinding = i,
@@ -284,26 +173,6 @@ static VkCommandBuffer record(const struct app *app, const struct pipeline *made
                          NULL, 0, NULL);
     check(vkEndCommandBuffer(commands), "vkEndCommandBuffer");
     return commands;
-}
-
-static VkFence make_fence(const struct app *app)
-{
-    VkFenceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
-    VkFence fence;
-    check(vkCreateFence(app->device, &info, NULL, &fence), "vkCreateFence");
-    return fence;
-}
-
-static void submit(const struct app *app, const VkCommandBuffer *commands, VkFence fence)
-{
-    VkSubmitInfo submit = {
-        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = commands};
-    check(vkQueueSubmit(app->queue, 1, &submit, fence), "vkQueueSubmit");
-}
-
-static void await(const struct app *app, VkFence fence)
-{
-    check(vkWaitForFences(app->device, 1, &fence, VK_TRUE, timeout_ns), "vkWaitForFences");
 }
 
 /* As native/include/sp_emu.h has it: what has gone through the emulated kernel so far. */
@@ -372,26 +241,30 @@ int main(int argc, char **argv)
         return 2;
     }
     struct app app;
-    open_device(&app, argv[3]);
-    for (int i = 0; i < BUFFERS; i++)
-        make_buffer(&app, i, p->count[i]);
+    struct buffer buffers[BUFFERS];
+    float *mapped[BUFFERS];
+    open_device(&app, argv[3], NULL);
+    for (int i = 0; i < BUFFERS; i++) {
+        buffers[i] = make_buffer(&app, p->count[i] * sizeof(float), VK_BUFFER_USAGE_STORAGE_BUFFER_BIT);
+        mapped[i] = buffers[i].mapped;
+    }
     uint32_t state = 12345;
     for (int i = 0; i < BUFFERS; i++)
         for (uint32_t at = 0; at < p->count[i]; at++) {
             state = state * 1664525u + 1013904223u;
-            app.mapped[i][at] = i == 2 ? NAN : (float)(state >> 8) * 0x1p-23f - 1;
+            mapped[i][at] = i == 2 ? NAN : (float)(state >> 8) * 0x1p-23f - 1;
         }
-    struct pipeline made = make_pipeline(&app, load_shader(&app, argv[1], p->name));
+    struct pipeline made = make_pipeline(&app, load_shader(&app, argv[1], p->name), buffers);
     VkCommandBuffer commands = record(&app, &made, p);
     VkFence fence = make_fence(&app);
     submit(&app, &commands, fence);
     await(&app, fence);
-    double worst = compare(p, app.mapped);
+    double worst = compare(p, mapped);
     if (argc == 5 && worst <= 8) {
         for (uint32_t at = 0; at < p->count[2]; at++)
-            app.mapped[2][at] = NAN;
+            mapped[2][at] = NAN;
         time_submissions(&app, &commands, fence, strtol(argv[4], NULL, 10));
-        worst = compare(p, app.mapped);
+        worst = compare(p, mapped);
     }
     int right = worst <= 8;
     printf("%s %s on %s, %s queue: largest error %.2f half ulps of the sum of |terms|\n", right ? "right" : "wrong", p->name,

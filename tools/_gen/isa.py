@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from _gen.formats_c import data_formats
 from _gen.isa_c import header, names, tables
 from sparkle_drv.lowlevel import isa_rows
 
@@ -43,6 +44,7 @@ def outputs() -> dict[Path, str]:
     ops = sorted({row.same_as for rows in tables_by_gen.values() for row in rows})
     made = {ROOT / "native/emu/gen/isa_ops.h": header(ops, list(SOURCES.values()))}
     made[ROOT / "native/emu/gen/isa_names.c"] = names(ops, list(SOURCES.values()))
+    made[ROOT / "native/emu/gen/data_formats.c"] = data_formats()
     for gen, rows in tables_by_gen.items():
         made[ROOT / f"native/emu/gen/isa_gfx{gen}.c"] = tables(gen, rows, SOURCES[gen])
         made[ROOT / f"sparkle_drv/amd/isa/gfx{gen}.py"] = python_table(gen)

@@ -21,7 +21,7 @@ SLOTS = {
     **{name: "SBASE" for name in ("sbase", "srsrc", "saddr")},
     **{"vdsty": "DSTY", "src0y": "SRCY0", "vsrc1y": "SRCY1"},
     **{"simm16": "OFFSET", "seg": "SEGMENT", "format": "BUF_FORMAT", "fi": "FI"},
-    **{"waitexp": "WAIT", "waitvdst": "WAIT"},
+    **{"waitexp": "WAIT", "waitvdst": "WAIT", "ssamp": "SOFFSET"},
 }
 SCALARS = {"sdst", "ssrc0", "ssrc1", "ssrc2", "svdst", "svsrc1", "sdata", "saddr", "soffset"}
 VGPRS = {"vdst", "vsrc1", "vsrc1y", "addr", "data", "data0", "data1", "vaddr", "vdata"}
@@ -101,8 +101,8 @@ def slot_of(row: isa_rows.Row, operand: isa_rows.Operand, index: int) -> str:
 def kind_of(field: str, operand: bool = True) -> str:
     if field in ("src0", "src1", "src2", "src0y"):
         return "SRC"
-    if field in ("sbase", "srsrc"):
-        return {"sbase": "PAIR", "srsrc": "QUAD"}[field]
+    if field in ("sbase", "srsrc", "ssamp"):
+        return "PAIR" if field == "sbase" else "QUAD"
     if field in SCALARS:
         return "SCALAR"
     if field in VGPRS:
@@ -173,8 +173,8 @@ def modifier_lines(gen: int, form: isa_formats.Format) -> list[str]:
     operand_fields = OPERANDS | {"saddr", "op", "opy", "simm16", "vdsty", "src0y", "vsrc1y", "vsrc"}
     if form.name in SECOND_WORDS:
         operand_fields = set()
-    if form.name == "VOP3B":
-        operand_fields -= set()
+    if form.name == "MIMG":  # rows by name only have no operands: the format's fields are they
+        operand_fields = {"op"}
     for field in form.fields.values():
         if field.name in operand_fields or (
             field.name == "soffset" and form.name != "SMEM" and form.name[1:] != "BUF"
@@ -184,6 +184,8 @@ def modifier_lines(gen: int, form: isa_formats.Format) -> list[str]:
         kind = "SIGNED" if is_signed(gen, form.name, field.name) else kind_of(field.name)
         if form.name in SECOND_WORDS:
             kind = {"src0": "VGPR", "sdst": "SCALAR"}.get(field.name, "RAW")
+        if field.name == "vdata":
+            slot = "DST_SRC1"
         if field.name[:-1] in ("neg", "abs"):
             slot = {"neg": "NEG", "abs": "ABS"}[field.name[:-1]] + (
                 "0" if field.name[-1] == "0" else "1"
@@ -265,7 +267,7 @@ class Tables:
         )
         reserved = (1 << 32 * form.ndw) - 1 & ~form.declared
         number = "0" if form.name in SECOND_WORDS else f"SP_FORMAT_{form.name}"
-        if form.name in ("MIMG", "EXP"):  # by name only: what else they hold is not looked at
+        if form.name == "EXP":  # by name only: what else they hold is not looked at
             reserved = 0
         return (
             f"{{{form.mask:#x}, {form.value:#x}, {reserved:#x}, "

@@ -1940,6 +1940,25 @@ static const struct sp_isa_row rows_mimg[] = {
     [0xef] = {SP_OP_IMAGE_SAMPLE_C_CD_CL_O_G16, SP_FORMAT_MIMG, SP_ISA_NAME, 0, 0},
 };
 
+static const struct sp_isa_field modifiers_mimg[] = {
+    {SP_SLOT_NSA, SP_KIND_RAW, 1, 2, 0, 0, 0},
+    {SP_SLOT_DIM, SP_KIND_RAW, 3, 3, 0, 0, 0},
+    {SP_SLOT_DLC, SP_KIND_RAW, 7, 1, 0, 0, 0},
+    {SP_SLOT_DMASK, SP_KIND_RAW, 8, 4, 0, 0, 0},
+    {SP_SLOT_UNRM, SP_KIND_RAW, 12, 1, 0, 0, 0},
+    {SP_SLOT_GLC, SP_KIND_RAW, 13, 1, 0, 0, 0},
+    {SP_SLOT_R128, SP_KIND_RAW, 15, 1, 0, 0, 0},
+    {SP_SLOT_TFE, SP_KIND_RAW, 16, 1, 0, 0, 0},
+    {SP_SLOT_LWE, SP_KIND_RAW, 17, 1, 0, 0, 0},
+    {SP_SLOT_SLC, SP_KIND_RAW, 25, 1, 0, 0, 0},
+    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
+    {SP_SLOT_DST_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 0},
+    {SP_SLOT_SBASE, SP_KIND_QUAD, 48, 5, 0, 0, 0},
+    {SP_SLOT_SOFFSET, SP_KIND_QUAD, 53, 5, 0, 0, 0},
+    {SP_SLOT_A16, SP_KIND_RAW, 62, 1, 0, 0, 0},
+    {SP_SLOT_D16, SP_KIND_RAW, 63, 1, 0, 0, 0},
+};
+
 static const struct sp_isa_row rows_exp[] = {
     [0x0] = {SP_OP_EXP, SP_FORMAT_EXP, SP_ISA_NAME, 0, 0},
 };
@@ -2005,7 +2024,7 @@ static const struct sp_isa_format formats[] = {
     {0xfc000000, 0xdc000000, 0x80000002000000, modifiers_flat, rows_flat, {0, SP_KIND_RAW, 18, 7, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 353, SP_FORMAT_FLAT, 2, 6},
     {0xfc000000, 0xe0000000, 0x20000000020000, modifiers_mubuf, rows_mubuf, {0, SP_KIND_RAW, 18, 8, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 136, SP_FORMAT_MUBUF, 2, 8},
     {0xfc000000, 0xe8000000, 0x0, modifiers_mtbuf, rows_mtbuf, {0, SP_KIND_RAW, 16, 3, 53, 1, 0}, {0, 0, 0, 0, 0, 0, 0}, 16, SP_FORMAT_MTBUF, 2, 8},
-    {0xfc000000, 0xf0000000, 0x0, NULL, rows_mimg, {0, SP_KIND_RAW, 18, 7, 0, 1, 0}, {0, 0, 0, 0, 0, 0, 0}, 240, SP_FORMAT_MIMG, 2, 0},
+    {0xfc000000, 0xf0000000, 0x3c00000000004040, modifiers_mimg, rows_mimg, {0, SP_KIND_RAW, 18, 7, 0, 1, 0}, {0, 0, 0, 0, 0, 0, 0}, 240, SP_FORMAT_MIMG, 2, 16},
     {0xfc000000, 0xf8000000, 0x0, NULL, rows_exp, {0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 1, SP_FORMAT_EXP, 2, 0},
     {0xfc000000, 0xc8000000, 0x0, modifiers_vintrp, rows_vintrp, {0, SP_KIND_RAW, 16, 2, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 3, SP_FORMAT_VINTRP, 1, 2},
 };

@@ -1981,6 +1981,25 @@ static const struct sp_isa_row rows_mimg[] = {
     [0x90] = {SP_OP_IMAGE_GATHER4H, SP_FORMAT_MIMG, SP_ISA_NAME, 0, 0},
 };
 
+static const struct sp_isa_field modifiers_mimg[] = {
+    {SP_SLOT_NSA, SP_KIND_RAW, 0, 1, 0, 0, 0},
+    {SP_SLOT_DIM, SP_KIND_RAW, 2, 3, 0, 0, 0},
+    {SP_SLOT_UNRM, SP_KIND_RAW, 7, 1, 0, 0, 0},
+    {SP_SLOT_DMASK, SP_KIND_RAW, 8, 4, 0, 0, 0},
+    {SP_SLOT_SLC, SP_KIND_RAW, 12, 1, 0, 0, 0},
+    {SP_SLOT_DLC, SP_KIND_RAW, 13, 1, 0, 0, 0},
+    {SP_SLOT_GLC, SP_KIND_RAW, 14, 1, 0, 0, 0},
+    {SP_SLOT_R128, SP_KIND_RAW, 15, 1, 0, 0, 0},
+    {SP_SLOT_A16, SP_KIND_RAW, 16, 1, 0, 0, 0},
+    {SP_SLOT_D16, SP_KIND_RAW, 17, 1, 0, 0, 0},
+    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
+    {SP_SLOT_DST_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 0},
+    {SP_SLOT_SBASE, SP_KIND_QUAD, 48, 5, 0, 0, 0},
+    {SP_SLOT_TFE, SP_KIND_RAW, 53, 1, 0, 0, 0},
+    {SP_SLOT_LWE, SP_KIND_RAW, 54, 1, 0, 0, 0},
+    {SP_SLOT_SOFFSET, SP_KIND_QUAD, 58, 5, 0, 0, 0},
+};
+
 static const struct sp_isa_row rows_exp[] = {
     [0x0] = {SP_OP_EXP, SP_FORMAT_EXP, SP_ISA_NAME, 0, 0},
 };
@@ -2063,7 +2082,7 @@ static const struct sp_isa_format formats[] = {
     {0xfc000000, 0xdc000000, 0x2000000, modifiers_flat, rows_flat, {0, SP_KIND_RAW, 18, 7, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 343, SP_FORMAT_FLAT, 2, 6},
     {0xfc000000, 0xe0000000, 0x38000, modifiers_mubuf, rows_mubuf, {0, SP_KIND_RAW, 18, 8, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 87, SP_FORMAT_MUBUF, 2, 7},
     {0xfc000000, 0xe8000000, 0x0, modifiers_mtbuf, rows_mtbuf, {0, SP_KIND_RAW, 15, 4, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 16, SP_FORMAT_MTBUF, 2, 8},
-    {0xfc000000, 0xf0000000, 0x0, NULL, rows_mimg, {0, SP_KIND_RAW, 18, 8, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 145, SP_FORMAT_MIMG, 2, 0},
+    {0xfc000000, 0xf0000000, 0x8380000000000062, modifiers_mimg, rows_mimg, {0, SP_KIND_RAW, 18, 8, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 145, SP_FORMAT_MIMG, 2, 16},
     {0xfc000000, 0xf8000000, 0x0, NULL, rows_exp, {0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 1, SP_FORMAT_EXP, 2, 0},
     {0xff000000, 0xce000000, 0xc00000, modifiers_ldsdir, rows_ldsdir, {0, SP_KIND_RAW, 20, 2, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 2, SP_FORMAT_LDSDIR, 1, 3},
     {0xff000000, 0xcd000000, 0x1800000000800000, modifiers_vinterp, rows_vinterp, {0, SP_KIND_RAW, 16, 7, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 6, SP_FORMAT_VINTERP, 2, 4},

@@ -28,10 +28,18 @@ struct sp_inst {
                                 * the upper half of a VGPR (v1.h, bit 7 of its number), which dst and src then do not say */
     uint8_t omod, clamp;
     uint8_t lane_mode; /* SP_LANE_*: how src[0] goes across lanes */
-    uint16_t dpp_ctrl; /* DPP16: DPP_CTRL; DPP8: none, see dpp8 */
-    uint8_t row_mask, bank_mask, bound_ctrl, fetch_inactive;
-    uint32_t dpp8;     /* eight 3-bit lane selects */
-    uint8_t dst_sel, dst_unused, src0_sel, src1_sel, src0_sext, src1_sext; /* SDWA (gfx10) */
+    union {            /* by format: only vector ALU formats go across lanes */
+        struct {
+            uint16_t dpp_ctrl; /* DPP16: DPP_CTRL; DPP8: none, see dpp8 */
+            uint8_t row_mask, bank_mask, bound_ctrl, fetch_inactive;
+            uint32_t dpp8;     /* eight 3-bit lane selects */
+            uint8_t dst_sel, dst_unused, src0_sel, src1_sel, src0_sext, src1_sext; /* SDWA (gfx10) */
+        };
+        struct { /* MIMG: vdata is dst and src[1], vaddr src[0], ssamp soffset */
+            uint8_t more_vaddr[12]; /* NSA: the VGPRs of the address behind the first one, four of each further dword */
+            uint8_t nsa, dim, dmask, unrm, r128, lwe, a16, d16;
+        };
+    };
     uint8_t glc, slc, dlc, lds, gds, offen, idxen, tfe;
     uint8_t segment; /* FLAT: 0 flat, 1 scratch, 2 global */
     uint8_t saddr_null; /* FLAT: no SADDR; SMEM: no SOFFSET */

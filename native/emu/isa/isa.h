@@ -11,7 +11,8 @@ enum sp_isa_slot {
     SP_SLOT_BOUND_CTRL, SP_SLOT_FI, SP_SLOT_DPP8, SP_SLOT_DST_SEL, SP_SLOT_DST_UNUSED, SP_SLOT_SRC0_SEL, SP_SLOT_SRC1_SEL,
     SP_SLOT_SEXT0, SP_SLOT_SEXT1, SP_SLOT_S0, SP_SLOT_S1, SP_SLOT_SD, SP_SLOT_GLC, SP_SLOT_SLC, SP_SLOT_DLC, SP_SLOT_LDS,
     SP_SLOT_GDS, SP_SLOT_OFFEN, SP_SLOT_IDXEN, SP_SLOT_TFE, SP_SLOT_SEGMENT, SP_SLOT_SVE, SP_SLOT_BUF_FORMAT, SP_SLOT_ATTR,
-    SP_SLOT_CHAN, SP_SLOT_WAIT, SP_SLOT_NUM
+    SP_SLOT_CHAN, SP_SLOT_WAIT, SP_SLOT_NSA, SP_SLOT_DIM, SP_SLOT_DMASK, SP_SLOT_UNRM, SP_SLOT_R128, SP_SLOT_LWE,
+    SP_SLOT_A16, SP_SLOT_D16, SP_SLOT_NUM
 };
 /* How a field's number becomes the member's. */
 enum sp_isa_kind {
@@ -23,7 +24,7 @@ enum sp_isa_kind {
     SP_KIND_VGPR_HALF, /* gfx11, short forms: bit 7 says which half of a VGPR of the first 128 */
     SP_KIND_SRC_HALF,
     SP_KIND_PAIR,   /* SBASE: half the first SGPR's number */
-    SP_KIND_QUAD,   /* SRSRC: a quarter of it */
+    SP_KIND_QUAD,   /* SRSRC, SSAMP: a quarter of it */
     SP_KIND_FIXED   /* no field: `low` is the operand's code */
 };
 struct sp_isa_field {

@@ -1,8 +1,8 @@
 /* MUBUF: untyped buffers. Addresses as the buffer descriptor says ("Memory Buffer Instructions", RDNA2 and RDNA3 ISA
  * documents): linear or swizzled, range-checked by OOB_SELECT; out of range loads give 0, stores are dropped. RADV reads
- * its arrays so, and clang its scratch on gfx10. Formatted access and TFE are not modelled. */
+ * its arrays so, and clang its scratch on gfx10. Formatted access is in texel/typed.c; TFE is not modelled. */
+#include "buffer.h"
 #include "families.h"
-#include "memory.h"
 
 #define HEAD(NAME) static int NAME(struct sp_wave *w, const struct sp_inst *i)
 
@@ -24,8 +24,7 @@ static struct resource resource_of(struct sp_wave *w, const struct sp_inst *i)
     return r;
 }
 
-/* Lanes' addresses and, as a mask, which of them are in range for `nbytes`. */
-static uint64_t addresses(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, uint64_t *va)
+uint64_t sp_buffer_addresses(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, uint64_t *va)
 {
     struct resource rsrc = resource_of(w, i);
     uint32_t soffset = sp_s32(w, i, i->soffset), which = 0;
@@ -53,8 +52,7 @@ static uint64_t addresses(struct sp_wave *w, const struct sp_inst *i, uint32_t n
     return inside;
 }
 
-/* Swizzling interleaves dwords: a wider access is one dword after another, `step` apart. */
-static uint64_t step_of(struct sp_wave *w, const struct sp_inst *i)
+uint64_t sp_buffer_step(struct sp_wave *w, const struct sp_inst *i)
 {
     struct resource rsrc = resource_of(w, i);
     return rsrc.swizzled ? 4u * rsrc.index_stride : 4;
@@ -62,7 +60,7 @@ static uint64_t step_of(struct sp_wave *w, const struct sp_inst *i)
 
 SP_INLINE int load(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, enum sp_load kind)
 {
-    uint64_t va[SP_LANES], step = step_of(w, i), inside = addresses(w, i, nbytes, va);
+    uint64_t va[SP_LANES], step = sp_buffer_step(w, i), inside = sp_buffer_addresses(w, i, nbytes, va);
     uint32_t r[4][SP_LANES], dwords = (nbytes + 3) / 4, piece = nbytes < 4 ? nbytes : 4;
     struct sp_reach reach = sp_reach_of(w, SP_VM_READ);
     if (SP_UNLIKELY(w->stop)) return (int)w->stop;
@@ -81,7 +79,7 @@ SP_INLINE int load(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, 
 
 SP_INLINE int store(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, uint32_t shift)
 {
-    uint64_t va[SP_LANES], step = step_of(w, i), inside = addresses(w, i, nbytes, va);
+    uint64_t va[SP_LANES], step = sp_buffer_step(w, i), inside = sp_buffer_addresses(w, i, nbytes, va);
     uint32_t dwords = (nbytes + 3) / 4, piece = nbytes < 4 ? nbytes : 4;
     struct sp_reach reach = sp_reach_of(w, SP_VM_WRITE);
     const uint32_t *from[4];
@@ -110,7 +108,7 @@ SP_STORES(DEFINE_STORE)
 static int atomic(struct sp_wave *w, const struct sp_inst *i, enum sp_atomic op, uint32_t nbytes)
 {
     struct sp_atomic_lanes a;
-    uint64_t va[SP_LANES], inside = addresses(w, i, nbytes, va);
+    uint64_t va[SP_LANES], inside = sp_buffer_addresses(w, i, nbytes, va);
     sp_atomic_gather(w, i, op, nbytes, &a);
     if (w->stop) return (int)w->stop;
     for (uint64_t left = w->exec; left; left &= left - 1) {

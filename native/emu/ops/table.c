@@ -32,6 +32,8 @@ static void fill(void)
     add(sp_wave_smem, 0);
     add(sp_wave_flat, 1);
     add(sp_wave_buffer, 1);
+    add(sp_wave_typed, 1);
+    add(sp_wave_image, 1);
     add(sp_wave_ds, 1);
 }
 

@@ -90,6 +90,14 @@ static void put_lane(struct sp_inst *out, unsigned slot, uint8_t v)
     case SP_SLOT_ATTR: out->attr = v; return;
     case SP_SLOT_CHAN: out->chan = v; return;
     case SP_SLOT_WAIT: out->wait = v; return;
+    case SP_SLOT_NSA: out->nsa = v; return;
+    case SP_SLOT_DIM: out->dim = v; return;
+    case SP_SLOT_DMASK: out->dmask = v; return;
+    case SP_SLOT_UNRM: out->unrm = v; return;
+    case SP_SLOT_R128: out->r128 = v; return;
+    case SP_SLOT_LWE: out->lwe = v; return;
+    case SP_SLOT_A16: out->a16 = v; return;
+    case SP_SLOT_D16: out->d16 = v; return;
     default: return;
     }
 }
@@ -346,6 +354,11 @@ static int decode_tail(const struct sp_isa *isa, const struct sp_isa_row *row, i
 {
     int vector = is_vop12c(out->format) || (isa->generation >= 11 && (out->format == SP_FORMAT_VOP3 || out->format == SP_FORMAT_VOP3B ||
                                                                      out->format == SP_FORMAT_VOP3P));
+    if (out->format == SP_FORMAT_MIMG) {
+        out->ndw = (uint8_t)(out->ndw + out->nsa);
+        if (out->ndw > count) return -ENODATA;
+        memcpy(out->more_vaddr, words + 2, 4u * out->nsa);
+    }
     int took = vector && out->src_ndw[0] ? second_word(isa, row, out->ndw < count ? words[out->ndw] : 0, out, reserved) : 0;
     if (took < 0) {
         if (why && why_nbytes)

@@ -9,6 +9,7 @@
 
 static void widen(const struct sp_inst *in, struct sp_emu_inst *out)
 {
+    int image = in->format == SP_FORMAT_MIMG;
     out->op = in->op;
     out->format = in->format;
     out->ndw = in->ndw;
@@ -29,18 +30,18 @@ static void widen(const struct sp_inst *in, struct sp_emu_inst *out)
     out->omod = in->omod;
     out->clamp = in->clamp;
     out->lane_mode = in->lane_mode;
-    out->dpp_ctrl = in->dpp_ctrl;
-    out->row_mask = in->row_mask;
-    out->bank_mask = in->bank_mask;
-    out->bound_ctrl = in->bound_ctrl;
-    out->fetch_inactive = in->fetch_inactive;
-    out->dpp8 = in->dpp8;
-    out->dst_sel = in->dst_sel;
-    out->dst_unused = in->dst_unused;
-    out->src0_sel = in->src0_sel;
-    out->src1_sel = in->src1_sel;
-    out->src0_sext = in->src0_sext;
-    out->src1_sext = in->src1_sext;
+    out->dpp_ctrl = image ? 0 : in->dpp_ctrl;
+    out->row_mask = image ? 0 : in->row_mask;
+    out->bank_mask = image ? 0 : in->bank_mask;
+    out->bound_ctrl = image ? 0 : in->bound_ctrl;
+    out->fetch_inactive = image ? 0 : in->fetch_inactive;
+    out->dpp8 = image ? 0 : in->dpp8;
+    out->dst_sel = image ? 0 : in->dst_sel;
+    out->dst_unused = image ? 0 : in->dst_unused;
+    out->src0_sel = image ? 0 : in->src0_sel;
+    out->src1_sel = image ? 0 : in->src1_sel;
+    out->src0_sext = image ? 0 : in->src0_sext;
+    out->src1_sext = image ? 0 : in->src1_sext;
     out->glc = in->glc;
     out->slc = in->slc;
     out->dlc = in->dlc;

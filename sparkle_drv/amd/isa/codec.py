@@ -107,7 +107,7 @@ def decode(isa: Table, words: Sequence[int]) -> tuple[Inst, int]:
         if inst.y is None:
             raise DecodeError(f"gfx{isa.gen} has no VOPD Y opcode {inst.fields['opy']:#x}")
         inst.fields["vdsty"] = inst.fields["vdsty"] << 1 | (~inst.fields["vdst"] & 1)
-    ndw = form.ndw
+    ndw = form.ndw + inst.fields.get("nsa", 0)  # addresses in further dwords
     inst.second = _second(isa, inst)
     more = bool(inst.second) or _wants_literal(inst)
     if len(words) < ndw + more:

@@ -43,7 +43,8 @@ MUBUF   2  31:26=0x38   op@25:18 offset@11:0 offen@12 idxen@13 glc@14 dlc@15 lds
           vaddr@39:32 vdata@47:40 srsrc@52:48 slc@54 tfe@55 soffset@63:56
 MTBUF   2  31:26=0x3a   op@53,18:16 offset@11:0 offen@12 idxen@13 glc@14 dlc@15 format@25:19
           vaddr@39:32 vdata@47:40 srsrc@52:48 slc@54 tfe@55 soffset@63:56
-MIMG    2  31:26=0x3c   op@0,24:18
+MIMG    2  31:26=0x3c   op@0,24:18 nsa@2:1 dim@5:3 dlc@7 dmask@11:8 unrm@12 glc@13 r128@15 tfe@16
+          lwe@17 slc@25 vaddr@39:32 vdata@47:40 srsrc@52:48 ssamp@57:53 a16@62 d16@63
 EXP     2  31:26=0x3e
 VINTRP  1  31:26=0x32   op@17:16 vsrc@7:0 chan@9:8 attr@15:10 vdst@25:18
 SDWA    1  31:32=0x0    src0@7:0 dst_sel@10:8 dst_unused@12:11 clamp@13 omod@15:14
@@ -60,7 +61,8 @@ MUBUF   2  31:26=0x38   op@25:18 offset@11:0 slc@12 dlc@13 glc@14 vaddr@39:32 vd
           srsrc@52:48 tfe@53 offen@54 idxen@55 soffset@63:56
 MTBUF   2  31:26=0x3a   op@18:15 offset@11:0 slc@12 dlc@13 glc@14 format@25:19 vaddr@39:32
           vdata@47:40 srsrc@52:48 tfe@53 offen@54 idxen@55 soffset@63:56
-MIMG    2  31:26=0x3c   op@25:18
+MIMG    2  31:26=0x3c   op@25:18 nsa@0 dim@4:2 unrm@7 dmask@11:8 slc@12 dlc@13 glc@14 r128@15
+          a16@16 d16@17 vaddr@39:32 vdata@47:40 srsrc@52:48 tfe@53 lwe@54 ssamp@62:58
 EXP     2  31:26=0x3e
 LDSDIR  1  31:24=0xce   op@21:20 vdst@7:0 chan@9:8 attr@15:10 waitvdst@19:16
 VINTERP 2  31:24=0xcd   op@22:16 vdst@7:0 waitexp@10:8 op_sel@14:11 clamp@15 src0@40:32

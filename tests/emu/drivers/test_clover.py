@@ -11,9 +11,10 @@ import pytest
 from where import ROOT
 
 CLOVER = ROOT / "tests/clover"
+CHIPS = ("gfx1036", "gfx1100")
 
 
-@pytest.mark.parametrize("chip", ["gfx1036", "gfx1100"])
+@pytest.mark.parametrize("chip", CHIPS)
 def test_opencl_programs_compute_right(tmp_path, monkeypatch, chip):
     monkeypatch.syspath_prepend(str(CLOVER))
     from clover_driver import Absent, clover

@@ -112,6 +112,7 @@ def run_lanes(
     lds: int = 0,
     timeout_s: float = 10.0,
     at: tuple[int, int] | tuple[None, None] = (None, None),
+    sink_rights: str = "w",
 ) -> list[np.ndarray]:
     """Runs `body` once a thread: inputs[k] (dwords) in v1+k, four arrays out, v10 to v13.
 
@@ -128,7 +129,7 @@ def run_lanes(
         data[:, k, :wave] = bits.reshape(groups, wave)
     code = gpu.buffer(8192, rights="rx")
     source = gpu.buffer(data.nbytes, rights="r", va=at[0])
-    sink = gpu.buffer(data.nbytes, rights="w", va=at[1])
+    sink = gpu.buffer(data.nbytes, rights=sink_rights, va=at[1])
     try:
         code.write(asm(chip, PROLOGUE + body + EPILOGUE, wave))
         np.frombuffer(source.map, np.uint32)[: data.size] = data.ravel()

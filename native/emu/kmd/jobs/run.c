@@ -11,6 +11,7 @@ static void begin(struct kmd_ring *ring, struct sp_emu_exec *x, const struct kmd
     struct kmd_machine *machine = ring->card->machine;
     memset(&x->fault, 0, sizeof(x->fault));
     x->chip = &ring->card->chip.core;
+    x->gb_addr_config = ring->card->chip.gb_addr_config;
     sp_emu_tlb_reset(&x->tlb, &job->view, &x->fault);
     x->lenient = machine->options.lenient;
     x->threads = machine->options.threads;

@@ -1,0 +1,10 @@
+/* Where the lanes of a buffer access lie, for plain (buffer.c) and formatted (texel/typed.c) instructions. */
+#ifndef SP_EMU_OPS_BUFFER_H
+#define SP_EMU_OPS_BUFFER_H
+#include "memory.h"
+
+/* Lanes' addresses and, as a mask, which of them are in range for `nbytes`. */
+uint64_t sp_buffer_addresses(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, uint64_t *va);
+/* Swizzling interleaves dwords: a wider access is one dword after another, so many bytes apart. */
+uint64_t sp_buffer_step(struct sp_wave *w, const struct sp_inst *i);
+#endif

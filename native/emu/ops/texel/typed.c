@@ -1,0 +1,126 @@
+/* Typed buffer accesses: MUBUF with the descriptor's format, MTBUF with the instruction's. Which fields count for which
+ * instruction: "Buffer Data Format" of AMD's RDNA2 and RDNA3 ISA documents. DST_SEL is the descriptor's matter: MTBUF
+ * ignores it. Swizzled addresses and range checks are those of plain accesses (../buffer.c). */
+#include "emu/ops/buffer.h"
+#include "emu/ops/families.h"
+#include "format.h"
+
+/* Each group is four numbers in a row, for one to four components; those of D16_HI have one. */
+static const struct group {
+    uint16_t first;
+    uint8_t d16, high, store;
+} groups[] = {
+    {SP_OP_BUFFER_LOAD_FORMAT_X, 0, 0, 0},       {SP_OP_BUFFER_STORE_FORMAT_X, 0, 0, 1},
+    {SP_OP_BUFFER_LOAD_D16_FORMAT_X, 1, 0, 0},   {SP_OP_BUFFER_STORE_D16_FORMAT_X, 1, 0, 1},
+    {SP_OP_BUFFER_LOAD_D16_HI_FORMAT_X, 1, 1, 0}, {SP_OP_BUFFER_STORE_D16_HI_FORMAT_X, 1, 1, 1},
+    {SP_OP_TBUFFER_LOAD_FORMAT_X, 0, 0, 0},      {SP_OP_TBUFFER_STORE_FORMAT_X, 0, 0, 1},
+    {SP_OP_TBUFFER_LOAD_D16_FORMAT_X, 1, 0, 0},  {SP_OP_TBUFFER_STORE_D16_FORMAT_X, 1, 0, 1},
+};
+enum { IDENTITY = 4 | 5 << 3 | 6 << 6 | 7 << 9 };
+
+struct access {
+    struct sp_texel_format format;
+    uint64_t va[SP_LANES], step, inside;
+    uint32_t dst_sel, count; /* components */
+    const struct group *group;
+};
+
+/* 0, or why the wave stops. An INVALID format is a buffer that is not there: loads give 0, stores do nothing. */
+static int begin(struct sp_wave *w, const struct sp_inst *i, struct access *a)
+{
+    uint32_t word3 = (uint32_t)(sp_s64(w, i, i->sbase + 2u) >> 32), number = word3 >> 12 & (w->generation == 10 ? 127 : 63);
+    const struct group *g = groups;
+    while (i->op < g->first || i->op > g->first + (g->high ? 0 : 3)) g++;
+    a->group = g;
+    a->count = i->op - g->first + 1u;
+    a->dst_sel = word3 & 0xFFF;
+    if (i->format == SP_FORMAT_MTBUF) {
+        number = i->buf_format;
+        a->dst_sel = IDENTITY;
+    }
+    if (!sp_texel_format(w->generation, false, number, &a->format))
+        return sp_wave_fault(w, SP_FAULT_OPERAND, "%s: there is no buffer format %u", sp_wave_op_name(i->op), number);
+    a->step = sp_buffer_step(w, i);
+    a->inside = sp_buffer_addresses(w, i, a->format.nbytes, a->va) & w->exec;
+    if (!a->format.nbytes) a->inside = 0;
+    for (uint64_t left = a->inside; left; left &= left - 1) {
+        uint64_t va = a->va[__builtin_ctzll(left)];
+        if (va % a->format.align)
+            return sp_wave_fault(w, SP_FAULT_ALIGNMENT, "%s at 0x%llx, not a multiple of %u", sp_wave_op_name(i->op),
+                                 (unsigned long long)va, a->format.align);
+    }
+    return (int)w->stop;
+}
+
+/* One element: a dword at a time, as swizzling lays them. */
+static int element(struct sp_wave *w, const struct access *a, uint64_t va, uint8_t *bytes)
+{
+    for (uint32_t at = 0; at < a->format.nbytes; at += 4, va += a->step) {
+        uint32_t nbytes = a->format.nbytes - at < 4 ? a->format.nbytes - at : 4;
+        int rc = a->group->store ? sp_emu_write(w->tlb, va, bytes + at, nbytes) : sp_emu_read(w->tlb, va, bytes + at, nbytes);
+        if (rc) return rc;
+    }
+    return 0;
+}
+
+static int typed_load(struct sp_wave *w, const struct sp_inst *i)
+{
+    struct access a;
+    uint32_t r[4][SP_LANES], dwords;
+    if (begin(w, i, &a)) return SP_WAVE_FAULT;
+    dwords = a.group->d16 ? (a.count + 1) / 2 : a.count;
+    for (uint32_t k = 0; k < dwords; k++) memcpy(r[k], w->v[(i->dst + k) & 255], sizeof r[k]); /* D16 keeps the rest */
+    for (uint64_t left = w->exec; left; left &= left - 1) {
+        uint32_t l = (uint32_t)__builtin_ctzll(left), channel[4] = {0};
+        uint8_t bytes[16];
+        if (a.inside >> l & 1) {
+            if (element(w, &a, a.va[l], bytes)) return sp_wave_fault_at(w, l);
+            sp_texel_unpack(&a.format, bytes, channel);
+            if (!sp_texel_select(&a.format, a.dst_sel, channel))
+                return sp_wave_fault(w, SP_FAULT_RESERVED, "%s: DST_SEL 0x%x is reserved", sp_wave_op_name(i->op), a.dst_sel);
+        }
+        for (uint32_t k = 0; k < a.count; k++) {
+            uint32_t shift = a.group->high ? 16 : 16 * (k & 1), *to = &r[a.group->d16 ? k / 2 : k][l];
+            *to = a.group->d16 ? (*to & ~(0xFFFFu << shift)) | sp_texel_to_d16(&a.format, channel[k]) << shift : channel[k];
+        }
+    }
+    for (uint32_t k = 0; k < dwords; k++) sp_put_loaded(w, i->dst + k, r[k]);
+    sp_wave_load_begins(w, SP_PEND_VM, i->dst, dwords);
+    return 0;
+}
+
+static int typed_store(struct sp_wave *w, const struct sp_inst *i)
+{
+    struct access a;
+    const uint32_t *from[4];
+    if (begin(w, i, &a)) return SP_WAVE_FAULT;
+    for (uint32_t k = 0; k < (a.group->d16 ? (a.count + 1) / 2 : a.count); k++)
+        from[k] = sp_vgpr_copied(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
+    if (SP_UNLIKELY(w->stop)) return (int)w->stop;
+    for (uint64_t left = a.inside; left; left &= left - 1) {
+        uint32_t l = (uint32_t)__builtin_ctzll(left), channel[4] = {0};
+        uint8_t bytes[16];
+        for (uint32_t k = 0; k < a.count; k++) {
+            uint32_t shift = a.group->high ? 16 : 16 * (k & 1);
+            channel[k] = a.group->d16 ? sp_texel_from_d16(&a.format, from[k / 2][l] >> shift) : from[k][l];
+        }
+        sp_texel_unselect(a.dst_sel, channel);
+        sp_texel_pack(&a.format, channel, bytes);
+        if (element(w, &a, a.va[l], bytes)) return sp_wave_fault_at(w, l);
+    }
+    return 0;
+}
+
+#define GROUP(NAME, FN) {SP_OP_##NAME##X, FN}, {SP_OP_##NAME##XY, FN}, {SP_OP_##NAME##XYZ, FN}, {SP_OP_##NAME##XYZW, FN}
+const struct sp_wave_op sp_wave_typed[] = {
+    GROUP(BUFFER_LOAD_FORMAT_, typed_load),
+    GROUP(BUFFER_LOAD_D16_FORMAT_, typed_load),
+    GROUP(BUFFER_STORE_FORMAT_, typed_store),
+    GROUP(BUFFER_STORE_D16_FORMAT_, typed_store),
+    GROUP(TBUFFER_LOAD_FORMAT_, typed_load),
+    GROUP(TBUFFER_LOAD_D16_FORMAT_, typed_load),
+    GROUP(TBUFFER_STORE_FORMAT_, typed_store),
+    GROUP(TBUFFER_STORE_D16_FORMAT_, typed_store),
+    {SP_OP_BUFFER_LOAD_D16_HI_FORMAT_X, typed_load},
+    {SP_OP_BUFFER_STORE_D16_HI_FORMAT_X, typed_store},
+    SP_OP_END};
