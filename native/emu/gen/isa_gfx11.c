@@ -1998,7 +1998,7 @@ static const struct sp_isa_field modifiers_ldsdir[] = {
 
 static const struct sp_isa_row rows_vinterp[] = {
     [0x0] = {SP_OP_V_INTERP_P10_F32, SP_FORMAT_VINTERP, 0, 132, 4},
-    [0x1] = {SP_OP_V_INTERP_P2_F32, SP_FORMAT_VINTERP, 0, 132, 4},
+    [0x1] = {SP_OP_V_INTERP_P2_F32_INREG, SP_FORMAT_VINTERP, 0, 132, 4},
     [0x2] = {SP_OP_V_INTERP_P10_F16_F32, SP_FORMAT_VINTERP, 0, 132, 4},
     [0x3] = {SP_OP_V_INTERP_P2_F16_F32, SP_FORMAT_VINTERP, 0, 132, 4},
     [0x4] = {SP_OP_V_INTERP_P10_RTZ_F16_F32, SP_FORMAT_VINTERP, 0, 132, 4},

@@ -1019,6 +1019,7 @@ const char sp_op_names[SP_OP_NUM][36] = {
     "v_interp_p2_f16",
     "v_interp_p2_f16_f32",
     "v_interp_p2_f32",
+    "v_interp_p2_f32_inreg",
     "v_interp_p2_rtz_f16_f32",
     "v_ldexp_f16",
     "v_ldexp_f32",

@@ -33,6 +33,8 @@ static void fill(void)
     add(sp_wave_flat, 1);
     add(sp_wave_buffer, 1);
     add(sp_wave_ds, 1);
+    add(sp_wave_matrix, 1);
+    add(sp_wave_rare, 1);
 }
 
 sp_wave_fn sp_wave_function(uint32_t op)

@@ -73,8 +73,10 @@ static int check_registers(struct sp_wave *w, const struct sp_inst *inst)
 {
     const uint16_t codes[] = {inst->dst, inst->src[0], inst->src[1], inst->src[2]};
     const uint8_t counts[] = {inst->dst_ndw, inst->src_ndw[0], inst->src_ndw[1], inst->src_ndw[2]};
+    bool matrix = inst->format == SP_FORMAT_VOP3P && inst->dst_ndw == 8; /* WMMA: C and D are as many bits in a wave64 */
     for (unsigned k = 0; k < 4; k++) {
-        uint32_t last = codes[k] - SP_SRC_VGPR + (counts[k] != SP_NDW_MASK ? counts[k] - 1u : 0);
+        uint32_t halved = matrix && w->lanes == 64 && (k == 0 || k == 3);
+        uint32_t last = codes[k] - SP_SRC_VGPR + (counts[k] != SP_NDW_MASK ? (counts[k] >> halved) - 1u : 0);
         if (counts[k] && codes[k] >= SP_SRC_VGPR && last >= w->vgpr_count)
             return sp_wave_fault(w, SP_FAULT_OPERAND, "%s uses v%u, the wave has %u VGPRs", sp_wave_op_name(inst->op), last,
                                  w->vgpr_count);

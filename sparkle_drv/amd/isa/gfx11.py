@@ -1041,7 +1041,7 @@ tbuffer_store_d16_format_xyzw MTBUF 0xf vdata:b64 vaddr srsrc:b128 soffset
 lds_param_load LDSDIR 0x0 vdst:b32 attr
 lds_direct_load LDSDIR 0x1 vdst:b32
 v_interp_p10_f32 VINTERP 0x0 vdst:f32 src0:f32 src1:f32 src2:f32
-v_interp_p2_f32 VINTERP 0x1 vdst:f32 src0:f32 src1:f32 src2:f32
+v_interp_p2_f32 VINTERP 0x1 vdst:f32 src0:f32 src1:f32 src2:f32 = v_interp_p2_f32_inreg
 v_interp_p10_f16_f32 VINTERP 0x2 vdst:f16 src0:f32 src1:f32 src2:f32
 v_interp_p2_f16_f32 VINTERP 0x3 vdst:f16 src0:f32 src1:f32 src2:f32
 v_interp_p10_rtz_f16_f32 VINTERP 0x4 vdst:f16 src0:f32 src1:f32 src2:f32
