@@ -7,7 +7,7 @@
  * What nobody has published: whether CLAMP of the integer forms saturates after each DOT4 or DOT8, as here, or once. */
 #include "emu/ops/families.h"
 #include "emu/ops/lanes_math.h"
-#include "emu/ops/vector/half.h"
+#include "emu/ops/half.h"
 
 #define HEAD(NAME) static int NAME(struct sp_wave *w, const struct sp_inst *i)
 

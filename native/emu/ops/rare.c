@@ -3,7 +3,7 @@
  * documents, by the instruction's name. */
 #include "emu/ops/families.h"
 #include "emu/ops/lanes_math.h"
-#include "emu/ops/vector/half.h"
+#include "emu/ops/half.h"
 #include "memory.h"
 
 #define HEAD(NAME) static int NAME(struct sp_wave *w, const struct sp_inst *i)

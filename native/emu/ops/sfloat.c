@@ -2,7 +2,7 @@
  * A result of 16 bits leaves 0 above it: no source says otherwise, LLVM never asks. */
 #include "emu/ops/families.h"
 #include "emu/ops/lanes_math.h"
-#include "emu/ops/vector/half.h"
+#include "emu/ops/half.h"
 
 #define HEAD(NAME) static int NAME(struct sp_wave *w, const struct sp_inst *i)
 #define IEEE ((w->mode & SP_MODE_IEEE) != 0)
