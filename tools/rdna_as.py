@@ -57,6 +57,11 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("-o", "--output", metavar="FILE", help="instead of standard output")
     one.add_argument("--check", action="store_true", help="compare with llvm-mc, if it is there")
     one.set_defaults(command=expression_command)
+    one = sub.add_parser(
+        "lacking", help="instructions that the emulated waves do not execute", epilog=EXIT_CODES
+    )
+    one.add_argument("--gfx", default="gfx1100", help="gfx1036, gfx1100 ... (gfx1100)")
+    one.set_defaults(command=lacking_command, file="--gfx")
     sub.choices["disassemble"].add_argument("--wave", type=int, choices=(32, 64), default=32)
     return top
 
@@ -183,6 +188,14 @@ def expression_command(args: argparse.Namespace) -> int:
     if code or not args.check:
         return code
     return compare(made.text, isa.assemble(made.text, args.gfx), args.gfx)
+
+
+def lacking_command(args: argparse.Namespace) -> int:
+    from sparkle_drv.testing.emulated_isa import lacking
+
+    for form, names in lacking(args.gfx).items():
+        print(f"{args.gfx} {form}: {len(names)}: {' '.join(names)}")
+    return OK
 
 
 def main(argv: Sequence[str]) -> int:

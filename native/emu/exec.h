@@ -7,6 +7,7 @@
 struct sp_emu_chip {
     const char *name;    /* "gfx1100" */
     uint32_t generation; /* 10: gfx10.3, RDNA2; 11: gfx11, RDNA3 */
+    uint32_t minor;      /* of gfx_version: 3 of gfx10.3; 5 of gfx11.5, RDNA3.5, with what that adds to the instruction set */
     uint32_t num_se;     /* shader engines */
     uint32_t num_cu;
     uint32_t counter_khz; /* of the GPU clock */

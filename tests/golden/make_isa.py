@@ -1,4 +1,5 @@
-"""Makes isa_gfx1036.txt, isa_gfx1100.txt, isa_names.txt: what llvm-mc 19 says of each table row.
+"""Makes isa_gfx1036.txt, isa_gfx1100.txt, isa_gfx1150.txt (what that adds) and isa_names.txt: what
+llvm-mc 19 says of each table row.
 
 `make golden-llvm` runs it; nothing else does. Random fields, packed by our own tables, are only
 questions: llvm-mc disassembles them, assembles its own text again, and what it then says, text
@@ -15,7 +16,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-CPUS = {10: "gfx1036", 11: "gfx1100"}
+CPUS = {10: "gfx1036", 11: "gfx1100", 11.5: "gfx1150"}
 WAVE32 = ["llvm-mc-19", "-triple=amdgcn", "-show-encoding"]
 VARIANTS = {"dpp": "DPP16", "dpp8": "DPP8", "sdwa": "SDWA"}
 ASKED = 5  # questions a row, and 2 for each way its lanes can be moved
@@ -23,7 +24,7 @@ ROUNDS = 12  # until every row has a vector that llvm-mc takes
 ENCODING = re.compile(r"^\s*(.*?)\s*; encoding: \[([0-9a-fx,]*)\]", re.M)
 
 
-def run(gen: int, text: str, *options: str) -> list[tuple[str, str]]:
+def run(gen: float, text: str, *options: str) -> list[tuple[str, str]]:
     """llvm-mc's (text, hex dwords) of every line it understood."""
     command = [*WAVE32, f"-mcpu={CPUS[gen]}", *options]
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
@@ -246,13 +247,14 @@ def settle(gen, asked):
     return [pair for pair in kept if pair in same]
 
 
-def vectors(gen: int) -> list[str]:
+def vectors(gen: float) -> list[str]:
     from sparkle_drv.amd.isa.codec import decode
     from sparkle_drv.amd.isa.table import table
 
     rng = random.Random(1100 + gen)
-    isa = table(gen)
+    isa = table(int(gen))
     wanted = [row for row in isa.rows if "name" not in row.flags]
+    wanted = [row for row in wanted if ("rdna35" in row.flags) == (gen == 11.5)]
     found: dict[tuple[str, str], None] = {}
     for _ in range(ROUNDS):
         asked = []

@@ -148,3 +148,10 @@ def test_expressions_of_a_chip_that_is_not_known(rdna_as, capsys):
 def test_expressions_that_become_none(rdna_as, capsys, text, what):
     assert rdna_as("expression", text) == 1
     assert what in capsys.readouterr().err
+
+
+def test_tells_what_the_emulator_lacks(rdna_as, capsys):
+    assert rdna_as("lacking", "--gfx", "gfx1036") == 0
+    assert "gfx1036 EXP: 1: exp\n" in capsys.readouterr().out
+    assert rdna_as("lacking", "--gfx", "gfx900") == 1
+    assert "--gfx: gfx is 'gfx900'" in capsys.readouterr().err

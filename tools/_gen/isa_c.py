@@ -247,7 +247,7 @@ class Tables:
             )
             lines.append(
                 f"[{index:#x}] = {{SP_OP_{row.same_as.upper()}, SP_FORMAT_{form}, "
-                f"{row_flags(row)}, {self.span(row)}}}"
+                f"{row_flags(row)}, {self.span(row)}{', 5' if 'rdna35' in row.flags else ''}}}"
             )
         name = f"rows_{table.lower()}"
         self.text += _array("sp_isa_row", name, lines)

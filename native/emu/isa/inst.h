@@ -52,6 +52,7 @@ struct sp_inst {
     /* VOPD: the second of two. FMAMK and FMAAK, here and in VOP2, have their constant in `literal`, no src[2].
      * V_CNDMASK in VOPD reads VCC without saying so. */
     uint16_t opy, dsty, srcy[2];
+    uint8_t minor;         /* the first minor version of the generation that has it */
     uint8_t bus, bus_most; /* vector formats: different scalars that are read, the literal too; how many there may be */
 };
 enum { SP_NDW_MASK = 255 };

@@ -48,6 +48,7 @@ struct sp_isa_row {
     uint8_t format, flags;
     uint16_t first; /* of its operands, in struct sp_isa's: a number, since a pointer takes a relocation a row */
     uint8_t count;  /* of its operands */
+    uint8_t minor;  /* the first minor version that has it: 5 of gfx11.5's additions */
 };
 struct sp_isa_format {
     uint64_t mask, value, reserved;

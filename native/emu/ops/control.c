@@ -32,7 +32,11 @@ NO_EFFECT(DEFINE_NO_EFFECT)
     X(S_CBRANCH_VCCZ, sp_mask(w, i, SP_VCC) == 0)                                                                     \
     X(S_CBRANCH_VCCNZ, sp_mask(w, i, SP_VCC) != 0)                                                                    \
     X(S_CBRANCH_EXECZ, w->exec == 0)                                                                                  \
-    X(S_CBRANCH_EXECNZ, w->exec != 0)
+    X(S_CBRANCH_EXECNZ, w->exec != 0)                                                                                 \
+    X(S_CBRANCH_CDBGSYS, false) /* flags that only a debugger sets */                                                 \
+    X(S_CBRANCH_CDBGUSER, false)                                                                                      \
+    X(S_CBRANCH_CDBGSYS_OR_USER, false)                                                                               \
+    X(S_CBRANCH_CDBGSYS_AND_USER, false)
 #define DEFINE_BRANCH(NAME, IF)                                                                                       \
     HEAD(NAME)                                                                                                        \
     {                                                                                                                 \
@@ -40,6 +44,33 @@ NO_EFFECT(DEFINE_NO_EFFECT)
         return (int)w->stop;                                                                                          \
     }
 BRANCHES(DEFINE_BRANCH)
+
+/* A block of a wave64 runs for the low lanes, then for the high ones; SDST keeps what EXEC has of the other half. */
+HEAD(S_SUBVECTOR_LOOP_BEGIN)
+{
+    uint32_t low = w->s[SP_EXEC], high = w->s[SP_EXEC + 1];
+    if (!low && !high) w->next += (uint64_t)((int64_t)(int16_t)i->offset * 4);
+    if (!low && high) sp_put_s32(w, i, i->dst, low);
+    if (low) {
+        sp_put_s32(w, i, i->dst, high);
+        sp_put_s32(w, i, SP_EXEC + 1, 0);
+    }
+    return (int)w->stop;
+}
+
+HEAD(S_SUBVECTOR_LOOP_END)
+{
+    uint32_t kept = sp_s32(w, i, i->dst), low = w->s[SP_EXEC];
+    if (w->s[SP_EXEC + 1]) {
+        sp_put_s32(w, i, SP_EXEC, kept);
+    } else if (kept) {
+        sp_put_s32(w, i, SP_EXEC + 1, kept);
+        sp_put_s32(w, i, i->dst, low);
+        sp_put_s32(w, i, SP_EXEC, 0);
+        w->next += (uint64_t)((int64_t)(int16_t)i->offset * 4);
+    }
+    return (int)w->stop;
+}
 
 HEAD(S_BARRIER)
 {
@@ -91,6 +122,18 @@ HEAD(S_SENDMSG)
     if (message == 3 && w->generation == 11) return 0;
     return sp_wave_fault(w, SP_FAULT_RESERVED, "S_SENDMSG %u: a message that compute does not send", message);
 }
+
+HEAD(S_SENDMSGHALT) { return S_SENDMSG(w, i); }
+
+HEAD(S_SETKILL)
+{
+    (void)w;
+    return i->offset & 1 ? SP_WAVE_END : 0;
+}
+
+/* Nobody but a trap handler, which the emulated kernel does not install, ends or returns so. */
+HEAD(S_ENDPGM_SAVED) { return sp_wave_fault(w, SP_FAULT_TRAP, "%s without a trap handler", sp_wave_op_name(i->op)); }
+HEAD(S_RFE_B64) { return S_ENDPGM_SAVED(w, i); }
 
 HEAD(S_TRAP)
 {
@@ -238,5 +281,6 @@ HEAD(S_SENDMSG_RTN_B32)
 #define E SP_OP_ENTRY
 const struct sp_wave_op sp_wave_control[] = {
     NO_EFFECT(E) BRANCHES(E) E(S_ENDPGM) E(S_BARRIER) E(S_SLEEP) E(S_WAIT_IDLE) E(S_WAITCNT) E(S_WAITCNT_VMCNT)
-    E(S_WAITCNT_LGKMCNT) E(S_SENDMSG) E(S_TRAP) E(S_SETHALT) E(S_CODE_END) E(S_ROUND_MODE) E(S_DENORM_MODE)
+    E(S_WAITCNT_LGKMCNT) E(S_SENDMSG) E(S_SENDMSGHALT) E(S_SETKILL) E(S_ENDPGM_SAVED)
+    E(S_RFE_B64) E(S_SUBVECTOR_LOOP_BEGIN) E(S_SUBVECTOR_LOOP_END) E(S_TRAP) E(S_SETHALT) E(S_CODE_END) E(S_ROUND_MODE) E(S_DENORM_MODE)
     E(S_GETREG_B32) E(S_SETREG_B32) E(S_SETREG_IMM32_B32) E(S_SENDMSG_RTN_B64) E(S_SENDMSG_RTN_B32) SP_OP_END};

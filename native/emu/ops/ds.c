@@ -242,6 +242,68 @@ HEAD(DS_STOREXCHG_RTN_B32) { return atomic(w, i, SP_ATOMIC_SWAP, 4, true, 1, fal
 HEAD(DS_STOREXCHG_RTN_B64) { return atomic(w, i, SP_ATOMIC_SWAP, 8, true, 1, false); }
 HEAD(DS_WRAP_RTN_B32) { return atomic(w, i, SP_ATOMIC_WRAP, 4, true, 2, false); }
 
+/* Two exchanges; both old values are read before anything is written. */
+static int exchange2(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, uint32_t stride)
+{
+    uint32_t r[4][SP_LANES], each = nbytes / 4, first = offset_of(i, 0, nbytes * stride),
+                             second = offset_of(i, 1, nbytes * stride);
+    const uint32_t *at = sp_vgpr(w, i, i->src[0]);
+    for (uint32_t k = 0; k < each; k++) {
+        sp_vgpr(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
+        sp_vgpr(w, i, SP_SRC_VGPR + ((i->src[2] + k) & 255));
+    }
+    if (w->stop || is_gds(w, i)) return (int)w->stop;
+    for (uint64_t left = w->exec; left; left &= left - 1) {
+        uint32_t l = (uint32_t)__builtin_ctzll(left), old[4] = {0};
+        uint64_t a = value_of(w, &i->src[1], nbytes, l), b = value_of(w, &i->src[2], nbytes, l);
+        if (lds_read(w, i, l, at[l] + first, old, nbytes) || lds_read(w, i, l, at[l] + second, old + each, nbytes) ||
+            lds_write(w, i, l, at[l] + first, &a, nbytes) || lds_write(w, i, l, at[l] + second, &b, nbytes))
+            return SP_WAVE_FAULT;
+        for (uint32_t k = 0; k < 2 * each; k++) r[k][l] = old[k];
+    }
+    loaded(w, i, r, 2 * each);
+    return 0;
+}
+HEAD(DS_STOREXCHG_2ADDR_RTN_B32) { return exchange2(w, i, 4, 1); }
+HEAD(DS_STOREXCHG_2ADDR_RTN_B64) { return exchange2(w, i, 8, 1); }
+HEAD(DS_STOREXCHG_2ADDR_STRIDE64_RTN_B32) { return exchange2(w, i, 4, 64); }
+HEAD(DS_STOREXCHG_2ADDR_STRIDE64_RTN_B64) { return exchange2(w, i, 8, 64); }
+
+/* Each dword whose new value has bit 31 is stored without it. */
+HEAD(DS_CONDXCHG32_RTN_B64)
+{
+    uint32_t r[2][SP_LANES];
+    const uint32_t *at = sp_vgpr(w, i, i->src[0]);
+    for (uint32_t k = 0; k < 2; k++) sp_vgpr(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
+    if (w->stop || is_gds(w, i)) return (int)w->stop;
+    for (uint64_t left = w->exec; left; left &= left - 1) {
+        uint32_t l = (uint32_t)__builtin_ctzll(left), a = (at[l] + ((uint32_t)i->offset & 0xFFFF)) & 0xFFF8;
+        for (uint32_t k = 0; k < 2; k++) {
+            uint32_t data = w->v[(i->src[1] + k) & 255][l], value = data & INT32_MAX;
+            if (lds_read(w, i, l, a + 4 * k, &r[k][l], 4)) return SP_WAVE_FAULT;
+            if (data >> 31 && lds_write(w, i, l, a + 4 * k, &value, 4)) return SP_WAVE_FAULT;
+        }
+    }
+    loaded(w, i, r, 2);
+    return 0;
+}
+
+/* A counter at M0 + offset takes the number of active lanes; all of them get what it was (M0 holds the pointer: LLVM's
+ * SelectDSAppendConsume). */
+static int count_lanes(struct sp_wave *w, const struct sp_inst *i, uint32_t by)
+{
+    uint32_t r[1][SP_LANES], old = 0, at = (sp_s32(w, i, SP_SRC_M0) & 0xFFFF) + ((uint32_t)i->offset & 0xFFFF);
+    if (w->stop || is_gds(w, i) || !w->exec) return (int)w->stop;
+    if (lds_read(w, i, 0, at, &old, 4)) return SP_WAVE_FAULT;
+    uint32_t value = old + by;
+    if (lds_write(w, i, 0, at, &value, 4)) return SP_WAVE_FAULT;
+    sp_fill(w, r[0], old);
+    loaded(w, i, r, 1);
+    return 0;
+}
+HEAD(DS_APPEND) { return count_lanes(w, i, w->active); }
+HEAD(DS_CONSUME) { return count_lanes(w, i, 0 - w->active); }
+
 /* --- lane permutations: no memory is touched --- */
 
 /* Lane `from` of src[1] as lanes see it: inactive ones give 0. */
@@ -296,5 +358,7 @@ HEAD(DS_NOP)
 #define E SP_OP_ENTRY
 const struct sp_wave_op sp_wave_ds[] = {
     LOADS(ENTRY_LOAD) STORES(ENTRY_STORE) TWO(ENTRY_TWO) ATOMICS(ENTRY_ATOMIC) E(DS_STOREXCHG_RTN_B32)
-    E(DS_STOREXCHG_RTN_B64) E(DS_WRAP_RTN_B32) E(DS_LOAD_ADDTID_B32) E(DS_STORE_ADDTID_B32) E(DS_BPERMUTE_B32)
+    E(DS_STOREXCHG_RTN_B64) E(DS_WRAP_RTN_B32) E(DS_STOREXCHG_2ADDR_RTN_B32) E(DS_STOREXCHG_2ADDR_RTN_B64)
+    E(DS_STOREXCHG_2ADDR_STRIDE64_RTN_B32) E(DS_STOREXCHG_2ADDR_STRIDE64_RTN_B64) E(DS_CONDXCHG32_RTN_B64) E(DS_APPEND)
+    E(DS_CONSUME) E(DS_LOAD_ADDTID_B32) E(DS_STORE_ADDTID_B32) E(DS_BPERMUTE_B32)
     E(DS_PERMUTE_B32) E(DS_SWIZZLE_B32) E(DS_NOP) SP_OP_END};

@@ -215,4 +215,35 @@ static inline int32_t sp_frexp_exp64(double x)
     if (x - x == 0) frexp(x, &e);
     return e;
 }
+
+/* Sum of the absolute differences of bytes; `masked`: not of those that are 0 in b. */
+static inline uint32_t sp_sad8(uint32_t a, uint32_t b, bool masked)
+{
+    uint32_t r = 0;
+    for (uint32_t n = 0; n < 32; n += 8) {
+        int32_t d = (int32_t)(a >> n & 255) - (int32_t)(b >> n & 255);
+        r += !masked || (b >> n & 255) ? (uint32_t)(d < 0 ? -d : d) : 0;
+    }
+    return r;
+}
+
+/* Dot product of elements of `bits`, and its sum with c, which CLAMP saturates. */
+static inline int64_t sp_dot(uint32_t a, uint32_t b, uint32_t bits, bool a_signed, bool b_signed)
+{
+    int64_t sum = 0;
+    uint32_t mask = (1u << bits) - 1, sign = 1u << (bits - 1);
+    for (uint32_t n = 0; n < 32; n += bits) {
+        int64_t x = a >> n & mask, y = b >> n & mask;
+        if (a_signed) x = (x ^ sign) - (int64_t)sign;
+        if (b_signed) y = (y ^ sign) - (int64_t)sign;
+        sum += x * y;
+    }
+    return sum;
+}
+static inline uint32_t sp_dot_sum(int64_t sum, uint32_t c, bool is_signed, bool clamp)
+{
+    int64_t r = sum + (is_signed ? (int64_t)(int32_t)c : (int64_t)c);
+    int64_t least = is_signed ? INT32_MIN : 0, most = is_signed ? INT32_MAX : (int64_t)UINT32_MAX;
+    return (uint32_t)(!clamp ? r : r < least ? least : r > most ? most : r);
+}
 #endif

@@ -74,6 +74,10 @@ HEAD(S_GL1_INV)
     return 0;
 }
 
+/* They fetch translations of addresses, and nothing that a program could see. */
+HEAD(S_ATC_PROBE) { return S_GL1_INV(w, i); }
+HEAD(S_ATC_PROBE_BUFFER) { return S_GL1_INV(w, i); }
+
 #define E SP_OP_ENTRY
 const struct sp_wave_op sp_wave_smem[] = {LOADS(ENTRY_LOAD) E(S_MEMTIME) E(S_MEMREALTIME) E(S_DCACHE_INV) E(S_GL1_INV)
-                                              SP_OP_END};
+                                              E(S_ATC_PROBE) E(S_ATC_PROBE_BUFFER) SP_OP_END};

@@ -214,11 +214,16 @@ HEAD(S_MULK_I32)
 }
 
 /* --- indirect registers: M0 is added to the number --- */
-static uint32_t relative(struct sp_wave *w, const struct sp_inst *i, uint32_t code, uint32_t most)
+static uint32_t relative_by(struct sp_wave *w, const struct sp_inst *i, uint32_t code, uint32_t offset, uint32_t most)
 {
-    uint32_t at = code + sp_s32(w, i, SP_SRC_M0);
+    uint32_t at = code + offset;
     if (at > most || code > most) sp_operand_bad(w, i, at);
     return w->stop ? 0 : at;
+}
+
+static uint32_t relative(struct sp_wave *w, const struct sp_inst *i, uint32_t code, uint32_t most)
+{
+    return relative_by(w, i, code, sp_s32(w, i, SP_SRC_M0), most);
 }
 
 HEAD(S_MOVRELS_B32) { RESULT32(sp_s32(w, i, relative(w, i, i->src[0], 105)), w->scc) }
@@ -233,6 +238,14 @@ HEAD(S_MOVRELD_B32)
 HEAD(S_MOVRELD_B64)
 {
     sp_put_s64(w, i, relative(w, i, i->dst, 104), sp_s64(w, i, i->src[0]));
+    return (int)w->stop;
+}
+
+/* M0 has two offsets. */
+HEAD(S_MOVRELSD_2_B32)
+{
+    uint32_t m0 = sp_s32(w, i, SP_SRC_M0), from = relative_by(w, i, i->src[0], m0 & 0x3FF, 105);
+    sp_put_s32(w, i, relative_by(w, i, i->dst, m0 >> 16 & 0x3FF, 105), sp_s32(w, i, from));
     return (int)w->stop;
 }
 
@@ -264,5 +277,5 @@ HEAD(S_CALL_B64)
 const struct sp_wave_op sp_wave_sop1[] = {
     SOP1_32(E) SOP1_64(E) SOP1_64_TO_32(E) BITSET(E) SAVEEXEC(ENTRY_BOTH) WREXEC(ENTRY_BOTH) SOPK_CMP(E) E(S_MOV_B32)
     E(S_MOV_B64) E(S_BITREPLICATE_B64_B32) E(S_CMOV_B32) E(S_CMOV_B64) E(S_MOVK_I32) E(S_CMOVK_I32) E(S_ADDK_I32)
-    E(S_MULK_I32) E(S_MOVRELS_B32) E(S_MOVRELS_B64) E(S_MOVRELD_B32) E(S_MOVRELD_B64) E(S_GETPC_B64) E(S_SETPC_B64)
+    E(S_MULK_I32) E(S_MOVRELS_B32) E(S_MOVRELS_B64) E(S_MOVRELD_B32) E(S_MOVRELD_B64) E(S_MOVRELSD_2_B32) E(S_GETPC_B64) E(S_SETPC_B64)
     E(S_SWAPPC_B64) E(S_CALL_B64) SP_OP_END};

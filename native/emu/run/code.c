@@ -73,12 +73,27 @@ static int check_registers(struct sp_wave *w, const struct sp_inst *inst)
 {
     const uint16_t codes[] = {inst->dst, inst->src[0], inst->src[1], inst->src[2]};
     const uint8_t counts[] = {inst->dst_ndw, inst->src_ndw[0], inst->src_ndw[1], inst->src_ndw[2]};
+    bool matrix = inst->format == SP_FORMAT_VOP3P && inst->dst_ndw == 8; /* WMMA: C and D are as many bits in a wave64 */
     for (unsigned k = 0; k < 4; k++) {
-        uint32_t last = codes[k] - SP_SRC_VGPR + (counts[k] != SP_NDW_MASK ? counts[k] - 1u : 0);
+        uint32_t halved = matrix && w->lanes == 64 && (k == 0 || k == 3);
+        uint32_t last = codes[k] - SP_SRC_VGPR + (counts[k] != SP_NDW_MASK ? (counts[k] >> halved) - 1u : 0);
         if (counts[k] && codes[k] >= SP_SRC_VGPR && last >= w->vgpr_count)
             return sp_wave_fault(w, SP_FAULT_OPERAND, "%s uses v%u, the wave has %u VGPRs", sp_wave_op_name(inst->op), last,
                                  w->vgpr_count);
     }
+    return 0;
+}
+
+/* What gfx11.5 added: instructions, and a scalar as src1 beside DPP. */
+static int check_version(struct sp_wave *w, const struct sp_inst *inst)
+{
+    uint32_t minor = w->x->chip->minor;
+    bool dpp = inst->lane_mode == SP_LANE_DPP16 || inst->lane_mode == SP_LANE_DPP8;
+    if (inst->minor > minor)
+        return sp_wave_fault(w, SP_FAULT_OPCODE, "gfx%u.%u has no %s", w->generation, minor, sp_wave_op_name(inst->op));
+    if (dpp && minor < 5 && inst->src_ndw[1] && inst->src[1] < SP_SRC_VGPR && !(w->x->lenient & SP_LENIENT_RESERVED))
+        return sp_wave_fault(w, SP_FAULT_OPERAND, "%s with DPP has a scalar as src1: gfx%u.%u wants a VGPR",
+                             sp_wave_op_name(inst->op), w->generation, minor);
     return 0;
 }
 
@@ -100,7 +115,7 @@ int sp_code_fill(struct sp_wave *w, struct sp_slot *slot)
     if (reserved && !(w->x->lenient & SP_LENIENT_RESERVED))
         return sp_wave_fault(w, SP_FAULT_RESERVED, "%s has reserved bits set (0x%08x 0x%08x)",
                              sp_wave_op_name(slot->inst.op), words[0], words[1]);
-    if (check_registers(w, &slot->inst)) return SP_WAVE_FAULT;
+    if (check_version(w, &slot->inst) || check_registers(w, &slot->inst)) return SP_WAVE_FAULT;
     if (slot->inst.bus > slot->inst.bus_most && !(w->x->lenient & SP_LENIENT_RESERVED))
         return sp_wave_fault(w, SP_FAULT_OPERAND, "%s reads %u scalars, at most %u are possible",
                              sp_wave_op_name(slot->inst.op), slot->inst.bus, slot->inst.bus_most);

@@ -400,6 +400,7 @@ int sp_isa_decode(const struct sp_isa *isa, const uint32_t *words, uint32_t coun
         format = isa->vop3b;
     out->op = row->op;
     out->format = row->format;
+    out->minor = row->minor;
     out->ndw = format->ndw;
     put_all(isa, format->modifiers, format->count, bits, out);
     put_operands(isa, row, bits, out);

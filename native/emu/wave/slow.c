@@ -57,8 +57,8 @@ static int dpp_from(const struct sp_wave *w, uint32_t ctrl, uint32_t l)
     if (ctrl == 0x141) return (int)(row + (in ^ 7));
     if (ctrl >= 0x150 && ctrl <= 0x15F) return (int)(row + n);
     if (ctrl >= 0x160 && ctrl <= 0x16F) return (int)(row + (in ^ n));
-    (void)w;
-    return -2;
+    /* RDNA has no ROW_BCAST:15; a card is said to give the row's lane 0 (tinygrad, test/amd/hw/test_dpp.py). */
+    return ctrl == 0x142 && w->x->lenient & SP_LENIENT_RESERVED ? (int)row : -2;
 }
 
 static void dpp16(struct sp_wave *w, const struct sp_inst *i, const uint32_t *from, uint32_t *to)

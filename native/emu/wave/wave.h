@@ -69,6 +69,8 @@ struct sp_wave {
     uint64_t scratch_bytes; /* of this wave; 0: it has none */
     uint32_t vgpr_count;
     uint32_t vm_issued, lds_issued, pending_count;
+    uint64_t wmma_end; /* where the last WMMA ended, and its first result: the next one may not read that */
+    uint32_t wmma_dst;
     uint64_t instructions, lane_ops;
     struct sp_pending pending[SP_PENDING];
     uint8_t sgpr_ready[SP_SGPRS];

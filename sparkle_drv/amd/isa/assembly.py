@@ -22,7 +22,7 @@ from .forms import parse_instruction
 from .imm import number
 from .print import instruction_text
 from .scan import AsmError, strip_comment, take_labels
-from .table import Inst, Table, generation, table
+from .table import Inst, Table, generation, has, table
 
 __all__ = ["AsmError", "DecodeError", "assemble", "disassemble", "generation", "instructions"]
 
@@ -52,7 +52,7 @@ def _directive(text: str, start: int) -> tuple[int, ...]:
     raise AsmError(f"no such directive: {word}", start + 1)
 
 
-def _first_pass(isa: Table, text: str) -> tuple[list[_Item], dict[str, int]]:
+def _first_pass(isa: Table, gfx: str | int, text: str) -> tuple[list[_Item], dict[str, int]]:
     items: list[_Item] = []
     labels: dict[str, int] = {}
     address = 0
@@ -71,6 +71,8 @@ def _first_pass(isa: Table, text: str) -> tuple[list[_Item], dict[str, int]]:
                 items.append(_Item(number_, line, start, address, len(data), data))
             else:
                 inst = parse_instruction(isa, line, start)
+                if not has(gfx, inst.row):
+                    raise AsmError(f"{gfx} has no {inst.row.name}, gfx1150 has", start + 1)
                 words = tuple(encode(isa, inst))
                 jumps = any(operand.type == "target" for operand in inst.row.operands)
                 data = () if jumps else words
@@ -88,7 +90,7 @@ def assemble(text: str, gfx: str | int) -> list[int]:
     other generation (global_load_dword, global_load_b32) are taken too where they mean the same.
     """
     isa = table(generation(gfx))
-    items, labels = _first_pass(isa, text)
+    items, labels = _first_pass(isa, gfx, text)
     words: list[int] = []
     for item in items:
         if item.data or not item.ndw:

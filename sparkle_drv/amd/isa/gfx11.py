@@ -1041,7 +1041,7 @@ tbuffer_store_d16_format_xyzw MTBUF 0xf vdata:b64 vaddr srsrc:b128 soffset
 lds_param_load LDSDIR 0x0 vdst:b32 attr
 lds_direct_load LDSDIR 0x1 vdst:b32
 v_interp_p10_f32 VINTERP 0x0 vdst:f32 src0:f32 src1:f32 src2:f32
-v_interp_p2_f32 VINTERP 0x1 vdst:f32 src0:f32 src1:f32 src2:f32
+v_interp_p2_f32 VINTERP 0x1 vdst:f32 src0:f32 src1:f32 src2:f32 = v_interp_p2_f32_inreg
 v_interp_p10_f16_f32 VINTERP 0x2 vdst:f16 src0:f32 src1:f32 src2:f32
 v_interp_p2_f16_f32 VINTERP 0x3 vdst:f16 src0:f32 src1:f32 src2:f32
 v_interp_p10_rtz_f16_f32 VINTERP 0x4 vdst:f16 src0:f32 src1:f32 src2:f32
@@ -1145,4 +1145,63 @@ image_gather4_c_b MIMG 0x64 +name
 image_gather4_c_b_cl MIMG 0x65 +name
 image_gather4h MIMG 0x90 +name
 exp EXP 0x0 +name
+s_ceil_f32 SOP1 0x60 sdst:f32 ssrc0:f32 +rdna35
+s_floor_f32 SOP1 0x61 sdst:f32 ssrc0:f32 +rdna35
+s_trunc_f32 SOP1 0x62 sdst:f32 ssrc0:f32 +rdna35
+s_rndne_f32 SOP1 0x63 sdst:f32 ssrc0:f32 +rdna35
+s_cvt_f32_i32 SOP1 0x64 sdst:f32 ssrc0:i32 +rdna35
+s_cvt_f32_u32 SOP1 0x65 sdst:f32 ssrc0:u32 +rdna35
+s_cvt_i32_f32 SOP1 0x66 sdst:i32 ssrc0:f32 +rdna35
+s_cvt_u32_f32 SOP1 0x67 sdst:u32 ssrc0:f32 +rdna35
+s_cvt_f16_f32 SOP1 0x68 sdst:f16 ssrc0:f32 +rdna35
+s_cvt_f32_f16 SOP1 0x69 sdst:f32 ssrc0:b32 +rdna35
+s_cvt_hi_f32_f16 SOP1 0x6a sdst:f32 ssrc0:b32 +rdna35
+s_ceil_f16 SOP1 0x6b sdst:f16 ssrc0:b32 +rdna35
+s_floor_f16 SOP1 0x6c sdst:f16 ssrc0:b32 +rdna35
+s_trunc_f16 SOP1 0x6d sdst:f16 ssrc0:b32 +rdna35
+s_rndne_f16 SOP1 0x6e sdst:f16 ssrc0:b32 +rdna35
+s_cmp_lt_f32 SOPC 0x41 ssrc0:f32 ssrc1:f32 +rdna35
+s_cmp_eq_f32 SOPC 0x42 ssrc0:f32 ssrc1:f32 +rdna35
+s_cmp_le_f32 SOPC 0x43 ssrc0:f32 ssrc1:f32 +rdna35
+s_cmp_gt_f32 SOPC 0x44 ssrc0:f32 ssrc1:f32 +rdna35
+s_cmp_lg_f32 SOPC 0x45 ssrc0:f32 ssrc1:f32 +rdna35
+s_cmp_ge_f32 SOPC 0x46 ssrc0:f32 ssrc1:f32 +rdna35
+s_cmp_o_f32 SOPC 0x47 ssrc0:f32 ssrc1:f32 +rdna35
+s_cmp_u_f32 SOPC 0x48 ssrc0:f32 ssrc1:f32 +rdna35
+s_cmp_nge_f32 SOPC 0x49 ssrc0:f32 ssrc1:f32 +rdna35
+s_cmp_nlg_f32 SOPC 0x4a ssrc0:f32 ssrc1:f32 +rdna35
+s_cmp_ngt_f32 SOPC 0x4b ssrc0:f32 ssrc1:f32 +rdna35
+s_cmp_nle_f32 SOPC 0x4c ssrc0:f32 ssrc1:f32 +rdna35
+s_cmp_neq_f32 SOPC 0x4d ssrc0:f32 ssrc1:f32 +rdna35
+s_cmp_nlt_f32 SOPC 0x4e ssrc0:f32 ssrc1:f32 +rdna35
+s_cmp_lt_f16 SOPC 0x51 ssrc0:b32 ssrc1:b32 +rdna35
+s_cmp_eq_f16 SOPC 0x52 ssrc0:b32 ssrc1:b32 +rdna35
+s_cmp_le_f16 SOPC 0x53 ssrc0:b32 ssrc1:b32 +rdna35
+s_cmp_gt_f16 SOPC 0x54 ssrc0:b32 ssrc1:b32 +rdna35
+s_cmp_lg_f16 SOPC 0x55 ssrc0:b32 ssrc1:b32 +rdna35
+s_cmp_ge_f16 SOPC 0x56 ssrc0:b32 ssrc1:b32 +rdna35
+s_cmp_o_f16 SOPC 0x57 ssrc0:b32 ssrc1:b32 +rdna35
+s_cmp_u_f16 SOPC 0x58 ssrc0:b32 ssrc1:b32 +rdna35
+s_cmp_nge_f16 SOPC 0x59 ssrc0:b32 ssrc1:b32 +rdna35
+s_cmp_nlg_f16 SOPC 0x5a ssrc0:b32 ssrc1:b32 +rdna35
+s_cmp_ngt_f16 SOPC 0x5b ssrc0:b32 ssrc1:b32 +rdna35
+s_cmp_nle_f16 SOPC 0x5c ssrc0:b32 ssrc1:b32 +rdna35
+s_cmp_neq_f16 SOPC 0x5d ssrc0:b32 ssrc1:b32 +rdna35
+s_cmp_nlt_f16 SOPC 0x5e ssrc0:b32 ssrc1:b32 +rdna35
+s_singleuse_vdst SOPP 0x13 simm16:imm +rdna35
+s_add_f32 SOP2 0x40 sdst:f32 ssrc0:f32 ssrc1:f32 +rdna35
+s_sub_f32 SOP2 0x41 sdst:f32 ssrc0:f32 ssrc1:f32 +rdna35
+s_min_f32 SOP2 0x42 sdst:f32 ssrc0:f32 ssrc1:f32 +rdna35
+s_max_f32 SOP2 0x43 sdst:f32 ssrc0:f32 ssrc1:f32 +rdna35
+s_mul_f32 SOP2 0x44 sdst:f32 ssrc0:f32 ssrc1:f32 +rdna35
+s_fmaak_f32 SOP2 0x45 sdst:f32 ssrc0:f32 ssrc1:f32 literal:b32 +rdna35
+s_fmamk_f32 SOP2 0x46 sdst:f32 ssrc0:f32 literal:b32 ssrc1:f32 +rdna35
+s_fmac_f32 SOP2 0x47 sdst:f32 ssrc0:f32 ssrc1:f32 +rdna35
+s_cvt_pk_rtz_f16_f32 SOP2 0x48 sdst:f16x2 ssrc0:f32 ssrc1:f32 +rdna35
+s_add_f16 SOP2 0x49 sdst:f16 ssrc0:f16 ssrc1:f16 +rdna35
+s_sub_f16 SOP2 0x4a sdst:f16 ssrc0:f16 ssrc1:f16 +rdna35
+s_min_f16 SOP2 0x4b sdst:f16 ssrc0:f16 ssrc1:f16 +rdna35
+s_max_f16 SOP2 0x4c sdst:f16 ssrc0:f16 ssrc1:f16 +rdna35
+s_mul_f16 SOP2 0x4d sdst:f16 ssrc0:f16 ssrc1:f16 +rdna35
+s_fmac_f16 SOP2 0x4e sdst:f16 ssrc0:f16 ssrc1:f16 +rdna35
 """

@@ -10,7 +10,8 @@ VGPR; `vcc` and `exec` are operands that no field names. TYPE: letter and bits o
 (b untyped, f, i, u; f16x2 two packed halves; h16 a half register by name, .l or .h; c16 a half
 whose constants are written with 32 bits), `mask` a lane mask of the wave's size, or how an
 immediate is written (target, hwreg, sendmsg, waitcnt ...). Of the flags, `vcc` says that VCC is
-read without being an operand, `bus1` that at most one scalar can be (bus.py).
+read without being an operand, `bus1` that at most one scalar can be (bus.py), `rdna35` that gfx11.0
+lacks the instruction, which gfx11.5 has.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import NamedTuple
 
 from .formats import VOP3_BASE
 
-FLAGS = {"e64", "dpp", "dpp8", "sdwa", "e64dpp", "x", "y", "name", "vcc", "bus1"}
+FLAGS = {"e64", "dpp", "dpp8", "sdwa", "e64dpp", "x", "y", "name", "vcc", "bus1", "rdna35"}
 _TYPE = re.compile(r"([bfiuhc])(\d+)(x2)?$")
 
 

@@ -23,11 +23,17 @@ VOP3S = ("VOP3", "VOP3B", "VOP3P")
 def generation(gfx: str | int) -> int:
     """10 or 11 from "gfx1036", "gfx1100", "gfx10", 10 ...; ValueError for another chip."""
     text = str(gfx).removeprefix("gfx")
-    if text in ("10", "11") or (len(text) == 4 and text[:3] in ("103", "110")):
+    if text in ("10", "11") or (len(text) == 4 and text[:3] in ("103", "110", "115")):
         return int(text[:2])
     raise ValueError(
-        f"gfx is {gfx!r}: known are gfx1030..gfx1036 (RDNA2) and gfx1100..1103 (RDNA3)"
+        f"gfx is {gfx!r}: known are gfx1030..gfx1036 (RDNA2), gfx1100..1103 (RDNA3) and "
+        "gfx1150..1153 (RDNA3.5)"
     )
+
+
+def has(gfx: str | int, row: Row) -> bool:
+    """Does this chip have the instruction? gfx11.0 lacks what RDNA3.5 added."""
+    return "rdna35" not in row.flags or str(gfx).removeprefix("gfx").startswith("115")
 
 
 @dataclass

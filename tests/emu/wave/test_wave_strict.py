@@ -65,7 +65,7 @@ FAULTS = {
     "s_trap": ("s_trap 2", "trap", "2"),
     "a VGPR beyond the allocation": ("v_mov_b32 v200, v1", "operand", "v200"),
     "a jump to nowhere": ("s_mov_b64 s[10:11], 0\ns_setpc_b64 s[10:11]", "unmapped", ""),
-    "an instruction that is not modelled": ("ds_append v10 offset:0", "opcode", "lacks"),
+    "an instruction that is not modelled": (".long 0xf8000000\n.long 0", "opcode", "lacks exp"),
 }
 
 

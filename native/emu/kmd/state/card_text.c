@@ -105,6 +105,7 @@ static int harvest(const struct reading *r, struct drm_amdgpu_info_device *info)
 static void set_core(struct kmd_chip *chip)
 {
     chip->core.generation = chip->gfx_version >> 16;
+    chip->core.minor = chip->gfx_version >> 8 & 0xff;
     chip->core.num_se = chip->info.num_shader_engines;
     chip->core.num_cu = chip->info.cu_active_number;
     chip->core.counter_khz = chip->info.gpu_counter_freq;

@@ -1,0 +1,32 @@
+"""Which instructions the emulated waves execute, and which they know by name only.
+
+A program that reaches one of the latter ends with a fault that names it. tools/rdna_as.py prints
+the list; tests/emu/wave/test_wave_lacking.py says what may be on it, and why.
+"""
+
+from __future__ import annotations
+
+from .._emu import ffi, lib
+from ..amd.isa.table import generation, has, table
+
+__all__ = ["lacking"]
+
+
+def _executed() -> set[str]:
+    """Names, those of RDNA3 where the generations differ, of what has a function."""
+    found, number = set(), 1
+    while (name := lib.sp_emu_op_name(number)) != ffi.NULL:
+        if lib.sp_emu_op_modelled(number):
+            found.add(ffi.string(name).decode())
+        number += 1
+    return found
+
+
+def lacking(gfx: str) -> dict[str, list[str]]:
+    """The chip's instructions without a function, by format; ValueError for an unknown chip."""
+    executed, found = _executed(), dict[str, list[str]]()
+    for row in table(generation(gfx)).rows:
+        known = row.same_as in executed and "name" not in row.flags
+        if has(gfx, row) and not known and row.name not in found.setdefault(row.format, []):
+            found[row.format].append(row.name)
+    return {form: sorted(names) for form, names in found.items() if names}
