@@ -37,7 +37,12 @@ def open_rig():
             return None
 
         return SimpleNamespace(
-            gpu=gpu, machine=machine, node=node, gfx=LEVEL[chip], run=run, buffer=gpu.buffer
+            gpu=gpu,
+            machine=machine,
+            node=node,
+            gfx=10 if chip.startswith("gfx10") else 11,
+            run=run,
+            buffer=gpu.buffer,
         )
 
     yield make

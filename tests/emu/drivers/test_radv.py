@@ -73,6 +73,8 @@ def test_a_chip_that_a_mesa_does_not_know_is_skipped(monkeypatch):
     assert run.run_shader(Path("no"), driver, "gfx1150", "gfx", "vecadd") is None
     monkeypatch.setattr(run, "run", lambda command, env: (1, "wrong vecadd"))
     assert run.run_shader(Path("no"), driver, "gfx1150", "gfx", "vecadd") is False
+
+
 @pytest.mark.parametrize("chip", ["gfx1036", "gfx1100"])
 def test_the_systems_radv_stores_and_loads_images(monkeypatch, capsys, chip):
     monkeypatch.syspath_prepend(str(RADV))

@@ -3,7 +3,7 @@
  * nearest, NaN becomes 0, integers are clamped to what the channel holds. Floats are rounded to nearest even; AMD says
  * nowhere how small floats are rounded in a store. */
 #include "format.h"
-#include "emu/ops/vector/half.h"
+#include "emu/ops/half.h"
 
 /* Numbers that only images have, from 0x80 (gfx10) or 0x40 (gfx11) on; 0 bits: not modelled. */
 static const struct sp_format_row only_images[] = {
