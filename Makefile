@@ -13,7 +13,7 @@ SANITIZE := -fsanitize=address,undefined
 RACES := -fsanitize=thread -g -O1 -fno-omit-frame-pointer
 STRICT_TO := --build-temp build/strict --build-lib build/strict/lib
 
-.PHONY: quick help build bench test test-quick test-free-threaded lint format check-c perf peers wheel bringup-archive docs asan tsan preload fake-cuda gpu-kit test-radv test-radv-chips gen golden-llvm shaders fuzz fuzz-elf fuzz-pm4 fuzz-faults fuzz-mesh fuzz-shards random-calls loc test-fresh clean cuda-sweep lowered
+.PHONY: quick help build bench test test-quick test-free-threaded lint format check-c perf peers wheel bringup-archive docs asan tsan preload fake-cuda gpu-kit test-radv test-radv-chips gen golden-llvm shaders fuzz fuzz-elf fuzz-isa fuzz-pm4 fuzz-faults fuzz-mesh fuzz-shards random-calls loc test-fresh clean cuda-sweep lowered
 
 quick: build lint test-quick ## the quick loop: build, lint, types, quick tests
 
@@ -154,7 +154,7 @@ gen: build ## native/gen and the package's tables anew, from registers, packets 
 shaders: build ## shaders/: what is stale, rdna by clang-19 and lld-19, cuda by nvcc 13.0
 	@$(PY) tools/shaders.py
 
-fuzz: fuzz-elf fuzz-pm4 ## both, a million inputs each, a watchdog for every one (FUZZ_ARGS="--count N --seed S")
+fuzz: fuzz-elf fuzz-isa fuzz-pm4 ## both, a million inputs each, a watchdog for every one (FUZZ_ARGS="--count N --seed S")
 
 fuzz-elf: build ## a million damaged code objects: each loads or is an ImageError (FUZZ_ARGS=...)
 	@PYTHONPATH=tests/kits $(PY) tests/amd/fuzz_codeobject.py $(FUZZ_ARGS)
@@ -165,6 +165,9 @@ golden-llvm: build ## tests/golden/isa_*.txt and map_*.txt anew, by llvm-mc-19
 
 loc: ## lines of each layer, and the files that are too long (tools/loc.py has --rooms, --tokens REV)
 	@$(PYTHON) tools/loc.py
+
+fuzz-isa: build ## 4,000 random kernels, compiled for this machine and for emulated cards (FUZZ_ARGS="--count N --seed S")
+	@PYTHONPATH=tests/kits $(PY) tests/emu/wave/fuzz_kernels.py $(FUZZ_ARGS)
 
 fuzz-pm4: build ## a million mutated command streams and texts through tools/pm4.py's engine (FUZZ_ARGS=...)
 	@PYTHONPATH=tests/kits $(PY) tests/tools/pm4/pm4_fuzz.py $(FUZZ_ARGS)

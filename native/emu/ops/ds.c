@@ -62,6 +62,9 @@ static void loaded(struct sp_wave *w, const struct sp_inst *i, uint32_t (*r)[SP_
     sp_wave_load_begins(w, SP_PEND_LDS, i->dst, dwords);
 }
 
+/* LGKM_CNT counts what returns nothing, too: a load before it is there when the count says so. */
+static inline void stored(struct sp_wave *w) { w->lds_issued++; }
+
 /* --- one address --- */
 SP_INLINE int load(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, enum sp_load kind)
 {
@@ -88,6 +91,7 @@ SP_INLINE int store(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes,
         for (uint32_t k = 0; k < dwords; k++) data[k] = from[k][l] >> shift;
         if (lds_write(w, i, l, at[l] + offset, data, nbytes)) return SP_WAVE_FAULT;
     }
+    stored(w);
     return 0;
 }
 
@@ -149,6 +153,7 @@ SP_INLINE int store2(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes
         if (lds_write(w, i, l, at[l] + first, data[0], nbytes) || lds_write(w, i, l, at[l] + second, data[1], nbytes))
             return SP_WAVE_FAULT;
     }
+    stored(w);
     return 0;
 }
 
@@ -179,6 +184,7 @@ HEAD(DS_STORE_ADDTID_B32)
     const uint32_t *data = sp_vgpr(w, i, i->src[1]);
     for (uint32_t l = 0; l < w->lanes; l++)
         if ((w->exec >> l & 1) && lds_write(w, i, l, add_tid(w, i, l), &data[l], 4)) return SP_WAVE_FAULT;
+    stored(w);
     return (int)w->stop;
 }
 
@@ -212,7 +218,10 @@ static int atomic(struct sp_wave *w, const struct sp_inst *i, enum sp_atomic op,
         r[0][l] = (uint32_t)old;
         r[1][l] = (uint32_t)(old >> 32);
     }
-    if (returns) loaded(w, i, r, nbytes / 4);
+    if (returns)
+        loaded(w, i, r, nbytes / 4);
+    else
+        stored(w);
     return 0;
 }
 

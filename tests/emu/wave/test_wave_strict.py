@@ -48,6 +48,12 @@ FAULTS = {
         "uninitialised",
         "v7",
     ),
+    "an LDS load waited for with a later one open": (
+        "ds_write_b32 v20, v1\nds_add_u32 v20, v1\nds_read_b32 v7, v20\nv_mov_b32 v8, v1\n"
+        "s_waitcnt lgkmcnt(1)\nv_mov_b32 v10, v7",
+        "uninitialised",
+        "v7",
+    ),
     "LDS never written": ("ds_read_b32 v10, v20 offset:256", "uninitialised", "LDS 0x100"),
     "LDS beyond the group's": ("ds_write_b32 v20, v1 offset:2044", "lds", "the group has 512"),
     "an atomic across its alignment": (
@@ -101,6 +107,19 @@ def test_fault(card, what):
     assert (fault.kind, fault.wave, fault.group) == (kind, 0, (0, 0, 0))
     assert text in fault.text
     assert fault.pc > 0 or "setpc" in body
+
+
+def test_lds_stores_count_as_what_follows_a_load(card):
+    """LGKM_CNT is 1 when the store alone is under way: LDS returns in order."""
+    chip, gpu = card
+    body = (
+        "ds_write_b32 v20, v1\ns_waitcnt lgkmcnt(0)\nds_read_b32 v10, v20\n"
+        "ds_write_b32 v20, v2\ns_waitcnt lgkmcnt(1)\nv_mov_b32 v11, v10\n"
+        "ds_read_b32 v12, v20\nds_add_u32 v20, v1\ns_waitcnt lgkmcnt(1)\nv_mov_b32 v13, v12"
+    )
+    out = run_lanes(gpu, chip, body, [A, A + 1], lds=512)
+    np.testing.assert_array_equal(out[1], A)
+    np.testing.assert_array_equal(out[3], A + 1)
 
 
 def test_fault_names_lane_and_address(card):
