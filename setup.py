@@ -8,6 +8,8 @@ set says so itself (`#pragma GCC target`). CC, CFLAGS and LDFLAGS of the environ
 the flags with which the interpreter happened to be built (-g, RUNPATH) are not.
 """
 
+import functools
+import multiprocessing
 import os
 import shlex
 import shutil
@@ -219,17 +221,38 @@ class BuildPy(build_py):
                 shutil.copytree(name, inside, ignore=not_installed)
 
 
+class Deflated:
+    """Stands for zlib's compressor object, with what zopfli has made of a file already."""
+
+    def __init__(self, made):
+        self.made = made[2:-4]  # without zlib's header and sum
+
+    def compress(self, data):
+        return b""
+
+    def flush(self):
+        return self.made
+
+
 class BdistWheel(bdist_wheel):
-    """Packs the wheel at zlib's highest level, for which setuptools has no option."""
+    """Packs the wheel by zopfli, 3 % smaller than by zlib's highest level (63 KB)."""
 
     def run(self):
+        import zopfli.zlib  # wheels need it, a checkout does not
+
         super().run()
         path = self.distribution.dist_files[-1][2]
         with zipfile.ZipFile(path) as packed:
             files = [(info, packed.read(info)) for info in packed.infolist()]
+        # Processes, since zopfli keeps the interpreter's lock; it takes 50 s of one core.
+        with multiprocessing.get_context("fork").Pool() as pool:
+            deflate = functools.partial(zopfli.zlib.compress, numiterations=1)
+            made = pool.map(deflate, [data for _, data in files], chunksize=1)
         with zipfile.ZipFile(path, "w") as wheel:
-            for info, data in files:
-                wheel.writestr(info, data, zipfile.ZIP_DEFLATED, 9)
+            for (info, data), deflated in zip(files, made, strict=True):
+                # zipfile has no public way to store what is compressed already.
+                zipfile._get_compressor = lambda *_, ready=Deflated(deflated): ready
+                wheel.writestr(info, data, zipfile.ZIP_DEFLATED)
 
 
 # Free-threaded Python has no stable ABI: there, extensions are for one version.
