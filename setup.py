@@ -249,9 +249,10 @@ class BdistWheel(bdist_wheel):
             deflate = functools.partial(zopfli.zlib.compress, numiterations=1)
             made = pool.map(deflate, [data for _, data in files], chunksize=1)
         with zipfile.ZipFile(path, "w") as wheel:
-            for (info, data), deflated in zip(files, made, strict=True):
-                # zipfile has no public way to store what is compressed already.
-                zipfile._get_compressor = lambda *_, ready=Deflated(deflated): ready
+            # zipfile has no public way to store what is compressed already.
+            ready = map(Deflated, made)
+            zipfile._get_compressor = lambda *_: next(ready)
+            for info, data in files:
                 wheel.writestr(info, data, zipfile.ZIP_DEFLATED)
 
 
