@@ -75,7 +75,7 @@ class Writer:
             f"{x} + {y}", f"{x} - {y}", f"{x} * {y}", f"{x} ^ {y}", f"{x} & {y}",
             f"{x} << ({y} & 63)", f"{x} >> ({y} & 63)", f"(u64)((i64){x} >> ({y} & 63))",
             f"hide64({x}) / hide64({y} | 1)", f"hide64({x}) % hide64({y} | 1)",
-            f"(u64)((i64){x} / (i64)(({y} & 0xffffff) | 1))",
+            f"(u64)((i64)hide64({x}) / (i64)(({y} & 0xffffff) | 1))",
             f"bits_d({self.d()})", f"(u64)to_l({self.d()})", f"(u64)(i64)(int){self.u()}",
             f"(u64){self.u()} << 32 | {self.u()}", f"({self.condition()}) ? {x} : {y}",
         ))  # fmt: skip
