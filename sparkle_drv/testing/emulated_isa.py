@@ -26,7 +26,7 @@ def lacking(gfx: str) -> dict[str, list[str]]:
     """The chip's instructions without a function, by format; ValueError for an unknown chip."""
     executed, found = _executed(), dict[str, list[str]]()
     for row in table(generation(gfx)).rows:
-        known = row.same_as in executed and "name" not in row.flags
+        known = row.same_as in executed
         if has(gfx, row) and not known and row.name not in found.setdefault(row.format, []):
             found[row.format].append(row.name)
     return {form: sorted(names) for form, names in found.items() if names}

@@ -11,7 +11,7 @@ import pytest
 from where import ROOT
 
 CLOVER = ROOT / "tests/clover"
-CHIPS = ("gfx1036", "gfx1100")
+CHIPS = ("gfx1030", "gfx1036", "gfx1100", "gfx1102")
 
 
 @pytest.mark.parametrize("chip", CHIPS)
