@@ -15,7 +15,7 @@ HERE = "clc"
 TARGET = "-amdgcn-mesa-mesa3d.bc"
 ANY_AMD = "tahiti"
 # Mesa 22.3 compiles for gfx1030 where it has a gfx1036.
-CHIPS = ("gfx1030", "gfx1036", "gfx1100")
+CHIPS = ("gfx1030", "gfx1033", "gfx1035", "gfx1036", "gfx1100", "gfx1102", "gfx1103")
 
 
 class Absent(Exception):
