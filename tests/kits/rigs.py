@@ -1,14 +1,26 @@
-"""Rigs for tests of packets: an emulated card of each chip, a context, a way to run jobs."""
+"""An emulated card of its own for a test: the device on it, or a context for raw packets."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
 
+from sparkle_drv.core.device import Device
+from sparkle_drv.testing import emu
 from sparkle_drv.testing.emulator import Gpu, Machine
 
 LEVEL = {"gfx1036": 10, "gfx1100": 11}
+
+
+@contextmanager
+def own_card(chip="gfx1100", **options):
+    """(machine, device) of one card; nothing is left alive on it."""
+    with Machine([chip], **options) as machine:
+        with Device("emu:own", emu.open_card(machine, 0, "emu:own")) as dev:
+            yield machine, dev
+        assert not any(machine.live_counts().values()), machine.live_counts()
 
 
 @pytest.fixture

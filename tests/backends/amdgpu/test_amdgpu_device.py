@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import time
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from rigs import own_card
 from sparkle_drv._native import lib
 from where import CODE_OBJECTS
 
@@ -23,18 +23,9 @@ CHIPS = ["gfx1036", "gfx1100"]
 CS, TIMELINE_WAIT = 0x44, 0xCA
 
 
-@contextmanager
-def opened(chip="gfx1100", **options):
-    """(machine, device) of one card of its own."""
-    with Machine([chip], **options) as machine:
-        with Device("emu:own", emu.open_card(machine, 0, "emu:own")) as dev:
-            yield machine, dev
-        assert machine.live_counts() == dict.fromkeys(machine.live_counts(), 0)
-
-
 @pytest.fixture(params=CHIPS)
 def card(request):
-    with opened(request.param) as both:
+    with own_card(request.param) as both:
         yield both
 
 
@@ -104,7 +95,7 @@ def test_long_grids_are_cut_and_every_group_runs_once(monkeypatch, chip, threads
     monkeypatch.setattr(info, "JOB_THREADS", threads)
     monkeypatch.setattr(info, "JOB_NS", 0)
     with (
-        opened(chip) as (_, dev),
+        own_card(chip) as (_, dev),
         feature(dev, "xyz", "u32*", group_size=(4, 3, 2)) as k,
         dev.empty(8 * 6 * 4, np.uint32) as out,
     ):
@@ -231,7 +222,7 @@ def test_a_kernel_that_writes_out_of_bounds(card):
 
 def test_a_page_fault_tells_its_address():
     with (
-        opened(kms_minor=57) as (_, dev),
+        own_card(kms_minor=57) as (_, dev),
         dev.buffer(4) as out,
         feature(dev, "xyz", "u32*", group_size=(4, 3, 2)) as k,
         pytest.raises(sp.KernelFault, match=r"xyz: page fault at 0x[1-9a-f]"),
@@ -241,7 +232,7 @@ def test_a_page_fault_tells_its_address():
 
 @pytest.mark.parametrize("recovery", ["ring", "soft", "full"])
 def test_a_kernel_that_never_ends(recovery):
-    with opened(job_limit_s=0.3) as (machine, dev), dev.kernel("noop") as k, dev.queue() as q:
+    with own_card(job_limit_s=0.3) as (machine, dev), dev.kernel("noop") as k, dev.queue() as q:
         machine.hang_next_job(0, recovery)
         first = q.launch(k, groups=1)
         second = q.launch(k, groups=1)
@@ -258,7 +249,7 @@ def test_a_kernel_that_never_ends(recovery):
 
 
 def test_polling_alone_notices_a_failure():
-    with opened(job_limit_s=0.2) as (machine, dev), dev.kernel("noop") as k:
+    with own_card(job_limit_s=0.2) as (machine, dev), dev.kernel("noop") as k:
         machine.hang_next_job(0)
         fence = dev.default_queue.launch(k, groups=1)
         deadline = time.monotonic() + 60
@@ -304,7 +295,7 @@ def test_kernels_before_the_oldest_that_will_do():
 
 
 def test_late_jobs_are_waited_for(card):
-    with opened(card[1].info.isa, delay_s=0.01, seed=3) as (_, dev):
+    with own_card(card[1].info.isa, delay_s=0.01, seed=3) as (_, dev):
         x = np.random.default_rng(3).integers(0, 255, 50_000, np.uint8)
         with dev.buffer(x.nbytes) as a, dev.buffer(x.nbytes) as b, dev.queue() as q:
             a.write(x)
@@ -321,7 +312,7 @@ def test_memory_that_does_not_fit_into_vram(caplog):
     data = np.random.default_rng(4).integers(0, 255, 6 * mib, np.uint8)
     caplog.set_level("INFO", "sparkle_drv.amdgpu")
     with (
-        opened(vram_nbytes=8 * mib, visible_nbytes=2 * mib) as (_, dev),
+        own_card(vram_nbytes=8 * mib, visible_nbytes=2 * mib) as (_, dev),
         dev.buffer(data.nbytes) as first,
     ):
         with dev.buffer(data.nbytes) as second:

@@ -4,27 +4,16 @@ waves' code was."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-
 import numpy as np
 import pytest
+from rigs import own_card
 
 import sparkle_drv as sp
-from sparkle_drv.core.device import Device
-from sparkle_drv.testing import emu
-from sparkle_drv.testing.emulator import Gpu, Machine
+from sparkle_drv.testing.emulator import Gpu
 
 MIB = 1 << 20
 CPU_ACCESS = 1  # AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED
 N = 1 << 16
-
-
-@contextmanager
-def opened(chip="gfx1100", **options):
-    with Machine([chip], **options) as machine:
-        with Device("emu:own", emu.open_card(machine, 0, "emu:own")) as dev:
-            yield machine, dev
-        assert machine.live_counts() == dict.fromkeys(machine.live_counts(), 0)
 
 
 def counters(dev):
@@ -56,7 +45,7 @@ def computes(dev):
     ids=["bar", "window", "small window", "no window"],
 )
 def test_code_is_in_vram_where_the_cpu_writes_it_there(options, in_vram):
-    with opened(**options) as (machine, dev):
+    with own_card(**options) as (machine, dev):
         assert computes(dev)
         vram, other = machine.dispatches()
         assert (vram > 0, other > 0) == (in_vram, not in_vram)
@@ -66,28 +55,28 @@ def test_code_is_in_vram_where_the_cpu_writes_it_there(options, in_vram):
 
 def test_code_that_finds_no_room_in_vram_is_in_gtt():
     size = 64 * MIB
-    with opened(vram_nbytes=size, visible_nbytes=size) as (machine, dev), dev.buffer(size):
+    with own_card(vram_nbytes=size, visible_nbytes=size) as (machine, dev), dev.buffer(size):
         assert computes(dev)
         assert machine.dispatches() == (0, 1)
 
 
 def test_code_whose_window_is_full_is_in_gtt():
     """The kernel puts it where the CPU does not reach, which is no place for code."""
-    with opened(visible_nbytes=MIB) as (machine, dev), machine.open() as node, Gpu(node) as gpu:
+    with own_card(visible_nbytes=MIB) as (machine, dev), machine.open() as node, Gpu(node) as gpu:
         gpu.buffer(MIB, flags=CPU_ACCESS, domain="vram")
         assert computes(dev)
         assert machine.dispatches() == (0, 1)
 
 
 def test_code_of_an_apu_is_in_gtt():
-    with opened("gfx1036") as (machine, dev):
+    with own_card("gfx1036") as (machine, dev):
         assert computes(dev)
         assert machine.dispatches()[0] == 0 < machine.dispatches()[1]
         assert counters(dev)["code_vram_nbytes"] == 0
 
 
 def test_code_that_leaves_gives_its_room_back():
-    with opened() as (machine, dev):
+    with own_card() as (machine, dev):
         before = heaps(machine)[0]
         with dev.kernel("noop"):
             assert heaps(machine)[0] > before
@@ -95,7 +84,7 @@ def test_code_that_leaves_gives_its_room_back():
 
 
 def test_a_small_carve_out_is_left_to_others():
-    with opened("gfx1036", vram_nbytes=512 * MIB) as (machine, dev):
+    with own_card("gfx1036", vram_nbytes=512 * MIB) as (machine, dev):
         vram, gtt = heaps(machine)
         with dev.buffer(64 * MIB) as buffer:
             assert heaps(machine) == (vram, gtt + 64 * MIB)
@@ -105,7 +94,7 @@ def test_a_small_carve_out_is_left_to_others():
 
 
 def test_a_large_carve_out_is_used():
-    with opened("gfx1036", vram_nbytes=512 * MIB, gtt_nbytes=256 * MIB) as (machine, dev):
+    with own_card("gfx1036", vram_nbytes=512 * MIB, gtt_nbytes=256 * MIB) as (machine, dev):
         vram, _ = heaps(machine)
         with dev.buffer(64 * MIB):
             assert heaps(machine)[0] == vram + 64 * MIB
@@ -113,7 +102,7 @@ def test_a_large_carve_out_is_used():
 
 def test_an_apu_whose_gtt_is_full_goes_on_in_the_carve_out():
     with (
-        opened("gfx1036", vram_nbytes=64 * MIB, gtt_nbytes=96 * MIB) as (machine, dev),
+        own_card("gfx1036", vram_nbytes=64 * MIB, gtt_nbytes=96 * MIB) as (machine, dev),
         dev.buffer(80 * MIB),
         dev.buffer(32 * MIB) as second,
     ):
@@ -132,7 +121,7 @@ def test_an_apu_whose_gtt_is_full_goes_on_in_the_carve_out():
 )
 def test_the_cpu_does_not_read_write_combined_memory(chip, options, staged):
     data = np.arange(N, dtype=np.uint8)
-    with opened(chip, **options) as (_, dev), dev.array(data) as a:
+    with own_card(chip, **options) as (_, dev), dev.array(data) as a:
         before = counters(dev)
         assert (a.numpy() == data).all()
         now = counters(dev)
@@ -141,7 +130,7 @@ def test_the_cpu_does_not_read_write_combined_memory(chip, options, staged):
 
 
 def test_memory_of_the_host_is_read_at_once():
-    with opened() as (_, dev), dev.buffer(N, sp.Memory.HOST) as a:
+    with own_card() as (_, dev), dev.buffer(N, sp.Memory.HOST) as a:
         before = counters(dev)
         a.read(np.uint8, N)
         now = counters(dev)

@@ -5,34 +5,22 @@ happened in between. `ib_ndw` and `dispatches` of the counters say what was sent
 from __future__ import annotations
 
 import threading
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from rigs import own_card
 from where import CODE_OBJECTS
 
 import sparkle_drv as sp
 from sparkle_drv.backends.amdgpu import info
-from sparkle_drv.core.device import Device
-from sparkle_drv.testing import emu
-from sparkle_drv.testing.emulator import Machine
 
 CHIPS = ["gfx1036", "gfx1100"]
 N, GROUP = 64, 256
 
 
-@contextmanager
-def opened(chip, **options):
-    """(machine, device) of one card of its own."""
-    with Machine([chip], **options) as machine:
-        with Device("emu:own", emu.open_card(machine, 0, "emu:own")) as dev:
-            yield machine, dev
-        assert not any(machine.live_counts().values())
-
-
 @pytest.fixture(params=CHIPS)
 def card(request):
-    with opened(request.param) as both:
+    with own_card(request.param) as both:
         yield both
 
 
@@ -65,7 +53,7 @@ def test_a_submission_is_one_ioctl(dev, adds):
 @pytest.mark.parametrize("chip", CHIPS)
 def test_many_on_their_way(chip):
     """More than fit, each of them late, of a list and a prepared launch in turn."""
-    with opened(chip, delay_s=0.002) as (_, dev):
+    with own_card(chip, delay_s=0.002) as (_, dev):
         k = dev.kernel("saxpy_f32")
         x, y = dev.array(np.ones(N, np.float32)), dev.empty(N, np.float32)
         q = dev.queue()
@@ -80,7 +68,7 @@ def test_many_on_their_way(chip):
 
 @pytest.mark.parametrize("chip", CHIPS)
 def test_a_patch_between_changes_nothing_before_it(chip):
-    with opened(chip, delay_s=0.002) as (_, dev):
+    with own_card(chip, delay_s=0.002) as (_, dev):
         k = dev.kernel("saxpy_f32")
         x, y = dev.array(np.ones(N, np.float32)), dev.empty(N, np.float32)
         c = sp.Commands().dispatch(k, y, x, 1.0, N, groups=1)
@@ -121,7 +109,7 @@ def test_a_kernel_closed_and_another_in_its_place(dev):
 @pytest.mark.parametrize("recovery", ["ring", "soft", "full"])
 def test_a_reset_between(recovery):
     """The context is a new one then; what is kept goes on in it."""
-    with opened("gfx1100", job_limit_s=0.1) as (machine, dev):
+    with own_card("gfx1100", job_limit_s=0.1) as (machine, dev):
         k = dev.kernel("saxpy_f32")
         x, y = dev.array(np.ones(N, np.float32)), dev.empty(N, np.float32)
         c = sp.Commands().dispatch(k, y, x, 1.0, N, groups=1)
@@ -181,7 +169,7 @@ def test_a_grid_whose_jobs_have_become_shorter_is_cut(monkeypatch):
     monkeypatch.setattr(info, "JOB_THREADS", 16 * GROUP)
     monkeypatch.setattr(info, "JOB_NS", 1)  # no job is short enough
     monkeypatch.setattr(info, "MEASURED_THREADS", 8 * GROUP)
-    with opened("gfx1100") as (_, dev):
+    with own_card("gfx1100") as (_, dev):
         n = 16 * GROUP
         k, x, y = dev.kernel("saxpy_f32"), dev.array(np.ones(n, np.float32)), dev.empty(n, "f4")
         four, q = sp.Commands().dispatch(k, y, x, 1.0, n, groups=4), dev.default_queue

@@ -9,30 +9,18 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from rigs import own_card
 from where import CODE_OBJECTS
 
 import sparkle_drv as sp
 from sparkle_drv.backends.amdgpu import loader
-from sparkle_drv.core.device import Device
-from sparkle_drv.testing import emu
-from sparkle_drv.testing.emulator import Machine
 
 MIB = 1 << 20
 UNIT = {10: 1024, 11: 256}
 CHIPS = ["gfx1036", "gfx1100", "gfx1030", "gfx1103"]
-
-
-@contextmanager
-def opened(chip):
-    with (
-        Machine([chip]) as machine,
-        Device("emu:own", emu.open_card(machine, 0, "emu:own")) as dev,
-    ):
-        yield machine, dev
 
 
 @pytest.fixture
@@ -63,7 +51,7 @@ def stack(monkeypatch):
 def test_the_largest_group_has_its_slots_in_one_engine(chip, wave_nbytes, stack):
     """32 waves of 2 MiB on each of six engines are 384 MiB: more than 256, which cut them to 21."""
     with (
-        opened(chip) as (machine, dev),
+        own_card(chip) as (machine, dev),
         stack(dev, wave_nbytes) as k,
         dev.empty(64 * 2 + 1024, np.uint32) as out,
     ):
@@ -76,7 +64,7 @@ def test_the_largest_group_has_its_slots_in_one_engine(chip, wave_nbytes, stack)
 def test_a_group_that_fits_into_no_engine_is_refused_before_it_is_submitted(stack):
     """7 MiB a wave: 32 waves on each of six engines are more than 1 GiB, 24 are not."""
     with (
-        opened("gfx1100") as (_, dev),
+        own_card("gfx1100") as (_, dev),
         stack(dev, 7 * MIB) as k,
         dev.empty(64 * 2 + 1024, np.uint32) as out,
     ):

@@ -9,19 +9,16 @@ from __future__ import annotations
 import ctypes
 import errno
 import mmap
-from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from rigs import own_card
 from where import CODE_OBJECTS
 
 import sparkle_drv as sp
 from sparkle_drv.backends.amdgpu import loader
-from sparkle_drv.core.device import Device
 from sparkle_drv.lowlevel import isa
-from sparkle_drv.testing import emu
-from sparkle_drv.testing.emulator import Machine
 
 CHIPS = ["gfx1036", "gfx1100"]
 PAGE, GIB = 4096, 1 << 30
@@ -29,17 +26,9 @@ N = 1024
 libc = ctypes.CDLL(None, use_errno=True)
 
 
-@contextmanager
-def opened(chip="gfx1100", **options):
-    with Machine([chip], **options) as machine:
-        with Device("emu:own", emu.open_card(machine, 0, "emu:own")) as dev:
-            yield machine, dev
-        assert machine.live_counts() == dict.fromkeys(machine.live_counts(), 0)
-
-
 @pytest.fixture(params=CHIPS)
 def card(request):
-    with opened(request.param) as both:
+    with own_card(request.param) as both:
         yield both
 
 

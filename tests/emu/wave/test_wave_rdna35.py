@@ -9,7 +9,6 @@ import pytest
 from wavekit import asm, run_lanes
 
 from sparkle_drv.amd.isa.assembly import assemble
-from sparkle_drv.errors import DeviceNotFound
 from sparkle_drv.testing.emulator import Gpu, Machine
 
 L = np.arange(32, dtype=np.uint32)
@@ -17,11 +16,11 @@ L = np.arange(32, dtype=np.uint32)
 
 @pytest.fixture(scope="module")
 def gfx1150():
-    try:
-        machine = Machine(["gfx1150"], job_limit_s=5)
-    except (DeviceNotFound, ValueError) as error:
-        pytest.skip(f"no emulated gfx1150: {error}")
-    with machine, machine.open() as node, Gpu(node) as gpu:
+    with (
+        Machine(["gfx1150"], job_limit_s=5) as machine,
+        machine.open() as node,
+        Gpu(node) as gpu,
+    ):
         yield gpu
 
 
