@@ -20,8 +20,9 @@ static uint32_t wanted(const struct sp_amdgpu_setup *s, uint64_t nbytes, uint32_
     return vram ? AMDGPU_GEM_DOMAIN_VRAM : AMDGPU_GEM_DOMAIN_GTT;
 }
 
-/* What has become of a BO that was to be in VRAM. Where there was no room, the kernel takes away that the CPU reaches it, then
- * adds GTT to its domains (amdgpu_gem_create_ioctl), which GEM_OP tells. Unknown counts as done as asked. */
+/* What has become of a BO that was to be in VRAM. Where there is no room, the kernel first drops the flag for
+ * CPU access, then adds GTT to the BO's domains (amdgpu_gem_create_ioctl). GEM_OP tells both. Where GEM_OP fails, the BO counts
+ * as made as it was asked for. */
 static struct drm_amdgpu_gem_create_in made(struct sp_amdgpu *dev, const struct sp_bo *bo, uint64_t flags)
 {
     struct drm_amdgpu_gem_create_in info;

@@ -1,10 +1,10 @@
-/* Canaries: after a reset that the kernel took for a success, a ring may be dead all the same (on Linux 6.17 the command
- * processor then faults at address 0: ROCm issues 5997 and 6127). So a job of NOPs goes first, and has a second to end.
+/* A canary is a job of NOPs that goes first after a reset, and has a second to end. The kernel may report a reset as a success,
+ * and the ring is dead all the same: on Linux 6.17 the command processor then faults at address 0 (ROCm issues 5997 and 6127).
  *
- * The `ring` of an IB chunk names an entity of the context, and the kernel gives an idle entity the hardware ring with the least
- * to do, the first of several (amdgpu_ctx_init_entity, drm_sched_pick_best). A canary that hangs is something to do: so the
- * next one goes to another ring while it hangs. Each has a context of its own, since the kernel ends all jobs of a context when
- * it ends a hung one. Once it has, the kernel may choose the dead ring again: what hangs there next is found out likewise. */
+ * The `ring` of an IB chunk names an entity of the context. The kernel gives an idle entity the hardware ring with the least to
+ * do, the first of several (amdgpu_ctx_init_entity, drm_sched_pick_best). A canary that hangs keeps its ring busy, so the next
+ * canary gets another ring. Each canary has a context of its own: when the kernel ends a hung job, it ends all jobs of that
+ * context. Afterwards the kernel may choose the dead ring again. The job that hangs there then starts this anew. */
 #include "canary.h"
 #include "amdgpu/flight/context.h"
 #include "core/base.h"

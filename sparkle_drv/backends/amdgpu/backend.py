@@ -275,9 +275,11 @@ class AmdgpuBackend:
         return found
 
     def counters(self) -> dict[str, int]:
-        """Since it was opened: submissions, jobs (CS ioctls), those of the ring for copies, ioctls,
-        dwords of IBs, dispatches, how often memory found no room in its heap, bytes of code in VRAM
-        and in GTT, bytes that came to the host by a copy of the GPU and by the CPU's own reading.
+        """What was counted since the device was opened.
+
+        Submissions, jobs (CS ioctls), jobs of the ring for copies, ioctls, dwords of IBs and
+        dispatches; how often memory went to another heap for want of room; bytes of code in VRAM
+        and in GTT; bytes that downloads staged by a copy of the GPU, and that the CPU read itself.
         """
         out = ffi.new("struct sp_amdgpu_counts *")
         lib.sp_amdgpu_counts(self._raw, out)

@@ -1,14 +1,15 @@
 /* The chips, as INFO describes them; each is a product that is sold.
  *
- * gfx1030, gfx1033, gfx1036, gfx1100 and gfx1150 are replies that Mesa's src/amd/drm-shim/amdgpu_devices.c has from cards (of
- * gfx1030 a 6800, of which a 6800 XT differs in its units and clocks). gfx1035, gfx1102 and gfx1103 are put together: units,
- * engines, device and PCI revision from kernel logs of such machines, family and external_rev from Linux nv.c and soc21.c,
- * caches from kfd_crat.c, clocks and memory as published. A 0 among clocks is no gap: real kernels say it of APUs. SDMA rings
- * are as many as Linux has instances of that IP.
+ * gfx1030, gfx1033, gfx1036, gfx1100 and gfx1150 answer as cards did: Mesa's src/amd/drm-shim/amdgpu_devices.c has the replies.
+ * The reply for gfx1030 is a 6800's; units and clocks are those of a 6800 XT.
  *
- * Not to be had, and chosen here: which units of a 6800 XT are off; GB_ADDR_CONFIG of gfx1035, gfx1102 and gfx1103, after the
- * chips with as many pipes and packers; num_tcc_blocks of gfx1035, gfx1102 and gfx1103; firmware of gfx1035 and gfx1102 (that
- * of gfx1033 and gfx1100), RLC and SDMA of most. */
+ * No replies are known of gfx1035, gfx1102 and gfx1103. Their units, engines, device and PCI revision are from kernel logs of
+ * such machines, family and external_rev from Linux nv.c and soc21.c, caches from kfd_crat.c, clocks and memory as published.
+ * A clock of 0 is no gap: real kernels report it for APUs. A chip has as many SDMA rings as Linux has instances of its SDMA.
+ *
+ * No source tells these, so they are chosen: the units of a 6800 XT that are off; GB_ADDR_CONFIG of gfx1035, gfx1102 and
+ * gfx1103, after chips with as many pipes and packers; their num_tcc_blocks; firmware of gfx1035 (gfx1033's) and gfx1102
+ * (gfx1100's); RLC and SDMA firmware of most. */
 #include "state.h"
 
 #include <string.h>
@@ -32,7 +33,7 @@
 #define GFX11(vgprs, l2_kib)                                                                                        \
     COMMON, .num_shader_visible_vgprs = vgprs, .tcp_cache_size = 32, .num_sqc_per_wgp = 1, .sqc_data_cache_size = 16, \
     .sqc_inst_cache_size = 32, .gl1c_cache_size = 256, .gl2c_cache_size = l2_kib
-#define APU .ids_flags = AMDGPU_IDS_FLAGS_FUSION /* GANG_SUBMIT, which Linux 6.18 adds, would be untrue: there are none here */
+#define APU .ids_flags = AMDGPU_IDS_FLAGS_FUSION /* no GANG_SUBMIT: gangs are refused here */
 #define ENGINES(se, sa, cus) .num_shader_engines = se, .num_shader_arrays_per_engine = sa, .num_cu_per_sh = cus
 #define BACKENDS(count, mask, tccs) .num_rb_pipes = count, .enabled_rb_pipes_mask = mask, .num_tcc_blocks = tccs
 #define CLOCKS(engine_min, engine_max, memory_min, memory_max)                                                     \
