@@ -1,6 +1,7 @@
 /* MUBUF: untyped buffers. Addresses as the buffer descriptor says ("Memory Buffer Instructions", RDNA2 and RDNA3 ISA
  * documents): linear or swizzled, range-checked by OOB_SELECT; out of range loads give 0, stores are dropped. RADV reads
- * its arrays so, and clang its scratch on gfx10. Formatted access is in texel/typed.c; TFE is not modelled. */
+ * its arrays so, and clang its scratch on gfx10. Formatted access is in texel/typed.c; TFE is not modelled. Loads into LDS:
+ * gfx10's LDS bit, gfx11's BUFFER_LOAD_LDS_*. */
 #include "buffer.h"
 #include "families.h"
 
@@ -48,7 +49,7 @@ uint64_t sp_buffer_addresses(struct sp_wave *w, const struct sp_inst *i, uint32_
         va[l] = rsrc.base + soffset + o;
         inside |= (uint64_t)ok << l;
     }
-    if (i->tfe || i->lds) sp_wave_fault(w, SP_FAULT_OPERAND, "%s: TFE and LDS are not modelled", sp_wave_op_name(i->op));
+    if (i->tfe) sp_wave_fault(w, SP_FAULT_OPERAND, "%s: TFE is not modelled", sp_wave_op_name(i->op));
     return inside;
 }
 
@@ -58,11 +59,27 @@ uint64_t sp_buffer_step(struct sp_wave *w, const struct sp_inst *i)
     return rsrc.swizzled ? 4u * rsrc.index_stride : 4;
 }
 
-SP_INLINE int load(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, enum sp_load kind)
+/* LDS_ADDR = M0[15:0] + the instruction's offset + 4 * lane ("Memory Buffer Load to LDS", RDNA2 ISA document, 8.1.7). */
+int sp_buffer_to_lds(struct sp_wave *w, const struct sp_inst *i, const uint32_t *data)
+{
+    uint32_t at = (sp_s32(w, i, SP_SRC_M0) & 0xFFFF) + (uint32_t)i->offset;
+    for (uint64_t left = w->exec; left; left &= left - 1) {
+        uint32_t l = (uint32_t)__builtin_ctzll(left);
+        if (sp_lds_write(w, i, l, at + 4 * l, &data[l], 4)) return (int)w->stop;
+    }
+    sp_wave_load_begins(w, SP_PEND_VM, 0, 0);
+    return (int)w->stop;
+}
+
+static bool can_reach_lds(uint32_t nbytes, enum sp_load kind) { return nbytes <= 4 && kind <= SP_LOAD_DWORDS; }
+
+SP_INLINE int load(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, enum sp_load kind, bool to_lds)
 {
     uint64_t va[SP_LANES], step = sp_buffer_step(w, i), inside = sp_buffer_addresses(w, i, nbytes, va);
     uint32_t r[4][SP_LANES], dwords = (nbytes + 3) / 4, piece = nbytes < 4 ? nbytes : 4;
     struct sp_reach reach = sp_reach_of(w, SP_VM_READ);
+    if (SP_UNLIKELY(i->lds && !can_reach_lds(nbytes, kind)))
+        sp_wave_fault(w, SP_FAULT_OPERAND, "%s: only loads of one dword or less reach LDS", sp_wave_op_name(i->op));
     if (SP_UNLIKELY(w->stop)) return (int)w->stop;
     for (uint64_t left = w->exec; left; left &= left - 1) {
         uint32_t l = (uint32_t)__builtin_ctzll(left);
@@ -72,6 +89,7 @@ SP_INLINE int load(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, 
             r[k][l] = sp_loaded(kind, data, w->v[i->dst & 255][l]);
         }
     }
+    if (to_lds || SP_UNLIKELY(i->lds)) return sp_buffer_to_lds(w, i, r[0]);
     for (uint32_t k = 0; k < dwords; k++) sp_put_loaded(w, i->dst + k, r[k]);
     sp_wave_load_begins(w, SP_PEND_VM, i->dst, dwords);
     return 0;
@@ -96,11 +114,16 @@ SP_INLINE int store(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes,
 }
 
 #define DEFINE_LOAD(SUFFIX, NBYTES, KIND)                                                                             \
-    HEAD(BUFFER_LOAD_##SUFFIX) { return load(w, i, NBYTES, KIND); }
+    HEAD(BUFFER_LOAD_##SUFFIX) { return load(w, i, NBYTES, KIND, false); }
 #define DEFINE_STORE(SUFFIX, NBYTES, SHIFT)                                                                           \
     HEAD(BUFFER_STORE_##SUFFIX) { return store(w, i, NBYTES, SHIFT); }
 SP_LOADS(DEFINE_LOAD)
 SP_STORES(DEFINE_STORE)
+HEAD(BUFFER_LOAD_LDS_U8) { return load(w, i, 1, SP_LOAD_U8, true); }
+HEAD(BUFFER_LOAD_LDS_I8) { return load(w, i, 1, SP_LOAD_I8, true); }
+HEAD(BUFFER_LOAD_LDS_U16) { return load(w, i, 2, SP_LOAD_U16, true); }
+HEAD(BUFFER_LOAD_LDS_I16) { return load(w, i, 2, SP_LOAD_I16, true); }
+HEAD(BUFFER_LOAD_LDS_B32) { return load(w, i, 4, SP_LOAD_DWORDS, true); }
 #define ENTRY_LOAD(SUFFIX, NBYTES, KIND) SP_OP_ENTRY(BUFFER_LOAD_##SUFFIX)
 #define ENTRY_STORE(SUFFIX, NBYTES, SHIFT) SP_OP_ENTRY(BUFFER_STORE_##SUFFIX)
 
@@ -145,5 +168,7 @@ HEAD(BUFFER_GL1_INV) { return BUFFER_GL0_INV(w, i); }
 
 #define E SP_OP_ENTRY
 const struct sp_wave_op sp_wave_buffer[] = {SP_LOADS(ENTRY_LOAD) SP_STORES(ENTRY_STORE) SP_ATOMICS(ENTRY_ATOMIC)
+                                                E(BUFFER_LOAD_LDS_U8) E(BUFFER_LOAD_LDS_I8) E(BUFFER_LOAD_LDS_U16)
+                                                    E(BUFFER_LOAD_LDS_I16) E(BUFFER_LOAD_LDS_B32)
                                                 E(BUFFER_ATOMIC_CSUB_U32) E(BUFFER_GL0_INV) E(BUFFER_GL1_INV)
                                                     SP_OP_END};

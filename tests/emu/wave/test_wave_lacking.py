@@ -16,7 +16,6 @@ REASONS = {
     r"SOPP s_endpgm_ordered_ps_done": "order of pixel shaders",
     r"DS ds_bvh_stack_rtn_b32": "ray tracing: the stack of IMAGE_BVH_INTERSECT_RAY",
     r"MIMG image_(sample|gather4|get_lod|bvh|msaa_load).*": "filters, several samples, ray tracing",
-    r"MUBUF buffer_load_lds_.*": "RDNA3's loads into LDS, which no compiler here was seen to emit",
 }
 
 

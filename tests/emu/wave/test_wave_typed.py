@@ -242,3 +242,62 @@ def test_fault(card, what):
     fault = gpu.node.machine.fault()
     assert fault.kind == kind
     assert text in fault.text
+
+
+LDS_TYPES = {
+    "b32": np.uint32,
+    "u8": np.uint8,
+    "i8": np.int8,
+    "u16": np.uint16,
+    "i16": np.int16,
+    "format_x": np.uint32,
+}
+RDNA2_NAMES = {"b32": "dword", "u8": "ubyte", "i8": "sbyte", "u16": "ushort", "i16": "sshort"}
+
+
+def load_into_lds(chip, name: str) -> str:
+    """gfx10 has a bit for it, gfx11 instructions of their own."""
+    if GFX[chip] == 11:
+        return f"buffer_load_lds_{name} v30, s[12:15], 0 idxen offset:8"
+    return f"buffer_load_{RDNA2_NAMES.get(name, name)} v30, s[12:15], 0 idxen offset:8 lds"
+
+
+@pytest.mark.parametrize("name", LDS_TYPES)
+def test_loads_into_lds(card, name):
+    """One dword a lane, at M0[15:0] + the instruction's offset + 4 * lane; out of range is 0."""
+    chip, gpu = card
+    arrays = memory(8)
+    body = f"""{descriptor("s[0:1]", number_of(chip, [32], "UINT"), 4, records=40)}
+        s_mov_b32 m0, 0x70010
+        {load_into_lds(chip, name)}
+        s_waitcnt vmcnt(0)
+        ds_read_b32 v10, v20 offset:24
+        s_waitcnt lgkmcnt(0)"""
+    got = run_lanes(gpu, chip, longs(chip, body), arrays, wave=WAVE, lds=512)[0]
+    words = np.concatenate(arrays)[2 : 2 + WAVE]  # the offset moves both addresses
+    loaded = words.astype(LDS_TYPES[name]).astype(np.uint32)
+    np.testing.assert_array_equal(got, np.where(np.arange(WAVE) < 40, loaded, 0))
+
+
+@pytest.mark.parametrize("name", ["dwordx2", "format_xy"])
+def test_wider_loads_do_not_reach_lds(card, name):
+    chip, gpu = card
+    if GFX[chip] == 11:  # its instructions for LDS have no wider form
+        return
+    body = f"""{descriptor("s[0:1]", number_of(chip, [32], "UINT"), 4)}
+        buffer_load_{name} v30, s[12:15], 0 idxen lds"""
+    with pytest.raises(OSError, match="last fault"):
+        run_lanes(gpu, chip, longs(chip, body), memory(9), wave=WAVE, lds=512)
+    assert "LDS" in gpu.node.machine.fault().text
+
+
+def test_a_load_beyond_the_groups_lds(card):
+    chip, gpu = card
+    body = f"""{descriptor("s[0:1]", number_of(chip, [32], "UINT"), 4)}
+        s_movk_i32 m0, 0x100
+        {load_into_lds(chip, "b32")}"""
+    with pytest.raises(OSError, match="last fault"):
+        run_lanes(gpu, chip, longs(chip, body), memory(9), wave=WAVE, lds=512)
+    fault = gpu.node.machine.fault()
+    assert fault.kind == "lds"
+    assert "the group has 512" in fault.text

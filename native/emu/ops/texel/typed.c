@@ -5,16 +5,17 @@
 #include "emu/ops/families.h"
 #include "format.h"
 
-/* Each group is four numbers in a row, for one to four components; those of D16_HI have one. */
+/* Each group is four numbers in a row, for one to four components; those of D16_HI and LDS have one. */
 static const struct group {
     uint16_t first;
-    uint8_t d16, high, store;
+    uint8_t d16, high, store, one;
 } groups[] = {
-    {SP_OP_BUFFER_LOAD_FORMAT_X, 0, 0, 0},       {SP_OP_BUFFER_STORE_FORMAT_X, 0, 0, 1},
-    {SP_OP_BUFFER_LOAD_D16_FORMAT_X, 1, 0, 0},   {SP_OP_BUFFER_STORE_D16_FORMAT_X, 1, 0, 1},
-    {SP_OP_BUFFER_LOAD_D16_HI_FORMAT_X, 1, 1, 0}, {SP_OP_BUFFER_STORE_D16_HI_FORMAT_X, 1, 1, 1},
-    {SP_OP_TBUFFER_LOAD_FORMAT_X, 0, 0, 0},      {SP_OP_TBUFFER_STORE_FORMAT_X, 0, 0, 1},
-    {SP_OP_TBUFFER_LOAD_D16_FORMAT_X, 1, 0, 0},  {SP_OP_TBUFFER_STORE_D16_FORMAT_X, 1, 0, 1},
+    {SP_OP_BUFFER_LOAD_FORMAT_X, 0, 0, 0, 0},        {SP_OP_BUFFER_STORE_FORMAT_X, 0, 0, 1, 0},
+    {SP_OP_BUFFER_LOAD_D16_FORMAT_X, 1, 0, 0, 0},    {SP_OP_BUFFER_STORE_D16_FORMAT_X, 1, 0, 1, 0},
+    {SP_OP_BUFFER_LOAD_D16_HI_FORMAT_X, 1, 1, 0, 1}, {SP_OP_BUFFER_STORE_D16_HI_FORMAT_X, 1, 1, 1, 1},
+    {SP_OP_TBUFFER_LOAD_FORMAT_X, 0, 0, 0, 0},       {SP_OP_TBUFFER_STORE_FORMAT_X, 0, 0, 1, 0},
+    {SP_OP_TBUFFER_LOAD_D16_FORMAT_X, 1, 0, 0, 0},   {SP_OP_TBUFFER_STORE_D16_FORMAT_X, 1, 0, 1, 0},
+    {SP_OP_BUFFER_LOAD_LDS_FORMAT_X, 0, 0, 0, 1},
 };
 enum { IDENTITY = 4 | 5 << 3 | 6 << 6 | 7 << 9 };
 
@@ -30,7 +31,7 @@ static int begin(struct sp_wave *w, const struct sp_inst *i, struct access *a)
 {
     uint32_t word3 = (uint32_t)(sp_s64(w, i, i->sbase + 2u) >> 32), number = word3 >> 12 & (w->generation == 10 ? 127 : 63);
     const struct group *g = groups;
-    while (i->op < g->first || i->op > g->first + (g->high ? 0 : 3)) g++;
+    while (i->op < g->first || i->op > g->first + (g->one ? 0 : 3)) g++;
     a->group = g;
     a->count = i->op - g->first + 1u;
     a->dst_sel = word3 & 0xFFF;
@@ -40,6 +41,8 @@ static int begin(struct sp_wave *w, const struct sp_inst *i, struct access *a)
     }
     if (!sp_texel_format(w->generation, false, number, &a->format))
         return sp_wave_fault(w, SP_FAULT_OPERAND, "%s: there is no buffer format %u", sp_wave_op_name(i->op), number);
+    if (i->lds && i->op != SP_OP_BUFFER_LOAD_FORMAT_X)
+        return sp_wave_fault(w, SP_FAULT_OPERAND, "%s: FORMAT_X alone reaches LDS", sp_wave_op_name(i->op));
     a->step = sp_buffer_step(w, i);
     a->inside = sp_buffer_addresses(w, i, a->format.nbytes, a->va) & w->exec;
     if (!a->format.nbytes) a->inside = 0;
@@ -84,6 +87,7 @@ static int typed_load(struct sp_wave *w, const struct sp_inst *i)
             *to = a.group->d16 ? (*to & ~(0xFFFFu << shift)) | sp_texel_to_d16(&a.format, channel[k]) << shift : channel[k];
         }
     }
+    if (i->lds || i->op == SP_OP_BUFFER_LOAD_LDS_FORMAT_X) return sp_buffer_to_lds(w, i, r[0]);
     for (uint32_t k = 0; k < dwords; k++) sp_put_loaded(w, i->dst + k, r[k]);
     sp_wave_load_begins(w, SP_PEND_VM, i->dst, dwords);
     return 0;
@@ -121,6 +125,7 @@ const struct sp_wave_op sp_wave_typed[] = {
     GROUP(TBUFFER_LOAD_D16_FORMAT_, typed_load),
     GROUP(TBUFFER_STORE_FORMAT_, typed_store),
     GROUP(TBUFFER_STORE_D16_FORMAT_, typed_store),
+    {SP_OP_BUFFER_LOAD_LDS_FORMAT_X, typed_load},
     {SP_OP_BUFFER_LOAD_D16_HI_FORMAT_X, typed_load},
     {SP_OP_BUFFER_STORE_D16_HI_FORMAT_X, typed_store},
     SP_OP_END};
