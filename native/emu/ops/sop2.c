@@ -107,6 +107,19 @@ SOP2_64(DEFINE_SOP2_64)
 HEAD(S_CSELECT_B32) { return sp_copy_s32(w, i, i->src[w->scc ? 0 : 1]); }
 HEAD(S_CSELECT_B64) { return sp_copy_s64(w, i, i->src[w->scc ? 0 : 1]); }
 
+/* Undefined halves of a pair, as ones: shifted alike, they tell which half of the result is undefined. */
+static uint64_t undefined_bits(const struct sp_wave *w, uint32_t code)
+{
+    return (sp_undefined(w, code, 1) ? UINT32_MAX : 0) | (uint64_t)(sp_undefined(w, code + 1, 1) ? UINT32_MAX : 0) << 32;
+}
+
+static void undefined_halves(struct sp_wave *w, const struct sp_inst *i, uint64_t bits)
+{
+    if (i->dst >= SP_SRC_M0) sp_wave_not_ready(w, i, sp_undefined(w, i->src[0], 1) ? i->src[0] : i->src[0] + 1u);
+    for (uint32_t k = 0; k < 2 && w->strict && i->dst != SP_SRC_NULL; k++)
+        if ((uint32_t)(bits >> 32 * k)) w->sgpr_ready[i->dst + k] = 0;
+}
+
 #define SOP2_SHIFT64(X)                                                                                               \
     X(S_LSHL_B64, a << (b & 63), r)                                                                                   \
     X(S_LSHR_B64, a >> (b & 63), r)                                                                                   \
@@ -116,9 +129,17 @@ HEAD(S_CSELECT_B64) { return sp_copy_s64(w, i, i->src[w->scc ? 0 : 1]); }
 #define DEFINE_SOP2_SHIFT64(NAME, EXPR, SCC)                                                                          \
     HEAD(NAME)                                                                                                        \
     {                                                                                                                 \
-        uint64_t a = sp_s64(w, i, i->src[0]);                                                                         \
+        bool defined = true;                                                                                          \
+        uint64_t a = sp_s64_or_undefined(w, i, i->src[0], &defined), bits = defined ? 0 : undefined_bits(w, i->src[0]); \
         uint32_t b = sp_s32(w, i, i->src[1]);                                                                         \
-        RESULT64(EXPR, SCC)                                                                                           \
+        uint64_t r = EXPR;                                                                                            \
+        w->scc = (SCC) != 0;                                                                                          \
+        sp_put_s64(w, i, i->dst, r);                                                                                  \
+        if (!defined) {                                                                                               \
+            a = bits;                                                                                                 \
+            undefined_halves(w, i, EXPR);                                                                             \
+        }                                                                                                             \
+        return (int)w->stop;                                                                                          \
     }
 SOP2_SHIFT64(DEFINE_SOP2_SHIFT64)
 

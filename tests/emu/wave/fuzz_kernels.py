@@ -103,7 +103,7 @@ class Writer:
 
     def half(self) -> str:
         return self.rng.choice((
-            "h0 + h1", "h0 - h1", "h0 * h1", "-h0", f"as_h({self.u()})", f"(f16){self.f()}",
+            "h0 + h1", "h0 - h1", "h0 * h1", "-h0", f"as_h({self.u()})", f"to_h({self.f()})",
             f"(f16)(int)({self.u()} & 0xfff)", f"({self.condition()}) ? h0 : h1",
         ))  # fmt: skip
 

@@ -258,20 +258,44 @@ def test_undefined_scratch_may_not_be_used(gfx10):
         run_lanes(gfx10, "gfx1036", f"{SET_SCRATCH}\nscratch_load_dword v10, v1, off", [A])
 
 
-MAD = "v_mov_b32 v8, 7\nv_mad_u64_u32 v[10:11], null, v1, 3, v[8:9]"
+HALVES = {
+    "of an addend": (
+        "v_mov_b32 v8, 7\nv_mad_u64_u32 v[10:11], null, v1, 3, v[8:9]",
+        A * np.uint32(3) + np.uint32(7),
+    ),
+    "of a scalar addend": (
+        "s_movk_i32 s24, 7\nv_mad_u64_u32 v[10:11], null, v1, 3, s[24:25]",
+        A * np.uint32(3) + np.uint32(7),
+    ),
+    "of a shifted pair": (
+        "s_movk_i32 s24, 7\ns_lshl_b64 s[26:27], s[24:25], 2\n"
+        "v_mov_b32 v10, s26\nv_mov_b32 v11, s27",
+        np.full_like(A, 28),
+    ),
+}
 
 
-def test_half_of_an_addend_may_be_undefined(card):
-    """Compilers that want the low half of a sum alone leave the high one as it is."""
+@pytest.mark.parametrize("what", HALVES)
+def test_the_high_half_may_be_undefined(card, what):
+    """Compilers that want the low half of a result alone leave the high one as it is."""
     chip, gpu = card
-    low, *_ = run_lanes(gpu, chip, f"{MAD}\nv_mov_b32 v11, 0", [A])
-    np.testing.assert_array_equal(low, A * np.uint32(3) + np.uint32(7))
+    body, want = HALVES[what]
+    low, *_ = run_lanes(gpu, chip, f"{body}\nv_mov_b32 v11, 0", [A])
+    np.testing.assert_array_equal(low, want)
 
 
-def test_the_undefined_half_of_a_sum_stays_undefined(card):
+@pytest.mark.parametrize("what", HALVES)
+def test_the_undefined_half_of_a_result_stays_undefined(card, what):
     chip, gpu = card
     with pytest.raises(OSError, match="v11, which was never written"):
-        run_lanes(gpu, chip, f"{MAD}\nv_add_nc_u32 v12, v11, v1", [A])
+        run_lanes(gpu, chip, f"{HALVES[what][0]}\nv_add_nc_u32 v12, v11, v1", [A])
+
+
+def test_an_undefined_half_that_is_shifted_into_the_low_one(card):
+    chip, gpu = card
+    body = "s_movk_i32 s24, 7\ns_lshr_b64 s[26:27], s[24:25], 2\ns_add_u32 s26, s26, s26\n"
+    with pytest.raises(OSError, match="v10, which was never written"):
+        run_lanes(gpu, chip, f"{body}v_mov_b32 v10, s26\nv_add_nc_u32 v10, v10, v10", [A])
 
 
 def test_endless_loop_meets_the_job_limit():

@@ -23,9 +23,9 @@
         }                                                                                         \
     }
 #endif
-/* Hides where a value comes from, since LLVM 19 miscompiles two things that it knows: an unsigned dividend with equal sign
- * bits is taken for a short signed one, and a float whose bits are a sign-extended word becomes an SDWA operand, whose
- * SEXT float instructions take for NEG. */
+/* Hides where a value comes from, since LLVM 19 miscompiles three things that it knows: an unsigned dividend with equal sign
+ * bits is taken for a short signed one, a float whose bits are a sign-extended word becomes an SDWA operand, whose SEXT
+ * float instructions take for NEG, and a product that is rounded to half is V_FMA_MIXLO_F16 with +0 added: -0 becomes 0. */
 #ifdef __AMDGCN__
 INLINE u32 hide(u32 x) { __asm__ volatile("" : "+v"(x)); return x; }
 INLINE u64 hide64(u64 x) { return (u64)hide((u32)(x >> 32)) << 32 | hide((u32)x); }
@@ -55,6 +55,7 @@ INLINE u32 bits_h(f16 x) { return x != x ? 0x7e00u : raw_h(x); }
 INLINE float as_f(u32 x) { return raw_to_f(hide(x)); }
 INLINE double as_d(u64 x) { return raw_to_d(hide64(x)); }
 INLINE f16 as_h(u32 x) { return raw_to_h((ushort)hide(x)); }
+INLINE f16 to_h(float x) { return (f16)raw_to_f(hide(raw_f(x))); }
 /* Conversions of what fits; anything else is a number of its own. */
 INLINE int to_i(float x) { return x > -2e9f && x < 2e9f ? (int)x : 7; }
 INLINE u32 to_u(float x) { return x > -0.5f && x < 4e9f ? (u32)x : 9; }
