@@ -1,0 +1,314 @@
+"""Channel: one session's traffic with one peer."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from sparkle_drv.cluster.channel.bulk import CHUNK, Receiving, Sending
+from sparkle_drv.cluster.channel.credit import Credit
+from sparkle_drv.cluster.channel.stream import Incoming, Outgoing
+from sparkle_drv.cluster.transport.base import Lane, Stalled
+from sparkle_drv.cluster.trust.keys import Keys
+from sparkle_drv.cluster.wire.frame import MOST_NUMBER, Frame, Head, Kind, Seal, encode
+from sparkle_drv.cluster.wire.values import Damaged, pack, unpack
+
+log = logging.getLogger("sparkle_drv.cluster")
+
+MOST_ITEM = 256 << 10
+"""Bytes of one posted item at most: longer things are transfers."""
+PING_S = 1.0  # an idle end says something so often
+_MOST_END = 4096  # bytes of an END's payload
+
+
+class Channel:
+    """Any thread may call any method. `deliver(item)` gets the other end's items once each and in
+    order, one at a time; `lost(words)` is called once, when the session is over. Neither is called
+    with a lock held; neither may block.
+    """
+
+    def __init__(
+        self, keys: Keys, *, is_node: bool, send: Callable[[Lane, bytes], None],
+        credit: Credit, urge: Callable[[], None], bulk: Callable[[Channel, int, int], None],
+        now: float, rto_s: float,
+    ) -> None:  # fmt: skip
+        self.keys = keys
+        self.deliver: Callable[[Any], None] = lambda item: None
+        self.lost: Callable[[str], None] = lambda words: None
+        self.ended = ""
+        """Why it is over, in words; "": it is not."""
+        self.heard_at = self._said_at = now
+        self.admitted = threading.Event()
+        """Has a proven frame of the other end come?"""
+        self.suspect = False
+        """Has somebody said that the session is not known there?"""
+        ours, theirs = keys.to_client, keys.to_node
+        self._mine, self._its = (ours, theirs) if is_node else (theirs, ours)
+        self._seals = (Seal(self._mine), Seal(self._its)) if keys.seal else (None, None)
+        self._send, self._credit, self._urge, self._bulk = send, credit, urge, bulk
+        self._rto_s = self._backoff_s = rto_s
+        self._lock = threading.Lock()
+        self._out, self._in = Outgoing(), Incoming()
+        self._number = 0
+        self._ack_due = False
+        self._ready: deque[Any] = deque()
+        self._delivering = False
+        self._sending: dict[int, Sending] = {}
+        self._receiving: dict[int, Receiving] = {}
+
+    # Items
+
+    def post(self, item: Any, key: Hashable = None) -> None:
+        """Plain data for the other end; it is sent by `flush`, or within a tick.
+
+        An item of the same `key` that has not been sent yet is replaced. ValueError: too long.
+        """
+        self.post_packed(pack(item), key)
+
+    def post_packed(self, data: bytes, key: Hashable = None) -> None:
+        """The same, of what `pack` made."""
+        if len(data) > MOST_ITEM:
+            raise ValueError(f"item: expected at most {MOST_ITEM} bytes, got {len(data)}")
+        with self._lock:
+            idle = not self._out.waiting
+            self._out.post(data, key)
+        if idle:
+            self._urge()
+
+    def flush(self) -> None:
+        """Send what is posted, as far as the window goes."""
+        while not self.ended:
+            with self._lock:
+                taken = self._out.take(time.monotonic())
+                if taken is None:
+                    return
+                frame = self._frame(Kind.DATA, (taken[0],), taken[1])
+            self._give(Lane.CONTROL, frame)
+
+    @property
+    def idle(self) -> bool:
+        """Has all that was posted arrived?"""
+        with self._lock:
+            return self._out.idle
+
+    # Bulk
+
+    def send_bulk(self, transfer: int, data: memoryview) -> None:
+        """Send bytes that the other end expects under this number; they must not change until then.
+
+        Nothing is copied. Numbers are the caller's, unique for this direction.
+        """
+        with self._lock:
+            self._sending[transfer] = Sending(data, self.heard_at)
+
+    def expect(self, transfer: int, into: memoryview, done: Callable[[], None]) -> None:
+        """Let the other end's transfer of that number in; `done()` once all of it is there, from
+        any thread, also if `into` has no bytes."""
+        if not into.nbytes:
+            done()
+            return
+        with self._lock:
+            self._receiving[transfer] = Receiving(into, done, self.heard_at)
+        self._extend(transfer)
+
+    def unsent(self) -> int:
+        """Transfers of this end that have not arrived."""
+        with self._lock:
+            return len(self._sending)
+
+    def chunk_frame(self, transfer: int, index: int) -> bytes | None:
+        """For the endpoint's bulk thread; None: the transfer is over."""
+        with self._lock:
+            sending = self._sending.get(transfer)
+            if sending is None or self.ended:
+                return None
+            return self._frame(Kind.CHUNK, (transfer, index), sending.chunk(index))
+
+    def give_bulk(self, frame: bytes) -> None:
+        """Send a chunk; it may wait for room."""
+        self._give(Lane.BULK, frame)
+
+    def _extend(self, transfer: int, overdue: bool = False) -> None:
+        """Grant what the credit allows, or tell the sender that the transfer is complete."""
+        with self._lock:
+            found = self._receiving.get(transfer)
+            if found is None:
+                upto, missing = -1, list[int]()
+            else:
+                fresh = found.extend(self._credit, lambda: self._resume(transfer))
+                if not fresh and not overdue:
+                    return
+                upto, missing = found.grant(overdue)
+            frame = self._frame(Kind.GRANT, (transfer, upto, missing), b"")
+        self._give(Lane.CONTROL, frame)
+
+    def _resume(self, transfer: int) -> None:
+        with self._lock:
+            found = self._receiving.get(transfer)
+            if found is None:
+                return
+            found.waits = False
+        self._extend(transfer)
+
+    # Frames that come
+
+    def received(self, frame: Frame) -> None:
+        """A frame that names this session. A forged or damaged one is noted and dropped."""
+        try:
+            frame.prove(self._its, self._seals[1])
+            items = self._items(frame) if frame.head.kind is Kind.DATA else []
+        except Damaged as error:
+            log.warning("%s: a frame was dropped: %s", self.keys.peer, error)
+            return
+        head = frame.head
+        if self.ended:
+            return
+        with self._lock:
+            self.suspect = False
+            self._out.acknowledged(min(head.ack, MOST_NUMBER), self.heard_at)
+            self._backoff_s = self._rto_s
+            if head.kind is Kind.DATA:
+                self._ready += self._in.take(head.more[0], items)
+                self._ack_due = True
+        self.admitted.set()
+        if head.kind is Kind.DATA:
+            self._urge()
+            self._deliver()
+        elif head.kind is Kind.CHUNK:
+            self._chunk(head.more[0], head.more[1], frame.payload)
+        elif head.kind is Kind.GRANT:
+            self._granted(*head.more)
+        elif head.kind is Kind.END:
+            self.end(bytes(frame.payload[:_MOST_END]).decode("utf-8", "replace"), tell=False)
+        self.flush()
+
+    def _items(self, frame: Frame) -> list[Any]:
+        items = unpack(frame.payload, len(frame.payload))
+        if type(items) is not list:
+            raise Damaged("the payload is no list of items")
+        return items
+
+    def _deliver(self) -> None:
+        with self._lock:
+            if self._delivering:
+                return
+            self._delivering = True
+        while True:
+            with self._lock:
+                if not self._ready or self.ended:
+                    self._delivering = False
+                    return
+                item = self._ready.popleft()
+            try:
+                self.deliver(item)
+            except Exception as error:  # a mistake of ours must not end the transport's thread
+                log.exception("%s: a message failed", self.keys.peer)
+                self.end(f"a message failed here: {type(error).__name__}")
+
+    def _chunk(self, transfer: int, index: int, payload: bytes | memoryview) -> None:
+        done = None
+        with self._lock:
+            found = self._receiving.get(transfer)
+            new = found is not None and found.put(index, payload, self.heard_at)
+            if found is not None and found.complete:
+                del self._receiving[transfer]
+                done = found.done
+        if new:
+            self._credit.give(CHUNK)
+        if done is not None:
+            done()
+        if found is None or new:
+            self._extend(transfer, overdue=found is None or done is not None)
+
+    def _granted(self, transfer: int, upto: int, missing: list[int]) -> None:
+        with self._lock:
+            sending = self._sending.get(transfer)
+            if sending is None:
+                return
+            if upto < 0:
+                del self._sending[transfer]
+                return
+            wanted = sending.granted(upto, missing, self.heard_at)
+        for index in wanted:
+            self._bulk(self, transfer, index)
+
+    # Time
+
+    def tick(self, now: float, silence_s: float) -> float:
+        """Repeat what is overdue, acknowledge, ping; returns when to be called again."""
+        if self.ended:
+            return now + silence_s
+        self.flush()
+        frames, extends, again = [], [], []
+        with self._lock:
+            silent = now - self.heard_at
+            if self._out.unacknowledged and now - self._out.sent_at >= self._backoff_s:
+                self._backoff_s = min(2 * self._backoff_s, max(self._rto_s, PING_S))
+                taken = self._out.again(now)
+                if taken is not None:
+                    frames.append(self._frame(Kind.DATA, (taken[0],), taken[1]))
+            for transfer, found in self._receiving.items():
+                if now - found.heard_at >= self._rto_s and not found.waits:
+                    found.heard_at = now
+                    extends.append(transfer)
+            for transfer, sending in self._sending.items():
+                if now - sending.heard_at >= 2 * self._rto_s:
+                    again += [(transfer, index) for index in sending.overdue(now)]
+            if not frames and (self._ack_due or now - self._said_at >= PING_S or self.suspect):
+                frames.append(self._frame(Kind.ACK, (), b""))
+            self._said_at = now if frames else self._said_at
+            busy = self._out.unacknowledged or self._receiving or self._sending
+        if silent >= (silence_s / 8 if self.suspect else silence_s):
+            known = "it has been started anew" if self.suspect else f"no word for {silent:.1f} s"
+            self.end(known, tell=False)
+            return now + silence_s
+        for frame in frames:
+            self._give(Lane.CONTROL, frame)
+        for transfer in extends:
+            self._extend(transfer, overdue=True)
+        for transfer, index in again:
+            self._bulk(self, transfer, index)
+        return now + (self._rto_s / 2 if busy else PING_S / 2)
+
+    def hint(self) -> None:
+        """Somebody says that the session is not known there, which nothing proves: ask."""
+        self.suspect = True
+        self._urge()
+
+    # The end
+
+    def end(self, words: str, *, tell: bool = True) -> None:
+        """The session is over, for this reason; idempotent. `tell`: the other end, too."""
+        frame = None
+        with self._lock:
+            if self.ended:
+                return
+            if tell:
+                frame = self._frame(Kind.END, (), words.encode()[:_MOST_END])
+            self.ended = words or "closed"
+            held = sum(found.held for found in self._receiving.values())
+            self._receiving.clear()
+            self._sending.clear()
+        self._credit.give(held)
+        self._credit.dismiss()
+        if frame is not None:
+            self._give(Lane.CONTROL, frame)
+        self.lost(self.ended)
+        self.admitted.set()
+        self._urge()
+
+    def _frame(self, kind: Kind, more: tuple[Any, ...], payload: bytes | memoryview) -> bytes:
+        self._number += 1
+        self._ack_due = False
+        head = Head(kind, self.keys.session, self.keys.epoch, self._number, self._in.expected, more)
+        return encode(head, payload, self._mine, self._seals[0])
+
+    def _give(self, lane: Lane, frame: bytes) -> None:
+        try:
+            self._send(lane, frame)
+        except Stalled as error:
+            self.end(str(error), tell=False)

@@ -1,0 +1,282 @@
+"""Endpoint: a transport's sessions. It finds the session of each frame, carries the handshake, and
+has the two threads of a process's traffic: the clock and bulk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import queue
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Protocol
+
+from sparkle_drv.cluster.channel.channel import Channel
+from sparkle_drv.cluster.channel.credit import Credit
+from sparkle_drv.cluster.refused import Refused
+from sparkle_drv.cluster.transport.base import Lane, Stalled, Transport
+from sparkle_drv.cluster.trust.keys import Keys
+from sparkle_drv.cluster.wire.frame import Frame, Head, Kind, encode
+from sparkle_drv.cluster.wire.values import Damaged, Field, checked, pack, unpack
+
+log = logging.getLogger("sparkle_drv.cluster")
+
+RTO_S = 0.25
+"""After so long without an acknowledgement an item is sent again."""
+SILENCE_S = 3.5
+"""A peer that is not heard for so long is lost."""
+_TICK_S = 0.005  # an acknowledgement waits so long for something to travel with
+_MOST_HELLO = 16 << 10  # bytes of a handshake message
+_PENDING = 64  # handshakes under way
+_STEPS = {
+    "step": Field(str, 1, 16),
+    "body": Field(dict, 0, 64),
+}
+
+
+class Caller(Protocol):
+    """The client's half of a handshake (trust/handshake.py)."""
+
+    def hello(self) -> dict[str, Any]:
+        """The first message."""
+
+    def prove(self, welcome: dict[str, Any]) -> tuple[dict[str, Any], Keys]:
+        """The third, from the second; raises Refused."""
+
+
+class Answerer(Protocol):
+    """The node's half, of all sessions."""
+
+    def welcome(self, hello: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+        """(the second message, what `admit` wants); raises Refused."""
+
+    def admit(self, pending: Any, proof: dict[str, Any]) -> Keys:
+        """The keys of the session that begins; raises Refused."""
+
+
+Accept = Callable[[Channel], None]
+"""accept(channel): a session begins; sets its `deliver` and `lost`. Raises Refused."""
+
+
+class Endpoint:
+    """Any thread may call any method."""
+
+    def __init__(
+        self, transport: Transport, *, answerer: Answerer | None = None,
+        accept: Accept | None = None, credit: Credit | None = None, rto_s: float = RTO_S,
+        silence_s: float = SILENCE_S,
+    ) -> None:  # fmt: skip
+        self.transport = transport
+        self._answerer, self._accept = answerer, accept
+        self.credit = credit or Credit()
+        self._rto_s, self._silence_s = rto_s, silence_s
+        self._lock = threading.Lock()
+        self._channels: dict[bytes, tuple[str, Channel]] = {}
+        self._pending: OrderedDict[bytes, tuple[bytes, Any]] = OrderedDict()
+        self._answers: dict[bytes, queue.SimpleQueue[dict[str, Any]]] = {}
+        self._urgent = threading.Event()
+        self._bulk: queue.SimpleQueue[tuple[Channel, int, int] | None] = queue.SimpleQueue()
+        self._closed = False
+        transport.start(self._received, self._seen)
+        self._threads = [
+            threading.Thread(target=loop, name=f"sparkle-{name}", daemon=True)
+            for name, loop in (("clock", self._clock), ("bulk", self._carry))
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    # Sessions
+
+    def connect(self, node: str, caller: Caller, timeout_s: float = 5.0) -> Channel:
+        """A session with a node. Raises Refused: nobody answers, or with the reason that it gives.
+
+        Its `deliver` and `lost` are the caller's to set before anything is posted.
+        """
+        end_s = time.monotonic() + timeout_s
+        number = os.urandom(16)
+        answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._answers[number] = answers
+        try:
+            welcome = self._ask(node, number, "hello", caller.hello(), answers, end_s)
+            proof, keys = caller.prove(welcome)
+            channel = self._begin(node, keys, is_node=False)
+            while not channel.admitted.is_set():
+                if time.monotonic() >= end_s:
+                    channel.end("no answer", tell=False)
+                    raise Refused(f"{node}: no answer to the proof within {timeout_s:g} s")
+                self._hello(node, number, "proof", proof)
+                channel.admitted.wait(self._rto_s)
+                with contextlib.suppress(queue.Empty):
+                    _told(node, answers.get_nowait())
+            if channel.ended:
+                raise Refused(f"{node}: {channel.ended}")
+            return channel
+        finally:
+            del self._answers[number]
+
+    def _ask(
+        self, node: str, number: bytes, step: str, body: dict[str, Any],
+        answers: queue.SimpleQueue[dict[str, Any]], end_s: float,
+    ) -> dict[str, Any]:  # fmt: skip
+        while True:
+            self._hello(node, number, step, body)
+            with contextlib.suppress(queue.Empty):
+                return _told(node, answers.get(timeout=self._rto_s))
+            if time.monotonic() >= end_s:
+                raise Refused(f"{node}: nobody of that name answers")
+
+    def _begin(self, peer: str, keys: Keys, *, is_node: bool) -> Channel:
+        if not self.credit.admit():
+            raise Refused("there is no room for another session")
+        channel = Channel(
+            keys, is_node=is_node, send=partial(self.transport.send, peer), credit=self.credit,
+            urge=self._urgent.set, bulk=self._carries, now=time.monotonic(), rto_s=self._rto_s,
+        )  # fmt: skip
+        with self._lock:
+            self._channels[keys.session] = (peer, channel)
+        self.transport.watch(peer)
+        return channel
+
+    def close(self) -> None:
+        """End every session and the transport; idempotent."""
+        with self._lock:
+            ending = [channel for _, channel in self._channels.values()]
+        for channel in ending:
+            channel.end("the other end was closed")
+        self._closed = True
+        self._urgent.set()
+        self._bulk.put(None)
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(5)
+        self.transport.close()
+
+    # Frames
+
+    def _received(self, sender: str, data: bytes) -> None:
+        try:
+            frame = Frame(data)
+        except Damaged as error:
+            log.warning("%s: a message from %s was dropped: %s", self.transport.name, sender, error)
+            return
+        if frame.head.kind is Kind.HELLO:
+            self._greeted(sender, frame)
+            return
+        found = self._channels.get(frame.head.session)
+        if found is None or found[1].keys.epoch != frame.head.epoch:
+            if self._answerer is not None and frame.head.kind is not Kind.END:
+                self._hello(sender, frame.head.session, "unknown", {})
+            return
+        found[1].heard_at = max(found[1].heard_at, time.monotonic())
+        found[1].received(frame)
+
+    def _seen(self, name: str, alive: bool) -> None:
+        if not alive:
+            with self._lock:
+                gone = [channel for peer, channel in self._channels.values() if peer == name]
+            for channel in gone:
+                channel.end(f"{name} is gone", tell=False)
+
+    # The handshake
+
+    def _hello(self, to: str, number: bytes, step: str, body: Mapping[str, Any]) -> bytes:
+        payload = pack({"step": step, "body": body})
+        frame = encode(Head(Kind.HELLO, number, 0, 0, 0), payload, b"", None)
+        with contextlib.suppress(Stalled):  # as if it were lost: it is sent again, or given up
+            self.transport.send(to, Lane.CONTROL, frame)
+        return payload
+
+    def _greeted(self, sender: str, frame: Frame) -> None:
+        number = frame.head.session
+        try:
+            given = checked(unpack(frame.payload, _MOST_HELLO), _STEPS, "handshake")
+        except Damaged as error:
+            log.warning("%s: a handshake of %s was dropped: %s", self.transport.name, sender, error)
+            return
+        step, body = given["step"], given["body"]
+        if step == "unknown":
+            found = self._channels.get(number)
+            if found is not None:
+                found[1].hint()
+        elif step in ("welcome", "refused"):
+            answers = self._answers.get(number)
+            if answers is not None:
+                answers.put(given)
+        elif self._answerer is not None:
+            try:
+                self._answer(self._answerer, sender, number, step, body)
+            except Refused as error:
+                log.warning("%s: %s was refused: %s", self.transport.name, sender, error)
+                self._hello(sender, number, "refused", {"refused": str(error)[:300]})
+
+    def _answer(
+        self, answerer: Answerer, sender: str, number: bytes, step: str, body: dict[str, Any]
+    ) -> None:
+        """A client's first or third message, which may come several times."""
+        known = self._pending.get(number)
+        if step == "hello":
+            if known is None:
+                reply, pending = answerer.welcome(body)
+                with self._lock:
+                    self._pending[number] = (pack(reply), pending)
+                    while len(self._pending) > _PENDING:
+                        self._pending.popitem(last=False)
+            else:
+                reply = unpack(known[0], _MOST_HELLO)
+            self._hello(sender, number, "welcome", reply)
+        elif step == "proof" and known is not None and self._accept is not None:
+            if isinstance(known[1], Channel):
+                known[1].hint()  # its first acknowledgement was lost: say something
+                return
+            channel = self._begin(sender, answerer.admit(known[1], body), is_node=True)
+            try:
+                self._accept(channel)
+            except Refused as error:
+                channel.end(str(error))
+                return
+            with self._lock:
+                self._pending[number] = (known[0], channel)
+            channel.hint()
+
+    # Threads
+
+    def _clock(self) -> None:
+        next_s = time.monotonic()
+        while not self._closed:
+            self._urgent.wait(max(0.0, next_s - time.monotonic()))
+            if self._urgent.is_set():
+                time.sleep(_TICK_S)
+                self._urgent.clear()
+            now = time.monotonic()
+            next_s = now + 1.0
+            with self._lock:
+                ticking = list(self._channels.items())
+            for session, (_, channel) in ticking:
+                if channel.ended:
+                    with self._lock:
+                        self._channels.pop(session, None)
+                    continue
+                next_s = min(next_s, channel.tick(now, self._silence_s))
+
+    def _carries(self, channel: Channel, transfer: int, index: int) -> None:
+        self._bulk.put((channel, transfer, index))
+
+    def _carry(self) -> None:
+        while (wanted := self._bulk.get()) is not None:
+            channel, transfer, index = wanted
+            frame = channel.chunk_frame(transfer, index)
+            if frame is not None:
+                channel.give_bulk(frame)
+
+
+def _told(node: str, answer: dict[str, Any]) -> dict[str, Any]:
+    """The body of an answer; Refused with the other end's words."""
+    body: dict[str, Any] = answer["body"]
+    if answer["step"] == "refused":
+        words = "".join(c for c in str(body.get("refused", ""))[:300] if c.isprintable())
+        raise Refused(f"{node}: {words or 'refused, without a reason'}")
+    return body

@@ -1,0 +1,73 @@
+"""DeviceInfo, Resources and TilePlan as mappings, and back, checked field by field.
+
+The other end may be newer, older or hostile: an unknown field is `Damaged`, one that is missing has
+its default.
+"""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, fields
+from typing import Any, TypeVar, get_type_hints
+
+from sparkle_drv.cluster.wire.values import Damaged
+from sparkle_drv.types import CacheLevel, DeviceInfo, Resources, TilePlan
+
+_T = TypeVar("_T", DeviceInfo, Resources, TilePlan, CacheLevel)
+_MOST_TEXT = 4096
+_MOST_LIST = 1 << 16  # the words of a map program
+
+
+def plain(value: Any) -> Any:
+    """A dataclass of types.py as plain data."""
+    if isinstance(value, tuple):
+        return [plain(one) for one in value]
+    if hasattr(value, "__dataclass_fields__"):
+        return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
+    return value
+
+
+def described(kind: type[_T], given: Any) -> _T:
+    """The dataclass that a mapping describes; raises Damaged."""
+    if type(given) is not dict:
+        raise Damaged(f"{kind.__name__}: expected a mapping, got {type(given).__name__}")
+    known = {one.name: one for one in fields(kind)}
+    hints = get_type_hints(kind)
+    made = {}
+    for name, value in given.items():
+        if name not in known:
+            raise Damaged(f"{kind.__name__}: unknown field {str(name)[:40]!r}")
+        made[name] = _value(f"{kind.__name__}: {name}", hints[name], value)
+    for name, one in known.items():
+        if name not in made and one.default is MISSING and one.default_factory is MISSING:
+            raise Damaged(f"{kind.__name__}: {name} is missing")
+    return kind(**made)
+
+
+def _value(what: str, hint: Any, value: Any) -> Any:
+    """`value` as the field's annotation wants it: int, float, str, bool, tuples of them, None."""
+    options = getattr(hint, "__args__", ())
+    origin = getattr(hint, "__origin__", None)
+    if origin is None and type(None) in options:  # X | None
+        if value is None:
+            return None
+        hint = next(one for one in options if one is not type(None))
+        return _value(what, hint, value)
+    if origin is tuple:
+        if type(value) is not list or len(value) > _MOST_LIST:
+            raise Damaged(f"{what}: expected a list, got {type(value).__name__}")
+        if options[-1:] == (...,):
+            return tuple(_value(what, options[0], one) for one in value)
+        if len(value) != len(options):
+            raise Damaged(f"{what}: expected {len(options)} values, got {len(value)}")
+        return tuple(_value(what, one, each) for one, each in zip(options, value, strict=True))
+    if hint is CacheLevel:
+        return described(CacheLevel, value)
+    if hint is float and type(value) is int:
+        value = float(value)
+    if type(value) is not hint:
+        raise Damaged(f"{what}: expected {hint.__name__}, got {type(value).__name__}")
+    if hint is str and len(value) > _MOST_TEXT:
+        raise Damaged(f"{what}: a text of {len(value)} characters")
+    if hint is int and not -(2**63) <= value < 2**64:
+        raise Damaged(f"{what}: {value} has more than 64 bits")
+    return value

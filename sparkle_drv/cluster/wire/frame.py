@@ -1,0 +1,147 @@
+"""Frames: "SPK1", the head's size, the head, its MAC, the payload.
+
+The head is a msgpack array: kind, session, epoch, number, ack, then what the kind adds. The MAC is
+HMAC-SHA-256 (RFC 2104), cut to 16 bytes, over head and payload; of a chunk, whose payload is bulk,
+over the head alone. A sealed session encrypts payloads by AES-256-GCM, with the head as its
+associated data.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import hmac
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+from sparkle_drv.cluster.wire.values import Damaged, pack, unpack
+
+MAGIC = b"SPK1"
+MAC_NBYTES = 16
+MOST_HEAD = 512  # bytes
+MOST_NUMBER = 2**63 - 1
+_PREFIX = struct.Struct("<4sI")
+
+
+class Kind(enum.IntEnum):
+    """What a frame is."""
+
+    HELLO = 0
+    """A message of the handshake, not yet under a session's keys."""
+    DATA = 1
+    """[first]: items of the ordered stream, from that number on."""
+    ACK = 2
+    """Nothing but the head."""
+    CHUNK = 3
+    """[transfer, index]: a piece of bulk."""
+    GRANT = 4
+    """[transfer, upto, missing]: which chunks the receiver takes; upto -1: it has all."""
+    END = 5
+    """The session ends; the payload says why."""
+
+
+# How many numbers a kind adds to the head.
+_MORE = {Kind.HELLO: 0, Kind.DATA: 1, Kind.ACK: 0, Kind.CHUNK: 2, Kind.GRANT: 3, Kind.END: 0}
+
+
+@dataclass(frozen=True)
+class Head:
+    """The fields of every frame."""
+
+    kind: Kind
+    session: bytes
+    epoch: int
+    number: int
+    """Counts the frames of one end: it makes a sealed payload's nonce."""
+    ack: int
+    """All items of the other end's stream below this have arrived."""
+    more: tuple[Any, ...] = ()
+
+
+class Seal:
+    """Encrypts and decrypts the payloads of one direction."""
+
+    def __init__(self, key: bytes) -> None:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        self._cipher = AESGCM(hashlib.sha256(b"seal" + key).digest())
+
+    def close(self, number: int, head: bytes, payload: bytes) -> bytes:
+        sealed: bytes = self._cipher.encrypt(struct.pack("<4xQ", number), payload, head)
+        return sealed
+
+    def open(self, number: int, head: bytes, payload: bytes) -> bytes:
+        try:
+            opened: bytes = self._cipher.decrypt(struct.pack("<4xQ", number), payload, head)
+        except Exception:  # InvalidTag, and others for payloads too short
+            raise Damaged("the payload does not fit its seal") from None
+        return opened
+
+
+def encode(head: Head, payload: bytes | memoryview, key: bytes, seal: Seal | None) -> bytes:
+    """A frame; `key` is b"" for a HELLO, which has no MAC."""
+    raw = pack([int(head.kind), head.session, head.epoch, head.number, head.ack, *head.more])
+    if seal is not None and len(payload):
+        payload = seal.close(head.number, raw, bytes(payload))
+    prefix = _PREFIX.pack(MAGIC, len(raw))
+    mac = _mac(head.kind, raw, payload, key) if key else bytes(MAC_NBYTES)
+    return b"".join((prefix, raw, mac, payload))
+
+
+def _mac(kind: Kind, raw: bytes, payload: bytes | memoryview, key: bytes) -> bytes:
+    covered = raw if kind is Kind.CHUNK else raw + bytes(payload)
+    return hmac.digest(key, covered, "sha256")[:MAC_NBYTES]
+
+
+class Frame:
+    """A frame as it came, its head not yet proven."""
+
+    __slots__ = ("_mac", "_raw", "head", "payload")
+
+    def __init__(self, data: bytes) -> None:
+        """Raises Damaged."""
+        if len(data) < _PREFIX.size + MAC_NBYTES:
+            raise Damaged(f"expected at least {_PREFIX.size + MAC_NBYTES} bytes, got {len(data)}")
+        magic, nbytes = _PREFIX.unpack_from(data)
+        if magic != MAGIC:
+            raise Damaged(f"expected {MAGIC!r} in front, got {magic!r}")
+        begin = _PREFIX.size + nbytes + MAC_NBYTES
+        if nbytes > MOST_HEAD or begin > len(data):
+            raise Damaged(f"a head of {nbytes} bytes in a frame of {len(data)}")
+        self._raw = data[_PREFIX.size : _PREFIX.size + nbytes]
+        self._mac = data[_PREFIX.size + nbytes : begin]
+        self.payload: bytes | memoryview = memoryview(data)[begin:]
+        self.head = _head(unpack(self._raw, MOST_HEAD))
+
+    def prove(self, key: bytes, seal: Seal | None) -> None:
+        """Raises Damaged for a frame that does not come from whoever has the key; a sealed payload
+        is plain afterwards."""
+        if not hmac.compare_digest(self._mac, _mac(self.head.kind, self._raw, self.payload, key)):
+            raise Damaged("the MAC does not fit: a forged or damaged frame")
+        if seal is not None and len(self.payload):
+            self.payload = seal.open(self.head.number, self._raw, bytes(self.payload))
+
+
+def _head(value: Any) -> Head:
+    if type(value) is not list or len(value) < 5:
+        raise Damaged("the head is no list of its fields")
+    kind, session, epoch, number, ack, *more = value
+    if type(kind) is not int or kind not in Kind.__members__.values():
+        raise Damaged(f"kind {str(kind)[:20]} is not known")
+    if type(session) is not bytes or len(session) != 16:
+        raise Damaged("the session is not 16 bytes")
+    for name, given in (("epoch", epoch), ("number", number), ("ack", ack)):
+        if type(given) is not int or not 0 <= given <= MOST_NUMBER:
+            raise Damaged(f"{name} is no number from 0 to 2^63-1")
+    known = Kind(kind)
+    if len(more) != _MORE[known]:
+        raise Damaged(f"a {known.name} head with {len(more)} more fields")
+    listed = more[-1] if known is Kind.GRANT else []
+    numbers = more[:-1] if known is Kind.GRANT else more
+    if type(listed) is not list:
+        raise Damaged("a GRANT head without its list")
+    for given in (*numbers, *listed):
+        if type(given) is not int or not -1 <= given <= MOST_NUMBER:
+            raise Damaged(f"a {known.name} head with {str(given)[:20]!r}")
+    return Head(known, session, epoch, number, ack, tuple(more))

@@ -1,0 +1,129 @@
+"""What the two ends of a session say: items of the ordered stream, with their fields and limits.
+
+A client's item is a *request*: {"do": name, "re": number, ...fields}. `re` is the number of the
+reply that the client waits for, 0: none. A node's item is a reply, {"re": number, "ok": {...}} or
+{"re": number, "error": kind, "words": text}, or *news*: {"on": name, ...fields}.
+
+Requests are executed in their order, those of one queue (`QUEUED`) each after the one before it
+and beside other queues' ones. Queue, prepared and transfer numbers are the client's, kernels and
+addresses the node's; all of them mean something within the session alone. Values are points of the
+client's timeline: the first submission of a queue is 1, and no number is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sparkle_drv.cluster.wire.values import Damaged, Field, checked
+
+INLINE = 32 << 10
+"""Bytes that travel within an item; more is a transfer."""
+MOST_RECORDS = 16 << 20
+"""Bytes of records of one submission at most."""
+MOST_IMAGE = 64 << 20
+"""Bytes of a user's image at most."""
+MOST_WORDS = 2000
+"""Characters of a text that a person is to read."""
+
+_NUMBER = Field(int)
+_ID = Field(int, 1, 2**53)
+_NBYTES = Field(int, 0, 2**62)
+_NAME = Field(str, 1, 256)
+_BYTES = Field((bytes, type(None)), 0, INLINE)
+_FLAG = Field(bool)
+_TRANSFER = Field(int, 0, 2**53)  # 0: the bytes are in the item
+
+REQUESTS: Mapping[str, Mapping[str, Field]] = {
+    # The first request, once: `ok` is {"info": DeviceInfo as a mapping, "kernels": [names],
+    # "clock": has the device one, "most": the quotas by name}.
+    "open": {
+        "device": _NAME, "threads": Field(int, 0, 1024), "deterministic": _FLAG,
+        "isa": Field(str, 0, 16),
+    },
+    "alloc": {"nbytes": _NBYTES, "memory": Field(str, 4, 6)},  # ok: {"address": int}
+    "free": {"address": _NUMBER},
+    # A manifest kernel by `name`, or an image in `transfer` with `entry` and `args`. `plan` is a
+    # TilePlan as a mapping. ok: {"kernel": int, "form", "resources": mapping, "groups": [texts],
+    # "group_size": [x, y, z] or None}.
+    "load": {
+        "name": _NAME, "entry": Field(str, 0, 256), "args": Field(list, 0, 64),
+        "plan": Field((dict, type(None)), 0, 32), "transfer": _TRANSFER,
+        "nbytes": Field(int, 0, MOST_IMAGE), "suffix": Field(str, 0, 16), "spirv": _FLAG,
+    },
+    "unload": {"kernel": _ID},
+    "queue": {"queue": _ID, "timing": _FLAG},
+    # Of what a queue was given before, nothing is lost; ok: {} once it has ended.
+    "close_queue": {"queue": _ID},
+    # Records as in sp_cmd.h, with the session's own addresses, kernels and queue numbers.
+    "submit": {
+        "queue": _ID, "value": _ID, "records": _BYTES, "transfer": _TRANSFER,
+        "nbytes": Field(int, 0, MOST_RECORDS),
+    },
+    # One dispatch record, kept under a number for `run`.
+    "prepare": {"prepared": _ID, "record": Field(bytes, 8, INLINE)},
+    "forget": {"prepared": _ID},
+    "run": {"queue": _ID, "value": _ID, "prepared": _ID},
+    "write": {
+        "queue": _ID, "value": _ID, "address": _NUMBER, "data": _BYTES, "transfer": _TRANSFER,
+        "nbytes": _NBYTES,
+    },
+    # The bytes come as news "bytes", or "ready" and then a transfer of that number.
+    "read": {
+        "queue": _ID, "value": _ID, "address": _NUMBER, "nbytes": _NBYTES, "transfer": _ID,
+    },
+    "ask": {"queue": _ID},  # the node says "timeline" again
+    "timestamp": {},  # ok: {"ns": int}
+    "sensors": {},  # ok: {"sensors": {name: float}}
+    "counts": {},  # ok: {"counts": {name: int}}: what the session holds at the node
+    "renew": {"request": Field(dict, 1, 16)},  # ok: {"grant": mapping}: trust/authority.py
+    "bye": {},  # the last request; ok: {}: all that the session had is gone
+}  # fmt: skip
+QUEUED = frozenset({"submit", "run", "write", "read", "close_queue"})
+
+NEWS: Mapping[str, Mapping[str, Field]] = {
+    # `reached` of a queue; what failed, [value, errno, words], and when things ran, [value, start,
+    # end], for every value above the `reached` that the client acknowledged last.
+    "timeline": {
+        "queue": _ID, "reached": _NUMBER, "faults": Field(list, 0, 1024),
+        "times": Field(list, 0, 4096),
+    },
+    "bytes": {"transfer": _ID, "data": Field(bytes, 0, INLINE)},
+    "ready": {"transfer": _ID},
+    "lost": {"words": Field(str, 0, MOST_WORDS)},  # the device is lost; the session goes on
+}  # fmt: skip
+
+ERRORS = (
+    "ValueError", "TypeError", "ImageError", "OutOfDeviceMemory", "DeviceLost", "DeviceNotFound",
+    "NotImplementedError", "Refused", "SparkleError",
+)  # fmt: skip
+"""Kinds of errors that a reply may name; anything else is "SparkleError"."""
+
+_REPLY = {
+    "re": _ID, "ok": Field(dict, 0, 64, optional=True), "error": Field(str, 1, 64, optional=True),
+    "words": Field(str, 0, MOST_WORDS, optional=True),
+}  # fmt: skip
+
+
+def request(item: Any) -> tuple[str, int, dict[str, Any]]:
+    """(name, reply number, fields) of a client's item; raises Damaged."""
+    name = item.get("do") if type(item) is dict else None
+    fields = REQUESTS.get(name) if type(name) is str else None
+    if fields is None:
+        raise Damaged(f"no request is called {str(name)[:40]!r}")
+    reply = item.get("re", 0)
+    if type(reply) is not int or not 0 <= reply <= 2**53:
+        raise Damaged(f"{name}: re: expected a number, got {str(reply)[:40]!r}")
+    given = {key: value for key, value in item.items() if key not in ("do", "re")}
+    return str(name), reply, checked(given, fields, str(name))
+
+
+def told(item: Any) -> tuple[str, dict[str, Any]]:
+    """("", reply) or (name of news, fields) of a node's item; raises Damaged."""
+    if type(item) is dict and "on" in item:
+        fields = NEWS.get(item["on"]) if type(item["on"]) is str else None
+        if fields is None:
+            raise Damaged(f"no news is called {str(item['on'])[:40]!r}")
+        given = {key: value for key, value in item.items() if key != "on"}
+        return item["on"], checked(given, fields, item["on"])
+    return "", checked(item, _REPLY, "reply")

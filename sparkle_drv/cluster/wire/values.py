@@ -1,0 +1,79 @@
+"""msgpack with limits: what a stranger sends is plain data of known size, or `Damaged`.
+
+No extension types, no objects: nothing that comes off a wire runs or is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgpack
+
+
+class Damaged(ValueError):
+    """Bytes that are no message of ours; the text says what is wrong with them."""
+
+
+def pack(value: Any) -> bytes:
+    """Plain data (None, bool, int, float, str, bytes, list, dict with str keys) as bytes."""
+    packed: bytes = msgpack.packb(value, use_bin_type=True)
+    return packed
+
+
+def unpack(data: bytes | memoryview, most: int) -> Any:
+    """The value that `data` is, all of it; `most` limits its bytes and the length of every part.
+
+    Raises Damaged.
+    """
+    if len(data) > most:
+        raise Damaged(f"expected at most {most} bytes, got {len(data)}")
+    try:
+        return msgpack.unpackb(
+            data, raw=False, strict_map_key=True, max_str_len=most, max_bin_len=most,
+            max_array_len=most, max_map_len=1024, max_ext_len=0,
+        )  # fmt: skip
+    except Exception as error:  # msgpack raises a dozen kinds for bytes that are no value
+        raise Damaged(f"no msgpack value: {type(error).__name__}") from None
+
+
+class Field:
+    """What a mapping's field must be: a type, and the least and most of its number or length."""
+
+    __slots__ = ("kind", "least", "most", "optional")
+
+    def __init__(
+        self, kind: type | tuple[type, ...], least: float = 0, most: float = 2**64 - 1,
+        *, optional: bool = False,
+    ) -> None:  # fmt: skip
+        self.kind, self.least, self.most, self.optional = kind, least, most, optional
+
+    def wrong(self, value: Any) -> str:
+        """What is wrong with the value, in words; "": nothing."""
+        kinds = self.kind if isinstance(self.kind, tuple) else (self.kind,)
+        if type(value) not in kinds:
+            wanted = " or ".join(kind.__name__ for kind in kinds)
+            return f"expected {wanted}, got {type(value).__name__}"
+        if isinstance(value, bool) or value is None:
+            return ""
+        size = value if isinstance(value, int | float) else len(value)
+        if not self.least <= size <= self.most:
+            what = "" if isinstance(value, int | float) else "a length of "
+            return f"expected {what}{self.least} to {self.most}, got {size}"
+        return ""
+
+
+def checked(given: Any, fields: Mapping[str, Field], what: str) -> dict[str, Any]:
+    """`given` if it is a mapping of exactly these fields; Damaged names the first that is wrong."""
+    if type(given) is not dict:
+        raise Damaged(f"{what}: expected a mapping, got {type(given).__name__}")
+    for name in given:
+        if name not in fields:
+            raise Damaged(f"{what}: unknown field {str(name)[:40]!r}")
+    for name, field in fields.items():
+        if name not in given:
+            if not field.optional:
+                raise Damaged(f"{what}: {name} is missing")
+        elif said := field.wrong(given[name]):
+            raise Damaged(f"{what}: {name}: {said}")
+    return given
