@@ -55,7 +55,7 @@ def _value(what: str, hint: Any, value: Any) -> Any:
     if origin is tuple:
         if type(value) is not list or len(value) > _MOST_LIST:
             raise Damaged(f"{what}: expected a list, got {type(value).__name__}")
-        if options[-1:] == (...,):
+        if len(options) == 2 and options[1] is Ellipsis:
             return tuple(_value(what, options[0], one) for one in value)
         if len(value) != len(options):
             raise Damaged(f"{what}: expected {len(options)} values, got {len(value)}")
