@@ -15,6 +15,24 @@ MOST_NBYTES = 1 << 20
 """Bytes of one message at most: more is ValueError before anything is sent."""
 
 
+MOST_NAME = 64
+"""Characters of a name."""
+
+
+def check_name(name: str) -> str:
+    """The name itself, if it can stand in a key of every transport."""
+    fits = 0 < len(name) <= MOST_NAME and all("!" <= letter <= "~" for letter in name)
+    if not fits or set(name) & set("/*$?#"):
+        raise ValueError(f"expected a name of printable ASCII without / * $ ? #, got {name[:80]!r}")
+    return name
+
+
+def check_message(message: bytes) -> None:
+    """ValueError for a message that is too long."""
+    if len(message) > MOST_NBYTES:
+        raise ValueError(f"expected at most {MOST_NBYTES} bytes, got {len(message)}")
+
+
 class Lane(enum.Enum):
     """How urgent a message is. Control never waits behind bulk."""
 

@@ -1,0 +1,275 @@
+"""The transport in process: a wire that loses, repeats, reorders and delays messages by seed.
+
+Each link (sender, receiver, lane) draws from a generator of its own, so the fate of its n-th
+message depends on the seed alone and not on how threads interleave. Without a seed the wire is
+quiet and keeps the order of each lane. One thread delivers; control goes first.
+
+Failures are those of machines: `cut` a cable, `kill` or suspend (`stop`) a process. Threads cannot
+be suspended, so what a stopped endpoint sends is kept until `go`.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+from sparkle_drv.cluster.refused import Refused
+from sparkle_drv.cluster.transport.base import (
+    Lane,
+    Receive,
+    Seen,
+    Transport,
+    check_message,
+    check_name,
+)
+
+HELD_BACK_S = 0.003
+"""A reordered message comes later by this at most."""
+TOGETHER = 16
+"""Bulk messages that are delivered before control is looked for again."""
+
+Action = Callable[[], None]
+
+
+class Air:
+    """Joins endpoints of one process."""
+
+    def __init__(
+        self,
+        seed: int | None = None,
+        lose: float = 0.0,
+        repeat: float = 0.0,
+        reorder: float = 0.0,
+        delay_s: tuple[float, float] = (0.0, 0.0),
+        lease_s: float = 0.2,
+    ) -> None:
+        if seed is None and (lose or repeat or reorder or any(delay_s)):
+            raise ValueError("expected a seed for a wire that misbehaves, got None")
+        self.seed, self.lose, self.repeat, self.reorder = seed, lose, repeat, reorder
+        self.delay_s, self.lease_s = delay_s, lease_s
+        self._lock = threading.Condition()
+        self._ends: dict[str, _End] = {}
+        self._links: dict[tuple[str, str, Lane], _Link] = {}
+        self._later: list[tuple[float, int, Lane, Action]] = []
+        self._ready: dict[Lane, deque[Action]] = {lane: deque() for lane in Lane}
+        self._count = itertools.count()
+        self._thread: threading.Thread | None = None
+        self._asleep = False
+
+    def endpoint(self, name: str) -> Transport:
+        """A new endpoint, which the others see from its start on."""
+        return _End(self, check_name(name))
+
+    def cut(self, name: str) -> None:
+        """Pull the cable: nothing passes, and both sides are told after the lease."""
+        self._fail(name, cut=True)
+
+    def heal(self, name: str) -> None:
+        """Plug it in again."""
+        self._mend(name, cut=False)
+
+    def stop(self, name: str) -> None:
+        """Suspend the process: nothing passes, and the others are told after the lease."""
+        self._fail(name, stopped=True)
+
+    def go(self, name: str) -> None:
+        """Resume it. What waited for it comes, unless the lease has ended its links."""
+        self._mend(name, stopped=False)
+
+    def kill(self, name: str) -> None:
+        """End the process: the others are told at once."""
+        with self._lock:
+            self._gone(self._ends[name])
+
+    def _fail(self, name: str, **how: bool) -> None:
+        with self._lock:
+            end = self._ends[name]
+            vars(end).update(how)
+            end.failures += 1
+            due = time.monotonic() + self.lease_s
+            self._put(due, Lane.CONTROL, partial(self._expire, end, end.failures))
+
+    def _mend(self, name: str, **how: bool) -> None:
+        with self._lock:
+            end = self._ends[name]
+            vars(end).update(how)
+            if end.cut or end.stopped:
+                return
+            end.failures += 1
+            end.lost = False
+            kept, end.kept = end.kept, []
+            for action in kept:
+                self._put(0.0, Lane.CONTROL, action)
+            self._look()
+
+    def _expire(self, end: _End, failure: int) -> None:
+        with self._lock:
+            if end.failures == failure and (end.cut or end.stopped):
+                end.lost = True
+                end.kept = [action for action in end.kept if action.func != self._arrive]
+                self._look()
+
+    def _gone(self, end: _End) -> None:
+        if self._ends.get(end.name) is end:
+            del self._ends[end.name]
+        end.gone = True
+        self._look()
+        self._lock.notify()
+
+    def _look(self) -> None:
+        """Tell every endpoint what has changed for it. Holds the lock."""
+        for end in self._ends.values():
+            for name, told in end.watched.items():
+                other = self._ends.get(name)
+                alive = other is not None and not other.lost and not end.lost
+                if alive is not told:
+                    end.watched[name] = alive
+                    self._put(0.0, Lane.CONTROL, partial(self._tell, end, name, alive))
+
+    def _send(self, source: _End, to: str, lane: Lane, message: bytes) -> None:
+        with self._lock:
+            if source.gone or source.cut:
+                return
+            if self.seed is None:
+                dues = [0.0]
+            else:
+                key = source.name, to, lane
+                dues = self._links.setdefault(key, _Link(self, key)).fates()
+            for due in dues:
+                self._put(due, lane, partial(self._leave, source, to, message))
+
+    def _put(self, due: float, lane: Lane, action: Action) -> None:
+        """Run the action at that time of the monotonic clock; 0 is now. Holds the lock."""
+        if due:
+            heapq.heappush(self._later, (due, next(self._count), lane, action))
+        else:
+            self._ready[lane].append(action)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="air", daemon=True)
+            self._thread.start()
+        elif self._asleep:
+            self._lock.notify()
+
+    def _run(self) -> None:
+        control, bulk = self._ready[Lane.CONTROL], self._ready[Lane.BULK]
+        while True:
+            with self._lock:
+                wait_s = self._ripen()
+                if not control and not bulk:
+                    if not self._ends:
+                        self._later.clear()
+                        self._thread = None
+                        return
+                    self._asleep = True
+                    self._lock.wait(wait_s)
+                    self._asleep = False
+                    continue
+                queue = control or bulk
+                batch = [queue.popleft() for _ in range(min(TOGETHER, len(queue)))]
+            for action in batch:
+                try:
+                    action()
+                except BaseException:  # of `receive` or `seen`: a bug, which must not end the wire
+                    args = (*sys.exc_info(), threading.current_thread())
+                    threading.excepthook(threading.ExceptHookArgs(args))
+
+    def _ripen(self) -> float | None:
+        """Make ready what is due; the seconds until something else is."""
+        now = time.monotonic()
+        while self._later and self._later[0][0] <= now:
+            _, _, lane, action = heapq.heappop(self._later)
+            self._ready[lane].append(action)
+        return self._later[0][0] - now if self._later else None
+
+    def _held(self, end: _End, action: partial[None]) -> bool:
+        """Keep the action if the endpoint is suspended."""
+        with self._lock:
+            if end.stopped:
+                end.kept.append(action)
+            return end.stopped
+
+    def _leave(self, source: _End, to: str, message: bytes) -> None:
+        if not self._held(source, partial(self._leave, source, to, message)) and not (
+            source.cut or source.lost or source.gone
+        ):
+            self._arrive(source.name, to, message)
+
+    def _arrive(self, sender: str, to: str, message: bytes) -> None:
+        end = self._ends.get(to)
+        if end is None or end.cut or end.lost:
+            return
+        if not self._held(end, partial(self._arrive, sender, to, message)):
+            end.receive(sender, message)
+
+    def _tell(self, end: _End, name: str, alive: bool) -> None:
+        if not self._held(end, partial(self._tell, end, name, alive)) and not end.gone:
+            end.seen(name, alive)
+
+
+class _End:
+    """One endpoint."""
+
+    def __init__(self, air: Air, name: str) -> None:
+        self.name = name
+        self._air = air
+        self.receive: Receive
+        self.seen: Seen
+        self.watched: dict[str, bool] = {}
+        """What this endpoint was told last."""
+        self.kept: list[partial[None]] = []
+        """What waits for a stopped endpoint to go on."""
+        self.cut = self.stopped = self.lost = self.gone = False
+        self.failures = 0
+
+    def start(self, receive: Receive, seen: Seen) -> None:
+        with self._air._lock:
+            if self.name in self._air._ends:
+                raise Refused(f"two nodes of one name: {self.name!r} is there already")
+            self.receive, self.seen = receive, seen
+            self._air._ends[self.name] = self
+            self._air._look()
+
+    def watch(self, name: str) -> None:
+        with self._air._lock:
+            self.watched.setdefault(check_name(name), False)
+            self._air._look()
+
+    def send(self, to: str, lane: Lane, message: bytes) -> None:
+        check_message(message)
+        self._air._send(self, to, lane, message)
+
+    def close(self) -> None:
+        with self._air._lock:
+            self._air._gone(self)
+
+
+class _Link:
+    """The generator of one direction of one lane between two endpoints."""
+
+    def __init__(self, air: Air, key: tuple[str, str, Lane]) -> None:
+        sender, to, lane = key
+        self._air = air
+        self._random = random.Random(f"{air.seed} {sender} {to} {lane.value}")
+        self._last = 0.0
+
+    def fates(self) -> list[float]:
+        """When the copies of the next message arrive: none if it is lost."""
+        air, drawn = self._air, self._random.random
+        lost, repeated = drawn() < air.lose, drawn() < air.repeat
+        return [] if lost else [self._due() for _ in range(2 if repeated else 1)]
+
+    def _due(self) -> float:
+        low, high = self._air.delay_s
+        delay_s, aside = self._random.uniform(low, high), self._random.random()
+        due = time.monotonic() + delay_s
+        if aside < self._air.reorder:
+            return due + self._random.uniform(0.1, 1.0) * HELD_BACK_S
+        self._last = max(due, self._last)  # delay alone keeps the order, as a stream does
+        return self._last
