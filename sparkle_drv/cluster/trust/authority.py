@@ -14,6 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from sparkle_drv.cluster.refused import Refused
 
@@ -35,6 +36,7 @@ class Authority:
         self, folder: Path, key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate
     ) -> None:
         self.folder, self.certificate, self._key = folder, certificate, key
+        self.name = certificates.common_name(certificate)
         self.revoked = revocation.Revocations(folder / files.REVOKED, certificate)
 
     def issue(
@@ -43,7 +45,7 @@ class Authority:
         """The files of a machine: a new key, its certificate, the CA's, the revocation list.
         Raises ValueError.
         """
-        of, key = certificates.subject(role, name, tuple(hosts)), requests.new_key()
+        of, key = certificates.subject(role, name, hosts), requests.new_key()
         return {files.KEY: requests.key_file(key), **self.certify(of, key.public_key(), days)}
 
     def sign(self, request: bytes, days: float = 1) -> tuple[Subject, dict[str, bytes]]:
@@ -103,9 +105,9 @@ class Authority:
         start = certificates.now()
         certificates.timely(self.certificate, "the CA", "set the clock, or make a new CA")
         end = min(start + timedelta(days=days), self.certificate.not_valid_after_utc)
-        uses = [x509.ExtendedKeyUsageOID.CLIENT_AUTH]
+        uses = [ExtendedKeyUsageOID.CLIENT_AUTH]
         if of.role != "client":
-            uses.append(x509.ExtendedKeyUsageOID.SERVER_AUTH)
+            uses.append(ExtendedKeyUsageOID.SERVER_AUTH)
         issuer = certificates.of_p256(self.certificate.public_key())
         return (
             _builder(requests.common_name(of.name), key)
@@ -126,9 +128,9 @@ class Authority:
 def init(home: str) -> Authority:
     """Make a CA. Raises FileExistsError where certificates are, and OSError."""
     folder = files.folder(home)
-    for name in (files.CA, files.CA_KEY):
-        if (folder / name).exists():
-            raise FileExistsError(f"{folder / name} is there: expected no CA, and it is kept")
+    for path in (folder / files.CA, folder / files.CA_KEY):
+        if path.exists():
+            raise FileExistsError(f"{path}: expected no CA here, got one, and it stays")
     key, start = requests.new_key(), certificates.now()
     name = requests.common_name(f"sparkle CA {certificates.key_hash(key.public_key()).hex()[:16]}")
     certificate = (

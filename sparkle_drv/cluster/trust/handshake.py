@@ -1,6 +1,6 @@
 """Three messages that prove both certificates and end in the keys of a session.
 
-    hello      the caller: versions, certificate, a key share of this handshake alone, the node wanted
+    hello      the caller: versions, certificate, a fresh key share, the name of the node it wants
     welcome    the node: the same of itself, the session's number, its signature of both messages
     proof      the caller: its signature of all three
 
@@ -70,6 +70,8 @@ class Caller:
     """
 
     def __init__(self, identity: Identity, node: str, seal: bool = False) -> None:
+        """Raises ValueError for a text that names no node."""
+        certificates.subject("node", node)
         self._identity, self._node, self._seal = identity, node, seal
         self._share = x25519.X25519PrivateKey.generate()
         self._hello = {**_own(identity, self._share), "node": node, "seal": seal}
@@ -119,9 +121,7 @@ class Answerer:
         said = _checked(hello, HELLO, "caller", self._identity)
         mine = self._identity
         if said["node"] != mine.name:
-            raise Refused(
-                f"expected a caller of node {mine.name}, got one of {_text(said, 'node')}"
-            )
+            raise Refused(f"caller: expected to find node {said['node']}, got node {mine.name}")
         subject, key = _certified(said, "caller", mine)
         if subject.role not in self._callers:
             raise Refused(
@@ -186,14 +186,10 @@ def _checked(
     if said["manifest"] != manifest_hash():
         raise Refused(
             f"{whose}: has the kernels {said['manifest'].hex()[:16]} of sparkle_drv "
-            f"{_text(said, 'version')}, {mine.name} has {manifest_hash().hex()[:16]} of {VERSION}: "
+            f"{said['version']}, {mine.name} has {manifest_hash().hex()[:16]} of {VERSION}: "
             "install one version on both"
         )
     return said
-
-
-def _text(said: dict[str, Any], field: str) -> str:
-    return messages.printable(said[field], 63)
 
 
 def _certified(
@@ -204,9 +200,13 @@ def _certified(
     """
     certificate = certificates.parsed(said["certificate"], whose)
     subject = certificates.signed(certificate, mine.ca, whose)
-    whose = f"certificate of {subject}, read by {mine.subject}"
-    advice = "set the clocks, or renew the certificate"
-    certificates.timely(certificate, whose, advice, said["clock"])
+    certificates.timely(
+        certificate,
+        f"certificate of {subject}",
+        "set the clocks, or renew the certificate",
+        str(mine.subject),
+        said["clock"],
+    )
     key = certificates.of_p256(certificate.public_key())
     mine.revoked.check(key, str(subject))
     return subject, key

@@ -18,7 +18,9 @@ MOST_REFUSED = 300
 
 @dataclass(frozen=True)
 class Field:
-    """A kind, and the limits of an int's value or of the length of str and bytes."""
+    """A kind, and the limits of an int's value or of the length of str and bytes. Every character
+    of a str must print.
+    """
 
     kind: type
     least: int = 0
@@ -32,7 +34,8 @@ class Field:
             return ""
         size = value if isinstance(value, int) else len(value)  # type: ignore[arg-type]
         if self.least <= size <= self.most:
-            return ""
+            bad = isinstance(value, str) and not value.isprintable()
+            return "expected characters that print, got others" if bad else ""
         unit = "" if isinstance(value, int) else " long"
         # A number may have more digits than Python prints.
         got = f"{size}" if abs(size) < 1 << 64 else "a number beyond 64 bits"

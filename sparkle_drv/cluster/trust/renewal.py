@@ -45,8 +45,8 @@ def renewal_request(of: Identity) -> dict[str, Any]:
 
 
 def renewal_grant(ca: Authority, request: object, peer_name: str, peer_role: str) -> dict[str, Any]:
-    """The answer to a peer whom the handshake proved to be `peer_name`, a `peer_role`: a certificate
-    for the same name, role, hosts and key. Raises Refused.
+    """The answer to a peer whose name and role the handshake proved: a certificate for the same
+    name, role, hosts and key. Raises Refused.
     """
     whose = f"renewal of {peer_role} {peer_name}"
     asked = messages.checked(request, _REQUEST, whose)["request"]

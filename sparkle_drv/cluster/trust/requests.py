@@ -1,6 +1,8 @@
-"""Keys, and requests for certificates (CSRs): a machine keeps its key and sends only the request."""
+"""Keys, and requests for certificates (CSRs): a machine keeps its key and sends a request."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -14,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from sparkle_drv.cluster.refused import Refused
 
-from . import certificates
+from . import certificates, files
 from .certificates import Subject
 
 
@@ -36,6 +38,20 @@ def key_of(pem: bytes, whose: str) -> ec.EllipticCurvePrivateKey:
     if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
         raise Refused(f"{whose}: expected a P-256 key, got another kind")
     return key
+
+
+def begun(folder: Path, of: Subject) -> str:
+    """Write a request beside the key in this folder, which is made if there is none; the key's
+    fingerprint. Raises Refused for a file that is no key, and OSError.
+    """
+    path = folder / files.KEY
+    if path.exists():
+        key = key_of(files.read(path, secret=True), str(path))
+    else:
+        key = new_key()
+        files.write(folder, {files.KEY: key_file(key)})
+    files.write(folder, {files.REQUEST: made(of, key).public_bytes(Encoding.PEM)})
+    return certificates.key_hash(key.public_key()).hex()
 
 
 def made(of: Subject, key: ec.EllipticCurvePrivateKey) -> x509.CertificateSigningRequest:

@@ -86,9 +86,13 @@ class Revocations:
                 _LOG.warning("%s; the list known before stays in force", error)
             return self._known
 
+    def has(self, key: ec.EllipticCurvePublicKey) -> bool:
+        """Is this key revoked?"""
+        return certificates.key_hash(key) in self.listed.keys
+
     def check(self, key: ec.EllipticCurvePublicKey, whose: str) -> None:
         """Raises Refused for a revoked key."""
-        if certificates.key_hash(key) in self.listed.keys:
+        if self.has(key):
             raise Refused(f"{whose}: the certificate is revoked")
 
     def take(self, data: bytes) -> bool:
