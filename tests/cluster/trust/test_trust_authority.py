@@ -72,6 +72,15 @@ def test_what_no_certificate_is_made_for(world, name, role, hosts, days, words):
     assert not list(world.ca.issued())
 
 
+def test_a_name_has_one_role(world):
+    world.new("box1", "node")
+    world.new("box1", "node")
+    with pytest.raises(ValueError, match="no other role has, got that of node box1"):
+        world.ca.issue("box1", "client")
+    world.ca.revoke("box1")
+    assert world.ca.issue("box1", "client")
+
+
 def test_a_machine_may_keep_its_key(world, tmp_path):
     folder = tmp_path / "own" / "cluster"
     of = certificates.subject("node", "box2", ("10.0.0.6",))

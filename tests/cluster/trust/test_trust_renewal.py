@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 
 import pytest
@@ -108,3 +109,13 @@ def test_a_full_disk_leaves_the_old_certificate(ends, world, monkeypatch):
     names = {path.name for path in ends.node.folder.iterdir()}
     assert not [name for name in names if name.startswith(".new-")]
     assert identity.load(str(ends.node.folder.parent)).der == ends.node.der
+
+
+def test_a_certificate_is_on_the_disk_before_it_has_its_name(ends, world, monkeypatch):
+    done = []
+    replace = os.replace
+    monkeypatch.setattr(os, "fsync", lambda fd: done.append("fsync"))
+    monkeypatch.setattr(os, "replace", lambda *names: (done.append("replace"), replace(*names)))
+    grant = renewal.renewal_grant(world.ca, renewal.renewal_request(ends.node), "box1", "node")
+    renewal.renewal_take(ends.node, grant)
+    assert done == ["fsync", "replace"] * 2  # in issued/ at the CA, and here
