@@ -31,7 +31,7 @@ def mutated(good, chance):
     """A message with one to three things wrong."""
     message = dict(good)
     for _ in range(chance.randint(1, 3)):
-        name = chance.choice([*good, "refused", "more", 7, None, b"node", ("a",)])
+        name = chance.choice([*[*good] * 4, "refused", "more", 7, None, b"node", ("a",)])
         value, kind = message.get(name), chance.randrange(5)
         if kind == 0 and name in message:
             del message[name]
