@@ -151,12 +151,11 @@ class Engine:
         """Refused if another endpoint has the name. One that has just died may still be seen, so a
         restarted node waits for its lease to end."""
         there: set[str] = set()
-        key = f"sparkle/alive/{self.name}/*"
-        looking = _bounded(
-            lambda: session.liveliness().declare_subscriber(
-                key, lambda sample: _count(there, sample), history=True
-            )
-        )
+
+        def told(key: str, alive: bool) -> None:
+            (there.add if alive else there.discard)(key)
+
+        looking = _bounded(lambda: _tokens(session, self.name, told))
         time.sleep(LOOK_S if self._node else 0)
         until = time.monotonic() + config.LEASE_MS / 1e3 + LOOK_S
         while there and time.monotonic() < until:
@@ -167,9 +166,7 @@ class Engine:
 
     def _watch(self, session: zenoh.Session, name: str) -> None:
         self._declared += [
-            session.liveliness().declare_subscriber(
-                f"sparkle/alive/{name}/*", self._presence.on_token, history=True
-            ),
+            _tokens(session, name, self._presence.token),
             session.declare_subscriber(
                 f"sparkle/renew/{name}/r", lambda _: self._presence.hold(name)
             ),
@@ -220,11 +217,15 @@ class Engine:
         return f"{self._about()}: {first}"
 
 
-def _count(there: set[str], sample: zenoh.Sample) -> None:
+def _tokens(session: zenoh.Session, name: str, told: Callable[[str, bool], None]) -> Any:
+    """Tell of the tokens of a name: of those that are there, and of each that comes or goes."""
     import zenoh
 
-    change = there.add if sample.kind == zenoh.SampleKind.PUT else there.discard
-    change(str(sample.key_expr))
+    def on_sample(sample: zenoh.Sample) -> None:
+        told(str(sample.key_expr), sample.kind == zenoh.SampleKind.PUT)
+
+    key = f"sparkle/alive/{name}/*"
+    return session.liveliness().declare_subscriber(key, on_sample, history=True)
 
 
 def _bounded(action: Callable[[], Any]) -> Any:

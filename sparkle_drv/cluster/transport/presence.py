@@ -8,12 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
 
 from sparkle_drv.cluster.transport.base import Seen
-
-if TYPE_CHECKING:
-    import zenoh
 
 HOLD_S = 3.0
 """How long an endpoint that renews its certificates may stay away."""
@@ -41,13 +37,12 @@ class Presence:
         with self._lock:
             return list(self._tokens)
 
-    def on_token(self, sample: zenoh.Sample) -> None:
-        import zenoh
-
-        _, _, name, session = str(sample.key_expr).split("/")
+    def token(self, key: str, there: bool) -> None:
+        """A token has come or has gone."""
+        _, _, name, session = key.split("/")
         with self._lock:
-            tokens = self._tokens.setdefault(name, set())
-            (tokens.add if sample.kind == zenoh.SampleKind.PUT else tokens.discard)(session)
+            tokens = self._tokens[name]
+            (tokens.add if there else tokens.discard)(session)
             self._tell(name)
 
     def hold(self, name: str | None = None) -> None:
