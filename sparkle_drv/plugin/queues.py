@@ -153,6 +153,10 @@ class Queues:
         self._said.words = ""
         return self._give(queue, Given(b"", []), ANY_EPOCH, start)
 
+    def queues(self) -> list[Timeline]:
+        """All whose handles somebody has."""
+        return [queue for at in self._open.valuerefs() if (queue := at()) is not None]
+
     def idle(self, queue: Timeline) -> bool:
         """Has all that was submitted ended, and may more be?"""
         return not self._refusal(queue) and self.reached(queue) == queue.submitted
