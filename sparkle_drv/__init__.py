@@ -5,6 +5,7 @@ Names only; everything else is imported at first use.
     tools/ benchmarks/ examples/ tests/   users of the public API
     sparkle_drv/__init__.py               names only (__main__.py: python -m sparkle_drv TOOL)
       testing/                            conformance suite, emulated and simulated devices
+      cluster/                            devices of other machines
       plugin/                             what backends outside this package build on
       lowlevel.py                         re-exports what amd/ knows, for tools and bring-up
       context.py                          Context: what init() returns

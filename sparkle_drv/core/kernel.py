@@ -50,6 +50,8 @@ class Kernel(KernelBase, Closing):
         self.resources = loaded.resources
         """Registers, shared memory, spills, largest group; None where the driver does not tell."""
         self.group_size = group_size
+        self.own_size = loaded.group_size
+        """The group size that its code is made for; None: any (@private)."""
         self.dims = dims
         self.device = device
         """Where it was loaded; also once it is closed."""

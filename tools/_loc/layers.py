@@ -17,11 +17,11 @@ LAYERS = (
     "examples",
     "tools",
     "sparkle_drv/testing",
+    "sparkle_drv/cluster",
     "sparkle_drv/plugin",
     "sparkle_drv/lowlevel.py",
     "sparkle_drv",
     "sparkle_drv/context.py",
-    "sparkle_drv/cluster",
     "sparkle_drv/sched",
     "sparkle_drv/mesh",
     "sparkle_drv/ops",
@@ -59,7 +59,10 @@ PUBLIC = (
 # Layers whose rooms are alternatives: none knows another; what they share lies in the folder above.
 APART = ("sparkle_drv/backends/", "native/amdgpu", "native/cuda", "native/egl", "native/cpu")
 # Names for others alone: nothing below imports these, the public names do not either.
-ASIDE = ("sparkle_drv/testing", "sparkle_drv/plugin", "sparkle_drv/lowlevel.py")
+ASIDE = (
+    *("sparkle_drv/testing", "sparkle_drv/cluster", "sparkle_drv/plugin"),
+    "sparkle_drv/lowlevel.py",
+)
 LEAVES = LAYERS[LAYERS.index("sparkle_drv/telemetry") :]
 
 

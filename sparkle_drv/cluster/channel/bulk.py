@@ -70,6 +70,11 @@ class Receiving:
         return not self._left
 
     @property
+    def left(self) -> int:
+        """Chunks that have not arrived."""
+        return self._left
+
+    @property
     def held(self) -> int:
         """Bytes of credit that it has."""
         return (self._upto - (self._count - self._left)) * CHUNK

@@ -115,6 +115,12 @@ class Channel:
         with self._lock:
             return self._out.idle
 
+    @property
+    def backlog(self) -> int:
+        """Bytes of items that were posted and have not arrived."""
+        with self._lock:
+            return self._out.nbytes
+
     # Bulk
 
     def send_bulk(self, transfer: int, data: memoryview) -> None:
@@ -134,6 +140,19 @@ class Channel:
         with self._lock:
             self._receiving[transfer] = Receiving(into, done, self.heard_at)
         self._extend(transfer)
+
+    def missing(self, transfer: int) -> int:
+        """Chunks of an expected transfer that have not arrived; 0: it is not expected."""
+        with self._lock:
+            found = self._receiving.get(transfer)
+            return 0 if found is None else found.left
+
+    def drop(self, transfer: int) -> None:
+        """Expect the transfer no longer: its credit goes back."""
+        with self._lock:
+            found = self._receiving.pop(transfer, None)
+        if found is not None:
+            self._credit.give(found.held)
 
     def unsent(self) -> int:
         """Transfers of this end that have not arrived."""

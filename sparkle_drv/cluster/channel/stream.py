@@ -30,6 +30,7 @@ class Outgoing:
         self._keyed: dict[Hashable, _Item] = {}
         self._sent: deque[_Item] = deque()
         self._sent_nbytes = 0
+        self._waiting_nbytes = 0
         self._next = 0
         self.sent_at = 0.0
         """When the oldest unacknowledged item was sent last."""
@@ -38,12 +39,19 @@ class Outgoing:
         """Append an item; one of the same key that still waits is replaced in its place."""
         if key is not None:
             if (old := self._keyed.get(key)) is not None:
+                self._waiting_nbytes += len(data) - len(old.data)
                 old.data = data
                 return
             item = self._keyed[key] = _Item(data, key)
         else:
             item = _Item(data, key)
         self._waiting.append(item)
+        self._waiting_nbytes += len(data)
+
+    @property
+    def nbytes(self) -> int:
+        """Of all that has not arrived."""
+        return self._waiting_nbytes + self._sent_nbytes
 
     @property
     def waiting(self) -> bool:
@@ -74,6 +82,7 @@ class Outgoing:
                 self.sent_at = now
             self._sent.append(item)
             self._sent_nbytes += len(item.data)
+            self._waiting_nbytes -= len(item.data)
             taken.append(item)
         return _payload(taken)
 

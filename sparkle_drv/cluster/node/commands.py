@@ -1,0 +1,109 @@
+"""Records of a stranger: every pointer, kernel and queue in them is looked up in the session, and
+core records them anew, so it checks sizes, shapes and limits as it does for a local caller.
+
+What is wrong is an error before anything is submitted.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from sparkle_drv import plugin
+from sparkle_drv.cluster.node.faults import OutsideMemory
+from sparkle_drv.cluster.node.tables import Launch, Memory, Tables
+from sparkle_drv.core.commands import Commands
+from sparkle_drv.core.fence import Fence
+from sparkle_drv.core.queue import Queue
+from sparkle_drv.core.timestamp import Timestamp
+
+WaitFor = Callable[[int, int], Fence | None]
+"""(queue number, its client's value) as the fence to wait for; None: there is nothing to wait for.
+Raises ValueError."""
+
+
+def decode(records: bytes) -> list[plugin.Command]:
+    """Raises ValueError for bytes that are not records."""
+    try:
+        return [command for _, command in plugin.decode(records)]
+    except struct.error as error:
+        raise ValueError(f"records: one is cut short: {error}") from None
+
+
+def launch_of(tables: Tables, dispatch: plugin.Dispatch) -> Launch:
+    """A dispatch with the session's kernel and memory."""
+    kernel = tables.kernel(dispatch.kernel)
+    signature, packed = kernel.signature, dispatch.args
+    expected = signature.args_nbytes + 8 * signature.npointers
+    if len(packed) != expected:
+        raise ValueError(
+            f"{kernel.name}: expected {expected} bytes of arguments, got {len(packed)}"
+        )
+    covered = iter(struct.unpack_from(f"={signature.npointers}Q", packed, signature.args_nbytes))
+    values = signature.args_struct.unpack_from(packed)
+    args: list[Any] = []
+    for arg, value in zip(signature.args, values, strict=True):
+        if not arg.is_pointer:
+            args.append(value)
+            continue
+        what = f"{kernel.name}: argument {arg.name}"
+        if value % arg.element_nbytes:
+            raise OutsideMemory(f"{what}: {value:#x} is not aligned for {arg.type}")
+        args.append(tables.memory.at(what, value, next(covered)))
+    return Launch(kernel, tuple(args), dispatch.groups, dispatch.group_size, dispatch.shared_nbytes)
+
+
+def checked(launch: Launch) -> Launch:
+    """The same, if core takes it; raises as Queue.launch."""
+    Commands().dispatch(
+        launch.kernel, *launch.args, groups=launch.groups, group_size=launch.group_size,
+        shared=launch.shared,
+    )  # fmt: skip
+    return launch
+
+
+def submit(tables: Tables, queue: Queue, records: bytes, wait_for: WaitFor) -> Fence:
+    """Look up, check and submit records as one; raises before anything is submitted."""
+    given = decode(records)
+    if len(given) == 1 and isinstance(given[0], plugin.Dispatch):
+        one = launch_of(tables, given[0])
+        return queue.launch(
+            one.kernel, *one.args, groups=one.groups, group_size=one.group_size, shared=one.shared
+        )
+    listed = Commands()
+    for command in given:
+        _record(listed, tables, command, wait_for)
+    return queue.submit(listed)
+
+
+def _record(listed: Commands, tables: Tables, command: plugin.Command, wait_for: WaitFor) -> None:
+    memory = tables.memory
+    match command:
+        case plugin.Dispatch():
+            one = launch_of(tables, command)
+            listed.dispatch(
+                one.kernel, *one.args, groups=one.groups, group_size=one.group_size,
+                shared=one.shared,
+            )  # fmt: skip
+        case plugin.Copy(dst, src, nbytes):
+            listed.copy(
+                memory.span("copy: dst", dst, nbytes), memory.span("copy: src", src, nbytes)
+            )
+        case plugin.Fill(dst, nbytes, pattern):
+            into = memory.span("fill: dst", dst, nbytes)
+            listed.fill(into, int.from_bytes(pattern, "little"), len(pattern))
+        case plugin.Barrier():
+            listed.barrier()
+        case plugin.Wait(number, value):
+            fence = wait_for(number, value)
+            if fence is not None:
+                listed.wait(fence)
+        case plugin.Timestamp(slot):
+            listed.timestamp(Timestamp(_slot(memory, slot)))
+
+
+def _slot(memory: Memory, address: int) -> Any:
+    if address % 8:
+        raise OutsideMemory(f"timestamp: {address:#x} is not aligned to 8 bytes")
+    return memory.span("timestamp", address, 8)

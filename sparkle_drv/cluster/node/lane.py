@@ -1,0 +1,260 @@
+"""Lane: one queue of a session. One thread submits what it was given, in order; another one waits
+for the ends, in order, and tells the client.
+
+Values are the client's. Work that fails before it runs reaches its value, too, with a fault.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import threading
+import time
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Any, Protocol
+
+from sparkle_drv.cluster.channel.channel import Channel
+from sparkle_drv.cluster.node import faults
+from sparkle_drv.cluster.wire.requests import MOST_WORDS
+from sparkle_drv.core.fence import Fence
+from sparkle_drv.core.queue import Queue
+from sparkle_drv.core.retire import SLICE_NS
+from sparkle_drv.errors import SparkleError
+
+log = logging.getLogger("sparkle_drv.cluster")
+
+TOGETHER = 64
+"""Ends that one piece of news tells of, at most: it carries their faults and times."""
+BACKLOG = 4 << 20
+"""Bytes of news and replies that wait for a client: more is not added until it has taken some."""
+BACKLOG_S = 30.0
+"""A client that takes nothing for so long is given up."""
+_ROOM_S = 3600.0  # a full queue: the client waits, so does the thread that submits
+
+
+class Work(Protocol):
+    """One submission."""
+
+    def go(self) -> Fence:
+        """Submit it. Raises if it cannot run."""
+
+    def ended(self) -> bool:
+        """It has run well: say what the client waits for beside the value, if there is anything;
+        True: something was said."""
+
+
+class Lane:
+    """`number` is the client's. `give` is called by one thread."""
+
+    def __init__(self, channel: Channel, number: int, queue: Queue) -> None:
+        self._channel, self.number, self.queue = channel, number, queue
+        queue.timeout_s = _ROOM_S
+        self.given = 0
+        """The newest value that was given to it."""
+        self.reached = 0
+        self.lost = ""
+        """How the device was lost, if its work has met that."""
+        self._closing: Callable[[], None] | None = None
+        self._taken = 0
+        self._fences: dict[int, Fence] = {}
+        self._changed = threading.Condition()
+        self._todo: SimpleQueue[tuple[int, Work | Exception] | None] = SimpleQueue()
+        self._ends: SimpleQueue[tuple[int, Any, Fence | Exception] | None] = SimpleQueue()
+        self._stopped = False
+        self._news = _News(channel, number)
+        self.threads = [
+            threading.Thread(target=loop, name=f"sparkle-{name}-{number}", daemon=True)
+            for name, loop in (("submit", self._submit), ("ends", self._finish))
+        ]
+        for thread in self.threads:
+            thread.start()
+
+    def give(self, value: int, work: Work | Exception) -> None:
+        """Submit this next; an exception: it fails with that. ValueError: not the next value."""
+        if value != self.given + 1:
+            raise ValueError(
+                f"value: expected {self.given + 1} of queue {self.number}, got {value}"
+            )
+        self.given = value
+        self._todo.put((value, work))
+
+    def close(self, closed: Callable[[], None]) -> None:
+        """Take nothing more; `closed` is called by the lane's thread when all has ended."""
+        self._closing = closed
+        self._todo.put(None)
+
+    def stop(self) -> None:
+        """The session is over: nobody is to be told of anything."""
+        self._stopped = True
+        with self._changed:
+            self._changed.notify_all()
+        self._todo.put(None)
+
+    def say(self) -> None:
+        """Tell how far it is, again."""
+        self._news.say(self.reached, again=True)
+
+    def fence(self, value: int, timeout_s: float) -> Fence | None:
+        """The fence of a value that was given, once it is submitted; None: it has ended.
+
+        Raises TimeoutError.
+        """
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._taken >= value or self._stopped, timeout_s):
+                raise TimeoutError(
+                    f"wait: value {value} of queue {self.number} was not submitted within "
+                    f"{timeout_s:g} s"
+                )
+            return self._fences.get(value)
+
+    def _submit(self) -> None:
+        while (item := self._todo.get()) is not None and not self._stopped:
+            value, work = item
+            came: Fence | Exception
+            try:
+                if isinstance(work, Exception):
+                    raise work
+                came = work.go()
+            except Exception as error:  # whatever it is, the value is reached and says so
+                if faults.errno_of(error) == errno.EIO:
+                    log.exception("queue %d: value %d failed", self.number, value)
+                came = error
+            with self._changed:
+                self._taken = value
+                if isinstance(came, Fence):
+                    self._fences[value] = came
+                self._changed.notify_all()
+            self._ends.put((value, work, came))
+            del item, work, came
+        self._ends.put(None)
+
+    def _finish(self) -> None:
+        while True:
+            try:
+                item = self._ends.get_nowait()
+            except Empty:
+                self._news.say(self.reached)
+                item = self._ends.get()
+            if item is None or self._stopped:
+                break
+            value, work, came = item
+            if not self._await(value, came):
+                break
+            if isinstance(came, Fence) and self._news.well(value):
+                self._say_work(value, work)
+            self.reached = value
+            with self._changed:
+                self._fences.pop(value, None)
+            if self._news.many:
+                self._news.say(value)
+            del item, work, came
+        if not self._stopped and self._closing is not None:
+            self._news.say(self.reached)
+            self._closing()
+
+    def _say_work(self, value: int, work: Work) -> None:
+        try:
+            if work.ended():
+                self._news.barrier()
+        except Exception as error:
+            log.exception("queue %d: value %d ended badly", self.number, value)
+            self._news.fault(value, faults.errno_of(error), faults.words_of(error))
+
+    def _await(self, value: int, came: Fence | Exception) -> bool:
+        """Wait for the end and note how it was; False: the session is over."""
+        if isinstance(came, Exception):
+            self._fail(value, faults.errno_of(came), faults.words_of(came))
+            return True
+        backend, handle = self.queue._backend, self.queue._handle
+        if not came.done:
+            self._news.say(self.reached)
+        while (rc := backend.wait(handle, came.value, SLICE_NS)) == -errno.ETIMEDOUT:
+            if self._stopped or self._channel.ended:
+                return False
+        if rc:
+            told = self.queue.device._abilities.tells_fault
+            words = told.fault(handle, came.value) if told is not None else ""
+            self._fail(value, -rc, words)
+        with contextlib.suppress(SparkleError):  # the other queue's failure is told there
+            came.wait(0)  # what the device keeps for it may go
+        if self.queue.timing and (times := backend.times(handle, came.value)) is not None:
+            self._news.time(value, *times)
+        return True
+
+    def _fail(self, value: int, code: int, words: str) -> None:
+        if code in (errno.ENODEV, errno.ESHUTDOWN, errno.ECANCELED) and not self.lost:
+            self.lost = words or errno.errorcode[code]
+            self._news.lost(self.lost)
+        self._news.fault(value, code, words)
+
+
+class _News:
+    """What one lane says. A timeline that has neither faults nor times replaces the one before it,
+    if that was not sent; others are all sent. What must come before a timeline ends that:
+    a newer timeline in the place of an older one would overtake it.
+    """
+
+    def __init__(self, channel: Channel, number: int) -> None:
+        self._channel, self._number = channel, number
+        self._lock = threading.Lock()
+        self._generation = 0
+        self._faults: list[list[Any]] = []
+        self._times: list[list[int]] = []
+        self._ends = 0
+        self._said = 0
+
+    @property
+    def many(self) -> bool:
+        """Is it time to say something, although more has ended already?"""
+        self._ends += 1
+        return self._ends >= TOGETHER
+
+    def fault(self, value: int, code: int, words: str) -> None:
+        with self._lock:
+            self._faults.append([value, code, words[:MOST_WORDS]])
+
+    def time(self, value: int, start: int, end: int) -> None:
+        with self._lock:
+            self._times.append([value, start, end])
+
+    def well(self, value: int) -> bool:
+        """Has that value no fault?"""
+        return not self._faults or self._faults[-1][0] != value
+
+    def barrier(self) -> None:
+        with self._lock:
+            self._generation += 1
+
+    def lost(self, words: str) -> None:
+        self._channel.post({"on": "lost", "words": words[:MOST_WORDS]})
+        self.barrier()
+
+    def say(self, reached: int, again: bool = False) -> None:
+        with self._lock:
+            if reached == self._said and not (again or self._faults or self._times):
+                return
+            self._said = reached
+            faults, self._faults = self._faults, []
+            times, self._times = self._times, []
+            self._ends = 0
+            item = {
+                "on": "timeline", "queue": self._number, "reached": reached, "faults": faults,
+                "times": times,
+            }  # fmt: skip
+            key = None if faults or times else ("timeline", self._number, self._generation)
+            if key is None:
+                self._generation += 1
+            await_room(self._channel)
+            self._channel.post(item, key)
+        self._channel.flush()
+
+
+def await_room(channel: Channel) -> None:
+    """Wait while too much waits for the client; one that takes nothing is given up."""
+    end_s = time.monotonic() + BACKLOG_S
+    while channel.backlog > BACKLOG and not channel.ended:
+        if time.monotonic() >= end_s:
+            channel.end(f"{BACKLOG} bytes of news were not taken within {BACKLOG_S:g} s")
+        time.sleep(0.01)

@@ -1,0 +1,66 @@
+"""What one session may hold; a refusal names the quota, its value and what was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+
+from sparkle_drv.errors import OutOfDeviceMemory
+
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_MEMORY = ("memory", "buffers")  # OutOfDeviceMemory; others are ValueError
+
+
+@dataclass(frozen=True)
+class Quotas:
+    """Of one session, but for `sessions`."""
+
+    memory: int = 8 << 30
+    """Bytes of buffers."""
+    buffers: int = 1 << 16
+    queues: int = 16
+    kernels: int = 1024
+    prepared: int = 1 << 16
+    """Launches that are kept under a number."""
+    flight: int = 256 << 20
+    """Bytes of transfers under way; one transfer may have so many at most."""
+    waiting: int = 128 << 20
+    """Bytes of requests that have come and have not been executed."""
+    sessions: int = 8
+    """Sessions of the node at a time."""
+
+    def plain(self) -> dict[str, int]:
+        """By name."""
+        return asdict(self)
+
+    def check(self, name: str, held: int, more: int = 1) -> None:
+        """Raises OutOfDeviceMemory or ValueError if `more` do not fit beside `held`."""
+        most: int = getattr(self, name)
+        if held + more > most:
+            kind = OutOfDeviceMemory if name in _MEMORY else ValueError
+            raise kind(f"quota {name}: {most} at most, {held} taken, {more} more asked for")
+
+
+def parse(text: str) -> Quotas:
+    """Quotas of "memory=8G,queues=4"; the rest as by default. Raises ValueError."""
+    known = {field.name for field in fields(Quotas)}
+    given: dict[str, int] = {}
+    for part in filter(None, text.split(",")):
+        name, _, value = part.partition("=")
+        if name not in known:
+            raise ValueError(f"quota: expected one of {', '.join(sorted(known))}, got {name!r}")
+        given[name] = _number(name, value)
+    return Quotas(**given)
+
+
+def _number(name: str, text: str) -> int:
+    unit = _UNITS.get(text[-1:].upper(), 1)
+    digits = text[:-1] if unit > 1 else text
+    if not (digits.isascii() and digits.isdecimal() and 0 < int(digits) * unit < 2**62):
+        raise ValueError(f"quota {name}: expected a number such as 16 or 8G, got {text!r}")
+    return int(digits) * unit
+
+
+def listed(texts: Sequence[str]) -> Quotas:
+    """Of several texts as `parse` takes them."""
+    return parse(",".join(texts))

@@ -1,0 +1,117 @@
+"""Node: the devices that are lent, and the sessions that have them.
+
+Each session opens its device anew, so it shares nothing with the others but the hardware.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any
+
+from sparkle_drv.cluster.channel.channel import Channel
+from sparkle_drv.cluster.node.quotas import Quotas
+from sparkle_drv.cluster.node.session import END_S, Session
+from sparkle_drv.cluster.refused import Refused
+from sparkle_drv.core import registry
+from sparkle_drv.core.device import Device
+from sparkle_drv.errors import DeviceNotFound
+
+Renew = Callable[[Channel, dict[str, Any]], dict[str, Any]]
+
+
+def usable(uris: Sequence[str] | None) -> list[str]:
+    """Those devices, once each of them was opened; None: all that this machine has.
+
+    Raises DeviceNotFound: one of them, or all, cannot be used.
+    """
+    if uris is None:
+        found = [info.uri for info in registry.devices()]
+    else:
+        found = []
+        for uri in uris:
+            with registry.open_device(uri) as device:
+                found.append(device.uri)
+    if not found:
+        raise DeviceNotFound("no usable device to lend; `sparkle doctor` says what was tried")
+    return found
+
+
+class Node:
+    """`accept` is for an Endpoint. `say(line)` is told of sessions that begin, end or are refused.
+
+    `trusted` are hashes of public keys (Keys.trusted) whose owners may bring code. `renew` makes
+    certificates, where this node can.
+    """
+
+    def __init__(
+        self, devices: Sequence[str], *, quotas: Quotas | None = None,
+        trusted: Collection[str] = (), renew: Renew | None = None,
+        say: Callable[[str], None] = lambda line: None,
+    ) -> None:  # fmt: skip
+        self.devices = list(devices)
+        self.quotas = quotas or Quotas()
+        self._trusted, self._renew, self._say = frozenset(trusted), renew, say
+        self._lock = threading.Lock()
+        self._sessions: set[Session] = set()
+
+    def accept(self, channel: Channel) -> None:
+        """A session begins; raises Refused."""
+        with self._lock:
+            held = len(self._sessions)
+            if held < self.quotas.sessions:
+                self._sessions.add(Session(channel, self))
+        if held >= self.quotas.sessions:
+            words = f"quota sessions: {self.quotas.sessions} at most, {held} are here"
+            self._say(f"{channel.keys.peer}: refused: {words}")
+            raise Refused(words)
+        self._say(f"{channel.keys.peer}: begins")
+
+    def live(self) -> dict[str, int]:
+        """What its sessions hold, all together."""
+        with self._lock:
+            sessions = list(self._sessions)
+        total = {"sessions": len(sessions)}
+        for session in sessions:
+            for name, count in session.counts().items():
+                total[name] = total.get(name, 0) + count
+        return total
+
+    def close(self) -> None:
+        """End every session; idempotent."""
+        with self._lock:
+            ending = list(self._sessions)
+        for session in ending:
+            session.channel.end("the node ends")
+        for session in ending:
+            if session.thread is not threading.current_thread():
+                session.thread.join(3 * END_S)
+
+    # What sessions have of it
+
+    def open(self, uri: str, threads: int, deterministic: bool, isa: str) -> Device:
+        spelt = set(registry.spellings(uri)) | {uri}
+        offered = next((own for own in self.devices if spelt & set(_spellings(own))), None)
+        if offered is None:
+            raise DeviceNotFound(f"{uri!r} is not lent here; there are {', '.join(self.devices)}")
+        return registry.open_device(offered, threads=threads or None, deterministic=deterministic)
+
+    def trusts(self, key: str) -> bool:
+        return bool(key) and key in self._trusted
+
+    def renew(self, channel: Channel, request: dict[str, Any]) -> dict[str, Any]:
+        if self._renew is None:
+            raise Refused("this node makes no certificates")
+        return self._renew(channel, request)
+
+    def ended(self, session: Session, words: str) -> None:
+        with self._lock:
+            self._sessions.discard(session)
+        self._say(f"{session.channel.keys.peer}: ends: {words or 'closed'}")
+
+
+def _spellings(uri: str) -> Iterator[str]:
+    yield uri
+    with contextlib.suppress(ValueError):
+        yield from registry.spellings(uri)

@@ -1,0 +1,427 @@
+"""Session: one client's requests, in their order. Quick ones run in the session's own thread, those
+of queues in their lanes. The transport's thread only appends.
+
+A request that is refused says so in its reply, or on its queue's timeline. One that has neither
+ends the session: a client that waits for nothing would otherwise go on with what it does not have.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from functools import partial
+from queue import SimpleQueue
+from typing import Any, Protocol
+
+from sparkle_drv import assets, plugin
+from sparkle_drv.cluster.channel.channel import Channel
+from sparkle_drv.cluster.node import commands, faults
+from sparkle_drv.cluster.node.lane import Lane, Work, await_room
+from sparkle_drv.cluster.node.quotas import Quotas
+from sparkle_drv.cluster.node.tables import Launch, Tables
+from sparkle_drv.cluster.node.transfers import ROOM_S, SILENT_S, Flight, Room
+from sparkle_drv.cluster.refused import Refused
+from sparkle_drv.cluster.wire.described import described, plain
+from sparkle_drv.cluster.wire.requests import INLINE, QUEUED, request
+from sparkle_drv.cluster.wire.values import Damaged
+from sparkle_drv.core.device import Device
+from sparkle_drv.core.fence import Fence
+from sparkle_drv.core.kernel import Kernel
+from sparkle_drv.core.queue import Queue
+from sparkle_drv.errors import DeviceLost, FenceTimeout, SparkleError
+from sparkle_drv.types import Memory, TilePlan
+
+log = logging.getLogger("sparkle_drv.cluster")
+
+END_S = 5.0
+"""Work of a client that has gone has so long to end; then it is abandoned."""
+_COST = 512  # bytes that any waiting request counts
+
+
+class Lender(Protocol):
+    """What a session has of its node."""
+
+    quotas: Quotas
+
+    def open(self, uri: str, threads: int, deterministic: bool, isa: str) -> Device:
+        """A device that is lent; raises DeviceNotFound."""
+
+    def trusts(self, key: str) -> bool:
+        """May the owner of this public key bring code?"""
+
+    def renew(self, channel: Channel, request: dict[str, Any]) -> dict[str, Any]:
+        """A new certificate for the session's client; raises Refused."""
+
+    def ended(self, session: Session, words: str) -> None:
+        """It has nothing any more."""
+
+
+class Session:
+    """Of one channel."""
+
+    def __init__(self, channel: Channel, lender: Lender) -> None:
+        self.channel, self._lender, self._quotas = channel, lender, lender.quotas
+        self.device: Device | None = None
+        self.lanes: dict[int, Lane] = {}
+        self._tables = Tables(self._quotas)
+        self._flight = Flight(self._quotas)
+        self._closed: dict[int, None] = {}  # queues that have ended
+        self._items: SimpleQueue[tuple[Any, int] | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._waiting = 0
+        self._words = ""
+        channel.deliver, channel.lost = self._deliver, self._lost
+        self.thread = threading.Thread(target=self._run, name="sparkle-session", daemon=True)
+        self.thread.start()
+
+    def counts(self) -> dict[str, int]:
+        """What it holds."""
+        return {
+            **self._tables.counts(), "queues": len(self.lanes), "flight": self._flight.taken,
+            "waiting": self._waiting,
+        }  # fmt: skip
+
+    # The transport's thread
+
+    def _deliver(self, item: Any) -> None:
+        data = item.get("data") or item.get("records") if type(item) is dict else None
+        cost = _COST + (len(data) if type(data) is bytes else 0)
+        with self._lock:
+            self._waiting += cost
+            flooded = self._waiting > self._quotas.waiting
+        if flooded:
+            self.channel.end(f"quota waiting: {self._quotas.waiting} bytes of requests wait")
+        else:
+            self._items.put((item, cost))
+
+    def _lost(self, words: str) -> None:
+        self._words = words
+        self._items.put(None)
+
+    # The session's thread
+
+    def _run(self) -> None:
+        try:
+            while (taken := self._items.get()) is not None and not self.channel.ended:
+                item, cost = taken
+                self._item(item, partial(self._done, cost))
+                del item, taken
+        except Exception as error:
+            log.exception("a session failed")
+            self.channel.end(f"the session failed: {type(error).__name__}")
+        finally:
+            self._end()
+            self._lender.ended(self, self._words)
+
+    def _done(self, cost: int) -> None:
+        with self._lock:
+            self._waiting -= cost
+
+    def _item(self, item: Any, done: Callable[[], None]) -> None:
+        reply, name = 0, ""
+        try:
+            name, reply, fields = request(item)
+            if self.device is None and name not in ("open", "bye", "renew"):
+                raise ValueError(f"{name}: expected open first")
+            if name in QUEUED:
+                self._queued(name, reply, fields, done)
+                return
+            answer = getattr(self, f"_do_{name}")(**fields)
+        except Exception as error:
+            done()
+            self._refuse(item, name, reply, error)
+        else:
+            done()
+            if reply:
+                self._reply({"re": reply, "ok": answer or {}})
+            if name == "bye":
+                self.channel.flush()
+
+    def _refuse(self, item: Any, name: str, reply: int, error: Exception) -> None:
+        if type(error) is not Damaged and faults.errno_of(error) == 5:
+            log.warning("%s: %s failed", self.channel.keys.peer, name, exc_info=True)
+        if not reply and type(item) is dict and type(item.get("re")) is int:
+            reply = item["re"]
+        if 0 < reply < 2**53:
+            self._reply(faults.reply(reply, error))
+        else:
+            self.channel.end(f"{name or 'request'}: {faults.words_of(error)[:200]}")
+
+    def _reply(self, item: dict[str, Any]) -> None:
+        await_room(self.channel)
+        self.channel.post(item)
+        self.channel.flush()
+
+    # Requests of queues
+
+    def _queued(
+        self, name: str, reply: int, fields: dict[str, Any], done: Callable[[], None]
+    ) -> None:
+        number = fields.pop("queue")
+        lane = self.lanes.get(number)
+        if lane is None:
+            raise ValueError(f"{name}: queue {number} is not open")
+        if name == "close_queue":
+            lane.close(partial(self._close_queue, lane, reply))
+            done()
+            return
+        value = fields.pop("value")
+        work: Work | Exception
+        try:
+            work = _WORK[name](self, lane, done, **fields)
+        except Exception as error:
+            done()
+            work = error
+        lane.give(value, work)
+
+    def _close_queue(self, lane: Lane, reply: int) -> None:
+        try:
+            lane.queue.close(END_S)
+        except FenceTimeout as error:
+            answer = faults.reply(reply, error)
+        else:
+            answer = {"re": reply, "ok": {}}
+        self.lanes.pop(lane.number, None)
+        self._closed[lane.number] = None
+        if reply:
+            self._reply(answer)
+
+    def _submit(
+        self, lane: Lane, done: Callable[[], None], records: bytes | None, transfer: int,
+        nbytes: int,
+    ) -> Work:  # fmt: skip
+        given = {number: other.given for number, other in self.lanes.items()}
+        coming = self._coming(records, transfer, nbytes)
+
+        def wait_for(number: int, value: int) -> Fence | None:
+            if number == lane.number or number in self._closed:
+                return None  # what came before on this queue has its order
+            if value > given.get(number, -1):
+                raise ValueError(f"wait: value {value} of queue {number} was not submitted")
+            other = self.lanes.get(number)
+            return None if other is None else other.fence(value, SILENT_S + ROOM_S)
+
+        def go() -> Fence:
+            return commands.submit(self._tables, lane.queue, bytes(coming()), wait_for)
+
+        return _Work(go, done)
+
+    def _run_prepared(self, lane: Lane, launch: Launch) -> Fence:
+        run = launch.runs.get(lane.number)
+        if run is None:
+            run = launch.runs[lane.number] = lane.queue.prepare(
+                launch.kernel, *launch.args, groups=launch.groups, group_size=launch.group_size,
+                shared=launch.shared,
+            )  # fmt: skip
+        return lane.queue.fence(run())
+
+    def _run_work(self, lane: Lane, done: Callable[[], None], prepared: int) -> Work:
+        return _Work(partial(self._run_prepared, lane, self._launch(prepared)), done)
+
+    def _launch(self, number: int) -> Launch:
+        found = self._tables.prepared.get(number)
+        if found is None:
+            raise ValueError(f"prepared: {number} is not there")
+        return found
+
+    def _write(
+        self, lane: Lane, done: Callable[[], None], address: int, data: bytes | None,
+        transfer: int, nbytes: int,
+    ) -> Work:  # fmt: skip
+        into = self._tables.memory.span("write", address, nbytes)
+        coming = self._coming(data, transfer, nbytes)
+        return _Work(lambda: lane.queue.write(into, coming()), done)
+
+    def _read(
+        self, lane: Lane, done: Callable[[], None], address: int, nbytes: int, transfer: int
+    ) -> Work:
+        source = self._tables.memory.span("read", address, nbytes)
+        room = Room(self.channel, self._flight, nbytes)
+        return _Read(self.channel, lane.queue, source, room, transfer, done)
+
+    def _coming(self, data: bytes | None, transfer: int, nbytes: int) -> Callable[[], Any]:
+        """What returns the bytes of an item: those in it, or those of its transfer."""
+        if (data is None) != bool(transfer):
+            raise ValueError("expected bytes in the item or a transfer, got both or neither")
+        if data is None:
+            return Room(self.channel, self._flight, nbytes, transfer).take
+        if len(data) != nbytes:
+            raise ValueError(f"nbytes: expected the {len(data)} bytes of the item, got {nbytes}")
+        return lambda: data
+
+    # Other requests
+
+    def _do_open(self, device: str, threads: int, deterministic: bool, isa: str) -> dict[str, Any]:
+        if self.device is not None:
+            raise ValueError(f"open: {self.device.uri} is open already")
+        opened = self.device = self._lender.open(device, threads, deterministic, isa)
+        listed = assets.manifest()
+        names = [*listed["kernels"], *listed["packing"]]
+        return {
+            "info": plain(opened.info), "clock": self._has_clock(opened),
+            "kernels": [name for name in names if opened.provides(name)],
+            "most": self._quotas.plain(),
+        }  # fmt: skip
+
+    @staticmethod
+    def _has_clock(device: Device) -> bool:
+        try:
+            device._backend.timestamp()
+        except SparkleError:
+            return False
+        return True
+
+    def _open_device(self) -> Device:
+        assert self.device is not None  # _item has looked
+        return self.device
+
+    def _do_alloc(self, nbytes: int, memory: str) -> dict[str, Any]:
+        kind = Memory(memory)
+        make = partial(self._open_device().buffer, nbytes, kind)
+        return {"address": self._tables.memory.alloc(nbytes, make)}
+
+    def _do_free(self, address: int) -> None:
+        self._tables.memory.free(address)
+
+    def _do_load(
+        self, name: str, entry: str, args: list[Any], plan: dict[str, Any] | None, transfer: int,
+        nbytes: int, suffix: str, spirv: bool,
+    ) -> dict[str, Any]:  # fmt: skip
+        device = self._open_device()
+        make: Callable[[], Kernel]
+        if transfer:
+            if not self._lender.trusts(self.channel.keys.trusted):
+                raise Refused("images need --trust-code with this client's certificate")
+            types = ", ".join(str(arg) for arg in args)
+            image = Room(self.channel, self._flight, nbytes, transfer).take().tobytes()
+            make = partial(device.kernel, image=image, entry=entry, args=types, allow_spirv=spirv)
+        else:
+            shaped = None if plan is None else described(TilePlan, plan)
+            make = partial(device.kernel, name, plan=shaped)
+        number, kernel = self._tables.add_kernel(make)
+        return {
+            "kernel": number, "form": kernel.form, "resources": plain(kernel.resources),
+            "groups": list(kernel.groups),
+            "group_size": None if kernel.own_size is None else list(kernel.own_size),
+        }  # fmt: skip
+
+    def _do_unload(self, kernel: int) -> None:
+        self._tables.unload(kernel)
+
+    def _do_queue(self, queue: int, timing: bool) -> None:
+        if queue in self.lanes:
+            raise ValueError(f"queue: {queue} is open already")
+        self._quotas.check("queues", len(self.lanes))
+        made: Queue = self._open_device().queue(timing)
+        self._closed.pop(queue, None)
+        self.lanes[queue] = Lane(self.channel, queue, made)
+
+    def _do_prepare(self, prepared: int, record: bytes) -> None:
+        if prepared in self._tables.prepared:
+            raise ValueError(f"prepare: {prepared} is there already")
+        self._quotas.check("prepared", len(self._tables.prepared))
+        given = commands.decode(record)
+        if len(given) != 1 or not isinstance(given[0], plugin.Dispatch):
+            raise ValueError("prepare: expected one dispatch record")
+        launch = commands.launch_of(self._tables, given[0])
+        self._tables.prepared[prepared] = commands.checked(launch)
+
+    def _do_forget(self, prepared: int) -> None:
+        self._launch(prepared)
+        del self._tables.prepared[prepared]
+
+    def _do_ask(self, queue: int) -> None:
+        lane = self.lanes.get(queue)
+        if lane is None:
+            raise ValueError(f"ask: queue {queue} is not open")
+        lane.say()
+
+    def _do_timestamp(self) -> dict[str, Any]:
+        return {"ns": self._open_device()._backend.timestamp()}
+
+    def _do_sensors(self) -> dict[str, Any]:
+        return {"sensors": self._open_device()._backend.sensors()}
+
+    def _do_counts(self) -> dict[str, Any]:
+        return {"counts": self.counts()}
+
+    def _do_renew(self, request: dict[str, Any]) -> dict[str, Any]:
+        return {"grant": self._lender.renew(self.channel, request)}
+
+    def _do_bye(self) -> None:
+        self._end()
+
+    # The end
+
+    def _end(self) -> None:
+        """Let go of all that it has; idempotent."""
+        lanes, self.lanes = self.lanes, {}
+        for lane in lanes.values():
+            lane.stop()
+        device, self.device = self.device, None
+        if device is not None:
+            try:
+                device.close(END_S)
+            except (FenceTimeout, DeviceLost) as error:
+                log.warning("%s: its work is abandoned: %s", self.channel.keys.peer, error)
+        for lane in lanes.values():
+            for thread in lane.threads:
+                thread.join(END_S)
+        self._tables = Tables(self._quotas)
+
+
+class _Work:
+    """A submission that nobody waits for but by its value. Lets go of what it has once it is
+    submitted.
+    """
+
+    def __init__(self, go: Callable[[], Fence], done: Callable[[], None]) -> None:
+        self._go: Callable[[], Fence] | None = go
+        self._done = done
+
+    def go(self) -> Fence:
+        submit, self._go = self._go, None
+        assert submit is not None
+        try:
+            return submit()
+        finally:
+            self._done()
+
+    def ended(self) -> bool:
+        return False
+
+
+class _Read:
+    """A download: its bytes go when they are there."""
+
+    def __init__(
+        self, channel: Channel, queue: Queue, source: Any, room: Room, transfer: int,
+        done: Callable[[], None],
+    ) -> None:  # fmt: skip
+        self._channel, self._queue, self._source = channel, queue, source
+        self._room, self._transfer, self._done = room, transfer, done
+        self._data: Any = None
+
+    def go(self) -> Fence:
+        try:
+            self._data = self._room.take()
+            return self._queue.read(self._source, self._data)
+        finally:
+            self._done()
+
+    def ended(self) -> bool:
+        data, self._data = self._data, None
+        if data.nbytes <= INLINE:
+            await_room(self._channel)
+            self._channel.post({"on": "bytes", "transfer": self._transfer, "data": data.tobytes()})
+        else:
+            self._channel.post({"on": "ready", "transfer": self._transfer})
+            self._channel.send_bulk(self._transfer, memoryview(data))
+        return True
+
+
+_WORK: dict[str, Callable[..., Work]] = {
+    "submit": Session._submit, "run": Session._run_work, "write": Session._write,
+    "read": Session._read,
+}  # fmt: skip

@@ -1,0 +1,144 @@
+"""What one session has made: memory by addresses of its own, kernels and prepared launches by
+number.
+
+The addresses are not the device's: they say nothing about other sessions, and each is looked up.
+Two threads of a session use a table at a time: the lock is short.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right, insort
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from sparkle_drv.cluster.node.faults import OutsideMemory
+from sparkle_drv.cluster.node.quotas import Quotas
+from sparkle_drv.core.buffer import Buffer
+from sparkle_drv.core.kernel import Kernel
+
+BEGIN = 1 << 32
+"""The first address: small numbers are none."""
+ALIGNMENT = 64
+GAP = 4096  # bytes between allocations: an overrun meets none
+
+
+class Memory:
+    """A session's allocations."""
+
+    def __init__(self, quotas: Quotas) -> None:
+        self._quotas = quotas
+        self._lock = threading.Lock()
+        self._starts: list[int] = []
+        self._buffers: dict[int, Buffer] = {}
+        self._next = BEGIN
+        self.nbytes = 0
+        """Of all of them."""
+
+    def __len__(self) -> int:
+        return len(self._buffers)
+
+    def alloc(self, nbytes: int, make: Callable[[], Buffer]) -> int:
+        """The address of what `make` allocates, if the quotas allow it."""
+        with self._lock:
+            self._quotas.check("buffers", len(self._buffers))
+            self._quotas.check("memory", self.nbytes, nbytes)
+            self.nbytes += nbytes
+        try:
+            buffer = make()
+        except BaseException:
+            with self._lock:
+                self.nbytes -= nbytes
+            raise
+        with self._lock:
+            address = self._next
+            self._next += -(-(nbytes + GAP) // ALIGNMENT) * ALIGNMENT
+            self._buffers[address] = buffer
+            insort(self._starts, address)
+        return address
+
+    def free(self, address: int) -> None:
+        """Raises OutsideMemory for what is no allocation's first address."""
+        with self._lock:
+            buffer = self._buffers.pop(address, None)
+            if buffer is None:
+                raise OutsideMemory(f"free: no allocation begins at {address:#x}")
+            self._starts.remove(address)
+            self.nbytes -= buffer.nbytes
+        buffer.close()
+
+    def at(self, what: str, address: int, claimed: int | None) -> Buffer | None:
+        """From that address to the end of its allocation, or as many bytes as are claimed, if that
+        is less; None for a null pointer.
+        """
+        if address == 0:
+            return None
+        buffer, offset = self._find(what, address)
+        rest = buffer.nbytes - offset
+        return buffer.view(offset, rest if claimed is None else min(claimed, rest))
+
+    def span(self, what: str, address: int, nbytes: int) -> Buffer:
+        """Exactly these bytes; raises OutsideMemory."""
+        buffer, offset = self._find(what, address)
+        if nbytes > buffer.nbytes - offset:
+            raise OutsideMemory(
+                f"{what}: {nbytes} bytes at {address:#x}, its allocation has "
+                f"{buffer.nbytes - offset} there"
+            )
+        return buffer.view(offset, nbytes)
+
+    def _find(self, what: str, address: int) -> tuple[Buffer, int]:
+        with self._lock:
+            index = bisect_right(self._starts, address) - 1
+            start = self._starts[index] if index >= 0 else 0
+            buffer = self._buffers.get(start)
+        if buffer is None or address - start > buffer.nbytes:
+            raise OutsideMemory(f"{what}: {address:#x} is not in memory of this session")
+        return buffer, address - start
+
+
+@dataclass
+class Launch:
+    """A prepared launch: a kernel with its arguments, and per queue the callable that core made."""
+
+    kernel: Kernel
+    args: tuple[Any, ...]
+    groups: tuple[int, int, int]
+    group_size: tuple[int, int, int]
+    shared: int
+    runs: dict[int, Callable[[], int]] = field(default_factory=dict)
+
+
+class Tables:
+    """Everything but queues."""
+
+    def __init__(self, quotas: Quotas) -> None:
+        self.quotas = quotas
+        self.memory = Memory(quotas)
+        self.kernels: dict[int, Kernel] = {}
+        self.prepared: dict[int, Launch] = {}
+        self._next_kernel = 1
+
+    def add_kernel(self, make: Callable[[], Kernel]) -> tuple[int, Kernel]:
+        self.quotas.check("kernels", len(self.kernels))
+        kernel = make()
+        number, self._next_kernel = self._next_kernel, self._next_kernel + 1
+        self.kernels[number] = kernel
+        return number, kernel
+
+    def kernel(self, number: int) -> Kernel:
+        found = self.kernels.get(number)
+        if found is None:
+            raise ValueError(f"kernel {number} is not loaded in this session")
+        return found
+
+    def unload(self, number: int) -> None:
+        self.kernel(number).close()
+        del self.kernels[number]
+
+    def counts(self) -> dict[str, int]:
+        return {
+            "buffers": len(self.memory), "memory": self.memory.nbytes,
+            "kernels": len(self.kernels), "prepared": len(self.prepared),
+        }  # fmt: skip

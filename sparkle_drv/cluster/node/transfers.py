@@ -1,0 +1,116 @@
+"""Bulk of a session: bytes that come for a request, bytes that go after one.
+
+`Flight` limits what is under way. It admits in the order of requests, so whoever holds room waits
+for nobody behind him. An arrival without progress for SILENT_S ends in TimeoutError.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable
+
+import numpy as np
+
+from sparkle_drv.cluster.channel.channel import Channel
+from sparkle_drv.cluster.node.quotas import Quotas
+
+SILENT_S = 10.0
+"""A transfer none of whose chunks comes for so long is given up."""
+ROOM_S = 60.0
+"""A transfer for which there is no room for so long is given up."""
+_SLICE_S = 0.25
+Bytes = np.ndarray[tuple[int], np.dtype[np.uint8]]
+
+
+class Flight:
+    """Bytes of transfers under way."""
+
+    def __init__(self, quotas: Quotas) -> None:
+        self._quotas = quotas
+        self._lock = threading.Lock()
+        self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
+        self.taken = 0
+
+    def admit(self, nbytes: int, go: Callable[[], None]) -> None:
+        """Call `go` when there is room, at once or from any thread; ValueError: there never is."""
+        self._quotas.check("flight", 0, nbytes)
+        with self._lock:
+            self._waiting.append((nbytes, go))
+        self._next()
+
+    def give(self, nbytes: int) -> None:
+        """They have arrived, or never will."""
+        with self._lock:
+            self.taken -= nbytes
+        self._next()
+
+    def _next(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    return
+                nbytes, go = self._waiting[0]
+                if self.taken + nbytes > self._quotas.flight:
+                    return
+                self._waiting.popleft()
+                self.taken += nbytes
+            go()
+
+
+class Room:
+    """Host memory for one transfer; its bytes count until the last user lets go of it.
+
+    `transfer` comes from the other end, and is asked for as soon as there is room, so that it
+    travels while earlier work runs; 0: the memory is for bytes that go.
+    """
+
+    def __init__(self, channel: Channel, flight: Flight, nbytes: int, transfer: int = 0) -> None:
+        """Raises ValueError: so many bytes never fit."""
+        self._channel, self._flight = channel, flight
+        self._nbytes, self._transfer = nbytes, transfer
+        self._admitted, self._there = False, threading.Event()
+        self._data: Bytes | None = None
+        flight.admit(nbytes, self._admit)
+
+    def _admit(self) -> None:
+        data = self._data = np.empty(self._nbytes, np.uint8)
+        weakref.finalize(data, self._flight.give, self._nbytes)
+        self._admitted = True
+        if self._transfer:
+            self._channel.expect(self._transfer, data.data, self._there.set)
+        else:
+            self._there.set()
+
+    def take(self) -> Bytes:
+        """The memory with the bytes that have come, once; raises TimeoutError."""
+        left, end_s = -1, time.monotonic() + ROOM_S
+        while not self._there.wait(_SLICE_S):
+            now = self._channel.missing(self._transfer) if self._admitted else -1
+            if now != left:
+                left, end_s = now, time.monotonic() + SILENT_S
+            if self._channel.ended or time.monotonic() >= end_s:
+                self.drop()
+                raise TimeoutError(self._late())
+        data, self._data = self._data, None
+        assert data is not None
+        return data
+
+    def drop(self) -> None:
+        """Nobody takes it."""
+        if self._transfer:
+            self._channel.drop(self._transfer)
+        self._data = None
+
+    def _late(self) -> str:
+        if self._admitted:
+            return (
+                f"transfer {self._transfer}: no chunk of its {self._nbytes} bytes came for "
+                f"{SILENT_S:g} s"
+            )
+        return (
+            f"transfer: no room for {self._nbytes} bytes within {ROOM_S:g} s, "
+            f"{self._flight.taken} are under way"
+        )

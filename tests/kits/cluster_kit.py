@@ -1,0 +1,234 @@
+"""Nodes and clients on the in-process wire, without certificates.
+
+`answerer()` and `caller()` stand in for trust/handshake.py: two messages of random bytes, from
+which both ends make the same keys. `lent("cpu")` is a node; `Raw` speaks to it in plain requests.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import os
+import queue
+import threading
+
+from sparkle_drv.cluster.channel.endpoint import Endpoint
+from sparkle_drv.cluster.node.server import Node
+from sparkle_drv.cluster.transport.air import Air
+from sparkle_drv.cluster.trust.keys import Keys
+
+NODE = "box1"
+_count = itertools.count()
+
+
+def _keys(hello, welcome, **more):
+    secret = hello["nonce"] + welcome["nonce"]
+
+    def derived(use):
+        return hashlib.sha256(use + secret).digest()
+
+    return Keys(
+        derived(b"session")[:16], welcome["epoch"], derived(b"to node"), derived(b"to client"),
+        seal=hello["seal"], **more,
+    )  # fmt: skip
+
+
+class _Caller:
+    def __init__(self, name, seal, trusted):
+        self._hello = {"nonce": os.urandom(16), "seal": seal, "name": name, "trusted": trusted}
+
+    def hello(self):
+        return self._hello
+
+    def prove(self, welcome):
+        return {"ready": True}, _keys(self._hello, welcome, peer=welcome["name"])
+
+
+class _Answerer:
+    def __init__(self, name, epoch):
+        self._name, self._epoch = name, epoch
+
+    def welcome(self, hello):
+        reply = {"nonce": os.urandom(16), "epoch": self._epoch, "name": self._name}
+        return reply, (hello, reply)
+
+    def admit(self, pending, proof):
+        hello, reply = pending
+        return _keys(hello, reply, peer=hello["name"], trusted=hello["trusted"])
+
+
+def caller(name="tester", seal=False, trusted=""):
+    """A client's half of a handshake."""
+    return _Caller(name, seal, trusted)
+
+
+def answerer(name=NODE, epoch=1):
+    """A node's half."""
+    return _Answerer(name, epoch)
+
+
+class Lent:
+    """A node on the wire: `air`, `node`, `endpoint`."""
+
+    def __init__(self, air, uris, name=NODE, epoch=1, endpoint=None, **how):
+        self.air, self.said = air, []
+        self.node = Node(uris, say=self.said.append, **how)
+        self.endpoint = Endpoint(
+            air.endpoint(name), answerer=answerer(name, epoch), accept=self.node.accept,
+            **(endpoint or {}),
+        )  # fmt: skip
+
+    def close(self):
+        self.node.close()
+        self.endpoint.close()
+
+
+@contextlib.contextmanager
+def lent(*uris, air=None, **how):
+    """A node that lends these devices, for a `with` block."""
+    made = Lent(air or Air(), list(uris) or ["cpu"], **how)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+class Answer(Exception):
+    """An error that a node replied with."""
+
+    def __init__(self, kind, words):
+        super().__init__(f"{kind}: {words}")
+        self.kind, self.words = kind, words
+
+
+class Raw:
+    """A client that sends what it is told to: no checks, no retries."""
+
+    def __init__(self, air, node=NODE, *, timeout_s=10.0, endpoint=None, **how):
+        self.timeout_s = timeout_s
+        self.endpoint = Endpoint(air.endpoint(f"raw-{next(_count)}"), **(endpoint or {}))
+        self.channel = self.endpoint.connect(node, caller(**how))
+        self.told = threading.Condition()
+        self.replies, self.reached, self.faults, self.times = {}, {}, {}, {}
+        self.bytes, self.news, self.ended = {}, [], ""
+        self._numbers = itertools.count(1)
+        self.channel.deliver, self.channel.lost = self._deliver, self._lost
+
+    def _deliver(self, item):
+        with self.told:
+            if "re" in item:
+                self.replies[item["re"]] = item
+            elif item["on"] == "timeline":
+                self.reached[item["queue"]] = item["reached"]
+                self.faults.update(((item["queue"], v), (e, w)) for v, e, w in item["faults"])
+                self.times.update(((item["queue"], v), (a, b)) for v, a, b in item["times"])
+            elif item["on"] == "bytes":
+                self.bytes[item["transfer"]] = item["data"]
+            elif item["on"] == "ready" and item["transfer"] in self.bytes:
+                into = self.bytes[item["transfer"]]
+                self.channel.expect(item["transfer"], memoryview(into), self._arrived)
+            self.news.append(item)
+            self.told.notify_all()
+
+    def _arrived(self):
+        with self.told:
+            self.news.append({"on": "arrived"})
+            self.told.notify_all()
+
+    def _lost(self, words):
+        with self.told:
+            self.ended = words
+            self.told.notify_all()
+
+    def until(self, ready, what="news"):
+        """Wait until `ready()`; the end of the session is an error."""
+        with self.told:
+            assert self.told.wait_for(lambda: ready() or self.ended, self.timeout_s), what
+            if not ready():
+                raise ConnectionError(self.ended)
+
+    def post(self, do, **fields):
+        """A request without a reply."""
+        self.channel.post({"do": do, **fields})
+        self.channel.flush()
+
+    def ask(self, do, **fields):
+        """A request; its reply, or Answer."""
+        number = next(self._numbers)
+        self.channel.post({"do": do, "re": number, **fields})
+        self.channel.flush()
+        self.until(lambda: number in self.replies, do)
+        reply = self.replies.pop(number)
+        if "error" in reply:
+            raise Answer(reply["error"], reply["words"])
+        return reply["ok"]
+
+    def open(self, device="cpu", threads=0):
+        return self.ask("open", device=device, threads=threads, deterministic=False, isa="")
+
+    def alloc(self, nbytes, memory="device"):
+        return self.ask("alloc", nbytes=nbytes, memory=memory)["address"]
+
+    def load(self, name, **how):
+        """The whole reply."""
+        usual = {
+            "entry": "", "args": [], "plan": None, "transfer": 0, "nbytes": 0, "suffix": "",
+            "spirv": False,
+        }  # fmt: skip
+        return self.ask("load", name=name, **{**usual, **how})
+
+    def wait(self, queue, value):
+        """(errno, words) of a value's fault once it is reached; None: it went well."""
+        self.until(lambda: self.reached.get(queue, 0) >= value, f"value {value} of {queue}")
+        return self.faults.get((queue, value))
+
+    def write(self, queue, value, address, data, transfer=0):
+        inline = None if transfer else bytes(data)
+        if transfer:
+            self.channel.send_bulk(transfer, memoryview(data).cast("B"))
+        self.post(
+            "write", queue=queue, value=value, address=address, data=inline, transfer=transfer,
+            nbytes=len(data),
+        )  # fmt: skip
+
+    def read(self, queue, value, address, nbytes, transfer=None):
+        """The bytes, once they are there."""
+        transfer = transfer or next(self._numbers)
+        if nbytes > 32 << 10:
+            self.bytes[transfer] = bytearray(nbytes)
+        self.post(
+            "read", queue=queue, value=value, address=address, nbytes=nbytes, transfer=transfer
+        )
+        fault = self.wait(queue, value)
+        if fault is not None:
+            raise Answer(*map(str, fault))
+        if nbytes > 32 << 10:
+            self.until(lambda: {"on": "arrived"} in self.news, "bulk")
+            self.news.remove({"on": "arrived"})
+        return bytes(self.bytes.pop(transfer))
+
+    def submit(self, queue, value, records, transfer=0):
+        inline = None if transfer else bytes(records)
+        self.post(
+            "submit", queue=queue, value=value, records=inline, transfer=transfer,
+            nbytes=len(records),
+        )  # fmt: skip
+
+    def close(self):
+        self.endpoint.close()
+
+
+@contextlib.contextmanager
+def raw(air, **how):
+    """A Raw for a `with` block."""
+    client = Raw(air, **how)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def drained(told: queue.Queue):
+    """All that a queue has."""
+    return [told.get_nowait() for _ in range(told.qsize())]
