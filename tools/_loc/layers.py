@@ -53,6 +53,7 @@ USERS = ("benchmarks", "examples", "tools")
 PUBLIC = (
     *("sparkle_drv", "sparkle_drv/ops", "sparkle_drv/lowlevel.py", "sparkle_drv/plugin"),
     *("sparkle_drv/testing", "sparkle_drv/telemetry", "sparkle_drv/kept.py"),
+    "sparkle_drv/cluster",  # which sparkle.py starts and certifies
     *("sparkle_drv/assets.py", "sparkle_drv/types.py", "sparkle_drv/errors.py"),
     "sparkle_drv/version.py",
 )
