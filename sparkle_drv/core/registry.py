@@ -93,7 +93,7 @@ def parse(uri: str) -> tuple[str, str]:
     match = _URI.match(device)
     if not match:
         raise ValueError(
-            f"uri: {uri!r} is not of the form 'backend' or 'backend:which', nor 'host/backend:which'"
+            f"uri: {uri!r} is not of the form 'backend' or 'backend:which', or 'host/' before it"
         )
     return host + slash + ALIASES.get(match[1], match[1]), match[2] or ""
 

@@ -20,13 +20,19 @@ from sparkle_drv import plugin
 from sparkle_drv.cluster.remote import hosts
 from sparkle_drv.cluster.remote.line import Line, Work
 from sparkle_drv.cluster.remote.mirror import Mirrors
-from sparkle_drv.cluster.remote.session import Session
+from sparkle_drv.cluster.remote.session import Session, head
 from sparkle_drv.cluster.remote.transfers import Transfers
 from sparkle_drv.cluster.wire.described import described, plain
 from sparkle_drv.cluster.wire.requests import INLINE, MOST_IMAGE, MOST_RECORDS
 from sparkle_drv.cluster.wire.values import Damaged, Field, checked
 from sparkle_drv.core import settings as environment
-from sparkle_drv.errors import DeviceLost, DeviceNotFound, ImageError, OutOfDeviceMemory, SparkleError
+from sparkle_drv.errors import (
+    DeviceLost,
+    DeviceNotFound,
+    ImageError,
+    OutOfDeviceMemory,
+    SparkleError,
+)
 from sparkle_drv.plugin import abilities
 from sparkle_drv.types import DeviceInfo, Found, Memory, Resources
 
@@ -65,7 +71,7 @@ class RemoteBackend:
         self._session, self._clock, self._release = session, clock, release
         self._closed = False
         self._mirrors = mirrors = Mirrors(session)
-        self._loaded = plugin.Kernels(info)
+        self._loaded = plugin.Kernels(info, _refuses)
         queues = plugin.Queues(self._loaded, self._start, news=session)
         self._queues = queues
         self._transfers = Transfers(session, queues, mirrors)
@@ -136,8 +142,8 @@ class RemoteBackend:
     ) -> plugin.Work:
         session = self._session
         session.check()
-        if given.prepared and self._prepared(given):
-            value = session.give(line, "run", prepared=given.kept)
+        if given.prepared and (given.kept or self._prepared(line, given)):
+            value = session.run(line, given.kept)
         else:
             value = self._submit(line, self._lasting(given))
         return Work(line, value, len(given), self._mirrors)
@@ -164,14 +170,15 @@ class RemoteBackend:
         ]  # fmt: skip
         return b"".join(r for at, _, r in plugin.records.split(given.data) if at not in gone)
 
-    def _prepared(self, given: plugin.Given) -> bool:
-        """Has the node kept the record?"""
+    def _prepared(self, line: Line, given: plugin.Given) -> bool:
+        """Has the node kept the record? Then `kept` is the request that runs it."""
         session = self._session
         if given.kept is None:
+            given.kept = b""
             if len(given.data) > INLINE:
-                given.kept = 0
                 return False
-            given.kept = number = session.number()
+            number = session.number()
+            given.kept = head(line, "run", prepared=number)
             forget = weakref.finalize(given, session.post_later, "forget", prepared=number)
             forget.atexit = False
             kept = weakref.ref(given)
@@ -179,7 +186,7 @@ class RemoteBackend:
             def refused() -> None:  # its quota: then the record travels each time
                 forget.detach()
                 if (there := kept()) is not None:
-                    there.kept = 0
+                    there.kept = b""
 
             session.ask_later("prepare", refused, prepared=number, record=given.data)
         return bool(given.kept)
@@ -245,7 +252,7 @@ class RemoteBackend:
             spirv=spec.allow_spirv,
         )  # fmt: skip
         resources = described(Resources, reply["resources"])
-        entry = self._loaded.add(spec, resources, None, reply["kernel"])
+        entry = self._loaded.add(spec, resources, reply["form"], reply["kernel"])
         size = reply["group_size"]
         return plugin.Loaded(
             entry, entry.pointer, reply["form"], resources, tuple(map(str, reply["groups"])),
@@ -271,7 +278,9 @@ class RemoteBackend:
         with contextlib.suppress(DeviceLost):
             if not self._closed and not self._queues.forked:
                 counts = self._ask("counts", {"counts": Field(dict, 0, 64)})["counts"]
-                return {str(k): n for k, n in counts.items() if type(n) is int}
+                held = {str(k): n for k, n in counts.items() if type(n) is int}
+                held.pop("waiting", None)  # requests that have yet to be executed, as this one is
+                return held
         return {}
 
     def _ask(self, do: str, fields: dict[str, Field], **given: Any) -> dict[str, Any]:
@@ -298,6 +307,12 @@ class RemoteBackend:
             session.ask("bye", BYE_S)
         session.channel.end("the device was closed")
         self._release()
+
+
+def _refuses(entry: plugin.Entry, dispatch: plugin.Dispatch) -> str:
+    if entry.own == "routine" and dispatch.groups != (1, 1, 1):
+        return f"groups: a routine takes one group, got {dispatch.groups}"
+    return ""
 
 
 def _opened(

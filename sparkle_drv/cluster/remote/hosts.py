@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from sparkle_drv.cluster.channel.channel import Channel
 from sparkle_drv.cluster.channel.endpoint import Caller, Endpoint
+from sparkle_drv.cluster.refused import Refused
 from sparkle_drv.errors import DeviceNotFound
 
 FORM = '{"NAME": "tls/host:port"} or {"NAME": {"address": "tls/host:port", "seal": true}}'
@@ -59,9 +60,21 @@ sealed or not. Raises Refused."""
 
 
 def _engine(home: str, address: str) -> tuple[Endpoint, Callable[[str, bool], Caller]]:
-    from sparkle_drv.cluster.remote.dial import dial
-
-    return dial(home, address)
+    try:
+        from sparkle_drv.cluster.transport.engine import Engine
+        from sparkle_drv.cluster.trust import handshake, identity
+    except ImportError as error:
+        raise Refused(
+            f"{address}: devices of other machines need sparkle_drv[cluster]: {error}"
+        ) from None
+    own = identity.load(home)
+    name = f"{own.name[:40]}-{os.urandom(6).hex()}"
+    folder = own.folder if address.startswith("tls/") else None
+    try:
+        endpoint = Endpoint(Engine(name, folder, connect=[address]))
+    except ValueError as error:
+        raise Refused(f"{Path(home, 'cluster', 'hosts.json')}: {error}") from None
+    return endpoint, lambda node, seal: handshake.Caller(own, node, seal)
 
 
 DIALS: dict[str, Dial] = {"tls": _engine, "tcp": _engine}

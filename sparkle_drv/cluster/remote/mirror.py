@@ -27,8 +27,8 @@ NEAR = 64
 
 
 class Mirror:
-    """One allocation's bytes, here. `now` is what the host sees and changes, `base` what it was given
-    last."""
+    """One allocation's bytes, here: `now` is what the host sees and changes, `base` what the device
+    has as far as is known, `came` what it had when it was asked last."""
 
     def __init__(self, address: int, nbytes: int) -> None:
         import numpy as np
@@ -106,13 +106,13 @@ class Mirrors:
         self._mirrors.pop(address, None)
 
     def send(self, upload: Callable[[int, memoryview], int], working: bool) -> int:
-        """Give the device what the host has changed: 0, or the first -errno. Views that nobody holds
-        are let go."""
+        """Give the device what the host has changed: 0, or the first -errno. Mirrors that nobody
+        looks at are let go."""
         with self._lock:
             for address, mirror in list(self._mirrors.items()):
                 held = mirror.held  # before the look: a view that is let go meanwhile is seen later
                 for at, data in mirror.changes(0 if working else NEAR):
-                    value = upload(address + at, memoryview(data))
+                    value = upload(address + at, data.data)
                     if value < 0:
                         return value
                     mirror.base[at : at + data.nbytes] = data
@@ -149,7 +149,7 @@ class Mirrors:
         assert self._line is not None
         value = self._line.submitted
         for mirror in mirrors:
-            value = self._session.read(self._line, mirror.address, memoryview(mirror.came))
+            value = self._session.read(self._line, mirror.address, mirror.came.data)
         return value
 
     def _done(self, value: int) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import itertools
 import queue
+import struct
 import threading
 import time
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from sparkle_drv.cluster.channel.channel import Channel
 from sparkle_drv.cluster.refused import Refused
 from sparkle_drv.cluster.remote.line import Line, Read
 from sparkle_drv.cluster.wire.requests import told
-from sparkle_drv.cluster.wire.values import Damaged
+from sparkle_drv.cluster.wire.values import Damaged, pack
 from sparkle_drv.errors import (
     DeviceLost,
     DeviceNotFound,
@@ -42,7 +43,13 @@ _KINDS: dict[str, type[Exception]] = {
     )
 }  # fmt: skip
 
+_VALUE, _U64 = struct.Struct(">BQ"), 0xCF  # an unsigned number of 64 bits in msgpack
 _Reply = dict[str, Any] | None
+
+
+def head(line: Line, do: str, **fields: Any) -> bytes:
+    """A submission packed but for its value, which is its last field."""
+    return pack({"do": do, "queue": line.number, **fields, "value": 0})[:-1]
 
 
 class Session:
@@ -83,8 +90,12 @@ class Session:
 
     def give(self, line: Line, do: str, **fields: Any) -> int:
         """A submission; its value."""
+        return self.run(line, head(line, do, **fields))
+
+    def run(self, line: Line, packed: bytes) -> int:
+        """The same, of what `head` made."""
         value = line.submitted + 1
-        idle = self.channel.post({"do": do, "queue": line.number, "value": value, **fields})
+        idle = self.channel.post_packed(packed + _VALUE.pack(_U64, value))
         line.submitted = value  # no call stands between, at which an interrupt could come
         if idle:
             self.channel.flush()
@@ -95,7 +106,7 @@ class Session:
         self.channel.post_later({"do": do, **fields})
 
     def ask(self, do: str, timeout_s: float = ANSWER_S, **fields: Any) -> dict[str, Any]:
-        """A request and its reply. Raises what the node says; DeviceLost, also when it is silent."""
+        """A request and its reply. Raises what the node says, and DeviceLost, also for silence."""
         if self.words:
             raise DeviceLost(f"{self.uri}: {do}: {self.words}")
         answers: queue.SimpleQueue[_Reply] = queue.SimpleQueue()
