@@ -277,6 +277,7 @@ class RemoteBackend:
     def live_counts(self) -> dict[str, int]:
         with contextlib.suppress(DeviceLost):
             if not self._closed and not self._queues.forked:
+                self._session.settle()
                 counts = self._ask("counts", {"counts": Field(dict, 0, 64)})["counts"]
                 held = {str(k): n for k, n in counts.items() if type(n) is int}
                 held.pop("waiting", None)  # requests that have yet to be executed, as this one is

@@ -31,6 +31,8 @@ from sparkle_drv.plugin import Failed
 
 ANSWER_S = 60.0
 """A reply that has not come after so long never will. A node may have to compile a kernel first."""
+CLOSED_S = 5.0
+"""Queues that were closed have so long to end at the node before another one is asked for."""
 SILENT_S = 0.25
 """After so long without news who waits asks."""
 _PATIENCE_S = 0.05  # of a flush by who waits
@@ -67,6 +69,7 @@ class Session:
         self._changed = threading.Condition()  # over an RLock: a finalizer may wait, too
         self._news = 0
         self._lines: dict[int, Line] = {}
+        self._closing: dict[int, int] = {}
         self._reads: dict[int, Read] = {}
         channel.deliver, channel.lost = self._deliver, self._lost
         if channel.ended:
@@ -154,6 +157,7 @@ class Session:
         """A new queue. Raises SparkleError."""
         line = Line(self.number(), timing, self._changed)
         if wait:
+            self.settle()  # the node counts a queue until all of its work has ended
             self.ask("queue", queue=line.number, timing=timing)
         else:
             self.post("queue", queue=line.number, timing=timing)
@@ -162,8 +166,25 @@ class Session:
 
     def close_line(self, line: Line) -> None:
         """It has ended; idempotent."""
-        if self._lines.pop(line.number, None) is not None:
-            self.post_later("close_queue", queue=line.number)
+        if self._lines.pop(line.number, None) is None:
+            return
+        number = self.number()
+        self._closing[number] = line.number
+
+        def closed(reply: _Reply) -> None:
+            with self._changed:
+                self._closing.pop(number, None)
+                self._tell()
+
+        self._answers[number] = closed
+        self.post_later("close_queue", queue=line.number, re=number)
+
+    def settle(self) -> None:
+        """Wait until the node has closed what was closed here."""
+        if self._closing:
+            self.channel.flush()
+            with self._changed:
+                self._changed.wait_for(lambda: not self._closing or self.words, CLOSED_S)
 
     def has(self, number: int) -> bool:
         """Is a queue of that number open?"""
