@@ -7,6 +7,7 @@ import remote_kit
 import sparkle_drv as sp
 from sparkle_drv.cluster.transport.air import Air
 from sparkle_drv.testing import suite
+from sparkle_drv.testing.checks.base import groups_for
 
 SHORT = ("memory", "lists", "fences")
 REPEATS = 40
@@ -48,11 +49,12 @@ def added_up(device):
         add = device.kernel("axpby_f32")
         takes = {"y": y, "x": x, "n": n, "a": 1.0, "b": 1.0, "alpha": 1.0, "beta": 1.0}
         args = [takes[arg.name] for arg in add.args]
-        again = queue.prepare(add, *args, groups=1)
+        groups = groups_for(add, n)
+        again = queue.prepare(add, *args, groups=groups)
         for _ in range(REPEATS):
             again()
-            queue.launch(add, *args, groups=1)
-            queue.submit(sp.Commands().dispatch(add, *args, groups=1).barrier())
+            queue.launch(add, *args, groups=groups)
+            queue.submit(sp.Commands().dispatch(add, *args, groups=groups).barrier())
         assert (y.numpy() == 3 * REPEATS).all()
         add.close()
 
@@ -73,14 +75,15 @@ def test_200_wires_that_misbehave(tmp_path):
         through(tmp_path, seed, SHORT)
 
 
-def test_a_context_cuts_work_for_both_machines(tmp_path):
+def test_a_context_cuts_work_for_both_machines_and_one_is_killed(tmp_path):
     rng = np.random.default_rng(3)
     a, b = (rng.standard_normal((96, 96), np.float32) for _ in range(2))
+    air = Air()
     with (
-        remote_kit.remote(tmp_path, "cpu:c0"),
+        remote_kit.remote(tmp_path, "cpu:c0", air=air),
         sp.init(["cpu:c1", "box1/cpu:c0"]) as ctx,
     ):
-        cut = ctx.gemm(a, b, shards="each")
-        assert np.allclose(cut.numpy(), a @ b, rtol=1e-4, atol=1e-4)
-        one = ctx.gemm(a, b, devices=["box1/cpu:c0"])
-        assert np.allclose(one.numpy(), a @ b, rtol=1e-4, atol=1e-4)
+        for how in ({"shards": "each"}, {"devices": ["box1/cpu:c0"]}):
+            assert np.allclose(ctx.gemm(a, b, **how), a @ b, rtol=1e-4, atol=1e-4)
+        air.kill("box1")
+        assert np.allclose(ctx.gemm(a, b, shards="each"), a @ b, rtol=1e-4, atol=1e-4)
