@@ -59,13 +59,23 @@ class Authority:
     def certify(
         self, of: Subject, key: ec.EllipticCurvePublicKey, days: float = 1
     ) -> dict[str, bytes]:
-        """A certificate for a key, on record, with what its owner needs beside it."""
-        made = self._certificate(of, key, days).public_bytes(Encoding.PEM)
-        files.write(self.folder / files.ISSUED, {_record(key): made})
+        """A certificate for a key, on record, with what its owner needs beside it. Raises
+        ValueError, also for a name in use by another role: TLS sees the name alone.
+        """
+        if self.on_record(key) is None:
+            for known, made in self.issued():
+                used = known.name == of.name and known.role != of.role
+                if used and not self.revoked.has(certificates.of_p256(made.public_key())):
+                    raise ValueError(
+                        f"name: expected one that no other role has, got that of {known}: "
+                        "take another name, or revoke that one first"
+                    )
+        pem = self._certificate(of, key, days).public_bytes(Encoding.PEM)
+        files.write(self.folder / files.ISSUED, {_record(key): pem})
         return {
             files.CA: self.certificate.public_bytes(Encoding.PEM),
             files.REVOKED: files.read(self.folder / files.REVOKED, "copy it from a backup"),
-            files.CERTIFICATE: made,
+            files.CERTIFICATE: pem,
         }
 
     def issued(self) -> Iterator[tuple[Subject, x509.Certificate]]:

@@ -36,10 +36,11 @@ class Field:
         if self.least <= size <= self.most:
             bad = isinstance(value, str) and not value.isprintable()
             return "expected characters that print, got others" if bad else ""
-        unit = "" if isinstance(value, int) else " long"
+        span = f"{self.least}" if self.least == self.most else f"{self.least} to {self.most}"
+        unit = {int: "", str: " characters", bytes: " bytes"}[self.kind]
         # A number may have more digits than Python prints.
         got = f"{size}" if abs(size) < 1 << 64 else "a number beyond 64 bits"
-        return f"expected {self.least} to {self.most}{unit}, got {got}"
+        return f"expected {span}{unit}, got {got}"
 
 
 def checked(message: object, fields: Mapping[str, Field], whose: str) -> dict[str, Any]:
