@@ -34,6 +34,7 @@ struct sp_tile_plan {
     uint32_t threads;
     uint32_t pack; /* the weights are a blob of cpu/gemm/packed.h */
     uint32_t flags; /* enum sp_plan_flags */
+    uint64_t blob_nbytes; /* set for each launch: bytes behind the pointer of a blob */
 };
 
 /* Bits of sp_tile_plan.flags. DETERMINISTIC: no bit of the result may depend on the number of threads; a kernel that would

@@ -10,6 +10,7 @@ import importlib
 import logging
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from sparkle_drv.backends import rates
@@ -131,10 +132,18 @@ def open_device(uri: str, *, threads: int | None = None, deterministic: bool = F
     out of range or on a device that does not take it, and for a SPARKLE_... variable that makes no
     sense; TypeError for an argument of another type.
     """
+    return open_as(uri, threads, deterministic, "")
+
+
+def open_as(uri: str, threads: int | None, deterministic: bool, isa: str) -> Device:
+    """The same; `isa` is another process's SPARKLE_CPU_ISA, "": this one's (@private)."""
     scheme, rest = parse(uri)
     full = f"{scheme}:{rest}" if rest else scheme
     read, kind = settings.read(), _backend(scheme)
     known = settings.with_options(read, full, kind, threads, deterministic)
+    if isa and isa not in settings.ISAS:
+        raise ValueError(f"isa: expected one of {', '.join(settings.ISAS)}, got {isa!r}")
+    known = replace(known, cpu_isa=isa or known.cpu_isa)
     backend = kind.open(full, known)
     return Device(backend.info.uri, backend, known.home, deterministic)
 

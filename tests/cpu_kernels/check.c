@@ -192,6 +192,7 @@ void *packed(const char *name, void *args, const char *consumer, void *with, con
     const struct sp_tile_plan plain = *plan;
     struct sp_tile_plan taking = *plan;
     taking.pack = 1;
+    taking.blob_nbytes = UINT64_MAX;
     memcpy(args, &room, sizeof room);
     int rc = routine(name, args, &plain);
     memcpy(&header, room.to, sizeof header);

@@ -111,6 +111,7 @@ void check_conv2d(void)
         if (!(v.w = packed("pack_conv2d_f32", &how, "conv2d_f32", &v, (const void **)(void *)&v.w, &plan)))
             return;
         plan.pack = 1;
+        plan.blob_nbytes = UINT64_MAX;
     }
     const int rc = routine("conv2d_f32", &v, &plan);
     if (rc) {

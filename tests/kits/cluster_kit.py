@@ -10,13 +10,14 @@ import contextlib
 import hashlib
 import itertools
 import os
-import queue
+import struct
 import threading
 
 from sparkle_drv.cluster.channel.endpoint import Endpoint
 from sparkle_drv.cluster.node.server import Node
 from sparkle_drv.cluster.transport.air import Air
 from sparkle_drv.cluster.trust.keys import Keys
+from sparkle_drv.core.abi import records
 
 NODE = "box1"
 _count = itertools.count()
@@ -229,6 +230,14 @@ def raw(air, **how):
         client.close()
 
 
-def drained(told: queue.Queue):
-    """All that a queue has."""
-    return [told.get_nowait() for _ in range(told.qsize())]
+def vecadd(
+    kernel, n, z, x, y, covered=None, groups=None, size=(256, 1, 1), axis=1, shared=0, cut=0
+):
+    """A dispatch record of vecadd_f32(z, x, y, n); `cut`: so many bytes are missing."""
+    covered = 4 * n if covered is None else covered
+    packed = struct.pack("=QQQI4xQQQ", z, x, y, n, covered, covered, covered)
+    head = records.DISPATCH_HEAD
+    grid = (-(-n // 256) if groups is None else groups, 1, groups or 1 if axis == 3 else 1)
+    nbytes = head.size + len(packed) - cut
+    made = head.pack(records.DISPATCH, nbytes, kernel, *grid, *size, shared, 32) + packed
+    return made[:nbytes]

@@ -37,7 +37,7 @@ static int run(const void *args, const struct sp_tile_plan *plan, struct sp_pool
     if (form == SP_CONV_STRIPS)
         return (sp_conv_panels_take(&v, plan, isa) ? sp_conv_panels : sp_conv_strips)(&v, &weights, plan, pool, isa, threads);
     v.w = weights.w;
-    if (plan->algo == SP_ALGO_NAIVE || (plan->algo == SP_ALGO_AUTO && isa == SP_ISA_REF))
+    if (v.cg == 0 || plan->algo == SP_ALGO_NAIVE || (plan->algo == SP_ALGO_AUTO && isa == SP_ISA_REF))
         return sp_conv_naive(&v, plan, pool);
     if (plan->algo == SP_ALGO_IM2COL)
         return sp_conv_im2col(&v, plan, pool, isa, threads);

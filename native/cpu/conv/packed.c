@@ -50,7 +50,7 @@ int sp_conv_weights(const struct sp_conv *v, enum sp_conv_form form, const struc
 {
     if (plan->pack) {
         const struct sp_packed wanted = header_of(v, form, isa);
-        const char *const payload = sp_packed_payload(v->w, &wanted);
+        const char *const payload = sp_packed_payload(v->w, plan->blob_nbytes, &wanted);
         if (!payload)
             return -EINVAL;
         out->is_wild = *(const uint32_t *)(const void *)payload;

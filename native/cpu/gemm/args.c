@@ -75,7 +75,7 @@ static struct sp_packed header_of(const struct sp_gemm_job *job, enum sp_gemm_ty
             return -EINVAL;                                                                                            \
         if (plan->pack) {                                                                                              \
             const struct sp_packed wanted = header_of(&job, type, isa);                                                \
-            job.b_packed = sp_packed_payload(v->b, &wanted);                                                           \
+            job.b_packed = sp_packed_payload(v->b, plan->blob_nbytes, &wanted);                                        \
             if (!job.b_packed)                                                                                         \
                 return -EINVAL;                                                                                        \
         }                                                                                                              \
@@ -87,6 +87,8 @@ static struct sp_packed header_of(const struct sp_gemm_job *job, enum sp_gemm_ty
         const struct sp_gemm_kernel *const kernel = &sp_gemm_kernels[isa][type];                                       \
         if (v->act > SP_ACT_SIGMOID || (v->m > 1 && v->rsc < v->n)) /* rows of c may not share memory */               \
             return -EINVAL;                                                                                            \
+        if (v->m == 0 || v->n == 0)                                                                                    \
+            return 0;                                                                                                  \
         if (plan->algo == SP_ALGO_NAIVE || (plan->algo == SP_ALGO_AUTO && isa == SP_ISA_REF))                          \
             return plan->pack ? -EINVAL : sp_##name##_naive(args, plan, pool);                                         \
         if (sp_gemm_takes_small(kernel, args, plan)) {                                                                 \

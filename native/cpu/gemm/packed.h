@@ -42,11 +42,12 @@ static inline void *sp_packed_begin(void *out, uint64_t capacity, const struct s
 }
 
 /* For consuming kernels: the payload of a blob that is what `wanted` says in every field (magic and self excepted, which
- * are looked at here); NULL for any other. */
-static inline const void *sp_packed_payload(const void *blob, const struct sp_packed *wanted)
+ * are looked at here), all of it within the `covered` bytes behind its pointer; NULL for any other. Whoever wrote the memory
+ * may have written the header, too, so what it says of its size is not enough. */
+static inline const void *sp_packed_payload(const void *blob, uint64_t covered, const struct sp_packed *wanted)
 {
     struct sp_packed same = *wanted;
-    if ((uintptr_t)blob % SP_PACKED_ALIGN || !blob)
+    if ((uintptr_t)blob % SP_PACKED_ALIGN || !blob || covered < wanted->nbytes)
         return NULL;
     same.magic = SP_PACKED_MAGIC;
     same.self = (uint64_t)(uintptr_t)blob;

@@ -67,13 +67,16 @@ static uint32_t weight_of(uint32_t op)
     }
 }
 
-/* The array that `job->insns` becomes, in the caller's scratch. */
-static int make_room(struct sp_map_job *job, size_t ninsns)
+/* The array that `job->insns` becomes, in the caller's scratch, and behind it a copy of the program: another queue may write
+ * to the memory of the program between the check of a word and its use. NULL: no memory. */
+static const void *make_room(struct sp_map_job *job, size_t ninsns, const uint32_t *words, size_t nwords)
 {
-    job->insns = sp_scratch(SP_SCRATCH_B, (ninsns + 1) * sizeof *job->insns);
+    const size_t nbytes = (ninsns + 1) * sizeof *job->insns;
+    char *const room = sp_scratch(SP_SCRATCH_B, nbytes + nwords * sizeof *words);
+    job->insns = (void *)room;
     job->ninsns = 0;
     job->weight = 1;
-    return job->insns ? 0 : -ENOMEM;
+    return room ? memcpy(room + nbytes, words, nwords * sizeof *words) : NULL;
 }
 
 /* `from` is the type of a conversion's operand. */
@@ -118,13 +121,16 @@ static int check_postfix(const struct sp_map_job *job, const uint32_t *program, 
     return depth == 1 ? deepest : -EINVAL;
 }
 
-int sp_map_from_postfix(struct sp_map_job *job, const uint32_t *program, uint32_t nops, uint32_t type)
+int sp_map_from_postfix(struct sp_map_job *job, const uint32_t *words, uint32_t nops, uint32_t type)
 {
+    if (nops == 0)
+        return -EINVAL;
+    const uint32_t *const program = make_room(job, nops, words, nops);
+    if (!program)
+        return -ENOMEM;
     const int deepest = check_postfix(job, program, nops, type);
     if (deepest < 0)
         return deepest;
-    if (make_room(job, nops))
-        return -ENOMEM;
     job->nregs = (uint32_t)deepest;
     job->width = sp_map_nbytes(type);
     uint32_t stack[SP_MAP_STACK + 3] = {0};
@@ -178,10 +184,10 @@ static int64_t slot_of(const struct sp_map_job *job, uint32_t operand, uint32_t 
 int sp_map_from_words(struct sp_map_job *job, const uint32_t *words, uint32_t nwords)
 {
     const uint32_t ninsns = nwords / SP_MAP_INSN_WORDS;
-    const struct sp_map_words *const code = (const void *)words;
     if (ninsns == 0 || nwords % SP_MAP_INSN_WORDS || job->nconsts > 1u << 28)
         return -EINVAL;
-    if (make_room(job, ninsns))
+    const struct sp_map_words *const code = make_room(job, ninsns, words, nwords);
+    if (!code)
         return -ENOMEM;
     job->nregs = 0;
     job->width = 4;

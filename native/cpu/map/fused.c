@@ -5,6 +5,7 @@
 #include "core/args.h"
 
 #include <errno.h>
+#include <string.h>
 
 void sp_map_plain(struct sp_map_job *job, const struct sp_map_table *table, void *y, const void *const *x, uint64_t n,
                   uint32_t type)
@@ -118,20 +119,13 @@ static int read_geometry(struct sp_map_job *job, const struct sp_args_fused_map 
     return rc;
 }
 
-/* The type of the last instruction, which is that of the result. */
-static uint32_t result_type(const struct sp_args_fused_map *v)
-{
-    return v->program[v->nwords - SP_MAP_INSN_WORDS] >> 8 & 0xff;
-}
-
-static int fold(struct sp_map_job *job, const struct sp_args_fused_map *v, const struct sp_tile_plan *plan,
+static int fold(struct sp_map_job *job, const struct sp_args_fused_map *v, uint32_t type, const struct sp_tile_plan *plan,
                 struct sp_pool *pool)
 {
     const int64_t kind = v->geometry[SP_MAP_GEO_FOLD];
     const uint64_t outer = (uint64_t)v->geometry[SP_MAP_GEO_OUTER];
     const uint64_t n = (uint64_t)v->geometry[SP_MAP_GEO_N];
     const uint64_t inner = (uint64_t)v->geometry[SP_MAP_GEO_INNER];
-    const uint32_t type = result_type(v);
     const uint32_t stored = type == SP_MAP_I32 && kind == SP_MAP_FOLD_SUM ? SP_MAP_I64 : type;
     uint64_t results, elements, nbytes;
     if (kind < 0 || kind >= SP_MAP_FOLDS || (kind == SP_MAP_FOLD_MEAN && type == SP_MAP_I32))
@@ -146,9 +140,17 @@ static int fold(struct sp_map_job *job, const struct sp_args_fused_map *v, const
     return sp_map_fold(job, (uint32_t)kind, outer, n, inner, plan, pool);
 }
 
-int sp_map_fused(const struct sp_map_table *table, const struct sp_args_fused_map *v, const struct sp_tile_plan *plan,
+int sp_map_fused(const struct sp_map_table *table, const struct sp_args_fused_map *given, const struct sp_tile_plan *plan,
                  struct sp_pool *pool)
 {
+    /* Another queue may write to the memory of the geometry between its check and its use. */
+    int64_t geometry[SP_MAP_GEO_HEAD + SP_MAP_DIMS + (SP_MAP_INPUTS + 1) * (2 + SP_MAP_DIMS)];
+    struct sp_args_fused_map own = *given;
+    const struct sp_args_fused_map *const v = &own;
+    if (own.ngeometry > sizeof geometry / sizeof geometry[0])
+        return -EINVAL;
+    memcpy(geometry, given->geometry, own.ngeometry * sizeof geometry[0]);
+    own.geometry = geometry;
     struct sp_map_job job = {.table = table, .consts = (const void *)v->consts, .const_nbytes = 8};
     job.nconsts = v->consts ? v->nconsts : 0;
     int rc = read_shape(&job, v->geometry, v->ngeometry);
@@ -159,12 +161,13 @@ int sp_map_fused(const struct sp_map_table *table, const struct sp_args_fused_ma
     if (rc)
         return rc;
     const int folds = v->geometry[SP_MAP_GEO_FOLD] != SP_MAP_FOLD_NONE;
-    if (!folds && (job.y.type != result_type(v) || !job.y.base))
+    const uint32_t type = job.insns[job.ninsns - 1].type; /* of the last instruction, which is that of the result */
+    if (!folds && (job.y.type != type || !job.y.base))
         return -EINVAL;
     job.stream = !folds && table->fence && v->geometry[SP_MAP_GEO_STREAM] != 0;
     for (uint32_t i = 0; i < SP_MAP_INPUTS; i++)
         if (job.x[i].base == job.y.base)
             job.stream = 0; /* its lines are in the caches, having been read: an ordinary store costs less there */
     sp_map_choose_block(&job);
-    return folds ? fold(&job, v, plan, pool) : sp_map_run(&job, plan, pool);
+    return folds ? fold(&job, v, type, plan, pool) : sp_map_run(&job, plan, pool);
 }

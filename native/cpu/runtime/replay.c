@@ -118,12 +118,24 @@ static void run_grid(struct grid *g)
     sp_pool_run(&g->k->dev->pool, grid_task, g, (uint32_t)tasks, 0);
 }
 
+/* The weights are the third pointer of every kernel that takes a blob; what each pointer covers stands behind the arguments. */
+static int run_packed(const struct grid *g)
+{
+    enum { WEIGHTS = 2 };
+    struct sp_tile_plan plan = g->k->plan;
+    if (g->k->sig.npointers > WEIGHTS)
+        memcpy(&plan.blob_nbytes, (const char *)g->args + g->k->sig.args_nbytes + WEIGHTS * 8, 8);
+    return ((sp_routine_fn *)g->k->fn)(g->args, &plan, &g->k->dev->pool);
+}
+
 int sp_cpu_dispatch(const void *record, struct sp_running *running)
 {
     const struct sp_cmd_dispatch *d = record;
     struct grid g = {.d = d, .args = d + 1, .k = kernel_of(d), .running = running};
     g.groups = (uint64_t)d->groups[0] * d->groups[1] * d->groups[2];
     sp_running_groups(running, g.groups);
+    if (g.k->form == SP_FORM_ROUTINE && g.k->plan.pack)
+        return run_packed(&g);
     if (g.k->form == SP_FORM_ROUTINE)
         return ((sp_routine_fn *)g.k->fn)(g.args, &g.k->plan, &g.k->dev->pool);
     if (g.groups == 1)

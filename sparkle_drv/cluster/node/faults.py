@@ -9,11 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sparkle_drv.cluster.wire.requests import ERRORS, MOST_WORDS
-from sparkle_drv.errors import (
-    DeviceLost,
-    DriverCallError,
-    OutOfDeviceMemory,
-)
+from sparkle_drv.errors import DeviceLost, DriverCallError, OutOfDeviceMemory
 
 
 class OutsideMemory(ValueError):
@@ -26,6 +22,7 @@ _ERRNOS: Mapping[type[Exception], int] = {
     DeviceLost: errno.ENODEV,
     TimeoutError: errno.ETIMEDOUT,  # FenceTimeout among them
     ValueError: errno.EINVAL,
+    OverflowError: errno.EINVAL,  # a number of a plan that the device has no field for
     TypeError: errno.EINVAL,
     NotImplementedError: errno.EOPNOTSUPP,
 }
@@ -47,4 +44,6 @@ def reply(number: int, error: Exception) -> dict[str, Any]:
     """The reply that raises this error at the other end, or the nearest kind that travels."""
     names = [kind.__name__ for kind in type(error).__mro__]
     kind = next((name for name in names if name in ERRORS), "SparkleError")
+    if isinstance(error, OverflowError):
+        kind = "ValueError"
     return {"re": number, "error": kind, "words": words_of(error)}

@@ -95,7 +95,7 @@ class Node:
         offered = next((own for own in self.devices if spelt & set(_spellings(own))), None)
         if offered is None:
             raise DeviceNotFound(f"{uri!r} is not lent here; there are {', '.join(self.devices)}")
-        return registry.open_device(offered, threads=threads or None, deterministic=deterministic)
+        return registry.open_as(offered, threads or None, deterministic, isa)
 
     def trusts(self, key: str) -> bool:
         return bool(key) and key in self._trusted

@@ -7,6 +7,7 @@ ends the session: a client that waits for nothing would otherwise go on with wha
 
 from __future__ import annotations
 
+import errno
 import logging
 import threading
 from collections.abc import Callable
@@ -24,7 +25,6 @@ from sparkle_drv.cluster.node.transfers import ROOM_S, SILENT_S, Flight, Room
 from sparkle_drv.cluster.refused import Refused
 from sparkle_drv.cluster.wire.described import described, plain
 from sparkle_drv.cluster.wire.requests import INLINE, QUEUED, request
-from sparkle_drv.cluster.wire.values import Damaged
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
 from sparkle_drv.core.kernel import Kernel
@@ -139,7 +139,7 @@ class Session:
                 self.channel.flush()
 
     def _refuse(self, item: Any, name: str, reply: int, error: Exception) -> None:
-        if type(error) is not Damaged and faults.errno_of(error) == 5:
+        if faults.errno_of(error) == errno.EIO:
             log.warning("%s: %s failed", self.channel.keys.peer, name, exc_info=True)
         if not reply and type(item) is dict and type(item.get("re")) is int:
             reply = item["re"]

@@ -23,6 +23,9 @@ LEASE_MS = 2000
 """A link over which nothing comes for so long is lost; four keep-alives are sent meanwhile."""
 WAIT_BEFORE_CLOSE_US = 5_000_000
 """A link that takes no byte of a message for so long is closed."""
+BATCHES = 16
+"""Batches of 64 KiB that wait for a link, of control and of bulk each: Zenoh's maximum. A router
+must take all credit of a receiver that stops, or it stops reading from those who send."""
 WAIT_BEFORE_DROP_US = 50_000
 """Control that no link takes for so long is dropped; the sender repeats it."""
 OPEN_MS = 5000
@@ -83,6 +86,7 @@ def settings(
             "lease": LEASE_MS,
             "keep_alive": 4,
             "queue": {
+                "size": {"real_time": BATCHES, "background": BATCHES},
                 "congestion_control": {
                     "block": {"wait_before_close": WAIT_BEFORE_CLOSE_US},
                     "drop": {"wait_before_drop": WAIT_BEFORE_DROP_US},

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import struct
 
 import numpy as np
 import pytest
-from cluster_kit import Answer, lent, raw
+from cluster_kit import Answer, lent, raw, vecadd
 
 from sparkle_drv.core.abi import records
 
@@ -59,18 +58,6 @@ def test_records_run_with_the_sessions_own_addresses(client):
     assert client.read(7, 2, b, 256) == bytes(64) + b"\xcd\xab" * 96
     begin, end = client.times[7, 1]
     assert 0 < begin <= end <= client.ask("timestamp")["ns"]
-
-
-def vecadd(kernel, n, z, x, y, covered=None):
-    """A record of vecadd_f32(z, x, y, n)."""
-    covered = 4 * n if covered is None else covered
-    packed = struct.pack("=QQQI4xQQQ", z, x, y, n, covered, covered, covered)
-    head = records.DISPATCH_HEAD
-    groups = -(-n // 256)
-    return (
-        head.pack(records.DISPATCH, head.size + len(packed), kernel, groups, 1, 1, 256, 1, 1, 0, 32)
-        + packed
-    )
 
 
 def test_a_kernel_launched_and_prepared(client):

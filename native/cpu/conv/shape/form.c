@@ -10,6 +10,8 @@ static int is_depthwise(const struct sp_conv *v, enum sp_isa isa)
 
 enum sp_conv_form sp_conv_form(const struct sp_conv *v, const struct sp_tile_plan *plan, enum sp_isa isa)
 {
+    if (v->cg == 0) /* nothing to add up: the other forms cut channels into pieces */
+        return SP_CONV_PLAIN;
     switch (plan->algo) {
     case SP_ALGO_WINOGRAD:
         return SP_CONV_WINOGRAD;
