@@ -311,12 +311,13 @@ class Device(DeviceBase, Closing):
         return self._variant(name) is not None
 
     def is_peer(self, other: Device) -> bool:
-        """Does `Queue.copy_peer` take memory of `other` here? Both are of one backend then. Raises
-        TypeError.
+        """Does `Queue.copy_peer` take memory of `other` here? Both are of one backend then, and
+        neither or both of other machines. Raises TypeError.
         """
         if not isinstance(other, Device):
             raise TypeError(f"other: expected a Device, got {other!r}")
-        return self.info.backend == other.info.backend
+        alike = type(self._backend) is type(other._backend)
+        return alike and self.info.backend == other.info.backend
 
     def peer(self, other: Device) -> str:
         """How bytes get here from `other`'s memory by `Queue.copy_peer`: "direct", "staged" over

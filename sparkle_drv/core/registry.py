@@ -1,6 +1,7 @@
 """URI scheme -> backend class, imported when first asked for.
 
-Plug-ins come by entry point, test equipment by `register`.
+Plug-ins come by entry point, test equipment by `register`. A slash before the first colon names
+another machine: "box1/cuda:0" is the device cuda:0 of the host box1, by the backend `REMOTE`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ log = logging.getLogger("sparkle_drv")
 
 ENTRY_POINTS = "sparkle_drv.backends"
 ALIASES = {"nvidia": "cuda", "amd": "amdgpu"}
+REMOTE = "remote"
+"""The entry point of the backend for devices of other machines."""
 _URI = re.compile(r"([a-z][a-z0-9_]*)(?::([\w.#/-]+(?::[a-z][\w.#/-]*)*))?\Z")
+_HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
 
 _builtin = ("cpu", "egl", "amdgpu", "cuda")
 _registered: dict[str, Callable[[], Any]] = {}
@@ -54,6 +58,7 @@ def _load_plugins() -> None:
 
 
 def _backend(scheme: str) -> Any:
+    scheme = REMOTE if "/" in scheme else scheme
     if scheme in _builtin:
         return importlib.import_module(f"sparkle_drv.backends.{scheme}").BACKEND
     if scheme not in _registered:
@@ -72,13 +77,26 @@ def _backend(scheme: str) -> Any:
 
 
 def parse(uri: str) -> tuple[str, str]:
-    """(scheme, rest) of "cpu", "emu:gfx1036#1"; aliases resolved; TypeError, ValueError."""
+    """(scheme, rest) of "cpu", "emu:gfx1036#1"; aliases resolved; TypeError, ValueError.
+
+    The scheme of another machine's device has its host in front: ("box1/cuda", "0").
+    """
     if not isinstance(uri, str):
         raise TypeError(f"uri: text such as 'cpu' or 'cuda:0' is wanted, got {uri!r}")
-    match = _URI.match(uri.strip())
+    host, slash, device = "", "", uri.strip()
+    if "/" in device.partition(":")[0]:
+        host, slash, device = device.partition("/")
+        if not _HOST.match(host):
+            raise ValueError(
+                f"uri: {uri!r}: expected a host name of letters, digits, '.', '_' and '-' before "
+                f"the slash, 63 at most, got {host!r}"
+            )
+    match = _URI.match(device)
     if not match:
-        raise ValueError(f"uri: {uri!r} is not of the form 'backend' or 'backend:which'")
-    return ALIASES.get(match[1], match[1]), match[2] or ""
+        raise ValueError(
+            f"uri: {uri!r} is not of the form 'backend' or 'backend:which', or 'host/' before it"
+        )
+    return host + slash + ALIASES.get(match[1], match[1]), match[2] or ""
 
 
 def spellings(uri: str) -> tuple[str, ...]:
@@ -94,6 +112,9 @@ def spellings(uri: str) -> tuple[str, ...]:
 
 def open_device(uri: str, *, threads: int | None = None, deterministic: bool = False) -> Device:
     """Open the device of a URI: "cpu", "cuda:0"; `devices` and `discover` list them.
+
+    "box1/cuda:0" is the device of another machine, a node (docs/cluster.md). Neither of the two
+    lists those: no connection is opened before somebody names one.
 
     "cpu" computes on all cores. "cpu:c0", "cpu:c2-5" and "cpu:node1" (the cores of a NUMA node that
     the affinity mask has) are devices on those cores alone: their threads run nowhere else. A tail

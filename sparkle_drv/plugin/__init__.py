@@ -29,12 +29,13 @@ from sparkle_drv.plugin.commands import (
     Copy,
     Dispatch,
     Fill,
+    Given,
     Timestamp,
     Wait,
     decode,
 )
 from sparkle_drv.plugin.kernels import Entry, Kernels
-from sparkle_drv.plugin.queues import Failed, Queues, Timeline, Work
+from sparkle_drv.plugin.queues import Failed, News, Queues, Timeline, Work
 
 __all__ = [
     "ANY_EPOCH",
@@ -48,9 +49,11 @@ __all__ = [
     "Failed",
     "Fill",
     "Generated",
+    "Given",
     "KernelSpec",
     "Kernels",
     "Loaded",
+    "News",
     "Progress",
     "Queues",
     "Settings",

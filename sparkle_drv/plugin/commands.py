@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from sparkle_drv.core.abi import records
 
@@ -63,6 +64,29 @@ class Timestamp:
 
 
 Command = Dispatch | Copy | Fill | Barrier | Wait | Timestamp
+
+
+class Given(list[Command]):
+    """The commands of one submission, in their order."""
+
+    __slots__ = ("__weakref__", "data", "kept", "offsets", "prepared", "waits")
+
+    def __init__(self, data: bytes, found: list[tuple[int, Command]]) -> None:
+        super().__init__(command for _, command in found)
+        self.data = data
+        """The records."""
+        self.offsets = [at for at, _ in found]
+        """In bytes, where each begins."""
+        self.waits = [command for command in self if isinstance(command, Wait)]
+        self.prepared = False
+        """Is it given as often as somebody runs it? It is the same object each time."""
+        self.kept: Any = None
+        """The backend's own, of what was prepared."""
+
+    @staticmethod
+    def of(data: bytes) -> Given:
+        """As `decode`."""
+        return Given(data, decode(data))
 
 
 def decode(data: bytes) -> list[tuple[int, Command]]:

@@ -56,11 +56,11 @@ class Kernels:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def add(self, spec: KernelSpec, resources: Resources, own: Any) -> Entry:
-        """A kernel that was loaded; `own` is the backend's."""
+    def add(self, spec: KernelSpec, resources: Resources, own: Any, pointer: int = 0) -> Entry:
+        """A kernel that was loaded; `own` is the backend's, and so is `pointer` if it is not 0."""
         codes = "".join("Q" if t.endswith("*") else SCALARS[t] for t in spec.args)
         layout = struct.Struct("@" + codes)  # with "@", struct aligns as C does
-        entry = Entry(next(_numbers), spec, resources, own, layout)
+        entry = Entry(pointer or next(_numbers), spec, resources, own, layout)
         self._entries[entry.pointer] = entry
         return entry
 

@@ -8,12 +8,13 @@ else that the protocol asks of a queue is here, and its methods are those of `Qu
     self.launch, self.submit, self.wait = queues.launch, queues.submit, queues.wait   # and so on
 
 Nothing here has a thread: who asks how far a queue is looks at the work in flight, and who waits
-looks again and again, in naps that grow to a millisecond.
+looks again and again, in naps that grow to a millisecond, or whenever the backend's `News` says so.
 """
 
 from __future__ import annotations
 
 import errno
+import math
 import os
 import threading
 import time
@@ -25,7 +26,7 @@ from typing import Any, Protocol
 from sparkle_drv._native import ffi
 from sparkle_drv.backends.base import ANY_EPOCH, Progress
 from sparkle_drv.core.abi import records
-from sparkle_drv.plugin.commands import Command, Dispatch, Wait, decode
+from sparkle_drv.plugin.commands import Dispatch, Given
 from sparkle_drv.plugin.kernels import Kernels
 from sparkle_drv.plugin.ledger import Ledger
 
@@ -60,7 +61,7 @@ class Work(Protocol):
         """How it failed, in words."""
 
 
-Start = Callable[[Any, Sequence[Command], "Sequence[Work]"], Work]
+Start = Callable[[Any, Given, "Sequence[Work]"], Work]
 """start(own, commands, awaited) gives commands to the device, in order, and does not wait.
 
 `own` is what `open_queue` was given; `awaited` is the work of other queues, still in flight, that
@@ -69,13 +70,24 @@ Calls for one queue do not overlap. Raises Failed.
 """
 
 
+class News(Protocol):
+    """What wakes those who wait, where the device or its driver can."""
+
+    def mark(self) -> int:
+        """A number that grows with each piece of news."""
+
+    def wait(self, own: Any, mark: int, seconds: float) -> None:
+        """Return when there is news that `mark` did not count, or after so many seconds. `own` is
+        that of the queue for which somebody waits. May return early."""
+
+
 class _InFlight:
-    __slots__ = ("data", "offsets", "value", "work")
+    __slots__ = ("given", "value", "work")
 
     work: Work
 
-    def __init__(self, value: int, data: bytes, offsets: list[int]) -> None:
-        self.value, self.data, self.offsets = value, data, offsets
+    def __init__(self, value: int, given: Given) -> None:
+        self.value, self.given = value, given
 
 
 class Timeline:
@@ -95,10 +107,13 @@ class Timeline:
 class Queues:
     """All queues of one open device. Any thread may call any method."""
 
-    def __init__(self, kernels: Kernels, start: Start, *, depth: int = 1024) -> None:
+    def __init__(
+        self, kernels: Kernels, start: Start, *, depth: int = 1024, news: News | None = None
+    ) -> None:
         self._kernels = kernels
         self._start = start
         self._depth = depth
+        self._news = news
         self._pid = os.getpid()
         self._epoch = 0
         self._epoch_lock = threading.RLock()  # a signal's handler may close things, too
@@ -132,6 +147,16 @@ class Queues:
         """Submit one copy; value or -errno."""
         return self._submit(queue, records.copy(dst, src, nbytes), ANY_EPOCH)
 
+    def give(self, queue: Timeline, start: Callable[[Any], Work]) -> int:
+        """Submit what is no record, such as a copy to the host: `start(own)` gives it to the device
+        as `Start` does. Value or -errno."""
+        self._said.words = ""
+        return self._give(queue, Given(b"", []), ANY_EPOCH, start)
+
+    def queues(self) -> list[Timeline]:
+        """All whose handles somebody has."""
+        return [queue for at in self._open.valuerefs() if (queue := at()) is not None]
+
     def idle(self, queue: Timeline) -> bool:
         """Has all that was submitted ended, and may more be?"""
         return not self._refusal(queue) and self.reached(queue) == queue.submitted
@@ -163,11 +188,16 @@ class Queues:
         return self._submit(queue, bytes(record[:nbytes]), epoch)
 
     def prepare(self, queue: Timeline, record: bytes, epoch: int) -> Any:
-        rc = self._refusal(queue) or self._stale(epoch) or self._judge(bytes(record))[0]
-        return rc or (queue, bytes(record), epoch)
+        rc = self._refusal(queue) or self._stale(epoch)
+        judged, given = (rc, None) if rc else self._judge(bytes(record))
+        if given is None:
+            return judged
+        given.prepared = True
+        return queue, given, epoch
 
-    def run(self, prepared: tuple[Timeline, bytes, int]) -> int:
-        return self._submit(*prepared)
+    def run(self, prepared: tuple[Timeline, Given, int]) -> int:
+        self._said.words = ""
+        return self._give(*prepared)
 
     def submit(self, queue: Timeline, data: Any, nbytes: int, epoch: int) -> int:
         return self._submit(queue, bytes(ffi.buffer(data, nbytes)) if nbytes else b"", epoch)
@@ -181,11 +211,18 @@ class Queues:
         return -errno.EAGAIN if queue.lock.locked() and not self.forked else queue.submitted
 
     def reached(self, queue: Timeline) -> int:
-        if not self.forked and queue.reached < queue.submitted and not queue.looking.locked():
-            # Not acquire(False): an interrupt just behind it would leave the lock taken.
-            with queue.looking:
-                self._look(queue)
+        if not self.forked and queue.reached < queue.submitted:
+            self._try_look(queue)
         return queue.reached
+
+    def _try_look(self, queue: Timeline) -> bool:
+        """False: another thread is looking."""
+        if queue.looking.locked():
+            return False
+        # Not acquire(False): an interrupt just behind it would leave the lock taken.
+        with queue.looking:
+            self._look(queue)
+        return True
 
     def wait(self, queue: Timeline, value: int, timeout_ns: int) -> int:
         if self.forked:
@@ -220,14 +257,12 @@ class Queues:
             if found is None:
                 return None
             index, seconds = found.work.running() if found is queue.flight[0] else (-1, 0.0)
-        at = found.offsets[index] if 0 <= index < len(found.offsets) else len(found.data)
-        groups = 0
-        if at < len(found.data):
-            command = decode(found.data)[index][1]
-            if isinstance(command, Dispatch):
-                x, y, z = command.groups
-                groups = x * y * z
-        return Progress(found.data, at, 0, groups, seconds)
+        given = found.given
+        if not 0 <= index < len(given):
+            return Progress(given.data, len(given.data), 0, 0, seconds)
+        command = given[index]
+        groups = math.prod(command.groups) if isinstance(command, Dispatch) else 0
+        return Progress(given.data, given.offsets[index], 0, groups, seconds)
 
     def lost(self) -> str:
         return self._lost
@@ -247,30 +282,38 @@ class Queues:
     def _stale(self, epoch: int) -> int:
         return 0 if epoch in (self._epoch, ANY_EPOCH) else -errno.ESTALE
 
-    def _judge(self, data: bytes) -> tuple[int, list[tuple[int, Command]]]:
+    def _judge(self, data: bytes) -> tuple[int, Given | None]:
         try:
-            commands = decode(data)
+            given = Given.of(data)
         except ValueError:
-            return -errno.EINVAL, []
-        for _, command in commands:
+            return -errno.EINVAL, None
+        for command in given:
             if isinstance(command, Dispatch) and (rc := self._kernels.check(command)):
-                return rc, []
-        return 0, commands
+                return rc, None
+        return 0, given
 
     def _submit(self, queue: Timeline, data: bytes, epoch: int) -> int:
         self._said.words = ""
         if rc := self._refusal(queue) or self._stale(epoch):  # look at what it names again
             return rc
-        rc, commands = self._judge(data)
-        if rc := rc or self._room(queue):
+        rc, given = self._judge(data)
+        return rc if given is None else self._give(queue, given, epoch)
+
+    def _give(
+        self, queue: Timeline, given: Given, epoch: int,
+        start: Callable[[Any], Work] | None = None,
+    ) -> int:  # fmt: skip
+        if rc := self._refusal(queue) or self._stale(epoch) or self._room(queue):
             return rc
         with queue.lock:
             if rc := self._refusal(queue) or self._stale(epoch):
                 return rc
-            given, awaited = [c for _, c in commands], self._awaited(commands)
-            begun = _InFlight(queue.submitted + 1, data, [at for at, _ in commands])
+            begun = _InFlight(queue.submitted + 1, given)
             try:
-                begun.work = self._start(queue.own, given, awaited)
+                if start is not None:
+                    begun.work = start(queue.own)
+                else:
+                    begun.work = self._start(queue.own, given, self._awaited(given))
             except Failed as error:
                 self._said.words = str(error)
                 if error.code == errno.ENODEV:
@@ -288,25 +331,33 @@ class Queues:
             return 0
         return -errno.EAGAIN if self._reach(queue, oldest, _FULL_NS) else 0
 
-    def _awaited(self, commands: Sequence[tuple[int, Command]]) -> list[Work]:
+    def _awaited(self, given: Given) -> list[Work]:
         found: list[Work] = []
-        for _, command in commands:
-            other = self._open.get(command.queue) if isinstance(command, Wait) else None
-            if other is None or not isinstance(command, Wait):
-                continue  # no wait, or for a queue that has gone: not before all of it had ended
+        for wait in given.waits:
+            other = self._open.get(wait.queue)
+            if other is None:
+                continue  # a queue that has gone: not before all of it had ended
             with other.looking:
                 self._look(other)
-                found += [f.work for f in other.flight if f.value <= command.value][-1:]
+                found += [f.work for f in other.flight if f.value <= wait.value][-1:]
         return found
 
     def _reach(self, queue: Timeline, value: int, timeout_ns: int) -> int:
         """0 once `value` has ended, however it did; -ETIMEDOUT."""
         deadline = time.monotonic_ns() + timeout_ns
         looks, nap = 0, _NAP_S[0]
-        while self.reached(queue) < value:
+        news = self._news
+        while queue.reached < value:
+            mark = 0 if news is None else news.mark()
+            looked = self._try_look(queue)
+            if queue.reached >= value:
+                break
             left = deadline - time.monotonic_ns()
             if left <= 0:
                 return -errno.ETIMEDOUT
+            if news is not None and looked:
+                news.wait(queue.own, mark, left / 1e9)
+                continue
             looks += 1
             if looks > _SPINS:
                 time.sleep(min(nap, left / 1e9))

@@ -314,3 +314,132 @@ def test_a_forked_child_is_told_and_its_driver_left_alone(rig, monkeypatch):
     assert (queues.reached(queue), queues.settled(queue)) == (0, 1)
     assert queues.describe(queue, 1) is None
     assert rig.started[0].asked == asked
+
+
+class News:
+    """Wakes who waits when a test says so; counts how often somebody waited."""
+
+    def __init__(self):
+        self.changed = threading.Condition()
+        self.count = self.waits = 0
+
+    def mark(self):
+        return self.count
+
+    def wait(self, own, mark, seconds):
+        assert own == "own"
+        with self.changed:
+            self.waits += 1
+            self.changed.wait_for(lambda: self.count != mark, seconds)
+
+    def tell(self):
+        with self.changed:
+            self.count += 1
+            self.changed.notify_all()
+
+
+@pytest.fixture
+def told():
+    rig, news = Rig(), News()
+    rig.queues = plugin.Queues(rig.kernels, rig.start, news=news)
+    rig.queue = rig.queues.open("own", False)
+    return rig, news
+
+
+def test_news_ends_a_wait(told):
+    rig, news = told
+    value = rig.submit()
+
+    def end():
+        rig.started[0].end = 0
+        news.tell()
+
+    timer = threading.Timer(0.05, end)
+    timer.start()
+    assert rig.queues.wait(rig.queue, value, 5000 * MS) == 0
+    timer.join()
+    assert news.waits <= 2, "it looked again and again"
+
+
+def test_news_between_the_look_and_the_wait_is_not_missed(told):
+    rig, news = told
+    value = rig.submit()
+    work = rig.started[0]
+    asked = work.ended
+
+    def ended():
+        found = asked()
+        if work.asked == 1:  # right behind the look that finds it running
+            work.end = 0
+            news.tell()
+        return found
+
+    work.ended = ended
+    start = time.monotonic()
+    assert rig.queues.wait(rig.queue, value, 5000 * MS) == 0
+    assert time.monotonic() - start < 2
+
+
+def test_a_wait_without_news_times_out(told):
+    rig, news = told
+    value = rig.submit()
+    assert rig.queues.wait(rig.queue, value, 20 * MS) == -errno.ETIMEDOUT
+    assert news.waits == 1
+    rig.started[0].end = 0
+    assert rig.queues.wait(rig.queue, value, 0) == 0
+
+
+def test_who_waits_while_another_looks_is_not_left_waiting(told):
+    rig, news = told
+    value = rig.submit()
+    rig.started[0].end = 0
+    with rig.queue.looking:
+        assert rig.queues.wait(rig.queue, value, 20 * MS) == -errno.ETIMEDOUT
+        assert news.waits == 0, "it waits for news that may have come already"
+    assert rig.queues.wait(rig.queue, value, 20 * MS) == 0
+
+
+def test_what_is_prepared_is_decoded_and_checked_once(rig, monkeypatch):
+    entry, signature = rig.kernel()
+    checks = []
+    check = rig.kernels.check
+    monkeypatch.setattr(rig.kernels, "check", lambda d: checks.append(d) or check(d))
+    record = dispatch(entry, signature)
+    prepared = rig.queues.prepare(rig.queue, record, plugin.ANY_EPOCH)
+    assert [rig.queues.run(prepared) for _ in range(3)] == [1, 2, 3]
+    assert len(checks) == 1
+    first, second, third = (work.commands for work in rig.started)
+    assert first is second is third, "a backend cannot keep anything with it"
+    assert (first.prepared, first.data, first.offsets) == (True, record, [0])
+    rig.submit(record)
+    assert not rig.started[-1].commands.prepared
+
+
+def test_what_was_prepared_before_a_close_is_stale(rig):
+    entry, signature = rig.kernel()
+    prepared = rig.queues.prepare(rig.queue, dispatch(entry, signature), rig.queues.epoch())
+    rig.queues.advance()
+    assert rig.queues.run(prepared) == -errno.ESTALE
+
+
+def test_work_that_is_no_record(rig):
+    work = Work([], [])
+    assert rig.queues.give(rig.queue, lambda own: work) == 1
+    assert rig.queues.describe(rig.queue, 1).records == b""
+    work.end = -errno.EIO
+    assert rig.queues.wait(rig.queue, 1, 0) == -errno.EIO
+    assert rig.queues.fault(rig.queue, 1) == "the fake's reason"
+
+    def refused(own):
+        raise plugin.Failed(errno.EAGAIN, "full")
+
+    assert rig.queues.give(rig.queue, refused) == -errno.EAGAIN
+    assert rig.queues.said() == "full"
+    assert rig.queues.queues() == [rig.queue]
+
+
+def test_a_kernel_may_bring_its_number(rig):
+    entry, _ = rig.kernel()
+    spec = entry.spec
+    assert rig.kernels.add(spec, Resources(32), "mine", 77).pointer == 77
+    assert rig.kernels.find(77).own == "mine"

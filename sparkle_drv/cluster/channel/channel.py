@@ -55,6 +55,7 @@ class Channel:
         self._out, self._in = Outgoing(), Incoming()
         self._number = 0
         self._ack_due = False
+        self._later: deque[bytes] = deque()
         self._ready: deque[Any] = deque()
         self._delivering = False
         self._sending: dict[int, Sending] = {}
@@ -62,31 +63,50 @@ class Channel:
 
     # Items
 
-    def post(self, item: Any, key: Hashable = None) -> None:
+    def post(self, item: Any, key: Hashable = None) -> bool:
         """Plain data for the other end; it is sent by `flush`, or within a tick.
 
-        An item of the same `key` that has not been sent yet is replaced. ValueError: too long.
+        An item of the same `key` that has not been sent yet is replaced. True: nothing else was
+        under way, so it may as well be sent now. ValueError: too long.
         """
-        self.post_packed(pack(item), key)
+        return self.post_packed(pack(item), key)
 
-    def post_packed(self, data: bytes, key: Hashable = None) -> None:
+    def post_packed(self, data: bytes, key: Hashable = None) -> bool:
         """The same, of what `pack` made."""
         if len(data) > MOST_ITEM:
             raise ValueError(f"item: expected at most {MOST_ITEM} bytes, got {len(data)}")
         with self._lock:
-            idle = not self._out.waiting
+            self._take_later()
+            idle, none_waits = self._out.idle, not self._out.waiting
             self._out.post(data, key)
-        if idle:
+        if none_waits:
             self._urge()
+        return idle
 
-    def flush(self) -> None:
-        """Send what is posted, as far as the window goes."""
-        while not self.ended:
-            with self._lock:
+    def post_later(self, item: Any) -> None:
+        """As `post`, for finalizers, which may run while this thread has any lock: it takes none.
+        It goes with what is sent next, or with the next tick."""
+        self._later.append(pack(item))
+
+    def _take_later(self) -> None:
+        while self._later:
+            self._out.post(self._later.popleft())
+
+    def flush(self, patience_s: float = -1) -> None:
+        """Send what is posted, as far as the window goes.
+
+        `patience_s`: give up after so long without the lock, which this thread itself may have if a
+        finalizer asks.
+        """
+        while not self.ended and self._lock.acquire(timeout=patience_s):
+            try:
+                self._take_later()
                 taken = self._out.take(time.monotonic())
                 if taken is None:
                     return
                 frame = self._frame(Kind.DATA, (taken[0],), taken[1])
+            finally:
+                self._lock.release()
             self._give(Lane.CONTROL, frame)
 
     @property

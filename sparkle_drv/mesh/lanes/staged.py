@@ -30,7 +30,7 @@ STAGES = 3
 """One chunk is written, one is read, and one waits in the queue."""
 
 
-FAILURES = (SparkleError, OSError, ValueError)
+FAILURES = (SparkleError, OSError, ValueError, NotImplementedError)
 """What a device raises that cannot do something."""
 
 

@@ -77,8 +77,8 @@ FAMILIES = (
     Family("cuda", r"(cuda|nvidia)(:\d+)?", CUDA,
            lambda uri: bench_cuda.Bench(re.sub(r"^nvidia(?=:|$)", "cuda", uri)),
            "an NVIDIA GPU, by number"),
-    Family("api", r"\w+(:.*)?", rungs_api.rungs(), bench_api.Bench,
-           "any other device, over the public API: cpu, egl:0, ..."),
+    Family("api", r"([\w.-]+/)?\w+(:.*)?", rungs_api.rungs(), bench_api.Bench,
+           "any other device, over the public API: cpu, egl:0, box1/cuda:0, ..."),
 )  # fmt: skip
 
 

@@ -1,0 +1,123 @@
+"""Line: a queue as the node has it. Work: a submission that it was given."""
+
+from __future__ import annotations
+
+import errno
+import threading
+import time
+from typing import Any, Protocol
+
+from sparkle_drv.cluster.wire.values import Damaged
+
+_KEPT = 4096  # faults and times of submissions that nobody has looked at
+
+
+class Read:
+    """A download under way: `value` of its line counts once the bytes are in `into`."""
+
+    __slots__ = ("into", "line", "value")
+
+    def __init__(self, line: Line, value: int, into: memoryview) -> None:
+        self.line, self.value, self.into = line, value, into
+
+
+class Line:
+    """`lock` is its session's, of everything that news change."""
+
+    def __init__(self, number: int, timing: bool, lock: threading.Condition) -> None:
+        self.number, self.timing = number, timing
+        self.submitted = 0
+        self.heard_s = time.monotonic()
+        """When the node told of it, or was asked, last."""
+        self._lock = lock
+        self._told = 0
+        self._faults: dict[int, tuple[int, str]] = {}
+        self._times: dict[int, tuple[int, int]] = {}
+        self._reads: dict[int, Read] = {}
+
+    def reads(self, read: Read) -> None:
+        """The submission that is posted next is a download."""
+        with self._lock:
+            self._reads[read.value] = read
+
+    def arrived(self, read: Read) -> None:
+        """Its bytes are there, or will not come."""
+        with self._lock:
+            self._reads.pop(read.value, None)
+
+    def tell(self, reached: int, faults: list[Any], times: list[Any]) -> list[Read]:
+        """What the node says; downloads that failed. Raises Damaged. The lock is held."""
+        self.heard_s = time.monotonic()
+        failed = []
+        for fault in faults:
+            value, code, words = _fields(fault, int, int, str)
+            self._faults[value] = code if 0 < code < 4096 else errno.EIO, words[:2000]
+            if (read := self._reads.pop(value, None)) is not None:
+                failed.append(read)
+        for span in times if self.timing else ():
+            value, start, end = _fields(span, int, int, int)
+            self._times[value] = start, end
+        for kept in (self._faults, self._times):
+            while len(kept) > _KEPT:
+                del kept[next(iter(kept))]
+        self._told = max(self._told, reached)
+        return failed
+
+    @property
+    def done(self) -> int:
+        """The value up to which all has ended and all bytes are here."""
+        with self._lock:
+            first = next(iter(self._reads), 0)
+            return min(self._told, first - 1) if first else self._told
+
+    def fault(self, value: int) -> tuple[int, str]:
+        """(errno, words), once."""
+        return self._faults.pop(value, (0, ""))
+
+    def times(self, value: int) -> tuple[int, int] | None:
+        """When it ran, once."""
+        return self._times.pop(value, None)
+
+
+def _fields(given: Any, *kinds: type) -> Any:
+    if type(given) is not list or [type(one) for one in given] != list(kinds):
+        raise Damaged("timeline: expected a list of lists")
+    return given
+
+
+class CatchesUp(Protocol):
+    """Mirrors of mirror.py."""
+
+    def caught_up(self, line: Line, value: int) -> bool:
+        """Has the host's copy of memory what this submission did?"""
+
+
+class Work:
+    """As plugin.Work has it; the node says how it is."""
+
+    __slots__ = ("_commands", "_line", "_mirrors", "_posted_s", "_rc", "_value", "_words")
+
+    def __init__(self, line: Line, value: int, commands: int, mirrors: CatchesUp | None) -> None:
+        self._line, self._value, self._commands, self._mirrors = line, value, commands, mirrors
+        self._posted_s = time.monotonic()
+        self._rc: int | None = None
+        self._words = ""
+
+    def ended(self) -> int | None:
+        if self._rc is None and self._line.done >= self._value:
+            mirrors = self._mirrors
+            if mirrors is not None and not mirrors.caught_up(self._line, self._value):
+                return None
+            code, self._words = self._line.fault(self._value)
+            self._rc = -code
+        return self._rc
+
+    def running(self) -> tuple[int, float]:
+        # Which command of several runs the node alone knows.
+        return (0 if self._commands == 1 else -1), time.monotonic() - self._posted_s
+
+    def times(self) -> tuple[int, int] | None:
+        return self._line.times(self._value)
+
+    def words(self) -> str:
+        return self._words

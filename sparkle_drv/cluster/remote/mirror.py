@@ -1,0 +1,168 @@
+"""Mirrors: the host's copies of memory that it maps.
+
+A copy behaves as memory that host and device share: what the host has changed goes to the device
+before the next submission, and what the device has changed comes back before a submission counts as
+reached. Both cost a look at all mapped bytes, the second also a transfer of them: this is for
+flags and small results.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from sparkle_drv.cluster.remote.line import Line
+from sparkle_drv.cluster.remote.session import SILENT_S, Session
+from sparkle_drv.errors import DeviceLost
+
+if TYPE_CHECKING:
+    import numpy as np
+
+MAP_S = 30.0
+"""`map` waits so long for the bytes."""
+NEAR = 64
+"""Changes with fewer equal bytes between them travel as one while no work is in flight."""
+
+
+class Mirror:
+    """One allocation's bytes, here: `now` is what the host sees and changes, `base` what the device
+    has as far as is known, `came` what it had when it was asked last."""
+
+    def __init__(self, address: int, nbytes: int) -> None:
+        import numpy as np
+
+        self.address = address
+        self.now = np.zeros(nbytes, np.uint8)
+        self.base = np.zeros(nbytes, np.uint8)
+        self.came = np.zeros(nbytes, np.uint8)
+        self._view: weakref.ref[Any] = lambda: None  # type: ignore[assignment]
+
+    def view(self) -> Any:
+        """What the caller gets: who has a memoryview of it, has it."""
+        view = self._view()
+        if view is None:
+            view = self.now[:]
+            self._view = weakref.ref(view)
+        return view
+
+    @property
+    def held(self) -> bool:
+        """Has anybody a view?"""
+        return self._view() is not None
+
+    def merge(self) -> None:
+        """Take in what the device has, but for bytes that the host has changed since."""
+        theirs = self.came != self.base
+        self.now[theirs] = self.came[theirs]
+        self.base[theirs] = self.came[theirs]
+
+    def changes(self, near: int) -> list[tuple[int, np.ndarray[Any, Any]]]:
+        """(offset, bytes) of what the host has changed."""
+        import numpy as np
+
+        at = np.flatnonzero(self.now != self.base)
+        if not at.size:
+            return []
+        cuts = np.flatnonzero(np.diff(at) > near)
+        begins, ends = at[np.r_[0, cuts + 1]], at[np.r_[cuts, at.size - 1]] + 1
+        return [
+            (begin, self.now[begin:end].copy())
+            for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)
+        ]
+
+
+class Mirrors:
+    """Of one open device."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._lock = threading.Lock()
+        self._mirrors: dict[int, Mirror] = {}
+        self._line: Line | None = None
+        self._merged: dict[Line, int] = {}
+        self._coming: tuple[int, dict[Line, int]] | None = None
+        """The value of the reads under way, and what they will have seen of each line."""
+
+    def __bool__(self) -> bool:
+        return bool(self._mirrors)
+
+    def start(self) -> None:
+        """Open its queue."""
+        self._line = self._session.open_line(False, wait=False)
+
+    def map(self, address: int, nbytes: int) -> Any:
+        """A view of the memory there; all of it must have been sent before (`send`)."""
+        with self._lock:
+            mirror = self._mirrors.get(address) or Mirror(address, nbytes)
+            self._settle(self._read([mirror]))
+            mirror.merge()
+            self._mirrors[address] = mirror
+            return mirror.view()
+
+    def forget(self, address: int) -> None:
+        """The memory is freed; views keep what they see."""
+        self._mirrors.pop(address, None)
+
+    def send(self, upload: Callable[[int, memoryview], int], working: bool) -> int:
+        """Give the device what the host has changed: 0, or the first -errno. Mirrors that nobody
+        looks at are let go."""
+        with self._lock:
+            for address, mirror in list(self._mirrors.items()):
+                held = mirror.held  # before the look: a view that is let go meanwhile is seen later
+                for at, data in mirror.changes(0 if working else NEAR):
+                    value = upload(address + at, data.data)
+                    if value < 0:
+                        return value
+                    mirror.base[at : at + data.nbytes] = data
+                if not held:
+                    self._mirrors.pop(address, None)
+        return 0
+
+    def caught_up(self, line: Line, value: int) -> bool:
+        """Has every mirror what this submission did? If not, it is on its way. Never blocks."""
+        if not self._mirrors or self._session.channel.ended:
+            return True
+        if not self._lock.acquire(blocking=False):  # a finalizer may ask below any call here
+            return False
+        try:
+            if self._coming is not None and self._done(self._coming[0]):
+                for mirror in list(self._mirrors.values()):
+                    mirror.merge()
+                self._merged.update(self._coming[1])
+                self._coming = None
+            if self._merged.get(line, 0) >= value:
+                return True
+            if self._coming is None:
+                seen = {**self._merged, line: line.done}
+                self._coming = self._read(list(self._mirrors.values())), seen
+        finally:
+            self._lock.release()
+        return False
+
+    def closed(self, line: Line) -> None:
+        """The queue has ended."""
+        self._merged.pop(line, None)
+
+    def _read(self, mirrors: list[Mirror]) -> int:
+        assert self._line is not None
+        value = self._line.submitted
+        for mirror in mirrors:
+            value = self._session.read(self._line, mirror.address, mirror.came.data)
+        return value
+
+    def _done(self, value: int) -> bool:
+        return self._line is not None and self._line.done >= value
+
+    def _settle(self, value: int) -> None:
+        """Wait for reads. Raises DeviceLost."""
+        session, left_s = self._session, MAP_S
+        while not self._done(value):
+            mark = session.mark()
+            if session.channel.ended or left_s <= 0:
+                words = session.words or f"the bytes did not come within {MAP_S:g} s"
+                raise DeviceLost(f"{session.uri}: map: {words}")
+            if not self._done(value):
+                session.wait(self._line, mark, SILENT_S)
+                left_s -= SILENT_S if session.mark() == mark else 0

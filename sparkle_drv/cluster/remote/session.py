@@ -1,0 +1,276 @@
+"""Session: what a device of a node says and hears. Requests go out and, where somebody must know,
+a reply comes back; news wakes those who wait.
+
+`post_later` is for what finalizers may ask for: they may run while this very thread has a lock.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import queue
+import struct
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from sparkle_drv.cluster.channel.channel import Channel
+from sparkle_drv.cluster.refused import Refused
+from sparkle_drv.cluster.remote.line import Line, Read
+from sparkle_drv.cluster.wire.requests import told
+from sparkle_drv.cluster.wire.values import Damaged, pack
+from sparkle_drv.errors import (
+    DeviceLost,
+    DeviceNotFound,
+    ImageError,
+    OutOfDeviceMemory,
+    SparkleError,
+)
+from sparkle_drv.plugin import Failed
+
+ANSWER_S = 60.0
+"""A reply that has not come after so long never will. A node may have to compile a kernel first."""
+CLOSED_S = 5.0
+"""Queues that were closed have so long to end at the node before another one is asked for."""
+SILENT_S = 0.25
+"""After so long without news who waits asks."""
+_PATIENCE_S = 0.05  # of a flush by who waits
+
+_KINDS: dict[str, type[Exception]] = {
+    kind.__name__: kind
+    for kind in (
+        ValueError, TypeError, ImageError, OutOfDeviceMemory, DeviceLost, DeviceNotFound,
+        NotImplementedError, Refused, SparkleError,
+    )
+}  # fmt: skip
+
+_VALUE, _U64 = struct.Struct(">BQ"), 0xCF  # an unsigned number of 64 bits in msgpack
+_Reply = dict[str, Any] | None
+
+
+def head(line: Line, do: str, **fields: Any) -> bytes:
+    """A submission packed but for its value, which is its last field."""
+    return pack({"do": do, "queue": line.number, **fields, "value": 0})[:-1]
+
+
+class Session:
+    """Of one open device. Any thread may call any method."""
+
+    def __init__(self, channel: Channel, uri: str) -> None:
+        self.uri = uri
+        """As errors name the device."""
+        self.channel = channel
+        self.words = ""
+        """Why the session or the device is gone; "": it is not."""
+        self.on_loss: Callable[[str], None] = lambda words: None
+        self._numbers = itertools.count(1)
+        self._answers: dict[int, Callable[[_Reply], None]] = {}
+        self._changed = threading.Condition()  # over an RLock: a finalizer may wait, too
+        self._news = 0
+        self._lines: dict[int, Line] = {}
+        self._closing: dict[int, int] = {}
+        self._reads: dict[int, Read] = {}
+        channel.deliver, channel.lost = self._deliver, self._lost
+        if channel.ended:
+            self._lost(channel.ended)
+
+    # Requests
+
+    def check(self) -> None:
+        """Raises plugin.Failed if it is over."""
+        if self.words:
+            raise Failed(errno.ENODEV, self.words)
+
+    def number(self) -> int:
+        """A new number, of a queue, a transfer or what else is the client's to number."""
+        return next(self._numbers)
+
+    def post(self, do: str, **fields: Any) -> None:
+        """A request that nobody waits for."""
+        if self.channel.post({"do": do, **fields}):
+            self.channel.flush()  # nothing is under way that it could go with
+
+    def give(self, line: Line, do: str, **fields: Any) -> int:
+        """A submission; its value."""
+        return self.run(line, head(line, do, **fields))
+
+    def run(self, line: Line, packed: bytes) -> int:
+        """The same, of what `head` made."""
+        value = line.submitted + 1
+        idle = self.channel.post_packed(packed + _VALUE.pack(_U64, value))
+        line.submitted = value  # no call stands between, at which an interrupt could come
+        if idle:
+            self.channel.flush()
+        return value
+
+    def post_later(self, do: str, **fields: Any) -> None:
+        """As `post`, from wherever a finalizer may run."""
+        self.channel.post_later({"do": do, **fields})
+
+    def ask(self, do: str, timeout_s: float = ANSWER_S, **fields: Any) -> dict[str, Any]:
+        """A request and its reply. Raises what the node says, and DeviceLost, also for silence."""
+        if self.words:
+            raise DeviceLost(f"{self.uri}: {do}: {self.words}")
+        answers: queue.SimpleQueue[_Reply] = queue.SimpleQueue()
+        number = self.number()
+        self._answers[number] = answers.put
+        try:
+            self.channel.post({"do": do, "re": number, **fields})
+            self.channel.flush()
+            while not self.channel.ended:
+                try:
+                    reply = answers.get(timeout=timeout_s)
+                except queue.Empty:
+                    raise DeviceLost(
+                        f"{self.uri}: {do}: no answer within {timeout_s:g} s"
+                    ) from None
+                if reply is not None:
+                    return self._ok(reply)
+            raise DeviceLost(f"{self.uri}: {do}: {self.channel.ended}")
+        finally:
+            self._answers.pop(number, None)
+
+    def ask_later(self, do: str, failed: Callable[[], None], **fields: Any) -> None:
+        """A request for which nobody waits; `failed()` if the node refuses it."""
+        number = self.number()
+        self._answers[number] = lambda reply: failed() if reply and "error" in reply else None
+        self.channel.post({"do": do, "re": number, **fields})
+
+    def _ok(self, reply: dict[str, Any]) -> dict[str, Any]:
+        if "error" not in reply:
+            ok: dict[str, Any] = reply.get("ok", {})
+            return ok
+        kind = _KINDS.get(reply["error"], SparkleError)
+        words = "".join(c if c.isprintable() or c == "\n" else "?" for c in reply.get("words", ""))
+        raise kind(self.said(words or "refused, without a reason"))
+
+    def said(self, words: str) -> str:
+        """What the node says, with the device's name as it is known here in front, once."""
+        there = self.uri.partition("/")[2]
+        words = words.removeprefix(f"{self.uri}: ").removeprefix(f"{there}: ")
+        return f"{self.uri}: {words}"
+
+    # Queues
+
+    def open_line(self, timing: bool, wait: bool = True) -> Line:
+        """A new queue. Raises SparkleError."""
+        line = Line(self.number(), timing, self._changed)
+        if wait:
+            self.settle()  # the node counts a queue until all of its work has ended
+            self.ask("queue", queue=line.number, timing=timing)
+        else:
+            self.post("queue", queue=line.number, timing=timing)
+        self._lines[line.number] = line
+        return line
+
+    def close_line(self, line: Line) -> None:
+        """It has ended; idempotent."""
+        if self._lines.pop(line.number, None) is None:
+            return
+        number = self.number()
+        self._closing[number] = line.number
+
+        def closed(reply: _Reply) -> None:
+            with self._changed:
+                self._closing.pop(number, None)
+                self._tell()
+
+        self._answers[number] = closed
+        self.post_later("close_queue", queue=line.number, re=number)
+
+    def settle(self) -> None:
+        """Wait until the node has closed what was closed here."""
+        if self._closing:
+            self.channel.flush()
+            with self._changed:
+                self._changed.wait_for(lambda: not self._closing or self.words, CLOSED_S)
+
+    def has(self, number: int) -> bool:
+        """Is a queue of that number open?"""
+        return number in self._lines
+
+    def read(self, line: Line, address: int, into: memoryview) -> int:
+        """Post a download; its value."""
+        read = Read(line, line.submitted + 1, into)
+        transfer = self.number()
+        line.reads(read)
+        self._reads[transfer] = read
+        return self.give(line, "read", address=address, nbytes=into.nbytes, transfer=transfer)
+
+    # Waiting: plugin.News
+
+    def mark(self) -> int:
+        """How much news there was."""
+        return self._news
+
+    def wait(self, own: Any, mark: int, seconds: float) -> None:
+        """Until there is more."""
+        self.channel.flush(_PATIENCE_S)
+        with self._changed:
+            if self._news == mark and not self.channel.ended:
+                self._changed.wait(min(seconds, SILENT_S))
+            if self._news != mark:
+                return
+        now = time.monotonic()
+        if now - own.heard_s >= SILENT_S and not self.channel.ended:
+            own.heard_s = now
+            self.post_later("ask", queue=own.number)
+            self.channel.flush(_PATIENCE_S)
+
+    # What the node says; the transport's threads
+
+    def _deliver(self, item: Any) -> None:
+        name, fields = told(item)
+        if not name:
+            answer = self._answers.pop(fields["re"], None)
+            if answer is not None:
+                answer(fields)
+            return
+        with self._changed:
+            if name == "timeline":
+                self._timeline(**fields)
+            elif name == "lost":
+                self._gone(fields["words"] or "the device is lost")
+            else:
+                self._bytes(name, fields)
+            self._tell()
+
+    def _timeline(self, queue: int, reached: int, faults: list[Any], times: list[Any]) -> None:
+        line = self._lines.get(queue)
+        failed = line.tell(reached, faults, times) if line is not None else []
+        if failed:
+            self._reads = {n: read for n, read in self._reads.items() if read not in failed}
+
+    def _bytes(self, name: str, fields: dict[str, Any]) -> None:
+        read = self._reads.pop(fields["transfer"], None)
+        if read is None:
+            return  # it has failed
+        if name == "ready":
+            self.channel.expect(fields["transfer"], read.into, lambda: self._arrived(read))
+            return
+        if len(fields["data"]) != read.into.nbytes:
+            raise Damaged(f"bytes: expected {read.into.nbytes}, got {len(fields['data'])}")
+        read.into[:] = fields["data"]
+        read.line.arrived(read)
+
+    def _arrived(self, read: Read) -> None:
+        read.line.arrived(read)
+        with self._changed:
+            self._tell()
+
+    def _tell(self) -> None:
+        self._news += 1
+        self._changed.notify_all()
+
+    def _gone(self, words: str) -> None:
+        self.words = self.words or words
+        self.on_loss(self.words)
+
+    def _lost(self, words: str) -> None:
+        with self._changed:
+            self._gone(words)
+            self._reads.clear()
+            self._tell()
+        for answer in list(self._answers.values()):
+            answer(None)

@@ -1,0 +1,82 @@
+"""Uploads and downloads. Small ones travel within a request. Larger ones go in pieces, each of them
+a submission, so that the network carries one while the node's device takes the one before.
+"""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Callable
+from functools import partial
+
+from sparkle_drv import plugin
+from sparkle_drv.cluster.remote.line import Line, Work
+from sparkle_drv.cluster.remote.mirror import Mirrors
+from sparkle_drv.cluster.remote.session import Session
+from sparkle_drv.cluster.wire.requests import INLINE
+
+PIECE = 8 << 20
+"""Bytes of one submission at most."""
+UNDER_WAY = 4
+"""Pieces that have not arrived: more are not copied before one has."""
+FULL_S = 0.1
+"""A new upload waits so long for room before it is refused with -EAGAIN."""
+STUCK_S = 30.0
+"""The second and later pieces wait so long."""
+
+
+class Transfers:
+    """Of one open device."""
+
+    def __init__(self, session: Session, queues: plugin.Queues, mirrors: Mirrors) -> None:
+        self._session, self._queues, self._mirrors = session, queues, mirrors
+
+    def upload(self, queue: plugin.Timeline, address: int, data: memoryview) -> int:
+        """Value of the last piece, or -errno; `data` is copied."""
+        value, stuck_s = queue.submitted, time.monotonic() + STUCK_S
+        for at in range(0, data.nbytes, PIECE):
+            start = partial(self._write, address + at, data[at : at + PIECE])
+            value = self._given(queue, start)
+            while value == -errno.EAGAIN and at:  # what has begun is not begun again
+                if time.monotonic() >= stuck_s:
+                    return -errno.ETIMEDOUT
+                value = self._given(queue, start)
+            if value < 0:
+                break
+        return value
+
+    def download(self, queue: plugin.Timeline, address: int, out: memoryview) -> int:
+        """The same; `out` has the bytes when the value is reached."""
+        value = queue.submitted
+        for at in range(0, out.nbytes, PIECE):
+            piece = out[at : at + PIECE]
+            value = self._queues.give(queue, partial(self._read, address + at, piece))
+            if value < 0:
+                break
+        return value
+
+    def _given(self, queue: plugin.Timeline, start: Callable[[Line], plugin.Work]) -> int:
+        channel, end_s = self._session.channel, time.monotonic() + FULL_S
+        while channel.unsent() >= UNDER_WAY and not channel.ended:
+            if time.monotonic() >= end_s:
+                return -errno.EAGAIN
+            channel.flush()
+            time.sleep(0.001)
+        return self._queues.give(queue, start)
+
+    def _write(self, address: int, data: memoryview, line: Line) -> plugin.Work:
+        session, transfer, inline = self._session, 0, None
+        session.check()
+        if data.nbytes <= INLINE:
+            inline = bytes(data)
+        else:
+            transfer = session.number()
+            session.channel.send_bulk(transfer, memoryview(bytes(data)))
+        value = session.give(
+            line, "write", address=address, data=inline, transfer=transfer, nbytes=data.nbytes
+        )
+        return Work(line, value, 0, self._mirrors)
+
+    def _read(self, address: int, out: memoryview, line: Line) -> plugin.Work:
+        self._session.check()
+        return Work(line, self._session.read(line, address, out), 0, self._mirrors)
