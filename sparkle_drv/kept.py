@@ -26,9 +26,9 @@ SCHEMA = 1
 LOCK_TIMEOUT_S = 10.0
 
 
-def replace(path: Path, content: bytes, mode: int = 0o600) -> None:
-    """Write beside the place and rename; `mode` less the umask. The folder must be there. Raises
-    OSError, and then nothing has changed.
+def replace(path: Path, content: bytes, mode: int = 0o600, sync: bool = False) -> None:
+    """Write beside the place and rename; `mode` less the umask. The folder must be there. With
+    `sync` the file outlives a power cut. Raises OSError, and then nothing has changed.
     """
     name = path.with_name(f".new-{os.getpid()}-{secrets.token_hex(6)}")
     try:
@@ -36,6 +36,9 @@ def replace(path: Path, content: bytes, mode: int = 0o600) -> None:
         try:
             with os.fdopen(fd, "wb") as file:
                 file.write(content)
+                if sync:
+                    file.flush()
+                    os.fsync(fd)
             os.replace(name, path)
         except BaseException:
             with contextlib.suppress(OSError):

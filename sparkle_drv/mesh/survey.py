@@ -107,13 +107,16 @@ class _Survey:
                 )
                 for uri in dict.fromkeys(chain.from_iterable(ends))
             }
+            patience_s = max(self.ways.devices[uri].default_queue.timeout_s for uri in arrays)
             begin = time.perf_counter()
-            ran = carry(_repeated(whats, nbytes), arrays, self.ways, **self.clocked)
+            ran = carry(_repeated(whats, nbytes, patience_s), arrays, self.ways, **self.clocked)
             return time.perf_counter() - begin, ran
 
 
-def _repeated(whats: Sequence[What], nbytes: int) -> Program:
-    """All of `whats` at once, EACH + 1 times, each time when all have ended the time before."""
+def _repeated(whats: Sequence[What], nbytes: int, patience_s: float) -> Program:
+    """All of `whats` at once, EACH + 1 times, each time when all have ended the time before. A step
+    that takes longer than `patience_s` has failed.
+    """
     steps: list[Step] = []
     last: tuple[int, ...] = ()
     for _ in range(EACH + 1):
@@ -123,18 +126,18 @@ def _repeated(whats: Sequence[What], nbytes: int) -> Program:
             # Ways that end at one place write memory of their own there.
             temp = Region(to, "temp", ends.count(to) * nbytes, nbytes)
             ends.append(to)
-            steps.append(_step(len(steps), what, temp, last))
+            steps.append(_step(len(steps), what, temp, last, patience_s))
         last = tuple(range(begin, len(steps)))
     return Program(tuple(steps))
 
 
-def _step(number: int, what: What, temp: Region, after: tuple[int, ...]) -> Step:
+def _step(number: int, what: What, temp: Region, after: tuple[int, ...], patience_s: float) -> Step:
     if isinstance(what, str):
         reduce = Reduce(temp, Region(what, "data", 0, temp.nbytes))
-        return Step(number, Lane(what), reduce, after)
+        return Step(number, Lane(what), reduce, after, deadline_s=patience_s)
     source, to = what
     copy = Copy(Region(source, "data", 0, temp.nbytes), temp)
-    return Step(number, Lane(source, to), copy, after)
+    return Step(number, Lane(source, to), copy, after, deadline_s=patience_s)
 
 
 def _rounds(ran: Sequence[Ran], count: int) -> list[float]:

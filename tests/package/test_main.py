@@ -10,7 +10,7 @@ from sparkle_drv import assets
 
 CHECKOUT_ONLY = ("_private", "gen", "loc", "setup_env", "test_fresh")
 
-TOOLS = "{bench,bringup,doctor,explain,info,mesh,pm4,rdna_as,replay,sparkle,trace}"
+TOOLS = "{bench,bringup,certs,doctor,explain,info,mesh,pm4,rdna_as,replay,sparkle,trace}"
 
 
 @pytest.fixture
@@ -33,6 +33,7 @@ def tools(tmp_path, monkeypatch):
         (["pm4", "lint", "-"], "pm4 ['lint', '-'] __main__"),
         (["bringup", "mem"], "bringup ['mem'] __main__"),
         (["doctor"], "sparkle ['doctor'] __main__"),
+        (["certs", "show"], "sparkle ['certs', 'show'] __main__"),
         (["rdna_as", "assemble", "-"], "rdna_as ['assemble', '-'] __main__"),
         (["sparkle", "info"], "sparkle ['info'] __main__"),
     ],

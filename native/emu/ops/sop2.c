@@ -132,12 +132,12 @@ static void undefined_halves(struct sp_wave *w, const struct sp_inst *i, uint64_
         bool defined = true;                                                                                          \
         uint64_t a = sp_s64_or_undefined(w, i, i->src[0], &defined), bits = defined ? 0 : undefined_bits(w, i->src[0]); \
         uint32_t b = sp_s32(w, i, i->src[1]);                                                                         \
-        uint64_t r = EXPR;                                                                                            \
+        uint64_t r = (uint64_t)(EXPR);                                                                                \
         w->scc = (SCC) != 0;                                                                                          \
         sp_put_s64(w, i, i->dst, r);                                                                                  \
         if (!defined) {                                                                                               \
             a = bits;                                                                                                 \
-            undefined_halves(w, i, EXPR);                                                                             \
+            undefined_halves(w, i, (uint64_t)(EXPR));                                                                 \
         }                                                                                                             \
         return (int)w->stop;                                                                                          \
     }

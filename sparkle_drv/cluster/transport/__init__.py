@@ -1,7 +1,12 @@
 """Messages between named endpoints: `base.Transport`, which Zenoh and the in-process Air implement.
 
-base.py      the protocol
-air.py       in process: loses, repeats, reorders and delays by seed
-engine.py    Zenoh: sessions, keys, liveness, the watchdog
-config.py    the engine's configuration, as measured
+    base.py      the protocol; names and lengths of messages
+    air.py       in process: loses, repeats, reorders and delays by seed
+    engine.py    Zenoh: sessions, keys, liveness, renewal
+    senders.py   threads that send; the watchdog
+    presence.py  who is there, by liveliness tokens
+    config.py    endpoints as text; Zenoh's configuration, as measured
+    probe.py     why an address does not answer
+
+engine.py alone imports Zenoh when an endpoint starts; presence.py and senders.py need no network.
 """

@@ -23,3 +23,5 @@ class Keys:
     """The other end's name as its certificate has it."""
     trusted: str = ""
     """SHA-256 of the other end's public key in hex: what `--trust-code` compares."""
+    role: str = ""
+    """The other end's, as its certificate has it: "client" or "node"."""

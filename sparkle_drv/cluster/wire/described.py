@@ -45,7 +45,7 @@ def described(kind: type[_T], given: Any) -> _T:
 
 def _value(what: str, hint: Any, value: Any) -> Any:
     """`value` as the field's annotation wants it: int, float, str, bool, tuples of them, None."""
-    options = getattr(hint, "__args__", ())
+    options: tuple[Any, ...] = getattr(hint, "__args__", ())
     origin = getattr(hint, "__origin__", None)
     if origin is None and type(None) in options:  # X | None
         if value is None:
@@ -55,7 +55,7 @@ def _value(what: str, hint: Any, value: Any) -> Any:
     if origin is tuple:
         if type(value) is not list or len(value) > _MOST_LIST:
             raise Damaged(f"{what}: expected a list, got {type(value).__name__}")
-        if len(options) == 2 and options[1] is Ellipsis:
+        if Ellipsis in options:
             return tuple(_value(what, options[0], one) for one in value)
         if len(value) != len(options):
             raise Damaged(f"{what}: expected {len(options)} values, got {len(value)}")

@@ -1,0 +1,174 @@
+"""Endpoints as text, and the configuration of Zenoh that was measured.
+
+A node routes and listens. A client listens nowhere. Nothing is found by multicast, nothing is
+answered but our own keys, and all links but those of the loopback interface are mutual TLS.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sparkle_drv.cluster.transport.base import MOST_NBYTES
+
+KEYS = "sparkle/**"
+"""All keys of ours."""
+PORT = 7447
+"""Where a node listens unless told otherwise."""
+LEASE_MS = 2000
+"""A link over which nothing comes for so long is lost; four keep-alives are sent meanwhile."""
+WAIT_BEFORE_CLOSE_US = 5_000_000
+"""A link that takes no byte of a message for so long is closed."""
+BATCHES = 16
+"""Batches of 64 KiB that wait for a link, of control and of bulk each: Zenoh's maximum. A router
+must take all credit of a receiver that stops, or it stops reading from those who send."""
+WAIT_BEFORE_DROP_US = 50_000
+"""Control that no link takes for so long is dropped; the sender repeats it."""
+OPEN_MS = 5000
+"""A link that is not established after so long is given up."""
+SNDBUF, RCVBUF = 128 << 10, 256 << 10
+"""Socket buffers. What lies in them delays control behind bulk: 19 ms instead of 5.5 s on a link of
+200 Mbit/s."""
+FILES = ("ca.pem", "cert.pem", "key.pem")
+
+
+class Endpoint(NamedTuple):
+    """One address, checked."""
+
+    protocol: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.protocol}/{host}:{self.port}"
+
+
+def endpoint(text: str) -> Endpoint:
+    """Read "tls/host:port". "tcp/..." is plaintext, which only the loopback interface may carry."""
+    form = re.fullmatch(r"(tls|tcp)/(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]{1,253}):([0-9]{1,5})", text)
+    if form is None or not 0 < int(form[3]) < 1 << 16:
+        raise ValueError(f"expected tls/host:port, got {text[:300]!r}")
+    made = Endpoint(form[1], form[2].strip("[]"), int(form[3]))
+    return _loopback(made) if made.protocol == "tcp" else made
+
+
+def _loopback(plain: Endpoint) -> Endpoint:
+    """The endpoint by address, so that a name cannot mean another host later."""
+    try:
+        found = {info[4][0] for info in socket.getaddrinfo(plain.host, plain.port)}
+    except OSError as error:
+        raise ValueError(f"expected tls/host:port, got {plain}: {error.strerror}") from None
+    others = sorted(str(a) for a in found if not ipaddress.ip_address(str(a)).is_loopback)
+    if others:
+        raise ValueError(
+            f"expected tls/host:port, got {plain}: plaintext is for loopback addresses only, "
+            f"not for {others[0]}"
+        )
+    return plain._replace(host=str(min(found)))
+
+
+def settings(
+    folder: Path | None, listen: Sequence[Endpoint], connect: Sequence[Endpoint], node: bool
+) -> dict[str, Any]:
+    """The configuration as Zenoh's JSON has it; `folder` holds the certificates for TLS."""
+    every = (*listen, *connect)
+    protocols = sorted({each.protocol for each in every}) or ["tls"]
+    if listen and not node:
+        raise ValueError(f"expected a client to listen nowhere, got {listen[0]}")
+    link: dict[str, Any] = {
+        "protocols": protocols,
+        "tx": {
+            "lease": LEASE_MS,
+            "keep_alive": 4,
+            "queue": {
+                "size": {"real_time": BATCHES, "background": BATCHES},
+                "congestion_control": {
+                    "block": {"wait_before_close": WAIT_BEFORE_CLOSE_US},
+                    "drop": {"wait_before_drop": WAIT_BEFORE_DROP_US},
+                }
+            },
+        },
+        # Twice the limit, so that send() is what refuses: Zenoh drops a longer one in silence.
+        "rx": {"max_message_size": 2 * MOST_NBYTES},
+        "tcp": {"so_sndbuf": SNDBUF, "so_rcvbuf": RCVBUF},
+    }
+    if "tls" in protocols:
+        link["tls"] = _tls(folder, node)
+    return {
+        "mode": "router" if node else "client",
+        "listen": {"endpoints": [str(each) for each in listen], "exit_on_failure": True},
+        "connect": {
+            "endpoints": [str(each) for each in connect],
+            # A node serves before those that it joins are there; a client is nothing without one.
+            "timeout_ms": -1 if node else OPEN_MS,
+            "exit_on_failure": not node,
+            "retry": {
+                "period_init_ms": 200,
+                "period_max_ms": 1000,
+                "period_increase_factor": 2,
+            },
+        },
+        "scouting": {
+            "delay": 0,
+            "multicast": {"enabled": False},
+            # Addresses that strangers tell are for links with TLS alone.
+            "gossip": {
+                "enabled": protocols == ["tls"],
+                "multihop": True,
+                "autoconnect": {"router": ["router"], "peer": ["router", "peer"]},
+            },
+        },
+        "timestamping": {"enabled": False},
+        "adminspace": {"enabled": False},
+        "access_control": _access(),
+        "transport": {
+            "unicast": {"open_timeout": OPEN_MS, "accept_timeout": OPEN_MS},
+            "link": link,
+            "shared_memory": {"enabled": False},
+        },
+    }
+
+
+def _tls(folder: Path | None, node: bool) -> dict[str, Any]:
+    if folder is None:
+        raise ValueError("expected a folder with certificates for tls, got None")
+    missing = [name for name in FILES if not (folder / name).is_file()]
+    if missing:
+        raise ValueError(f"expected {', '.join(FILES)} in {folder}, got no {missing[0]}")
+    ca, certificate, key = (str(folder / name) for name in FILES)
+    shown = {"listen_certificate": certificate, "listen_private_key": key} if node else {}
+    return {
+        "root_ca_certificate": ca,
+        "connect_certificate": certificate,
+        "connect_private_key": key,
+        **shown,
+        "enable_mtls": True,
+        "verify_name_on_connect": True,
+        "close_link_on_expiration": True,
+        "so_sndbuf": SNDBUF,
+        "so_rcvbuf": RCVBUF,
+    }
+
+
+def _access() -> dict[str, Any]:
+    """Of every link, both ways: messages, subscriptions and liveliness of our keys; no queries."""
+    liveliness = ["liveliness_token", "liveliness_query", "declare_liveliness_subscriber"]
+    rule = {
+        "id": "ours",
+        "messages": ["put", "declare_subscriber", *liveliness],
+        "flows": ["ingress", "egress"],
+        "permission": "allow",
+        "key_exprs": [KEYS],
+    }
+    return {
+        "enabled": True,
+        "default_permission": "deny",
+        "rules": [rule],
+        "subjects": [{"id": "all"}],
+        "policies": [{"rules": ["ours"], "subjects": ["all"]}],
+    }

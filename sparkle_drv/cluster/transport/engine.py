@@ -1,0 +1,248 @@
+"""The transport over Zenoh: keys, liveliness, renewal.
+
+A message is a put to `sparkle/<to>/<from>/<lane>`. Queries are not used: a query that fails ends
+with an empty answer. An endpoint is alive as long as its token `sparkle/alive/<name>/<session>`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import queue
+import re
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sparkle_drv.cluster.refused import Refused
+from sparkle_drv.cluster.transport import config, probe
+from sparkle_drv.cluster.transport.base import (
+    Lane,
+    Receive,
+    Seen,
+    Stalled,
+    check_message,
+    check_name,
+)
+from sparkle_drv.cluster.transport.presence import Presence
+from sparkle_drv.cluster.transport.senders import WATCHDOG_S, Senders
+
+if TYPE_CHECKING:
+    import zenoh
+
+LOOK_S = 1.0
+"""A node looks for another of its name for so long before it shows itself."""
+ENDED_S = 6.0
+"""Opening and closing a session take at most this long, or are left to a thread."""
+
+
+class Engine:
+    """One endpoint on Zenoh: a node, which routes and listens, or a client, which does neither."""
+
+    def __init__(
+        self,
+        name: str,
+        folder: Path | None,
+        listen: Sequence[str] = (),
+        connect: Sequence[str] = (),
+        node: bool = False,
+        watchdog_s: float = WATCHDOG_S,
+    ) -> None:
+        self.name = check_name(name)
+        self._folder, self._node = folder, node
+        self._listen = [config.endpoint(text) for text in listen]
+        self._connect = [config.endpoint(text) for text in connect]
+        if not node and not connect:
+            raise ValueError("expected an address for a client to connect to, got none")
+        self.trouble: list[str] = []
+        """Addresses that a node could not join when it started, and why; it keeps trying."""
+        self._session: zenoh.Session | None = None
+        self._declared: list[Any] = []
+        self._senders = Senders(self._put, watchdog_s)
+        self._lock = threading.RLock()
+        self._closed = False
+
+    def start(self, receive: Receive, seen: Seen) -> None:
+        self._receive, self._presence = receive, Presence(seen)
+        atexit.register(self.close)  # Zenoh hangs in an interpreter that ends with an open session
+        try:
+            self._open(look=True)
+        except BaseException:
+            self.close()
+            raise
+        self._senders.start()
+
+    def watch(self, name: str) -> None:
+        with self._lock:
+            if self._presence.add(check_name(name)):
+                session = self._opened()
+                _bounded(lambda: self._watch(session, name))
+
+    def send(self, to: str, lane: Lane, message: bytes) -> None:
+        check_message(message)
+        self._opened()
+        self._senders.send(f"sparkle/{check_name(to)}/{self.name}/{lane.value}", lane, message)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        atexit.unregister(self.close)
+        self._senders.end()
+        self._presence.end()
+        self._shut()
+
+    def renewed(self, folder: Path) -> None:
+        """Go on with new certificates. Messages of the moment are lost; nobody is told of a loss
+        unless the endpoint stays away."""
+        with self._lock:
+            self._folder = folder
+            config.settings(folder, self._listen, self._connect, self._node)  # ValueError first
+            self._opened()
+            self._put(f"sparkle/renew/{self.name}/r", Lane.CONTROL, b"")
+            self._presence.hold()
+            self._shut()
+            self._open(look=False)
+
+    def _opened(self) -> zenoh.Session:
+        if self._session is None:
+            raise Stalled("the endpoint is closed")
+        return self._session
+
+    def _open(self, look: bool) -> None:
+        import zenoh
+
+        settings = config.settings(self._folder, self._listen, self._connect, self._node)
+        failed = [
+            f"{where}: {why}"
+            for where in self._connect
+            if (why := probe.reason(where, self._folder, ENDED_S / 2))
+        ]
+        if failed and len(failed) == len(self._connect) and not self._node:
+            raise Refused("; ".join(failed))
+        self.trouble = failed
+        text = json.dumps(settings)
+        try:
+            session = _bounded(lambda: zenoh.open(zenoh.Config.from_json5(text)))
+        except zenoh.ZError as error:
+            raise Refused(self._plainly(str(error))) from None
+        if session is None:
+            raise Refused(f"{self._about()}: Zenoh did not open within {ENDED_S:g} s")
+        self._session = session
+        if look and self._connect:
+            self._look(session)
+        _bounded(lambda: self._declare(session))
+
+    def _declare(self, session: zenoh.Session) -> None:
+        """In a daemon thread: those that Zenoh makes for callbacks inherit that, and an interpreter
+        that ends does not wait for them."""
+        keep = self._declared.append
+        for lane in Lane:
+            keep(session.declare_subscriber(f"sparkle/{self.name}/*/{lane.value}", self._on_put))
+        for name in self._presence.names():
+            self._watch(session, name)
+        keep(session.liveliness().declare_token(f"sparkle/alive/{self.name}/{session.zid()}"))
+
+    def _look(self, session: zenoh.Session) -> None:
+        """Refused if another endpoint has the name. One that has just died may still be seen, so a
+        restarted node waits for its lease to end."""
+        there: set[str] = set()
+
+        def told(key: str, alive: bool) -> None:
+            (there.add if alive else there.discard)(key)
+
+        looking = _bounded(lambda: _tokens(session, self.name, told))
+        time.sleep(LOOK_S if self._node else 0)
+        until = time.monotonic() + config.LEASE_MS / 1e3 + LOOK_S
+        while there and time.monotonic() < until:
+            time.sleep(0.02)
+        looking.undeclare()
+        if there:
+            raise Refused(f"two nodes of one name: {self.name!r} is there already")
+
+    def _watch(self, session: zenoh.Session, name: str) -> None:
+        self._declared += [
+            _tokens(session, name, self._presence.token),
+            session.declare_subscriber(
+                f"sparkle/renew/{name}/r", lambda _: self._presence.hold(name)
+            ),
+        ]
+
+    def _on_put(self, sample: zenoh.Sample) -> None:
+        sender = str(sample.key_expr).split("/")[2]
+        if not self._closed:
+            self._receive(sender, sample.payload.to_bytes())
+
+    def _put(self, key: str, lane: Lane, message: bytes) -> None:
+        import zenoh
+
+        session, urgent = self._session, lane is Lane.CONTROL
+        how = zenoh.CongestionControl
+        try:
+            if session is not None:
+                session.put(
+                    key,
+                    message,
+                    priority=zenoh.Priority.REAL_TIME if urgent else zenoh.Priority.BACKGROUND,
+                    express=urgent,
+                    congestion_control=how.DROP if urgent else how.BLOCK,
+                )
+        except zenoh.ZError:
+            pass  # the session closes or opens anew: the message is lost, as on a bad link
+
+    def _shut(self) -> None:
+        session, self._session, self._declared = self._session, None, []
+        if session is not None:
+            _bounded(session.close)
+
+    def _about(self) -> str:
+        return ", ".join(map(str, (*self._connect, *self._listen))) or "no address"
+
+    def _plainly(self, said: str) -> str:
+        """One line from an error of Zenoh, which names its own source files."""
+        again = [(where, probe.reason(where, self._folder, 1.0)) for where in self._connect]
+        for where, why in again:
+            if why and not self._node:
+                return f"{where}: {why}"
+        number = re.search(r"os error (\d+)", said)
+        if number is not None and self._listen:
+            listens = next((str(e) for e in self._listen if f"{e.host}:{e.port}" in said), "")
+            where_text = listens or self._about()
+            return f"{where_text}: cannot listen: {os.strerror(int(number[1])).lower()}"
+        first = re.sub(r" at /\S+", "", said.splitlines()[0])[:300]
+        return f"{self._about()}: {first}"
+
+
+def _tokens(session: zenoh.Session, name: str, told: Callable[[str, bool], None]) -> Any:
+    """Tell of the tokens of a name: of those that are there, and of each that comes or goes."""
+    import zenoh
+
+    def on_sample(sample: zenoh.Sample) -> None:
+        told(str(sample.key_expr), sample.kind == zenoh.SampleKind.PUT)
+
+    key = f"sparkle/alive/{name}/*"
+    return session.liveliness().declare_subscriber(key, on_sample, history=True)
+
+
+def _bounded(action: Callable[[], Any]) -> Any:
+    """The action's result, or None if it takes longer than ENDED_S; it then goes on alone."""
+    done: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            done.put((action(), None))
+        except BaseException as error:
+            done.put((None, error))
+
+    threading.Thread(target=run, name="zenoh", daemon=True).start()
+    try:
+        result, error = done.get(timeout=ENDED_S)
+    except queue.Empty:
+        return None
+    if error is not None:
+        raise error
+    return result

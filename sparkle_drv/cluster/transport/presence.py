@@ -1,0 +1,69 @@
+"""Who is there: endpoints that are watched, by the liveliness tokens of their sessions.
+
+An endpoint that renews its certificates leaves for a moment. It says so first, and its absence is
+then told only if it lasts.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from sparkle_drv.cluster.transport.base import Seen
+
+HOLD_S = 3.0
+"""How long an endpoint that renews its certificates may stay away."""
+
+
+class Presence:
+    """Turns tokens that come and go into calls of `seen`, one for each change."""
+
+    def __init__(self, seen: Seen) -> None:
+        self._seen = seen
+        self._lock = threading.RLock()
+        self._tokens: dict[str, set[str]] = {}
+        self._told: dict[str, bool] = {}
+        self._held_until: dict[str, float] = {}
+        self._ended = False
+
+    def add(self, name: str) -> bool:
+        """False if the name is watched already."""
+        with self._lock:
+            known = name in self._tokens
+            self._tokens.setdefault(name, set())
+            return not known
+
+    def names(self) -> list[str]:
+        with self._lock:
+            return list(self._tokens)
+
+    def token(self, key: str, there: bool) -> None:
+        """A token has come or has gone."""
+        _, _, name, session = key.split("/")
+        with self._lock:
+            tokens = self._tokens[name]
+            (tokens.add if there else tokens.discard)(session)
+            self._tell(name)
+
+    def hold(self, name: str | None = None) -> None:
+        """The endpoint says that it renews; None: this endpoint itself renews, and forgets all."""
+        with self._lock:
+            for each in [name] if name else list(self._tokens):
+                self._held_until[each] = time.monotonic() + HOLD_S
+                if name is None:
+                    self._tokens[each].clear()
+                later = threading.Timer(HOLD_S + 0.01, self._tell, (each,))
+                later.daemon = True
+                later.start()
+
+    def end(self) -> None:
+        """Tell nothing more."""
+        self._ended = True
+
+    def _tell(self, name: str) -> None:
+        with self._lock:
+            alive = bool(self._tokens[name])
+            held = not alive and time.monotonic() < self._held_until.get(name, 0.0)
+            if not self._ended and not held and alive is not self._told.get(name, False):
+                self._told[name] = alive
+                self._seen(name, alive)

@@ -1,0 +1,106 @@
+"""Why an address does not answer, in plain words: Zenoh says "Timeout!" for every reason.
+
+A connection of our own, without Zenoh: TCP, then TLS with the same certificates, and a look at what
+the other end says of ours. A reachable node costs it two round trips.
+"""
+
+from __future__ import annotations
+
+import errno
+import select
+import socket
+import ssl
+import time
+from pathlib import Path
+
+from sparkle_drv.cluster.transport.config import FILES, Endpoint
+
+ANSWER_S = 0.3
+"""A node that accepts a certificate says so at once, by a session ticket."""
+
+TLS_ALERT = b"\x15"
+"""RFC 8446, section 5.1: the content type of an alert."""
+
+ALERTS = {
+    "CERTIFICATE_EXPIRED": "our certificate has expired",
+    "CERTIFICATE_REVOKED": "our certificate is revoked",
+    "CERTIFICATE_REQUIRED": "a certificate is required, we have none",
+    "UNKNOWN_CA": "it does not know the CA of our certificate",
+    "DECRYPT_ERROR": "our certificate is not of its CA",
+    "BAD_CERTIFICATE": "our certificate is not of its CA",
+    "UNSUPPORTED_CERTIFICATE": "our certificate is not for this purpose",
+    "WRONG_VERSION_NUMBER": "it does not speak TLS",
+    "UNEXPECTED_EOF": "it closed the connection in the TLS handshake; does it speak TLS?",
+}
+ERRNOS = {
+    errno.ECONNREFUSED: "nobody listens",
+    errno.ECONNRESET: "it closed the connection",
+    errno.EPIPE: "it closed the connection",
+    errno.EHOSTUNREACH: "no route to the host",
+    errno.ENETUNREACH: "no route to the network",
+}
+
+
+def reason(where: Endpoint, folder: Path | None, timeout_s: float) -> str | None:
+    """None if a link can be made, as far as can be seen without Zenoh."""
+    until = time.monotonic() + timeout_s
+    try:
+        with socket.create_connection((where.host, where.port), timeout_s) as raw:
+            if where.protocol == "tcp":
+                return _plain(raw)
+            raw.settimeout(max(0.01, until - time.monotonic()))
+            with _context(folder).wrap_socket(raw, server_hostname=where.host) as link:
+                return _said(link)
+    except ssl.SSLCertVerificationError as error:
+        return f"its certificate is refused: {error.verify_message}"
+    except ssl.SSLError as error:
+        return _alert(error)
+    except socket.gaierror:
+        return f"the name {where.host} has no address"
+    except TimeoutError:
+        return f"no answer within {timeout_s:g} s"
+    except OSError as error:
+        return ERRNOS.get(error.errno or 0, error.strerror or str(error))
+
+
+def _context(folder: Path | None) -> ssl.SSLContext:
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    made.minimum_version = ssl.TLSVersion.TLSv1_3
+    if folder is not None:
+        ca, certificate, key = (folder / name for name in FILES)
+        made.load_verify_locations(ca)
+        made.load_cert_chain(certificate, key)
+    return made
+
+
+def _said(link: ssl.SSLSocket) -> str | None:
+    """What the other end says of our certificate after its own part of the handshake."""
+    link.setblocking(False)
+    until = time.monotonic() + ANSWER_S
+    while (left_s := until - time.monotonic()) > 0:
+        if not select.select([link], [], [], left_s)[0]:
+            return None
+        try:
+            return None if link.recv(1) else "it closed the connection after the TLS handshake"
+        except ssl.SSLWantReadError:
+            if link.session is not None and link.session.has_ticket:
+                return None
+    return None
+
+
+def _plain(raw: socket.socket) -> str | None:
+    """A port that expects TLS answers two zero bytes with an alert."""
+    raw.settimeout(ANSWER_S)
+    raw.sendall(b"\0\0")
+    try:
+        return "it expects TLS" if raw.recv(1) == TLS_ALERT else None
+    except TimeoutError:
+        return None
+
+
+def _alert(error: ssl.SSLError) -> str:
+    said = (error.reason or str(error)).upper()
+    for word, text in ALERTS.items():
+        if word in said:
+            return text
+    return f"TLS failed: {(error.reason or str(error)).replace('_', ' ').lower()}"

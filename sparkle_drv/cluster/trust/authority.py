@@ -1,0 +1,202 @@
+"""The CA: it makes certificates, signs requests, and revokes keys. `sparkle certs` calls it.
+
+Its folder has its key and, in issued/, the newest certificate of every key it ever signed: the
+record that revocation and renewal go by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from sparkle_drv.cluster.refused import Refused
+
+from . import certificates, files, requests, revocation
+from .certificates import Subject
+from .identity import authority_of
+
+CA_DAYS = 3652
+MOST_DAYS = 90
+"""Of a certificate. Few days are safe, because certificates renew themselves."""
+EARLY = timedelta(minutes=5)
+"""Certificates hold from this long ago: the clocks of two machines differ."""
+
+
+class Authority:
+    """A CA and its folder."""
+
+    def __init__(
+        self, folder: Path, key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate
+    ) -> None:
+        self.folder, self.certificate, self._key = folder, certificate, key
+        self.name = certificates.common_name(certificate)
+        self.revoked = revocation.Revocations(folder / files.REVOKED, certificate)
+
+    def issue(
+        self, name: str, role: str, hosts: tuple[str, ...] = (), days: float = 1
+    ) -> dict[str, bytes]:
+        """The files of a machine: a new key, its certificate, the CA's, the revocation list.
+        Raises ValueError.
+        """
+        of, key = certificates.subject(role, name, hosts), requests.new_key()
+        return {files.KEY: requests.key_file(key), **self.certify(of, key.public_key(), days)}
+
+    def sign(self, request: bytes, days: float = 1) -> tuple[Subject, dict[str, bytes]]:
+        """Whom a request is for, and that machine's files but for the key, which it has. Raises
+        Refused, also for a revoked key, and ValueError.
+        """
+        of, key = requests.checked(request, "request")
+        self.revoked.check(key, f"request of {of}")
+        return of, self.certify(of, key, days)
+
+    def certify(
+        self, of: Subject, key: ec.EllipticCurvePublicKey, days: float = 1
+    ) -> dict[str, bytes]:
+        """A certificate for a key, on record, with what its owner needs beside it. Raises
+        ValueError, also for a name in use by another role: TLS sees the name alone.
+        """
+        if self.on_record(key) is None:
+            for known, made in self.issued():
+                used = known.name == of.name and known.role != of.role
+                if used and not self.revoked.has(certificates.of_p256(made.public_key())):
+                    raise ValueError(
+                        f"name: expected one that no other role has, got that of {known}: "
+                        "take another name, or revoke that one first"
+                    )
+        pem = self._certificate(of, key, days).public_bytes(Encoding.PEM)
+        files.write(self.folder / files.ISSUED, {_record(key): pem})
+        return {
+            files.CA: self.certificate.public_bytes(Encoding.PEM),
+            files.REVOKED: files.read(self.folder / files.REVOKED, "copy it from a backup"),
+            files.CERTIFICATE: pem,
+        }
+
+    def issued(self) -> Iterator[tuple[Subject, x509.Certificate]]:
+        """The newest certificate of every key. Raises Refused for a record that is damaged."""
+        for path in sorted((self.folder / files.ISSUED).glob("*.pem")):
+            yield self._recorded(path)
+
+    def on_record(self, key: ec.EllipticCurvePublicKey) -> Subject | None:
+        """Whom this key's newest certificate is for; None: it never had one."""
+        path = self.folder / files.ISSUED / _record(key)
+        return self._recorded(path)[0] if path.exists() else None
+
+    def _recorded(self, path: Path) -> tuple[Subject, x509.Certificate]:
+        try:
+            made = x509.load_pem_x509_certificate(files.read(path))
+        except ValueError as error:
+            raise Refused(f"{path}: expected a certificate, got other bytes") from error
+        return certificates.signed(made, self.certificate, str(path)), made
+
+    def revoke(self, name: str) -> list[Subject]:
+        """Refuse every key that was ever certified for this name. Raises ValueError for a name that
+        has none.
+        """
+        found = [(of, made) for of, made in self.issued() if of.name == name]
+        if not found:
+            known = ", ".join(sorted({of.name for of, _ in self.issued()})) or "none"
+            raise ValueError(f"name: expected one with a certificate ({known}), got {name}")
+        keys = (certificates.of_p256(made.public_key()) for _, made in found)
+        self.revoked.add(frozenset(map(certificates.key_hash, keys)), self._key)
+        return [of for of, _ in found]
+
+    def _certificate(
+        self, of: Subject, key: ec.EllipticCurvePublicKey, days: float
+    ) -> x509.Certificate:
+        if not 0 < days <= MOST_DAYS:
+            raise ValueError(f"days: expected more than 0, at most {MOST_DAYS}, got {days:g}")
+        start = certificates.now()
+        certificates.timely(self.certificate, "the CA", "set the clock, or make a new CA")
+        end = min(start + timedelta(days=days), self.certificate.not_valid_after_utc)
+        uses = [ExtendedKeyUsageOID.CLIENT_AUTH]
+        if of.role != "client":
+            uses.append(ExtendedKeyUsageOID.SERVER_AUTH)
+        issuer = certificates.of_p256(self.certificate.public_key())
+        return (
+            _builder(requests.common_name(of.name), key)
+            .issuer_name(self.certificate.subject)
+            .not_valid_before(start - EARLY)
+            .not_valid_after(end)
+            .add_extension(certificates.names(of), critical=False)
+            .add_extension(x509.BasicConstraints(False, None), critical=True)
+            .add_extension(x509.ExtendedKeyUsage(uses), critical=False)
+            .add_extension(_usage(sign_certificates=False), critical=True)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer), critical=False
+            )
+            .sign(self._key, hashes.SHA256())
+        )
+
+
+def init(home: str) -> Authority:
+    """Make a CA. Raises FileExistsError where certificates are, and OSError."""
+    folder = files.folder(home)
+    for path in (folder / files.CA, folder / files.CA_KEY):
+        if path.exists():
+            raise FileExistsError(f"{path}: expected no CA here, got one, and it stays")
+    key, start = requests.new_key(), certificates.now()
+    name = requests.common_name(f"sparkle CA {certificates.key_hash(key.public_key()).hex()[:16]}")
+    certificate = (
+        _builder(name, key.public_key())
+        .issuer_name(name)
+        .not_valid_before(start - EARLY)
+        .not_valid_after(start + timedelta(days=CA_DAYS))
+        .add_extension(x509.BasicConstraints(True, 0), critical=True)
+        .add_extension(_usage(sign_certificates=True), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    files.write(
+        folder,
+        {
+            files.CA_KEY: requests.key_file(key),
+            files.REVOKED: revocation.packed(revocation.Listed(1), key),
+            files.CA: certificate.public_bytes(Encoding.PEM),
+        },
+    )
+    return Authority(folder, key, certificate)
+
+
+def load(home: str) -> Authority:
+    """The CA in this SPARKLE_HOME. Raises Refused."""
+    folder = files.folder(home)
+    here = "this is done where the CA is; `sparkle certs init` makes a CA of your own"
+    pem = files.read(folder / files.CA_KEY, here, secret=True)
+    key, certificate = requests.key_of(pem, str(folder / files.CA_KEY)), authority_of(folder)
+    if key.public_key() != certificate.public_key():
+        raise Refused(f"{folder}: expected the key of {files.CA} in {files.CA_KEY}, got another")
+    return Authority(folder, key, certificate)
+
+
+def _record(key: ec.EllipticCurvePublicKey) -> str:
+    return f"{certificates.key_hash(key).hex()}.pem"
+
+
+def _builder(name: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+    )
+
+
+def _usage(sign_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not sign_certificates,
+        key_cert_sign=sign_certificates,
+        crl_sign=sign_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )

@@ -1,0 +1,183 @@
+"""What a certificate says: a role, a name, hosts; and whether a CA signed it and it holds now.
+
+The role and the name are one URI among the certificate's names, `sparkle:node/box1`. Certificates
+of peers are hostile input: their names are read only after the CA's signature was verified.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import re
+from dataclasses import dataclass
+from datetime import datetime, timezone
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from sparkle_drv.cluster.refused import Refused
+
+ROLES = ("node", "client", "router")
+MOST_NBYTES = 4096
+"""Of a certificate or a request, as DER."""
+MOST_HOSTS = 16
+MOST_CLOCK = 253_402_300_799
+"""Seconds since 1970 at the end of the year 9999, the last that `datetime` knows."""
+_LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+_NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+_URI = "sparkle:"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Whom a certificate is for."""
+
+    role: str
+    name: str
+    hosts: tuple[str, ...] = ()
+    """Addresses and host names, sorted, beside `name`; TLS compares them. () for clients."""
+
+    def __str__(self) -> str:
+        return f"{self.role} {self.name}"
+
+
+def subject(role: str, name: str, hosts: tuple[str, ...] = ()) -> Subject:
+    """Checked and in order. Raises ValueError."""
+    if role not in ROLES:
+        raise ValueError(f"role: expected {', '.join(ROLES)}, got {role!r}")
+    if not _NAME.fullmatch(name) or len(name) > 63:
+        raise ValueError(
+            f"name: expected up to 63 lower-case letters, digits, hyphens and dots, got {name!r}"
+        )
+    if hosts and role == "client":
+        raise ValueError(f"hosts: expected none for a client, which never listens, got {hosts[0]}")
+    if len(hosts) > MOST_HOSTS:
+        raise ValueError(f"hosts: expected at most {MOST_HOSTS}, got {len(hosts)}")
+    return Subject(role, name, tuple(sorted({_host(host) for host in hosts} - {name})))
+
+
+def _host(text: str) -> str:
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        known = text.lower()
+    if not _NAME.fullmatch(known) or len(known) > 253:
+        raise ValueError(f"host: expected an IP address or a host name, got {text!r}")
+    return known
+
+
+def names(of: Subject) -> x509.SubjectAlternativeName:
+    """The names in a certificate or a request."""
+    found: list[x509.GeneralName] = [x509.UniformResourceIdentifier(f"{_URI}{of.role}/{of.name}")]
+    if of.role != "client":
+        found.append(x509.DNSName(of.name))
+    for host in of.hosts:
+        try:
+            found.append(x509.IPAddress(ipaddress.ip_address(host)))
+        except ValueError:
+            found.append(x509.DNSName(host))
+    return x509.SubjectAlternativeName(found)
+
+
+def told(extensions: x509.Extensions) -> Subject:
+    """`names` backwards. Raises ValueError, and x509's own exceptions."""
+    said = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    (uri,) = said.get_values_for_type(x509.UniformResourceIdentifier)
+    role, _, name = uri.removeprefix(_URI).partition("/")
+    hosts = (
+        *said.get_values_for_type(x509.DNSName),
+        *(str(address) for address in said.get_values_for_type(x509.IPAddress)),
+    )
+    return subject(role, name, hosts)
+
+
+def parsed(der: bytes, whose: str) -> x509.Certificate:
+    """Raises Refused for what is no certificate, and for none at all."""
+    if not der:
+        raise Refused(f"{whose}: expected a certificate, got none")
+    try:
+        return x509.load_der_x509_certificate(der)
+    except Exception as error:  # of several kinds, by the version of cryptography
+        raise Refused(f"{whose}: expected a certificate, got {len(der)} other bytes") from error
+
+
+def signed(certificate: x509.Certificate, ca: x509.Certificate, whose: str) -> Subject:
+    """Whom the certificate is for, once the CA's signature on it is verified. Raises Refused."""
+    try:
+        certificate.verify_directly_issued_by(ca)
+    except Exception as error:  # as above
+        raise Refused(f"{whose}: {_stranger(certificate, ca)}") from error
+    try:
+        of_p256(certificate.public_key())
+        return told(certificate.extensions)
+    except Exception as error:  # it was not made by authority.py
+        raise Refused(
+            f"{whose}: expected a certificate of a {' or '.join(ROLES)}, got another one"
+        ) from error
+
+
+def _stranger(certificate: x509.Certificate, ca: x509.Certificate) -> str:
+    wanted = f"expected a certificate signed by {common_name(ca)}"
+    try:
+        if certificate.issuer == certificate.subject:
+            return f"{wanted}, got a self-signed one"
+        issuer = common_name(certificate, issuer=True)
+    except Exception:  # as above
+        return f"{wanted}, got one of an unreadable CA"
+    return f"{wanted}, got one of another CA" + (f", {issuer}" if issuer.isprintable() else "")
+
+
+def common_name(certificate: x509.Certificate, issuer: bool = False) -> str:
+    """The name of the subject or of the issuer; x509's exceptions for what is not ours."""
+    name = certificate.issuer if issuer else certificate.subject
+    (found,) = name.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
+    return str(found.value)[:64]
+
+
+def of_p256(key: object) -> ec.EllipticCurvePublicKey:
+    """The key, if it is of the one kind that we make; ValueError."""
+    if isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1):
+        return key
+    raise ValueError(f"expected a P-256 key, got {type(key).__name__}")
+
+
+def key_hash(key: ec.EllipticCurvePublicKey) -> bytes:
+    """SHA-256 of the public key: renewals keep it, and revocation and `--trust-code` name it."""
+    der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return hashlib.sha256(der).digest()
+
+
+def now() -> datetime:
+    """This machine's clock."""
+    return datetime.now(timezone.utc)
+
+
+def written(when: datetime) -> str:
+    """A time as people read it, to the second."""
+    return f"{when:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def timely(
+    certificate: x509.Certificate,
+    whose: str,
+    advice: str,
+    reader: str = "this machine",
+    theirs: int | None = None,
+) -> None:
+    """Raises Refused for a certificate that is expired or not yet valid by the clock of `reader`,
+    which is this machine. `theirs` is the sender's clock, in seconds since 1970.
+    """
+    here = now()
+    first, last = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    if first <= here <= last:
+        return
+    bound = f"expired at {written(last)}" if here > last else f"not valid before {written(first)}"
+    clocks = f"clock of {reader}: {written(here)}"
+    if theirs is not None:
+        clocks += f", of its sender: {written(_since_1970(theirs))}"
+    raise Refused(f"{whose}: {bound}; {clocks}: {advice}")
+
+
+def _since_1970(seconds: int) -> datetime:
+    return datetime.fromtimestamp(seconds, timezone.utc)

@@ -1,0 +1,50 @@
+"""The files of one machine's certificates, in SPARKLE_HOME/cluster: names, modes, contents."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from sparkle_drv import kept
+from sparkle_drv.cluster.refused import Refused
+
+CA, CERTIFICATE, KEY, REVOKED = "ca.pem", "cert.pem", "key.pem", "revoked.list"
+CA_KEY, ISSUED, REQUEST = "ca.key", "issued", "request.pem"
+"""Where the CA is: its key, and a folder with each key's newest certificate. A request to it."""
+_MOST_NBYTES = 1 << 17
+
+
+def folder(home: str) -> Path:
+    """Of this SPARKLE_HOME."""
+    return Path(home) / "cluster"
+
+
+def read(path: Path, missing: str = "", secret: bool = False) -> bytes:
+    """Raises Refused; where there is no file, it says what to do: `missing`. A `secret` is refused
+    when others than its owner may read it.
+    """
+    try:
+        # A pipe of that name must not make the open wait for a writer.
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as f:
+            mode = os.fstat(f.fileno()).st_mode & 0o777
+            if secret and mode & 0o077:
+                raise Refused(
+                    f"{path}: expected a key that only its owner may read, got mode {mode:04o}: "
+                    f"type `chmod 600 {path}`, or make a new key if others may have read it"
+                )
+            data = f.read(_MOST_NBYTES + 1)
+    except FileNotFoundError as error:
+        raise Refused(f"{path} is missing: {missing}") from error
+    except OSError as error:
+        raise Refused(f"{path} is unreadable: {error.strerror}") from error
+    if len(data) > _MOST_NBYTES:
+        raise Refused(f"{path}: expected at most {_MOST_NBYTES} bytes, got more")
+    return data
+
+
+def write(into: Path, contents: Mapping[str, bytes]) -> None:
+    """Each file whole and for its owner alone, in this order. Raises OSError."""
+    into.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for name, content in contents.items():
+        kept.replace(into / name, content, sync=True)

@@ -1,0 +1,245 @@
+"""Three messages that prove both certificates and end in the keys of a session.
+
+    hello      the caller: versions, certificate, a fresh key share, the name of the node it wants
+    welcome    the node: the same of itself, the session's number, its signature of both messages
+    proof      the caller: its signature of all three
+
+Each end signs the hash of everything said so far, both certificates included, with its role in
+front: no signature serves in another handshake, for another peer, or in the other direction. Fresh
+X25519 shares make the keys, so nobody reads old sessions with a certificate's key found later. The
+first frame's MAC shows that the other end has the keys. Nothing here waits or sends: channel/ does.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import secrets
+from dataclasses import dataclass
+from typing import Any
+
+import msgpack
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, x25519
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from sparkle_drv import assets
+from sparkle_drv.cluster.refused import Refused
+from sparkle_drv.version import VERSION
+
+from . import certificates, messages
+from .certificates import Subject
+from .identity import Identity
+from .keys import Keys
+from .messages import Field
+
+PROTOCOL = 1
+_LABEL = f"sparkle handshake {PROTOCOL} ".encode()
+_BOTH = {
+    "protocol": Field(int, 0, 1 << 31),
+    "version": Field(str, 1, 32),
+    "manifest": Field(bytes, 32, 32),
+    "certificate": Field(bytes, 0, certificates.MOST_NBYTES),
+    "share": Field(bytes, 32, 32),
+    "nonce": Field(bytes, 32, 32),
+    "clock": Field(int, 0, certificates.MOST_CLOCK),
+}
+HELLO = {**_BOTH, "node": Field(str, 1, 63), "seal": Field(bool)}
+_SIGNATURE = Field(bytes, 8, 72)  # ECDSA over P-256, as DER
+_SESSION = Field(bytes, 16, 16)
+WELCOME = {
+    **_BOTH, "session": _SESSION, "epoch": Field(int, 0, (1 << 63) - 1), "signature": _SIGNATURE
+}  # fmt: skip
+PROOF = {"session": _SESSION, "signature": _SIGNATURE}
+
+
+@dataclass(frozen=True)
+class Pending:
+    """What a node keeps between its welcome and the proof."""
+
+    keys: Keys
+    subject: Subject
+    certified: ec.EllipticCurvePublicKey
+    transcript: bytes
+
+
+class Caller:
+    """The client's end of one handshake. Raises Refused when a message of the node is not
+    accepted; `messages.refusal` makes of it what the node is told.
+    """
+
+    def __init__(self, identity: Identity, node: str, seal: bool = False) -> None:
+        """Raises ValueError for a text that names no node."""
+        certificates.subject("node", node)
+        self._identity, self._node, self._seal = identity, node, seal
+        self._share = x25519.X25519PrivateKey.generate()
+        self._hello = {**_own(identity, self._share), "node": node, "seal": seal}
+
+    def hello(self) -> dict[str, Any]:
+        """The same message each time: it may be sent again."""
+        return dict(self._hello)
+
+    def prove(self, welcome: object) -> tuple[dict[str, Any], Keys]:
+        """The proof to send, and the keys."""
+        whose = f"node {self._node}"
+        said = _checked(welcome, WELCOME, whose, self._identity)
+        subject, key = _certified(said, whose, self._identity)
+        if subject.role != "node":
+            raise Refused(f"{whose}: expected the certificate of a node, got that of {subject}")
+        if subject.name != self._node:
+            raise Refused(f"{whose}: expected its certificate, got that of {subject}")
+        transcript = _hash(self._hello, {k: v for k, v in said.items() if k != "signature"})
+        _verify(key, said["signature"], b"node", transcript, whose)
+        whole = _hash(self._hello, said)
+        keys = Keys(
+            said["session"], said["epoch"], *_derived(self._share, said["share"], whole, whose),
+            self._seal, subject.name, certificates.key_hash(key).hex(), subject.role,
+        )  # fmt: skip
+        return {
+            "session": keys.session, "signature": _sign(self._identity, b"client", whole)
+        }, keys  # fmt: skip
+
+
+class Answerer:
+    """The node's end, for any number of handshakes; any thread. It admits the roles in `callers`:
+    others than clients only where the caller of this asks for them. Raises Refused as Caller does.
+    """
+
+    def __init__(
+        self, identity: Identity, epoch: int, callers: tuple[str, ...] = ("client",)
+    ) -> None:
+        if identity.role != "node":
+            raise Refused(
+                f"{identity.folder}: expected the certificate of a node, got that of "
+                f"{identity.subject}: type `sparkle certs node NAME HOST` where the CA is"
+            )
+        self._identity, self._epoch, self._callers = identity, epoch, callers
+
+    def welcome(self, hello: object) -> tuple[dict[str, Any], Pending]:
+        """The answer to send, and what to keep until the proof comes."""
+        said = _checked(hello, HELLO, "caller", self._identity)
+        mine = self._identity
+        if said["node"] != mine.name:
+            raise Refused(f"caller: expected to find node {said['node']}, got node {mine.name}")
+        subject, key = _certified(said, "caller", mine)
+        if subject.role not in self._callers:
+            raise Refused(
+                f"caller: expected the certificate of a {' or '.join(self._callers)}, got that of "
+                f"{subject}"
+            )
+        share = x25519.X25519PrivateKey.generate()
+        answer = {
+            **_own(mine, share), "session": secrets.token_bytes(16), "epoch": self._epoch
+        }  # fmt: skip
+        answer["signature"] = _sign(mine, b"node", _hash(said, answer))
+        whole = _hash(said, answer)
+        keys = Keys(
+            answer["session"], self._epoch, *_derived(share, said["share"], whole, "caller"),
+            said["seal"], subject.name, certificates.key_hash(key).hex(), subject.role,
+        )  # fmt: skip
+        return answer, Pending(keys, subject, key, whole)
+
+    def admit(self, pending: Pending, proof: object) -> Keys:
+        """The session's keys, once the caller has proved its certificate."""
+        whose = str(pending.subject)
+        said = messages.checked(proof, PROOF, whose)
+        if said["session"] != pending.keys.session:
+            raise Refused(f"{whose}: expected the proof of this session, got that of another one")
+        _verify(pending.certified, said["signature"], b"client", pending.transcript, whose)
+        self._identity.revoked.check(pending.certified, whose)
+        return pending.keys
+
+
+@functools.lru_cache(maxsize=1)
+def manifest_hash() -> bytes:
+    """SHA-256 of the kernels' manifest: two ends with one hash mean the same kernel by a name."""
+    return hashlib.sha256((assets.folder("shaders") / "manifest.json").read_bytes()).digest()
+
+
+def _own(identity: Identity, share: x25519.X25519PrivateKey) -> dict[str, Any]:
+    return {
+        "protocol": PROTOCOL,
+        "version": VERSION,
+        "manifest": manifest_hash(),
+        "certificate": identity.der,
+        "share": share.public_key().public_bytes_raw(),
+        "nonce": secrets.token_bytes(32),
+        "clock": int(certificates.now().timestamp()),
+    }
+
+
+def _checked(
+    message: object, fields: dict[str, Field], whose: str, mine: Identity
+) -> dict[str, Any]:
+    """The fields, and both ends' versions compared. Another protocol may have other fields, so its
+    number comes first.
+    """
+    messages.raise_if_refusal(message, whose)
+    theirs = message.get("protocol") if type(message) is dict else None
+    if type(theirs) is int and theirs != PROTOCOL and not _BOTH["protocol"].complaint(theirs):
+        raise Refused(
+            f"{whose}: speaks protocol {theirs}, {mine.name} speaks {PROTOCOL}: "
+            "install one version of sparkle_drv on both"
+        )
+    said = messages.checked(message, fields, whose)
+    if said["manifest"] != manifest_hash():
+        raise Refused(
+            f"{whose}: has the kernels {said['manifest'].hex()[:16]} of sparkle_drv "
+            f"{said['version']}, {mine.name} has {manifest_hash().hex()[:16]} of {VERSION}: "
+            "install one version on both"
+        )
+    return said
+
+
+def _certified(
+    said: dict[str, Any], whose: str, mine: Identity
+) -> tuple[Subject, ec.EllipticCurvePublicKey]:
+    """Whom a certificate is for, and its key; the signature of the handshake is yet to prove that
+    the sender has the key.
+    """
+    certificate = certificates.parsed(said["certificate"], whose)
+    subject = certificates.signed(certificate, mine.ca, whose)
+    certificates.timely(
+        certificate,
+        f"certificate of {subject}",
+        "set the clocks, or renew the certificate",
+        str(mine.subject),
+        said["clock"],
+    )
+    key = certificates.of_p256(certificate.public_key())
+    mine.revoked.check(key, str(subject))
+    return subject, key
+
+
+def _hash(*said: dict[str, Any]) -> bytes:
+    """Of messages as both ends see them: by the name of each field, in one encoding."""
+    packed = msgpack.packb([sorted(message.items()) for message in said])
+    return hashlib.sha256(packed).digest()
+
+
+def _sign(identity: Identity, role: bytes, transcript: bytes) -> bytes:
+    return identity.key.sign(_LABEL + role + transcript, ec.ECDSA(hashes.SHA256()))
+
+
+def _verify(
+    key: ec.EllipticCurvePublicKey, signature: bytes, role: bytes, transcript: bytes, whose: str
+) -> None:
+    try:
+        key.verify(signature, _LABEL + role + transcript, ec.ECDSA(hashes.SHA256()))
+    except InvalidSignature as error:
+        raise Refused(
+            f"{whose}: expected a signature by its certificate's key, got another one"
+        ) from error
+
+
+def _derived(
+    share: x25519.X25519PrivateKey, theirs: bytes, transcript: bytes, whose: str
+) -> tuple[bytes, bytes]:
+    """The keys to the node and to the client."""
+    try:
+        secret = share.exchange(x25519.X25519PublicKey.from_public_bytes(theirs))
+    except ValueError as error:  # a share of small order: the secret would be known to all
+        raise Refused(f"{whose}: expected a share of a key exchange, got a bad one") from error
+    made = HKDF(hashes.SHA256(), 64, transcript, _LABEL + b"keys").derive(secret)
+    return made[:32], made[32:]

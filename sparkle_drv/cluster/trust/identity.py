@@ -1,0 +1,115 @@
+"""Who this machine is: its name, role, certificate and key, from SPARKLE_HOME/cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from sparkle_drv.cluster.refused import Refused
+
+from . import certificates, files, requests
+from .certificates import Subject
+from .revocation import Revocations
+
+_NONE = (
+    "make a folder of certificates where the CA is, `sparkle certs client NAME --out DIR` or "
+    "`sparkle certs node NAME HOST --out DIR`, and copy it here; "
+    "`sparkle certs init` makes a CA of your own"
+)
+_NEW = "make a new certificate where the CA is: `sparkle certs renew`, or node, client or sign"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """One certificate and its key, which fit each other and the CA."""
+
+    subject: Subject
+    folder: Path
+    """Where ca.pem, cert.pem and key.pem are: the engine reads them by itself."""
+    certificate: x509.Certificate
+    key: ec.EllipticCurvePrivateKey
+    ca: x509.Certificate
+    revoked: Revocations
+
+    @property
+    def name(self) -> str:
+        return self.subject.name
+
+    @property
+    def role(self) -> str:
+        return self.subject.role
+
+    @property
+    def der(self) -> bytes:
+        """The certificate, as it travels."""
+        return self.certificate.public_bytes(Encoding.DER)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the public key in hex; renewals keep it."""
+        return certificates.key_hash(self.key.public_key()).hex()
+
+
+def load(home: str) -> Identity:
+    """The identity in this SPARKLE_HOME. Raises Refused, whose line says what to type, for files
+    that are missing or damaged, for another CA, and for a certificate that does not hold now.
+    """
+    found = read(home)
+    authentic = f"{found.folder / files.CA}"
+    certificates.timely(found.ca, authentic, "set the clock, or make a new CA in another folder")
+    own = str(found.folder / files.CERTIFICATE)
+    certificates.timely(found.certificate, own, f"set the clock, or {_NEW}")
+    found.revoked.check(found.key.public_key(), own)
+    return found
+
+
+def read(home: str) -> Identity:
+    """As `load`, of certificates that may be expired or revoked."""
+    folder = files.folder(home)
+    if not any((folder / name).exists() for name in (files.CA, files.CERTIFICATE, files.KEY)):
+        raise Refused(f"{folder}: expected certificates, got none: {_NONE}")
+    ca = authority_of(folder)
+    path = folder / files.CERTIFICATE
+    certificate = _pem(path, _NONE)
+    subject = certificates.signed(certificate, ca, str(path))
+    key = requests.key_of(
+        files.read(folder / files.KEY, _NONE, secret=True), str(folder / files.KEY)
+    )
+    if key.public_key() != certificate.public_key():
+        raise Refused(
+            f"{folder}: expected the key of {files.CERTIFICATE} in {files.KEY}, got another key: "
+            f"copy both files from one folder, or {_NEW}"
+        )
+    return Identity(subject, folder, certificate, key, ca, Revocations(folder / files.REVOKED, ca))
+
+
+def authority_of(folder: Path) -> x509.Certificate:
+    """The CA whose certificates count here. Raises Refused."""
+    path = folder / files.CA
+    ca = _pem(path, _NONE)
+    try:
+        ca.verify_directly_issued_by(ca)
+        certificates.of_p256(ca.public_key())
+        certificates.common_name(ca)
+        constraints = ca.extensions.get_extension_for_class(x509.BasicConstraints).value
+        if not constraints.ca:
+            raise ValueError("not a CA")
+    except Exception as error:  # of several kinds, by the version of cryptography
+        raise Refused(
+            f"{path}: expected the CA that `sparkle certs init` made, got another certificate"
+        ) from error
+    return ca
+
+
+def _pem(path: Path, missing: str) -> x509.Certificate:
+    data = files.read(path, missing)
+    try:
+        return x509.load_pem_x509_certificate(data)
+    except Exception as error:  # as above
+        raise Refused(
+            f"{path}: expected a certificate, got {len(data)} other bytes: {_NEW}"
+        ) from error

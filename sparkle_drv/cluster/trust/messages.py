@@ -1,0 +1,83 @@
+"""Fields of the messages that come before a session has keys, and how a refusal travels.
+
+A message is a dict of str to int, str, bytes or bool. Every field has a kind and limits, each must
+be there, and no other one may be: whatever a peer sends, the answer is Refused and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sparkle_drv.cluster.refused import Refused
+
+MOST_REFUSED = 300
+"""Characters of a refusal that travels."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """A kind, and the limits of an int's value or of the length of str and bytes. Every character
+    of a str must print.
+    """
+
+    kind: type
+    least: int = 0
+    most: int = 0
+
+    def complaint(self, value: object) -> str:
+        """What is wrong with a value; "": nothing."""
+        if type(value) is not self.kind:  # True is an int, too, but no number
+            return f"expected {self.kind.__name__}, got {type(value).__name__}"
+        if isinstance(value, bool):
+            return ""
+        size = value if isinstance(value, int) else len(value)  # type: ignore[arg-type]
+        if self.least <= size <= self.most:
+            bad = isinstance(value, str) and not value.isprintable()
+            return "expected characters that print, got others" if bad else ""
+        span = f"{self.least}" if self.least == self.most else f"{self.least} to {self.most}"
+        unit = {int: "", str: " characters", bytes: " bytes"}[self.kind]
+        # A number may have more digits than Python prints.
+        got = f"{size}" if abs(size) < 1 << 64 else "a number beyond 64 bits"
+        return f"expected {span}{unit}, got {got}"
+
+
+def checked(message: object, fields: Mapping[str, Field], whose: str) -> dict[str, Any]:
+    """The message, each field as `fields` has it. Raises Refused: also for a refusal."""
+    raise_if_refusal(message, whose)
+    if type(message) is not dict:
+        raise Refused(f"{whose}: expected a message with fields, got {type(message).__name__}")
+    if missing := [name for name in fields if name not in message]:
+        raise Refused(f"{whose}: expected the field {missing[0]}, got none")
+    for name, value in message.items():
+        field = fields.get(name) if isinstance(name, str) else None
+        if field is None:
+            raise Refused(f"{whose}: expected {len(fields)} fields, got {shown(name)} beside them")
+        if complaint := field.complaint(value):
+            raise Refused(f"{whose}: {name}: {complaint}")
+    return message
+
+
+def shown(value: object) -> str:
+    """A peer's text for a message of ours: short, and only characters that print."""
+    if not isinstance(value, str):
+        return f"a {type(value).__name__}"
+    return printable(repr(value[:40]), 64)
+
+
+def printable(text: str, most: int) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text[: most + 1])[:most]
+
+
+def refusal(error: Refused) -> dict[str, Any]:
+    """What the other end is told."""
+    return {"refused": printable(str(error), MOST_REFUSED)}
+
+
+def raise_if_refusal(message: object, whose: str) -> None:
+    """Raises Refused with what the other end says, if this message is a refusal."""
+    if type(message) is dict and "refused" in message:
+        said = message["refused"]
+        text = printable(said, MOST_REFUSED) if isinstance(said, str) else "no reason given"
+        raise Refused(f"{whose} refused: {text}")

@@ -1,0 +1,82 @@
+"""Certificates of a day renew themselves: a new certificate for the same key, name, role and hosts.
+
+Where the CA is, `renew` does it. Elsewhere a session carries a request to a machine with the CA and
+the answer back; node/ and remote/ do so when `due` says it is time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from sparkle_drv.cluster.refused import Refused
+
+from . import authority, certificates, files, identity, messages, requests, revocation
+from .authority import Authority
+from .identity import Identity
+from .messages import Field
+
+_REQUEST = {"request": Field(bytes, 1, certificates.MOST_NBYTES)}
+_GRANT = {
+    "certificate": Field(bytes, 1, certificates.MOST_NBYTES),
+    "revoked": Field(bytes, 1, revocation.MOST_NBYTES),
+}
+
+
+def due(of: Identity) -> bool:
+    """Is a third of the certificate's life left, or less?"""
+    last = of.certificate.not_valid_after_utc
+    return 3 * (last - certificates.now()) <= last - of.certificate.not_valid_before_utc
+
+
+def renew(of: Identity, days: float = 1) -> Identity:
+    """Where the CA is. Raises Refused, also for a revoked key, ValueError and OSError."""
+    ca = authority.load(str(of.folder.parent))
+    ca.revoked.check(of.key.public_key(), f"renewal of {of.subject}")
+    files.write(of.folder, ca.certify(of.subject, of.key.public_key(), days))
+    return identity.load(str(of.folder.parent))
+
+
+def renewal_request(of: Identity) -> dict[str, Any]:
+    """What to send to a machine with the CA."""
+    return {"request": requests.made(of.subject, of.key).public_bytes(Encoding.DER)}
+
+
+def renewal_grant(ca: Authority, request: object, peer_name: str, peer_role: str) -> dict[str, Any]:
+    """The answer to a peer whose name and role the handshake proved: a certificate for the same
+    name, role, hosts and key. Raises Refused.
+    """
+    whose = f"renewal of {peer_role} {peer_name}"
+    asked = messages.checked(request, _REQUEST, whose)["request"]
+    of, key = requests.checked(asked, whose)
+    ca.revoked.check(key, whose)
+    known = ca.on_record(key)
+    if known is None:
+        raise Refused(f"{whose}: expected a key that the CA has certified, got another key")
+    if of != known or (of.name, of.role) != (peer_name, peer_role):
+        raise Refused(f"{whose}: expected a request for {known} with the same hosts, got {of}")
+    made = ca.certify(of, key)
+    certificate = x509.load_pem_x509_certificate(made[files.CERTIFICATE])
+    return {
+        "certificate": certificate.public_bytes(Encoding.DER), "revoked": made[files.REVOKED]
+    }  # fmt: skip
+
+
+def renewal_take(of: Identity, grant: object) -> Identity:
+    """Check a grant and keep it, each file whole. Raises Refused, then nothing has changed, and
+    OSError.
+    """
+    whose = f"renewal of {of.subject}"
+    message = messages.checked(grant, _GRANT, whose)
+    made = certificates.parsed(message["certificate"], whose)
+    subject = certificates.signed(made, of.ca, whose)
+    certificates.timely(made, whose, "set the clock")
+    if subject != of.subject or made.public_key() != of.key.public_key():
+        raise Refused(f"{whose}: expected a certificate for the same key and hosts, got another")
+    if made.not_valid_after_utc < of.certificate.not_valid_after_utc:
+        raise Refused(f"{whose}: expected a later certificate, got an earlier one")
+    of.revoked.take(message["revoked"])
+    files.write(of.folder, {files.CERTIFICATE: made.public_bytes(Encoding.PEM)})
+    return identity.load(str(of.folder.parent))

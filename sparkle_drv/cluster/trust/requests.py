@@ -1,0 +1,87 @@
+"""Keys, and requests for certificates (CSRs): a machine keeps its key and sends a request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from sparkle_drv.cluster.refused import Refused
+
+from . import certificates, files
+from .certificates import Subject
+
+
+def new_key() -> ec.EllipticCurvePrivateKey:
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def key_file(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """As PEM, without a password."""
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def key_of(pem: bytes, whose: str) -> ec.EllipticCurvePrivateKey:
+    """Raises Refused for what is no private key of ours."""
+    try:
+        key = load_pem_private_key(pem, None)
+    except Exception as error:  # of several kinds, by the version of cryptography
+        raise Refused(f"{whose}: expected a private key without a password, got none") from error
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
+        raise Refused(f"{whose}: expected a P-256 key, got another kind")
+    return key
+
+
+def begun(folder: Path, of: Subject) -> str:
+    """Write a request beside the key in this folder, which is made if there is none; the key's
+    fingerprint. Raises Refused for a file that is no key, and OSError.
+    """
+    path = folder / files.KEY
+    if path.exists():
+        key = key_of(files.read(path, secret=True), str(path))
+    else:
+        key = new_key()
+        files.write(folder, {files.KEY: key_file(key)})
+    files.write(folder, {files.REQUEST: made(of, key).public_bytes(Encoding.PEM)})
+    return certificates.key_hash(key.public_key()).hex()
+
+
+def made(of: Subject, key: ec.EllipticCurvePrivateKey) -> x509.CertificateSigningRequest:
+    """The request of a key's owner."""
+    return (
+        x509.CertificateSigningRequestBuilder()
+        .subject_name(common_name(of.name))
+        .add_extension(certificates.names(of), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+
+
+def common_name(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+
+
+def checked(data: bytes, whose: str) -> tuple[Subject, ec.EllipticCurvePublicKey]:
+    """What a request, PEM or DER, asks for and for which key. Raises Refused for a damaged one, and
+    for one whose sender does not have the key.
+    """
+    try:
+        if data.startswith(b"-----"):
+            asked = x509.load_pem_x509_csr(data)
+        else:
+            asked = x509.load_der_x509_csr(data)
+        if not asked.is_signature_valid:
+            raise ValueError("signed by another key")
+        return certificates.told(asked.extensions), certificates.of_p256(asked.public_key())
+    except Exception as error:  # as above; the request is hostile input
+        raise Refused(
+            f"{whose}: expected a request of `sparkle certs request`, got another one or a "
+            "damaged one"
+        ) from error

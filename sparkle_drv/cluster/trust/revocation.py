@@ -1,0 +1,125 @@
+"""The signed list of keys that are refused although their certificates still hold.
+
+It names public keys, which renewals keep, so one entry refuses every certificate of a key. A count
+grows with each change, and a list never gives way to one with a lower count: an old copy brings no
+key back.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgpack
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from sparkle_drv import kept
+from sparkle_drv.cluster.refused import Refused
+
+from . import certificates, files
+
+MOST_NBYTES = 1 << 16
+"""Of a list, which has room for 1,900 keys."""
+_LABEL = b"sparkle revocation 1\0"
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One list."""
+
+    count: int = 0
+    keys: frozenset[bytes] = frozenset()
+    """`certificates.key_hash` of each."""
+
+
+def packed(listed: Listed, key: ec.EllipticCurvePrivateKey) -> bytes:
+    """Signed by the CA's key. Raises ValueError for a list that is too long."""
+    body = msgpack.packb([listed.count, sorted(listed.keys)])
+    made: bytes = msgpack.packb([body, key.sign(_LABEL + body, ec.ECDSA(hashes.SHA256()))])
+    if len(made) > MOST_NBYTES:
+        raise ValueError(f"revocation list: expected at most {MOST_NBYTES} bytes, got {len(made)}")
+    return made
+
+
+def unpacked(data: bytes, ca: x509.Certificate, whose: str) -> Listed:
+    """Raises Refused for a list that is damaged or that the CA did not sign."""
+    if len(data) > MOST_NBYTES:
+        raise Refused(f"{whose}: expected at most {MOST_NBYTES} bytes, got {len(data)}")
+    try:
+        body, signature = msgpack.unpackb(data)
+        public = certificates.of_p256(ca.public_key())
+        public.verify(signature, _LABEL + body, ec.ECDSA(hashes.SHA256()))
+        count, keys = msgpack.unpackb(body)
+        return Listed(count, frozenset(keys))
+    except (ValueError, TypeError, InvalidSignature, msgpack.UnpackException) as error:
+        raise Refused(
+            f"{whose}: expected a revocation list signed by {certificates.common_name(ca)}, "
+            "got another one or a damaged one"
+        ) from error
+
+
+class Revocations:
+    """The list in a file, read again when the file changes. Any thread."""
+
+    def __init__(self, path: Path, ca: x509.Certificate) -> None:
+        """Raises Refused for a file that is no list. No file: nothing is revoked."""
+        self.path, self._ca = path, ca
+        self._lock = threading.Lock()
+        self._seen: object = None
+        self._known = Listed()
+        self._read()
+
+    @property
+    def listed(self) -> Listed:
+        """The newest list. A file that is damaged meanwhile, or older, changes nothing."""
+        with self._lock:
+            try:
+                self._read()
+            except Refused as error:
+                _LOG.warning("%s; the list known before stays in force", error)
+            return self._known
+
+    def has(self, key: ec.EllipticCurvePublicKey) -> bool:
+        """Is this key revoked?"""
+        return certificates.key_hash(key) in self.listed.keys
+
+    def check(self, key: ec.EllipticCurvePublicKey, whose: str) -> None:
+        """Raises Refused for a revoked key."""
+        if self.has(key):
+            raise Refused(f"{whose}: the certificate is revoked")
+
+    def take(self, data: bytes) -> bool:
+        """Keep a list that another machine sent; False: it is no newer. Raises Refused, OSError."""
+        offered = unpacked(data, self._ca, "revocation list").count
+        with kept.locked(self.path):
+            if offered <= self.listed.count:
+                return False
+            kept.replace(self.path, data, sync=True)
+        return True
+
+    def add(self, keys: frozenset[bytes], ca_key: ec.EllipticCurvePrivateKey) -> None:
+        """Revoke these, too. Raises ValueError when the list is full, and OSError."""
+        with kept.locked(self.path):
+            old = self.listed
+            data = packed(Listed(old.count + 1, old.keys | keys), ca_key)
+            kept.replace(self.path, data, sync=True)
+
+    def _read(self) -> None:
+        try:
+            found = os.stat(self.path)
+            seen = (found.st_mtime_ns, found.st_size, found.st_ino)
+            if seen == self._seen:
+                return
+            self._seen = seen
+        except OSError:
+            return
+        read = unpacked(files.read(self.path), self._ca, str(self.path))
+        if read.count > self._known.count:
+            self._known = read

@@ -1,0 +1,74 @@
+"""A CA, a folder of certificates for each name, and endpoints that keep what comes."""
+
+from __future__ import annotations
+
+import queue
+import socket
+
+import pytest
+
+pytest.importorskip("zenoh", reason="eclipse-zenoh is not installed (the extra `cluster`)")
+pytest.importorskip("cryptography", reason="cryptography is not installed (the extra `cluster`)")
+
+from certificates import Issuer
+
+from sparkle_drv.cluster.transport.engine import Engine
+
+
+class Kept:
+    """An Engine with queues of what it received and of what it was told."""
+
+    def __init__(self, engine: Engine):
+        self.engine = engine
+        self.got, self.told = queue.Queue(), queue.Queue()
+
+    def start(self):
+        self.engine.start(
+            lambda sender, message: self.got.put((sender, message)),
+            lambda name, alive: self.told.put((name, alive)),
+        )
+        return self
+
+    def next(self, timeout=5):
+        return self.got.get(timeout=timeout)
+
+    def next_told(self, timeout=5):
+        return self.told.get(timeout=timeout)
+
+
+@pytest.fixture(scope="session")
+def issuer():
+    return Issuer()
+
+
+@pytest.fixture(scope="session")
+def node_folder(issuer, tmp_path_factory):
+    return issuer.folder(tmp_path_factory.mktemp("node"), "node")
+
+
+@pytest.fixture(scope="session")
+def client_folder(issuer, tmp_path_factory):
+    return issuer.folder(tmp_path_factory.mktemp("client"), "client", server=False)
+
+
+@pytest.fixture
+def address():
+    """A port of this machine that nobody has."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return f"tls/127.0.0.1:{free.getsockname()[1]}"
+
+
+@pytest.fixture
+def made(node_folder, client_folder):
+    """make(name, ...): a started endpoint, which the end of the test closes."""
+    every = []
+
+    def make(name, folder=None, node=False, **how):
+        folder = folder or (node_folder if node else client_folder)
+        kept = Kept(Engine(name, folder, node=node, **how))
+        every.append(kept.engine)
+        return kept.start()
+
+    yield make
+    for engine in every:
+        engine.close()

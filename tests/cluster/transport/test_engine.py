@@ -1,0 +1,183 @@
+"""The engine over mutual TLS on loopback: messages, who is there, renewal, two of one name."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from where import ROOT
+
+from sparkle_drv.cluster.refused import Refused
+from sparkle_drv.cluster.transport.base import MOST_NBYTES, Lane, Stalled
+from sparkle_drv.cluster.transport.engine import Engine
+from sparkle_drv.cluster.transport.senders import Senders
+
+
+@pytest.fixture
+def pair(made, address):
+    node = made("node", node=True, listen=[address])
+    return node, made("client.1", connect=[address])
+
+
+def test_messages_of_every_size_go_both_ways_on_both_lanes(pair):
+    node, client = pair
+    for lane in Lane:
+        for nbytes in (0, 1, 100, 4096, 65_535, 128 << 10, MOST_NBYTES):
+            message = os.urandom(nbytes)
+            client.engine.send("node", lane, message)
+            assert node.next() == ("client.1", message)
+            node.engine.send("client.1", lane, message)
+            assert client.next() == ("node", message)
+
+
+def test_bulk_keeps_its_bytes_in_numbers(pair):
+    node, client = pair
+    chunks = [os.urandom(128 << 10) for _ in range(64)]
+    for chunk in chunks:
+        client.engine.send("node", Lane.BULK, chunk)
+    assert sorted(node.next()[1] for _ in chunks) == sorted(chunks)
+
+
+def test_what_cannot_be_sent_is_a_value_error(pair):
+    _, client = pair
+    with pytest.raises(ValueError, match=f"expected at most {MOST_NBYTES} bytes"):
+        client.engine.send("node", Lane.BULK, bytes(MOST_NBYTES + 1))
+    with pytest.raises(ValueError, match="expected a name"):
+        client.engine.send("**", Lane.CONTROL, b"to everybody")
+
+
+def test_a_message_to_nobody_is_lost_and_harms_nothing(pair):
+    node, client = pair
+    client.engine.send("nobody", Lane.CONTROL, b"lost")
+    client.engine.send("node", Lane.CONTROL, b"comes")
+    assert node.next() == ("client.1", b"comes")
+
+
+def test_watchers_see_an_endpoint_come_and_go(pair, made, address):
+    node, client = pair
+    node.engine.watch("client.1")
+    client.engine.watch("client.2")
+    assert node.next_told() == ("client.1", True)
+    assert client.told.empty()
+    other = made("client.2", connect=[address])
+    assert client.next_told() == ("client.2", True)
+    other.engine.close()
+    other.engine.close()
+    assert client.next_told() == ("client.2", False)
+    with pytest.raises(Stalled, match="closed"):
+        other.engine.send("node", Lane.CONTROL, b"")
+
+
+ALONE = """
+import sys, time
+from pathlib import Path
+from sparkle_drv.cluster.transport.engine import Engine
+Engine(sys.argv[1], Path(sys.argv[2]), connect=[sys.argv[3]]).start(print, print)
+print("up", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_killed_process_is_told_within_a_second(pair, client_folder, address):
+    node, _ = pair
+    node.engine.watch("victim")
+    command = [sys.executable, "-c", ALONE, "victim", str(client_folder), address]
+    with subprocess.Popen(command, cwd=ROOT) as victim:
+        try:
+            assert node.next_told(20) == ("victim", True)
+        finally:
+            victim.send_signal(signal.SIGKILL)
+        began = time.monotonic()
+        assert node.next_told() == ("victim", False)
+        assert time.monotonic() - began < 1
+
+
+def test_an_open_endpoint_does_not_hang_the_interpreter(pair, client_folder, address):
+    text = ALONE.replace("time.sleep(60)", "")
+    command = [sys.executable, "-c", text, "short", str(client_folder), address]
+    assert subprocess.run(command, cwd=ROOT, timeout=20).returncode == 0
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_renewal_changes_certificates_and_nobody_is_told_of_a_loss(pair, which, issuer, tmp_path):
+    pair[0].engine.watch("client.1")
+    pair[1].engine.watch("node")
+    assert pair[0].next_told() == ("client.1", True)
+    assert pair[1].next_told() == ("node", True)
+    engine = pair[which].engine
+    engine.renewed(issuer.folder(tmp_path, "renewed", server=which == 0))
+    until = time.monotonic() + 5
+    while time.monotonic() < until:
+        pair[1].engine.send("node", Lane.CONTROL, b"again")
+        if not pair[0].got.empty():
+            break
+        time.sleep(0.02)
+    assert pair[0].next() == ("client.1", b"again")
+    time.sleep(0.2)
+    assert pair[0].told.empty()
+    assert pair[1].told.empty()
+
+
+def test_a_renewal_without_certificates_changes_nothing(pair, tmp_path):
+    node, client = pair
+    with pytest.raises(ValueError, match=r"expected ca\.pem, cert\.pem, key\.pem in"):
+        client.engine.renewed(tmp_path)
+    client.engine.send("node", Lane.CONTROL, b"still")
+    assert node.next() == ("client.1", b"still")
+
+
+def test_nodes_that_join_route_for_their_clients(made, address, node_folder):
+    host, _, port = address.rpartition(":")
+    other = f"{host}:{int(port) + 1 if int(port) < 65535 else int(port) - 1}"
+    made("a", node=True, listen=[address])
+    b = made("b", node=True, listen=[other], connect=[address])
+    client = made("client.1", connect=[address])
+    client.engine.watch("b")
+    assert client.next_told() == ("b", True)
+    client.engine.send("b", Lane.CONTROL, b"through a")
+    assert b.next() == ("client.1", b"through a")
+    b.engine.send("client.1", Lane.BULK, b"and back")
+    assert client.next() == ("b", b"and back")
+
+
+def test_two_nodes_of_one_name_are_noticed_and_the_first_goes_on(pair, made, address, node_folder):
+    node, client = pair
+    second = Engine("node", node_folder, connect=[address], node=True)
+    with pytest.raises(Refused, match="two nodes of one name: 'node' is there already"):
+        second.start(print, print)
+    client.engine.send("node", Lane.CONTROL, b"still")
+    assert node.next() == ("client.1", b"still")
+
+
+def send_for_ever(senders):
+    for _ in range(1000):
+        senders.send("sparkle/node/client/b", Lane.BULK, b"bulk")
+
+
+def test_a_put_that_stalls_raises_and_control_goes_on():
+    """The engine's put, replaced by one that bulk never leaves."""
+    control, release = [], []
+
+    def put(key, lane, message):
+        if lane is Lane.CONTROL:
+            control.append(message)
+        while lane is Lane.BULK and not release:
+            time.sleep(0.01)
+
+    senders = Senders(put, watchdog_s=0.2)
+    senders.start()
+    began = time.monotonic()
+    with pytest.raises(Stalled, match="took no message"):
+        send_for_ever(senders)
+    assert 0.15 < time.monotonic() - began < 1
+    senders.send("sparkle/node/client/c", Lane.CONTROL, b"control")
+    until = time.monotonic() + 2
+    while not control and time.monotonic() < until:
+        time.sleep(0.01)
+    release.append(True)
+    senders.end()
+    assert control == [b"control"]

@@ -1,0 +1,87 @@
+"""Traps of Zenoh, on loopback: each test holds with our settings and fails with the naive ones."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from sparkle_drv.cluster.transport import config
+from sparkle_drv.cluster.transport.base import MOST_NBYTES, Lane
+
+
+@pytest.fixture
+def naive(monkeypatch):
+    """naive(path, value, node=None): from now on endpoints start with this setting replaced."""
+    ours = config.settings
+
+    def replace(path, value, node=None):
+        def settings(folder, listen, connect, is_node):
+            made = at = ours(folder, listen, connect, is_node)
+            if node is None or node == is_node:
+                *parents, last = path.split("/")
+                for parent in parents:
+                    at = at[parent]
+                at[last] = value
+            return made
+
+        monkeypatch.setattr(config, "settings", settings)
+
+    return replace
+
+
+def reaches(made, address):
+    """Does a message get from a client to a node, when both have a link to a third one only?"""
+    middle = made("middle", node=True, listen=[address])
+    far = made("far", node=True, connect=[address])
+    client = made("client.1", connect=[address])
+    client.engine.send("middle", Lane.CONTROL, b"near")
+    assert middle.next() == ("client.1", b"near")
+    time.sleep(0.3)
+    client.engine.send("far", Lane.CONTROL, b"far")
+    time.sleep(0.3)
+    return not far.got.empty()
+
+
+def test_nodes_are_routers(made, address):
+    assert reaches(made, address)
+
+
+def test_peers_do_not_reach_a_node_behind_another(made, address, naive):
+    naive("mode", "peer")
+    assert not reaches(made, address)
+
+
+@pytest.mark.parametrize("limit", [None, MOST_NBYTES // 2])
+def test_zenoh_drops_a_message_over_its_limit_in_silence(limit, made, address, naive):
+    if limit:
+        naive("transport/link/rx/max_message_size", limit)
+    node = made("node", node=True, listen=[address])
+    client = made("client.1", connect=[address])
+    client.engine.send("node", Lane.CONTROL, bytes(MOST_NBYTES))
+    time.sleep(0.5)
+    assert node.got.empty() == (limit is not None)
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_nothing_but_our_keys_passes_a_node(guarded, made, address, naive, client_folder):
+    """A client with a good certificate that is not of ours asks and tells whatever it likes."""
+    zenoh = pytest.importorskip("zenoh")
+    if not guarded:
+        naive("access_control/enabled", False)
+    node = made("node", node=True, listen=[address])
+    there = node.engine._session
+    told = []
+    there.declare_subscriber("**", lambda sample: told.append(str(sample.key_expr)))
+    there.declare_queryable("sparkle/secret", lambda query: query.reply("sparkle/secret", b"!"))
+    asked = config.settings(client_folder, [], [config.endpoint(address)], False)
+    asked["access_control"]["enabled"] = False
+    with zenoh.open(zenoh.Config.from_json5(json.dumps(asked))) as stranger:
+        time.sleep(0.2)
+        stranger.put("other/key", b"x")
+        stranger.put("sparkle/node/stranger/c", b"x")
+        answers = list(stranger.get("sparkle/secret", timeout=0.5))
+    assert node.next() == ("stranger", b"x")
+    assert told == ["sparkle/node/stranger/c"] if guarded else "other/key" in told
+    assert len(answers) == (0 if guarded else 1)

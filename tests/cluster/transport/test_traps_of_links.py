@@ -1,0 +1,150 @@
+"""Traps of Zenoh that show on slow, cut and suspended links between machines of namespaces."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from namespaces import Machine, Network
+
+pytestmark = [pytest.mark.slow, pytest.mark.cluster]
+PROGRAM = Path(__file__).with_name("end_program.py")
+
+
+@pytest.fixture
+def network():
+    made = Network("a", "b", "c", "r")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def machines(network, issuer, tmp_path):
+    """make(names, ...): node r and a client of it on each other machine; they are up."""
+    every = []
+
+    def make(names, **how):
+        for name in ("r", *names):
+            node, at = name == "r", f"tls/{network.address('r')}:7447"
+            folder = issuer.folder(tmp_path / name, name, (network.address(name),), server=node)
+            asked = {"name": name, "folder": str(folder), "node": node, **how}
+            asked["listen" if node else "connect"] = [at]
+            every.append(Machine(network, name, PROGRAM, json.dumps(asked)))
+            every[-1].heard("up")
+        return every[-len(names) :]
+
+    yield make
+    for machine in every:
+        machine.close()
+
+
+def told(watcher, name, alive, since, timeout_s):
+    return watcher.heard(f"seen {name} {alive}", since, timeout_s)[0] - since
+
+
+def watched(watcher, *names):
+    for name in names:
+        watcher.say(f"watch {name}")
+        watcher.heard(f"seen {name} True")
+
+
+def test_failures_are_told_in_time(network, machines):
+    a, b = machines("ab")
+    watched(a, "b")
+    began = time.monotonic()
+    b.signal(signal.SIGSTOP)
+    assert told(a, "b", False, began, 4) < 4
+    began = time.monotonic()
+    b.signal(signal.SIGCONT)
+    assert told(a, "b", True, began, 5) < 5
+    began = time.monotonic()
+    network.cut("b")
+    assert told(a, "b", False, began, 4) < 4
+    began = time.monotonic()
+    network.heal("b")
+    assert told(a, "b", True, began, 5) < 5
+    began = time.monotonic()
+    a.say("ask b 5 0")
+    assert a.heard("asked 5 5", began)
+    b.signal(signal.SIGKILL)
+    began = time.monotonic()
+    assert told(a, "b", False, began, 1) < 1
+
+
+def test_zenoh_s_own_lease_is_too_long(machines):
+    a, b = machines("ab", naive={"transport/link/tx/lease": 10_000})
+    watched(a, "b")
+    began = time.monotonic()
+    b.signal(signal.SIGSTOP)
+    with pytest.raises(AssertionError):
+        told(a, "b", False, began, 4)
+
+
+def bystanders(network, machines, window, **how):
+    """Of 40 requests to b, how many are answered within 1 s while c, which a loads, is stopped."""
+    a, _, c = machines("abc", **how)
+    network.slow("c", "200mbit")
+    watched(a, "b", "c")
+    nbytes = 1 << 20 if how else 128 << 10
+    a.say(f"load c {nbytes} {(64 << 20) // nbytes} {window}")
+    time.sleep(0.5)
+    c.signal(signal.SIGSTOP)
+    began = time.monotonic()
+    a.say("ask b 40 0.1")
+    _, said = a.heard("asked", began, 90)
+    c.signal(signal.SIGCONT)
+    print("bystanders", window, how, said)
+    return int(said.split()[2])
+
+
+def test_a_stopped_receiver_leaves_bystanders_answered(network, machines):
+    assert bystanders(network, machines, window=16) == 40
+
+
+def test_without_lanes_and_credit_bystanders_wait(network, machines):
+    naive = {"transport/link/tls/so_sndbuf": 4 << 20}
+    assert bystanders(network, machines, window=0, flat=True, naive=naive) < 40
+
+
+def control_ms(network, machines, **how):
+    """The slowest of 15 requests to b, which a loads at the same time over 200 Mbit/s."""
+    a, _ = machines("ab", **how)
+    network.slow("b", "200mbit")
+    nbytes = 1 << 20 if how else 128 << 10
+    a.say(f"load b {nbytes} {(64 << 20) // nbytes} 0")
+    time.sleep(0.3)
+    began = time.monotonic()
+    a.say("ask b 15 0")
+    _, said = a.heard("asked", began, 40)
+    print("control behind bulk", how, said)
+    return float(said.split()[4])
+
+
+def test_control_does_not_wait_behind_bulk(network, machines):
+    assert control_ms(network, machines) < 300
+
+
+def test_control_behind_bulk_without_lanes(network, machines):
+    naive = {"transport/link/tls/so_sndbuf": 4 << 20, "transport/link/tls/so_rcvbuf": 4 << 20}
+    assert control_ms(network, machines, flat=True, naive=naive) > 300
+
+
+@pytest.mark.parametrize(("wait_us", "survives"), [(None, True), (300_000, False)])
+def test_a_large_message_on_a_slow_link_closes_it_unless_zenoh_waits(
+    wait_us, survives, network, machines
+):
+    """1 MiB at 4 Mbit/s takes 2 s."""
+    path = "transport/link/tx/queue/congestion_control/block/wait_before_close"
+    a, b = machines("ab", **({"naive": {path: wait_us}} if wait_us else {}))
+    watched(b, "a")
+    network.slow("b", "4mbit")
+    began = time.monotonic()
+    a.say(f"load b {1 << 20} 3 3")
+    if survives:
+        a.heard("loaded 3", began, 20)
+    else:
+        told(b, "a", False, began, 20)
+    assert survives != any(line == "seen a False" for _, line in b.lines)
