@@ -15,6 +15,7 @@ import threading
 
 from sparkle_drv.cluster.channel.endpoint import Endpoint
 from sparkle_drv.cluster.node.server import Node
+from sparkle_drv.cluster.refused import Refused
 from sparkle_drv.cluster.transport.air import Air
 from sparkle_drv.cluster.trust.keys import Keys
 from sparkle_drv.core.abi import records
@@ -51,6 +52,9 @@ class _Answerer:
         self._name, self._epoch = name, epoch
 
     def welcome(self, hello):
+        wanted = {"nonce": bytes, "seal": bool, "name": str, "trusted": str}
+        if {name: type(value) for name, value in hello.items()} != wanted:
+            raise Refused("the hello is not one")
         reply = {"nonce": os.urandom(16), "epoch": self._epoch, "name": self._name}
         return reply, (hello, reply)
 
