@@ -21,17 +21,13 @@ import time
 from pathlib import Path
 from statistics import median
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+
+from _bench.rows import stats
+from _cluster.certificates import Issuer
+from _cluster.namespaces import Machine, Network, lacking
+
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "tools"), str(HERE.parent / "tests/kits")]
-
-from _bench.rows import stats  # noqa: E402
-from certificates import Issuer  # type: ignore[import-not-found]  # noqa: E402
-from namespaces import (  # type: ignore[import-not-found]  # noqa: E402
-    Machine,
-    Network,
-    lacking,
-)
-
 SIDES = ("ssl", "zenoh", "engine")
 # Rows of remote devices come after these.
 FIGURES = (("ask", "us"), ("bulk", "MB/s"))
