@@ -37,6 +37,10 @@ def _keys(hello, welcome, **more):
 
 
 class _Caller:
+    @classmethod
+    def of(cls, name="tester", seal=False, trusted=""):
+        return cls(name, seal, trusted)
+
     def __init__(self, name, seal, trusted):
         self._hello = {"nonce": os.urandom(16), "seal": seal, "name": name, "trusted": trusted}
 
@@ -65,7 +69,7 @@ class _Answerer:
 
 def caller(name="tester", seal=False, trusted=""):
     """A client's half of a handshake."""
-    return _Caller(name, seal, trusted)
+    return _Caller.of(name, seal, trusted)
 
 
 def answerer(name=NODE, epoch=1):
@@ -110,10 +114,18 @@ class Answer(Exception):
 class Raw:
     """A client that sends what it is told to: no checks, no retries."""
 
-    def __init__(self, air, node=NODE, *, timeout_s=10.0, endpoint=None, **how):
+    def __init__(
+        self, air=None, node=NODE, *, timeout_s=10.0, endpoint=None, transport=None,
+        caller=None, **how,
+    ):  # fmt: skip
         self.timeout_s = timeout_s
-        self.endpoint = Endpoint(air.endpoint(f"raw-{next(_count)}"), **(endpoint or {}))
-        self.channel = self.endpoint.connect(node, caller(**how))
+        transport = transport or air.endpoint(f"raw-{next(_count)}")
+        self.endpoint = Endpoint(transport, **(endpoint or {}))
+        try:
+            self.channel = self.endpoint.connect(node, caller or _Caller.of(**how))
+        except BaseException:
+            self.endpoint.close()
+            raise
         self.told = threading.Condition()
         self.replies, self.reached, self.faults, self.times = {}, {}, {}, {}
         self.bytes, self.news, self.ended = {}, [], ""
