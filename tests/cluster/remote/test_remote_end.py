@@ -45,7 +45,7 @@ def test_a_node_that_is_lost(tmp_path, how):
     with remote_kit.remote(tmp_path, "cpu:c0", air=air, endpoint=QUICK):
         device = sp.open("box1/cpu:c0")
         queue, out = device.queue(), np.zeros(4, np.uint8)
-        fence, _, target = busy(device, queue, 1.0)
+        fence, _, target = busy(device, queue, 4.0)
         read = queue.read(target, out)
         getattr(air, how)("box1")
         start = time.monotonic()
@@ -225,7 +225,7 @@ def test_finalizers_wait_for_no_lock(box):
     """They run anywhere, also while their own thread has a lock of the channel or the session."""
     channel, queue, busy_queue = box._backend._session.channel, box.queue(), box.queue()
     with box.kernel("noop") as kernel, box.buffer(64) as buffer:
-        fence, *kept = busy(box, busy_queue, 0.3)
+        fence, *kept = busy(box, busy_queue, 4.0)
         launch = queue.prepare(kernel, groups=1)
         queue.fence(launch()).wait()
         for lock in (channel._lock, box._backend._session._changed, box._backend._mirrors._lock):
