@@ -13,7 +13,7 @@ SANITIZE := -fsanitize=address,undefined
 RACES := -fsanitize=thread -g -O1 -fno-omit-frame-pointer
 STRICT_TO := --build-temp build/strict --build-lib build/strict/lib
 
-.PHONY: quick help build bench test test-quick test-free-threaded lint format check-c perf peers wheel bringup-archive docs asan tsan preload fake-cuda gpu-kit test-radv test-radv-chips gen golden-llvm shaders fuzz fuzz-elf fuzz-isa fuzz-pm4 fuzz-faults fuzz-mesh fuzz-shards random-calls loc test-fresh clean cuda-sweep lowered
+.PHONY: quick help build bench test test-quick test-free-threaded lint format check-c perf peers wheel bringup-archive docs asan tsan preload fake-cuda gpu-kit test-radv test-radv-chips gen golden-llvm shaders fuzz fuzz-elf fuzz-isa fuzz-pm4 fuzz-faults fuzz-mesh fuzz-shards fuzz-cluster random-calls loc test-fresh clean cuda-sweep lowered
 
 quick: build lint test-quick ## the quick loop: build, lint, types, quick tests
 
@@ -84,7 +84,7 @@ asan: build ## all quick tests of the C code, the preload library too, under ASa
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 	  PYTHONPATH=$(CURDIR)/build/asan SPARKLE_PRELOAD=build/asan/preload/libsparkle_amdgpu.so \
 	  SPARKLE_FAKE_CUDA=build/asan/fake/libcuda.so.1 PYTHONSAFEPATH=1 \
-	  .venv/bin/pytest -q -m "not slow" $(addprefix tests/,amd backends codegen core emu fake_cuda fault golden lifetime mesh ops plugin sched telemetry testing) \
+	  .venv/bin/pytest -q -m "not slow" $(addprefix tests/,amd backends cluster/node codegen core emu fake_cuda fault golden lifetime mesh ops plugin sched telemetry testing) \
 	  $(addprefix --ignore ,$(ASAN_WITHOUT))
 	@$(PY) tests/cpu_kernels/build.py asan build/asan/obj
 	@for isa in ref avx2 avx512; do \
@@ -183,6 +183,9 @@ fuzz-mesh: build ## simulated machines with links at full size: 200 of each kind
 
 fuzz-shards: build ## 500 schedules of devices that fail in calls which they share, 200 that stop
 	@SPARKLE_FUZZ_SHARDS=1 $(PY) -m pytest -q -n auto tests/sched/shard/test_shard_faults.py tests/sched/shard/test_shard_devices.py
+
+fuzz-cluster: build ## 20,000 mutated messages and 2,000 hostile requests to a node (FUZZ_ARGS="--seed S")
+	@PYTHONPATH=tests/kits $(PY) tests/cluster/node/fuzz_node.py $(FUZZ_ARGS)
 
 test-fresh: ## (root) make bench and make test in a bare system with only make and python3
 	@sh tools/test_fresh.sh

@@ -1,4 +1,4 @@
-"""What this machine computes on, and where work goes: info doctor explain trace replay mesh certs.
+"""What computes here, and where work goes: info doctor explain trace replay mesh certs node.
 
 `info` and `doctor`, which say what sparkle_drv.discover() does, are here; the other commands are
 _sparkle/*.py. Also `python -m sparkle_drv info`, and so on.
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any  # noqa: E402
 
 from _console import output  # noqa: E402
 from _console.problems import FAILED, NO_DEVICE, OK, USAGE, NoSuchDevice, UsageError  # noqa: E402
-from _sparkle import certs, explain, mesh, replay, trace  # noqa: E402
+from _sparkle import certs, explain, mesh, node, replay, trace  # noqa: E402
 from _sparkle.common import EXIT_CODES  # noqa: E402
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
         "doctor", help="every backend: what was tried, what failed, what to do", epilog=EXIT_CODES
     )
     doctor.set_defaults(command=doctor_command)
-    for command in (explain, trace, replay, mesh, certs):
+    for command in (explain, trace, replay, mesh, certs, node):
         command.add(sub, EXIT_CODES)
     return top
 

@@ -15,6 +15,7 @@ import threading
 
 from sparkle_drv.cluster.channel.endpoint import Endpoint
 from sparkle_drv.cluster.node.server import Node
+from sparkle_drv.cluster.refused import Refused
 from sparkle_drv.cluster.transport.air import Air
 from sparkle_drv.cluster.trust.keys import Keys
 from sparkle_drv.core.abi import records
@@ -36,6 +37,10 @@ def _keys(hello, welcome, **more):
 
 
 class _Caller:
+    @classmethod
+    def of(cls, name="tester", seal=False, trusted=""):
+        return cls(name, seal, trusted)
+
     def __init__(self, name, seal, trusted):
         self._hello = {"nonce": os.urandom(16), "seal": seal, "name": name, "trusted": trusted}
 
@@ -51,6 +56,9 @@ class _Answerer:
         self._name, self._epoch = name, epoch
 
     def welcome(self, hello):
+        wanted = {"nonce": bytes, "seal": bool, "name": str, "trusted": str}
+        if {name: type(value) for name, value in hello.items()} != wanted:
+            raise Refused("the hello is not one")
         reply = {"nonce": os.urandom(16), "epoch": self._epoch, "name": self._name}
         return reply, (hello, reply)
 
@@ -61,7 +69,7 @@ class _Answerer:
 
 def caller(name="tester", seal=False, trusted=""):
     """A client's half of a handshake."""
-    return _Caller(name, seal, trusted)
+    return _Caller.of(name, seal, trusted)
 
 
 def answerer(name=NODE, epoch=1):
@@ -106,10 +114,18 @@ class Answer(Exception):
 class Raw:
     """A client that sends what it is told to: no checks, no retries."""
 
-    def __init__(self, air, node=NODE, *, timeout_s=10.0, endpoint=None, **how):
+    def __init__(
+        self, air=None, node=NODE, *, timeout_s=10.0, endpoint=None, transport=None,
+        caller=None, **how,
+    ):  # fmt: skip
         self.timeout_s = timeout_s
-        self.endpoint = Endpoint(air.endpoint(f"raw-{next(_count)}"), **(endpoint or {}))
-        self.channel = self.endpoint.connect(node, caller(**how))
+        transport = transport or air.endpoint(f"raw-{next(_count)}")
+        self.endpoint = Endpoint(transport, **(endpoint or {}))
+        try:
+            self.channel = self.endpoint.connect(node, caller or _Caller.of(**how))
+        except BaseException:
+            self.endpoint.close()
+            raise
         self.told = threading.Condition()
         self.replies, self.reached, self.faults, self.times = {}, {}, {}, {}
         self.bytes, self.news, self.ended = {}, [], ""

@@ -7,14 +7,13 @@ are the command line and what it prints.
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from _console.problems import OK, UsageError
 
-from .common import Subcommands
+from .common import Subcommands, home
 
 if TYPE_CHECKING:
     from sparkle_drv.cluster.trust.identity import Identity
@@ -89,11 +88,6 @@ def certs(args: argparse.Namespace) -> int:
     except refused.Refused as error:
         raise ValueError(str(error)) from error
     return OK
-
-
-def home() -> str:
-    """SPARKLE_HOME, as sparkle_drv/core/settings.py has it."""
-    return os.environ.get("SPARKLE_HOME") or os.path.join(os.path.expanduser("~"), ".sparkle")
 
 
 def init(args: argparse.Namespace) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import re
 from typing import Any
 
@@ -44,6 +45,11 @@ def devices(text: str) -> str | list[str]:
     if any(uri.startswith(_TEST_SCHEMES) for uri in uris):
         importlib.import_module("sparkle_drv.testing")
     return uris
+
+
+def home() -> str:
+    """SPARKLE_HOME, as sparkle_drv/core/settings.py has it."""
+    return os.environ.get("SPARKLE_HOME") or os.path.join(os.path.expanduser("~"), ".sparkle")
 
 
 def printable(text: str) -> str:

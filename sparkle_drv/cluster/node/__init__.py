@@ -2,6 +2,7 @@
 
 A session names nothing but what it made itself; its requests come in order from channel/.
 
+    process.py     a node on the network, which `sparkle node` runs
     server.py      Node: the devices that are lent, the sessions
     session.py     Session: one client's requests, in their order
     tables.py      allocations by the session's own addresses, kernels, prepared launches

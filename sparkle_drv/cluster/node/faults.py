@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sparkle_drv.cluster.wire.requests import ERRORS, MOST_WORDS
-from sparkle_drv.errors import DeviceLost, DriverCallError, OutOfDeviceMemory
+from sparkle_drv.errors import DeviceLost, DeviceNotFound, DriverCallError, OutOfDeviceMemory
 
 
 class OutsideMemory(ValueError):
@@ -20,6 +20,7 @@ _ERRNOS: Mapping[type[Exception], int] = {
     OutsideMemory: errno.EFAULT,
     OutOfDeviceMemory: errno.ENOMEM,
     DeviceLost: errno.ENODEV,
+    DeviceNotFound: errno.ENXIO,  # Refused among them
     TimeoutError: errno.ETIMEDOUT,  # FenceTimeout among them
     ValueError: errno.EINVAL,
     OverflowError: errno.EINVAL,  # a number of a plan that the device has no field for

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 
 from sparkle_drv.errors import OutOfDeviceMemory
@@ -59,8 +58,3 @@ def _number(name: str, text: str) -> int:
     if not (digits.isascii() and digits.isdecimal() and 0 < int(digits) * unit < 2**62):
         raise ValueError(f"quota {name}: expected a number such as 16 or 8G, got {text!r}")
     return int(digits) * unit
-
-
-def listed(texts: Sequence[str]) -> Quotas:
-    """Of several texts as `parse` takes them."""
-    return parse(",".join(texts))

@@ -42,28 +42,32 @@ class Node:
     """`accept` is for an Endpoint. `say(line)` is told of sessions that begin, end or are refused.
 
     `trusted` are hashes of public keys (Keys.trusted) whose owners may bring code. `renew` makes
-    certificates, where this node can.
+    certificates, where this node can. `seal_only` refuses sessions that are not sealed.
     """
 
     def __init__(
         self, devices: Sequence[str], *, quotas: Quotas | None = None,
-        trusted: Collection[str] = (), renew: Renew | None = None,
+        trusted: Collection[str] = (), renew: Renew | None = None, seal_only: bool = False,
         say: Callable[[str], None] = lambda line: None,
     ) -> None:  # fmt: skip
         self.devices = list(devices)
         self.quotas = quotas or Quotas()
         self._trusted, self._renew, self._say = frozenset(trusted), renew, say
+        self._seal_only = seal_only
         self._lock = threading.Lock()
         self._sessions: set[Session] = set()
 
     def accept(self, channel: Channel) -> None:
         """A session begins; raises Refused."""
         with self._lock:
-            held = len(self._sessions)
-            if held < self.quotas.sessions:
+            held, words = len(self._sessions), ""
+            if self._seal_only and not channel.keys.seal:
+                words = "expected a sealed session (--seal-only), got a plain one"
+            elif held >= self.quotas.sessions:
+                words = f"quota sessions: {self.quotas.sessions} at most, {held} are here"
+            else:
                 self._sessions.add(Session(channel, self))
-        if held >= self.quotas.sessions:
-            words = f"quota sessions: {self.quotas.sessions} at most, {held} are here"
+        if words:
             self._say(f"{channel.keys.peer}: refused: {words}")
             raise Refused(words)
         self._say(f"{channel.keys.peer}: begins")

@@ -90,7 +90,7 @@ def settings(
                 "congestion_control": {
                     "block": {"wait_before_close": WAIT_BEFORE_CLOSE_US},
                     "drop": {"wait_before_drop": WAIT_BEFORE_DROP_US},
-                }
+                },
             },
         },
         # Twice the limit, so that send() is what refuses: Zenoh drops a longer one in silence.

@@ -87,6 +87,12 @@ def read(home: str) -> Identity:
     return Identity(subject, folder, certificate, key, ca, Revocations(folder / files.REVOKED, ca))
 
 
+def fingerprint_of(path: Path) -> str:
+    """As Identity.fingerprint, of a certificate file alone. Raises Refused, OSError."""
+    found = _pem(path, f"{path}: expected a certificate, got no such file")
+    return certificates.key_hash(certificates.of_p256(found.public_key())).hex()
+
+
 def authority_of(folder: Path) -> x509.Certificate:
     """The CA whose certificates count here. Raises Refused."""
     path = folder / files.CA

@@ -1,0 +1,108 @@
+"""A node on the network: certificates, Zenoh and the sessions of a Node, from files and addresses.
+
+`sparkle node` runs one. Tests put a Node on the in-process wire instead.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sparkle_drv.cluster.channel.channel import Channel
+from sparkle_drv.cluster.channel.endpoint import Endpoint
+from sparkle_drv.cluster.node.quotas import Quotas
+from sparkle_drv.cluster.node.server import Node, usable
+from sparkle_drv.cluster.refused import Refused
+from sparkle_drv.cluster.transport.engine import Engine
+from sparkle_drv.cluster.trust import authority, files, identity, renewal
+from sparkle_drv.cluster.trust.handshake import Answerer
+from sparkle_drv.cluster.trust.identity import Identity
+from sparkle_drv.cluster.trust.keys import Keys
+
+_Said = TypeVar("_Said")
+LOOK_S = 60.0
+"""The node's own certificate is looked at so often."""
+
+
+class Process:
+    """A node that listens. Raises Refused, DeviceNotFound, ValueError, OSError."""
+
+    def __init__(
+        self, home: str, devices: Sequence[str] | None, *, listen: Sequence[str],
+        join: Sequence[str] = (), quotas: Quotas | None = None, trusted: Sequence[Path] = (),
+        seal_only: bool = False, say: Callable[[str], None] = print,
+    ) -> None:  # fmt: skip
+        self._say, self._home = say, home
+        self._identity = identity.load(home)
+        keys = [identity.fingerprint_of(path) for path in trusted]
+        self._has_ca = (self._identity.folder / files.CA_KEY).exists()
+        epoch = int.from_bytes(os.urandom(8), "little") >> 1
+        self._answerer = _Answers(self._identity, epoch, say)
+        self.node = Node(
+            usable(devices), quotas=quotas, trusted=keys, seal_only=seal_only, say=say,
+            renew=self._grant if self._has_ca else None,
+        )  # fmt: skip
+        self._engine = Engine(self._identity.name, self._identity.folder, listen, join, node=True)
+        self._endpoint = Endpoint(self._engine, answerer=self._answerer, accept=self.node.accept)
+        lends = ", ".join(self.node.devices)
+        say(f"{self._identity.name}: lends {lends} at {', '.join(listen)}")
+        for trouble in self._engine.trouble:
+            say(f"{self._identity.name}: {trouble}")
+
+    def run(self, stop: threading.Event) -> None:
+        """Until `stop` is set; the node then ends every session."""
+        try:
+            while not stop.wait(LOOK_S):
+                self._renew()
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        self.node.close()
+        self._endpoint.close()
+
+    def _grant(self, channel: Channel, request: dict[str, Any]) -> dict[str, Any]:
+        keys = channel.keys
+        return renewal.renewal_grant(authority.load(self._home), request, keys.peer, keys.role)
+
+    def _renew(self) -> None:
+        """A new certificate where the CA is. Elsewhere the files may have been renewed."""
+        try:
+            if self._has_ca and renewal.due(self._identity):
+                renewed = renewal.renew(self._identity)
+            else:
+                renewed = identity.load(self._home)
+            if renewed.der != self._identity.der:
+                self._identity = renewed
+                self._answerer.renewed(renewed)
+                self._engine.renewed(renewed.folder)
+                self._say(f"{renewed.name}: goes on with a new certificate")
+        except (Refused, ValueError, OSError) as error:
+            self._say(f"{self._identity.name}: {error}")
+
+
+class _Answers:
+    """The node's half of handshakes, which tells of refusals and outlives a certificate."""
+
+    def __init__(self, own: Identity, epoch: int, say: Callable[[str], None]) -> None:
+        self._epoch, self._say = epoch, say
+        self._now = Answerer(own, epoch)
+
+    def renewed(self, own: Identity) -> None:
+        self._now = Answerer(own, self._epoch)
+
+    def welcome(self, hello: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+        return self._told(self._now.welcome, hello)
+
+    def admit(self, pending: Any, proof: dict[str, Any]) -> Keys:
+        return self._told(self._now.admit, pending, proof)
+
+    def _told(self, step: Callable[..., _Said], *given: Any) -> _Said:
+        try:
+            return step(*given)
+        except Refused as error:
+            self._say(f"refused: {error}")
+            raise

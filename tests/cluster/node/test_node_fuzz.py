@@ -1,0 +1,13 @@
+"""The short form of fuzz_node.py; `make fuzz-cluster` is the long one."""
+
+from __future__ import annotations
+
+import fuzz_node
+
+
+def test_hostile_sessions_beside_healthy_ones():
+    messages, refused, ran, sessions = fuzz_node.run(mutated=600, hostile=600, seed=11)
+    assert messages == 1200
+    assert refused > 300
+    assert ran > 30
+    assert sessions >= 1

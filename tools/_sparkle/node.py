@@ -1,0 +1,90 @@
+"""Command node: lends this machine's devices to clients that have a certificate.
+
+The node itself is sparkle_drv/cluster/node; here are its command line, signals and exit codes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import threading
+from pathlib import Path
+
+from _console.problems import OK, NoSuchDevice, UsageError
+
+from .common import Subcommands, devices, home
+
+LISTEN = "tls/0.0.0.0:7447"
+PACKAGES = ("cryptography", "zenoh", "msgpack")
+
+
+def add(sub: Subcommands, epilog: str) -> None:
+    """The command."""
+    made = sub.add_parser(
+        "node",
+        help="lend this machine's devices to clients with a certificate",
+        description="Lends devices until it is interrupted. Certificates are in "
+        "SPARKLE_HOME/cluster: `sparkle certs` makes them.",
+        epilog=epilog,
+    )
+    made.add_argument(
+        "-d", "--devices", type=devices, default="all", metavar="URI[,...]",
+        help="all usable ones by default",
+    )  # fmt: skip
+    made.add_argument(
+        "--listen", action="append", metavar="tls/HOST:PORT", help=f"{LISTEN} by default"
+    )
+    made.add_argument(
+        "--join", action="append", default=[], metavar="tls/HOST:PORT", help="nodes to connect to"
+    )
+    made.add_argument(
+        "--trust-code", action="append", default=[], type=Path, metavar="CERT",
+        help="the certificate of a client whose own kernels may run here",
+    )  # fmt: skip
+    made.add_argument(
+        "--quota", action="append", default=[], metavar="NAME=N[,...]",
+        help="what a session may hold: memory=8G,queues=16,...",
+    )  # fmt: skip
+    made.add_argument(
+        "--seal-only", action="store_true", help="refuse sessions that are not encrypted end to end"
+    )
+    made.set_defaults(command=node)
+
+
+def node(args: argparse.Namespace) -> int:
+    """Runs until SIGINT or SIGTERM. Raises UsageError, NoSuchDevice, ValueError, OSError."""
+    try:
+        from sparkle_drv.cluster.node import process, quotas
+        from sparkle_drv.cluster.refused import Refused
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in PACKAGES:
+            raise
+        raise UsageError(
+            f"node: expected the package {package}, got none: install sparkle_drv[cluster]"
+        ) from error
+    from sparkle_drv import DeviceNotFound
+
+    try:
+        limits = quotas.parse(",".join(args.quota))
+    except ValueError as error:
+        raise UsageError(f"node: {error}") from error
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        made = process.Process(
+            home(), None if args.devices == "all" else args.devices,
+            listen=args.listen or [LISTEN], join=args.join, quotas=limits,
+            trusted=args.trust_code, seal_only=args.seal_only, say=_say,
+        )  # fmt: skip
+    except Refused as error:
+        raise ValueError(str(error)) from error
+    except DeviceNotFound as error:
+        raise NoSuchDevice(str(error)) from error
+    made.run(stop)
+    return OK
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
