@@ -14,7 +14,7 @@ A gemm of the cpu device on N threads (default: all), timed call by call in thes
     one thread    the gemm on one thread, after an OpenMP region
 
 and the OpenMP region (100 us of work), alone and with our gemm before it. The OpenMP program is
-benchmarks/pool_stalls.c, compiled with gcc -fopenmp; each surrounding runs in a process of its
+_cpu_peers/pool_stalls.c, compiled with gcc -fopenmp; each surrounding runs in a process of its
 own. A stall shows in the high percentiles: a scheduler's time slice is some 3 ms. The product is
 compared with numpy's before anything is timed. The table is for reading: nothing fails by time.
 """
@@ -41,7 +41,7 @@ from _console import output
 
 import sparkle_drv as sp
 
-TEAM = Path(__file__).resolve().parents[1] / "benchmarks/pool_stalls.c"
+TEAM = Path(__file__).resolve().parents[1] / "benchmarks/_cpu_peers/pool_stalls.c"
 PERCENTILES = (50, 90, 99, 99.9, 100)
 REGION_NS = 100_000
 SURROUNDINGS = {  # name -> OMP_WAIT_POLICY

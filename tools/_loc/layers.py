@@ -55,7 +55,7 @@ PUBLIC = (
     *("sparkle_drv/testing", "sparkle_drv/telemetry", "sparkle_drv/kept.py"),
     "sparkle_drv/cluster",  # which sparkle.py starts and certifies
     *("sparkle_drv/assets.py", "sparkle_drv/types.py", "sparkle_drv/errors.py"),
-    "sparkle_drv/version.py",
+    *("sparkle_drv/version.py", "sparkle_drv/cluster"),
 )
 # Layers whose rooms are alternatives: none knows another; what they share lies in the folder above.
 APART = ("sparkle_drv/backends/", "native/amdgpu", "native/cuda", "native/egl", "native/cpu")

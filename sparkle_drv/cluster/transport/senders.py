@@ -8,7 +8,6 @@ long, control goes by its thread, too: the engine may hold locks meanwhile.
 
 from __future__ import annotations
 
-import queue
 import threading
 import time
 from collections.abc import Callable
@@ -19,56 +18,79 @@ WATCHDOG_S = 4.0
 """A put that takes longer is a stall."""
 SLOW_S = 0.05
 """A put of bulk that takes longer makes control go by its thread."""
-ROOM = {Lane.CONTROL: 1024, Lane.BULK: 8}
-"""Messages that wait for the thread of a lane."""
+ROOM = {Lane.CONTROL: 1024, Lane.BULK: 16}
+"""Messages that wait for the thread of a lane; it takes all of them at once."""
 
 Put = Callable[[str, Lane, bytes], None]
 
 
 class Senders:
-    """A bounded queue and a thread for each lane."""
+    """A thread for each lane."""
 
     def __init__(self, put: Put, watchdog_s: float) -> None:
-        self._put, self._watchdog_s = put, watchdog_s
-        self._queues: dict[Lane, queue.Queue[tuple[str, bytes] | None]] = {
-            lane: queue.Queue(ROOM[lane]) for lane in Lane
-        }
-        self._began: dict[Lane, float] = dict.fromkeys(Lane, 0.0)
-        """When the put of this moment began; 0: no put."""
+        self._lanes = {lane: _Sender(put, lane, watchdog_s) for lane in Lane}
+        self._put = put
 
     def start(self) -> None:
-        for lane in Lane:
+        for lane, sender in self._lanes.items():
             name = f"send-{lane.value}"
-            threading.Thread(target=self._run, args=(lane,), name=name, daemon=True).start()
+            threading.Thread(target=sender.run, name=name, daemon=True).start()
 
     def send(self, key: str, lane: Lane, message: bytes) -> None:
         """Stalled if the watchdog has waited for room."""
-        if lane is Lane.CONTROL and self._takes_s(Lane.BULK) < SLOW_S:
+        if lane is Lane.CONTROL and self._lanes[Lane.BULK].takes_s() < SLOW_S:
             self._put(key, lane, message)
-            return
-        patience_s = self._watchdog_s - self._takes_s(lane)
-        try:
-            if patience_s <= 0:
-                raise queue.Full
-            self._queues[lane].put((key, message), timeout=patience_s)
-        except queue.Full:
-            raise Stalled(f"the link took no message for {self._watchdog_s:g} s") from None
+        else:
+            self._lanes[lane].hand_over(key, message)
 
     def end(self) -> None:
         """The threads end with the message that they have."""
-        for waiting in self._queues.values():
-            with waiting.mutex:
-                waiting.queue.clear()
-                waiting.queue.append(None)
-                waiting.not_empty.notify()
+        for sender in self._lanes.values():
+            sender.end()
 
-    def _takes_s(self, lane: Lane) -> float:
-        began = self._began[lane]
+
+class _Sender:
+    def __init__(self, put: Put, lane: Lane, watchdog_s: float) -> None:
+        self._put, self._lane, self._watchdog_s = put, lane, watchdog_s
+        self._waiting: list[tuple[str, bytes]] = []
+        self._changed = threading.Condition()
+        self._ended = False
+        self._began = 0.0
+        """When the put of this moment began; 0: no put."""
+
+    def takes_s(self) -> float:
+        began = self._began
         return time.monotonic() - began if began else 0.0
 
-    def _run(self, lane: Lane) -> None:
-        waiting = self._queues[lane]
-        while (item := waiting.get()) is not None:
-            self._began[lane] = time.monotonic()
-            self._put(item[0], lane, item[1])
-            self._began[lane] = 0.0
+    def hand_over(self, key: str, message: bytes) -> None:
+        patience_s = self._watchdog_s - self.takes_s()
+        with self._changed:
+            if patience_s <= 0 or not self._changed.wait_for(self._has_room, patience_s):
+                raise Stalled(f"the link took no message for {self._watchdog_s:g} s")
+            self._waiting.append((key, message))
+            if len(self._waiting) == 1:
+                self._changed.notify_all()
+
+    def end(self) -> None:
+        with self._changed:
+            self._ended = True
+            self._waiting.clear()
+            self._changed.notify_all()
+
+    def run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._ended)
+                taken, self._waiting = self._waiting, []
+                self._changed.notify_all()
+            for key, message in taken:
+                if self._ended:
+                    return
+                self._began = time.monotonic()
+                self._put(key, self._lane, message)
+                self._began = 0.0
+            if self._ended:
+                return
+
+    def _has_room(self) -> bool:
+        return self._ended or len(self._waiting) < ROOM[self._lane]

@@ -1,0 +1,8 @@
+"""Parts of cluster.py and of the tests of clusters.
+
+    namespaces.py    machines of network namespaces
+    certificates.py  a CA in memory and folders of certificates
+    side.py          one end of a link as a program: a bare socket, bare Zenoh, or our transport
+
+Rows of remote devices get a program of their own here.
+"""

@@ -1,0 +1,162 @@
+"""One end of a link as a program: `side.py ssl|zenoh|engine node|client FOLDER ADDRESS`.
+
+The node answers a request by itself and the last chunk of bulk by one byte. The client obeys lines:
+`ask COUNT` (requests of 100 bytes; prints the median in us) and `bulk MIB` (prints MB/s).
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sparkle_drv.cluster.transport import config
+from sparkle_drv.cluster.transport.base import Lane
+from sparkle_drv.cluster.transport.engine import Engine
+
+CHUNK = 128 << 10
+Receive = Callable[[bytes], None]
+
+
+class Bare:
+    """A socket of Python's ssl; messages have their length in front."""
+
+    def __init__(self, node: bool, folder: Path, address: str, receive: Receive) -> None:
+        where = config.endpoint(address)
+        protocol = ssl.PROTOCOL_TLS_SERVER if node else ssl.PROTOCOL_TLS_CLIENT
+        context = ssl.SSLContext(protocol)
+        context.load_verify_locations(folder / "ca.pem")
+        context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+        context.verify_mode = ssl.CERT_REQUIRED
+        self._receive, self._there = receive, threading.Event()
+        if node:
+            server = socket.create_server((where.host, where.port))
+            threading.Thread(target=self._accept, args=(server, context), daemon=True).start()
+        else:
+            raw = socket.create_connection((where.host, where.port), 10)
+            raw.settimeout(None)
+            self._serve(context.wrap_socket(raw, server_hostname=where.host))
+
+    def _accept(self, server: socket.socket, context: ssl.SSLContext) -> None:
+        self._serve(context.wrap_socket(server.accept()[0], server_side=True))
+
+    def _serve(self, link: ssl.SSLSocket) -> None:
+        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._link = link
+        self._there.set()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        head = bytearray(4)
+        while self._fill(head):
+            message = bytearray(struct.unpack("<I", head)[0])
+            self._fill(message)
+            self._receive(bytes(message))
+
+    def _fill(self, into: bytearray) -> bool:
+        left = memoryview(into)
+        while left and (count := self._link.recv_into(left)):
+            left = left[count:]
+        return not left
+
+    def send(self, lane: Lane, message: bytes) -> None:
+        self._there.wait(10)
+        self._link.sendall(struct.pack("<I", len(message)) + message)
+
+
+class Zenoh:
+    """Bare Zenoh in exactly our configuration: puts to the same keys."""
+
+    def __init__(self, node: bool, folder: Path, address: str, receive: Receive) -> None:
+        import zenoh
+
+        where = [config.endpoint(address)]
+        made = config.settings(folder, where if node else [], [] if node else where, node)
+        self._session = zenoh.open(zenoh.Config.from_json5(json.dumps(made)))
+        me, self._peer = ("node", "client") if node else ("client", "node")
+        self._me, block = me, zenoh.CongestionControl.BLOCK
+        self._how: dict[Lane, dict[str, Any]] = {
+            Lane.CONTROL: {"priority": zenoh.Priority.REAL_TIME, "express": True},
+            Lane.BULK: {"priority": zenoh.Priority.BACKGROUND, "congestion_control": block},
+        }
+        self._kept = [
+            self._session.declare_subscriber(
+                f"sparkle/{me}/*/{lane.value}", lambda sample: receive(sample.payload.to_bytes())
+            )
+            for lane in Lane
+        ]
+
+    def send(self, lane: Lane, message: bytes) -> None:
+        key = f"sparkle/{self._peer}/{self._me}/{lane.value}"
+        self._session.put(key, message, **self._how[lane])
+
+
+class Ours:
+    """The Engine through the protocol of transports."""
+
+    def __init__(self, node: bool, folder: Path, address: str, receive: Receive) -> None:
+        self._peer = "client" if node else "node"
+        listen, connect = ([address], []) if node else ([], [address])
+        self._engine = Engine("node" if node else "client", folder, listen, connect, node)
+        self._engine.start(lambda _, message: receive(message), lambda *_: None)
+
+    def send(self, lane: Lane, message: bytes) -> None:
+        self._engine.send(self._peer, lane, message)
+
+
+SIDES: dict[str, Any] = {"ssl": Bare, "zenoh": Zenoh, "engine": Ours}
+
+
+def main() -> None:
+    kind, role, folder, address = sys.argv[1:]
+    answers = threading.Semaphore(0)
+
+    def serve(message: bytes) -> None:
+        if len(message) == CHUNK:
+            if message[:1] == b"L":
+                side.send(Lane.CONTROL, b"!")
+        else:
+            side.send(Lane.CONTROL, message)
+
+    def take(_: bytes) -> None:
+        answers.release()
+
+    node = role == "node"
+    side = SIDES[kind](node, Path(folder), address, serve if node else take)
+    print("up", flush=True)
+    for line in sys.stdin:
+        word, number = line.split()
+        figure = {"ask": ask, "bulk": bulk}[word](side, answers, int(number))
+        print(f"{word} {figure:.3f}", flush=True)
+
+
+def ask(side: Any, answers: threading.Semaphore, count: int) -> float:
+    took = []
+    for _ in range(count):
+        began = time.perf_counter()
+        side.send(Lane.CONTROL, bytes(100))
+        if not answers.acquire(timeout=5):
+            raise TimeoutError("no answer within 5 s")
+        took.append(time.perf_counter() - began)
+    return sorted(took)[count // 2] * 1e6
+
+
+def bulk(side: Any, answers: threading.Semaphore, mib: int) -> float:
+    count = (mib << 20) // CHUNK
+    began = time.perf_counter()
+    for number in range(count):
+        side.send(Lane.BULK, (b"L" if number == count - 1 else b"-") + bytes(CHUNK - 1))
+    if not answers.acquire(timeout=60):
+        raise TimeoutError("no answer within 60 s")
+    return count * CHUNK / (time.perf_counter() - began) / 1e6
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""What a device of another machine costs: our transport by bare Zenoh and by a bare `ssl` socket.
+
+    python benchmarks/cluster.py [--rounds 15] [--mib 64] [--asks 300] [--json F]
+
+Two network namespaces, mutual TLS on every side; root and iproute2. In each round each side sends
+--asks requests of 100 bytes, one after the other, and --mib MiB in chunks of 128 KiB; the order of
+the sides turns. A ratio is one of medians with its 95 % bootstrap interval.
+
+* `ssl`: a bare socket; `zenoh`: bare Zenoh in exactly our configuration; `engine`: our transport.
+
+Exit codes: 0, 1 a side failed, 2 usage, 3 no namespaces here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+
+from _bench.rows import stats
+from _cluster.certificates import Issuer
+from _cluster.namespaces import Machine, Network, lacking
+
+HERE = Path(__file__).resolve().parent
+SIDES = ("ssl", "zenoh", "engine")
+# Rows of remote devices come after these.
+FIGURES = (("ask", "us"), ("bulk", "MB/s"))
+RATIOS = (("engine", "zenoh"), ("engine", "ssl"), ("zenoh", "ssl"))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=(__doc__ or "").partition("\n")[0],
+        epilog="exit codes: 0 well, 1 a side failed, 2 usage, 3 no namespaces here",
+    )
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--mib", type=int, default=64, help="bulk of a round")
+    parser.add_argument("--asks", type=int, default=300, help="requests of a round")
+    parser.add_argument("--json", type=Path, help="also write all samples to this file")
+    args = parser.parse_args()
+    if min(args.rounds, args.mib, args.asks) < 1:
+        parser.error("--rounds, --mib, --asks: expected 1 or more")
+    why = lacking()
+    if why:
+        print(why, file=sys.stderr)
+        return 3
+    try:
+        found = measure(args.rounds, args.mib, args.asks)
+    except AssertionError as error:
+        print(error, file=sys.stderr)
+        return 1
+    report(found)
+    if args.json:
+        args.json.write_text(json.dumps(found, indent=1) + "\n")
+    return 0
+
+
+Found = dict[str, dict[str, list[float]]]
+
+
+def measure(rounds: int, mib: int, asks: int) -> Found:
+    """Figure -> side -> a sample for each round."""
+    network, machines = Network("a", "b"), []
+    found: Found = {figure: {side: [] for side in SIDES} for figure, _ in FIGURES}
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            issuer, clients = Issuer(), {}
+            folders = {
+                name: issuer.folder(Path(folder, name), name, (network.address(name),))
+                for name in network.names
+            }
+            for port, side in enumerate(SIDES, 7447):
+                at = f"tls/{network.address('b')}:{port}"
+                for name, role in (("b", "node"), ("a", "client")):
+                    words = side, role, str(folders[name]), at
+                    machines.append(Machine(network, name, HERE / "_cluster/side.py", *words))
+                    machines[-1].heard("up")
+                clients[side] = machines[-1]
+            for turn in range(rounds + 1):
+                for side in SIDES[turn % 3 :] + SIDES[: turn % 3]:
+                    for figure, number in (("ask", asks), ("bulk", mib)):
+                        heard = len(clients[side].lines)
+                        clients[side].say(f"{figure} {number}")
+                        value = answer(clients[side], figure, heard)
+                        if turn:  # the first round warms up
+                            found[figure][side].append(value)
+        finally:
+            for machine in machines:
+                machine.close()
+            network.close()
+    return found
+
+
+def answer(machine: Machine, figure: str, heard: int) -> float:
+    """The figure of the first line after those that were heard."""
+    until = time.monotonic() + 90
+    while time.monotonic() < until and machine.process.poll() is None:
+        if len(machine.lines) > heard:
+            return float(machine.lines[heard][1].removeprefix(figure))
+        time.sleep(0.001)
+    raise AssertionError(f"{machine.name}: no answer to {figure!r}")
+
+
+def report(found: Found) -> None:
+    for figure, unit in FIGURES:
+        for side in SIDES:
+            print(f"{figure} {side}: {median(found[figure][side]):.1f} {unit}")
+        for new, old in RATIOS:
+            samples = found[figure]
+            ratio = median(samples[new]) / median(samples[old])
+            low, high = stats.ratio_interval(samples[old], samples[new])
+            print(f"{figure} {new} / {old}: {ratio:.3f} [{low:.3f}, {high:.3f}]")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
