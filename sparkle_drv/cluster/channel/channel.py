@@ -44,8 +44,8 @@ class Channel:
         self.heard_at = self._said_at = now
         self.admitted = threading.Event()
         """Has a proven frame of the other end come?"""
-        self.suspect = False
-        """Has somebody said that the session is not known there?"""
+        self._suspect_at = 0.0
+        """When somebody said that the session is not known there; 0: nobody has since a frame."""
         ours, theirs = keys.to_client, keys.to_node
         self._mine, self._its = (ours, theirs) if is_node else (theirs, ours)
         self._seals = (Seal(self._mine), Seal(self._its)) if keys.seal else (None, None)
@@ -207,15 +207,17 @@ class Channel:
         if self.ended:
             return
         with self._lock:
-            self.suspect = False
+            self.heard_at, self._suspect_at = time.monotonic(), 0.0
             self._out.acknowledged(min(head.ack, MOST_NUMBER), self.heard_at)
             self._backoff_s = self._rto_s
             if head.kind is Kind.DATA:
                 self._ready += self._in.take(head.more[0], items)
+            if head.kind in (Kind.DATA, Kind.PING):
                 self._ack_due = True
         self.admitted.set()
-        if head.kind is Kind.DATA:
+        if head.kind in (Kind.DATA, Kind.PING):
             self._urge()
+        if head.kind is Kind.DATA:
             self._deliver()
         elif head.kind is Kind.CHUNK:
             self._chunk(head.more[0], head.more[1], frame.payload)
@@ -297,12 +299,14 @@ class Channel:
             for transfer, sending in self._sending.items():
                 if now - sending.heard_at >= 2 * self._rto_s:
                     again += [(transfer, index) for index in sending.overdue(now)]
-            if not frames and (self._ack_due or now - self._said_at >= PING_S or self.suspect):
-                frames.append(self._frame(Kind.ACK, (), b""))
+            asks = bool(self._suspect_at) or now - self._said_at >= PING_S
+            if asks or (self._ack_due and not frames):
+                frames.append(self._frame(Kind.PING if asks else Kind.ACK, (), b""))
             self._said_at = now if frames else self._said_at
-            busy = self._out.unacknowledged or self._receiving or self._sending
-        if silent >= (silence_s / 8 if self.suspect else silence_s):
-            known = "it has been started anew" if self.suspect else f"no word for {silent:.1f} s"
+            busy = self._out.unacknowledged or self._receiving or self._sending or asks
+            suspicious = now - max(self.heard_at, self._suspect_at) if self._suspect_at else 0.0
+        if suspicious >= silence_s / 4 or silent >= silence_s:
+            known = "it has been started anew" if suspicious else f"no word for {silent:.1f} s"
             self.end(known, tell=False)
             return now + silence_s
         for frame in frames:
@@ -315,7 +319,12 @@ class Channel:
 
     def hint(self) -> None:
         """Somebody says that the session is not known there, which nothing proves: ask."""
-        self.suspect = True
+        self._suspect_at = self._suspect_at or time.monotonic()
+        self._urge()
+
+    def speak(self) -> None:
+        """Say something within a tick."""
+        self._ack_due = True
         self._urge()
 
     # The end

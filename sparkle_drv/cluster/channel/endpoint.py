@@ -171,7 +171,6 @@ class Endpoint:
             if self._answerer is not None and frame.head.kind is not Kind.END:
                 self._hello(sender, frame.head.session, "unknown", {})
             return
-        found[1].heard_at = max(found[1].heard_at, time.monotonic())
         found[1].received(frame)
 
     def _seen(self, name: str, alive: bool) -> None:
@@ -230,7 +229,7 @@ class Endpoint:
             self._hello(sender, number, "welcome", reply)
         elif step == "proof" and known is not None and self._accept is not None:
             if isinstance(known[1], Channel):
-                known[1].hint()  # its first acknowledgement was lost: say something
+                known[1].speak()  # its first acknowledgement was lost
                 return
             channel = self._begin(sender, answerer.admit(known[1], body), is_node=True)
             try:
@@ -240,7 +239,7 @@ class Endpoint:
                 return
             with self._lock:
                 self._pending[number] = (known[0], channel)
-            channel.hint()
+            channel.speak()
 
     # Threads
 

@@ -39,10 +39,12 @@ class Kind(enum.IntEnum):
     """[transfer, upto, missing]: which chunks the receiver takes; upto -1: it has all."""
     END = 5
     """The session ends; the payload says why."""
+    PING = 6
+    """An ACK that wants one."""
 
 
 # How many numbers a kind adds to the head.
-_MORE = {Kind.HELLO: 0, Kind.DATA: 1, Kind.ACK: 0, Kind.CHUNK: 2, Kind.GRANT: 3, Kind.END: 0}
+_MORE = {Kind.DATA: 1, Kind.CHUNK: 2, Kind.GRANT: 3}
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,7 @@ def _head(value: Any) -> Head:
         if type(given) is not int or not 0 <= given <= MOST_NUMBER:
             raise Damaged(f"{name} is no number from 0 to 2^63-1")
     known = Kind(kind)
-    if len(more) != _MORE[known]:
+    if len(more) != _MORE.get(known, 0):
         raise Damaged(f"a {known.name} head with {len(more)} more fields")
     listed = more[-1] if known is Kind.GRANT else []
     numbers = more[:-1] if known is Kind.GRANT else more

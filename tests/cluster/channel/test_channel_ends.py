@@ -1,0 +1,175 @@
+"""Silence, restarts, ends and refusals are told, once, in time."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+import pytest
+from cluster_kit import NODE, answerer, caller
+from wires import wired
+
+from sparkle_drv.cluster.channel.credit import Credit
+from sparkle_drv.cluster.channel.endpoint import Endpoint
+from sparkle_drv.cluster.channel.stream import WINDOW
+from sparkle_drv.cluster.refused import Refused
+from sparkle_drv.cluster.transport.air import Air
+from sparkle_drv.cluster.wire.frame import Head, Kind, encode
+from sparkle_drv.cluster.wire.values import pack
+
+
+def test_an_end_is_told_with_its_words():
+    with wired() as wire:
+        wire.other.end("the quota is used up")
+        assert wire.until(lambda: len(wire.lost) == 2)
+        assert sorted(wire.lost) == [
+            ("client", "the quota is used up"),
+            ("node", "the quota is used up"),
+        ]
+        wire.channel.post("late")
+        wire.channel.flush()  # nothing happens
+
+
+def test_silence_is_told_at_both_ends():
+    with wired(silence_s=0.5, air=Air(lease_s=60)) as wire:
+        begin = time.monotonic()
+        wire.air.cut("client")
+        assert wire.until(lambda: len(wire.lost) == 2, 5)
+        assert 0.3 < time.monotonic() - begin < 3
+        assert all("no word for" in words for _, words in wire.lost)
+
+
+def test_a_lease_that_ends_is_told_before_the_silence():
+    with wired() as wire:
+        wire.air.kill(NODE)
+        assert wire.until(lambda: wire.lost, 1)
+        assert wire.lost[0] == ("client", f"{NODE} is gone")
+
+
+def test_idle_sessions_live():
+    with wired(silence_s=1.6) as wire:
+        time.sleep(2.5)
+        assert not wire.lost
+
+
+def test_a_node_that_was_started_anew_is_another_one():
+    """Its new process knows no old session, whose epoch is not its own: the client is told."""
+    air = Air(lease_s=60)
+    with wired(air=air) as wire:
+        end = wire.node.transport
+        wire.node.transport.close = lambda: None
+        wire.node._channels.clear()
+        assert end is wire.node.transport
+        begin = time.monotonic()
+        wire.channel.post("for the old one")
+        wire.channel.flush()
+        assert wire.until(lambda: wire.lost, 5)
+        assert time.monotonic() - begin < 2
+        assert wire.lost == [("client", "it has been started anew")]
+        assert not wire.got
+
+
+def test_a_forged_word_of_a_restart_ends_nothing():
+    with wired() as wire:
+        forged = encode(
+            Head(Kind.HELLO, wire.channel.keys.session, 0, 0, 0),
+            pack({"step": "unknown", "body": {}}), b"", None,
+        )  # fmt: skip
+        for _ in range(20):
+            wire.client._received("somebody", forged)
+            time.sleep(0.05)
+        wire.channel.post("still here")
+        assert wire.until(lambda: wire.got == ["still here"])
+        assert not wire.lost
+
+
+def test_forged_and_replayed_frames_change_nothing():
+    with wired() as wire:
+        sent = []
+        give = wire.channel._give
+        wire.channel._give = lambda lane, frame: (sent.append(frame), give(lane, frame))
+        wire.channel.post("once")
+        wire.channel.flush()
+        assert wire.until(lambda: wire.got)
+        for frame in sent * 3:
+            wire.node._received("client", frame)
+        head = Head(Kind.END, wire.channel.keys.session, wire.channel.keys.epoch, 99, 0)
+        wire.node._received("client", encode(head, b"forged", os.urandom(32), None))
+        wire.channel.post("twice")
+        assert wire.until(lambda: len(wire.got) == 2)
+        assert wire.got == ["once", "twice"]
+        assert not wire.lost
+
+
+def test_nobody_of_that_name():
+    client = Endpoint(Air().endpoint("client"), rto_s=0.05)
+    try:
+        with pytest.raises(Refused, match="box9: nobody of that name answers"):
+            client.connect("box9", caller(), timeout_s=0.3)
+    finally:
+        client.close()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_handshakes_survive_the_wire(seed):
+    with wired(seed) as wire:
+        assert len(wire.others) == 1, "one handshake began two sessions"
+
+
+class Unwilling:
+    """A node that refuses, as trust/handshake.py does."""
+
+    def __init__(self, step):
+        self._step, self._real = step, answerer()
+
+    def welcome(self, hello):
+        if self._step == "welcome":
+            raise Refused("the manifest is another one")
+        return self._real.welcome(hello)
+
+    def admit(self, pending, proof):
+        raise Refused("the signature does not fit")
+
+
+@pytest.mark.parametrize(
+    ("step", "said"), [("welcome", "the manifest is another one"), ("admit", "signature does not")]
+)
+def test_refusals_are_told_by_their_words(step, said):
+    air = Air()
+    node = Endpoint(air.endpoint(NODE), answerer=Unwilling(step), accept=lambda channel: None)
+    client = Endpoint(air.endpoint("client"), rto_s=0.05)
+    try:
+        begin = time.monotonic()
+        with pytest.raises(Refused, match=f"{NODE}: .*{said}"):
+            client.connect(NODE, caller(), timeout_s=5)
+        assert time.monotonic() - begin < 3
+    finally:
+        client.close()
+        node.close()
+
+
+def test_a_node_without_room_says_so():
+    air = Air()
+    node = Endpoint(
+        air.endpoint(NODE), answerer=answerer(), accept=lambda channel: None,
+        credit=Credit(2 * WINDOW),
+    )  # fmt: skip
+    client = Endpoint(air.endpoint("client"), rto_s=0.05)
+    try:
+        client.connect(NODE, caller(), timeout_s=5)
+        with pytest.raises(Refused, match="no room for another session"):
+            client.connect(NODE, caller(), timeout_s=5)
+    finally:
+        client.close()
+        node.close()
+
+
+def test_threads_end_with_their_endpoint():
+    before = set(threading.enumerate())
+    with wired():
+        pass
+    end = time.monotonic() + 5
+    while set(threading.enumerate()) - before and time.monotonic() < end:
+        time.sleep(0.01)
+    assert not set(threading.enumerate()) - before
