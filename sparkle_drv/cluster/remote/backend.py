@@ -133,6 +133,7 @@ class RemoteBackend:
         """Send what the host has changed in mapped memory; 0 or -errno."""
         if not self._mirrors:
             return 0
+        self._queues.reached(queue)  # a full queue gets no look below: that would need the mirrors
         working = any(q.reached < q.submitted for q in self._queues.queues())
         return self._mirrors.send(
             lambda address, data: self._transfers.upload(queue, address, data), working
