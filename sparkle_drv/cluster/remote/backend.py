@@ -41,6 +41,7 @@ BYE_S = 2.0
 _LEAVES_S = 10.0
 _MOST_NBYTES = 1 << 62
 
+_PASSING = ("waiting", "flight")  # bytes on their way: of this very question, of what has come
 _OPENED = {
     "info": Field(dict, 0, 64), "kernels": Field(list, 0, 1 << 16), "clock": Field(bool),
     "most": Field(dict, 0, 64, optional=True),
@@ -132,6 +133,7 @@ class RemoteBackend:
         """Send what the host has changed in mapped memory; 0 or -errno."""
         if not self._mirrors:
             return 0
+        self._queues.reached(queue)  # a full queue gets no look below: that would need the mirrors
         working = any(q.reached < q.submitted for q in self._queues.queues())
         return self._mirrors.send(
             lambda address, data: self._transfers.upload(queue, address, data), working
@@ -279,9 +281,9 @@ class RemoteBackend:
             if not self._closed and not self._queues.forked:
                 self._session.settle()
                 counts = self._ask("counts", {"counts": Field(dict, 0, 64)})["counts"]
-                held = {str(k): n for k, n in counts.items() if type(n) is int}
-                held.pop("waiting", None)  # requests that have yet to be executed, as this one is
-                return held
+                return {
+                    str(k): n for k, n in counts.items() if type(n) is int and k not in _PASSING
+                }
         return {}
 
     def _ask(self, do: str, fields: dict[str, Field], **given: Any) -> dict[str, Any]:

@@ -4,6 +4,7 @@ connections of this process, one for each address, which all devices behind it s
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import threading
@@ -60,6 +61,11 @@ sealed or not. Raises Refused."""
 
 
 def _engine(home: str, address: str) -> tuple[Endpoint, Callable[[str, bool], Caller]]:
+    if _inherited:
+        raise Refused(
+            f"{address}: this process was forked from one that had a connection, and Zenoh does "
+            "not work in it: start a new process in place of a fork"
+        )
     try:
         from sparkle_drv.cluster.transport.engine import Engine
         from sparkle_drv.cluster.trust import handshake, identity
@@ -129,7 +135,11 @@ def _forget() -> None:
     """In a forked child: the threads of these connections did not come along."""
     global _lock
     _lock = threading.Lock()
-    _inherited.append(dict(_shared))  # kept for ever: their destructors are not the child's to run
+    for shared in _shared.values():
+        if shared.endpoint is not None:  # without its threads it would hang as the child ends
+            atexit.unregister(shared.endpoint.transport.close)
+    if _shared:  # kept for ever: their destructors are not the child's to run
+        _inherited.append(dict(_shared))
     _shared.clear()
 
 

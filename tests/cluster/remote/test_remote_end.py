@@ -45,7 +45,7 @@ def test_a_node_that_is_lost(tmp_path, how):
     with remote_kit.remote(tmp_path, "cpu:c0", air=air, endpoint=QUICK):
         device = sp.open("box1/cpu:c0")
         queue, out = device.queue(), np.zeros(4, np.uint8)
-        fence, _, target = busy(device, queue, 1.0)
+        fence, _, target = busy(device, queue, 4.0)
         read = queue.read(target, out)
         getattr(air, how)("box1")
         start = time.monotonic()
@@ -179,10 +179,14 @@ def test_a_forked_child_is_told(box):
                     attempt()
                 except sp.DeviceLost as error:
                     told += "forked" in str(error)
+            try:
+                hosts._engine("", "tls/box1:7447")
+            except sp.DeviceNotFound as error:
+                told += "forked" in str(error)
             buffer.close()
             box.close()
             os._exit(10 + told)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 14
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 15
         queue.fence(launch()).wait()
         del launch
 
@@ -215,3 +219,27 @@ def test_a_wait_that_hears_nothing_asks(tmp_path):
         start = time.monotonic()
         fence.wait(5)
         assert time.monotonic() - start < 1.5
+
+
+def test_finalizers_wait_for_no_lock(box):
+    """They run anywhere, also while their own thread has a lock of the channel or the session."""
+    channel, queue, busy_queue = box._backend._session.channel, box.queue(), box.queue()
+    with box.kernel("noop") as kernel, box.buffer(64) as buffer:
+        fence, *kept = busy(box, busy_queue, 4.0)
+        launch = queue.prepare(kernel, groups=1)
+        queue.fence(launch()).wait()
+        for lock in (channel._lock, box._backend._session._changed, box._backend._mirrors._lock):
+            start = time.monotonic()
+            with lock, pytest.raises(sp.FenceTimeout):
+                busy_queue.close(0.01)
+            assert time.monotonic() - start < 1
+        with channel._lock:
+            del launch
+            gc.collect()
+            buffer.close()
+            kernel.close()
+            queue.close()
+        fence.wait()
+        for one in kept:
+            one.close()
+        busy_queue.close()

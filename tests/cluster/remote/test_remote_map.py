@@ -89,3 +89,20 @@ def test_what_needs_one_machine(box):
         buffer.export()
     with pytest.raises(NotImplementedError):
         box.import_buffer(0, 16)
+
+
+def test_more_changes_than_a_queue_holds_while_others_work(box):
+    """Each travels alone, because work in flight may change what lies between."""
+    n = 6000
+    with box.buffer(n, Memory.HOST) as buffer, box.queue() as other, box.buffer(4) as out:
+        kernel = box.kernel("busy_u32")
+        with buffer.map() as view:
+            fence = other.launch(kernel, out, 200_000_000, groups=1)
+            np.frombuffer(view, np.uint8)[::2] = 1
+            box.default_queue.submit(sp.Commands().fill(buffer.view(1, 1), 9, 1)).wait()
+            assert view[1] == 9
+        fence.wait()
+        kernel.close()
+        want = (np.arange(n) % 2 == 0).astype(np.uint8)
+        want[1] = 9
+        assert (buffer.read(np.uint8, n) == want).all()

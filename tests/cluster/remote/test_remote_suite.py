@@ -7,7 +7,7 @@ import remote_kit
 import sparkle_drv as sp
 from sparkle_drv.cluster.transport.air import Air
 from sparkle_drv.testing import suite
-from sparkle_drv.testing.checks.base import groups_for
+from sparkle_drv.testing.checks.base import busy_speed, groups_for
 
 SHORT = ("memory", "lists", "fences")
 REPEATS = 40
@@ -36,7 +36,8 @@ def through(home, seed, covers):
     """The suite, and work that shows how often it ran."""
     endpoint = {"rto_s": 0.03, "silence_s": 20}
     node = remote_kit.remote(home, "cpu:c0", air=misbehaving(seed), endpoint=endpoint)
-    with node, sp.open("box1/cpu:c0") as device:
+    with node, sp.open("box1/cpu:c0") as device, sp.open("cpu:c0") as local:
+        busy_speed(device, busy_speed(local))  # what is lost and repeated would look like work
         failed = [r for r in suite.run(device, covers, seed) if r.status == "failed"]
         assert not failed, f"seed {seed}: {failed[0]}\n{failed[0].message}"
         added_up(device)

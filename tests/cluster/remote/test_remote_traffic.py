@@ -172,3 +172,43 @@ def test_a_sealed_session(tmp_path):
         assert device._backend._session.channel.keys.seal
         with device.array(np.arange(20000)) as x:
             assert (x.numpy() == np.arange(20000)).all()
+
+
+def test_100_launches_and_one_wait_take_one_round_trip(tmp_path):
+    """At most one and a half, on a wire that takes 0.1 s there and back."""
+    air = Air(0, delay_s=(0.05, 0.05))
+    endpoint = {"rto_s": 0.5, "silence_s": 20}
+    node = remote_kit.remote(tmp_path, "cpu:c0", air=air, endpoint=endpoint)
+    with node, sp.open("box1/cpu:c0") as device, device.kernel("noop") as kernel:
+        queue = device.queue()
+        launch = queue.prepare(kernel, groups=1)
+        queue.fence(launch()).wait()
+        took = []
+        for _ in range(3):
+            start = time.monotonic()
+            for _ in range(100):
+                launch()
+            queue.fence(queue.submitted).wait()
+            took.append(time.monotonic() - start)
+        assert min(took) <= 0.15
+        del launch
+
+
+@pytest.mark.slow
+def test_a_prepared_launch_costs_20_us(tmp_path):
+    """Of this thread's time; the node stands still meanwhile."""
+    air = Air(lease_s=10)
+    with remote_kit.remote(tmp_path, "cpu:c0", air=air), sp.open("box1/cpu:c0") as device:
+        queue, kernel = device.queue(), device.kernel("noop")
+        launch = queue.prepare(kernel, groups=1)
+        queue.fence(launch()).wait()
+        took = []
+        for _ in range(20):
+            air.stop("box1")
+            start = time.thread_time()
+            for _ in range(100):
+                launch()
+            took.append((time.thread_time() - start) / 100)
+            air.go("box1")
+            queue.fence(queue.submitted).wait()
+        assert min(took) <= 20e-6
