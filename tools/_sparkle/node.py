@@ -6,7 +6,9 @@ The node itself is sparkle_drv/cluster/node; here are its command line, signals 
 from __future__ import annotations
 
 import argparse
+import os
 import signal
+import sys
 import threading
 from pathlib import Path
 
@@ -83,7 +85,10 @@ def node(args: argparse.Namespace) -> int:
     except DeviceNotFound as error:
         raise NoSuchDevice(str(error)) from error
     made.run(stop)
-    return OK
+    # A thread of Zenoh that calls into an interpreter which is ending aborts the process.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(OK)
 
 
 def _say(line: str) -> None:

@@ -8,6 +8,7 @@ A session names nothing but what it made itself; its requests come in order from
     tables.py      allocations by the session's own addresses, kernels, prepared launches
     commands.py    records: every pointer looked up, then recorded by core
     lane.py        Lane: one queue; the thread that submits, the thread that tells of the end
+    submissions.py what a lane is given
     transfers.py   bulk that comes and goes, with a limit for all of a session's
     faults.py      errors as errnos and words, for timelines and replies
     quotas.py      what a session may hold

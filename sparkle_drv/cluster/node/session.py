@@ -20,11 +20,12 @@ from sparkle_drv.cluster.channel.channel import Channel
 from sparkle_drv.cluster.node import commands, faults
 from sparkle_drv.cluster.node.lane import Lane, Work, await_room
 from sparkle_drv.cluster.node.quotas import Quotas
+from sparkle_drv.cluster.node.submissions import Download, Submission
 from sparkle_drv.cluster.node.tables import Launch, Tables
 from sparkle_drv.cluster.node.transfers import ROOM_S, SILENT_S, Flight, Room
 from sparkle_drv.cluster.refused import Refused
 from sparkle_drv.cluster.wire.described import described, plain
-from sparkle_drv.cluster.wire.requests import INLINE, QUEUED, request
+from sparkle_drv.cluster.wire.requests import QUEUED, request
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
 from sparkle_drv.core.kernel import Kernel
@@ -205,7 +206,7 @@ class Session:
         def go() -> Fence:
             return commands.submit(self._tables, lane.queue, bytes(coming()), wait_for)
 
-        return _Work(go, done)
+        return Submission(go, done)
 
     def _run_prepared(self, lane: Lane, launch: Launch) -> Fence:
         run = launch.runs.get(lane.number)
@@ -217,7 +218,7 @@ class Session:
         return lane.queue.fence(run())
 
     def _run_work(self, lane: Lane, done: Callable[[], None], prepared: int) -> Work:
-        return _Work(partial(self._run_prepared, lane, self._launch(prepared)), done)
+        return Submission(partial(self._run_prepared, lane, self._launch(prepared)), done)
 
     def _launch(self, number: int) -> Launch:
         found = self._tables.prepared.get(number)
@@ -231,14 +232,14 @@ class Session:
     ) -> Work:  # fmt: skip
         into = self._tables.memory.span("write", address, nbytes)
         coming = self._coming(data, transfer, nbytes)
-        return _Work(lambda: lane.queue.write(into, coming()), done)
+        return Submission(lambda: lane.queue.write(into, coming()), done)
 
     def _read(
         self, lane: Lane, done: Callable[[], None], address: int, nbytes: int, transfer: int
     ) -> Work:
         source = self._tables.memory.span("read", address, nbytes)
         room = Room(self.channel, self._flight, nbytes)
-        return _Read(self.channel, lane.queue, source, room, transfer, done)
+        return Download(self.channel, lane.queue, source, room, transfer, done)
 
     def _coming(self, data: bytes | None, transfer: int, nbytes: int) -> Callable[[], Any]:
         """What returns the bytes of an item: those in it, or those of its transfer."""
@@ -369,56 +370,6 @@ class Session:
             for thread in lane.threads:
                 thread.join(END_S)
         self._tables = Tables(self._quotas)
-
-
-class _Work:
-    """A submission that nobody waits for but by its value. Lets go of what it has once it is
-    submitted.
-    """
-
-    def __init__(self, go: Callable[[], Fence], done: Callable[[], None]) -> None:
-        self._go: Callable[[], Fence] | None = go
-        self._done = done
-
-    def go(self) -> Fence:
-        submit, self._go = self._go, None
-        assert submit is not None
-        try:
-            return submit()
-        finally:
-            self._done()
-
-    def ended(self) -> bool:
-        return False
-
-
-class _Read:
-    """A download: its bytes go when they are there."""
-
-    def __init__(
-        self, channel: Channel, queue: Queue, source: Any, room: Room, transfer: int,
-        done: Callable[[], None],
-    ) -> None:  # fmt: skip
-        self._channel, self._queue, self._source = channel, queue, source
-        self._room, self._transfer, self._done = room, transfer, done
-        self._data: Any = None
-
-    def go(self) -> Fence:
-        try:
-            self._data = self._room.take()
-            return self._queue.read(self._source, self._data)
-        finally:
-            self._done()
-
-    def ended(self) -> bool:
-        data, self._data = self._data, None
-        if data.nbytes <= INLINE:
-            await_room(self._channel)
-            self._channel.post({"on": "bytes", "transfer": self._transfer, "data": data.tobytes()})
-        else:
-            self._channel.post({"on": "ready", "transfer": self._transfer})
-            self._channel.send_bulk(self._transfer, memoryview(data))
-        return True
 
 
 _WORK: dict[str, Callable[..., Work]] = {

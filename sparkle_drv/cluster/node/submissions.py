@@ -1,0 +1,63 @@
+"""What lanes are given: work that nobody waits for but by its value, and downloads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sparkle_drv.cluster.channel.channel import Channel
+from sparkle_drv.cluster.node.lane import await_room
+from sparkle_drv.cluster.node.transfers import Room
+from sparkle_drv.cluster.wire.requests import INLINE
+from sparkle_drv.core.fence import Fence
+from sparkle_drv.core.queue import Queue
+
+
+class Submission:
+    """A submission that nobody waits for but by its value. Lets go of what it has once it is
+    submitted.
+    """
+
+    def __init__(self, go: Callable[[], Fence], done: Callable[[], None]) -> None:
+        self._go: Callable[[], Fence] | None = go
+        self._done = done
+
+    def go(self) -> Fence:
+        submit, self._go = self._go, None
+        assert submit is not None
+        try:
+            return submit()
+        finally:
+            self._done()
+
+    def ended(self) -> bool:
+        return False
+
+
+class Download:
+    """A download: its bytes go when they are there."""
+
+    def __init__(
+        self, channel: Channel, queue: Queue, source: Any, room: Room, transfer: int,
+        done: Callable[[], None],
+    ) -> None:  # fmt: skip
+        self._channel, self._queue, self._source = channel, queue, source
+        self._room, self._transfer, self._done = room, transfer, done
+        self._data: Any = None
+
+    def go(self) -> Fence:
+        try:
+            self._data = self._room.take()
+            return self._queue.read(self._source, self._data)
+        finally:
+            self._done()
+
+    def ended(self) -> bool:
+        data, self._data = self._data, None
+        if data.nbytes <= INLINE:
+            await_room(self._channel)
+            self._channel.post({"on": "bytes", "transfer": self._transfer, "data": data.tobytes()})
+        else:
+            self._channel.post({"on": "ready", "transfer": self._transfer})
+            self._channel.send_bulk(self._transfer, memoryview(data))
+        return True
