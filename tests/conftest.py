@@ -67,6 +67,16 @@ def pytest_runtest_protocol(item):
         item.config.stash[WATCHDOG].rest()
 
 
+def pytest_collection_modifyitems(config, items):
+    """What takes minutes runs when it is asked for: make test-long, or `-m long`."""
+    if "long" in config.option.markexpr:
+        return
+    left_out = [item for item in items if item.get_closest_marker("long")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
+
+
 def pytest_addoption(parser):
     parser.addoption(
         "--device", action="append", metavar="URI", help="test only this device; may be repeated"

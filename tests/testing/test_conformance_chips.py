@@ -1,6 +1,6 @@
 """The conformance suite on each emulated chip and on kernels from Linux 5.15 on.
 
-A test each of cards that pair chips, KMS versions, BARs and harvested units; slow ones take every
+A test each of cards that pair chips, KMS versions, BARs and harvested units; long ones take every
 pair of chip and version.
 """
 
@@ -45,7 +45,7 @@ def _is_wanted(name):
     return name.startswith("kernels: ") and name.removeprefix("kernels: ").startswith(KERNELS)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("kms", [42, 48, 54, 61])
 @pytest.mark.parametrize("chip", [card.partition(":")[0] for card in CARDS])
 def test_the_whole_suite(chip, kms):

@@ -14,6 +14,7 @@ from sparkle_drv.cluster.channel.credit import Credit
 CHUNK = 128 << 10
 """Bytes of a chunk: the engine waits for room by message, and a small one does not wait long."""
 FLIGHT = 12  # chunks of one transfer under way at most
+TOGETHER = 4  # chunks that are granted at once: each GRANT costs a message
 _NAMED = 16  # overdue chunks that one GRANT names
 
 
@@ -25,8 +26,8 @@ def chunks(nbytes: int) -> int:
 class Sending:
     """A transfer that this end sends. The channel's lock guards it."""
 
-    def __init__(self, data: memoryview, now: float) -> None:
-        self._data = data
+    def __init__(self, data: memoryview, done: Callable[[], None], now: float) -> None:
+        self._data, self.done = data, done
         self._count = chunks(data.nbytes)
         self._next = 0
         self.heard_at = now
@@ -82,11 +83,14 @@ class Receiving:
     def extend(self, credit: Credit, later: Callable[[], None]) -> bool:
         """Take credit for what fits; True: there is something new to grant."""
         before = self._upto
-        while not self.waits and self._upto < self._count and self.held < FLIGHT * CHUNK:
-            if not credit.take(CHUNK, later):
+        while not self.waits and self._upto < self._count:
+            more = min(TOGETHER, self._count - self._upto)
+            if self.held + more * CHUNK > FLIGHT * CHUNK:
+                break
+            if not credit.take(more * CHUNK, later):
                 self.waits = True
                 break
-            self._upto += 1
+            self._upto += more
         return self._upto > before
 
     def put(self, index: int, payload: bytes | memoryview, now: float) -> bool:

@@ -123,13 +123,19 @@ class Channel:
 
     # Bulk
 
-    def send_bulk(self, transfer: int, data: memoryview) -> None:
-        """Send bytes that the other end expects under this number; they must not change until then.
+    def send_bulk(
+        self, transfer: int, data: memoryview, done: Callable[[], None] = lambda: None
+    ) -> None:
+        """Send bytes that the other end expects under this number. Nothing is copied: they must
+        not change until `done()` is called, from any thread: all have arrived, or never will.
 
-        Nothing is copied. Numbers are the caller's, unique for this direction.
+        Numbers are the caller's, unique for this direction.
         """
         with self._lock:
-            self._sending[transfer] = Sending(data, self.heard_at)
+            if not self.ended:
+                self._sending[transfer] = Sending(data, done, time.monotonic())
+                return
+        done()
 
     def expect(self, transfer: int, into: memoryview, done: Callable[[], None]) -> None:
         """Let the other end's transfer of that number in; `done()` once all of it is there, from
@@ -272,8 +278,9 @@ class Channel:
                 return
             if upto < 0:
                 del self._sending[transfer]
-                return
-            wanted = sending.granted(upto, missing, self.heard_at)
+            wanted = [] if upto < 0 else sending.granted(upto, missing, self.heard_at)
+        if upto < 0:
+            sending.done()
         for index in wanted:
             self._bulk(self, transfer, index)
 
@@ -340,9 +347,11 @@ class Channel:
             self.ended = words or "closed"
             held = sum(found.held for found in self._receiving.values())
             self._receiving.clear()
-            self._sending.clear()
+            sent, self._sending = self._sending, {}
         self._credit.give(held)
         self._credit.dismiss()
+        for sending in sent.values():
+            sending.done()
         if frame is not None:
             self._give(Lane.CONTROL, frame)
         self.lost(self.ended)

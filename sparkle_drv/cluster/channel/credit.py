@@ -14,6 +14,8 @@ from sparkle_drv.cluster.channel.stream import WINDOW
 
 TOTAL = 2 << 20
 """Bytes, the windows of all streams among them."""
+BULK = 512 << 10
+"""Bytes that must stay for transfers."""
 
 
 class Credit:
@@ -22,12 +24,12 @@ class Credit:
     def __init__(self, total: int = TOTAL) -> None:
         self._lock = threading.Lock()
         self._left = total
-        self._queue: deque[Callable[[], None]] = deque()
+        self._queue: deque[tuple[int, Callable[[], None]]] = deque()
 
     def admit(self) -> bool:
         """Set a stream's window aside for a new session; False: there is none left."""
         with self._lock:
-            if self._left < 2 * WINDOW:  # something must stay for bulk
+            if self._left < WINDOW + BULK:
                 return False
             self._left -= WINDOW
             return True
@@ -42,16 +44,18 @@ class Credit:
             if nbytes <= self._left:
                 self._left -= nbytes
                 return True
-            self._queue.append(later)
+            self._queue.append((nbytes, later))
             return False
 
     def give(self, nbytes: int) -> None:
         """Bytes have arrived, or never will."""
         with self._lock:
             self._left += nbytes
-            waiting = list(self._queue)
-            self._queue.clear()
-        for later in waiting:
+        while True:
+            with self._lock:
+                if not self._queue or self._queue[0][0] > self._left:
+                    return
+                _, later = self._queue.popleft()
             later()
 
     @property

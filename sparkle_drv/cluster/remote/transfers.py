@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+import numpy as np
+
 from sparkle_drv import plugin
 from sparkle_drv.cluster.remote.line import Line, Work
 from sparkle_drv.cluster.remote.mirror import Mirrors
@@ -30,6 +32,7 @@ class Transfers:
 
     def __init__(self, session: Session, queues: plugin.Queues, mirrors: Mirrors) -> None:
         self._session, self._queues, self._mirrors = session, queues, mirrors
+        self._pieces: list[bytearray] = []  # memory that is fresh costs more than what is copied
 
     def upload(self, queue: plugin.Timeline, address: int, data: memoryview) -> int:
         """Value of the last piece, or -errno; `data` is copied."""
@@ -71,11 +74,18 @@ class Transfers:
             inline = bytes(data)
         else:
             transfer = session.number()
-            session.channel.send_bulk(transfer, memoryview(bytes(data)))
+            piece = self._pieces.pop() if self._pieces else bytearray(PIECE)
+            copy = memoryview(piece)[: data.nbytes]
+            np.copyto(np.frombuffer(copy, np.uint8), np.frombuffer(data, np.uint8))  # no GIL
+            session.channel.send_bulk(transfer, copy, partial(self._back, piece))
         value = session.give(
             line, "write", address=address, data=inline, transfer=transfer, nbytes=data.nbytes
         )
         return Work(line, value, 0, self._mirrors)
+
+    def _back(self, piece: bytearray) -> None:
+        if len(self._pieces) < UNDER_WAY:
+            self._pieces.append(piece)
 
     def _read(self, address: int, out: memoryview, line: Line) -> plugin.Work:
         self._session.check()

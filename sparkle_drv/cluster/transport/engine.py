@@ -13,6 +13,7 @@ import queue
 import re
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,21 @@ LOOK_S = 1.0
 """A node looks for another of its name for so long before it shows itself."""
 ENDED_S = 6.0
 """Opening and closing a session take at most this long, or are left to a thread."""
+
+
+CALLING_S = 0.1
+"""Threads of a closed session that were about to call back have done so after this."""
+_living: weakref.WeakSet[Engine] = weakref.WeakSet()
+_closed_s = [0.0]
+
+
+@atexit.register
+def _at_exit() -> None:
+    """Zenoh hangs in an interpreter that ends with an open session, and a thread of it that calls
+    back into one that has ended aborts the process."""
+    for engine in list(_living):
+        engine.close()
+    time.sleep(max(0.0, _closed_s[0] + CALLING_S - time.monotonic()))
 
 
 class Engine:
@@ -67,7 +83,7 @@ class Engine:
 
     def start(self, receive: Receive, seen: Seen) -> None:
         self._receive, self._presence = receive, Presence(seen)
-        atexit.register(self.close)  # Zenoh hangs in an interpreter that ends with an open session
+        _living.add(self)
         try:
             self._open(look=True)
         except BaseException:
@@ -91,7 +107,7 @@ class Engine:
             if self._closed:
                 return
             self._closed = True
-        atexit.unregister(self.close)
+        _living.discard(self)
         self._senders.end()
         self._presence.end()
         self._shut()
@@ -198,6 +214,7 @@ class Engine:
         session, self._session, self._declared = self._session, None, []
         if session is not None:
             _bounded(session.close)
+            _closed_s[0] = time.monotonic()
 
     def _about(self) -> str:
         return ", ".join(map(str, (*self._connect, *self._listen))) or "no address"

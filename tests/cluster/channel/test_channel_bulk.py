@@ -10,7 +10,7 @@ import pytest
 from wires import wired
 
 from sparkle_drv.cluster.channel.bulk import CHUNK, Receiving
-from sparkle_drv.cluster.channel.credit import TOTAL, Credit
+from sparkle_drv.cluster.channel.credit import BULK, TOTAL, Credit
 from sparkle_drv.cluster.channel.stream import WINDOW
 
 SIZES = (1, CHUNK - 1, CHUNK, CHUNK + 1, 3_000_001)
@@ -76,16 +76,17 @@ def test_credit_of_a_lost_sender_comes_back():
 
 
 def test_credit_runs_out_and_is_waited_for():
-    credit = Credit(4 * WINDOW)
-    assert credit.admit()
-    assert credit.admit()
-    assert credit.admit()
-    assert not credit.admit(), "bulk was left nothing"
+    credit = Credit(3 * WINDOW + BULK)
+    assert [credit.admit() for _ in range(4)] == [True, True, True, False], "bulk was left nothing"
     asked = []
-    assert not credit.take(CHUNK, lambda: asked.append(1))
+    assert credit.take(BULK - CHUNK, lambda: None)
+    assert not credit.take(2 * CHUNK, lambda: asked.append(1))
+    assert not credit.take(2 * CHUNK, lambda: asked.append(2))
     credit.dismiss()
-    assert asked == [1]
-    assert credit.take(CHUNK, lambda: None)
+    assert asked == [], "less than was asked for"
+    credit.give(CHUNK)
+    assert asked == [1, 2]
+    assert credit.take(2 * CHUNK, lambda: None)
 
 
 def test_chunks_that_do_not_fit_change_nothing():

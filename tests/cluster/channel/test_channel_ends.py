@@ -10,7 +10,7 @@ import pytest
 from cluster_kit import NODE, answerer, caller
 from wires import wired
 
-from sparkle_drv.cluster.channel.credit import Credit
+from sparkle_drv.cluster.channel.credit import BULK, Credit
 from sparkle_drv.cluster.channel.endpoint import Endpoint
 from sparkle_drv.cluster.channel.stream import WINDOW
 from sparkle_drv.cluster.refused import Refused
@@ -153,7 +153,7 @@ def test_a_node_without_room_says_so():
     air = Air()
     node = Endpoint(
         air.endpoint(NODE), answerer=answerer(), accept=lambda channel: None,
-        credit=Credit(2 * WINDOW),
+        credit=Credit(WINDOW + BULK),
     )  # fmt: skip
     client = Endpoint(air.endpoint("client"), rto_s=0.05)
     try:

@@ -69,7 +69,7 @@ def test_a_wire_that_misbehaves(tmp_path, seed):
     through(tmp_path, seed, SHORT[1:])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_200_wires_that_misbehave(tmp_path):
     for seed in range(200):

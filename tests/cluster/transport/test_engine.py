@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -153,31 +154,33 @@ def test_two_nodes_of_one_name_are_noticed_and_the_first_goes_on(pair, made, add
     assert node.next() == ("client.1", b"still")
 
 
-def send_for_ever(senders):
-    for _ in range(1000):
-        senders.send("sparkle/node/client/b", Lane.BULK, b"bulk")
-
-
-def test_a_put_that_stalls_raises_and_control_goes_on():
+def test_a_put_that_stalls_is_told_and_control_goes_on_meanwhile():
     """The engine's put, replaced by one that bulk never leaves."""
-    control, release = [], []
+    control, release = [], threading.Event()
 
     def put(key, lane, message):
         if lane is Lane.CONTROL:
             control.append(message)
-        while lane is Lane.BULK and not release:
-            time.sleep(0.01)
+        else:
+            release.wait(10)
 
-    senders = Senders(put, watchdog_s=0.2)
+    senders = Senders(put, watchdog_s=0.5)
     senders.start()
-    began = time.monotonic()
-    with pytest.raises(Stalled, match="took no message"):
-        send_for_ever(senders)
-    assert 0.15 < time.monotonic() - began < 1
+    bulk = ("sparkle/node/client/b", Lane.BULK, b"bulk")
+    stuck = threading.Thread(target=senders.send, args=bulk)
+    stuck.start()
+    time.sleep(0.1)
     senders.send("sparkle/node/client/c", Lane.CONTROL, b"control")
     until = time.monotonic() + 2
     while not control and time.monotonic() < until:
         time.sleep(0.01)
-    release.append(True)
-    senders.end()
     assert control == [b"control"]
+    began = time.monotonic()
+    with pytest.raises(Stalled, match="took no message for 0.5 s"):
+        senders.send(*bulk)
+    assert time.monotonic() - began < 1
+    with pytest.raises(Stalled):  # whoever sends learns of it
+        senders.send("sparkle/node/client/c", Lane.CONTROL, b"late")
+    release.set()
+    stuck.join(5)
+    senders.end()
