@@ -9,6 +9,7 @@ the flags with which the interpreter happened to be built (-g, RUNPATH) are not.
 """
 
 import functools
+import io
 import multiprocessing
 import os
 import shlex
@@ -16,6 +17,7 @@ import shutil
 import struct
 import subprocess
 import sysconfig
+import tokenize
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -35,13 +37,23 @@ C_FLAGS = (
 LINK_FLAGS = "-shared -pthread -Wl,-O1,--as-needed,-z,relro,-z,now"
 STRIP = "-Wl,--strip-all"
 # Compiled for size, as cffi's wrappers are: the emulator (40 KB of the wheel, 4 % of its speed),
-# what runs when a device is opened and never again, and the portable kernels: 25 KB of the wheel;
-# gemm and conv2d take 0.85 of the time, map the same, reduce 1.2 (AMD EPYC, family 26).
+# what runs when a device is opened and never again, what allocates and looks how far work is, and
+# the portable kernels: 25 KB of the wheel; gemm and conv2d take 0.85 of the time, map the same,
+# reduce 1.2 (AMD EPYC, family 26).
 FOR_SIZE = (
     *("native/emu/", "native/dl/", "native/kmd/", "native/egl/context/", "native/egl/device/"),
     *("native/amdgpu/device/", "native/cuda/device/", "native/cpu/isa/ref.c"),
-    "native/cpu/small/strided.c",
+    *("native/cpu/small/strided.c", "native/egl/memory/", "native/egl/thread/"),
+    *("native/amdgpu/memory/", "native/amdgpu/progress/"),
+    *("native/cuda/memory/", "native/cuda/progress/"),
 )
+# Of sparkle_drv/, what only tests and benchmarks of a checkout use.
+JUDGES = (
+    *("calls.py", "collectives.py", "emulated_dispatch.py", "emulated_kernels.py"),
+    *("fault_suite.py", "juggler.py", "placements.py", "planned.py", "planted.py", "rules.py"),
+    "shards",
+)
+OF_TESTS = ("cluster/transport/air.py", *(f"testing/{name}" for name in JUDGES))
 # Of shaders/ and tools/, what only a checkout needs.
 GENERATORS = ("gen.py", "_gen")  # they write into native/
 SET_UP = ("setup_env.py", "_packages.py", "_egl_look.py")
@@ -209,16 +221,34 @@ def not_installed(folder, names):
     return ignored
 
 
+def without_comments(text):
+    """Python source whose comments are gone; every line stays where it was."""
+    lines = text.splitlines(keepends=True)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column].rstrip() + "\n"
+    return "".join(lines)
+
+
 class BuildPy(build_py):
-    """An installed package carries shaders/ and tools/; a checkout has them beside it."""
+    """An installed package carries shaders/ and tools/; a checkout has them beside it. Comments,
+    30 KB of the wheel, are for who changes the code: the sdist and the repository have them.
+    """
 
     def run(self):
         super().run()
         if not self.editable_mode:
+            package = Path(self.build_lib, "sparkle_drv")
+            for name in OF_TESTS:
+                shutil.rmtree(package / name, ignore_errors=True)
+                Path(package, name).unlink(missing_ok=True)
             for name in ("shaders", "tools"):
-                inside = Path(self.build_lib, "sparkle_drv", name)
+                inside = package / name
                 shutil.rmtree(inside, ignore_errors=True)
                 shutil.copytree(name, inside, ignore=not_installed)
+            for path in package.rglob("*.py"):
+                path.write_text(without_comments(path.read_text()))
 
 
 class Deflated:
@@ -235,7 +265,7 @@ class Deflated:
 
 
 class BdistWheel(bdist_wheel):
-    """Packs the wheel by zopfli, 3 % smaller than by zlib's highest level (63 KB)."""
+    """Packs the wheel by zopfli, 4 % smaller than by zlib's highest level (80 KB)."""
 
     def run(self):
         import zopfli.zlib  # wheels need it, a checkout does not
@@ -246,7 +276,7 @@ class BdistWheel(bdist_wheel):
             files = [(info, packed.read(info)) for info in packed.infolist()]
         # Processes, since zopfli keeps the interpreter's lock; it takes 50 s of one core.
         with multiprocessing.get_context("fork").Pool() as pool:
-            deflate = functools.partial(zopfli.zlib.compress, numiterations=1)
+            deflate = functools.partial(zopfli.zlib.compress, numiterations=5, blocksplittingmax=0)
             made = pool.map(deflate, [data for _, data in files], chunksize=1)
         with zipfile.ZipFile(path, "w") as wheel:
             # zipfile has no public way to store what is compressed already.

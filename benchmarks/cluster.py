@@ -1,4 +1,4 @@
-"""What a device of another machine costs: our transport by bare Zenoh and by a bare `ssl` socket.
+"""What a device of another machine costs, by bare Zenoh and by a bare `ssl` socket.
 
     python benchmarks/cluster.py [--rounds 15] [--mib 64] [--asks 300] [--json F]
 
@@ -7,6 +7,9 @@ Two network namespaces, mutual TLS on every side; root and iproute2. In each rou
 the sides turns. A ratio is one of medians with its 95 % bootstrap interval.
 
 * `ssl`: a bare socket; `zenoh`: bare Zenoh in exactly our configuration; `engine`: our transport.
+* `device`: the cpu device of a node. `ask` asks for its clock, `bulk` is an upload, `down` a
+  download. `launch` is what a prepared launch takes the client; `hundred` are 100 of them and one
+  wait, also as a number of `ask`s.
 
 Exit codes: 0, 1 a side failed, 2 usage, 3 no namespaces here.
 """
@@ -27,11 +30,14 @@ from _bench.rows import stats
 from _cluster.certificates import Issuer
 from _cluster.namespaces import Machine, Network, lacking
 
+from sparkle_drv.cluster.trust import authority, files
+
 HERE = Path(__file__).resolve().parent
-SIDES = ("ssl", "zenoh", "engine")
-# Rows of remote devices come after these.
+SIDES = ("ssl", "zenoh", "engine", "device")
 FIGURES = (("ask", "us"), ("bulk", "MB/s"))
-RATIOS = (("engine", "zenoh"), ("engine", "ssl"), ("zenoh", "ssl"))
+OF_DEVICES = (("down", "MB/s"), ("launch", "us"), ("hundred", "us"))
+RATIOS = (("engine", "zenoh"), ("device", "zenoh"), ("device", "ssl"), ("zenoh", "ssl"))
+HUNDREDS = 20  # repetitions of `hundred` in a round
 
 
 def main() -> int:
@@ -68,6 +74,8 @@ def measure(rounds: int, mib: int, asks: int) -> Found:
     """Figure -> side -> a sample for each round."""
     network, machines = Network("a", "b"), []
     found: Found = {figure: {side: [] for side in SIDES} for figure, _ in FIGURES}
+    found |= {figure: {"device": []} for figure, _ in OF_DEVICES}
+    numbers = {"ask": asks, "bulk": mib, "down": mib, "launch": asks, "hundred": HUNDREDS}
     with tempfile.TemporaryDirectory() as folder:
         try:
             issuer, clients = Issuer(), {}
@@ -75,16 +83,22 @@ def measure(rounds: int, mib: int, asks: int) -> Found:
                 name: issuer.folder(Path(folder, name), name, (network.address(name),))
                 for name in network.names
             }
+            homes = {name: Path(folder, f"home-{name}") for name in network.names}
+            certify(homes, network.address("b"))
             for port, side in enumerate(SIDES, 7447):
                 at = f"tls/{network.address('b')}:{port}"
                 for name, role in (("b", "node"), ("a", "client")):
-                    words = side, role, str(folders[name]), at
+                    where = homes if side == "device" else folders
+                    words = side, role, str(where[name]), at
                     machines.append(Machine(network, name, HERE / "_cluster/side.py", *words))
                     machines[-1].heard("up")
                 clients[side] = machines[-1]
             for turn in range(rounds + 1):
-                for side in SIDES[turn % 3 :] + SIDES[: turn % 3]:
-                    for figure, number in (("ask", asks), ("bulk", mib)):
+                first = turn % len(SIDES)
+                for side in SIDES[first:] + SIDES[:first]:
+                    for figure, number in numbers.items():
+                        if side not in found[figure]:
+                            continue
                         heard = len(clients[side].lines)
                         clients[side].say(f"{figure} {number}")
                         value = answer(clients[side], figure, heard)
@@ -95,6 +109,13 @@ def measure(rounds: int, mib: int, asks: int) -> Found:
                 machine.close()
             network.close()
     return found
+
+
+def certify(homes: dict[str, Path], address: str) -> None:
+    """Certificates of the client `a` and the node `b`, as `sparkle certs` makes them."""
+    ca = authority.init(str(homes["a"]))
+    files.write(homes["a"] / "cluster", ca.issue("a", "client", ()))
+    files.write(homes["b"] / "cluster", ca.issue("b", "node", (address,)))
 
 
 def answer(machine: Machine, figure: str, heard: int) -> float:
@@ -109,13 +130,22 @@ def answer(machine: Machine, figure: str, heard: int) -> float:
 
 def report(found: Found) -> None:
     for figure, unit in FIGURES:
+        samples = found[figure]
         for side in SIDES:
             print(f"{figure} {side}: {median(found[figure][side]):.1f} {unit}")
         for new, old in RATIOS:
-            samples = found[figure]
             ratio = median(samples[new]) / median(samples[old])
             low, high = stats.ratio_interval(samples[old], samples[new])
             print(f"{figure} {new} / {old}: {ratio:.3f} [{low:.3f}, {high:.3f}]")
+    for figure, unit in OF_DEVICES:
+        print(f"{figure} device: {median(found[figure]['device']):.1f} {unit}")
+    for figure, old, side in (("down", "bulk", "zenoh"), ("hundred", "ask", "device")):
+        taken, base = found[figure]["device"], found[old][side]
+        low, high = stats.ratio_interval(base, taken)
+        print(
+            f"{figure} device / {old} {side}: {median(taken) / median(base):.3f} "
+            f"[{low:.3f}, {high:.3f}]"
+        )
 
 
 if __name__ == "__main__":

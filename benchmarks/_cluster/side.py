@@ -1,12 +1,17 @@
-"""One end of a link as a program: `side.py ssl|zenoh|engine node|client FOLDER ADDRESS`.
+"""One end of a link as a program: `side.py ssl|zenoh|engine|device node|client FOLDER ADDRESS`.
 
 The node answers a request by itself and the last chunk of bulk by one byte. The client obeys lines:
-`ask COUNT` (requests of 100 bytes; prints the median in us) and `bulk MIB` (prints MB/s).
+`ask COUNT` (requests of 100 bytes; prints the median in us) and `bulk MIB` (prints MB/s). Of a
+device, FOLDER is SPARKLE_HOME; `ask` asks for its clock and `bulk` is an upload, and there are
+`down MIB` (MB/s), `launch COUNT` (us that a prepared launch takes the client) and `hundred COUNT`
+(us of 100 launches and one wait).
 """
 
 from __future__ import annotations
 
 import json
+import os
+import runpy
 import socket
 import ssl
 import struct
@@ -114,8 +119,98 @@ class Ours:
 SIDES: dict[str, Any] = {"ssl": Bare, "zenoh": Zenoh, "engine": Ours}
 
 
+class Device:
+    """The cpu device of a node, through the public interface."""
+
+    def __init__(self, folder: Path, address: str) -> None:
+        import numpy as np
+
+        import sparkle_drv as sp
+
+        os.environ["SPARKLE_HOME"] = str(folder)
+        (folder / "cluster/hosts.json").write_text(json.dumps({"b": address}))
+        end = time.monotonic() + 20
+        while True:
+            try:
+                self._device = sp.open("b/cpu:c0")
+                break
+            except sp.DeviceNotFound:  # the node starts
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.2)
+        self._queue = self._device.queue()
+        self._launch = self._queue.prepare(self._device.kernel("noop"), groups=1)
+        self._bytes = np.ones(64 << 20, np.uint8)
+        self._back = np.empty_like(self._bytes)
+        self._buffer = self._device.buffer(self._bytes.nbytes)
+
+    def figure(self, word: str, number: int) -> float:
+        return float(getattr(self, f"_{word}")(number))
+
+    def _ask(self, count: int) -> float:
+        return 1e6 * _median(self._device._backend.timestamp, count)
+
+    def _bulk(self, mib: int) -> float:
+        return self._moved(mib, lambda n: self._queue.write(self._buffer, self._bytes[:n]))
+
+    def _down(self, mib: int) -> float:
+        return self._moved(mib, lambda n: self._queue.read(self._buffer, self._back[:n]))
+
+    def _moved(self, mib: int, move: Callable[[int], Any]) -> float:
+        began = time.perf_counter()
+        for at in range(0, mib, 64):
+            move(min(64, mib - at) << 20).wait(60)
+        return (mib << 20) / (time.perf_counter() - began) / 1e6
+
+    def _hundred(self, count: int) -> float:
+        def once() -> None:
+            for _ in range(100):
+                value = self._launch()
+            self._queue.fence(value).wait(10)
+
+        return 1e6 * _median(once, count)
+
+    def _launch_us(self, count: int) -> float:
+        self._queue.fence(self._launch()).wait(10)
+        began = time.perf_counter()
+        for _ in range(count):
+            value = self._launch()
+        took = (time.perf_counter() - began) / count
+        self._queue.fence(value).wait(10)
+        return 1e6 * took
+
+
+def _median(action: Callable[[], object], count: int) -> float:
+    took = []
+    for _ in range(count):
+        began = time.perf_counter()
+        action()
+        took.append(time.perf_counter() - began)
+    return sorted(took)[count // 2]
+
+
+def lend(folder: Path, address: str) -> None:
+    """A node, as `sparkle node` starts it."""
+    os.environ["SPARKLE_HOME"] = str(folder)
+    tools = Path(__file__).resolve().parents[2] / "tools"
+    sys.path.insert(0, str(tools))
+    sys.argv = ["sparkle", "node", "--devices", "cpu:c0", "--listen", address]
+    runpy.run_path(str(tools / "sparkle.py"), run_name="__main__")
+
+
 def main() -> None:
     kind, role, folder, address = sys.argv[1:]
+    if kind == "device":
+        print("up", flush=True)
+        if role == "node":
+            lend(Path(folder), address)
+            return
+        device = Device(Path(folder), address)
+        for line in sys.stdin:
+            word, number = line.split()
+            name = "launch_us" if word == "launch" else word
+            print(f"{word} {device.figure(name, int(number)):.3f}", flush=True)
+        return
     answers = threading.Semaphore(0)
 
     def serve(message: bytes) -> None:

@@ -176,7 +176,7 @@ def test_a_put_that_stalls_is_told_and_control_goes_on_meanwhile():
         time.sleep(0.01)
     assert control == [b"control"]
     began = time.monotonic()
-    with pytest.raises(Stalled, match="took no message for 0.5 s"):
+    with pytest.raises(Stalled, match="took no message"):
         senders.send(*bulk)
     assert time.monotonic() - began < 1
     with pytest.raises(Stalled):  # whoever sends learns of it
