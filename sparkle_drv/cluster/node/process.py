@@ -23,8 +23,6 @@ from sparkle_drv.cluster.trust.identity import Identity
 from sparkle_drv.cluster.trust.keys import Keys
 
 _Said = TypeVar("_Said")
-LOOK_S = 60.0
-"""The node's own certificate is looked at so often."""
 
 
 class Process:
@@ -43,7 +41,7 @@ class Process:
         self._answerer = _Answers(self._identity, epoch, say)
         self.node = Node(
             usable(devices), quotas=quotas, trusted=keys, seal_only=seal_only, say=say,
-            renew=self._grant if self._has_ca else None,
+            renew=self._grant if self._has_ca else None, granted=self._granted,
         )  # fmt: skip
         self._engine = Engine(self._identity.name, self._identity.folder, listen, join, node=True)
         self._endpoint = Endpoint(self._engine, answerer=self._answerer, accept=self.node.accept)
@@ -55,7 +53,7 @@ class Process:
     def run(self, stop: threading.Event) -> None:
         """Until `stop` is set; the node then ends every session."""
         try:
-            while not stop.wait(LOOK_S):
+            while not stop.wait(renewal.look_s(self._identity)):
                 self._renew()
         finally:
             self.close()
@@ -68,13 +66,19 @@ class Process:
         keys = channel.keys
         return renewal.renewal_grant(authority.load(self._home), request, keys.peer, keys.role)
 
+    def _granted(self, grant: dict[str, Any]) -> None:
+        renewal.renewal_take(self._identity, grant)  # the next look finds it
+
     def _renew(self) -> None:
-        """A new certificate where the CA is. Elsewhere the files may have been renewed."""
+        """A new certificate where the CA is. Elsewhere clients are asked for one, and a look at the
+        files finds it."""
         try:
-            if self._has_ca and renewal.due(self._identity):
-                renewed = renewal.renew(self._identity)
-            else:
-                renewed = identity.load(self._home)
+            renewed = identity.read(self._home)
+            if renewal.due(renewed):
+                if self._has_ca:
+                    renewed = renewal.renew(renewed)
+                else:
+                    self.node.ask_renewal(renewal.renewal_request(renewed))
             if renewed.der != self._identity.der:
                 self._identity = renewed
                 self._answerer.renewed(renewed)
