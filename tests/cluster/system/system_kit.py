@@ -1,4 +1,4 @@
-"""Nodes and clients as users run them: processes of `sparkle node`, certificates of `sparkle certs`.
+"""Nodes, clients as users run them: processes of `sparkle node`, certificates by `sparkle certs`.
 
 `Site` is a folder with the CA and the machines' homes; `Node` is the process.
 """
@@ -61,12 +61,15 @@ class Site:
         """SPARKLE_HOME is that client's, whose hosts.json has these nodes (Node or address)."""
         home = home or self.ca
         listed = {k: v if isinstance(v, (str, dict)) else v.address for k, v in hosts.items()}
-        (home / "cluster" / "hosts.json").write_text(json.dumps(listed))
+        file = home / "cluster" / "hosts.json"
+        text = file.read_text() if file.exists() else "{}"
+        file.write_text(json.dumps(listed))
         before = os.environ.get("SPARKLE_HOME")
         os.environ["SPARKLE_HOME"] = str(home)
         try:
             yield
         finally:
+            file.write_text(text)
             os.environ.pop("SPARKLE_HOME")
             if before is not None:
                 os.environ["SPARKLE_HOME"] = before
