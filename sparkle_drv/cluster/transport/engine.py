@@ -228,6 +228,13 @@ class Engine:
         return f"{self._about()}: {first}"
 
 
+def log_links(level: str) -> None:
+    """Zenoh writes what it says of links to descriptor 1, unless RUST_LOG says otherwise."""
+    import zenoh
+
+    zenoh.init_log_from_env_or(level)
+
+
 def _tokens(session: zenoh.Session, name: str, told: Callable[[str, bool], None]) -> Any:
     """Tell of the tokens of a name: of those that are there, and of each that comes or goes."""
     import zenoh
