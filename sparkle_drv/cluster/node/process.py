@@ -33,7 +33,7 @@ class Process:
         join: Sequence[str] = (), quotas: Quotas | None = None, trusted: Sequence[Path] = (),
         seal_only: bool = False, say: Callable[[str], None] = print,
     ) -> None:  # fmt: skip
-        self._say, self._home = say, home
+        self._say, self._home, self._said = say, home, ""
         self._identity = identity.load(home)
         keys = [identity.fingerprint_of(path) for path in trusted]
         self._has_ca = (self._identity.folder / files.CA_KEY).exists()
@@ -67,7 +67,18 @@ class Process:
         return renewal.renewal_grant(authority.load(self._home), request, keys.peer, keys.role)
 
     def _granted(self, grant: dict[str, Any]) -> None:
-        renewal.renewal_take(self._identity, grant)  # the next look finds it
+        try:
+            renewal.renewal_take(self._identity, grant)  # the next look finds it
+        except OSError as error:
+            self._trouble(error)
+            raise Refused(str(error)) from error
+
+    def _trouble(self, error: Exception) -> None:
+        """Said once, not with each look."""
+        line = f"{self._identity.name}: the certificate is not renewed: {error}"
+        if line != self._said:
+            self._said = line
+            self._say(line)
 
     def _renew(self) -> None:
         """A new certificate where the CA is. Elsewhere clients are asked for one, and a look at the
@@ -85,7 +96,7 @@ class Process:
                 self._engine.renewed(renewed.folder)
                 self._say(f"{renewed.name}: goes on with a new certificate")
         except (Refused, ValueError, OSError) as error:
-            self._say(f"{self._identity.name}: {error}")
+            self._trouble(error)
 
 
 class _Answers:
