@@ -28,7 +28,9 @@ _count = itertools.count()
 def _dial(home, address):
     air, how = _wires[address]
     endpoint = Endpoint(air.endpoint(f"client-{next(_count)}"), **how)
-    return endpoint, lambda name, seal: cluster_kit.caller(seal=seal, trusted=TRUSTED)
+    return hosts.Dialed(
+        endpoint, lambda name, seal: cluster_kit.caller(seal=seal, trusted=TRUSTED)
+    )  # fmt: skip
 
 
 hosts.DIALS["air"] = _dial

@@ -58,6 +58,7 @@ def node(args: argparse.Namespace) -> int:
     try:
         from sparkle_drv.cluster.node import process, quotas
         from sparkle_drv.cluster.refused import Refused
+        from sparkle_drv.cluster.transport import links
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package not in PACKAGES:
@@ -71,6 +72,7 @@ def node(args: argparse.Namespace) -> int:
         limits = quotas.parse(",".join(args.quota))
     except ValueError as error:
         raise UsageError(f"node: {error}") from error
+    links.hear(_say)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

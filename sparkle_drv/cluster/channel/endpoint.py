@@ -209,7 +209,7 @@ class Endpoint:
             try:
                 self._answer(self._answerer, sender, number, step, body)
             except Refused as error:
-                log.warning("%s: %s was refused: %s", self.transport.name, sender, error)
+                log.info("%s: %s was refused: %s", self.transport.name, sender, error)
                 self._hello(sender, number, "refused", {"refused": str(error)[:300]})
 
     def _answer(

@@ -23,8 +23,6 @@ from sparkle_drv.cluster.trust.identity import Identity
 from sparkle_drv.cluster.trust.keys import Keys
 
 _Said = TypeVar("_Said")
-LOOK_S = 60.0
-"""The node's own certificate is looked at so often."""
 
 
 class Process:
@@ -35,7 +33,7 @@ class Process:
         join: Sequence[str] = (), quotas: Quotas | None = None, trusted: Sequence[Path] = (),
         seal_only: bool = False, say: Callable[[str], None] = print,
     ) -> None:  # fmt: skip
-        self._say, self._home = say, home
+        self._say, self._home, self._said = say, home, ""
         self._identity = identity.load(home)
         keys = [identity.fingerprint_of(path) for path in trusted]
         self._has_ca = (self._identity.folder / files.CA_KEY).exists()
@@ -43,7 +41,7 @@ class Process:
         self._answerer = _Answers(self._identity, epoch, say)
         self.node = Node(
             usable(devices), quotas=quotas, trusted=keys, seal_only=seal_only, say=say,
-            renew=self._grant if self._has_ca else None,
+            renew=self._grant if self._has_ca else None, granted=self._granted,
         )  # fmt: skip
         self._engine = Engine(self._identity.name, self._identity.folder, listen, join, node=True)
         self._endpoint = Endpoint(self._engine, answerer=self._answerer, accept=self.node.accept)
@@ -55,7 +53,7 @@ class Process:
     def run(self, stop: threading.Event) -> None:
         """Until `stop` is set; the node then ends every session."""
         try:
-            while not stop.wait(LOOK_S):
+            while not stop.wait(renewal.look_s(self._identity)):
                 self._renew()
         finally:
             self.close()
@@ -68,20 +66,37 @@ class Process:
         keys = channel.keys
         return renewal.renewal_grant(authority.load(self._home), request, keys.peer, keys.role)
 
-    def _renew(self) -> None:
-        """A new certificate where the CA is. Elsewhere the files may have been renewed."""
+    def _granted(self, grant: dict[str, Any]) -> None:
         try:
-            if self._has_ca and renewal.due(self._identity):
-                renewed = renewal.renew(self._identity)
-            else:
-                renewed = identity.load(self._home)
+            renewal.renewal_take(self._identity, grant)  # the next look finds it
+        except OSError as error:
+            self._trouble(error)
+            raise Refused(str(error)) from error
+
+    def _trouble(self, error: Exception) -> None:
+        """Said once, not with each look."""
+        line = f"{self._identity.name}: the certificate is not renewed: {error}"
+        if line != self._said:
+            self._said = line
+            self._say(line)
+
+    def _renew(self) -> None:
+        """A new certificate where the CA is. Elsewhere clients are asked for one, and a look at the
+        files finds it."""
+        try:
+            renewed = identity.read(self._home)
+            if renewal.due(renewed):
+                if self._has_ca:
+                    renewed = renewal.renew(renewed)
+                else:
+                    self.node.ask_renewal(renewal.renewal_request(renewed))
             if renewed.der != self._identity.der:
                 self._identity = renewed
                 self._answerer.renewed(renewed)
                 self._engine.renewed(renewed.folder)
                 self._say(f"{renewed.name}: goes on with a new certificate")
         except (Refused, ValueError, OSError) as error:
-            self._say(f"{self._identity.name}: {error}")
+            self._trouble(error)
 
 
 class _Answers:

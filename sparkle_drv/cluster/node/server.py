@@ -19,6 +19,7 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceNotFound
 
 Renew = Callable[[Channel, dict[str, Any]], dict[str, Any]]
+Granted = Callable[[dict[str, Any]], None]
 
 
 def usable(uris: Sequence[str] | None) -> list[str]:
@@ -42,18 +43,20 @@ class Node:
     """`accept` is for an Endpoint. `say(line)` is told of sessions that begin, end or are refused.
 
     `trusted` are hashes of public keys (Keys.trusted) whose owners may bring code. `renew` makes
-    certificates, where this node can. `seal_only` refuses sessions that are not sealed.
+    certificates, where this node can; `granted` takes the node's own from a client that can.
+    `seal_only` refuses sessions that are not sealed.
     """
 
     def __init__(
         self, devices: Sequence[str], *, quotas: Quotas | None = None,
-        trusted: Collection[str] = (), renew: Renew | None = None, seal_only: bool = False,
+        trusted: Collection[str] = (), renew: Renew | None = None,
+        granted: Granted | None = None, seal_only: bool = False,
         say: Callable[[str], None] = lambda line: None,
     ) -> None:  # fmt: skip
         self.devices = list(devices)
         self.quotas = quotas or Quotas()
         self._trusted, self._renew, self._say = frozenset(trusted), renew, say
-        self._seal_only = seal_only
+        self._granted, self._seal_only = granted, seal_only
         self._lock = threading.Lock()
         self._sessions: set[Session] = set()
 
@@ -92,6 +95,13 @@ class Node:
             if session.thread is not threading.current_thread():
                 session.thread.join(3 * END_S)
 
+    def ask_renewal(self, request: dict[str, Any]) -> None:
+        """Ask all clients for a new certificate of the node."""
+        with self._lock:
+            asked = list(self._sessions)
+        for session in asked:
+            session.ask_renewal(request)
+
     # What sessions have of it
 
     def open(self, uri: str, threads: int, deterministic: bool, isa: str) -> Device:
@@ -108,6 +118,11 @@ class Node:
         if self._renew is None:
             raise Refused("this node makes no certificates")
         return self._renew(channel, request)
+
+    def granted(self, grant: dict[str, Any]) -> None:
+        if self._granted is None:
+            raise Refused("this node has asked for no certificate")
+        self._granted(grant)
 
     def ended(self, session: Session, words: str) -> None:
         with self._lock:

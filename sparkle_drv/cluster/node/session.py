@@ -54,6 +54,9 @@ class Lender(Protocol):
     def renew(self, channel: Channel, request: dict[str, Any]) -> dict[str, Any]:
         """A new certificate for the session's client; raises Refused."""
 
+    def granted(self, grant: dict[str, Any]) -> None:
+        """Take the new certificate that `Session.ask_renewal` has asked for; raises Refused."""
+
     def ended(self, session: Session, words: str) -> None:
         """It has nothing any more."""
 
@@ -82,6 +85,11 @@ class Session:
             **self._tables.counts(), "queues": len(self.lanes), "flight": self._flight.taken,
             "waiting": self._waiting,
         }  # fmt: skip
+
+    def ask_renewal(self, request: dict[str, Any]) -> None:
+        """Ask the client for a new certificate of the node: it may be where the CA is."""
+        self.channel.post({"on": "renew", "request": request}, "renew")
+        self.channel.flush()
 
     # The transport's thread
 
@@ -123,7 +131,7 @@ class Session:
         reply, name = 0, ""
         try:
             name, reply, fields = request(item)
-            if self.device is None and name not in ("open", "bye", "renew"):
+            if self.device is None and name not in ("open", "bye", "renew", "granted"):
                 raise ValueError(f"{name}: expected open first")
             if name in QUEUED:
                 self._queued(name, reply, fields, done)
@@ -349,6 +357,9 @@ class Session:
 
     def _do_renew(self, request: dict[str, Any]) -> dict[str, Any]:
         return {"grant": self._lender.renew(self.channel, request)}
+
+    def _do_granted(self, grant: dict[str, Any]) -> None:
+        self._lender.granted(grant)
 
     def _do_bye(self) -> None:
         self._end()

@@ -2,6 +2,7 @@
 scheduler: nothing is decided at the node.
 
     hosts.py       hosts.json: the address of a name; one endpoint for all devices behind an address
+    renewing.py    certificates that renew themselves: ours, and those of nodes where the CA is
     session.py     Session: requests, their replies, and news, over a channel
     line.py        Line: a queue as the node has it, and the submissions that it was given
     transfers.py   uploads and downloads in pieces

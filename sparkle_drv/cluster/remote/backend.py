@@ -96,12 +96,11 @@ class RemoteBackend:
         name, slash, device = uri.partition("/")
         if not slash:
             raise DeviceNotFound(f"{uri}: expected a host and its device, such as box1/cuda:0")
-        channel, release = hosts.connect(settings.home, hosts.look_up(settings.home, name))
-        session = Session(channel, uri)
+        session, release = hosts.connect(settings.home, hosts.look_up(settings.home, name), uri)
         try:
             return RemoteBackend(session, *_opened(session, device, settings), release)
         except BaseException:
-            channel.end("it was not opened")
+            session.channel.end("it was not opened")
             release()
             raise
 

@@ -11,12 +11,15 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sparkle_drv.cluster.channel.channel import Channel
 from sparkle_drv.cluster.channel.endpoint import Caller, Endpoint
 from sparkle_drv.cluster.refused import Refused
+from sparkle_drv.cluster.remote.session import Session
 from sparkle_drv.errors import DeviceNotFound
+
+if TYPE_CHECKING:
+    from sparkle_drv.cluster.remote.renewing import Renewing
 
 FORM = '{"NAME": "tls/host:port"} or {"NAME": {"address": "tls/host:port", "seal": true}}'
 
@@ -55,18 +58,27 @@ def look_up(home: str, name: str) -> Host:
     return Host(name, address, seal)
 
 
-Dial = Callable[[str, str], tuple[Endpoint, Callable[[str, bool], Caller]]]
-"""dial(home, address): an endpoint there, and what makes a handshake with a node of that name,
-sealed or not. Raises Refused."""
+class Dialed(NamedTuple):
+    """An endpoint at an address."""
+
+    endpoint: Endpoint
+    caller: Callable[[str, bool], Caller]
+    """What makes a handshake with a node of that name, sealed or not."""
+    renewing: Renewing | None = None
 
 
-def _engine(home: str, address: str) -> tuple[Endpoint, Callable[[str, bool], Caller]]:
+Dial = Callable[[str, str], Dialed]
+"""dial(home, address). Raises Refused."""
+
+
+def _engine(home: str, address: str) -> Dialed:
     if _inherited:
         raise Refused(
             f"{address}: this process was forked from one that had a connection, and Zenoh does "
             "not work in it: start a new process in place of a fork"
         )
     try:
+        from sparkle_drv.cluster.remote.renewing import Renewing
         from sparkle_drv.cluster.transport.engine import Engine
         from sparkle_drv.cluster.trust import handshake, identity
     except ImportError as error:
@@ -77,10 +89,14 @@ def _engine(home: str, address: str) -> tuple[Endpoint, Callable[[str, bool], Ca
     name = f"{own.name[:40]}-{os.urandom(6).hex()}"
     folder = own.folder if address.startswith("tls/") else None
     try:
-        endpoint = Endpoint(Engine(name, folder, connect=[address]))
+        engine = Engine(name, folder, connect=[address])
+        endpoint = Endpoint(engine)
     except ValueError as error:
         raise Refused(f"{Path(home, 'cluster', 'hosts.json')}: {error}") from None
-    return endpoint, lambda node, seal: handshake.Caller(own, node, seal)
+    renewing = Renewing(own, engine)
+    return Dialed(
+        endpoint, lambda node, seal: handshake.Caller(renewing.own, node, seal), renewing
+    )  # fmt: skip
 
 
 DIALS: dict[str, Dial] = {"tls": _engine, "tcp": _engine}
@@ -92,8 +108,7 @@ class _Shared:
     """An endpoint and the devices that use it."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)  # held while it is opened
-    endpoint: Endpoint | None = None
-    caller: Callable[[str, bool], Caller] | None = None
+    dialed: Dialed | None = None
     users: int = 0
 
 
@@ -102,22 +117,26 @@ _lock = threading.Lock()
 _inherited: list[Any] = []
 
 
-def connect(home: str, host: Host) -> tuple[Channel, Callable[[], None]]:
-    """A session with the node, and what is to be called once when it is over. Raises Refused."""
+def connect(home: str, host: Host, uri: str) -> tuple[Session, Callable[[], None]]:
+    """A session with the node, for a device that errors name so, and what is to be called once when
+    it is over. Raises Refused."""
     key = (home, host.address)
     with _lock:
         shared = _shared.setdefault(key, _Shared())
         shared.users += 1
     try:
         with shared.lock:
-            if shared.endpoint is None:
-                shared.endpoint, shared.caller = DIALS[host.address.partition("/")[0]](*key)
-        assert shared.caller is not None
-        channel = shared.endpoint.connect(host.name, shared.caller(host.name, host.seal))
+            if shared.dialed is None:
+                shared.dialed = DIALS[host.address.partition("/")[0]](*key)
+        there = shared.dialed
+        channel = there.endpoint.connect(host.name, there.caller(host.name, host.seal))
     except BaseException:
         _release(key, shared)
         raise
-    return channel, lambda: _release(key, shared)
+    session = Session(channel, uri)
+    if there.renewing is not None:
+        there.renewing.add(session)
+    return session, lambda: _release(key, shared)
 
 
 def _release(key: tuple[str, str], shared: _Shared) -> None:
@@ -127,8 +146,10 @@ def _release(key: tuple[str, str], shared: _Shared) -> None:
             return
         if _shared.get(key) is shared:
             del _shared[key]
-    if shared.endpoint is not None:
-        shared.endpoint.close()
+    if shared.dialed is not None:
+        if shared.dialed.renewing is not None:
+            shared.dialed.renewing.close()
+        shared.dialed.endpoint.close()
 
 
 def _forget() -> None:
@@ -136,8 +157,8 @@ def _forget() -> None:
     global _lock
     _lock = threading.Lock()
     for shared in _shared.values():
-        if shared.endpoint is not None:  # without its threads it would hang as the child ends
-            atexit.unregister(shared.endpoint.transport.close)
+        if shared.dialed is not None:  # without its threads it would hang as the child ends
+            atexit.unregister(shared.dialed.endpoint.transport.close)
     if _shared:  # kept for ever: their destructors are not the child's to run
         _inherited.append(dict(_shared))
     _shared.clear()

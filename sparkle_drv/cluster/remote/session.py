@@ -64,6 +64,8 @@ class Session:
         self.words = ""
         """Why the session or the device is gone; "": it is not."""
         self.on_loss: Callable[[str], None] = lambda words: None
+        self.on_renew: Callable[[dict[str, Any]], None] = lambda request: None
+        """Called by the transport's thread: the node asks for a new certificate."""
         self._numbers = itertools.count(1)
         self._answers: dict[int, Callable[[_Reply], None]] = {}
         self._changed = threading.Condition()  # over an RLock: a finalizer may wait, too
@@ -226,6 +228,9 @@ class Session:
             answer = self._answers.pop(fields["re"], None)
             if answer is not None:
                 answer(fields)
+            return
+        if name == "renew":
+            self.on_renew(fields["request"])
             return
         with self._changed:
             if name == "timeline":

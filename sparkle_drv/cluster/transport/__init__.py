@@ -6,6 +6,7 @@
     senders.py   threads that send; the watchdog
     presence.py  who is there, by liveliness tokens
     config.py    endpoints as text; Zenoh's configuration, as measured
+    links.py     what Zenoh says of links that a node refuses
     probe.py     why an address does not answer
 
 engine.py alone imports Zenoh when an endpoint starts; presence.py and senders.py need no network.

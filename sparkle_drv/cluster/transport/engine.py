@@ -28,7 +28,7 @@ from sparkle_drv.cluster.transport.base import (
     check_message,
     check_name,
 )
-from sparkle_drv.cluster.transport.presence import Presence
+from sparkle_drv.cluster.transport.presence import HOLD_S, Presence
 from sparkle_drv.cluster.transport.senders import WATCHDOG_S, Senders
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 LOOK_S = 1.0
 """A node looks for another of its name for so long before it shows itself."""
+AGAIN_S = 0.1
+"""A renewed endpoint that cannot open tries again after so long."""
 ENDED_S = 6.0
 """Opening and closing a session take at most this long, or are left to a thread."""
 
@@ -99,7 +101,8 @@ class Engine:
 
     def send(self, to: str, lane: Lane, message: bytes) -> None:
         check_message(message)
-        self._opened()
+        if self._closed:
+            raise Stalled("the endpoint is closed")
         self._senders.send(f"sparkle/{check_name(to)}/{self.name}/{lane.value}", lane, message)
 
     def close(self) -> None:
@@ -118,11 +121,19 @@ class Engine:
         with self._lock:
             self._folder = folder
             config.settings(folder, self._listen, self._connect, self._node)  # ValueError first
-            self._opened()
+            if self._closed:
+                raise Stalled("the endpoint is closed")
             self._put(f"sparkle/renew/{self.name}/r", Lane.CONTROL, b"")
             self._presence.hold()
             self._shut()
-            self._open(look=False)
+            until = time.monotonic() + HOLD_S
+            while True:  # the other end may renew in the same moment
+                try:
+                    return self._open(look=False)
+                except Refused:
+                    if time.monotonic() >= until:
+                        raise
+                    time.sleep(AGAIN_S)
 
     def _opened(self) -> zenoh.Session:
         if self._session is None:
@@ -232,6 +243,13 @@ class Engine:
             return f"{where_text}: cannot listen: {os.strerror(int(number[1])).lower()}"
         first = re.sub(r" at /\S+", "", said.splitlines()[0])[:300]
         return f"{self._about()}: {first}"
+
+
+def log_links(level: str) -> None:
+    """Zenoh writes what it says of links to descriptor 1, unless RUST_LOG says otherwise."""
+    import zenoh
+
+    zenoh.init_log_from_env_or(level)
 
 
 def _tokens(session: zenoh.Session, name: str, told: Callable[[str, bool], None]) -> Any:

@@ -43,12 +43,13 @@ ERRNOS = {
 
 def reason(where: Endpoint, folder: Path | None, timeout_s: float) -> str | None:
     """None if a link can be made, as far as can be seen without Zenoh."""
-    until = time.monotonic() + timeout_s
+    until, spoken = time.monotonic() + timeout_s, ""
     try:
         with socket.create_connection((where.host, where.port), timeout_s) as raw:
             if where.protocol == "tcp":
                 return _plain(raw)
             raw.settimeout(max(0.01, until - time.monotonic()))
+            spoken = "; does it speak TLS?"
             with _context(folder).wrap_socket(raw, server_hostname=where.host) as link:
                 return _said(link)
     except ssl.SSLCertVerificationError as error:
@@ -58,7 +59,7 @@ def reason(where: Endpoint, folder: Path | None, timeout_s: float) -> str | None
     except socket.gaierror:
         return f"the name {where.host} has no address"
     except TimeoutError:
-        return f"no answer within {timeout_s:g} s"
+        return f"no answer within {timeout_s:g} s{spoken}"
     except OSError as error:
         return ERRNOS.get(error.errno or 0, error.strerror or str(error))
 

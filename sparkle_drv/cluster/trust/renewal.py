@@ -18,6 +18,9 @@ from .authority import Authority
 from .identity import Identity
 from .messages import Field
 
+LOOK_S = 60.0
+"""A certificate is looked at so often, and more often where it has less than ten times as long."""
+
 _REQUEST = {"request": Field(bytes, 1, certificates.MOST_NBYTES)}
 _GRANT = {
     "certificate": Field(bytes, 1, certificates.MOST_NBYTES),
@@ -29,6 +32,12 @@ def due(of: Identity) -> bool:
     """Is a third of the certificate's life left, or less?"""
     last = of.certificate.not_valid_after_utc
     return 3 * (last - certificates.now()) <= last - of.certificate.not_valid_before_utc
+
+
+def look_s(of: Identity) -> float:
+    """Seconds until it is to be looked at again."""
+    left_s = (of.certificate.not_valid_after_utc - certificates.now()).total_seconds()
+    return min(LOOK_S, max(left_s / 10, 0.2)) if left_s > 0 else LOOK_S
 
 
 def renew(of: Identity, days: float = 1) -> Identity:

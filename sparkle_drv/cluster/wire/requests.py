@@ -76,7 +76,8 @@ REQUESTS: Mapping[str, Mapping[str, Field]] = {
     "timestamp": {},  # ok: {"ns": int}
     "sensors": {},  # ok: {"sensors": {name: float}}
     "counts": {},  # ok: {"counts": {name: int}}: what the session holds at the node
-    "renew": {"request": Field(dict, 1, 16)},  # ok: {"grant": mapping}: trust/authority.py
+    "renew": {"request": Field(dict, 1, 16)},  # ok: {"grant": mapping}: trust/renewal.py
+    "granted": {"grant": Field(dict, 1, 16)},  # what the node's news "renew" has asked for
     "bye": {},  # the last request; ok: {}: all that the session had is gone
 }  # fmt: skip
 QUEUED = frozenset({"submit", "run", "write", "read", "close_queue"})
@@ -90,6 +91,7 @@ NEWS: Mapping[str, Mapping[str, Field]] = {
     },
     "bytes": {"transfer": _ID, "data": Field(bytes, 0, INLINE)},
     "ready": {"transfer": _ID},
+    "renew": {"request": Field(dict, 1, 16)},  # the node asks a client that has the CA's key
     "lost": {"words": Field(str, 0, MOST_WORDS)},  # the device is lost; the session goes on
 }  # fmt: skip
 

@@ -114,7 +114,7 @@ def test_one_connection_for_all_devices_of_an_address(tmp_path):
             assert len(hosts._shared) == 1
             (shared,) = hosts._shared.values()
             assert shared.users == 2
-            endpoint = shared.endpoint
+            endpoint = shared.dialed.endpoint
             a.close()
             b.default_queue.submit(sp.Commands()).wait()
         assert not hosts._shared

@@ -128,7 +128,8 @@ def test_a_name_without_an_address(client_folder):
 def test_a_listener_that_never_answers(client_folder):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         where = f"tls/127.0.0.1:{silent.getsockname()[1]}"
-        assert refused("x", client_folder, where) == f"{where}: no answer within 3 s"
+        line = f"{where}: no answer within 3 s; does it speak TLS?"
+        assert refused("x", client_folder, where) == line
 
 
 def test_a_port_that_is_taken(address, node, node_folder):

@@ -1,0 +1,100 @@
+"""Certificates that renew themselves while a connection is open: this machine's own, by its CA or
+over a session with a node that has the CA; and those of nodes that ask, if the CA is here.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import weakref
+from typing import Any
+
+from sparkle_drv.cluster.remote.session import Session
+from sparkle_drv.cluster.transport.base import Stalled
+from sparkle_drv.cluster.transport.engine import Engine
+from sparkle_drv.cluster.trust import authority, files, identity, renewal
+from sparkle_drv.cluster.trust.identity import Identity
+from sparkle_drv.errors import SparkleError
+
+log = logging.getLogger("sparkle_drv.cluster")
+
+ANSWER_S = 10.0
+"""A node has so long to answer."""
+
+
+class Renewing:
+    """Of one connection: a thread that looks at the certificate."""
+
+    def __init__(self, own: Identity, engine: Engine) -> None:
+        self.own = own
+        """Who this machine is, by its newest certificate."""
+        self._home, self._engine = str(own.folder.parent), engine
+        self._has_ca = (own.folder / files.CA_KEY).exists()
+        self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._said = ""
+        threading.Thread(target=self._run, name="sparkle-renew", daemon=True).start()
+
+    def add(self, session: Session) -> None:
+        """A session that may carry requests and grants."""
+        with self._lock:
+            self._sessions.add(session)
+        if self._has_ca:
+            there = weakref.ref(session)
+            session.on_renew = lambda request: self._asked(there(), request)
+
+    def close(self) -> None:
+        self._closed.set()
+
+    def _run(self) -> None:
+        while not self._closed.wait(renewal.look_s(self.own)):
+            try:
+                found = self._newest()
+                if found.der != self.own.der:
+                    self._engine.renewed(found.folder)
+                    self.own = found
+            except (SparkleError, Stalled, ValueError, OSError) as error:
+                if not self._closed.is_set():
+                    self._say(f"{self.own.name}: {error}")
+
+    def _newest(self) -> Identity:
+        """The certificate in the files, which another process may have renewed, or a new one."""
+        found = identity.read(self._home)
+        if not renewal.due(found):
+            return found
+        if self._has_ca:
+            return renewal.renew(found)
+        with self._lock:
+            sessions = list(self._sessions)
+        why = "no session is open"
+        for session in sessions:
+            try:
+                reply = session.ask("renew", ANSWER_S, request=renewal.renewal_request(found))
+                return renewal.renewal_take(found, reply.get("grant"))
+            except SparkleError as error:
+                why = str(error)
+        self._say(f"{found.name}: the certificate is not renewed: {why}")
+        return found
+
+    def _asked(self, session: Session | None, request: dict[str, Any]) -> None:
+        threading.Thread(
+            target=self._grant, args=(session, request), name="sparkle-grant", daemon=True
+        ).start()
+
+    def _grant(self, session: Session | None, request: dict[str, Any]) -> None:
+        if session is None:
+            return
+        keys = session.channel.keys
+        try:
+            ca = authority.load(self._home)
+            grant = renewal.renewal_grant(ca, request, keys.peer, keys.role)
+            session.ask("granted", ANSWER_S, grant=grant)
+        except (SparkleError, ValueError, OSError) as error:
+            self._say(f"{keys.peer}: its certificate is not renewed: {error}")
+
+    def _say(self, line: str) -> None:
+        """Once, not with each look."""
+        if line != self._said:
+            self._said = line
+            log.warning("%s", line)
