@@ -143,6 +143,7 @@ def test_plaintext_to_a_tls_port(refused, site, lent):
     refused(site.ca, "it expects TLS", "refused: a link", lent.address.replace("tls/", "tcp/"))
 
 
+@pytest.mark.slow  # the client waits for 3 s
 def test_tls_to_a_plaintext_port(refused, site):
     home = site.machine("box9")
     with Node(home, listen=f"tcp/127.0.0.1:{free_port()}") as plain:
@@ -166,6 +167,7 @@ def test_versions(refused, site, lent, monkeypatch, what, value, says):
     works(site, lent)
 
 
+@pytest.mark.slow  # the client asks for 5 s
 def test_another_name_at_the_address(refused, site, lent):
     refused(site.ca, "box5: nobody of that name answers", address=lent.address, name="box5")
 
@@ -197,9 +199,6 @@ def test_messages_that_are_cut_short_or_too_long(site, lent, serves):
     [
         (["-d", "cuda:77"], 3, "cuda"),
         (["-d", "cpu", "--listen", "tcp/0.0.0.0:7447"], 1, "plaintext is for loopback"),
-        (["-d", "cpu", "--listen", "tls/127.0.0.1"], 1, "expected tls/host:port"),
-        (["-d", "cpu", "--quota", "queues=0"], 2, "expected a number"),
-        (["-d", "cpu", "--trust-code", "/nowhere.pem"], 1, "/nowhere.pem"),
     ],
 )
 def test_nodes_that_do_not_start(site, box1, args, code, says):

@@ -12,7 +12,7 @@ ELSEWHERE = {  # what needs the memory of one machine
 }
 # Names, for kernels and the rest take 13 s on each device.
 SHORT = {
-    "cpu": ("launch", "memory", "fences", "lists", "lifetime", "strided", "threads"),
+    "cpu": ("launch", "memory", "fences", "lists"),
     "egl:0": ("memory", "launch"),
     "emu:gfx1100": ("memory",),
 }
