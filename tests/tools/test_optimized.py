@@ -25,6 +25,7 @@ SCRIPTS = {
     "benchmarks/against.py": None,
     "benchmarks/amdgpu_submit.py": None,
     "benchmarks/async_executor.py": None,
+    "benchmarks/cluster.py": None,
     "benchmarks/cpu_peers.py": ("--list", "--only", "1024"),
     "benchmarks/cuda_launch.py": None,
     "benchmarks/egl_launch.py": None,

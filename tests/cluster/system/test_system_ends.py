@@ -128,6 +128,6 @@ def test_nobody_is_lost_on_busy_cores(site, box1):
     saturated(site, box1, 10)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_nobody_is_lost_on_busy_cores_for_a_minute(site, box1):
     saturated(site, box1, 60)

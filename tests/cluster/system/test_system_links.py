@@ -9,7 +9,7 @@ import pytest
 from namespaces import Network
 from system_kit import ROOT, Node
 
-pytestmark = [pytest.mark.slow, pytest.mark.cluster]
+pytestmark = [pytest.mark.long, pytest.mark.cluster]
 
 CLIENT = """
 import time

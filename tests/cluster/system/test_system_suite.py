@@ -39,7 +39,7 @@ def test_conformance(uri):
     compared(uri, SHORT[uri])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("uri", SHORT)
 @pytest.mark.usefixtures("lent")
