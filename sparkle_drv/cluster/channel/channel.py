@@ -11,7 +11,7 @@ from typing import Any
 
 from sparkle_drv.cluster.channel.bulk import CHUNK, Receiving, Sending
 from sparkle_drv.cluster.channel.credit import Credit
-from sparkle_drv.cluster.channel.stream import Incoming, Outgoing
+from sparkle_drv.cluster.channel.stream import WINDOW, Incoming, Outgoing
 from sparkle_drv.cluster.transport.base import Lane, Stalled
 from sparkle_drv.cluster.trust.keys import Keys
 from sparkle_drv.cluster.wire.frame import MOST_NUMBER, Frame, Head, Kind, Seal, encode
@@ -55,6 +55,7 @@ class Channel:
         self._out, self._in = Outgoing(), Incoming()
         self._number = 0
         self._ack_due = False
+        self._owed = 0  # bytes of items that are not acknowledged
         self._later: deque[bytes] = deque()
         self._ready: deque[Any] = deque()
         self._delivering = False
@@ -79,7 +80,7 @@ class Channel:
             self._take_later()
             idle, none_waits = self._out.idle, not self._out.waiting
             self._out.post(data, key)
-        if none_waits:
+        if none_waits and not idle:  # who finds it idle sends it at once, or with the next tick
             self._urge()
         return idle
 
@@ -220,8 +221,10 @@ class Channel:
                 self._ready += self._in.take(head.more[0], items)
             if head.kind in (Kind.DATA, Kind.PING):
                 self._ack_due = True
+                self._owed += len(frame.payload)
+            hurry = head.kind is Kind.PING or self._owed >= WINDOW // 4
         self.admitted.set()
-        if head.kind in (Kind.DATA, Kind.PING):
+        if hurry:  # else an answer mostly takes the acknowledgement along, or the next tick does
             self._urge()
         if head.kind is Kind.DATA:
             self._deliver()
@@ -310,7 +313,6 @@ class Channel:
             if asks or (self._ack_due and not frames):
                 frames.append(self._frame(Kind.PING if asks else Kind.ACK, (), b""))
             self._said_at = now if frames else self._said_at
-            busy = self._out.unacknowledged or self._receiving or self._sending or asks
             suspicious = now - max(self.heard_at, self._suspect_at) if self._suspect_at else 0.0
         if suspicious >= silence_s / 4 or silent >= silence_s:
             known = "it has been started anew" if suspicious else f"no word for {silent:.1f} s"
@@ -322,7 +324,7 @@ class Channel:
             self._extend(transfer, overdue=True)
         for transfer, index in again:
             self._bulk(self, transfer, index)
-        return now + (self._rto_s / 2 if busy else PING_S / 2)
+        return now + self._rto_s / 2
 
     def hint(self) -> None:
         """Somebody says that the session is not known there, which nothing proves: ask."""
@@ -360,7 +362,7 @@ class Channel:
 
     def _frame(self, kind: Kind, more: tuple[Any, ...], payload: bytes | memoryview) -> bytes:
         self._number += 1
-        self._ack_due = False
+        self._ack_due, self._owed = False, 0
         head = Head(kind, self.keys.session, self.keys.epoch, self._number, self._in.expected, more)
         return encode(head, payload, self._mine, self._seals[0])
 

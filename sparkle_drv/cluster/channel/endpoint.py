@@ -134,7 +134,7 @@ class Endpoint:
             raise Refused("there is no room for another session")
         channel = Channel(
             keys, is_node=is_node, send=partial(self.transport.send, peer), credit=self.credit,
-            urge=self._urgent.set, bulk=self._carries, now=time.monotonic(), rto_s=self._rto_s,
+            urge=self._urge, bulk=self._carries, now=time.monotonic(), rto_s=self._rto_s,
         )  # fmt: skip
         with self._lock:
             self._channels[keys.session] = (peer, channel)
@@ -260,6 +260,10 @@ class Endpoint:
                         self._channels.pop(session, None)
                     continue
                 next_s = min(next_s, channel.tick(now, self._silence_s))
+
+    def _urge(self) -> None:
+        if not self._urgent.is_set():
+            self._urgent.set()
 
     def _carries(self, channel: Channel, transfer: int, index: int) -> None:
         self._bulk.put((channel, transfer, index))
