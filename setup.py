@@ -37,15 +37,14 @@ C_FLAGS = (
 LINK_FLAGS = "-shared -pthread -Wl,-O1,--as-needed,-z,relro,-z,now"
 STRIP = "-Wl,--strip-all"
 # Compiled for size, as cffi's wrappers are: the emulator (40 KB of the wheel, 4 % of its speed),
-# what runs when a device is opened and never again, what allocates and looks how far work is, and
-# the portable kernels: 25 KB of the wheel; gemm and conv2d take 0.85 of the time, map the same,
-# reduce 1.2 (AMD EPYC, family 26).
+# what runs when a device is opened and never again, what allocates and looks how far work is, what
+# calls a GL driver, and the portable kernels: 25 KB of the wheel; gemm and conv2d take 0.85 of the
+# time, map the same, reduce 1.2 (AMD EPYC, family 26).
 FOR_SIZE = (
-    *("native/emu/", "native/dl/", "native/kmd/", "native/egl/context/", "native/egl/device/"),
-    *("native/amdgpu/device/", "native/cuda/device/", "native/cpu/isa/ref.c"),
-    *("native/cpu/small/strided.c", "native/egl/memory/", "native/egl/thread/"),
-    *("native/amdgpu/memory/", "native/amdgpu/progress/"),
-    *("native/cuda/memory/", "native/cuda/progress/"),
+    *("native/emu/", "native/dl/", "native/kmd/", "native/egl/", "native/cpu/isa/ref.c"),
+    *("native/amdgpu/device/", "native/amdgpu/memory/", "native/amdgpu/progress/"),
+    *("native/cuda/device/", "native/cuda/memory/", "native/cuda/progress/"),
+    "native/cpu/small/strided.c",
 )
 # Of sparkle_drv/, what only tests and benchmarks of a checkout use.
 JUDGES = (
@@ -276,7 +275,7 @@ class BdistWheel(bdist_wheel):
             files = [(info, packed.read(info)) for info in packed.infolist()]
         # Processes, since zopfli keeps the interpreter's lock; it takes 50 s of one core.
         with multiprocessing.get_context("fork").Pool() as pool:
-            deflate = functools.partial(zopfli.zlib.compress, numiterations=5, blocksplittingmax=0)
+            deflate = functools.partial(zopfli.zlib.compress, numiterations=15, blocksplittingmax=0)
             made = pool.map(deflate, [data for _, data in files], chunksize=1)
         with zipfile.ZipFile(path, "w") as wheel:
             # zipfile has no public way to store what is compressed already.

@@ -105,6 +105,7 @@ def test_a_stopped_receiver_leaves_bystanders_answered(network, machines):
     assert told_s < 4
 
 
+@pytest.mark.long
 def test_without_lanes_and_credit_bystanders_wait(network, machines):
     naive = {"transport/link/tls/so_sndbuf": 4 << 20}
     answered, told_s = bystanders(network, machines, window=0, flat=True, naive=naive)
@@ -135,6 +136,7 @@ def test_control_behind_bulk_without_lanes(network, machines):
     assert control_ms(network, machines, flat=True, naive=naive) > 300
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("patient", [True, False])
 def test_a_slow_link_is_not_closed_for_its_slowness(patient, network, machines):
     """3 MiB at 4 Mbit/s take 6 s; without credit and with little patience Zenoh ends the link."""
