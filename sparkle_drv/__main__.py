@@ -1,6 +1,6 @@
 """`python -m sparkle_drv TOOL ...` runs tools/TOOL.py, in a checkout or an installed wheel.
 
-info, doctor, explain, trace, replay, mesh and certs are subcommands of sparkle.py.
+info, doctor, explain, trace, replay, mesh, node and certs are subcommands of sparkle.py.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TOOLS = (
     "sparkle",
 )  # for users; a checkout has others beside them
 _WITHIN = dict.fromkeys(
-    ("info", "doctor", "explain", "trace", "replay", "mesh", "certs"), "sparkle"
+    ("info", "doctor", "explain", "trace", "replay", "mesh", "node", "certs"), "sparkle"
 )
 
 

@@ -10,7 +10,7 @@ from sparkle_drv import assets
 
 CHECKOUT_ONLY = ("_private", "gen", "loc", "setup_env", "test_fresh")
 
-TOOLS = "{bench,bringup,certs,doctor,explain,info,mesh,pm4,rdna_as,replay,sparkle,trace}"
+TOOLS = "{bench,bringup,certs,doctor,explain,info,mesh,node,pm4,rdna_as,replay,sparkle,trace}"
 
 
 @pytest.fixture
