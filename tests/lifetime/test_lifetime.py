@@ -79,9 +79,10 @@ def worked(queue):
 
 
 def closing_classes():
-    """Classes of the package with a close() of their own; backends, and what plug-ins build them
-    from, are closed by their device, nodes of bring-up by their tools."""
-    others = (".testing", ".backends", ".amd", ".plugin", "__main__")
+    """Classes of the package with a close() of their own; backends, those of other machines among
+    them, and what plug-ins build them from, are closed by their device, nodes of bring-up by their
+    tools. Nodes that lend devices are processes: tests/cluster ends them."""
+    others = (".testing", ".backends", ".amd", ".plugin", ".cluster", "__main__")
     for module in pkgutil.walk_packages(sparkle_drv.__path__, "sparkle_drv."):
         if any(part in module.name for part in others):
             continue
