@@ -104,14 +104,17 @@ class Endpoint:
             welcome = self._ask(node, number, "hello", caller.hello(), answers, end_s)
             proof, keys = caller.prove(welcome)
             channel = self._begin(node, keys, is_node=False)
-            while not channel.admitted.is_set():
-                if time.monotonic() >= end_s:
-                    channel.end("no answer", tell=False)
-                    raise Refused(f"{node}: no answer to the proof within {timeout_s:g} s")
-                self._hello(node, number, "proof", proof)
-                channel.admitted.wait(self._rto_s)
-                with contextlib.suppress(queue.Empty):
-                    _told(node, answers.get_nowait())
+            try:
+                while not channel.admitted.is_set():
+                    if time.monotonic() >= end_s:
+                        raise Refused(f"{node}: no answer to the proof within {timeout_s:g} s")
+                    self._hello(node, number, "proof", proof)
+                    channel.admitted.wait(self._rto_s)
+                    with contextlib.suppress(queue.Empty):
+                        _told(node, answers.get_nowait())
+            except BaseException:  # its credit goes back at once
+                channel.end("it did not begin", tell=False)
+                raise
             if channel.ended:
                 raise Refused(f"{node}: {channel.ended}")
             return channel
@@ -228,17 +231,19 @@ class Endpoint:
                 reply = unpack(known[0], _MOST_HELLO)
             self._hello(sender, number, "welcome", reply)
         elif step == "proof" and known is not None and self._accept is not None:
-            if isinstance(known[1], Channel):
-                known[1].speak()  # its first acknowledgement was lost
+            if isinstance(known[1], Channel):  # what was said of it has been lost
+                if known[1].ended:
+                    raise Refused(known[1].ended)
+                known[1].speak()
                 return
             channel = self._begin(sender, answerer.admit(known[1], body), is_node=True)
+            with self._lock:  # a proof begins one session: its keys serve no other
+                self._pending[number] = (known[0], channel)
             try:
                 self._accept(channel)
             except Refused as error:
                 channel.end(str(error))
                 return
-            with self._lock:
-                self._pending[number] = (known[0], channel)
             channel.speak()
 
     # Threads

@@ -10,7 +10,7 @@ import pytest
 from cluster_kit import NODE, answerer, caller
 from wires import wired
 
-from sparkle_drv.cluster.channel.credit import BULK, Credit
+from sparkle_drv.cluster.channel.credit import BULK, TOTAL, Credit
 from sparkle_drv.cluster.channel.endpoint import Endpoint
 from sparkle_drv.cluster.channel.stream import WINDOW
 from sparkle_drv.cluster.refused import Refused
@@ -160,6 +160,31 @@ def test_a_node_without_room_says_so():
         client.connect(NODE, caller(), timeout_s=5)
         with pytest.raises(Refused, match="no room for another session"):
             client.connect(NODE, caller(), timeout_s=5)
+    finally:
+        client.close()
+        node.close()
+
+
+def test_a_proof_begins_one_session_also_when_the_node_refuses_it():
+    """A second channel under the same keys would number its frames, and seal them, as the first."""
+    air, begun = Air(), []
+
+    def accept(channel):
+        begun.append(channel)
+        raise Refused("the node is full")
+
+    node = Endpoint(air.endpoint(NODE), answerer=answerer(), accept=accept)
+    client = Endpoint(air.endpoint("client"), rto_s=0.05)
+    sent, give = [], client._hello
+    client._hello = lambda *hello: (sent.append(hello), give(*hello))
+    try:
+        with pytest.raises(Refused, match="the node is full"):
+            client.connect(NODE, caller(), timeout_s=5)
+        for hello in sent * 3:
+            give(*hello)
+        time.sleep(0.3)
+        assert len(begun) == 1
+        assert client.credit.left == TOTAL
     finally:
         client.close()
         node.close()
