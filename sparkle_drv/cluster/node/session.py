@@ -368,6 +368,7 @@ class Session:
 
     def _end(self) -> None:
         """Let go of all that it has; idempotent."""
+        self._flight.ended = True  # a lane may wait for bytes that will not come
         lanes, self.lanes = self.lanes, {}
         for lane in lanes.values():
             lane.stop()

@@ -33,6 +33,8 @@ class Flight:
         self._lock = threading.Lock()
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
         self.taken = 0
+        self.ended = False
+        """Is the session over? Then nobody waits for bytes any more."""
 
     def admit(self, nbytes: int, go: Callable[[], None]) -> None:
         """Call `go` when there is room, at once or from any thread; ValueError: there never is."""
@@ -91,7 +93,7 @@ class Room:
             now = self._channel.missing(self._transfer) if self._admitted else -1
             if now != left:
                 left, end_s = now, time.monotonic() + SILENT_S
-            if self._channel.ended or time.monotonic() >= end_s:
+            if self._channel.ended or self._flight.ended or time.monotonic() >= end_s:
                 self.drop()
                 raise TimeoutError(self._late())
         data, self._data = self._data, None
