@@ -39,7 +39,8 @@ class Credit:
         self.give(WINDOW)
 
     def take(self, nbytes: int, later: Callable[[], None]) -> bool:
-        """Take credit for a chunk; False: there is none, and `later` is called when there is."""
+        """Take credit for so many bytes. False: too little is left; `later` is called when there is
+        enough, and asks again."""
         with self._lock:
             if nbytes <= self._left:
                 self._left -= nbytes

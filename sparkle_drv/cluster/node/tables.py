@@ -59,7 +59,7 @@ class Memory:
         return address
 
     def free(self, address: int) -> None:
-        """Raises OutsideMemory for what is no allocation's first address."""
+        """Raises OutsideMemory: no allocation begins at this address."""
         with self._lock:
             buffer = self._buffers.pop(address, None)
             if buffer is None:

@@ -18,9 +18,9 @@ from sparkle_drv.cluster.channel.channel import Channel
 from sparkle_drv.cluster.node.quotas import Quotas
 
 SILENT_S = 10.0
-"""A transfer none of whose chunks comes for so long is given up."""
+"""A transfer is given up when no chunk of it comes within this time."""
 ROOM_S = 60.0
-"""A transfer for which there is no room for so long is given up."""
+"""A transfer is given up when there is no room for it within this time."""
 _SLICE_S = 0.25
 Bytes = np.ndarray[tuple[int], np.dtype[np.uint8]]
 

@@ -55,8 +55,10 @@ class Identity:
 
 
 def load(home: str) -> Identity:
-    """The identity in this SPARKLE_HOME. Raises Refused, whose line says what to type, for files
-    that are missing or damaged, for another CA, and for a certificate that does not hold now.
+    """The identity in this SPARKLE_HOME.
+
+    Raises Refused: a file is missing or damaged, the CA is another one, or the certificate does not
+    hold now. The error says what to type.
     """
     found = read(home)
     authentic = f"{found.folder / files.CA}"

@@ -23,9 +23,10 @@
         }                                                                                         \
     }
 #endif
-/* Hides where a value comes from, since LLVM 19 miscompiles three things that it knows: an unsigned dividend with equal sign
- * bits is taken for a short signed one, a float whose bits are a sign-extended word becomes an SDWA operand, whose SEXT
- * float instructions take for NEG, and a product that is rounded to half is V_FMA_MIXLO_F16 with +0 added: -0 becomes 0. */
+/* Hides from LLVM 19 where a value comes from. It miscompiles three things otherwise:
+ * - It takes an unsigned dividend with equal sign bits for a short signed one.
+ * - It makes a float from a sign-extended word an SDWA operand with SEXT, which float instructions read as NEG.
+ * - It rounds a product to half by V_FMA_MIXLO_F16 and adds +0, so that -0 becomes 0. */
 #ifdef __AMDGCN__
 INLINE u32 hide(u32 x) { __asm__ volatile("" : "+v"(x)); return x; }
 INLINE u64 hide64(u64 x) { return (u64)hide((u32)(x >> 32)) << 32 | hide((u32)x); }
