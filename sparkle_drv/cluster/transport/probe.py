@@ -15,8 +15,11 @@ from pathlib import Path
 
 from sparkle_drv.cluster.transport.config import FILES, Endpoint
 
-ANSWER_S = 0.3
-"""A node that accepts a certificate says so at once, by a session ticket."""
+ANSWER_S = 2.0
+"""A node that accepts a certificate says so at once, by a session ticket; a refusal may take longer
+on busy cores."""
+PLAIN_S = 0.3
+"""A port without TLS says nothing."""
 
 TLS_ALERT = b"\x15"
 """RFC 8446, section 5.1: the content type of an alert."""
@@ -91,7 +94,7 @@ def _said(link: ssl.SSLSocket) -> str | None:
 
 def _plain(raw: socket.socket) -> str | None:
     """A port that expects TLS answers two zero bytes with an alert."""
-    raw.settimeout(ANSWER_S)
+    raw.settimeout(PLAIN_S)
     raw.sendall(b"\0\0")
     try:
         return "it expects TLS" if raw.recv(1) == TLS_ALERT else None
