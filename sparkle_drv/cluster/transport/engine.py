@@ -28,7 +28,7 @@ from sparkle_drv.cluster.transport.base import (
     check_message,
     check_name,
 )
-from sparkle_drv.cluster.transport.presence import HOLD_S, Presence
+from sparkle_drv.cluster.transport.presence import HOLD_S, RENEWS, Presence
 from sparkle_drv.cluster.transport.senders import WATCHDOG_S, Senders
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Engine:
             config.settings(folder, self._listen, self._connect, self._node)  # ValueError first
             if self._closed:
                 raise Stalled("the endpoint is closed")
-            self._put(f"sparkle/renew/{self.name}/r", Lane.CONTROL, b"")
+            self._say_renewal()
             self._presence.hold()
             self._shut()
             until = time.monotonic() + HOLD_S
@@ -134,6 +134,13 @@ class Engine:
                     if time.monotonic() >= until:
                         raise
                     time.sleep(AGAIN_S)
+
+    def _say_renewal(self) -> None:
+        """By a token, not by a put: a subscriber's calls have a thread of their own, so only
+        tokens come in the order in which they were declared."""
+        session = self._opened()
+        key = f"sparkle/alive/{self.name}/{RENEWS}"
+        _bounded(lambda: self._declared.append(session.liveliness().declare_token(key)))
 
     def _opened(self) -> zenoh.Session:
         if self._session is None:
@@ -192,12 +199,7 @@ class Engine:
             raise Refused(f"two nodes of one name: {self.name!r} is there already")
 
     def _watch(self, session: zenoh.Session, name: str) -> None:
-        self._declared += [
-            _tokens(session, name, self._presence.token),
-            session.declare_subscriber(
-                f"sparkle/renew/{name}/r", lambda _: self._presence.hold(name)
-            ),
-        ]
+        self._declared.append(_tokens(session, name, self._presence.token))
 
     def _on_put(self, sample: zenoh.Sample) -> None:
         sender = str(sample.key_expr).split("/")[2]

@@ -1,7 +1,7 @@
 """Who is there: endpoints that are watched, by the liveliness tokens of their sessions.
 
-An endpoint that renews its certificates leaves for a moment. It says so first, and its absence is
-then told only if it lasts.
+An endpoint that renews its certificates leaves for a moment. It says so first, by a token RENEWS,
+and its absence is then told only if it lasts.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import time
 
 from sparkle_drv.cluster.transport.base import Seen
 
+RENEWS = "renews"
 HOLD_S = 3.0
 """How long an endpoint that renews its certificates may stay away."""
 
@@ -40,6 +41,10 @@ class Presence:
     def token(self, key: str, there: bool) -> None:
         """A token has come or has gone."""
         _, _, name, session = key.split("/")
+        if session == RENEWS:
+            if there:
+                self.hold(name)
+            return
         with self._lock:
             tokens = self._tokens[name]
             (tokens.add if there else tokens.discard)(session)
