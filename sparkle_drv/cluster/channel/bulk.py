@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 from sparkle_drv.cluster.channel.credit import Credit
 
-CHUNK = 128 << 10
+CHUNK = 256 << 10
 """Bytes of a chunk: the engine waits for room by message, and a small one does not wait long."""
-FLIGHT = 12  # chunks of one transfer under way at most
-TOGETHER = 4  # chunks that are granted at once: each GRANT costs a message
+FLIGHT = 6  # chunks of one transfer under way at most
+TOGETHER = 3  # chunks that are granted at once: each GRANT costs a message
 _NAMED = 16  # overdue chunks that one GRANT names
 
 

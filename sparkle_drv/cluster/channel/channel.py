@@ -105,10 +105,12 @@ class Channel:
                 taken = self._out.take(time.monotonic())
                 if taken is None:
                     return
-                frame = self._frame(Kind.DATA, (taken[0],), taken[1])
+                frame, more = self._frame(Kind.DATA, (taken[0],), taken[1]), self._out.waiting
             finally:
                 self._lock.release()
             self._give(Lane.CONTROL, frame)
+            if not more:
+                return
 
     @property
     def idle(self) -> bool:
@@ -219,11 +221,13 @@ class Channel:
             self._backoff_s = self._rto_s
             if head.kind is Kind.DATA:
                 self._ready += self._in.take(head.more[0], items)
-            if head.kind in (Kind.DATA, Kind.PING):
+            if head.kind is Kind.DATA or head.kind is Kind.PING:
                 self._ack_due = True
                 self._owed += len(frame.payload)
             hurry = head.kind is Kind.PING or self._owed >= WINDOW // 4
-        self.admitted.set()
+            more = self._out.waiting or self._later
+        if not self.admitted.is_set():
+            self.admitted.set()
         if hurry:  # else an answer mostly takes the acknowledgement along, or the next tick does
             self._urge()
         if head.kind is Kind.DATA:
@@ -234,7 +238,8 @@ class Channel:
             self._granted(*head.more)
         elif head.kind is Kind.END:
             self.end(bytes(frame.payload[:_MOST_END]).decode("utf-8", "replace"), tell=False)
-        self.flush()
+        if more:  # the acknowledgement has made room
+            self.flush()
 
     def _items(self, frame: Frame) -> list[Any]:
         items = unpack(frame.payload, len(frame.payload))

@@ -12,8 +12,7 @@ import enum
 import hashlib
 import hmac
 import struct
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sparkle_drv.cluster.wire.values import Damaged, pack, unpack
 
@@ -44,11 +43,11 @@ class Kind(enum.IntEnum):
 
 
 # How many numbers a kind adds to the head.
-_MORE = {Kind.DATA: 1, Kind.CHUNK: 2, Kind.GRANT: 3}
+_MORE = {kind: 0 for kind in Kind} | {Kind.DATA: 1, Kind.CHUNK: 2, Kind.GRANT: 3}
+_KINDS = {int(kind): kind for kind in Kind}
 
 
-@dataclass(frozen=True)
-class Head:
+class Head(NamedTuple):
     """The fields of every frame."""
 
     kind: Kind
@@ -83,7 +82,7 @@ class Seal:
 
 def encode(head: Head, payload: bytes | memoryview, key: bytes, seal: Seal | None) -> bytes:
     """A frame; `key` is b"" for a HELLO, which has no MAC."""
-    raw = pack([int(head.kind), head.session, head.epoch, head.number, head.ack, *head.more])
+    raw = pack([int(head.kind), *head[1:5], *head.more])
     if seal is not None and len(payload):
         payload = seal.close(head.number, raw, bytes(payload))
     prefix = _PREFIX.pack(MAGIC, len(raw))
@@ -129,21 +128,22 @@ def _head(value: Any) -> Head:
     if type(value) is not list or len(value) < 5:
         raise Damaged("the head is no list of its fields")
     kind, session, epoch, number, ack, *more = value
-    if type(kind) is not int or kind not in Kind.__members__.values():
+    known = _KINDS.get(kind) if type(kind) is int else None
+    if known is None:
         raise Damaged(f"kind {str(kind)[:20]} is not known")
     if type(session) is not bytes or len(session) != 16:
         raise Damaged("the session is not 16 bytes")
-    for name, given in (("epoch", epoch), ("number", number), ("ack", ack)):
+    for given in (epoch, number, ack):
         if type(given) is not int or not 0 <= given <= MOST_NUMBER:
-            raise Damaged(f"{name} is no number from 0 to 2^63-1")
-    known = Kind(kind)
-    if len(more) != _MORE.get(known, 0):
+            raise Damaged("epoch, number or ack is no number from 0 to 2^63-1")
+    if len(more) != _MORE[known]:
         raise Damaged(f"a {known.name} head with {len(more)} more fields")
-    listed = more[-1] if known is Kind.GRANT else []
-    numbers = more[:-1] if known is Kind.GRANT else more
-    if type(listed) is not list:
-        raise Damaged("a GRANT head without its list")
-    for given in (*numbers, *listed):
+    numbers = more
+    if known is Kind.GRANT:
+        if type(more[2]) is not list:
+            raise Damaged("a GRANT head without its list")
+        numbers = more[:2] + more[2]
+    for given in numbers:
         if type(given) is not int or not -1 <= given <= MOST_NUMBER:
             raise Damaged(f"a {known.name} head with {str(given)[:20]!r}")
     return Head(known, session, epoch, number, ack, tuple(more))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from wires import wired
 
-from sparkle_drv.cluster.channel.bulk import CHUNK, Receiving
+from sparkle_drv.cluster.channel.bulk import CHUNK, FLIGHT, Receiving
 from sparkle_drv.cluster.channel.credit import BULK, TOTAL, Credit
 from sparkle_drv.cluster.channel.stream import WINDOW
 
@@ -62,7 +62,7 @@ def test_no_more_is_under_way_than_the_receiver_granted():
         into = bytearray(16 << 20)
         wire.channel.send_bulk(1, memoryview(bytes(16 << 20)))
         wire.other.expect(1, memoryview(into), lambda: None)
-        assert wire.until(lambda: sum(sent) > 8 * CHUNK)
+        assert wire.until(lambda: sum(sent) >= FLIGHT * CHUNK)
         time.sleep(0.2)
         assert sum(sent) <= TOTAL
 
@@ -70,7 +70,7 @@ def test_no_more_is_under_way_than_the_receiver_granted():
 def test_credit_of_a_lost_sender_comes_back():
     with wired() as wire:
         wire.other.expect(7, memoryview(bytearray(16 << 20)), lambda: None)
-        assert wire.node.credit.left < TOTAL - WINDOW - 8 * CHUNK
+        assert wire.node.credit.left < TOTAL - WINDOW - FLIGHT // 2 * CHUNK
         wire.channel.end("gone")
         assert wire.until(lambda: wire.node.credit.left == TOTAL)
 

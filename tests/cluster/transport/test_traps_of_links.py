@@ -10,8 +10,12 @@ from pathlib import Path
 import pytest
 from namespaces import Machine, Network
 
+from sparkle_drv.cluster.channel.bulk import CHUNK
+from sparkle_drv.cluster.channel.credit import TOTAL
+
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 PROGRAM = Path(__file__).with_name("end_program.py")
+WINDOW = TOTAL // CHUNK
 
 
 @pytest.fixture
@@ -88,7 +92,7 @@ def bystanders(network, machines, window, **how):
     a, _, c = machines("abc", **how)
     network.slow("c", "200mbit")
     watched(a, "b", "c")
-    nbytes = 1 << 20 if how else 128 << 10
+    nbytes = 1 << 20 if how else CHUNK
     a.say(f"load c {nbytes} {(64 << 20) // nbytes} {window}")
     time.sleep(0.5)
     c.signal(signal.SIGSTOP)
@@ -100,7 +104,7 @@ def bystanders(network, machines, window, **how):
 
 
 def test_a_stopped_receiver_leaves_bystanders_answered(network, machines):
-    answered, told_s = bystanders(network, machines, window=16)
+    answered, told_s = bystanders(network, machines, window=WINDOW)
     assert answered == 40
     assert told_s < 4
 
@@ -117,8 +121,8 @@ def control_ms(network, machines, **how):
     """The slowest of 15 requests to b, which a loads at the same time over 200 Mbit/s."""
     a, _ = machines("ab", **how)
     network.slow("b", "200mbit")
-    nbytes = 1 << 20 if how else 128 << 10
-    a.say(f"load b {nbytes} {(64 << 20) // nbytes} {0 if how else 16}")
+    nbytes = 1 << 20 if how else CHUNK
+    a.say(f"load b {nbytes} {(64 << 20) // nbytes} {0 if how else WINDOW}")
     time.sleep(0.3)
     began = time.monotonic()
     a.say("ask b 15 0")
@@ -146,8 +150,8 @@ def test_a_slow_link_is_not_closed_for_its_slowness(patient, network, machines):
     network.slow("b", "4mbit")
     began = time.monotonic()
     if patient:
-        a.say(f"load b {128 << 10} 24 16")
-        a.heard("loaded 24", began, 20)
+        a.say(f"load b {CHUNK} 12 {WINDOW}")
+        a.heard("loaded 12", began, 20)
     else:
         a.say(f"load b {1 << 20} 6 0")
         told(b, "a", False, began, 20)
