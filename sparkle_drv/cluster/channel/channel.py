@@ -72,14 +72,15 @@ class Channel:
         """
         return self.post_packed(pack(item), key)
 
-    def post_packed(self, data: bytes, key: Hashable = None) -> bool:
-        """The same, of what `pack` made."""
+    def post_packed(self, data: bytes, key: Hashable = None, follows: Hashable = None) -> bool:
+        """The same, of what `pack` made. The last item, if it was posted with the same `follows`
+        and has not been sent yet, is replaced."""
         if len(data) > MOST_ITEM:
             raise ValueError(f"item: expected at most {MOST_ITEM} bytes, got {len(data)}")
         with self._lock:
             self._take_later()
             idle, none_waits = self._out.idle, not self._out.waiting
-            self._out.post(data, key)
+            self._out.post(data, key, follows)
         if none_waits and not idle:  # who finds it idle sends it at once, or with the next tick
             self._urge()
         return idle

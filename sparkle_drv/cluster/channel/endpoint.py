@@ -141,6 +141,7 @@ class Endpoint:
         )  # fmt: skip
         with self._lock:
             self._channels[keys.session] = (peer, channel)
+        self._urge()  # the clock may sleep for a second where there was no session
         self.transport.watch(peer)
         return channel
 

@@ -144,7 +144,7 @@ class RemoteBackend:
         session = self._session
         session.check()
         if given.prepared and (given.kept or self._prepared(line, given)):
-            value = session.run(line, given.kept)
+            value = session.run(line, given.kept, again=True)
         else:
             value = self._submit(line, self._lasting(given))
         return Work(line, value, len(given), self._mirrors)

@@ -48,8 +48,8 @@ class Running:
         self.port = free_port()
         self.process = subprocess.Popen(
             [sys.executable, TOOL, "node", "--listen", f"tls/127.0.0.1:{self.port}", *args],
-            env={**os.environ, "SPARKLE_HOME": home}, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True,
+            env={**os.environ, "SPARKLE_HOME": home, "PYTHONFAULTHANDLER": "1"},
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
 
     def line(self):
@@ -58,7 +58,11 @@ class Running:
     def ended(self, how=signal.SIGTERM):
         """(exit code, what it still said, errors)."""
         self.process.send_signal(how)
-        said, errors = self.process.communicate(timeout=20)
+        try:
+            said, errors = self.process.communicate(timeout=20)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGABRT)
+            pytest.fail(f"it has not ended: {self.process.communicate()[1]}")
         return self.process.returncode, said, errors
 
 
