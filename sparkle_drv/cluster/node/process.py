@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -50,10 +49,10 @@ class Process:
         for trouble in self._engine.trouble:
             say(f"{self._identity.name}: {trouble}")
 
-    def run(self, stop: threading.Event) -> None:
-        """Until `stop` is set; the node then ends every session."""
+    def run(self, stopped: Callable[[float], object]) -> None:
+        """Until `stopped(timeout_s)`, which waits, says so; the node then ends every session."""
         try:
-            while not stop.wait(renewal.look_s(self._identity)):
+            while not stopped(renewal.look_s(self._identity)):
                 self._renew()
         finally:
             self.close()
