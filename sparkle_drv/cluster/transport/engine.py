@@ -170,6 +170,11 @@ class Engine:
         if look and self._connect:
             self._look(session)
         _bounded(lambda: self._declare(session))
+        if look and self._connect and self._node:  # for one that started in the same moment
+            self._look(session, self._token(session))
+
+    def _token(self, session: zenoh.Session) -> str:
+        return f"sparkle/alive/{self.name}/{session.zid()}"
 
     def _declare(self, session: zenoh.Session) -> None:
         """In a daemon thread: those that Zenoh makes for callbacks inherit that, and an interpreter
@@ -179,15 +184,16 @@ class Engine:
             keep(session.declare_subscriber(f"sparkle/{self.name}/*/{lane.value}", self._on_put))
         for name in self._presence.names():
             self._watch(session, name)
-        keep(session.liveliness().declare_token(f"sparkle/alive/{self.name}/{session.zid()}"))
+        keep(session.liveliness().declare_token(self._token(session)))
 
-    def _look(self, session: zenoh.Session) -> None:
+    def _look(self, session: zenoh.Session, own: str = "") -> None:
         """Refused if another endpoint has the name. One that has just died may still be seen, so a
-        restarted node waits for its lease to end."""
+        restarted node waits for its lease to end. Of two with a token the lesser one stays."""
         there: set[str] = set()
 
         def told(key: str, alive: bool) -> None:
-            (there.add if alive else there.discard)(key)
+            if not own or key < own:
+                (there.add if alive else there.discard)(key)
 
         looking = _bounded(lambda: _tokens(session, self.name, told))
         time.sleep(LOOK_S if self._node else 0)

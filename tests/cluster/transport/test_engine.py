@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -152,6 +153,35 @@ def test_two_nodes_of_one_name_are_noticed_and_the_first_goes_on(pair, made, add
         second.start(print, print)
     client.engine.send("node", Lane.CONTROL, b"still")
     assert node.next() == ("client.1", b"still")
+
+
+def test_of_two_nodes_of_one_name_that_start_at_once_one_stays(pair, address, node_folder):
+    engines = [Engine("twin", node_folder, connect=[address], node=True) for _ in range(2)]
+    refused, got = [], queue.Queue()
+    begin = threading.Barrier(2)
+
+    def start(engine):
+        begin.wait(5)
+        try:
+            engine.start(lambda sender, message: got.put((engine, message)), print)
+        except Refused as error:
+            refused.append((engine, str(error)))
+
+    threads = [threading.Thread(target=start, args=(engine,)) for engine in engines]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(20)
+        ((loser, words),) = refused
+        assert words == "two nodes of one name: 'twin' is there already"
+        pair[1].engine.send("twin", Lane.CONTROL, b"who")
+        engine, message = got.get(timeout=5)
+        assert engine is not loser
+        assert message == b"who"
+    finally:
+        for engine in engines:
+            engine.close()
 
 
 def test_a_put_that_stalls_is_told_and_control_goes_on_meanwhile():
