@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from sparkle_drv.cluster.channel.channel import Channel
-from sparkle_drv.cluster.channel.credit import Credit
+from sparkle_drv.cluster.channel.credit import Credit, total
 from sparkle_drv.cluster.refused import Refused
 from sparkle_drv.cluster.transport.base import Lane, Stalled, Transport
 from sparkle_drv.cluster.trust.keys import Keys
@@ -72,7 +72,7 @@ class Endpoint:
     ) -> None:  # fmt: skip
         self.transport = transport
         self._answerer, self._accept = answerer, accept
-        self.credit = credit or Credit()
+        self.credit = credit or Credit(total())
         self._rto_s, self._silence_s = rto_s, silence_s
         self._lock = threading.Lock()
         self._channels: dict[bytes, tuple[str, Channel]] = {}
