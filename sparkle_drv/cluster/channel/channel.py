@@ -321,7 +321,9 @@ class Channel:
             self._said_at = now if frames else self._said_at
             suspicious = now - max(self.heard_at, self._suspect_at) if self._suspect_at else 0.0
         if suspicious >= silence_s / 4 or silent >= silence_s:
-            known = "it has been started anew" if suspicious else f"no word for {silent:.1f} s"
+            known = f"no word for {silent:.1f} s"
+            if suspicious:
+                known = "it does not know this session: it was started anew, or heard nothing of us"
             self.end(known, tell=False)
             return now + silence_s
         for frame in frames:

@@ -22,6 +22,9 @@ from sparkle_drv.cluster.trust.identity import Identity
 from sparkle_drv.cluster.trust.keys import Keys
 
 _Said = TypeVar("_Said")
+SILENCE_S = 10.0
+"""A client that is not heard for so long is lost. One that dies is noticed sooner, by its token; a
+live one on busy cores may say nothing for 4 s."""
 
 
 class Process:
@@ -43,7 +46,9 @@ class Process:
             renew=self._grant if self._has_ca else None, granted=self._granted,
         )  # fmt: skip
         self._engine = Engine(self._identity.name, self._identity.folder, listen, join, node=True)
-        self._endpoint = Endpoint(self._engine, answerer=self._answerer, accept=self.node.accept)
+        self._endpoint = Endpoint(
+            self._engine, answerer=self._answerer, accept=self.node.accept, silence_s=SILENCE_S
+        )
         lends = ", ".join(self.node.devices)
         say(f"{self._identity.name}: lends {lends} at {', '.join(listen)}")
         for trouble in self._engine.trouble:
@@ -89,6 +94,7 @@ class Process:
                     renewed = renewal.renew(renewed)
                 else:
                     self.node.ask_renewal(renewal.renewal_request(renewed))
+            self.node.end_revoked(renewed.revoked.listed.keys)
             if renewed.der != self._identity.der:
                 self._identity = renewed
                 self._answerer.renewed(renewed)
