@@ -37,9 +37,7 @@ class Quotas:
         most: int = getattr(self, name)
         if held + more > most:
             kind = OutOfDeviceMemory if name in _MEMORY else ValueError
-            raise kind(
-                f"quota {name}: {most} at most, {held} taken, {more} more asked for"
-            )
+            raise kind(f"quota {name}: {most} at most, {held} taken, {more} more asked for")
 
 
 def parse(text: str) -> Quotas:
