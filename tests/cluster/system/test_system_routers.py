@@ -22,7 +22,7 @@ pytestmark = pytest.mark.cluster
 @pytest.fixture
 def routers(site, box1):
     """Two nodes, joined; `far`, which has joined both, is up."""
-    second_home, far_home = site.machine("box2"), site.machine("far")
+    second_home, far_home = site.machine("second"), site.machine("far")
     with Node(box1) as first, contextlib.ExitStack() as kept:
         second = kept.enter_context(Node(second_home, "--join", first.address, up=False))
         both = ("--join", first.address, "--join", second.address)
