@@ -83,7 +83,9 @@ def contents(archive: Path) -> dict[str, bytes]:
 
 def whole(out: Path) -> dict[str, object]:
     """The steps that have ended, when every JSON there is whole, in the archive too."""
-    files = {path.name: path.read_bytes() for path in out.glob("*.json")}
+    files = {
+        path.name: path.read_bytes() for path in out.glob("[!.]*.json")
+    }  # not what a kill left
     if (out / gpu_run.ARCHIVE).exists():
         packed = contents(out / gpu_run.ARCHIVE)
         files |= {f"packed {name}": data for name, data in packed.items() if ".json" in name}
