@@ -7,6 +7,7 @@ with an empty answer. An endpoint is alive as long as its token `sparkle/alive/<
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import os
 import queue
@@ -116,8 +117,9 @@ class Engine:
         with self._lock:
             self._presence.remove(name)
             watched = self._watched.pop(name, None)
-            if watched is not None:
-                _bounded(watched.undeclare)
+            with contextlib.suppress(Exception):  # ZError: the session closes meanwhile
+                if watched is not None:
+                    _bounded(watched.undeclare)
 
     def send(self, to: str, lane: Lane, message: bytes) -> None:
         check_message(message)
@@ -158,9 +160,9 @@ class Engine:
     def _say_renewal(self) -> None:
         """By a token, not by a put: a subscriber's calls have a thread of their own, so only
         tokens come in the order in which they were declared."""
-        session = self._opened()
-        key = f"sparkle/alive/{self.name}/{RENEWS}"
-        _bounded(lambda: self._declared.append(session.liveliness().declare_token(key)))
+        session, key = self._session, f"sparkle/alive/{self.name}/{RENEWS}"
+        if session is not None:  # the renewal before this one did not open
+            _bounded(lambda: self._declared.append(session.liveliness().declare_token(key)))
 
     def _opened(self) -> zenoh.Session:
         if self._session is None:

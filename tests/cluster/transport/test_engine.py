@@ -172,6 +172,14 @@ def test_renewal_changes_certificates_and_nobody_is_told_of_a_loss(pair, which, 
     assert pair[1].told.empty()
 
 
+def test_a_renewal_after_one_that_did_not_open(pair, issuer, tmp_path):
+    node, client = pair
+    client.engine._shut()  # as the failed one has left it
+    client.engine.renewed(issuer.folder(tmp_path, "renewed", server=False))
+    client.engine.send("node", Lane.CONTROL, b"again")
+    assert node.next() == ("client.1", b"again")
+
+
 def test_a_renewal_without_certificates_changes_nothing(pair, tmp_path):
     node, client = pair
     with pytest.raises(ValueError, match=r"expected ca\.pem, cert\.pem, key\.pem in"):
