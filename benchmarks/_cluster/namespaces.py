@@ -35,8 +35,8 @@ def lacking() -> str | None:
 
 
 def inside(space: str, *command: str) -> list[str]:
-    """The command line that runs a command in a namespace. `ip -n` and `ip netns exec` also mount,
-    which a root folder that is no mount point (chroot) refuses."""
+    """The command line that runs a command in a namespace. `ip -n` and `ip netns exec` would mount
+    /sys anew, too. Linux refuses that in a chroot whose root folder is no mount point."""
     return ["nsenter", f"--net=/var/run/netns/{space}", *command]
 
 

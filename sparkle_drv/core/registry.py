@@ -67,7 +67,7 @@ def _backend(scheme: str) -> Any:
         raise DeviceNotFound(
             f"no backend is called {scheme!r}; there are "
             f"{', '.join(sorted({*_builtin, *_registered} - {REMOTE}))}, "
-            f"and HOST/cpu of other machines"
+            "and HOST/cpu of other machines"
         )
     try:
         return _registered[scheme]()

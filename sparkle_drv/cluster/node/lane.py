@@ -72,8 +72,8 @@ class Lane:
             thread.start()
 
     def give(self, value: int, work: Work | Exception, count: int = 1) -> None:
-        """Submit this next; an exception: it fails with that. It has `count` values, the last of
-        which is `value`. ValueError: not the next ones."""
+        """Submit this next; an exception: it fails with that. It takes `count` values and ends with
+        `value`. ValueError: not the next ones."""
         first = self.given + 1
         if value - count + 1 != first:
             raise ValueError(f"value: expected {first} of queue {self.number}, got {value}")

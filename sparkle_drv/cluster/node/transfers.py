@@ -18,9 +18,9 @@ from sparkle_drv.cluster.channel.channel import Channel
 from sparkle_drv.cluster.node.quotas import Quotas
 
 SILENT_S = 10.0
-"""A transfer is given up when no chunk of it comes within this time."""
+"""A transfer waits this long for its next chunk. Then it fails."""
 ROOM_S = 60.0
-"""A transfer is given up when there is no room for it within this time."""
+"""A transfer waits this long for room. Then it fails."""
 _SLICE_S = 0.25
 Bytes = np.ndarray[tuple[int], np.dtype[np.uint8]]
 

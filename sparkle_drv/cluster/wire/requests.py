@@ -22,7 +22,8 @@ INLINE = 32 << 10
 MOST_RECORDS = 16 << 20
 """Bytes of records of one submission at most."""
 MOST_RUNS = 256
-"""Launches of one `run` at most."""
+"""Launches of one `run` at most. 100 launches and a wait take 5 ms, with an item each 8 to 10 ms
+(benchmarks/cluster.py, row `hundred device`)."""
 MOST_IMAGE = 64 << 20
 """Bytes of a user's image at most."""
 MOST_WORDS = 2000

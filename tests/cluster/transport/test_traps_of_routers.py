@@ -1,4 +1,5 @@
-"""Two entry routers, of which one is killed: what a client is told, and what a query of Zenoh says.
+"""A client has two routers, and one router is killed. What is the client told? What does a query of
+Zenoh answer?
 
 `test_system_routers.py` has the same with devices.
 """
