@@ -10,11 +10,15 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { SP_VM_READ = 1, SP_VM_WRITE = 2, SP_VM_EXECUTE = 4 };
+enum { SP_VM_READ = 1, SP_VM_WRITE = 2, SP_VM_EXECUTE = 4, SP_VM_RIGHTS = 7 };
+/* How a wave reads: past its vector L0; past that and GL1; through the scalar cache. Nothing without caches. */
+enum { SP_VM_PAST_L0 = 8, SP_VM_DEVICE = 16, SP_VM_SCALAR = 32 };
 enum { SP_VM_PAGE = 4096, SP_VM_TLB = 1024 };
 
 struct sp_emu_vm;
 struct kmd_bo;
+struct sp_l2;
+struct sp_cu;
 
 static inline uint64_t sp_emu_canonical(uint64_t va)
 {
@@ -33,35 +37,62 @@ struct sp_emu_view {
     uint32_t any_bo; /* lenient: unlisted BOs may be touched, but no userptrs */
 };
 
-/* A small cache of pages, one a thread; emptied when a job begins. */
+/* A small cache of pages, one a thread; emptied when a job begins. With caches (emu/cache), plain reads of a wave come from
+ * its L0, everything else from GL2: hence two tables. */
+enum { SP_TLB_READ, SP_TLB_L2, SP_TLBS };
+struct sp_emu_entry {
+    uint64_t page; /* va / SP_VM_PAGE, UINT64_MAX: empty */
+    uint8_t *host;
+    uint8_t *dirty; /* of a GL2 page; NULL: memory itself */
+    uint64_t line;  /* number of the page in the machine's memory; 0: PRT */
+    uint32_t rights;
+    uint32_t pad;
+};
 struct sp_emu_tlb {
     const struct sp_emu_view *view;
     struct sp_emu_fault *fault;
-    struct {
-        uint64_t page; /* va / SP_VM_PAGE, UINT64_MAX: empty */
-        uint8_t *host;
-        uint32_t rights;
-        uint32_t pad;
-    } entry[SP_VM_TLB];
+    struct sp_l2 *l2;      /* NULL: no caches */
+    struct sp_cu *cu;      /* a wave's; NULL: an engine, which has none but GL2 */
+    uint32_t write_around; /* SDMA: takes what GL2 has, but leaves nothing in it */
+    struct sp_emu_entry entry[SP_TLBS][SP_VM_TLB];
 };
 void sp_emu_tlb_reset(struct sp_emu_tlb *tlb, const struct sp_emu_view *view, struct sp_emu_fault *fault);
 /* The slow path of sp_emu_at: fills an entry and checks rights. NULL with the fault filled. */
 uint8_t *sp_emu_tlb_miss(struct sp_emu_tlb *tlb, uint64_t va, uint32_t access);
 
-/* Host address of `va` for one access that does not cross a page; NULL with the fault filled. */
+/* Host address of `va` for one access that does not cross a page; NULL with the fault filled. Who writes there says so
+ * before and after (sp_emu_writes, sp_emu_wrote). */
 static inline uint8_t *sp_emu_at(struct sp_emu_tlb *tlb, uint64_t va, uint32_t access)
 {
     uint64_t page = va / SP_VM_PAGE;
-    unsigned slot = (unsigned)(page % SP_VM_TLB);
-    if (tlb->entry[slot].page == page && (tlb->entry[slot].rights & access) == access)
-        return tlb->entry[slot].host + va % SP_VM_PAGE;
+    const struct sp_emu_entry *e = &tlb->entry[access == SP_VM_READ ? SP_TLB_READ : SP_TLB_L2][page % SP_VM_TLB];
+    if (e->page == page && (e->rights & access) == access)
+        return e->host + va % SP_VM_PAGE;
     return sp_emu_tlb_miss(tlb, va, access);
+}
+
+/* Nothing without caches. */
+void sp_cache_writes(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes);
+void sp_cache_wrote(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes);
+static inline void sp_emu_writes(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes)
+{
+    if (tlb->l2)
+        sp_cache_writes(tlb, va, nbytes);
+}
+static inline void sp_emu_wrote(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes)
+{
+    if (tlb->l2)
+        sp_cache_wrote(tlb, va, nbytes);
 }
 
 /* Does the page of an address belong to a BO that is in VRAM? Faults nothing. */
 int sp_emu_in_vram(const struct sp_emu_tlb *tlb, uint64_t va);
 
 /* Any length, any alignment; 0 or -EFAULT with the fault filled, whatever was done before it. */
-int sp_emu_read(struct sp_emu_tlb *tlb, uint64_t va, void *to, size_t nbytes);
+int sp_emu_read_as(struct sp_emu_tlb *tlb, uint64_t va, void *to, size_t nbytes, uint32_t access);
+static inline int sp_emu_read(struct sp_emu_tlb *tlb, uint64_t va, void *to, size_t nbytes)
+{
+    return sp_emu_read_as(tlb, va, to, nbytes, SP_VM_READ);
+}
 int sp_emu_write(struct sp_emu_tlb *tlb, uint64_t va, const void *from, size_t nbytes);
 #endif

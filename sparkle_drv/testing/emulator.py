@@ -30,7 +30,7 @@ from .emulated_options import FAULT_KINDS, FLAWS, RECOVERY, card_texts, options
 
 __all__ = ["IP", "NOP", "Buffer", "Fault", "Gpu", "Job", "Machine", "Node", "Seam", "seam"]
 
-VERSION = 5  # of the interface, sp_emu_version
+VERSION = 6  # of the interface, sp_emu_version
 
 
 def check(rc: int, call: str) -> int:
@@ -198,6 +198,15 @@ class Machine:
         pages = ffi.new("uint64_t *")
         check(lib.sp_emu_userptr_pages(self.handle, card, pages), "sp_emu_userptr_pages")
         return int(pages[0])
+
+    def caches(self, card: int = 0) -> dict[str, int]:
+        """What its caches have done so far: invalidations by kind, flushes and write-backs of GL2,
+        bytes written back and fetched."""
+        out = ffi.new("struct sp_emu_caches *")
+        check(lib.sp_emu_cache_counts(self.handle, card, out), "sp_emu_cache_counts")
+        kinds = zip(("gli", "glk", "glv", "gl1", "gl2"), out.invalidations, strict=True)
+        names = ("flushes", "write_backs", "written_back", "fetched", "fetched_remote")
+        return {**dict(kinds), **{name: int(getattr(out, name)) for name in names}}
 
     def dispatches(self, card: int = 0) -> tuple[int, int]:
         """How many dispatches had their code in VRAM, and how many elsewhere."""

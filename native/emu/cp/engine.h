@@ -67,6 +67,7 @@ int sp_cp_copy_data(struct sp_cp *cp);
 int sp_cp_dma_data(struct sp_cp *cp);
 int sp_cp_atomic_mem(struct sp_cp *cp);
 int sp_cp_acquire_mem(struct sp_cp *cp);
+void sp_cp_gcr(struct sp_cp *cp, uint32_t gcr_cntl); /* does what a GCR_CNTL says */
 int sp_cp_release_mem(struct sp_cp *cp);
 int sp_cp_event_write(struct sp_cp *cp);
 int sp_cp_wait_mem(struct sp_cp *cp);

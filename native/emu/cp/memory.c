@@ -30,10 +30,12 @@ int sp_cp_store(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t value)
     uint8_t *at = word_at(cp, va, nbytes, SP_VM_WRITE);
     if (at == NULL)
         return -EFAULT;
+    sp_emu_writes(&cp->x->tlb, va, nbytes);
     if (nbytes == 8)
         __atomic_store_n((uint64_t *)(void *)at, value, __ATOMIC_RELEASE);
     else
         __atomic_store_n((uint32_t *)(void *)at, (uint32_t)value, __ATOMIC_RELEASE);
+    sp_emu_wrote(&cp->x->tlb, va, nbytes);
     return 0;
 }
 
@@ -55,7 +57,9 @@ int sp_cp_copy(struct sp_cp *cp, uint64_t dst, uint64_t src, uint64_t nbytes)
         uint8_t *to = from != NULL ? sp_emu_at(&cp->x->tlb, dst + done, SP_VM_WRITE) : NULL;
         if (to == NULL)
             return -EFAULT;
+        sp_emu_writes(&cp->x->tlb, dst + done, n);
         memmove(to, from, n);
+        sp_emu_wrote(&cp->x->tlb, dst + done, n);
         int rc = done % TICK_BYTES < n ? sp_cp_tick(cp, 1) : 0;
         if (rc != 0)
             return rc;
@@ -70,8 +74,10 @@ int sp_cp_fill(struct sp_cp *cp, uint64_t dst, uint32_t dword, uint64_t nbytes)
         uint8_t *to = sp_emu_at(&cp->x->tlb, dst + done, SP_VM_WRITE);
         if (to == NULL)
             return -EFAULT;
+        sp_emu_writes(&cp->x->tlb, dst + done, n);
         for (uint64_t i = 0; i < n; i += 4)
             memcpy(to + i, &dword, 4);
+        sp_emu_wrote(&cp->x->tlb, dst + done, n);
         int rc = done % TICK_BYTES < n ? sp_cp_tick(cp, 1) : 0;
         if (rc != 0)
             return rc;

@@ -177,10 +177,12 @@ static int atomic_step(struct sp_cp *cp, uint32_t op, uint32_t nbytes, uint64_t 
         if (at == NULL)
             return -EFAULT;
         uint32_t old32 = (uint32_t)*old;
+        sp_emu_writes(&cp->x->tlb, va, nbytes);
         swapped = nbytes == 8 ? __atomic_compare_exchange_n((uint64_t *)(void *)at, old, value, 0, __ATOMIC_ACQ_REL,
                                                             __ATOMIC_ACQUIRE)
                               : __atomic_compare_exchange_n((uint32_t *)(void *)at, &old32, (uint32_t)value, 0,
                                                             __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+        sp_emu_wrote(&cp->x->tlb, va, nbytes);
     }
     return 0;
 }

@@ -56,6 +56,15 @@ uint64_t sp_atomic_result(enum sp_atomic op, uint32_t nbytes, uint64_t old, uint
     return nbytes == 8 ? result64(op, old, data, other) : result32(op, (uint32_t)old, (uint32_t)data, (uint32_t)other);
 }
 
+uint64_t sp_atomic_cached(struct sp_wave *w, uint64_t va, enum sp_atomic op, uint32_t nbytes, uint8_t *host,
+                          const uint64_t data[2])
+{
+    sp_emu_writes(w->tlb, va, nbytes);
+    uint64_t old = sp_atomic_memory(op, nbytes, host, data[0], data[1]);
+    sp_emu_wrote(w->tlb, va, nbytes);
+    return old;
+}
+
 uint64_t sp_atomic_memory(enum sp_atomic op, uint32_t nbytes, uint8_t *host, uint64_t data, uint64_t other)
 {
     if (nbytes == 8) {

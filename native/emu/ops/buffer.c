@@ -3,6 +3,7 @@
  * its arrays so, and clang its scratch on gfx10. Formatted access is in texel/typed.c; TFE is not modelled. Loads into LDS:
  * gfx10's LDS bit, gfx11's BUFFER_LOAD_LDS_*. */
 #include "buffer.h"
+#include "emu/cache/unit.h"
 #include "families.h"
 
 #define HEAD(NAME) static int NAME(struct sp_wave *w, const struct sp_inst *i)
@@ -77,7 +78,7 @@ SP_INLINE int load(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, 
 {
     uint64_t va[SP_LANES], step = sp_buffer_step(w, i), inside = sp_buffer_addresses(w, i, nbytes, va);
     uint32_t r[4][SP_LANES], dwords = (nbytes + 3) / 4, piece = nbytes < 4 ? nbytes : 4;
-    struct sp_reach reach = sp_reach_of(w, SP_VM_READ);
+    struct sp_reach reach = sp_reach_of(w, sp_load_access(w, i));
     if (SP_UNLIKELY(i->lds && !can_reach_lds(nbytes, kind)))
         sp_wave_fault(w, SP_FAULT_OPERAND, "%s: only loads of one dword or less reach LDS", sp_wave_op_name(i->op));
     if (SP_UNLIKELY(w->stop)) return (int)w->stop;
@@ -144,7 +145,7 @@ static int atomic(struct sp_wave *w, const struct sp_inst *i, enum sp_atomic op,
                 sp_wave_fault(w, SP_FAULT_ALIGNMENT, "%s at 0x%llx, not a multiple of %u", sp_wave_op_name(i->op),
                               (unsigned long long)va[l], nbytes);
             if (!host) return sp_wave_fault_at(w, l);
-            old = sp_atomic_memory(op, nbytes, host, data[0], data[1]);
+            old = sp_atomic_cached(w, va[l], op, nbytes, host, data);
         }
         sp_atomic_keep(&a, l, old);
     }
@@ -158,13 +159,19 @@ static int atomic(struct sp_wave *w, const struct sp_inst *i, enum sp_atomic op,
 SP_ATOMICS(DEFINE_ATOMIC)
 HEAD(BUFFER_ATOMIC_CSUB_U32) { return atomic(w, i, SP_ATOMIC_CSUB, 4); }
 
-/* A group's waves and those of other groups see memory at once: there is no cache here to invalidate. */
 HEAD(BUFFER_GL0_INV)
 {
-    (void)w, (void)i;
+    (void)i;
+    sp_cache_invalidate(w->tlb, SP_GCR_GLV_INV);
     return 0;
 }
-HEAD(BUFFER_GL1_INV) { return BUFFER_GL0_INV(w, i); }
+
+HEAD(BUFFER_GL1_INV)
+{
+    (void)i;
+    sp_cache_invalidate(w->tlb, SP_GCR_GL1_INV);
+    return 0;
+}
 
 #define E SP_OP_ENTRY
 const struct sp_wave_op sp_wave_buffer[] = {SP_LOADS(ENTRY_LOAD) SP_STORES(ENTRY_STORE) SP_ATOMICS(ENTRY_ATOMIC)

@@ -2,6 +2,7 @@
  * is interleaved by dwords: dword d of all lanes of a wave is contiguous ("Scratch" in the RDNA3 ISA document). */
 #include "families.h"
 #include "memory.h"
+#include "emu/cache/unit.h"
 
 #define HEAD(NAME) static int NAME(struct sp_wave *w, const struct sp_inst *i)
 
@@ -73,6 +74,13 @@ SP_INLINE int lane_write(struct sp_wave *w, const struct sp_inst *i, int segment
     return sp_reach_write(reach, va, data, nbytes) ? sp_wave_fault_at(w, lane) : 0;
 }
 
+uint8_t *sp_reach_page(struct sp_wave *w, uint64_t va, uint32_t access)
+{
+    uint8_t *host = sp_emu_at(w->tlb, va, access & ~(uint32_t)SP_VM_PAST_L0);
+    if (host && access & SP_VM_PAST_L0 && w->tlb->l2) host = (uint8_t *)(uintptr_t)sp_cache_look(w->tlb, va, host, access);
+    return host;
+}
+
 /* Is what all lanes read one piece of one page, lane after lane? Then `*host` is where. */
 SP_INLINE bool one_piece(struct sp_wave *w, struct sp_reach *reach, const uint64_t *va, uint32_t nbytes, uint8_t **host)
 {
@@ -88,7 +96,7 @@ SP_INLINE int load(struct sp_wave *w, const struct sp_inst *i, int segment, uint
 {
     uint64_t va[SP_LANES];
     uint32_t r[4][SP_LANES], dwords = (nbytes + 3) / 4;
-    struct sp_reach reach = sp_reach_of(w, SP_VM_READ);
+    struct sp_reach reach = sp_reach_of(w, sp_load_access(w, i));
     uint8_t *host;
     addresses(w, i, segment, va);
     if (SP_UNLIKELY(w->stop)) return (int)w->stop;
@@ -121,7 +129,9 @@ SP_INLINE int store(struct sp_wave *w, const struct sp_inst *i, int segment, uin
         from[k] = sp_vgpr_copied(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
     if (SP_UNLIKELY(w->stop)) return (int)w->stop;
     if (segment == SEGMENT_GLOBAL && nbytes == 4 && one_piece(w, &reach, va, 4, &host)) {
+        sp_emu_writes(w->tlb, va[0], w->lanes * 4u);
         memcpy(host, from[0], w->lanes * 4u);
+        sp_emu_wrote(w->tlb, va[0], w->lanes * 4u);
         return 0;
     }
     for (uint64_t left = w->exec; left; left &= left - 1) {
@@ -154,7 +164,8 @@ HEAD(GLOBAL_LOAD_ADDTID_B32)
     uint32_t r[SP_LANES] = {0};
     if (w->stop) return (int)w->stop;
     for (uint32_t l = 0; l < w->lanes; l++)
-        if ((w->exec >> l & 1) && sp_emu_read(w->tlb, base + 4u * l, &r[l], 4)) return sp_wave_fault_at(w, l);
+        if ((w->exec >> l & 1) && sp_emu_read_as(w->tlb, base + 4u * l, &r[l], 4, sp_load_access(w, i)))
+            return sp_wave_fault_at(w, l);
     sp_put_loaded(w, i->dst, r);
     sp_wave_load_begins(w, SP_PEND_VM, i->dst, 1);
     return 0;
@@ -190,7 +201,7 @@ static int lane_atomic(struct sp_wave *w, const struct sp_inst *i, uint32_t lane
     }
     uint8_t *host = sp_emu_at(w->tlb, va, SP_VM_READ | SP_VM_WRITE);
     if (!host) return sp_wave_fault_at(w, lane);
-    *old = sp_atomic_memory(op, nbytes, host, data[0], data[1]);
+    *old = sp_atomic_cached(w, va, op, nbytes, host, data);
     return 0;
 }
 

@@ -18,13 +18,23 @@ SP_INLINE struct sp_reach sp_reach_of(struct sp_wave *w, uint32_t access)
     return (struct sp_reach){w, 1, NULL, access};
 }
 
+/* GLC: past L0; past GL1, too, with DLC on gfx10 and without it on gfx11 (LLVM, AMDGPUUsage, "Memory Model GFX10-GFX11"). */
+SP_INLINE uint32_t sp_load_access(const struct sp_wave *w, const struct sp_inst *i)
+{
+    if (SP_LIKELY(!i->glc)) return SP_VM_READ;
+    return SP_VM_READ | (w->generation == 11 || i->dlc ? SP_VM_DEVICE : SP_VM_PAST_L0);
+}
+
+/* flat.c: where the page of an access begins to be, at `va`. */
+uint8_t *sp_reach_page(struct sp_wave *w, uint64_t va, uint32_t access);
+
 /* Host address of `nbytes` at `va`, NULL when they cross pages (fault.kind stays 0) or fault. */
 SP_INLINE uint8_t *sp_reach_at(struct sp_reach *r, uint64_t va, uint32_t nbytes)
 {
     uint64_t in = va % SP_VM_PAGE;
     if (SP_LIKELY(va - in == r->page && in + nbytes <= SP_VM_PAGE)) return r->host + in;
     if (in + nbytes > SP_VM_PAGE) return NULL;
-    uint8_t *host = sp_emu_at(r->w->tlb, va, r->access);
+    uint8_t *host = sp_reach_page(r->w, va, r->access);
     if (!host) return NULL;
     r->page = va - in;
     r->host = host - in;
@@ -34,14 +44,14 @@ SP_INLINE uint8_t *sp_reach_at(struct sp_reach *r, uint64_t va, uint32_t nbytes)
 SP_INLINE int sp_reach_read(struct sp_reach *r, uint64_t va, void *to, uint32_t nbytes)
 {
     const uint8_t *host = sp_reach_at(r, va, nbytes);
-    if (SP_UNLIKELY(!host)) return sp_emu_read(r->w->tlb, va, to, nbytes);
+    if (SP_UNLIKELY(!host)) return sp_emu_read_as(r->w->tlb, va, to, nbytes, r->access);
     memcpy(to, host, nbytes);
     return 0;
 }
 
 SP_INLINE int sp_reach_write(struct sp_reach *r, uint64_t va, const void *from, uint32_t nbytes)
 {
-    uint8_t *host = sp_reach_at(r, va, nbytes);
+    uint8_t *host = SP_UNLIKELY(r->w->tlb->l2) ? NULL : sp_reach_at(r, va, nbytes);
     if (SP_UNLIKELY(!host)) return sp_emu_write(r->w->tlb, va, from, nbytes);
     memcpy(host, from, nbytes);
     return 0;
@@ -123,6 +133,9 @@ enum sp_atomic { SP_ATOMIC_SWAP, SP_ATOMIC_CMPSWAP, SP_ATOMIC_ADD, SP_ATOMIC_SUB
 uint64_t sp_atomic_result(enum sp_atomic op, uint32_t nbytes, uint64_t old, uint64_t data, uint64_t other);
 /* On naturally aligned host memory, atomically; returns what was there. */
 uint64_t sp_atomic_memory(enum sp_atomic op, uint32_t nbytes, uint8_t *host, uint64_t data, uint64_t other);
+/* The same for a wave: on what `va` is in GL2, and its own copies follow. */
+uint64_t sp_atomic_cached(struct sp_wave *w, uint64_t va, enum sp_atomic op, uint32_t nbytes, uint8_t *host,
+                          const uint64_t data[2]);
 
 /* What the lanes of an atomic give and get, in FLAT and in buffers: the data, behind it what it is compared with. */
 struct sp_atomic_lanes {

@@ -1,6 +1,7 @@
 /* Scalar memory: loads through the constant cache, 4-byte aligned, into SGPRs; returns in any order. */
 #include "families.h"
-#include "emu/wave/operand.h"
+#include "memory.h"
+#include "emu/cache/unit.h"
 #include <time.h>
 
 #define HEAD(NAME) static int NAME(struct sp_wave *w, const struct sp_inst *i)
@@ -18,12 +19,18 @@ static int put(struct sp_wave *w, const struct sp_inst *i, const uint32_t *data,
     return (int)w->stop;
 }
 
+/* GLC as for vector loads, but for the scalar cache. */
+static uint32_t scalar_access(const struct sp_wave *w, const struct sp_inst *i)
+{
+    return i->glc ? sp_load_access(w, i) : SP_VM_READ | SP_VM_SCALAR;
+}
+
 static int load(struct sp_wave *w, const struct sp_inst *i, uint32_t count)
 {
     uint32_t data[16];
     uint64_t va = (sp_s64(w, i, i->sbase) + offset_of(w, i)) & ~UINT64_C(3);
     if (w->stop) return (int)w->stop;
-    if (sp_emu_read(w->tlb, va, data, 4u * count)) return sp_wave_fault_at(w, 0);
+    if (sp_emu_read_as(w->tlb, va, data, 4u * count, scalar_access(w, i))) return sp_wave_fault_at(w, 0);
     return put(w, i, data, count);
 }
 
@@ -36,7 +43,7 @@ static int load_buffer(struct sp_wave *w, const struct sp_inst *i, uint32_t coun
     uint64_t range = (high & UINT32_MAX) * (stride ? stride : 1), offset = offset_of(w, i) & ~UINT64_C(3);
     if (w->stop) return (int)w->stop;
     for (uint32_t k = 0; k < count; k++)
-        if (offset + 4u * k + 4 <= range && sp_emu_read(w->tlb, base + offset + 4u * k, &data[k], 4))
+        if (offset + 4u * k + 4 <= range && sp_emu_read_as(w->tlb, base + offset + 4u * k, &data[k], 4, scalar_access(w, i)))
             return sp_wave_fault_at(w, 0);
     return put(w, i, data, count);
 }
@@ -64,19 +71,25 @@ HEAD(S_MEMREALTIME) { return clock_value(w, i); }
 
 HEAD(S_DCACHE_INV)
 {
-    (void)w, (void)i;
+    (void)i;
+    sp_cache_invalidate(w->tlb, SP_GCR_GLK_INV);
     return 0;
 }
 
 HEAD(S_GL1_INV)
 {
-    (void)w, (void)i;
+    (void)i;
+    sp_cache_invalidate(w->tlb, SP_GCR_GL1_INV);
     return 0;
 }
 
 /* They fetch translations of addresses, and nothing that a program could see. */
-HEAD(S_ATC_PROBE) { return S_GL1_INV(w, i); }
-HEAD(S_ATC_PROBE_BUFFER) { return S_GL1_INV(w, i); }
+HEAD(S_ATC_PROBE)
+{
+    (void)w, (void)i;
+    return 0;
+}
+HEAD(S_ATC_PROBE_BUFFER) { return S_ATC_PROBE(w, i); }
 
 #define E SP_OP_ENTRY
 const struct sp_wave_op sp_wave_smem[] = {LOADS(ENTRY_LOAD) E(S_MEMTIME) E(S_MEMREALTIME) E(S_DCACHE_INV) E(S_GL1_INV)

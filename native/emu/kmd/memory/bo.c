@@ -3,6 +3,8 @@
 #define _GNU_SOURCE /* memfd_create, OFD locks, fallocate */
 #include "memory.h"
 
+#include "emu/cache/l2.h"
+
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -105,6 +107,8 @@ int kmd_bo_new_user(struct kmd_card *card, uint64_t address, uint64_t nbytes, bo
         free(bo);
         return -ENOMEM;
     }
+    bo->offset = card->machine->next_offset; /* nothing is there: it is a number */
+    card->machine->next_offset += nbytes + KMD_PAGE;
     card->machine->live.bos++;
     card->machine->live.bo_nbytes += (int64_t)nbytes;
     *out = bo;
@@ -125,6 +129,9 @@ void kmd_bo_put(struct kmd_bo *bo)
     kmd_uses_clear(&bo->uses);
     machine->live.bos--;
     machine->live.bo_nbytes -= (int64_t)bo->nbytes;
+    for (uint32_t i = 0; i < machine->cards; i++)
+        if (machine->card[i].l2)
+            sp_l2_forget(machine->card[i].l2, bo->offset / KMD_PAGE, (bo->offset + bo->nbytes) / KMD_PAGE);
     if (!bo->userptr) {
         munmap(bo->host, bo->nbytes);
         fallocate(machine->memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)bo->offset, (off_t)bo->nbytes);

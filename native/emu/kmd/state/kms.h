@@ -5,6 +5,7 @@
 #define SP_EMU_KMD_KMS_H
 
 enum kmd_kms {
+    KMD_KMS_DMA_SYNC = 42,      /* SDMA rings obey EMIT_MEM_SYNC (Linux 5.13) */
     KMD_KMS_STABLE_PSTATE = 45, /* CTX: GET and SET_STABLE_PSTATE */
     KMD_KMS_NOALLOC = 47,       /* GEM_CREATE_DISCARDABLE, VM_PAGE_NOALLOC */
     KMD_KMS_DISCOVERY = 48,     /* HW_IP_INFO: ip_discovery_version, which was padding */

@@ -148,7 +148,8 @@ static int load(struct sp_wave *w, const struct sp_inst *i)
         uint32_t l = (uint32_t)__builtin_ctzll(left), channel[4], n = 0;
         uint8_t bytes[16] = {0};
         uint64_t va;
-        if (locate(i, &a, l, &va) && sp_emu_read(w->tlb, va, bytes, f->nbytes)) return sp_wave_fault_at(w, l);
+        if (locate(i, &a, l, &va) && sp_emu_read_as(w->tlb, va, bytes, f->nbytes, sp_load_access(w, i)))
+            return sp_wave_fault_at(w, l);
         if (is_packed(i->op)) {
             raw_texel(f, sign, bytes, channel);
         } else {
@@ -245,7 +246,7 @@ static int atomic(struct sp_wave *w, const struct sp_inst *i)
         if (locate(i, &a, l, &va)) {
             uint8_t *host = va % nbytes ? NULL : sp_emu_at(w->tlb, va, SP_VM_READ | SP_VM_WRITE);
             if (!host) return sp_wave_fault_at(w, l);
-            old = sp_atomic_memory(op, nbytes, host, data[0], data[1]);
+            old = sp_atomic_cached(w, va, op, nbytes, host, data);
         }
         sp_atomic_keep(&lanes, l, old);
     }

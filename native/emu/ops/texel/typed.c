@@ -23,6 +23,7 @@ struct access {
     struct sp_texel_format format;
     uint64_t va[SP_LANES], step, inside;
     uint32_t dst_sel, count; /* components */
+    uint32_t how; /* it reads */
     const struct group *group;
 };
 
@@ -33,6 +34,7 @@ static int begin(struct sp_wave *w, const struct sp_inst *i, struct access *a)
     const struct group *g = groups;
     while (i->op < g->first || i->op > g->first + (g->one ? 0 : 3)) g++;
     a->group = g;
+    a->how = sp_load_access(w, i);
     a->count = i->op - g->first + 1u;
     a->dst_sel = word3 & 0xFFF;
     if (i->format == SP_FORMAT_MTBUF) {
@@ -60,7 +62,7 @@ static int element(struct sp_wave *w, const struct access *a, uint64_t va, uint8
 {
     for (uint32_t at = 0; at < a->format.nbytes; at += 4, va += a->step) {
         uint32_t nbytes = a->format.nbytes - at < 4 ? a->format.nbytes - at : 4;
-        int rc = a->group->store ? sp_emu_write(w->tlb, va, bytes + at, nbytes) : sp_emu_read(w->tlb, va, bytes + at, nbytes);
+        int rc = a->group->store ? sp_emu_write(w->tlb, va, bytes + at, nbytes) : sp_emu_read_as(w->tlb, va, bytes + at, nbytes, a->how);
         if (rc) return rc;
     }
     return 0;
