@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static struct sp_l2_page *page_of(const struct sp_emu_entry *e)
+struct sp_l2_page *sp_cache_page(const struct sp_emu_entry *e)
 {
     return (struct sp_l2_page *)(void *)(e->dirty - offsetof(struct sp_l2_page, dirty));
 }
@@ -16,8 +16,7 @@ static uint8_t *copy_in(const struct sp_domain *d, uint64_t page, uint64_t line)
     return copy && copy->epoch == d->epoch && copy->line == line ? copy->bytes : NULL;
 }
 
-/* The copy, made of `from` when there is none; `from` itself without memory. */
-static uint8_t *copy_of(struct sp_domain *d, uint64_t page, uint64_t line, uint8_t *from)
+uint8_t *sp_copy_of(struct sp_domain *d, uint64_t page, uint64_t line, uint8_t *from)
 {
     struct sp_copy **copy = &d->copy[page % SP_VM_TLB];
     uint8_t *there = copy_in(d, page, line);
@@ -31,7 +30,7 @@ static uint8_t *copy_of(struct sp_domain *d, uint64_t page, uint64_t line, uint8
 
 static uint8_t *past_l0(struct sp_cu *cu, uint64_t page, uint64_t line, uint8_t *l2)
 {
-    return copy_of(&cu->wgp->gl1, page, line, l2);
+    return sp_copy_of(&cu->wgp->gl1, page, line, l2);
 }
 
 uint8_t *sp_cache_enter(struct sp_emu_tlb *tlb, struct sp_emu_entry *e, uint64_t va, uint32_t access, bool remote)
@@ -50,12 +49,12 @@ uint8_t *sp_cache_enter(struct sp_emu_tlb *tlb, struct sp_emu_entry *e, uint64_t
     }
     if (page && tlb->cu && access == SP_VM_READ) {
         uint8_t *l0 = copy_in(&tlb->cu->l0, e->page, e->line);
-        e->host = l0 ? l0 : copy_of(&tlb->cu->l0, e->page, e->line, past_l0(tlb->cu, e->page, e->line, page->now));
+        e->host = l0 ? l0 : sp_copy_of(&tlb->cu->l0, e->page, e->line, past_l0(tlb->cu, e->page, e->line, page->now));
     }
     return e->host + va % SP_VM_PAGE;
 }
 
-static const struct sp_emu_entry *entry_at(const struct sp_emu_tlb *tlb, uint64_t va)
+const struct sp_emu_entry *sp_cache_entry(const struct sp_emu_tlb *tlb, uint64_t va)
 {
     const struct sp_emu_entry *e = &tlb->entry[SP_TLB_L2][va / SP_VM_PAGE % SP_VM_TLB];
     return e->page == va / SP_VM_PAGE ? e : NULL;
@@ -63,13 +62,13 @@ static const struct sp_emu_entry *entry_at(const struct sp_emu_tlb *tlb, uint64_
 
 const uint8_t *sp_cache_look(struct sp_emu_tlb *tlb, uint64_t va, const uint8_t *host, uint32_t access)
 {
-    const struct sp_emu_entry *e = entry_at(tlb, va);
+    const struct sp_emu_entry *e = sp_cache_entry(tlb, va);
     uint64_t page = va / SP_VM_PAGE;
     if (!e || !e->dirty || !tlb->cu) return host;
     struct sp_wgp *wgp = tlb->cu->wgp;
     const uint8_t *scalar = access & SP_VM_SCALAR ? copy_in(&wgp->scalar, page, e->line) : NULL;
     uint8_t *gl1 = scalar ? NULL : past_l0(tlb->cu, page, e->line, e->host);
-    if (!scalar) scalar = access & SP_VM_SCALAR ? copy_of(&wgp->scalar, page, e->line, gl1) : gl1;
+    if (!scalar) scalar = access & SP_VM_SCALAR ? sp_copy_of(&wgp->scalar, page, e->line, gl1) : gl1;
     return scalar + va % SP_VM_PAGE;
 }
 
@@ -86,13 +85,13 @@ static void mark(const struct sp_emu_entry *e, uint32_t at, uint32_t nbytes)
 
 void sp_cache_writes(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes)
 {
-    const struct sp_emu_entry *e = entry_at(tlb, va);
+    const struct sp_emu_entry *e = sp_cache_entry(tlb, va);
     if (e && e->dirty) mark(e, va % SP_VM_PAGE, (uint32_t)nbytes);
 }
 
 void sp_cache_wrote(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes)
 {
-    const struct sp_emu_entry *e = entry_at(tlb, va);
+    const struct sp_emu_entry *e = sp_cache_entry(tlb, va);
     uint32_t at = va % SP_VM_PAGE;
     if (!e) return;
     if (tlb->write_around && e->line) sp_l2_take(tlb->l2, e->line, e->host, at, (uint32_t)nbytes);
@@ -130,23 +129,23 @@ int sp_cache_fetch(struct sp_emu_tlb *tlb, uint64_t va, void *to, size_t nbytes)
         n = SP_VM_PAGE - at < nbytes - done ? SP_VM_PAGE - at : nbytes - done;
         if (!from) return -EFAULT;
         memcpy((uint8_t *)to + done, from, n);
-        const struct sp_emu_entry *e = tlb->l2 ? entry_at(tlb, va + done) : NULL;
+        const struct sp_emu_entry *e = tlb->l2 ? sp_cache_entry(tlb, va + done) : NULL;
         for (size_t k = 0; e && e->dirty && k < n; k++)
-            if (!(e->dirty[(at + k) / 4] >> (at + k) % 4 & 1)) ((uint8_t *)to)[done + k] = page_of(e)->mem[at + k];
+            if (!(e->dirty[(at + k) / 4] >> (at + k) % 4 & 1)) ((uint8_t *)to)[done + k] = sp_cache_page(e)->mem[at + k];
     }
     return 0;
 }
 
 void sp_cache_through(struct sp_emu_tlb *tlb, uint64_t va, uint32_t nbytes)
 {
-    const struct sp_emu_entry *e = tlb->l2 ? entry_at(tlb, va) : NULL;
+    const struct sp_emu_entry *e = tlb->l2 ? sp_cache_entry(tlb, va) : NULL;
     uint32_t at = va % SP_VM_PAGE;
     if (!e || !e->dirty) return;
     for (uint32_t i = at / 4; i < (at + nbytes) / 4; i++) __atomic_store_n(&e->dirty[i], 0, __ATOMIC_RELEASE);
     if (nbytes == 8)
-        __atomic_store_n((uint64_t *)(void *)(page_of(e)->mem + at), *(const uint64_t *)(const void *)(e->host + at), __ATOMIC_RELEASE);
+        __atomic_store_n((uint64_t *)(void *)(sp_cache_page(e)->mem + at), *(const uint64_t *)(const void *)(e->host + at), __ATOMIC_RELEASE);
     else
-        __atomic_store_n((uint32_t *)(void *)(page_of(e)->mem + at), *(const uint32_t *)(const void *)(e->host + at), __ATOMIC_RELEASE);
+        __atomic_store_n((uint32_t *)(void *)(sp_cache_page(e)->mem + at), *(const uint32_t *)(const void *)(e->host + at), __ATOMIC_RELEASE);
 }
 
 struct sp_emu_tlb *sp_caches_tlb(struct sp_caches *caches, uint64_t group, uint32_t wave, uint32_t wgp_mode,

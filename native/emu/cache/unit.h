@@ -48,6 +48,17 @@ uint8_t *sp_cache_enter(struct sp_emu_tlb *tlb, struct sp_emu_entry *e, uint64_t
 const uint8_t *sp_cache_look(struct sp_emu_tlb *tlb, uint64_t va, const uint8_t *host, uint32_t access);
 /* Invalidates, for a wave: its own L0, scalar cache, instruction cache, GL1. */
 void sp_cache_invalidate(struct sp_emu_tlb *tlb, uint32_t gcr);
+/* For code.c: the page of GL2 that an entry is; the entry that a page has, NULL: none. */
+struct sp_l2_page *sp_cache_page(const struct sp_emu_entry *e);
+const struct sp_emu_entry *sp_cache_entry(const struct sp_emu_tlb *tlb, uint64_t va);
+/* The copy, made of `from` when there is none; `from` itself without memory. */
+uint8_t *sp_copy_of(struct sp_domain *d, uint64_t page, uint64_t line, uint8_t *from);
+/* Is the word of code at `va`, which sp_emu_at has looked up, older than what it should be? */
+struct sp_stale {
+    const char *cache, *lacks; /* which cache, and what invalidates it */
+    uint32_t held, now;
+};
+bool sp_cache_code(struct sp_emu_tlb *tlb, uint64_t va, struct sp_stale *stale);
 /* Packets of an IB are read past GL2, but for what agents have written. */
 int sp_cache_fetch(struct sp_emu_tlb *tlb, uint64_t va, void *to, size_t nbytes);
 /* An aligned word that was written goes on to memory at once. */

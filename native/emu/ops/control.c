@@ -1,5 +1,6 @@
 /* Program flow, waits, messages, hardware registers: SOPP and the SOPK instructions of that kind. */
 #include "families.h"
+#include "emu/cache/unit.h"
 #include "emu/wave/operand.h"
 #include <time.h>
 
@@ -14,7 +15,7 @@ HEAD(S_ENDPGM)
 /* No effect in a machine without timing or caches of its own. S_WAITCNT_DEPCTR and S_DELAY_ALU say when results of the
  * ALU are there; here they always are. */
 #define NO_EFFECT(X)                                                                                                  \
-    X(S_NOP) X(S_SETPRIO) X(S_ICACHE_INV) X(S_CLAUSE) X(S_DELAY_ALU) X(S_WAITCNT_DEPCTR)                              \
+    X(S_NOP) X(S_SETPRIO) X(S_CLAUSE) X(S_DELAY_ALU) X(S_WAITCNT_DEPCTR)                              \
     X(S_SET_INST_PREFETCH_DISTANCE) X(S_TTRACEDATA) X(S_TTRACEDATA_IMM) X(S_INCPERFLEVEL) X(S_DECPERFLEVEL)           \
     X(S_WAITCNT_VSCNT) X(S_WAITCNT_EXPCNT) X(S_VERSION) X(S_WAIT_EVENT) X(S_WAKEUP)
 #define DEFINE_NO_EFFECT(NAME)                                                                                        \
@@ -24,6 +25,13 @@ HEAD(S_ENDPGM)
         return 0;                                                                                                     \
     }
 NO_EFFECT(DEFINE_NO_EFFECT)
+
+HEAD(S_ICACHE_INV)
+{
+    (void)i;
+    sp_cache_invalidate(w->tlb, SP_GCR_GLI_INV);
+    return 0;
+}
 
 #define BRANCHES(X)                                                                                                   \
     X(S_BRANCH, true)                                                                                                 \
@@ -280,7 +288,7 @@ HEAD(S_SENDMSG_RTN_B32)
 
 #define E SP_OP_ENTRY
 const struct sp_wave_op sp_wave_control[] = {
-    NO_EFFECT(E) BRANCHES(E) E(S_ENDPGM) E(S_BARRIER) E(S_SLEEP) E(S_WAIT_IDLE) E(S_WAITCNT) E(S_WAITCNT_VMCNT)
+    NO_EFFECT(E) BRANCHES(E) E(S_ICACHE_INV) E(S_ENDPGM) E(S_BARRIER) E(S_SLEEP) E(S_WAIT_IDLE) E(S_WAITCNT) E(S_WAITCNT_VMCNT)
     E(S_WAITCNT_LGKMCNT) E(S_SENDMSG) E(S_SENDMSGHALT) E(S_SETKILL) E(S_ENDPGM_SAVED)
     E(S_RFE_B64) E(S_SUBVECTOR_LOOP_BEGIN) E(S_SUBVECTOR_LOOP_END) E(S_TRAP) E(S_SETHALT) E(S_CODE_END) E(S_ROUND_MODE) E(S_DENORM_MODE)
     E(S_GETREG_B32) E(S_SETREG_B32) E(S_SETREG_IMM32_B32) E(S_SENDMSG_RTN_B64) E(S_SENDMSG_RTN_B32) SP_OP_END};
