@@ -14,6 +14,8 @@ enum { SP_VM_READ = 1, SP_VM_WRITE = 2, SP_VM_EXECUTE = 4, SP_VM_RIGHTS = 7 };
 /* How a wave reads: past its vector L0; past that and GL1; through the scalar cache. Nothing without caches. */
 enum { SP_VM_PAST_L0 = 8, SP_VM_DEVICE = 16, SP_VM_SCALAR = 32 };
 enum { SP_VM_PAGE = 4096, SP_VM_TLB = 1024 };
+/* What the TLB looks up at once: a page, or what a cache fetches at once (emu/cache), as bits of its size. */
+enum { SP_VM_PAGE_BITS = 12, SP_VM_GRAIN_BITS = 10, SP_VM_GRAIN = 1 << SP_VM_GRAIN_BITS };
 
 struct sp_emu_vm;
 struct kmd_bo;
@@ -37,20 +39,21 @@ struct sp_emu_view {
     uint32_t any_bo; /* lenient: unlisted BOs may be touched, but no userptrs */
 };
 
-/* A small cache of pages, one a thread; emptied when a job begins. With caches (emu/cache), plain reads of a wave come from
+/* A small cache of look-ups, one a thread; emptied when a job begins. With caches (emu/cache), plain reads of a wave come from
  * its L0, everything else from GL2: hence two tables. */
 enum { SP_TLB_READ, SP_TLB_L2, SP_TLBS };
 struct sp_emu_entry {
-    uint64_t page; /* va / SP_VM_PAGE, UINT64_MAX: empty */
+    uint64_t page; /* va >> bits of the TLB, UINT64_MAX: empty */
     uint8_t *host;
-    uint8_t *dirty; /* of a GL2 page; NULL: memory itself */
-    uint64_t line;  /* number of the page in the machine's memory; 0: PRT */
+    uint8_t *dirty; /* of a piece of GL2; NULL: memory itself */
+    uint64_t line;  /* its number in the machine's memory */
     uint32_t rights;
     uint32_t pad;
 };
 struct sp_emu_tlb {
     const struct sp_emu_view *view;
     struct sp_emu_fault *fault;
+    uint32_t bits;         /* SP_VM_PAGE_BITS or, with caches, SP_VM_GRAIN_BITS */
     struct sp_l2 *l2;      /* NULL: no caches */
     struct sp_cu *cu;      /* a wave's; NULL: an engine, which has none but GL2 */
     uint32_t write_around; /* SDMA: takes what GL2 has, but leaves nothing in it */
@@ -60,14 +63,24 @@ void sp_emu_tlb_reset(struct sp_emu_tlb *tlb, const struct sp_emu_view *view, st
 /* The slow path of sp_emu_at: fills an entry and checks rights. NULL with the fault filled. */
 uint8_t *sp_emu_tlb_miss(struct sp_emu_tlb *tlb, uint64_t va, uint32_t access);
 
-/* Host address of `va` for one access that does not cross a page; NULL with the fault filled. Who writes there says so
+/* Where `va` is in what the TLB looks up at once, and how much of that is left. */
+static inline uint64_t sp_emu_in(const struct sp_emu_tlb *tlb, uint64_t va)
+{
+    return va & ((UINT64_C(1) << tlb->bits) - 1);
+}
+static inline uint64_t sp_emu_left(const struct sp_emu_tlb *tlb, uint64_t va)
+{
+    return (UINT64_C(1) << tlb->bits) - sp_emu_in(tlb, va);
+}
+
+/* Host address of `va` for one access that does not cross what is looked up at once; NULL with the fault filled. Who writes there says so
  * before and after (sp_emu_writes, sp_emu_wrote). */
 static inline uint8_t *sp_emu_at(struct sp_emu_tlb *tlb, uint64_t va, uint32_t access)
 {
-    uint64_t page = va / SP_VM_PAGE;
+    uint64_t page = va >> tlb->bits;
     const struct sp_emu_entry *e = &tlb->entry[access == SP_VM_READ ? SP_TLB_READ : SP_TLB_L2][page % SP_VM_TLB];
     if (e->page == page && (e->rights & access) == access)
-        return e->host + va % SP_VM_PAGE;
+        return e->host + sp_emu_in(tlb, va);
     return sp_emu_tlb_miss(tlb, va, access);
 }
 

@@ -211,7 +211,7 @@ struct sp_emu_fault_report {
     uint64_t other_dispatches; /* ... and elsewhere, which a card with memory of its own fetches over its bus */
     char text[256];
 };
-/* What the caches of a card have done so far; all 0 where lenient about them. Pages are fetched whole. */
+/* What the caches of a card have done so far; all 0 where lenient about them. 1 KiB is fetched at once. */
 struct sp_emu_caches {
     uint64_t invalidations[5]; /* instruction, scalar, vector L0; GL1; GL2 */
     uint64_t flushes;      /* GL2_WB asked for, by packets and EMIT_MEM_SYNC: not the kernel's fences */

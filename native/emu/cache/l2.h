@@ -10,16 +10,16 @@ enum { SP_GCR_GLI_INV = 1, SP_GCR_GLK_INV = 2, SP_GCR_GLV_INV = 4, SP_GCR_GL1_IN
        SP_GCR_MEM_SYNC = 63 }; /* what the kernel emits for EMIT_MEM_SYNC: 0xC3B1 has them all */
 enum { SP_CACHE_I, SP_CACHE_K, SP_CACHE_V, SP_CACHE_1, SP_CACHES_ABOVE };
 
-/* A page that it holds. `now` is what agents see, `mem` what the CPU sees. dirty[i]: which bytes of dword i agents have written
+/* A piece of memory that it holds, of 1 KiB: lines have 128 bytes, and a driver cannot know which come along. `now` is what agents see, `mem` what the CPU sees. dirty[i]: which bytes of dword i agents have written
  * since the last write-back, a bit each; hardware has byte masks, too. */
-struct sp_l2_page {
-    uint64_t line; /* its number in the machine's memory: no other page ever has it */
-    struct sp_l2_page *chain, *next_written;
+struct sp_l2_grain {
+    uint64_t line; /* its number in the machine's memory: no other ever has it */
+    struct sp_l2_grain *chain, *next_written;
     uint8_t *mem;
     uint32_t epoch; /* older than the cache's: what is not dirty is to be fetched again */
     uint32_t written;
-    uint8_t dirty[SP_VM_PAGE / 4];
-    uint8_t now[SP_VM_PAGE] __attribute__((aligned(64)));
+    uint8_t dirty[SP_VM_GRAIN / 4];
+    uint8_t now[SP_VM_GRAIN] __attribute__((aligned(64)));
 };
 
 struct sp_l2;
@@ -28,12 +28,12 @@ void sp_l2_free(struct sp_l2 *l2);
 /* A job of the card begins, or ends, whose effects then are in memory: the write-back of the kernel's fence. */
 void sp_l2_job_begins(struct sp_l2 *l2);
 void sp_l2_job_ends(struct sp_l2 *l2);
-/* The page, fetched when it is not there or invalid; `write` means that its bytes will be marked as dirty. NULL: there is no
+/* The piece, fetched when it is not there or invalid; `write` means that its bytes will be marked as dirty. NULL: there is no
  * room, and the access goes to memory, as when the line has been evicted. `remote`: over the bus of a card that has memory. */
-struct sp_l2_page *sp_l2_page(struct sp_l2 *l2, uint64_t line, uint8_t *mem, bool write, bool remote);
-/* The page if it is there. */
-struct sp_l2_page *sp_l2_find(struct sp_l2 *l2, uint64_t line);
-/* `nbytes` of a page have been written past the cache: it takes them over, clean. */
+struct sp_l2_grain *sp_l2_get(struct sp_l2 *l2, uint64_t line, uint8_t *mem, bool write, bool remote);
+/* The piece if it is there. */
+struct sp_l2_grain *sp_l2_find(struct sp_l2 *l2, uint64_t line);
+/* `nbytes` of a piece have been written past the cache: it takes them over, clean. */
 void sp_l2_take(struct sp_l2 *l2, uint64_t line, const uint8_t *mem, uint32_t at, uint32_t nbytes);
 void sp_l2_gcr(struct sp_l2 *l2, uint32_t gcr);
 /* How often the caches of a kind above this one were invalidated for the whole card. */

@@ -1,13 +1,13 @@
-/* The caches above GL2, and stores. A read copies the whole page: a driver cannot know which lines are fetched beside one.
+/* The caches above GL2, and stores. A read copies a whole piece of 1 KiB.
  * Stores go through to GL2, and change the copies that the storing CU and its array have; those of others stay as they are. */
 #include "unit.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-struct sp_l2_page *sp_cache_page(const struct sp_emu_entry *e)
+struct sp_l2_grain *sp_cache_grain(const struct sp_emu_entry *e)
 {
-    return (struct sp_l2_page *)(void *)(e->dirty - offsetof(struct sp_l2_page, dirty));
+    return (struct sp_l2_grain *)(void *)(e->dirty - offsetof(struct sp_l2_grain, dirty));
 }
 
 static uint8_t *copy_in(const struct sp_domain *d, uint64_t page, uint64_t line)
@@ -24,7 +24,7 @@ uint8_t *sp_copy_of(struct sp_domain *d, uint64_t page, uint64_t line, uint8_t *
     if (!*copy && !(*copy = aligned_alloc(64, sizeof **copy))) return from;
     (*copy)->line = line;
     (*copy)->epoch = d->epoch;
-    memcpy((*copy)->bytes, from, SP_VM_PAGE);
+    memcpy((*copy)->bytes, from, SP_VM_GRAIN);
     return (*copy)->bytes;
 }
 
@@ -36,40 +36,40 @@ static uint8_t *past_l0(struct sp_cu *cu, uint64_t page, uint64_t line, uint8_t 
 uint8_t *sp_cache_enter(struct sp_emu_tlb *tlb, struct sp_emu_entry *e, uint64_t va, uint32_t access, bool remote)
 {
     bool write = access & SP_VM_WRITE;
-    struct sp_l2_page *page = NULL;
+    struct sp_l2_grain *grain = NULL;
     if (!tlb->write_around)
-        page = sp_l2_page(tlb->l2, e->line, e->host, write, remote);
+        grain = sp_l2_get(tlb->l2, e->line, e->host, write, remote);
     else if (!write)
-        page = sp_l2_find(tlb->l2, e->line);
+        grain = sp_l2_find(tlb->l2, e->line);
     if (tlb->write_around) e->rights = write ? SP_VM_WRITE : 0; /* reads look again: what is not in GL2 now may soon be */
-    if (page) {
-        e->dirty = page->dirty;
-        e->host = page->now;
+    if (grain) {
+        e->dirty = grain->dirty;
+        e->host = grain->now;
         e->rights &= write ? ~0u : ~(uint32_t)SP_VM_WRITE;
     }
-    if (page && tlb->cu && access == SP_VM_READ) {
+    if (grain && tlb->cu && access == SP_VM_READ) {
         uint8_t *l0 = copy_in(&tlb->cu->l0, e->page, e->line);
-        e->host = l0 ? l0 : sp_copy_of(&tlb->cu->l0, e->page, e->line, past_l0(tlb->cu, e->page, e->line, page->now));
+        e->host = l0 ? l0 : sp_copy_of(&tlb->cu->l0, e->page, e->line, past_l0(tlb->cu, e->page, e->line, grain->now));
     }
-    return e->host + va % SP_VM_PAGE;
+    return e->host + va % SP_VM_GRAIN;
 }
 
 const struct sp_emu_entry *sp_cache_entry(const struct sp_emu_tlb *tlb, uint64_t va)
 {
-    const struct sp_emu_entry *e = &tlb->entry[SP_TLB_L2][va / SP_VM_PAGE % SP_VM_TLB];
-    return e->page == va / SP_VM_PAGE ? e : NULL;
+    const struct sp_emu_entry *e = &tlb->entry[SP_TLB_L2][(va >> SP_VM_GRAIN_BITS) % SP_VM_TLB];
+    return e->page == (va >> SP_VM_GRAIN_BITS) ? e : NULL;
 }
 
 const uint8_t *sp_cache_look(struct sp_emu_tlb *tlb, uint64_t va, const uint8_t *host, uint32_t access)
 {
     const struct sp_emu_entry *e = sp_cache_entry(tlb, va);
-    uint64_t page = va / SP_VM_PAGE;
+    uint64_t page = (va >> SP_VM_GRAIN_BITS);
     if (!e || !e->dirty || !tlb->cu) return host;
     struct sp_wgp *wgp = tlb->cu->wgp;
     const uint8_t *scalar = access & SP_VM_SCALAR ? copy_in(&wgp->scalar, page, e->line) : NULL;
     uint8_t *gl1 = scalar ? NULL : past_l0(tlb->cu, page, e->line, e->host);
     if (!scalar) scalar = access & SP_VM_SCALAR ? sp_copy_of(&wgp->scalar, page, e->line, gl1) : gl1;
-    return scalar + va % SP_VM_PAGE;
+    return scalar + va % SP_VM_GRAIN;
 }
 
 static void mark(const struct sp_emu_entry *e, uint32_t at, uint32_t nbytes)
@@ -86,13 +86,13 @@ static void mark(const struct sp_emu_entry *e, uint32_t at, uint32_t nbytes)
 void sp_cache_writes(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes)
 {
     const struct sp_emu_entry *e = sp_cache_entry(tlb, va);
-    if (e && e->dirty) mark(e, va % SP_VM_PAGE, (uint32_t)nbytes);
+    if (e && e->dirty) mark(e, va % SP_VM_GRAIN, (uint32_t)nbytes);
 }
 
 void sp_cache_wrote(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes)
 {
     const struct sp_emu_entry *e = sp_cache_entry(tlb, va);
-    uint32_t at = va % SP_VM_PAGE;
+    uint32_t at = va % SP_VM_GRAIN;
     if (!e) return;
     if (tlb->write_around && e->line) sp_l2_take(tlb->l2, e->line, e->host, at, (uint32_t)nbytes);
     if (!e->dirty) return;
@@ -125,13 +125,13 @@ int sp_cache_fetch(struct sp_emu_tlb *tlb, uint64_t va, void *to, size_t nbytes)
 {
     for (size_t done = 0, n; done < nbytes; done += n) {
         const uint8_t *from = sp_emu_at(tlb, va + done, SP_VM_READ | SP_VM_DEVICE);
-        uint32_t at = (va + done) % SP_VM_PAGE;
-        n = SP_VM_PAGE - at < nbytes - done ? SP_VM_PAGE - at : nbytes - done;
+        uint32_t at = (va + done) % SP_VM_GRAIN;
+        n = SP_VM_GRAIN - at < nbytes - done ? SP_VM_GRAIN - at : nbytes - done;
         if (!from) return -EFAULT;
         memcpy((uint8_t *)to + done, from, n);
         const struct sp_emu_entry *e = tlb->l2 ? sp_cache_entry(tlb, va + done) : NULL;
         for (size_t k = 0; e && e->dirty && k < n; k++)
-            if (!(e->dirty[(at + k) / 4] >> (at + k) % 4 & 1)) ((uint8_t *)to)[done + k] = sp_cache_page(e)->mem[at + k];
+            if (!(e->dirty[(at + k) / 4] >> (at + k) % 4 & 1)) ((uint8_t *)to)[done + k] = sp_cache_grain(e)->mem[at + k];
     }
     return 0;
 }
@@ -139,13 +139,13 @@ int sp_cache_fetch(struct sp_emu_tlb *tlb, uint64_t va, void *to, size_t nbytes)
 void sp_cache_through(struct sp_emu_tlb *tlb, uint64_t va, uint32_t nbytes)
 {
     const struct sp_emu_entry *e = tlb->l2 ? sp_cache_entry(tlb, va) : NULL;
-    uint32_t at = va % SP_VM_PAGE;
+    uint32_t at = va % SP_VM_GRAIN;
     if (!e || !e->dirty) return;
     for (uint32_t i = at / 4; i < (at + nbytes) / 4; i++) __atomic_store_n(&e->dirty[i], 0, __ATOMIC_RELEASE);
     if (nbytes == 8)
-        __atomic_store_n((uint64_t *)(void *)(sp_cache_page(e)->mem + at), *(const uint64_t *)(const void *)(e->host + at), __ATOMIC_RELEASE);
+        __atomic_store_n((uint64_t *)(void *)(sp_cache_grain(e)->mem + at), *(const uint64_t *)(const void *)(e->host + at), __ATOMIC_RELEASE);
     else
-        __atomic_store_n((uint32_t *)(void *)(sp_cache_page(e)->mem + at), *(const uint32_t *)(const void *)(e->host + at), __ATOMIC_RELEASE);
+        __atomic_store_n((uint32_t *)(void *)(sp_cache_grain(e)->mem + at), *(const uint32_t *)(const void *)(e->host + at), __ATOMIC_RELEASE);
 }
 
 struct sp_emu_tlb *sp_caches_tlb(struct sp_caches *caches, uint64_t group, uint32_t wave, uint32_t wgp_mode,

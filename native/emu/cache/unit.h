@@ -7,12 +7,12 @@
 
 enum { SP_WGPS = 2, SP_CUS = 4 };
 
-/* Copies of pages, one of each number of the TLB: so the entries that point to a copy go when it does. */
+/* Copies of pieces, one for each place of the TLB: so the entries that point to a copy go when it does. */
 struct sp_copy {
     uint64_t line;
     uint32_t epoch; /* 0: none */
     uint32_t pad[13];
-    uint8_t bytes[SP_VM_PAGE];
+    uint8_t bytes[SP_VM_GRAIN];
 };
 struct sp_domain {
     uint32_t epoch; /* of copies that are valid; from 1 */
@@ -42,14 +42,14 @@ void sp_caches_free(struct sp_emu_exec *x);
 struct sp_emu_tlb *sp_caches_tlb(struct sp_caches *caches, uint64_t group, uint32_t wave, uint32_t wgp_mode,
                                  const struct sp_emu_view *view, struct sp_emu_fault *fault);
 
-/* Fills an entry whose page is `line`, at `mem`: where `access` of `va` goes, page offset included. */
+/* Completes an entry, whose `host` is memory: where `access` goes, for `va` itself. */
 uint8_t *sp_cache_enter(struct sp_emu_tlb *tlb, struct sp_emu_entry *e, uint64_t va, uint32_t access, bool remote);
 /* What a read by SP_VM_PAST_L0 or SP_VM_SCALAR sees at `va`, which is `host` in GL2. */
 const uint8_t *sp_cache_look(struct sp_emu_tlb *tlb, uint64_t va, const uint8_t *host, uint32_t access);
 /* Invalidates, for a wave: its own L0, scalar cache, instruction cache, GL1. */
 void sp_cache_invalidate(struct sp_emu_tlb *tlb, uint32_t gcr);
-/* For code.c: the page of GL2 that an entry is; the entry that a page has, NULL: none. */
-struct sp_l2_page *sp_cache_page(const struct sp_emu_entry *e);
+/* For code.c: the piece of GL2 that an entry is; the entry of an address, NULL: none. */
+struct sp_l2_grain *sp_cache_grain(const struct sp_emu_entry *e);
 const struct sp_emu_entry *sp_cache_entry(const struct sp_emu_tlb *tlb, uint64_t va);
 /* The copy, made of `from` when there is none; `from` itself without memory. */
 uint8_t *sp_copy_of(struct sp_domain *d, uint64_t page, uint64_t line, uint8_t *from);

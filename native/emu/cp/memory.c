@@ -44,15 +44,10 @@ static uint64_t min64(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-static uint64_t page_left(uint64_t va)
-{
-    return SP_VM_PAGE - va % SP_VM_PAGE;
-}
-
 int sp_cp_copy(struct sp_cp *cp, uint64_t dst, uint64_t src, uint64_t nbytes)
 {
     for (uint64_t done = 0, n; done < nbytes; done += n) {
-        n = min64(nbytes - done, min64(page_left(dst + done), page_left(src + done)));
+        n = min64(nbytes - done, min64(sp_emu_left(&cp->x->tlb, dst + done), sp_emu_left(&cp->x->tlb, src + done)));
         const uint8_t *from = sp_emu_at(&cp->x->tlb, src + done, SP_VM_READ);
         uint8_t *to = from != NULL ? sp_emu_at(&cp->x->tlb, dst + done, SP_VM_WRITE) : NULL;
         if (to == NULL)
@@ -70,7 +65,7 @@ int sp_cp_copy(struct sp_cp *cp, uint64_t dst, uint64_t src, uint64_t nbytes)
 int sp_cp_fill(struct sp_cp *cp, uint64_t dst, uint32_t dword, uint64_t nbytes)
 {
     for (uint64_t done = 0, n; done < nbytes; done += n) {
-        n = min64(nbytes - done, page_left(dst + done));
+        n = min64(nbytes - done, sp_emu_left(&cp->x->tlb, dst + done));
         uint8_t *to = sp_emu_at(&cp->x->tlb, dst + done, SP_VM_WRITE);
         if (to == NULL)
             return -EFAULT;
@@ -87,7 +82,7 @@ int sp_cp_fill(struct sp_cp *cp, uint64_t dst, uint32_t dword, uint64_t nbytes)
 
 int sp_cp_touch(struct sp_cp *cp, uint64_t va, uint64_t nbytes)
 {
-    for (uint64_t done = 0; done < nbytes; done += page_left(va + done))
+    for (uint64_t done = 0; done < nbytes; done += sp_emu_left(&cp->x->tlb, va + done))
         if (sp_emu_at(&cp->x->tlb, va + done, SP_VM_READ) == NULL)
             return -EFAULT;
     return 0;

@@ -5,17 +5,18 @@
 
 #define SP_INLINE static inline __attribute__((always_inline))
 
-/* The page of the last access: neighbouring lanes mostly share it. */
+/* Where the last access was: neighbouring lanes mostly share it. */
 struct sp_reach {
     struct sp_wave *w;
-    uint64_t page; /* address of its first byte; 1: none */
+    uint64_t page; /* address of the first byte of what the TLB looks up at once; 1: none */
+    uint64_t mask; /* of the bits within */
     uint8_t *host;
     uint32_t access;
 };
 
 SP_INLINE struct sp_reach sp_reach_of(struct sp_wave *w, uint32_t access)
 {
-    return (struct sp_reach){w, 1, NULL, access};
+    return (struct sp_reach){w, 1, (UINT64_C(1) << w->tlb->bits) - 1, NULL, access};
 }
 
 /* GLC: past L0; past GL1, too, with DLC on gfx10 and without it on gfx11 (LLVM, AMDGPUUsage, "Memory Model GFX10-GFX11"). */
@@ -31,9 +32,9 @@ uint8_t *sp_reach_page(struct sp_wave *w, uint64_t va, uint32_t access);
 /* Host address of `nbytes` at `va`, NULL when they cross pages (fault.kind stays 0) or fault. */
 SP_INLINE uint8_t *sp_reach_at(struct sp_reach *r, uint64_t va, uint32_t nbytes)
 {
-    uint64_t in = va % SP_VM_PAGE;
-    if (SP_LIKELY(va - in == r->page && in + nbytes <= SP_VM_PAGE)) return r->host + in;
-    if (in + nbytes > SP_VM_PAGE) return NULL;
+    uint64_t in = va & r->mask;
+    if (SP_LIKELY(va - in == r->page && in + nbytes <= r->mask + 1)) return r->host + in;
+    if (in + nbytes > r->mask + 1) return NULL;
     uint8_t *host = sp_reach_page(r->w, va, r->access);
     if (!host) return NULL;
     r->page = va - in;

@@ -179,12 +179,8 @@ def test_what_is_counted(rig, x, out):
     assert rig.run(dwords + release(rig, x.va + 64, 1, "gl2_wb"), program, x, out) is None
     now = rig.machine.caches()
     more = {name: now[name] - before[name] for name in now}
-    assert more["fetched"] >= 3 * 4096  # the IB, the code, x
-    assert more["fetched_remote"] == (more["fetched"] if chip_has_memory(rig) else 0)
+    assert more["fetched"] >= 3 * 1024  # the IB, the code, x
+    assert more["fetched_remote"] == (more["fetched"] if rig.gfx == 11 else 0)  # gfx1036 is an APU
     assert more["written_back"] == 4
     kinds = ("gli", "glk", "glv", "gl1", "gl2", "flushes", "write_backs")
     assert [more[name] for name in kinds] == [0, 1, 1, 1, 1, 2, 1]
-
-
-def chip_has_memory(rig):
-    return rig.gfx == 11

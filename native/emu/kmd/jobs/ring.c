@@ -69,7 +69,8 @@ static void tell(const struct kmd_card *card, const struct kmd_job *job)
     const struct kmd_bo *bo = job->fence_bo;
     __atomic_store_n((uint64_t *)(void *)(bo->host + job->fence_offset), job->seq, __ATOMIC_RELEASE);
     if (card->l2)
-        sp_l2_take(card->l2, bo->offset / KMD_PAGE, bo->host, job->fence_offset, 8);
+        sp_l2_take(card->l2, (bo->offset + job->fence_offset) / SP_VM_GRAIN,
+                   bo->host + job->fence_offset / SP_VM_GRAIN * SP_VM_GRAIN, job->fence_offset % SP_VM_GRAIN, 8);
 }
 
 static void run(struct kmd_ring *ring, struct kmd_ring_state *state, struct kmd_job *job)

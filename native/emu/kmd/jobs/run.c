@@ -13,9 +13,9 @@ static void begin(struct kmd_ring *ring, struct sp_emu_exec *x, const struct kmd
     memset(&x->fault, 0, sizeof(x->fault));
     x->chip = &ring->card->chip.core;
     x->gb_addr_config = ring->card->chip.gb_addr_config;
-    sp_emu_tlb_reset(&x->tlb, &job->view, &x->fault);
     x->tlb.l2 = ring->card->l2;
     x->tlb.write_around = ring->ip == AMDGPU_HW_IP_DMA;
+    sp_emu_tlb_reset(&x->tlb, &job->view, &x->fault);
     x->lenient = machine->options.lenient;
     x->threads = machine->options.threads;
     x->deadline_ns = kmd_now() + machine->options.job_limit_ns;

@@ -131,7 +131,7 @@ void kmd_bo_put(struct kmd_bo *bo)
     machine->live.bo_nbytes -= (int64_t)bo->nbytes;
     for (uint32_t i = 0; i < machine->cards; i++)
         if (machine->card[i].l2)
-            sp_l2_forget(machine->card[i].l2, bo->offset / KMD_PAGE, (bo->offset + bo->nbytes) / KMD_PAGE);
+            sp_l2_forget(machine->card[i].l2, bo->offset / SP_VM_GRAIN, (bo->offset + bo->nbytes) / SP_VM_GRAIN);
     if (!bo->userptr) {
         munmap(bo->host, bo->nbytes);
         fallocate(machine->memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)bo->offset, (off_t)bo->nbytes);

@@ -47,7 +47,7 @@ static const struct kmd_mapping *lookup(const struct sp_emu_view *view, uint64_t
 
 static struct sp_emu_entry *entry_of(struct sp_emu_tlb *tlb, uint64_t va, uint32_t access)
 {
-    return &tlb->entry[access == SP_VM_READ ? SP_TLB_READ : SP_TLB_L2][va / SP_VM_PAGE % SP_VM_TLB];
+    return &tlb->entry[access == SP_VM_READ ? SP_TLB_READ : SP_TLB_L2][(va >> tlb->bits) % SP_VM_TLB];
 }
 
 /* Over the bus of a card with memory of its own. */
@@ -58,6 +58,7 @@ static bool is_remote(const struct kmd_bo *bo)
 
 void sp_emu_tlb_reset(struct sp_emu_tlb *tlb, const struct sp_emu_view *view, struct sp_emu_fault *fault)
 {
+    tlb->bits = tlb->l2 ? SP_VM_GRAIN_BITS : SP_VM_PAGE_BITS;
     tlb->view = view;
     tlb->fault = fault;
     for (unsigned i = 0; i < SP_TLBS * SP_VM_TLB; i++)
@@ -80,10 +81,10 @@ uint8_t *sp_emu_tlb_miss(struct sp_emu_tlb *tlb, uint64_t va, uint32_t access)
         if (m->prt) /* not kept: reads and writes go to different places */
             return (access & SP_VM_WRITE ? discarded : (uint8_t *)(uintptr_t)zeros) + va % SP_VM_PAGE;
         struct sp_emu_entry *e = entry_of(tlb, va, access);
-        uint64_t place = m->offset + (sp_emu_canonical(va) / SP_VM_PAGE - m->first) * SP_VM_PAGE;
-        *e = (struct sp_emu_entry){va / SP_VM_PAGE, m->bo->host + place, NULL, (m->bo->offset + place) / SP_VM_PAGE,
+        uint64_t place = m->offset + sp_emu_canonical(va) - m->first * SP_VM_PAGE - sp_emu_in(tlb, va);
+        *e = (struct sp_emu_entry){va >> tlb->bits, m->bo->host + place, NULL, (m->bo->offset + place) >> tlb->bits,
                                    m->rights | SP_VM_DEVICE, 0};
-        return tlb->l2 && !m->uncached ? sp_cache_enter(tlb, e, va, access, is_remote(m->bo)) : e->host + va % SP_VM_PAGE;
+        return tlb->l2 && !m->uncached ? sp_cache_enter(tlb, e, va, access, is_remote(m->bo)) : e->host + sp_emu_in(tlb, va);
     }
     if (m)
         sp_emu_fault_set(fault, SP_FAULT_RIGHTS, -EFAULT, "%s at 0x%llx, whose page allows %s", names_of(access),
@@ -108,7 +109,7 @@ int sp_emu_read_as(struct sp_emu_tlb *tlb, uint64_t va, void *to, size_t nbytes,
         const uint8_t *from = sp_emu_at(tlb, va + done, access == SP_VM_READ ? SP_VM_READ : SP_VM_READ | SP_VM_DEVICE);
         if (from && access & (SP_VM_PAST_L0 | SP_VM_SCALAR) && tlb->l2)
             from = sp_cache_look(tlb, va + done, from, access);
-        n = SP_VM_PAGE - (va + done) % SP_VM_PAGE;
+        n = sp_emu_left(tlb, va + done);
         n = n < nbytes - done ? n : nbytes - done;
         if (!from)
             return -EFAULT;
@@ -121,7 +122,7 @@ int sp_emu_write(struct sp_emu_tlb *tlb, uint64_t va, const void *from, size_t n
 {
     for (size_t done = 0, n; done < nbytes; done += n) {
         uint8_t *to = sp_emu_at(tlb, va + done, SP_VM_WRITE);
-        n = SP_VM_PAGE - (va + done) % SP_VM_PAGE;
+        n = sp_emu_left(tlb, va + done);
         n = n < nbytes - done ? n : nbytes - done;
         if (!to)
             return -EFAULT;
