@@ -56,6 +56,7 @@ struct sp_emu_tlb {
     uint32_t bits;         /* SP_VM_PAGE_BITS or, with caches, SP_VM_GRAIN_BITS */
     struct sp_l2 *l2;      /* NULL: no caches */
     struct sp_cu *cu;      /* a wave's; NULL: an engine, which has none but GL2 */
+    uint32_t name_stale;   /* a read of old bytes is a fault */
     uint32_t write_around; /* SDMA: takes what GL2 has, but leaves nothing in it */
     struct sp_emu_entry entry[SP_TLBS][SP_VM_TLB];
 };
@@ -84,7 +85,8 @@ static inline uint8_t *sp_emu_at(struct sp_emu_tlb *tlb, uint64_t va, uint32_t a
     return sp_emu_tlb_miss(tlb, va, access);
 }
 
-/* Nothing without caches. */
+/* Nothing without caches. The check: -EFAULT when `got`, read so at `va`, is older than what it should be, and that is named. */
+int sp_cache_check(struct sp_emu_tlb *tlb, uint64_t va, const uint8_t *got, size_t nbytes, uint32_t access);
 void sp_cache_writes(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes);
 void sp_cache_wrote(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes);
 static inline void sp_emu_writes(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes)

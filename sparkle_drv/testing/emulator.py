@@ -83,6 +83,7 @@ class Machine:
     delay_s: jobs start and complete late by up to this at random, from `seed`;
     kms_minor (54), vram_nbytes, visible_nbytes, gtt_nbytes: of cards whose text does not say;
     trace: 1 ioctls and jobs, 2 packets and instructions too;
+    name_stale: a read of old bytes from a cache is a fault that names the missing invalidation;
     sys_nice: contexts above normal priority are allowed.
 
     A machine that nobody holds is closed; its nodes hold it.
@@ -103,6 +104,7 @@ class Machine:
         visible_nbytes: int = 0,
         gtt_nbytes: int = 0,
         trace: int = 0,
+        name_stale: bool = False,
         sys_nice: bool = False,
     ) -> None:
         self._machine: Any = None
@@ -115,6 +117,7 @@ class Machine:
             recovery=recovery,
             job_limit_s=job_limit_s,
             delay_s=delay_s,
+            name_stale=name_stale,
             sys_nice=sys_nice,
             threads=threads,
             kms_minor=kms_minor,

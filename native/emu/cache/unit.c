@@ -10,7 +10,7 @@ struct sp_l2_grain *sp_cache_grain(const struct sp_emu_entry *e)
     return (struct sp_l2_grain *)(void *)(e->dirty - offsetof(struct sp_l2_grain, dirty));
 }
 
-static uint8_t *copy_in(const struct sp_domain *d, uint64_t page, uint64_t line)
+uint8_t *sp_copy_in(const struct sp_domain *d, uint64_t page, uint64_t line)
 {
     struct sp_copy *copy = d->copy[page % SP_VM_TLB];
     return copy && copy->epoch == d->epoch && copy->line == line ? copy->bytes : NULL;
@@ -19,7 +19,7 @@ static uint8_t *copy_in(const struct sp_domain *d, uint64_t page, uint64_t line)
 uint8_t *sp_copy_of(struct sp_domain *d, uint64_t page, uint64_t line, uint8_t *from)
 {
     struct sp_copy **copy = &d->copy[page % SP_VM_TLB];
-    uint8_t *there = copy_in(d, page, line);
+    uint8_t *there = sp_copy_in(d, page, line);
     if (there) return there;
     if (!*copy && !(*copy = aligned_alloc(64, sizeof **copy))) return from;
     (*copy)->line = line;
@@ -48,7 +48,7 @@ uint8_t *sp_cache_enter(struct sp_emu_tlb *tlb, struct sp_emu_entry *e, uint64_t
         e->rights &= write ? ~0u : ~(uint32_t)SP_VM_WRITE;
     }
     if (grain && tlb->cu && access == SP_VM_READ) {
-        uint8_t *l0 = copy_in(&tlb->cu->l0, e->page, e->line);
+        uint8_t *l0 = sp_copy_in(&tlb->cu->l0, e->page, e->line);
         e->host = l0 ? l0 : sp_copy_of(&tlb->cu->l0, e->page, e->line, past_l0(tlb->cu, e->page, e->line, grain->now));
     }
     return e->host + va % SP_VM_GRAIN;
@@ -60,13 +60,26 @@ const struct sp_emu_entry *sp_cache_entry(const struct sp_emu_tlb *tlb, uint64_t
     return e->page == (va >> SP_VM_GRAIN_BITS) ? e : NULL;
 }
 
+static void evict(struct sp_domain *d, uint64_t page, uint64_t line)
+{
+    if (sp_copy_in(d, page, line)) d->copy[page % SP_VM_TLB]->epoch = 0;
+}
+
 const uint8_t *sp_cache_look(struct sp_emu_tlb *tlb, uint64_t va, const uint8_t *host, uint32_t access)
 {
     const struct sp_emu_entry *e = sp_cache_entry(tlb, va);
-    uint64_t page = (va >> SP_VM_GRAIN_BITS);
+    uint64_t page = va >> SP_VM_GRAIN_BITS;
     if (!e || !e->dirty || !tlb->cu) return host;
     struct sp_wgp *wgp = tlb->cu->wgp;
-    const uint8_t *scalar = access & SP_VM_SCALAR ? copy_in(&wgp->scalar, page, e->line) : NULL;
+    if (!(access & SP_VM_SCALAR)) {
+        evict(&tlb->cu->l0, page, e->line);
+        tlb->entry[SP_TLB_READ][page % SP_VM_TLB].page = UINT64_MAX;
+    }
+    if (access & SP_VM_DEVICE) {
+        evict(&wgp->gl1, page, e->line);
+        return host;
+    }
+    const uint8_t *scalar = access & SP_VM_SCALAR ? sp_copy_in(&wgp->scalar, page, e->line) : NULL;
     uint8_t *gl1 = scalar ? NULL : past_l0(tlb->cu, page, e->line, e->host);
     if (!scalar) scalar = access & SP_VM_SCALAR ? sp_copy_of(&wgp->scalar, page, e->line, gl1) : gl1;
     return scalar + va % SP_VM_GRAIN;
@@ -98,7 +111,7 @@ void sp_cache_wrote(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes)
     if (!e->dirty) return;
     mark(e, at, (uint32_t)nbytes);
     if (!tlb->cu) return;
-    uint8_t *l0 = copy_in(&tlb->cu->l0, e->page, e->line), *gl1 = copy_in(&tlb->cu->wgp->gl1, e->page, e->line);
+    uint8_t *l0 = sp_copy_in(&tlb->cu->l0, e->page, e->line), *gl1 = sp_copy_in(&tlb->cu->wgp->gl1, e->page, e->line);
     if (l0) memcpy(l0 + at, e->host + at, nbytes);
     if (gl1) memcpy(gl1 + at, e->host + at, nbytes);
 }
@@ -191,6 +204,7 @@ struct sp_caches *sp_caches_begin(struct sp_emu_exec *x, uint32_t index)
         struct sp_cu *cu = &(*caches)->cu[n];
         if (vector) empty(&cu->l0);
         cu->tlb.l2 = x->tlb.l2;
+        cu->tlb.name_stale = x->tlb.name_stale;
         cu->empty = 1;
     }
     return *caches;

@@ -44,13 +44,16 @@ struct sp_emu_tlb *sp_caches_tlb(struct sp_caches *caches, uint64_t group, uint3
 
 /* Completes an entry, whose `host` is memory: where `access` goes, for `va` itself. */
 uint8_t *sp_cache_enter(struct sp_emu_tlb *tlb, struct sp_emu_entry *e, uint64_t va, uint32_t access, bool remote);
-/* What a read by SP_VM_PAST_L0 or SP_VM_SCALAR sees at `va`, which is `host` in GL2. */
+/* What a read by SP_VM_PAST_L0, SP_VM_DEVICE or SP_VM_SCALAR sees at `va`, which is `host` in GL2. What it goes past is
+ * evicted (MISS_EVICT of LLVM's SIMemoryLegalizer), lest a plain load see older bytes afterwards. */
 const uint8_t *sp_cache_look(struct sp_emu_tlb *tlb, uint64_t va, const uint8_t *host, uint32_t access);
 /* Invalidates, for a wave: its own L0, scalar cache, instruction cache, GL1. */
 void sp_cache_invalidate(struct sp_emu_tlb *tlb, uint32_t gcr);
 /* For code.c: the piece of GL2 that an entry is; the entry of an address, NULL: none. */
 struct sp_l2_grain *sp_cache_grain(const struct sp_emu_entry *e);
 const struct sp_emu_entry *sp_cache_entry(const struct sp_emu_tlb *tlb, uint64_t va);
+/* The copy that is valid, or NULL. */
+uint8_t *sp_copy_in(const struct sp_domain *d, uint64_t page, uint64_t line);
 /* The copy, made of `from` when there is none; `from` itself without memory. */
 uint8_t *sp_copy_of(struct sp_domain *d, uint64_t page, uint64_t line, uint8_t *from);
 /* Is the word of code at `va`, which sp_emu_at has looked up, older than what it should be? */

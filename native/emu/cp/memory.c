@@ -18,7 +18,7 @@ static uint8_t *word_at(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint32_t
 int sp_cp_load(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t *value)
 {
     const uint8_t *at = word_at(cp, va, nbytes, SP_VM_READ);
-    if (at == NULL)
+    if (at == NULL || (cp->x->tlb.name_stale && sp_cache_check(&cp->x->tlb, va, at, nbytes, SP_VM_READ)))
         return -EFAULT;
     *value = nbytes == 8 ? __atomic_load_n((const uint64_t *)(const void *)at, __ATOMIC_ACQUIRE)
                          : __atomic_load_n((const uint32_t *)(const void *)at, __ATOMIC_ACQUIRE);
@@ -50,7 +50,7 @@ int sp_cp_copy(struct sp_cp *cp, uint64_t dst, uint64_t src, uint64_t nbytes)
         n = min64(nbytes - done, min64(sp_emu_left(&cp->x->tlb, dst + done), sp_emu_left(&cp->x->tlb, src + done)));
         const uint8_t *from = sp_emu_at(&cp->x->tlb, src + done, SP_VM_READ);
         uint8_t *to = from != NULL ? sp_emu_at(&cp->x->tlb, dst + done, SP_VM_WRITE) : NULL;
-        if (to == NULL)
+        if (to == NULL || (cp->x->tlb.name_stale && sp_cache_check(&cp->x->tlb, src + done, from, n, SP_VM_READ)))
             return -EFAULT;
         sp_emu_writes(&cp->x->tlb, dst + done, n);
         memmove(to, from, n);

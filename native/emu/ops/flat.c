@@ -74,10 +74,25 @@ SP_INLINE int lane_write(struct sp_wave *w, const struct sp_inst *i, int segment
     return sp_reach_write(reach, va, data, nbytes) ? sp_wave_fault_at(w, lane) : 0;
 }
 
-uint8_t *sp_reach_page(struct sp_wave *w, uint64_t va, uint32_t access)
+/* GLC: past L0; past GL1, too, with DLC on gfx10 and without it on gfx11 (LLVM, AMDGPUUsage, "Memory Model GFX10-GFX11"). */
+uint32_t sp_load_access(const struct sp_wave *w, const struct sp_inst *i)
 {
-    uint8_t *host = sp_emu_at(w->tlb, va, access & ~(uint32_t)SP_VM_PAST_L0);
-    if (host && access & SP_VM_PAST_L0 && w->tlb->l2) host = (uint8_t *)(uintptr_t)sp_cache_look(w->tlb, va, host, access);
+    if (!i->glc) return SP_VM_READ;
+    return SP_VM_READ | (w->generation == 11 || i->dlc ? SP_VM_DEVICE : SP_VM_PAST_L0);
+}
+
+uint8_t *sp_reach_turn(struct sp_reach *r, uint64_t va, uint32_t nbytes)
+{
+    struct sp_emu_tlb *tlb = r->w->tlb;
+    uint64_t in = va & r->mask;
+    if (in + nbytes > r->mask + 1) return NULL;
+    uint8_t *host = sp_emu_at(tlb, va, r->access & ~(uint32_t)SP_VM_PAST_L0);
+    if (!host) return NULL;
+    if (tlb->l2 && r->access & (SP_VM_PAST_L0 | SP_VM_DEVICE)) host = (uint8_t *)(uintptr_t)sp_cache_look(tlb, va, host, r->access);
+    if (tlb->name_stale) /* and no access goes round this */
+        return r->access & SP_VM_WRITE || !sp_cache_check(tlb, va, host, nbytes, r->access) ? host : NULL;
+    r->page = va - in;
+    r->host = host - in;
     return host;
 }
 

@@ -19,27 +19,16 @@ SP_INLINE struct sp_reach sp_reach_of(struct sp_wave *w, uint32_t access)
     return (struct sp_reach){w, 1, (UINT64_C(1) << w->tlb->bits) - 1, NULL, access};
 }
 
-/* GLC: past L0; past GL1, too, with DLC on gfx10 and without it on gfx11 (LLVM, AMDGPUUsage, "Memory Model GFX10-GFX11"). */
-SP_INLINE uint32_t sp_load_access(const struct sp_wave *w, const struct sp_inst *i)
-{
-    if (SP_LIKELY(!i->glc)) return SP_VM_READ;
-    return SP_VM_READ | (w->generation == 11 || i->dlc ? SP_VM_DEVICE : SP_VM_PAST_L0);
-}
-
-/* flat.c: where the page of an access begins to be, at `va`. */
-uint8_t *sp_reach_page(struct sp_wave *w, uint64_t va, uint32_t access);
+/* flat.c: how a load reads; sp_reach_at for what is not where the last access was. */
+uint32_t sp_load_access(const struct sp_wave *w, const struct sp_inst *i);
+uint8_t *sp_reach_turn(struct sp_reach *r, uint64_t va, uint32_t nbytes);
 
 /* Host address of `nbytes` at `va`, NULL when they cross pages (fault.kind stays 0) or fault. */
 SP_INLINE uint8_t *sp_reach_at(struct sp_reach *r, uint64_t va, uint32_t nbytes)
 {
     uint64_t in = va & r->mask;
     if (SP_LIKELY(va - in == r->page && in + nbytes <= r->mask + 1)) return r->host + in;
-    if (in + nbytes > r->mask + 1) return NULL;
-    uint8_t *host = sp_reach_page(r->w, va, r->access);
-    if (!host) return NULL;
-    r->page = va - in;
-    r->host = host - in;
-    return host;
+    return sp_reach_turn(r, va, nbytes);
 }
 
 SP_INLINE int sp_reach_read(struct sp_reach *r, uint64_t va, void *to, uint32_t nbytes)

@@ -96,6 +96,12 @@ def test_c1_loads_past_l0_and_gl1(rig, x, out, bits):
     assert over_groups(rig, x, out, f"{PLAIN} {bits}") == [OLD, seen]
 
 
+def test_c1_a_load_past_l0_evicts(rig, x, out):
+    """A plain load after it sees no older bytes."""
+    again = f"{PLAIN} glc dlc\ns_waitcnt vmcnt(0)\n{PLAIN}"
+    assert over_groups(rig, x, out, again) == [OLD, NEW]
+
+
 WGP = """
 v_cmp_eq_u32 vcc_lo, 32, v0
 v_mov_b32 v1, 0

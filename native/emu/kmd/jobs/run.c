@@ -14,6 +14,7 @@ static void begin(struct kmd_ring *ring, struct sp_emu_exec *x, const struct kmd
     x->chip = &ring->card->chip.core;
     x->gb_addr_config = ring->card->chip.gb_addr_config;
     x->tlb.l2 = ring->card->l2;
+    x->tlb.name_stale = x->tlb.l2 && machine->options.name_stale;
     x->tlb.write_around = ring->ip == AMDGPU_HW_IP_DMA;
     sp_emu_tlb_reset(&x->tlb, &job->view, &x->fault);
     x->lenient = machine->options.lenient;

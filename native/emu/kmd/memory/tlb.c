@@ -107,11 +107,13 @@ int sp_emu_read_as(struct sp_emu_tlb *tlb, uint64_t va, void *to, size_t nbytes,
 {
     for (size_t done = 0, n; done < nbytes; done += n) {
         const uint8_t *from = sp_emu_at(tlb, va + done, access == SP_VM_READ ? SP_VM_READ : SP_VM_READ | SP_VM_DEVICE);
-        if (from && access & (SP_VM_PAST_L0 | SP_VM_SCALAR) && tlb->l2)
+        if (from && access & (SP_VM_PAST_L0 | SP_VM_SCALAR | SP_VM_DEVICE) && tlb->l2)
             from = sp_cache_look(tlb, va + done, from, access);
         n = sp_emu_left(tlb, va + done);
         n = n < nbytes - done ? n : nbytes - done;
         if (!from)
+            return -EFAULT;
+        if (tlb->name_stale && sp_cache_check(tlb, va + done, from, n, access))
             return -EFAULT;
         memcpy((uint8_t *)to + done, from, n);
     }
