@@ -114,17 +114,35 @@ SP_INLINE int store(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes,
     return 0;
 }
 
+/* Of whole dwords each width has code of its own; all others share one. */
+static __attribute__((noinline)) int load_any(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, enum sp_load kind,
+                                              bool to_lds)
+{
+    return load(w, i, nbytes, kind, to_lds);
+}
+
+static __attribute__((noinline)) int store_any(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, uint32_t shift)
+{
+    return store(w, i, nbytes, shift);
+}
+
 #define DEFINE_LOAD(SUFFIX, NBYTES, KIND)                                                                             \
-    HEAD(BUFFER_LOAD_##SUFFIX) { return load(w, i, NBYTES, KIND, false); }
+    HEAD(BUFFER_LOAD_##SUFFIX)                                                                                        \
+    {                                                                                                                 \
+        return (NBYTES) < 4 ? load_any(w, i, NBYTES, KIND, false) : load(w, i, NBYTES, KIND, false);                    \
+    }
 #define DEFINE_STORE(SUFFIX, NBYTES, SHIFT)                                                                           \
-    HEAD(BUFFER_STORE_##SUFFIX) { return store(w, i, NBYTES, SHIFT); }
+    HEAD(BUFFER_STORE_##SUFFIX)                                                                                       \
+    {                                                                                                                 \
+        return (NBYTES) < 4 ? store_any(w, i, NBYTES, SHIFT) : store(w, i, NBYTES, SHIFT);                              \
+    }
 SP_LOADS(DEFINE_LOAD)
 SP_STORES(DEFINE_STORE)
-HEAD(BUFFER_LOAD_LDS_U8) { return load(w, i, 1, SP_LOAD_U8, true); }
-HEAD(BUFFER_LOAD_LDS_I8) { return load(w, i, 1, SP_LOAD_I8, true); }
-HEAD(BUFFER_LOAD_LDS_U16) { return load(w, i, 2, SP_LOAD_U16, true); }
-HEAD(BUFFER_LOAD_LDS_I16) { return load(w, i, 2, SP_LOAD_I16, true); }
-HEAD(BUFFER_LOAD_LDS_B32) { return load(w, i, 4, SP_LOAD_DWORDS, true); }
+HEAD(BUFFER_LOAD_LDS_U8) { return load_any(w, i, 1, SP_LOAD_U8, true); }
+HEAD(BUFFER_LOAD_LDS_I8) { return load_any(w, i, 1, SP_LOAD_I8, true); }
+HEAD(BUFFER_LOAD_LDS_U16) { return load_any(w, i, 2, SP_LOAD_U16, true); }
+HEAD(BUFFER_LOAD_LDS_I16) { return load_any(w, i, 2, SP_LOAD_I16, true); }
+HEAD(BUFFER_LOAD_LDS_B32) { return load_any(w, i, 4, SP_LOAD_DWORDS, true); }
 #define ENTRY_LOAD(SUFFIX, NBYTES, KIND) SP_OP_ENTRY(BUFFER_LOAD_##SUFFIX)
 #define ENTRY_STORE(SUFFIX, NBYTES, SHIFT) SP_OP_ENTRY(BUFFER_STORE_##SUFFIX)
 

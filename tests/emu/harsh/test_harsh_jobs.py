@@ -127,6 +127,21 @@ def test_c9_a_packet_of_the_job_itself_comes_in_time(rig, x, out):
     assert two_jobs(rig, x, out, acquire(rig, *WAVES), 0, queued=True) == NEW
 
 
+@pytest.mark.parametrize(
+    ("kms", "sync", "seen"), [("3.54", True, NEW), ("3.54", False, OLD), ("3.41", True, OLD)]
+)
+def test_sdma_reads_what_gl2_holds(open_rig, chip, kms, sync, seen):
+    """Unless EMIT_MEM_SYNC comes before it, which SDMA rings obey since KMS 3.42."""
+    rig = open_rig(f"{chip}:kms-{kms}")
+    x, y, out, program = *(rig.buffer(4096) for _ in range(3)), code(rig, LOAD)
+    x.write([OLD])
+    assert rig.run(run(rig, program, x.va, out.va), program, x, out) is None
+    x.write([NEW])
+    copy = [1, 3, 0, x.lo, x.hi, y.lo, y.hi]
+    assert rig.run(copy, x, y, ip="dma", sync=sync) is None
+    assert y.words() == [seen]
+
+
 def test_stores_of_two_queues_into_one_page_are_all_kept(rig):
     """While each writes back and fetches again what the other is writing beside it."""
     count, shared = 300, rig.buffer(4096)
