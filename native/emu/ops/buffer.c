@@ -114,7 +114,7 @@ SP_INLINE int store(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes,
     return 0;
 }
 
-/* Of whole dwords each width has code of its own; all others share one. */
+/* A dword has code of its own; all other widths share one. */
 static __attribute__((noinline)) int load_any(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, enum sp_load kind,
                                               bool to_lds)
 {
@@ -129,12 +129,12 @@ static __attribute__((noinline)) int store_any(struct sp_wave *w, const struct s
 #define DEFINE_LOAD(SUFFIX, NBYTES, KIND)                                                                             \
     HEAD(BUFFER_LOAD_##SUFFIX)                                                                                        \
     {                                                                                                                 \
-        return (NBYTES) < 4 ? load_any(w, i, NBYTES, KIND, false) : load(w, i, NBYTES, KIND, false);                    \
+        return (NBYTES) != 4 ? load_any(w, i, NBYTES, KIND, false) : load(w, i, NBYTES, KIND, false);                    \
     }
 #define DEFINE_STORE(SUFFIX, NBYTES, SHIFT)                                                                           \
     HEAD(BUFFER_STORE_##SUFFIX)                                                                                       \
     {                                                                                                                 \
-        return (NBYTES) < 4 ? store_any(w, i, NBYTES, SHIFT) : store(w, i, NBYTES, SHIFT);                              \
+        return (NBYTES) != 4 ? store_any(w, i, NBYTES, SHIFT) : store(w, i, NBYTES, SHIFT);                              \
     }
 SP_LOADS(DEFINE_LOAD)
 SP_STORES(DEFINE_STORE)

@@ -104,10 +104,21 @@ SP_INLINE int store(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes,
     X(I8_D16_HI, 1, SP_LOAD_D16_HI_I8)                                                                                \
     X(U16_D16_HI, 2, SP_LOAD_D16_HI_B16)
 #define STORES(X) SP_STORES_WHOLE(X) X(B8_D16_HI, 1, 16) X(B16_D16_HI, 2, 16)
+/* A dword has code of its own; all other widths share one. */
+static __attribute__((noinline)) int load_any(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, enum sp_load kind)
+{
+    return load(w, i, nbytes, kind);
+}
+
+static __attribute__((noinline)) int store_any(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, uint32_t shift)
+{
+    return store(w, i, nbytes, shift);
+}
+
 #define DEFINE_LOAD(SUFFIX, NBYTES, KIND)                                                                             \
-    HEAD(DS_LOAD_##SUFFIX) { return load(w, i, NBYTES, KIND); }
+    HEAD(DS_LOAD_##SUFFIX) { return (NBYTES) != 4 ? load_any(w, i, NBYTES, KIND) : load(w, i, NBYTES, KIND); }
 #define DEFINE_STORE(SUFFIX, NBYTES, SHIFT)                                                                           \
-    HEAD(DS_STORE_##SUFFIX) { return store(w, i, NBYTES, SHIFT); }
+    HEAD(DS_STORE_##SUFFIX) { return (NBYTES) != 4 ? store_any(w, i, NBYTES, SHIFT) : store(w, i, NBYTES, SHIFT); }
 #define ENTRY_LOAD(SUFFIX, NBYTES, KIND) SP_OP_ENTRY(DS_LOAD_##SUFFIX)
 #define ENTRY_STORE(SUFFIX, NBYTES, SHIFT) SP_OP_ENTRY(DS_STORE_##SUFFIX)
 LOADS(DEFINE_LOAD)

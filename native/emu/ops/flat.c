@@ -157,7 +157,7 @@ SP_INLINE int store(struct sp_wave *w, const struct sp_inst *i, int segment, uin
     return (int)w->stop;
 }
 
-/* Of whole dwords in GLOBAL each width has code of its own; all others share one. */
+/* A dword of GLOBAL has code of its own; all other widths and segments share one. */
 static __attribute__((noinline)) int load_any(struct sp_wave *w, const struct sp_inst *i, int segment, uint32_t nbytes,
                                               enum sp_load kind)
 {
@@ -174,14 +174,14 @@ static __attribute__((noinline)) int store_any(struct sp_wave *w, const struct s
     HEAD(FLAT_LOAD_##SUFFIX) { return load_any(w, i, SEGMENT_FLAT, NBYTES, KIND); }                                   \
     HEAD(GLOBAL_LOAD_##SUFFIX)                                                                                        \
     {                                                                                                                 \
-        return (NBYTES) < 4 ? load_any(w, i, SEGMENT_GLOBAL, NBYTES, KIND) : load(w, i, SEGMENT_GLOBAL, NBYTES, KIND);  \
+        return (NBYTES) != 4 ? load_any(w, i, SEGMENT_GLOBAL, NBYTES, KIND) : load(w, i, SEGMENT_GLOBAL, NBYTES, KIND);  \
     }                                                                                                                 \
     HEAD(SCRATCH_LOAD_##SUFFIX) { return load_any(w, i, SEGMENT_SCRATCH, NBYTES, KIND); }
 #define DEFINE_STORE(SUFFIX, NBYTES, SHIFT)                                                                           \
     HEAD(FLAT_STORE_##SUFFIX) { return store_any(w, i, SEGMENT_FLAT, NBYTES, SHIFT); }                                \
     HEAD(GLOBAL_STORE_##SUFFIX)                                                                                       \
     {                                                                                                                 \
-        return (NBYTES) < 4 ? store_any(w, i, SEGMENT_GLOBAL, NBYTES, SHIFT) : store(w, i, SEGMENT_GLOBAL, NBYTES, SHIFT); \
+        return (NBYTES) != 4 ? store_any(w, i, SEGMENT_GLOBAL, NBYTES, SHIFT) : store(w, i, SEGMENT_GLOBAL, NBYTES, SHIFT); \
     }                                                                                                                 \
     HEAD(SCRATCH_STORE_##SUFFIX) { return store_any(w, i, SEGMENT_SCRATCH, NBYTES, SHIFT); }
 SP_LOADS(DEFINE_LOAD)
