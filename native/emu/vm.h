@@ -74,8 +74,8 @@ static inline uint64_t sp_emu_left(const struct sp_emu_tlb *tlb, uint64_t va)
     return (UINT64_C(1) << tlb->bits) - sp_emu_in(tlb, va);
 }
 
-/* Host address of `va` for one access that does not cross what is looked up at once; NULL with the fault filled. Who writes there says so
- * before and after (sp_emu_writes, sp_emu_wrote). */
+/* Host address of `va` for one access that does not cross what is looked up at once; NULL with the fault filled. Who
+ * writes there says so before and after (sp_emu_writes, sp_emu_wrote). */
 static inline uint8_t *sp_emu_at(struct sp_emu_tlb *tlb, uint64_t va, uint32_t access)
 {
     uint64_t page = va >> tlb->bits;
@@ -85,7 +85,7 @@ static inline uint8_t *sp_emu_at(struct sp_emu_tlb *tlb, uint64_t va, uint32_t a
     return sp_emu_tlb_miss(tlb, va, access);
 }
 
-/* Nothing without caches. The check: -EFAULT when `got`, read so at `va`, is older than what it should be, and that is named. */
+/* Nothing without caches. The check: -EFAULT, named, when `got`, read so at `va`, is older than what it should be. */
 int sp_cache_check(struct sp_emu_tlb *tlb, uint64_t va, const uint8_t *got, size_t nbytes, uint32_t access);
 void sp_cache_writes(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes);
 void sp_cache_wrote(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes);

@@ -48,7 +48,7 @@ struct sp_emu_options {
     uint64_t visible_nbytes;
     uint64_t gtt_nbytes;
     uint32_t trace;         /* 1: ioctls and jobs, 2: packets and instructions too */
-    uint32_t name_stale;    /* 1: a read of bytes that a cache holds, older than they should be, is a fault that names them */
+    uint32_t name_stale;    /* 1: a read of old bytes from a cache is a fault that names the missing invalidation */
     uint32_t sys_nice;      /* 1: as with CAP_SYS_NICE: contexts above NORMAL are allowed */
     /* Called with each fault when it happens, by the thread of the job, which holds the machine's lock; NULL: nobody. */
     void (*on_fault)(uint32_t card, const struct sp_emu_fault_report *fault);

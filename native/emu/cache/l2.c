@@ -1,5 +1,5 @@
-/* GL2. It has no capacity of its own: what it holds stays until it is invalidated, so that who forgets to finds out. Host memory sets
- * the limits below.
+/* GL2. It has no capacity of its own: what it holds stays until it is invalidated, so that who forgets to finds out. Host
+ * memory sets the limits below.
  *
  * Agents write while another ring's acquire fetches anew or writes back. A store marks its bytes as dirty before and after it
  * (unit.c): the first mark keeps a fetch from undoing it, the second one survives a write-back that came between. */
@@ -233,10 +233,12 @@ void sp_l2_forget(struct sp_l2 *l2, uint64_t first, uint64_t end)
     pthread_mutex_unlock(&l2->lock);
 }
 
-void sp_l2_lose(struct sp_l2 *l2)
+void sp_l2_reset(struct sp_l2 *l2, bool vram_lost)
 {
     pthread_mutex_lock(&l2->lock);
-    for (struct sp_l2_grain *grain = l2->written; grain; grain = grain->next_written) memset(grain->dirty, 0, sizeof grain->dirty);
+    for (struct sp_l2_grain *grain = l2->written; grain && vram_lost; grain = grain->next_written)
+        memset(grain->dirty, 0, sizeof grain->dirty);
+    write_back(l2);
     l2->epoch++;
     for (uint32_t k = 0; k < SP_CACHES_ABOVE; k++) __atomic_fetch_add(&l2->generation[k], 1, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&l2->lock);

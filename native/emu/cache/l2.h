@@ -10,8 +10,9 @@ enum { SP_GCR_GLI_INV = 1, SP_GCR_GLK_INV = 2, SP_GCR_GLV_INV = 4, SP_GCR_GL1_IN
        SP_GCR_MEM_SYNC = 63 }; /* what the kernel emits for EMIT_MEM_SYNC: 0xC3B1 has them all */
 enum { SP_CACHE_I, SP_CACHE_K, SP_CACHE_V, SP_CACHE_1, SP_CACHES_ABOVE };
 
-/* A piece of memory that it holds, of 1 KiB: lines have 128 bytes, and a driver cannot know which come along. `now` is what agents see, `mem` what the CPU sees. dirty[i]: which bytes of dword i agents have written
- * since the last write-back, a bit each; hardware has byte masks, too. */
+/* A piece of memory that it holds, of 1 KiB: lines have 128 bytes, and a driver cannot know which come along. `now` is what
+ * agents see, `mem` what the CPU sees. dirty[i]: which bytes of dword i agents have written since the last write-back, a bit
+ * each; hardware has byte masks, too. */
 struct sp_l2_grain {
     uint64_t line; /* its number in the machine's memory: no other ever has it */
     struct sp_l2_grain *chain, *next_written;
@@ -38,9 +39,9 @@ void sp_l2_take(struct sp_l2 *l2, uint64_t line, const uint8_t *mem, uint32_t at
 void sp_l2_gcr(struct sp_l2 *l2, uint32_t gcr);
 /* How often the caches of a kind above this one were invalidated for the whole card. */
 uint32_t sp_l2_generation(const struct sp_l2 *l2, uint32_t kind);
-/* Memory is gone (a BO freed), or the card's state (a reset). */
+/* Memory is gone: a BO freed. A reset: what is dirty is lost only with VRAM, for otherwise the jobs that ran go on. */
 void sp_l2_forget(struct sp_l2 *l2, uint64_t first, uint64_t end);
-void sp_l2_lose(struct sp_l2 *l2);
+void sp_l2_reset(struct sp_l2 *l2, bool vram_lost);
 void sp_l2_counts(struct sp_l2 *l2, struct sp_emu_caches *out);
 
 /* Which bytes of its dword an access of `nbytes` at `at` touches. */

@@ -16,7 +16,8 @@ static int told(struct sp_emu_tlb *tlb, uint64_t va, const char *cache, const ch
         tlb->fault->va = va;
         tlb->fault->access = SP_VM_READ;
     }
-    return sp_emu_fault_set(tlb->fault, SP_FAULT_STALE, -EFAULT, "read at 0x%llx: %s holds 0x%08x, it is 0x%08x by now: expected %s between the two",
+    return sp_emu_fault_set(tlb->fault, SP_FAULT_STALE, -EFAULT,
+                            "read at 0x%llx: %s holds 0x%08x, it is 0x%08x by now: expected %s between the two",
                             (unsigned long long)va, cache, held, now, lacks);
 }
 
@@ -33,7 +34,8 @@ int sp_cache_check(struct sp_emu_tlb *tlb, uint64_t va, const uint8_t *got, size
             const uint8_t *gl1 = tlb->cu ? sp_copy_in(&tlb->cu->wgp->gl1, page, e->line) : NULL;
             bool scalar = access & SP_VM_SCALAR, in_gl1 = gl1 && gl1[at] != grain->now[at];
             return told(tlb, va + k, in_gl1 ? "GL1" : scalar ? "the scalar cache" : "the vector L0",
-                        in_gl1 ? "GL1_INV" : scalar ? "GLK_INV" : "GLV_INV", first_word(got + k, left), first_word(grain->now + at, left));
+                        in_gl1 ? "GL1_INV" : scalar ? "GLK_INV" : "GLV_INV", first_word(got + k, left),
+                        first_word(grain->now + at, left));
         }
         if (!(grain->dirty[at / 4] >> at % 4 & 1) && got[k] != grain->mem[at])
             return told(tlb, va + k, "GL2", "GL2_INV", first_word(got + k, left), first_word(grain->mem + at, left));

@@ -154,11 +154,12 @@ void sp_cache_through(struct sp_emu_tlb *tlb, uint64_t va, uint32_t nbytes)
     const struct sp_emu_entry *e = tlb->l2 ? sp_cache_entry(tlb, va) : NULL;
     uint32_t at = va % SP_VM_GRAIN;
     if (!e || !e->dirty) return;
-    for (uint32_t i = at / 4; i < (at + nbytes) / 4; i++) __atomic_store_n(&e->dirty[i], 0, __ATOMIC_RELEASE);
+    uint8_t *mem = sp_cache_grain(e)->mem + at;
     if (nbytes == 8)
-        __atomic_store_n((uint64_t *)(void *)(sp_cache_grain(e)->mem + at), *(const uint64_t *)(const void *)(e->host + at), __ATOMIC_RELEASE);
+        __atomic_store_n((uint64_t *)(void *)mem, *(const uint64_t *)(const void *)(e->host + at), __ATOMIC_RELEASE);
     else
-        __atomic_store_n((uint32_t *)(void *)(sp_cache_grain(e)->mem + at), *(const uint32_t *)(const void *)(e->host + at), __ATOMIC_RELEASE);
+        __atomic_store_n((uint32_t *)(void *)mem, *(const uint32_t *)(const void *)(e->host + at), __ATOMIC_RELEASE);
+    for (uint32_t i = at / 4; i < (at + nbytes) / 4; i++) __atomic_store_n(&e->dirty[i], 0, __ATOMIC_RELEASE);
 }
 
 struct sp_emu_tlb *sp_caches_tlb(struct sp_caches *caches, uint64_t group, uint32_t wave, uint32_t wgp_mode,

@@ -15,8 +15,9 @@ from cachekit import (
     code,
     release,
     run,
+    until,
 )
-from ioctls import store
+from ioctls import await_word, store
 
 from sparkle_drv.amd.kmd.raw import lib
 from sparkle_drv.lowlevel import isa
@@ -155,6 +156,17 @@ def test_stores_of_two_queues_into_one_page_are_all_kept(rig):
     for job in jobs:
         rig.gpu.wait(job)
     assert shared.words(0, 2 * count) == list(range(1, 2 * count + 1))
+
+
+def test_a_reset_keeps_what_a_job_that_goes_on_has_stored(rig, x):
+    gate, begun = (rig.buffer(4096, rights=UC) for _ in range(2))
+    dwords = store(x, NEW) + store(begun, 1) + await_word(gate, 1)
+    job = rig.gpu.submit("compute", dwords, bos=[x, gate, begun])
+    assert until(lambda: begun.words() == [1])
+    rig.machine.reset()
+    gate.write([1])
+    rig.gpu.wait(job)
+    assert x.words() == [NEW]
 
 
 @pytest.mark.parametrize("nbytes", [1, 2, 4])

@@ -60,7 +60,7 @@ void kmd_reset(struct kmd_card *card, bool vram_lost)
         lose_vram(card);
     }
     if (card->l2)
-        sp_l2_lose(card->l2);
+        sp_l2_reset(card->l2, vram_lost);
     reset_rings(card, vram_lost); /* otherwise what ran is submitted again, which is to let it run on */
 }
 

@@ -47,7 +47,7 @@ struct kmd_bo {
     uint32_t refs;
     struct kmd_card *card;
     uint64_t nbytes;
-    uint64_t offset; /* in the memfd; never used again for another BO, and so it tells caches which memory it is (userptrs, too) */
+    uint64_t offset; /* in the memfd; never used again for another BO: it tells caches which memory it is (userptrs, too) */
     uint8_t *host;
     uint64_t flags;
     uint64_t alignment;
