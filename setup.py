@@ -8,6 +8,7 @@ set says so itself (`#pragma GCC target`). CC, CFLAGS and LDFLAGS of the environ
 the flags with which the interpreter happened to be built (-g, RUNPATH) are not.
 """
 
+import ast
 import functools
 import io
 import multiprocessing
@@ -221,8 +222,15 @@ def not_installed(folder, names):
 
 
 def without_comments(text):
-    """Python source whose comments are gone; every line stays where it was."""
+    """Python source whose comments are gone, and texts below attributes, which are nobody's
+    docstring; every line stays where it was."""
     lines = text.splitlines(keepends=True)
+    for node in ast.walk(ast.parse(text)):
+        documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        for told in node.body[1:] if documented else ():
+            if isinstance(told, ast.Expr) and isinstance(told.value, ast.Constant):
+                begin, end = told.lineno - 1, told.end_lineno
+                lines[begin:end] = ["\n"] * (end - begin)
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             row, column = token.start
@@ -232,7 +240,7 @@ def without_comments(text):
 
 class BuildPy(build_py):
     """An installed package carries shaders/ and tools/; a checkout has them beside it. Comments,
-    30 KB of the wheel, are for who changes the code: the sdist and the repository have them.
+    55 KB of the wheel, are for who changes the code: the sdist and the repository have them.
     """
 
     def run(self):

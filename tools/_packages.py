@@ -93,6 +93,8 @@ PACKAGES = (
     Package("gcc-aarch64-linux-gnu", "test", command("aarch64-linux-gnu-gcc")),
     Package("libc6-dev-arm64-cross", "test", file("/usr/aarch64-linux-gnu/include/stdio.h")),
     Package("qemu-user", "test", command("qemu-aarch64")),
+    # Slow and cut links between nodes, in network namespaces (tests/cluster).
+    Package("iproute2", "test", command("ip")),
     # OpenCL on the CPU, for examples/plugin_opencl.
     Package("pocl-opencl-icd", "test", file("/etc/OpenCL/vendors/pocl*.icd")),
 )

@@ -19,15 +19,25 @@ def lacking() -> str | None:
     """What is missing, or None."""
     if os.geteuid():
         return "network namespaces need root"
-    missing = [tool for tool in ("ip", "tc") if shutil.which(tool) is None]
+    missing = [tool for tool in ("ip", "tc", "nsenter") if shutil.which(tool) is None]
     if missing:
-        return f"no {missing[0]} (iproute2)"
+        return f"no {missing[0]} (iproute2, util-linux)"
     name = f"spk-try-{os.getpid()}"
-    made = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True)
-    if made.returncode:
-        return f"no network namespaces: {made.stderr.strip()[:200]}"
-    subprocess.run(["ip", "netns", "del", name], check=True)
+    bridge = ("ip", "link", "add", "br0", "type", "bridge")
+    try:
+        for line in (["ip", "netns", "add", name], inside(name, *bridge)):
+            made = subprocess.run(line, capture_output=True, text=True)
+            if made.returncode:
+                return f"network namespaces are refused: {' '.join(line)}: {made.stderr.strip()}"
+    finally:
+        subprocess.run(["ip", "netns", "del", name], capture_output=True)
     return None
+
+
+def inside(space: str, *command: str) -> list[str]:
+    """The command line that runs a command in a namespace. `ip -n` and `ip netns exec` also mount,
+    which a root folder that is no mount point (chroot) refuses."""
+    return ["nsenter", f"--net=/var/run/netns/{space}", *command]
 
 
 class Network:
@@ -36,9 +46,9 @@ class Network:
     def __init__(self, *names: str) -> None:
         self._tag, self.names = f"spk{os.getpid()}", names
         try:
-            self._run("netns", "add", f"{self._tag}-sw")
-            self._run("-n", f"{self._tag}-sw", "link", "add", "br0", "type", "bridge")
-            self._run("-n", f"{self._tag}-sw", "link", "set", "br0", "up")
+            self._run("ip", "netns", "add", self.space("sw"))
+            self._ip("sw", "link", "add", "br0", "type", "bridge")
+            self._ip("sw", "link", "set", "br0", "up")
             for name in names:
                 self._add(name)
         except BaseException:
@@ -46,15 +56,14 @@ class Network:
             raise
 
     def _add(self, name: str) -> None:
-        space, switch = self.space(name), f"{self._tag}-sw"
-        self._run("netns", "add", space)
-        self._run("-n", space, "link", "set", "lo", "up")
-        peer = ("peer", "name", "eth0", "netns", space)
-        self._run("-n", switch, "link", "add", f"v{name}", "type", "veth", *peer)
-        self._run("-n", switch, "link", "set", f"v{name}", "master", "br0")
-        self._run("-n", switch, "link", "set", f"v{name}", "up")
-        self._run("-n", space, "addr", "add", f"{self.address(name)}/24", "dev", "eth0")
-        self._run("-n", space, "link", "set", "eth0", "up")
+        self._run("ip", "netns", "add", self.space(name))
+        self._ip(name, "link", "set", "lo", "up")
+        peer = ("peer", "name", "eth0", "netns", self.space(name))
+        self._ip("sw", "link", "add", f"v{name}", "type", "veth", *peer)
+        self._ip("sw", "link", "set", f"v{name}", "master", "br0")
+        self._ip("sw", "link", "set", f"v{name}", "up")
+        self._ip(name, "addr", "add", f"{self.address(name)}/24", "dev", "eth0")
+        self._ip(name, "link", "set", "eth0", "up")
 
     def space(self, name: str) -> str:
         return f"{self._tag}-{name}"
@@ -64,27 +73,30 @@ class Network:
 
     def command(self, name: str, *arguments: str) -> list[str]:
         """The command line that runs Python on that machine."""
-        return ["ip", "netns", "exec", self.space(name), sys.executable, *arguments]
+        return inside(self.space(name), sys.executable, *arguments)
 
     def cut(self, name: str) -> None:
-        self._run("-n", self.space(name), "link", "set", "eth0", "down")
+        self._ip(name, "link", "set", "eth0", "down")
 
     def heal(self, name: str) -> None:
-        self._run("-n", self.space(name), "link", "set", "eth0", "up")
+        self._ip(name, "link", "set", "eth0", "up")
 
     def slow(self, name: str, rate: str) -> None:
         """Both directions of the cable carry `rate` at most, as "200mbit"."""
         shape = ("root", "tbf", "rate", rate, "burst", "128k", "latency", "50ms")
-        for space, device in ((self.space(name), "eth0"), (f"{self._tag}-sw", f"v{name}")):
-            line = ["tc", "-n", space, "qdisc", "add", "dev", device, *shape]
-            subprocess.run(line, check=True, capture_output=True)
+        for end, device in ((name, "eth0"), ("sw", f"v{name}")):
+            line = ("tc", "qdisc", "add", "dev", device, *shape)
+            self._run(*inside(self.space(end), *line))
 
     def close(self) -> None:
         for name in (*self.names, "sw"):
-            subprocess.run(["ip", "netns", "del", f"{self._tag}-{name}"], capture_output=True)
+            subprocess.run(["ip", "netns", "del", self.space(name)], capture_output=True)
 
-    def _run(self, *arguments: str) -> None:
-        subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True)
+    def _ip(self, name: str, *arguments: str) -> None:
+        self._run(*inside(self.space(name), "ip", *arguments))
+
+    def _run(self, *command: str) -> None:
+        subprocess.run(command, check=True, capture_output=True, text=True)
 
 
 class Machine:

@@ -66,7 +66,8 @@ def _backend(scheme: str) -> Any:
     if scheme not in _registered:
         raise DeviceNotFound(
             f"no backend is called {scheme!r}; there are "
-            f"{', '.join(sorted({*_builtin, *_registered}))}"
+            f"{', '.join(sorted({*_builtin, *_registered} - {REMOTE}))}, "
+            f"and HOST/cpu of other machines"
         )
     try:
         return _registered[scheme]()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import packages
 import pytest
 from _cluster import namespaces
 from _cluster.namespaces import Machine
@@ -11,6 +12,7 @@ __all__ = ["Machine", "Network"]
 
 class Network(namespaces.Network):
     def __init__(self, *names: str) -> None:
+        packages.needed("iproute2")
         why = namespaces.lacking()
         if why:
             pytest.skip(why)

@@ -106,7 +106,8 @@ def issue(args: argparse.Namespace) -> None:
         if (into / name).exists():
             raise FileExistsError(
                 f"{into / name}: expected none, got one, and it stays: "
-                "`certs renew` renews it; --out DIR makes files for another machine"
+                "`certs renew` renews it, unless it is revoked: then remove both files; "
+                "--out DIR makes files for another machine"
             )
     files.write(into, _typed(lambda: ca.issue(args.name, args.role, tuple(args.host), args.days)))
     print(f"{args.role} {args.name}: {into}" + _to_copy(args.out))

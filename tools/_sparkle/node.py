@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import select
 import signal
 import sys
-import threading
 from pathlib import Path
 
 from _console.problems import OK, NoSuchDevice, UsageError
@@ -73,9 +73,12 @@ def node(args: argparse.Namespace) -> int:
     except ValueError as error:
         raise UsageError(f"node: {error}") from error
     links.hear(_say)
-    stop = threading.Event()
+    # A signal may come to a thread of Zenoh. It would not wake this one, but it writes here.
+    woken, wakes = os.pipe()
+    os.set_blocking(wakes, False)
+    signal.set_wakeup_fd(wakes)
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, lambda *_: None)
     try:
         made = process.Process(
             home(), None if args.devices == "all" else args.devices,
@@ -86,7 +89,7 @@ def node(args: argparse.Namespace) -> int:
         raise ValueError(str(error)) from error
     except DeviceNotFound as error:
         raise NoSuchDevice(str(error)) from error
-    made.run(stop)
+    made.run(lambda timeout_s: select.select([woken], [], [], timeout_s)[0])
     # A thread of Zenoh that calls into an interpreter which is ending aborts the process.
     sys.stdout.flush()
     sys.stderr.flush()

@@ -72,14 +72,15 @@ class Channel:
         """
         return self.post_packed(pack(item), key)
 
-    def post_packed(self, data: bytes, key: Hashable = None) -> bool:
-        """The same, of what `pack` made."""
+    def post_packed(self, data: bytes, key: Hashable = None, follows: Hashable = None) -> bool:
+        """The same, of what `pack` made. The last item, if it was posted with the same `follows`
+        and has not been sent yet, is replaced."""
         if len(data) > MOST_ITEM:
             raise ValueError(f"item: expected at most {MOST_ITEM} bytes, got {len(data)}")
         with self._lock:
             self._take_later()
             idle, none_waits = self._out.idle, not self._out.waiting
-            self._out.post(data, key)
+            self._out.post(data, key, follows)
         if none_waits and not idle:  # who finds it idle sends it at once, or with the next tick
             self._urge()
         return idle
@@ -320,7 +321,9 @@ class Channel:
             self._said_at = now if frames else self._said_at
             suspicious = now - max(self.heard_at, self._suspect_at) if self._suspect_at else 0.0
         if suspicious >= silence_s / 4 or silent >= silence_s:
-            known = "it has been started anew" if suspicious else f"no word for {silent:.1f} s"
+            known = f"no word for {silent:.1f} s"
+            if suspicious:
+                known = "it does not know this session: it was started anew, or heard nothing of us"
             self.end(known, tell=False)
             return now + silence_s
         for frame in frames:

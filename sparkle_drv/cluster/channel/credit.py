@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 
 from sparkle_drv.cluster.channel.stream import WINDOW
 
@@ -16,6 +17,19 @@ TOTAL = 2 << 20
 """Bytes, the windows of all streams among them."""
 BULK = 512 << 10
 """Bytes that must stay for transfers."""
+QUEUED = 1 << 20
+"""Bytes that a router's queue for one link takes."""
+RMEM_MAX = Path("/proc/sys/net/core/rmem_max")
+
+
+def total(limit: Path = RMEM_MAX) -> int:
+    """TOTAL, or less where Linux limits the receive buffer: both together take what is under way
+    to a receiver that has stopped. Of 2 MiB and a buffer of 208 KiB, 39 of 40 requests were left.
+    """
+    try:
+        return min(TOTAL, QUEUED + int(limit.read_text()))
+    except (OSError, ValueError):  # not Linux
+        return TOTAL
 
 
 class Credit:

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from sparkle_drv.cluster.channel.channel import Channel
-from sparkle_drv.cluster.channel.credit import Credit
+from sparkle_drv.cluster.channel.credit import Credit, total
 from sparkle_drv.cluster.refused import Refused
 from sparkle_drv.cluster.transport.base import Lane, Stalled, Transport
 from sparkle_drv.cluster.trust.keys import Keys
@@ -72,9 +72,9 @@ class Endpoint:
     ) -> None:  # fmt: skip
         self.transport = transport
         self._answerer, self._accept = answerer, accept
-        self.credit = credit or Credit()
+        self.credit = credit or Credit(total())
         self._rto_s, self._silence_s = rto_s, silence_s
-        self._lock = threading.Lock()
+        self._lock, self._watching = threading.Lock(), threading.Lock()
         self._channels: dict[bytes, tuple[str, Channel]] = {}
         self._pending: OrderedDict[bytes, tuple[bytes, Any]] = OrderedDict()
         self._answers: dict[bytes, queue.SimpleQueue[dict[str, Any]]] = {}
@@ -130,7 +130,9 @@ class Endpoint:
             with contextlib.suppress(queue.Empty):
                 return _told(node, answers.get(timeout=self._rto_s))
             if time.monotonic() >= end_s:
-                raise Refused(f"{node}: nobody of that name answers")
+                raise Refused(
+                    f"{node}: nobody of that name answers; a node is named as its certificate is"
+                )
 
     def _begin(self, peer: str, keys: Keys, *, is_node: bool) -> Channel:
         if not self.credit.admit():
@@ -141,7 +143,9 @@ class Endpoint:
         )  # fmt: skip
         with self._lock:
             self._channels[keys.session] = (peer, channel)
-        self.transport.watch(peer)
+        self._urge()  # the clock may sleep for a second where there was no session
+        with self._watching:
+            self.transport.watch(peer)
         return channel
 
     def close(self) -> None:
@@ -262,9 +266,18 @@ class Endpoint:
             for session, (_, channel) in ticking:
                 if channel.ended:
                     with self._lock:
-                        self._channels.pop(session, None)
+                        peer, _ = self._channels.pop(session)
+                    threading.Thread(target=self._unwatch, args=(peer,), daemon=True).start()
                     continue
                 next_s = min(next_s, channel.tick(now, self._silence_s))
+
+    def _unwatch(self, peer: str) -> None:
+        """A thread of its own: it may wait for the engine."""
+        with self._watching:
+            with self._lock:
+                wanted = any(name == peer for name, _ in self._channels.values())
+            if not wanted and not self._closed:
+                self.transport.unwatch(peer)
 
     def _urge(self) -> None:
         if not self._urgent.is_set():

@@ -16,10 +16,10 @@ AHEAD = 4096  # items that may arrive before those in front of them
 
 
 class _Item:
-    __slots__ = ("data", "key", "number")
+    __slots__ = ("data", "follows", "key", "number")
 
-    def __init__(self, data: bytes, key: Hashable) -> None:
-        self.data, self.key, self.number = data, key, 0
+    def __init__(self, data: bytes, key: Hashable, follows: Hashable) -> None:
+        self.data, self.key, self.follows, self.number = data, key, follows, 0
 
 
 class Outgoing:
@@ -35,16 +35,19 @@ class Outgoing:
         self.sent_at = 0.0
         """When the oldest unacknowledged item was sent last."""
 
-    def post(self, data: bytes, key: Hashable = None) -> None:
-        """Append an item; one of the same key that still waits is replaced in its place."""
+    def post(self, data: bytes, key: Hashable = None, follows: Hashable = None) -> None:
+        """Append an item; one of the same key that still waits is replaced in its place. So is the
+        last one, if it waits and has the same `follows`."""
+        old = self._keyed.get(key)
+        if follows is not None and self._waiting and self._waiting[-1].follows == follows:
+            old = self._waiting[-1]
+        if old is not None:
+            self._waiting_nbytes += len(data) - len(old.data)
+            old.data = data
+            return
+        item = _Item(data, key, follows)
         if key is not None:
-            if (old := self._keyed.get(key)) is not None:
-                self._waiting_nbytes += len(data) - len(old.data)
-                old.data = data
-                return
-            item = self._keyed[key] = _Item(data, key)
-        else:
-            item = _Item(data, key)
+            self._keyed[key] = item
         self._waiting.append(item)
         self._waiting_nbytes += len(data)
 

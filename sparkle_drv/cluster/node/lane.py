@@ -37,8 +37,8 @@ _ROOM_S = 3600.0  # a full queue: the client waits, so does the thread that subm
 class Work(Protocol):
     """One submission."""
 
-    def go(self) -> Fence:
-        """Submit it. Raises if it cannot run."""
+    def go(self) -> Fence | list[Fence | Exception]:
+        """Submit it; of several values, one for each. Raises if it cannot run."""
 
     def ended(self) -> bool:
         """It has run well: say what the client waits for beside the value, if there is anything;
@@ -60,7 +60,7 @@ class Lane:
         self._taken = 0
         self._fences: dict[int, Fence] = {}
         self._changed = threading.Condition()
-        self._todo: SimpleQueue[tuple[int, Work | Exception] | None] = SimpleQueue()
+        self._todo: SimpleQueue[tuple[int, int, Work | Exception] | None] = SimpleQueue()
         self._ends: SimpleQueue[tuple[int, Any, Fence | Exception] | None] = SimpleQueue()
         self._stopped = False
         self._news = _News(channel, number)
@@ -71,14 +71,14 @@ class Lane:
         for thread in self.threads:
             thread.start()
 
-    def give(self, value: int, work: Work | Exception) -> None:
-        """Submit this next; an exception: it fails with that. ValueError: not the next value."""
-        if value != self.given + 1:
-            raise ValueError(
-                f"value: expected {self.given + 1} of queue {self.number}, got {value}"
-            )
+    def give(self, value: int, work: Work | Exception, count: int = 1) -> None:
+        """Submit this next; an exception: it fails with that. It has `count` values, the last of
+        which is `value`. ValueError: not the next ones."""
+        first = self.given + 1
+        if value - count + 1 != first:
+            raise ValueError(f"value: expected {first} of queue {self.number}, got {value}")
         self.given = value
-        self._todo.put((value, work))
+        self._todo.put((first, count, work))
 
     def close(self, closed: Callable[[], None]) -> None:
         """Take nothing more; `closed` is called by the lane's thread when all has ended."""
@@ -111,23 +111,26 @@ class Lane:
 
     def _submit(self) -> None:
         while (item := self._todo.get()) is not None and not self._stopped:
-            value, work = item
-            came: Fence | Exception
+            first, count, work = item
+            every: list[Fence | Exception]
             try:
                 if isinstance(work, Exception):
                     raise work
-                came = work.go()
+                went = work.go()
+                every = went if isinstance(went, list) else [went]
             except Exception as error:  # whatever it is, the value is reached and says so
-                if faults.errno_of(error) == errno.EIO:
-                    log.exception("queue %d: value %d failed", self.number, value)
-                came = error
+                every = [error] * count
             with self._changed:
-                self._taken = value
-                if isinstance(came, Fence):
-                    self._fences[value] = came
+                self._taken = first + count - 1
+                for value, came in enumerate(every, first):
+                    if isinstance(came, Fence):
+                        self._fences[value] = came
                 self._changed.notify_all()
-            self._ends.put((value, work, came))
-            del item, work, came
+            for value, came in enumerate(every, first):
+                if isinstance(came, Exception) and faults.errno_of(came) == errno.EIO:
+                    log.error("queue %d: value %d failed", self.number, value, exc_info=came)
+                self._ends.put((value, work, came))
+            del item, work, every, came
         self._ends.put(None)
 
     def _finish(self) -> None:

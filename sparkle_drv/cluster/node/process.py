@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,6 +22,9 @@ from sparkle_drv.cluster.trust.identity import Identity
 from sparkle_drv.cluster.trust.keys import Keys
 
 _Said = TypeVar("_Said")
+SILENCE_S = 10.0
+"""A client that is not heard for so long is lost. One that dies is noticed sooner, by its token; a
+live one on busy cores may say nothing for 4 s."""
 
 
 class Process:
@@ -44,16 +46,18 @@ class Process:
             renew=self._grant if self._has_ca else None, granted=self._granted,
         )  # fmt: skip
         self._engine = Engine(self._identity.name, self._identity.folder, listen, join, node=True)
-        self._endpoint = Endpoint(self._engine, answerer=self._answerer, accept=self.node.accept)
+        self._endpoint = Endpoint(
+            self._engine, answerer=self._answerer, accept=self.node.accept, silence_s=SILENCE_S
+        )
         lends = ", ".join(self.node.devices)
         say(f"{self._identity.name}: lends {lends} at {', '.join(listen)}")
         for trouble in self._engine.trouble:
             say(f"{self._identity.name}: {trouble}")
 
-    def run(self, stop: threading.Event) -> None:
-        """Until `stop` is set; the node then ends every session."""
+    def run(self, stopped: Callable[[float], object]) -> None:
+        """Until `stopped(timeout_s)`, which waits, says so; the node then ends every session."""
         try:
-            while not stop.wait(renewal.look_s(self._identity)):
+            while not stopped(renewal.look_s(self._identity)):
                 self._renew()
         finally:
             self.close()
@@ -90,6 +94,7 @@ class Process:
                     renewed = renewal.renew(renewed)
                 else:
                     self.node.ask_renewal(renewal.renewal_request(renewed))
+            self.node.end_revoked(renewed.revoked.listed.keys)
             if renewed.der != self._identity.der:
                 self._identity = renewed
                 self._answerer.renewed(renewed)

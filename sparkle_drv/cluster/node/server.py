@@ -33,7 +33,8 @@ def usable(uris: Sequence[str] | None) -> list[str]:
         found = []
         for uri in uris:
             with registry.open_device(uri) as device:
-                found.append(device.uri)
+                if device.uri not in found:
+                    found.append(device.uri)
     if not found:
         raise DeviceNotFound("no usable device to lend; `sparkle doctor` says what was tried")
     return found
@@ -65,7 +66,10 @@ class Node:
         with self._lock:
             held, words = len(self._sessions), ""
             if self._seal_only and not channel.keys.seal:
-                words = "expected a sealed session (--seal-only), got a plain one"
+                words = (
+                    "expected a sealed session (--seal-only), got a plain one: "
+                    'write "seal": true into hosts.json'
+                )
             elif held >= self.quotas.sessions:
                 words = f"quota sessions: {self.quotas.sessions} at most, {held} are here"
             else:
@@ -101,6 +105,14 @@ class Node:
             asked = list(self._sessions)
         for session in asked:
             session.ask_renewal(request)
+
+    def end_revoked(self, keys: Collection[bytes]) -> None:
+        """End sessions of clients whose keys' hashes are among these."""
+        with self._lock:
+            asked = list(self._sessions)
+        for session in asked:
+            if bytes.fromhex(session.channel.keys.trusted) in keys:
+                session.channel.end("the certificate is revoked")
 
     # What sessions have of it
 

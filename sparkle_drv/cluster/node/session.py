@@ -20,12 +20,12 @@ from sparkle_drv.cluster.channel.channel import Channel
 from sparkle_drv.cluster.node import commands, faults
 from sparkle_drv.cluster.node.lane import Lane, Work, await_room
 from sparkle_drv.cluster.node.quotas import Quotas
-from sparkle_drv.cluster.node.submissions import Download, Submission
+from sparkle_drv.cluster.node.submissions import Download, Runs, Submission
 from sparkle_drv.cluster.node.tables import Launch, Tables
 from sparkle_drv.cluster.node.transfers import ROOM_S, SILENT_S, Flight, Room
 from sparkle_drv.cluster.refused import Refused
 from sparkle_drv.cluster.wire.described import described, plain
-from sparkle_drv.cluster.wire.requests import QUEUED, request
+from sparkle_drv.cluster.wire.requests import MOST_RUNS, QUEUED, request
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
 from sparkle_drv.core.kernel import Kernel
@@ -176,13 +176,16 @@ class Session:
             done()
             return
         value = fields.pop("value")
+        count = 1
+        if name == "run":
+            fields["count"] = count = min(max(1, value - lane.given), MOST_RUNS)
         work: Work | Exception
         try:
             work = _WORK[name](self, lane, done, **fields)
         except Exception as error:
             done()
             work = error
-        lane.give(value, work)
+        lane.give(value, work, count)
 
     def _close_queue(self, lane: Lane, reply: int) -> None:
         try:
@@ -225,8 +228,8 @@ class Session:
             )  # fmt: skip
         return lane.queue.fence(run())
 
-    def _run_work(self, lane: Lane, done: Callable[[], None], prepared: int) -> Work:
-        return Submission(partial(self._run_prepared, lane, self._launch(prepared)), done)
+    def _run_work(self, lane: Lane, done: Callable[[], None], prepared: int, count: int) -> Work:
+        return Runs(partial(self._run_prepared, lane, self._launch(prepared)), count, done)
 
     def _launch(self, number: int) -> Launch:
         found = self._tables.prepared.get(number)

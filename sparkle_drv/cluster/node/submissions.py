@@ -34,6 +34,28 @@ class Submission:
         return False
 
 
+class Runs:
+    """Launches of what was prepared, one for each of several values."""
+
+    def __init__(self, run: Callable[[], Fence], count: int, done: Callable[[], None]) -> None:
+        self._run, self._count, self._done = run, count, done
+
+    def go(self) -> list[Fence | Exception]:
+        try:
+            return [self._once() for _ in range(self._count)]
+        finally:
+            self._done()
+
+    def _once(self) -> Fence | Exception:
+        try:
+            return self._run()
+        except Exception as error:  # of this value alone
+            return error
+
+    def ended(self) -> bool:
+        return False
+
+
 class Download:
     """A download: its bytes go when they are there."""
 

@@ -39,6 +39,7 @@ from sparkle_drv.types import DeviceInfo, Found, Memory, Resources
 BYE_S = 2.0
 """A node has so long to let go of a session; then the session just ends."""
 _LEAVES_S = 10.0
+_LOST_S = 0.2  # what is left of a lost one ends by itself
 _MOST_NBYTES = 1 << 62
 
 _PASSING = ("waiting", "flight")  # bytes on their way: of this very question, of what has come
@@ -144,7 +145,7 @@ class RemoteBackend:
         session = self._session
         session.check()
         if given.prepared and (given.kept or self._prepared(line, given)):
-            value = session.run(line, given.kept)
+            value = session.run(line, given.kept, again=True)
         else:
             value = self._submit(line, self._lasting(given))
         return Work(line, value, len(given), self._mirrors)
@@ -301,7 +302,7 @@ class RemoteBackend:
         leaves = threading.Thread(target=self._leave, name="sparkle-bye", daemon=True)
         with contextlib.suppress(RuntimeError):  # the interpreter ends: so does the connection
             leaves.start()
-            leaves.join(_LEAVES_S)
+            leaves.join(_LOST_S if self._session.channel.ended else _LEAVES_S)
 
     def _leave(self) -> None:
         session = self._session
@@ -333,8 +334,11 @@ def _opened(
         info = described(DeviceInfo, reply["info"])
     except Damaged as error:
         raise DeviceNotFound(f"{session.uri}: the node's answer is damaged: {error}") from None
+    most = reply.get("most", {}).get("memory")
+    nbytes = min(info.memory_nbytes, most) if type(most) is int else info.memory_nbytes
     info = replace(
         info, uri=f"{host}/{info.uri}", unified=False, language="", slot="", p2p=(),
+        memory_nbytes=nbytes,
         shares=tuple(f"{host}/{name}" for name in info.shares),
     )  # fmt: skip
     session.uri = info.uri

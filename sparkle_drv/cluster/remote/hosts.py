@@ -4,7 +4,6 @@ connections of this process, one for each address, which all devices behind it s
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import threading
@@ -40,8 +39,9 @@ def look_up(home: str, name: str) -> Host:
         listed = json.loads(file.read_text("utf-8"))
     except FileNotFoundError:
         raise DeviceNotFound(f"{name}: {file} is not there; write {{{line}}} into it") from None
-    except (OSError, ValueError) as error:
-        raise DeviceNotFound(f"{file}: expected {FORM}, got {error}") from None
+    except (OSError, ValueError, RecursionError) as error:
+        words = getattr(error, "strerror", None) or error
+        raise DeviceNotFound(f"{file}: expected {FORM}, got {words}") from None
     if not isinstance(listed, dict):
         raise DeviceNotFound(f"{file}: expected {FORM}, got a {type(listed).__name__}")
     if name not in listed:
@@ -72,11 +72,6 @@ Dial = Callable[[str, str], Dialed]
 
 
 def _engine(home: str, address: str) -> Dialed:
-    if _inherited:
-        raise Refused(
-            f"{address}: this process was forked from one that had a connection, and Zenoh does "
-            "not work in it: start a new process in place of a fork"
-        )
     try:
         from sparkle_drv.cluster.remote.renewing import Renewing
         from sparkle_drv.cluster.transport.engine import Engine
@@ -92,7 +87,7 @@ def _engine(home: str, address: str) -> Dialed:
         engine = Engine(name, folder, connect=[address])
         endpoint = Endpoint(engine)
     except ValueError as error:
-        raise Refused(f"{Path(home, 'cluster', 'hosts.json')}: {error}") from None
+        raise Refused(f"{Path(home, 'cluster', 'hosts.json')}: {address}: {error}") from None
     renewing = Renewing(own, engine)
     return Dialed(
         endpoint, lambda node, seal: handshake.Caller(renewing.own, node, seal), renewing
@@ -156,9 +151,6 @@ def _forget() -> None:
     """In a forked child: the threads of these connections did not come along."""
     global _lock
     _lock = threading.Lock()
-    for shared in _shared.values():
-        if shared.dialed is not None:  # without its threads it would hang as the child ends
-            atexit.unregister(shared.dialed.endpoint.transport.close)
     if _shared:  # kept for ever: their destructors are not the child's to run
         _inherited.append(dict(_shared))
     _shared.clear()

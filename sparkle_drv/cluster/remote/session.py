@@ -18,7 +18,7 @@ from typing import Any
 from sparkle_drv.cluster.channel.channel import Channel
 from sparkle_drv.cluster.refused import Refused
 from sparkle_drv.cluster.remote.line import Line, Read
-from sparkle_drv.cluster.wire.requests import told
+from sparkle_drv.cluster.wire.requests import MOST_RUNS, told
 from sparkle_drv.cluster.wire.values import Damaged, pack
 from sparkle_drv.errors import (
     DeviceLost,
@@ -97,10 +97,12 @@ class Session:
         """A submission; its value."""
         return self.run(line, head(line, do, **fields))
 
-    def run(self, line: Line, packed: bytes) -> int:
-        """The same, of what `head` made."""
+    def run(self, line: Line, packed: bytes, again: bool = False) -> int:
+        """The same, of what `head` made. `again`: it is a "run", which speaks for equal ones that
+        were posted just before it and have not been sent."""
         value = line.submitted + 1
-        idle = self.channel.post_packed(packed + _VALUE.pack(_U64, value))
+        follows = (packed, value // MOST_RUNS) if again else None
+        idle = self.channel.post_packed(packed + _VALUE.pack(_U64, value), None, follows)
         line.submitted = value  # no call stands between, at which an interrupt could come
         if idle:
             self.channel.flush()

@@ -241,6 +241,10 @@ class _End:
             self.watched.setdefault(check_name(name), False)
             self._air._look()
 
+    def unwatch(self, name: str) -> None:
+        with self._air._lock:
+            self.watched.pop(name, None)
+
     def send(self, to: str, lane: Lane, message: bytes) -> None:
         check_message(message)
         self._air._send(self, to, lane, message)

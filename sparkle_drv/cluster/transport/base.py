@@ -65,6 +65,9 @@ class Transport(Protocol):
     def watch(self, name: str) -> None:
         """Tell `seen` of this endpoint from now on: at once if it is there, and when it goes."""
 
+    def unwatch(self, name: str) -> None:
+        """Tell nothing more of it."""
+
     def send(self, to: str, lane: Lane, message: bytes) -> None:
         """Hand over one message for `to`. It may wait for room as long as the watchdog allows, and
         raises Stalled after that. A message for an endpoint that is not there is lost.

@@ -46,6 +46,18 @@ CALLING_S = 0.1
 """Threads of a closed session that were about to call back have done so after this."""
 _living: weakref.WeakSet[Engine] = weakref.WeakSet()
 _closed_s = [0.0]
+_opened = [False]  # in this process or in one that it was forked from
+_forked = [False]
+
+
+def _in_child() -> None:
+    """Zenoh's threads did not come along: what is open would hang as the child ends."""
+    _living.clear()
+    _closed_s[0] = 0.0
+    _forked[0] = _opened[0]
+
+
+os.register_at_fork(after_in_child=_in_child)
 
 
 @atexit.register
@@ -79,6 +91,7 @@ class Engine:
         """Addresses that a node could not join when it started, and why; it keeps trying."""
         self._session: zenoh.Session | None = None
         self._declared: list[Any] = []
+        self._watched: dict[str, Any] = {}
         self._senders = Senders(self._put, watchdog_s)
         self._lock = threading.RLock()
         self._closed = False
@@ -98,6 +111,13 @@ class Engine:
             if self._presence.add(check_name(name)):
                 session = self._opened()
                 _bounded(lambda: self._watch(session, name))
+
+    def unwatch(self, name: str) -> None:
+        with self._lock:
+            self._presence.remove(name)
+            watched = self._watched.pop(name, None)
+            if watched is not None:
+                _bounded(watched.undeclare)
 
     def send(self, to: str, lane: Lane, message: bytes) -> None:
         check_message(message)
@@ -148,8 +168,14 @@ class Engine:
         return self._session
 
     def _open(self, look: bool) -> None:
+        if _forked[0]:
+            raise Refused(
+                f"{self._about()}: this process was forked from one that has had a connection, and "
+                "Zenoh does not work in it: start a new process in place of a fork"
+            )
         import zenoh
 
+        _opened[0] = True
         settings = config.settings(self._folder, self._listen, self._connect, self._node)
         failed = [
             f"{where}: {why}"
@@ -170,6 +196,11 @@ class Engine:
         if look and self._connect:
             self._look(session)
         _bounded(lambda: self._declare(session))
+        if look and self._connect and self._node:  # for one that started in the same moment
+            self._look(session, self._token(session))
+
+    def _token(self, session: zenoh.Session) -> str:
+        return f"sparkle/alive/{self.name}/{session.zid()}"
 
     def _declare(self, session: zenoh.Session) -> None:
         """In a daemon thread: those that Zenoh makes for callbacks inherit that, and an interpreter
@@ -179,15 +210,16 @@ class Engine:
             keep(session.declare_subscriber(f"sparkle/{self.name}/*/{lane.value}", self._on_put))
         for name in self._presence.names():
             self._watch(session, name)
-        keep(session.liveliness().declare_token(f"sparkle/alive/{self.name}/{session.zid()}"))
+        keep(session.liveliness().declare_token(self._token(session)))
 
-    def _look(self, session: zenoh.Session) -> None:
+    def _look(self, session: zenoh.Session, own: str = "") -> None:
         """Refused if another endpoint has the name. One that has just died may still be seen, so a
-        restarted node waits for its lease to end."""
+        restarted node waits for its lease to end. Of two with a token the lesser one stays."""
         there: set[str] = set()
 
         def told(key: str, alive: bool) -> None:
-            (there.add if alive else there.discard)(key)
+            if not own or key < own:
+                (there.add if alive else there.discard)(key)
 
         looking = _bounded(lambda: _tokens(session, self.name, told))
         time.sleep(LOOK_S if self._node else 0)
@@ -199,7 +231,7 @@ class Engine:
             raise Refused(f"two nodes of one name: {self.name!r} is there already")
 
     def _watch(self, session: zenoh.Session, name: str) -> None:
-        self._declared.append(_tokens(session, name, self._presence.token))
+        self._watched[name] = _tokens(session, name, self._presence.token)
 
     def _on_put(self, sample: zenoh.Sample) -> None:
         sender = str(sample.key_expr).split("/")[2]
@@ -224,7 +256,7 @@ class Engine:
             pass  # the session closes or opens anew: the message is lost, as on a bad link
 
     def _shut(self) -> None:
-        session, self._session, self._declared = self._session, None, []
+        session, self._session, self._declared, self._watched = self._session, None, [], {}
         if session is not None:
             _bounded(session.close)
             _closed_s[0] = time.monotonic()

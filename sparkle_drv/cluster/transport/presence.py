@@ -34,6 +34,12 @@ class Presence:
             self._tokens.setdefault(name, set())
             return not known
 
+    def remove(self, name: str) -> None:
+        """Tell nothing more of it."""
+        with self._lock:
+            for kept in (self._tokens, self._told, self._held_until):
+                kept.pop(name, None)
+
     def names(self) -> list[str]:
         with self._lock:
             return list(self._tokens)
@@ -46,6 +52,8 @@ class Presence:
                 self.hold(name)
             return
         with self._lock:
+            if name not in self._tokens:
+                return
             tokens = self._tokens[name]
             (tokens.add if there else tokens.discard)(session)
             self._tell(name)
@@ -67,6 +75,8 @@ class Presence:
 
     def _tell(self, name: str) -> None:
         with self._lock:
+            if name not in self._tokens:
+                return
             alive = bool(self._tokens[name])
             held = not alive and time.monotonic() < self._held_until.get(name, 0.0)
             if not self._ended and not held and alive is not self._told.get(name, False):

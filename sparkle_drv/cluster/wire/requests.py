@@ -21,6 +21,8 @@ INLINE = 32 << 10
 """Bytes that travel within an item; more is a transfer."""
 MOST_RECORDS = 16 << 20
 """Bytes of records of one submission at most."""
+MOST_RUNS = 256
+"""Launches of one `run` at most."""
 MOST_IMAGE = 64 << 20
 """Bytes of a user's image at most."""
 MOST_WORDS = 2000
@@ -60,7 +62,7 @@ REQUESTS: Mapping[str, Mapping[str, Field]] = {
         "queue": _ID, "value": _ID, "records": _BYTES, "transfer": _TRANSFER,
         "nbytes": Field(int, 0, MOST_RECORDS),
     },
-    # One dispatch record, kept under a number for `run`.
+    # One dispatch record, kept under a number for `run`: once for each value up to this one.
     "prepare": {"prepared": _ID, "record": Field(bytes, 8, INLINE)},
     "forget": {"prepared": _ID},
     "run": {"queue": _ID, "value": _ID, "prepared": _ID},

@@ -10,7 +10,7 @@ import pytest
 from wires import wired
 
 from sparkle_drv.cluster.channel.bulk import CHUNK, FLIGHT, Receiving
-from sparkle_drv.cluster.channel.credit import BULK, TOTAL, Credit
+from sparkle_drv.cluster.channel.credit import BULK, TOTAL, Credit, total
 from sparkle_drv.cluster.channel.stream import WINDOW
 
 SIZES = (1, CHUNK - 1, CHUNK, CHUNK + 1, 3_000_001)
@@ -87,6 +87,14 @@ def test_credit_runs_out_and_is_waited_for():
     credit.give(CHUNK)
     assert asked == [1, 2]
     assert credit.take(2 * CHUNK, lambda: None)
+
+
+def test_a_small_receive_buffer_means_less_credit(tmp_path):
+    limit = tmp_path / "rmem_max"
+    for said, wanted in (("212992\n", (1 << 20) + 212992), ("4194304", TOTAL), ("?", TOTAL)):
+        limit.write_text(said)
+        assert total(limit) == wanted
+    assert total(tmp_path / "none") == TOTAL
 
 
 def test_chunks_that_do_not_fit_change_nothing():

@@ -66,8 +66,19 @@ def test_a_node_that_was_started_anew_is_another_one():
         wire.channel.flush()
         assert wire.until(lambda: wire.lost, 5)
         assert time.monotonic() - begin < 2
-        assert wire.lost == [("client", "it has been started anew")]
+        ((who, words),) = wire.lost
+        assert who == "client"
+        assert words.startswith("it does not know this session: it was started anew")
         assert not wire.got
+
+
+def test_a_peer_is_watched_as_long_as_it_has_a_session():
+    with wired() as wire:
+        watched = wire.node.transport.watched
+        peer = wire.client.transport.name
+        assert peer in watched
+        wire.channel.end("closed")
+        assert wire.until(lambda: peer not in watched, 5)
 
 
 def test_a_forged_word_of_a_restart_ends_nothing():

@@ -92,3 +92,13 @@ def test_a_hundred_items_and_one_flush_are_one_frame():
         wire.channel.flush()
         assert wire.until(lambda: len(wire.got) == 100)
         assert len([frame for frame in sent if len(frame) > 100]) <= 2
+
+
+def test_an_item_that_follows_replaces_the_last_one_that_was_not_sent():
+    out = Outgoing()
+    for data, follows in ((b"a1", 1), (b"a2", 1), (b"b1", 2), (b"a3", 1), (b"a4", 1), (b"x", None)):
+        out.post(data, None, follows)
+    assert out.take(0.0)[1].endswith(b"a2b1a4x")
+    out.post(b"a5", None, 1)
+    assert out.take(0.0)[1].endswith(b"a5"), "what was sent is not changed"
+    assert out.nbytes == len(b"a2b1a4xa5")

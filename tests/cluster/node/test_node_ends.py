@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from cluster_kit import lent, raw
+from cluster_kit import caller, lent, raw
 
 import sparkle_drv as sp
 from sparkle_drv.cluster.node import session
@@ -100,4 +100,18 @@ def test_a_node_that_closes_tells_its_clients(node):
         node.node.close()
         client.until(lambda: client.ended, "the end")
         assert client.ended == "the node ends"
+    gone(node)
+
+
+def test_sessions_of_a_revoked_client_end(node):
+    keys = [bytes([n]) * 32 for n in (1, 2)]
+    made = [raw(node.air, caller=caller(trusted=key.hex())) for key in keys]
+    with made[0] as eve, made[1] as alice:
+        busy(eve)
+        node.node.end_revoked(frozenset([keys[0], bytes(32)]))
+        eve.until(lambda: eve.ended, "the end")
+        assert eve.ended == "the certificate is revoked"
+        alice.open()
+        alice.alloc(64)
+        assert not alice.ended
     gone(node)

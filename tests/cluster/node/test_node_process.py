@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import platform
 import signal
 import socket
 import subprocess
@@ -48,8 +50,8 @@ class Running:
         self.port = free_port()
         self.process = subprocess.Popen(
             [sys.executable, TOOL, "node", "--listen", f"tls/127.0.0.1:{self.port}", *args],
-            env={**os.environ, "SPARKLE_HOME": home}, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True,
+            env={**os.environ, "SPARKLE_HOME": home, "PYTHONFAULTHANDLER": "1"},
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
 
     def line(self):
@@ -58,7 +60,11 @@ class Running:
     def ended(self, how=signal.SIGTERM):
         """(exit code, what it still said, errors)."""
         self.process.send_signal(how)
-        said, errors = self.process.communicate(timeout=20)
+        try:
+            said, errors = self.process.communicate(timeout=20)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGABRT)
+            pytest.fail(f"it has not ended: {self.process.communicate()[1]}")
         return self.process.returncode, said, errors
 
 
@@ -113,6 +119,23 @@ def test_sessions_in_plain_are_refused_where_only_sealed_ones_may_be(homes):
             client(alice, node.port)
         assert "refused: expected a sealed session" in node.line()
         assert node.ended(signal.SIGINT)[0] == 0
+    finally:
+        node.process.kill()
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_comes_to_another_thread_ends_it(homes, how):
+    """The kernel chooses the thread; here the test does."""
+    node = Running(homes[0], "--devices", "cpu")
+    try:
+        node.line()
+        pid = node.process.pid
+        other = max(int(name) for name in os.listdir(f"/proc/{pid}/task"))
+        assert other != pid
+        tgkill = {"x86_64": 234, "aarch64": 131}[platform.machine()]
+        assert ctypes.CDLL(None).syscall(tgkill, pid, other, how) == 0
+        node.process.communicate(timeout=10)
+        assert node.process.returncode == 0
     finally:
         node.process.kill()
 

@@ -9,6 +9,7 @@ import pytest
 from cluster_kit import Answer, lent, raw, vecadd
 
 from sparkle_drv.cluster.node import transfers
+from sparkle_drv.cluster.wire.requests import MOST_RUNS
 from sparkle_drv.core.abi import records
 
 FIRST, SECRET = 1 << 32, b"of another session"
@@ -193,6 +194,18 @@ def test_a_value_out_of_order_ends_the_session_that_waits_for_no_reply(client, o
     client.submit(1, 2, records.barrier())
     with pytest.raises(ConnectionError, match="value: expected 1 of queue 1, got 2"):
         client.wait(1, 2)
+
+
+def test_a_run_of_too_many_values_ends_the_session(client, other):
+    client.post("run", queue=1, value=MOST_RUNS + 1, prepared=1)
+    with pytest.raises(ConnectionError, match=f"expected 1 of queue 1, got {MOST_RUNS + 1}"):
+        client.wait(1, MOST_RUNS + 1)
+
+
+def test_a_run_of_what_is_not_prepared_fails_for_each_value(client, other):
+    client.post("run", queue=1, value=3, prepared=7)
+    for value in (1, 2, 3):
+        assert "prepared: 7 is not there" in client.wait(1, value)[1]
 
 
 def test_a_transfer_that_never_comes_is_given_up(client, other, monkeypatch):

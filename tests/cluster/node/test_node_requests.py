@@ -77,7 +77,9 @@ def test_a_kernel_launched_and_prepared(client):
     for value in (5, 6, 7):
         client.post("run", queue=1, value=value, prepared=5)
     assert (np.frombuffer(client.read(1, 8, at[0], 4 * n), "f4") == 5 * x).all()
+    client.post("run", queue=1, value=18, prepared=5)  # for ten values
+    assert (np.frombuffer(client.read(1, 19, at[0], 4 * n), "f4") == 15 * x).all()
     client.ask("forget", prepared=5)
     client.ask("unload", kernel=loaded["kernel"])
-    client.submit(1, 9, record)
-    assert "not loaded" in client.wait(1, 9)[1]
+    client.submit(1, 20, record)
+    assert "not loaded" in client.wait(1, 20)[1]

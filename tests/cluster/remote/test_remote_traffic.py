@@ -59,6 +59,26 @@ def test_100_launches_and_one_wait_are_few_messages(counted):
         del launch
 
 
+def test_launches_that_go_together_run_once_each_and_in_order(counted):
+    _, device = counted
+    queue, chance = device.default_queue, np.random.default_rng(4)
+    with device.kernel("vecadd_f32") as kernel, device.array(np.zeros(8, "f4")) as y:
+        ones, twos = (device.array(np.full(8, n, "f4")) for n in (1, 2))
+        launches = [queue.prepare(kernel, y, y, x, 8, groups=1) for x in (ones, twos)]
+        scale = queue.prepare(kernel, y, y, y, 8, groups=1)  # doubles: the order shows
+        want = 0
+        for _ in range(300):
+            which, times = int(chance.integers(3)), int(chance.integers(1, 9))
+            for _ in range(times):
+                (*launches, scale)[which]()
+                want = want * 2 if which == 2 else want + which + 1
+            if want > 1 << 15:
+                queue.write(y, np.zeros(8, "f4"))
+                want = 0
+        assert (y.numpy() == want).all()
+        del launches, scale
+
+
 def test_a_lone_launch_leaves_at_once(counted):
     """It does not wait for the endpoint's clock, nor for somebody who waits."""
     air, device = counted

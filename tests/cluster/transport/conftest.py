@@ -12,6 +12,7 @@ pytest.importorskip("cryptography", reason="cryptography is not installed (the e
 
 from certificates import Issuer
 
+from sparkle_drv.cluster.transport import config
 from sparkle_drv.cluster.transport.engine import Engine
 
 
@@ -51,11 +52,21 @@ def client_folder(issuer, tmp_path_factory):
     return issuer.folder(tmp_path_factory.mktemp("client"), "client", server=False)
 
 
-@pytest.fixture
-def address():
+def free_address():
     """A port of this machine that nobody has."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         return f"tls/127.0.0.1:{free.getsockname()[1]}"
+
+
+@pytest.fixture
+def address():
+    return free_address()
+
+
+@pytest.fixture
+def addresses():
+    """Two of them."""
+    return [free_address(), free_address()]
 
 
 @pytest.fixture
@@ -72,3 +83,23 @@ def made(node_folder, client_folder):
     yield make
     for engine in every:
         engine.close()
+
+
+@pytest.fixture
+def naive(monkeypatch):
+    """naive(path, value, node=None): from now on endpoints start with this setting replaced."""
+    ours = config.settings
+
+    def replace(path, value, node=None):
+        def settings(folder, listen, connect, is_node):
+            made = at = ours(folder, listen, connect, is_node)
+            if node is None or node == is_node:
+                *parents, last = path.split("/")
+                for parent in parents:
+                    at = at[parent]
+                at[last] = value
+            return made
+
+        monkeypatch.setattr(config, "settings", settings)
+
+    return replace

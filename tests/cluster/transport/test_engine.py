@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -71,6 +72,54 @@ def test_watchers_see_an_endpoint_come_and_go(pair, made, address):
     assert client.next_told() == ("client.2", False)
     with pytest.raises(Stalled, match="closed"):
         other.engine.send("node", Lane.CONTROL, b"")
+
+
+def test_who_is_not_watched_any_more_costs_nothing(pair):
+    node, client = pair
+    node.engine.watch("client.1")
+    assert node.next_told() == ("client.1", True)
+    threads = len(os.listdir("/proc/self/task"))
+    for number in range(20):
+        node.engine.watch(f"guest.{number}")
+        node.engine.unwatch(f"guest.{number}")
+    until = time.monotonic() + 5
+    while len(os.listdir("/proc/self/task")) > threads + 2 and time.monotonic() < until:
+        time.sleep(0.02)
+    assert len(os.listdir("/proc/self/task")) <= threads + 2
+    node.engine.unwatch("client.1")
+    client.engine.close()
+    time.sleep(0.2)
+    assert node.told.empty()
+
+
+FORKED = """
+import os, sys, time
+from pathlib import Path
+from sparkle_drv.cluster.refused import Refused
+from sparkle_drv.cluster.transport.engine import Engine
+one, two = (Engine(name, Path(sys.argv[1]), connect=[sys.argv[2]]) for name in "ab")
+one.start(print, print)
+if sys.argv[3] == "closed":
+    one.close()
+child = os.fork()
+if not child:
+    try:
+        two.start(print, print)
+    except Refused as error:
+        print(error)
+    sys.exit(7)
+began = time.monotonic()
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+assert time.monotonic() - began < 3
+"""
+
+
+@pytest.mark.parametrize("before", ["open", "closed"])
+def test_a_forked_process_is_refused_and_ends_at_once(before, pair, client_folder, address):
+    command = [sys.executable, "-c", FORKED, str(client_folder), address, before]
+    done = subprocess.run(command, cwd=ROOT, timeout=20, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "this process was forked from one that has had a connection" in done.stdout
 
 
 ALONE = """
@@ -152,6 +201,35 @@ def test_two_nodes_of_one_name_are_noticed_and_the_first_goes_on(pair, made, add
         second.start(print, print)
     client.engine.send("node", Lane.CONTROL, b"still")
     assert node.next() == ("client.1", b"still")
+
+
+def test_of_two_nodes_of_one_name_that_start_at_once_one_stays(pair, address, node_folder):
+    engines = [Engine("twin", node_folder, connect=[address], node=True) for _ in range(2)]
+    refused, got = [], queue.Queue()
+    begin = threading.Barrier(2)
+
+    def start(engine):
+        begin.wait(5)
+        try:
+            engine.start(lambda sender, message: got.put((engine, message)), print)
+        except Refused as error:
+            refused.append((engine, str(error)))
+
+    threads = [threading.Thread(target=start, args=(engine,)) for engine in engines]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(20)
+        ((loser, words),) = refused
+        assert words == "two nodes of one name: 'twin' is there already"
+        pair[1].engine.send("twin", Lane.CONTROL, b"who")
+        engine, message = got.get(timeout=5)
+        assert engine is not loser
+        assert message == b"who"
+    finally:
+        for engine in engines:
+            engine.close()
 
 
 def test_a_put_that_stalls_is_told_and_control_goes_on_meanwhile():

@@ -11,26 +11,6 @@ from sparkle_drv.cluster.transport import config
 from sparkle_drv.cluster.transport.base import MOST_NBYTES, Lane
 
 
-@pytest.fixture
-def naive(monkeypatch):
-    """naive(path, value, node=None): from now on endpoints start with this setting replaced."""
-    ours = config.settings
-
-    def replace(path, value, node=None):
-        def settings(folder, listen, connect, is_node):
-            made = at = ours(folder, listen, connect, is_node)
-            if node is None or node == is_node:
-                *parents, last = path.split("/")
-                for parent in parents:
-                    at = at[parent]
-                at[last] = value
-            return made
-
-        monkeypatch.setattr(config, "settings", settings)
-
-    return replace
-
-
 def reaches(made, address):
     """Does a message get from a client to a node, when both have a link to a third one only?"""
     middle = made("middle", node=True, listen=[address])

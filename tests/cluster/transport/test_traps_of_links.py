@@ -11,7 +11,7 @@ import pytest
 from namespaces import Machine, Network
 
 from sparkle_drv.cluster.channel.bulk import CHUNK
-from sparkle_drv.cluster.channel.credit import TOTAL
+from sparkle_drv.cluster.channel.credit import TOTAL, total
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 PROGRAM = Path(__file__).with_name("end_program.py")
@@ -92,7 +92,7 @@ def bystanders(network, machines, window, **how):
     a, _, c = machines("abc", **how)
     network.slow("c", "200mbit")
     watched(a, "b", "c")
-    nbytes = 1 << 20 if how else CHUNK
+    nbytes = CHUNK if window else 1 << 20
     a.say(f"load c {nbytes} {(64 << 20) // nbytes} {window}")
     time.sleep(0.5)
     c.signal(signal.SIGSTOP)
@@ -100,21 +100,30 @@ def bystanders(network, machines, window, **how):
     a.say("ask b 40 0.1")
     _, said = a.heard("asked", began, 90)
     print("bystanders", window, how, said)
-    return int(said.split()[2]), told(a, "c", False, began, 20)
+    return int(said.split()[2]), began, a
 
 
 def test_a_stopped_receiver_leaves_bystanders_answered(network, machines):
-    answered, told_s = bystanders(network, machines, window=WINDOW)
+    answered, began, a = bystanders(network, machines, window=WINDOW)
     assert answered == 40
-    assert told_s < 4
+    assert told(a, "c", False, began, 20) < 4
+
+
+@pytest.mark.long
+def test_a_small_receive_buffer_needs_less_credit(network, machines, tmp_path):
+    """Zenoh does not tell that c is gone; the silence of a session does."""
+    (tmp_path / "rmem_max").write_text("212992")
+    naive = {"transport/link/tls/so_rcvbuf": 212992}
+    window = total(tmp_path / "rmem_max") // CHUNK
+    assert bystanders(network, machines, window=window, naive=naive)[0] == 40
 
 
 @pytest.mark.long
 def test_without_lanes_and_credit_bystanders_wait(network, machines):
     naive = {"transport/link/tls/so_sndbuf": 4 << 20}
-    answered, told_s = bystanders(network, machines, window=0, flat=True, naive=naive)
+    answered, began, a = bystanders(network, machines, window=0, flat=True, naive=naive)
     assert answered < 40
-    assert told_s > 4
+    assert told(a, "c", False, began, 20) > 4
 
 
 def control_ms(network, machines, **how):

@@ -249,7 +249,7 @@ def test_what_is_missing_is_named_as_debian_names_it(monkeypatch):
     python = f"python3.{sys.version_info.minor}"
     names = [package.name for package in _packages.missing("build", "bench", "test")]
     assert names[:3] == ["gcc", "libc6-dev", f"{python}-dev"]
-    assert {"g++", "libdrm-dev", "qemu-user", "pocl-opencl-icd"} <= set(names)
+    assert {"g++", "libdrm-dev", "qemu-user", "iproute2", "pocl-opencl-icd"} <= set(names)
     assert "g++" not in [package.name for package in _packages.missing("build", "bench")]
 
 
