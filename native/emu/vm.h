@@ -13,6 +13,11 @@
 enum { SP_VM_READ = 1, SP_VM_WRITE = 2, SP_VM_EXECUTE = 4 };
 enum { SP_VM_PAGE = 4096, SP_VM_TLB = 1024 };
 
+/* What memory holds that nobody has written, dword by dword: a NaN, no text, no small number. Whoever copies it, the CPU too,
+ * keeps it. A value that happens to be the same is told from it by the mark of its page: no mark, no poison. */
+#define SP_POISON UINT32_C(0xFFAB5EED)
+#define SP_NO_POISON UINT64_MAX
+
 struct sp_emu_vm;
 struct kmd_bo;
 
@@ -40,6 +45,7 @@ struct sp_emu_tlb {
     struct {
         uint64_t page; /* va / SP_VM_PAGE, UINT64_MAX: empty */
         uint8_t *host;
+        uint8_t *mark; /* of the page: not 0 when poison may be in it; NULL where nobody keeps marks */
         uint32_t rights;
         uint32_t pad;
     } entry[SP_VM_TLB];
@@ -57,6 +63,21 @@ static inline uint8_t *sp_emu_at(struct sp_emu_tlb *tlb, uint64_t va, uint32_t a
         return tlb->entry[slot].host + va % SP_VM_PAGE;
     return sp_emu_tlb_miss(tlb, va, access);
 }
+
+/* May there be poison in the page of `va`, which sp_emu_at has just reached? */
+static inline int sp_emu_marked(const struct sp_emu_tlb *tlb, uint64_t va)
+{
+    uint64_t page = va / SP_VM_PAGE;
+    unsigned slot = (unsigned)(page % SP_VM_TLB);
+    const uint8_t *mark = tlb->entry[slot].page == page ? tlb->entry[slot].mark : NULL;
+    return mark && __atomic_load_n(mark, __ATOMIC_RELAXED);
+}
+/* The first poisoned dword that an access touches, as its address, or SP_NO_POISON. The access was allowed already. */
+uint64_t sp_emu_poison_in(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes);
+/* Poisons the dword at an aligned `va`, which was written just before; where nobody keeps marks nothing happens. */
+void sp_emu_poison_put(struct sp_emu_tlb *tlb, uint64_t va);
+/* After a copy of bytes from one range to another: is the copy poisoned where its source is? */
+void sp_emu_poison_copied(struct sp_emu_tlb *tlb, uint64_t to, uint64_t from);
 
 /* Does the page of an address belong to a BO that is in VRAM? Faults nothing. */
 int sp_emu_in_vram(const struct sp_emu_tlb *tlb, uint64_t va);

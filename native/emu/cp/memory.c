@@ -25,6 +25,20 @@ int sp_cp_load(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t *value)
     return 0;
 }
 
+int sp_cp_written(struct sp_cp *cp, uint64_t va, uint32_t nbytes)
+{
+    uint64_t at = sp_cp_lenient(cp, SP_LENIENT_UNINITIALISED) ? SP_NO_POISON : sp_emu_poison_in(&cp->x->tlb, va, nbytes);
+    return at == SP_NO_POISON ? 0
+                              : sp_cp_fault(cp, SP_FAULT_UNINITIALISED, "the memory at %#llx was never written",
+                                            (unsigned long long)at);
+}
+
+int sp_cp_use(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t *value)
+{
+    int rc = sp_cp_load(cp, va, nbytes, value);
+    return rc != 0 ? rc : sp_cp_written(cp, va, nbytes);
+}
+
 int sp_cp_store(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t value)
 {
     uint8_t *at = word_at(cp, va, nbytes, SP_VM_WRITE);
@@ -56,6 +70,7 @@ int sp_cp_copy(struct sp_cp *cp, uint64_t dst, uint64_t src, uint64_t nbytes)
         if (to == NULL)
             return -EFAULT;
         memmove(to, from, n);
+        sp_emu_poison_copied(&cp->x->tlb, dst + done, src + done);
         int rc = done % TICK_BYTES < n ? sp_cp_tick(cp, 1) : 0;
         if (rc != 0)
             return rc;
@@ -106,7 +121,7 @@ int sp_cp_wait(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint32_t function
 {
     for (uint32_t tries = 0;; tries++) {
         uint64_t value;
-        int rc = sp_cp_load(cp, va, nbytes, &value);
+        int rc = sp_cp_use(cp, va, nbytes, &value);
         if (rc != 0)
             return rc;
         int met = compares(function, value & mask, reference);

@@ -53,6 +53,14 @@ uint64_t sp_buffer_addresses(struct sp_wave *w, const struct sp_inst *i, uint32_
     return inside;
 }
 
+/* Compilers reach scratch on gfx10 by a swizzled descriptor that adds the lane; its base is where this wave's begins. */
+static uint64_t scratch_slot(struct sp_wave *w, const struct sp_inst *i)
+{
+    if (SP_LIKELY(!w->scratch_written)) return 0;
+    struct resource rsrc = resource_of(w, i);
+    return rsrc.swizzled && rsrc.adds_tid ? rsrc.base : 0;
+}
+
 uint64_t sp_buffer_step(struct sp_wave *w, const struct sp_inst *i)
 {
     struct resource rsrc = resource_of(w, i);
@@ -60,12 +68,13 @@ uint64_t sp_buffer_step(struct sp_wave *w, const struct sp_inst *i)
 }
 
 /* LDS_ADDR = M0[15:0] + the instruction's offset + 4 * lane ("Memory Buffer Load to LDS", RDNA2 ISA document, 8.1.7). */
-int sp_buffer_to_lds(struct sp_wave *w, const struct sp_inst *i, const uint32_t *data)
+int sp_buffer_to_lds(struct sp_wave *w, const struct sp_inst *i, const uint32_t *data, uint64_t undefined)
 {
     uint32_t at = (sp_s32(w, i, SP_SRC_M0) & 0xFFFF) + (uint32_t)i->offset;
     for (uint64_t left = w->exec; left; left &= left - 1) {
         uint32_t l = (uint32_t)__builtin_ctzll(left);
         if (sp_lds_write(w, i, l, at + 4 * l, &data[l], 4)) return (int)w->stop;
+        if (undefined >> l & 1) w->group->lds_written[at / 4 + l] = 0;
     }
     sp_wave_load_begins(w, SP_PEND_VM, 0, 0);
     return (int)w->stop;
@@ -89,9 +98,18 @@ SP_INLINE int load(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, 
             r[k][l] = sp_loaded(kind, data, w->v[i->dst & 255][l]);
         }
     }
-    if (to_lds || SP_UNLIKELY(i->lds)) return sp_buffer_to_lds(w, i, r[0]);
+    uint64_t slot = scratch_slot(w, i), undefined[4] = {0};
+    uint8_t why = 0;
+    if (SP_UNLIKELY(slot || w->poison_seen)) {
+        struct sp_touched t = {SP_PLACE_MEMORY, nbytes, va, w->exec & inside, step, slot};
+        why = sp_poison_find(w, i, dwords, &t, undefined);
+    }
+    if (to_lds || SP_UNLIKELY(i->lds)) return sp_buffer_to_lds(w, i, r[0], undefined[0]);
     for (uint32_t k = 0; k < dwords; k++) sp_put_loaded(w, i->dst + k, r[k]);
-    sp_wave_load_begins(w, SP_PEND_VM, i->dst, dwords);
+    if (SP_UNLIKELY(why))
+        sp_wave_poison_begins(w, SP_PEND_VM, i->dst, dwords, undefined, why);
+    else
+        sp_wave_load_begins(w, SP_PEND_VM, i->dst, dwords);
     return 0;
 }
 
@@ -101,7 +119,7 @@ SP_INLINE int store(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes,
     uint32_t dwords = (nbytes + 3) / 4, piece = nbytes < 4 ? nbytes : 4;
     struct sp_reach reach = sp_reach_of(w, SP_VM_WRITE);
     const uint32_t *from[4];
-    for (uint32_t k = 0; k < dwords; k++) from[k] = sp_vgpr_copied(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
+    for (uint32_t k = 0; k < dwords; k++) from[k] = sp_vgpr_stored(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
     if (SP_UNLIKELY(w->stop)) return (int)w->stop;
     for (uint64_t left = w->exec & inside; left; left &= left - 1) {
         uint32_t l = (uint32_t)__builtin_ctzll(left);
@@ -109,6 +127,12 @@ SP_INLINE int store(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes,
             uint32_t data = from[k][l] >> shift;
             if (sp_reach_write(&reach, va[l] + k * step, &data, piece)) return sp_wave_fault_at(w, l);
         }
+    }
+    uint64_t slot = scratch_slot(w, i);
+    w->vs_issued++;
+    if (SP_UNLIKELY(slot || w->poison_seen)) {
+        struct sp_touched t = {SP_PLACE_MEMORY, nbytes, va, w->exec & inside, step, slot};
+        sp_poison_stored(w, i, i->src[1], &t);
     }
     return 0;
 }
@@ -143,11 +167,12 @@ static int atomic(struct sp_wave *w, const struct sp_inst *i, enum sp_atomic op,
             if (!host && va[l] % nbytes)
                 sp_wave_fault(w, SP_FAULT_ALIGNMENT, "%s at 0x%llx, not a multiple of %u", sp_wave_op_name(i->op),
                               (unsigned long long)va[l], nbytes);
-            if (!host) return sp_wave_fault_at(w, l);
+            if (!host || sp_atomic_place(w, i, l, va[l], nbytes)) return sp_wave_fault_at(w, l);
             old = sp_atomic_memory(op, nbytes, host, data[0], data[1]);
         }
         sp_atomic_keep(&a, l, old);
     }
+    w->vs_issued += !i->glc;
     sp_atomic_return(w, i, &a, i->src[1], SP_PEND_VM);
     return 0;
 }

@@ -1,4 +1,4 @@
-/* LDS: loads, stores, atomics, and the lane permutations that go through its crossbar. Returns in order (lgkmcnt). */
+/* LDS: loads, stores, atomics. Returns in order (lgkmcnt). */
 #include "families.h"
 #include "memory.h"
 
@@ -24,10 +24,16 @@ SP_INLINE int lds_read(struct sp_wave *w, const struct sp_inst *i, uint32_t lane
     if (SP_UNLIKELY((uint64_t)at + nbytes > g->lds_bytes)) return out_of_range(w, i, lane, at, nbytes);
     if (w->strict)
         for (uint32_t d = at / 4; d <= (at + nbytes - 1) / 4; d++)
-            if (SP_UNLIKELY(!g->lds_written[d]))
-                return never_written(w, i, lane, d * 4);
+            if (SP_UNLIKELY(!g->lds_written[d])) w->poison_seen = 1 + d;
     memcpy(to, g->lds + at, nbytes);
     return 0;
+}
+
+/* As lds_read, for atomics, which decide. */
+static int lds_use(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint32_t at, void *to, uint32_t nbytes)
+{
+    int rc = lds_read(w, i, lane, at, to, nbytes);
+    return !rc && SP_UNLIKELY(w->poison_seen) ? never_written(w, i, lane, (w->poison_seen - 1) * 4) : rc;
 }
 
 SP_INLINE int lds_write(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint32_t at, const void *from,
@@ -43,6 +49,11 @@ SP_INLINE int lds_write(struct sp_wave *w, const struct sp_inst *i, uint32_t lan
 int sp_lds_read(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint32_t at, void *to, uint32_t nbytes)
 {
     return lds_read(w, i, lane, at, to, nbytes);
+}
+
+int sp_lds_use(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint32_t at, void *to, uint32_t nbytes)
+{
+    return lds_use(w, i, lane, at, to, nbytes);
 }
 
 int sp_lds_write(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint32_t at, const void *from, uint32_t nbytes)
@@ -62,6 +73,31 @@ static void loaded(struct sp_wave *w, const struct sp_inst *i, uint32_t (*r)[SP_
     sp_wave_load_begins(w, SP_PEND_LDS, i->dst, dwords);
 }
 
+/* Where the lanes of an access with one address lie, for its second look. */
+static struct sp_touched touched(const struct sp_wave *w, const uint32_t *at, uint32_t offset, uint32_t nbytes, uint64_t *va)
+{
+    SP_EACH_LANE(w, l) va[l] = at[l] + offset;
+    return (struct sp_touched){SP_PLACE_LDS, nbytes, va, w->exec, 4, 0};
+}
+
+/* Ends a load that met dwords which nobody has written. */
+static int poisoned(struct sp_wave *w, const struct sp_inst *i, const uint32_t *at, uint32_t offset, uint32_t nbytes,
+                    uint32_t (*r)[SP_LANES])
+{
+    uint64_t va[SP_LANES];
+    struct sp_touched t = touched(w, at, offset, nbytes, va);
+    for (uint32_t k = 0; k < (nbytes + 3) / 4; k++) sp_put_loaded(w, i->dst + k, r[k]);
+    return sp_poison_loaded(w, i, SP_PEND_LDS, i->dst, (nbytes + 3) / 4, &t);
+}
+
+static void stored_poison(struct sp_wave *w, const struct sp_inst *i, uint32_t src, const uint32_t *at, uint32_t offset,
+                          uint32_t nbytes)
+{
+    uint64_t va[SP_LANES];
+    struct sp_touched t = touched(w, at, offset, nbytes, va);
+    sp_poison_stored(w, i, src, &t);
+}
+
 /* LGKM_CNT counts what returns nothing, too: a load before it is there when the count says so. */
 static inline void stored(struct sp_wave *w) { w->lds_issued++; }
 
@@ -76,6 +112,7 @@ SP_INLINE int load(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, 
         if (lds_read(w, i, l, at[l] + offset, data, nbytes)) return SP_WAVE_FAULT;
         for (uint32_t k = 0; k < dwords; k++) r[k][l] = sp_loaded(kind, data[k], w->v[i->dst & 255][l]);
     }
+    if (SP_UNLIKELY(w->poison_seen)) return poisoned(w, i, at, offset, nbytes, r);
     loaded(w, i, r, dwords);
     return 0;
 }
@@ -84,13 +121,14 @@ SP_INLINE int store(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes,
 {
     uint32_t dwords = (nbytes + 3) / 4, offset = (uint32_t)i->offset & 0xFFFF;
     const uint32_t *at = sp_vgpr(w, i, i->src[0]), *from[4];
-    for (uint32_t k = 0; k < dwords; k++) from[k] = sp_vgpr_copied(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
+    for (uint32_t k = 0; k < dwords; k++) from[k] = sp_vgpr_stored(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
     if (SP_UNLIKELY(w->stop || is_gds(w, i))) return (int)w->stop;
     for (uint64_t left = w->exec; left; left &= left - 1) {
         uint32_t l = (uint32_t)__builtin_ctzll(left), data[4];
         for (uint32_t k = 0; k < dwords; k++) data[k] = from[k][l] >> shift;
         if (lds_write(w, i, l, at[l] + offset, data, nbytes)) return SP_WAVE_FAULT;
     }
+    if (SP_UNLIKELY(w->poison_seen)) stored_poison(w, i, i->src[1], at, offset, nbytes);
     stored(w);
     return 0;
 }
@@ -131,6 +169,16 @@ SP_INLINE int load2(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes,
             return SP_WAVE_FAULT;
         for (uint32_t k = 0; k < 2 * each; k++) r[k][l] = data[k];
     }
+    if (SP_UNLIKELY(w->poison_seen)) {
+        uint64_t va[SP_LANES], undefined[4];
+        struct sp_touched t = touched(w, at, first, nbytes, va);
+        uint8_t why = sp_poison_find(w, i, each, &t, undefined), other;
+        t = touched(w, at, second, nbytes, va);
+        other = sp_poison_find(w, i, each, &t, undefined + each);
+        for (uint32_t k = 0; k < 2 * each; k++) sp_put_loaded(w, i->dst + k, r[k]);
+        sp_wave_poison_begins(w, SP_PEND_LDS, i->dst, 2 * each, undefined, why ? why : other);
+        return 0;
+    }
     loaded(w, i, r, 2 * each);
     return 0;
 }
@@ -140,8 +188,8 @@ SP_INLINE int store2(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes
     uint32_t each = nbytes / 4, first = offset_of(i, 0, nbytes * stride), second = offset_of(i, 1, nbytes * stride);
     const uint32_t *at = sp_vgpr(w, i, i->src[0]), *from[2][2];
     for (uint32_t k = 0; k < each; k++) {
-        from[0][k] = sp_vgpr_copied(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
-        from[1][k] = sp_vgpr_copied(w, i, SP_SRC_VGPR + ((i->src[2] + k) & 255));
+        from[0][k] = sp_vgpr_stored(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
+        from[1][k] = sp_vgpr_stored(w, i, SP_SRC_VGPR + ((i->src[2] + k) & 255));
     }
     if (SP_UNLIKELY(w->stop || is_gds(w, i))) return (int)w->stop;
     for (uint64_t left = w->exec; left; left &= left - 1) {
@@ -152,6 +200,10 @@ SP_INLINE int store2(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes
         }
         if (lds_write(w, i, l, at[l] + first, data[0], nbytes) || lds_write(w, i, l, at[l] + second, data[1], nbytes))
             return SP_WAVE_FAULT;
+    }
+    if (SP_UNLIKELY(w->poison_seen)) {
+        stored_poison(w, i, i->src[1], at, first, nbytes);
+        stored_poison(w, i, i->src[2], at, second, nbytes);
     }
     stored(w);
     return 0;
@@ -172,9 +224,11 @@ static uint32_t add_tid(struct sp_wave *w, const struct sp_inst *i, uint32_t lan
 
 HEAD(DS_LOAD_ADDTID_B32)
 {
-    uint32_t r[1][SP_LANES];
+    uint32_t r[1][SP_LANES], at[SP_LANES];
+    SP_EACH_LANE(w, l) at[l] = add_tid(w, i, l);
     for (uint32_t l = 0; l < w->lanes; l++)
-        if ((w->exec >> l & 1) && lds_read(w, i, l, add_tid(w, i, l), &r[0][l], 4)) return SP_WAVE_FAULT;
+        if ((w->exec >> l & 1) && lds_read(w, i, l, at[l], &r[0][l], 4)) return SP_WAVE_FAULT;
+    if (!w->stop && w->poison_seen) return poisoned(w, i, at, 0, 4, r);
     if (!w->stop) loaded(w, i, r, 1);
     return (int)w->stop;
 }
@@ -212,7 +266,7 @@ static int atomic(struct sp_wave *w, const struct sp_inst *i, enum sp_atomic op,
             sp_wave_fault(w, SP_FAULT_ALIGNMENT, "%s at LDS 0x%x, not a multiple of %u", sp_wave_op_name(i->op), a, nbytes);
             return sp_wave_fault_at(w, l);
         }
-        if (lds_read(w, i, l, a, &old, nbytes)) return SP_WAVE_FAULT;
+        if (lds_use(w, i, l, a, &old, nbytes)) return SP_WAVE_FAULT;
         uint64_t value = sp_atomic_result(op, nbytes, old, data, other);
         if (lds_write(w, i, l, a, &value, nbytes)) return SP_WAVE_FAULT;
         r[0][l] = (uint32_t)old;
@@ -265,7 +319,7 @@ static int exchange2(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes
     for (uint64_t left = w->exec; left; left &= left - 1) {
         uint32_t l = (uint32_t)__builtin_ctzll(left), old[4] = {0};
         uint64_t a = value_of(w, &i->src[1], nbytes, l), b = value_of(w, &i->src[2], nbytes, l);
-        if (lds_read(w, i, l, at[l] + first, old, nbytes) || lds_read(w, i, l, at[l] + second, old + each, nbytes) ||
+        if (lds_use(w, i, l, at[l] + first, old, nbytes) || lds_use(w, i, l, at[l] + second, old + each, nbytes) ||
             lds_write(w, i, l, at[l] + first, &a, nbytes) || lds_write(w, i, l, at[l] + second, &b, nbytes))
             return SP_WAVE_FAULT;
         for (uint32_t k = 0; k < 2 * each; k++) r[k][l] = old[k];
@@ -289,7 +343,7 @@ HEAD(DS_CONDXCHG32_RTN_B64)
         uint32_t l = (uint32_t)__builtin_ctzll(left), a = (at[l] + ((uint32_t)i->offset & 0xFFFF)) & 0xFFF8;
         for (uint32_t k = 0; k < 2; k++) {
             uint32_t data = w->v[(i->src[1] + k) & 255][l], value = data & INT32_MAX;
-            if (lds_read(w, i, l, a + 4 * k, &r[k][l], 4)) return SP_WAVE_FAULT;
+            if (lds_use(w, i, l, a + 4 * k, &r[k][l], 4)) return SP_WAVE_FAULT;
             if (data >> 31 && lds_write(w, i, l, a + 4 * k, &value, 4)) return SP_WAVE_FAULT;
         }
     }
@@ -303,7 +357,7 @@ static int count_lanes(struct sp_wave *w, const struct sp_inst *i, uint32_t by)
 {
     uint32_t r[1][SP_LANES], old = 0, at = (sp_s32(w, i, SP_SRC_M0) & 0xFFFF) + ((uint32_t)i->offset & 0xFFFF);
     if (w->stop || is_gds(w, i) || !w->exec) return (int)w->stop;
-    if (lds_read(w, i, 0, at, &old, 4)) return SP_WAVE_FAULT;
+    if (lds_use(w, i, 0, at, &old, 4)) return SP_WAVE_FAULT;
     uint32_t value = old + by;
     if (lds_write(w, i, 0, at, &value, 4)) return SP_WAVE_FAULT;
     sp_fill(w, r[0], old);
@@ -312,51 +366,6 @@ static int count_lanes(struct sp_wave *w, const struct sp_inst *i, uint32_t by)
 }
 HEAD(DS_APPEND) { return count_lanes(w, i, w->active); }
 HEAD(DS_CONSUME) { return count_lanes(w, i, 0 - w->active); }
-
-/* --- lane permutations: no memory is touched --- */
-
-/* Lane `from` of src[1] as lanes see it: inactive ones give 0. */
-static uint32_t lane_value(struct sp_wave *w, const struct sp_inst *i, uint16_t code, uint32_t from)
-{
-    if (!(w->exec >> from & 1)) return 0;
-    if (!(w->vgpr_ready[code & 255] >> from & 1)) sp_wave_not_ready(w, i, code);
-    return w->v[code & 255][from];
-}
-
-/* Addresses are bytes; in a wave64 each half permutes by itself. */
-HEAD(DS_BPERMUTE_B32)
-{
-    uint32_t r[1][SP_LANES];
-    const uint32_t *at = sp_vgpr(w, i, i->src[0]);
-    for (uint32_t l = 0; l < w->lanes; l++)
-        r[0][l] = lane_value(w, i, i->src[1], (l & 32) + ((at[l] + ((uint32_t)i->offset & 0xFFFF)) / 4 & 31));
-    if (!w->stop) loaded(w, i, r, 1);
-    return (int)w->stop;
-}
-
-HEAD(DS_PERMUTE_B32)
-{
-    uint32_t r[1][SP_LANES] = {{0}};
-    const uint32_t *at = sp_vgpr(w, i, i->src[0]), *data = sp_vgpr(w, i, i->src[1]);
-    for (uint32_t l = 0; l < w->lanes; l++)
-        if (w->exec >> l & 1) r[0][(l & 32) + ((at[l] + ((uint32_t)i->offset & 0xFFFF)) / 4 & 31)] = data[l];
-    if (!w->stop) loaded(w, i, r, 1);
-    return (int)w->stop;
-}
-
-/* OFFSET bit 15: quads, two bits a lane. Else groups of 32: lane = (lane & and | or) ^ xor, five bits each. */
-HEAD(DS_SWIZZLE_B32)
-{
-    uint32_t r[1][SP_LANES], k = (uint32_t)i->offset & 0xFFFF;
-    if (k >= 0xC000) return sp_wave_fault(w, SP_FAULT_OPERAND, "DS_SWIZZLE_B32: mode 0x%x is not modelled", k);
-    for (uint32_t l = 0; l < w->lanes; l++) {
-        uint32_t from = k & 0x8000 ? (l & ~3u) + (k >> 2 * (l & 3) & 3)
-                                   : (l & 32) + ((((l & 31) & (k & 31)) | (k >> 5 & 31)) ^ (k >> 10 & 31));
-        r[0][l] = lane_value(w, i, i->src[0], from);
-    }
-    if (!w->stop) loaded(w, i, r, 1);
-    return (int)w->stop;
-}
 
 HEAD(DS_NOP)
 {
@@ -369,5 +378,4 @@ const struct sp_wave_op sp_wave_ds[] = {
     LOADS(ENTRY_LOAD) STORES(ENTRY_STORE) TWO(ENTRY_TWO) ATOMICS(ENTRY_ATOMIC) E(DS_STOREXCHG_RTN_B32)
     E(DS_STOREXCHG_RTN_B64) E(DS_WRAP_RTN_B32) E(DS_STOREXCHG_2ADDR_RTN_B32) E(DS_STOREXCHG_2ADDR_RTN_B64)
     E(DS_STOREXCHG_2ADDR_STRIDE64_RTN_B32) E(DS_STOREXCHG_2ADDR_STRIDE64_RTN_B64) E(DS_CONDXCHG32_RTN_B64) E(DS_APPEND)
-    E(DS_CONSUME) E(DS_LOAD_ADDTID_B32) E(DS_STORE_ADDTID_B32) E(DS_BPERMUTE_B32)
-    E(DS_PERMUTE_B32) E(DS_SWIZZLE_B32) E(DS_NOP) SP_OP_END};
+    E(DS_CONSUME) E(DS_LOAD_ADDTID_B32) E(DS_STORE_ADDTID_B32) E(DS_NOP) SP_OP_END};

@@ -2,6 +2,7 @@
 #ifndef SP_EMU_OPS_MEMORY_H
 #define SP_EMU_OPS_MEMORY_H
 #include "emu/wave/operand.h"
+#include "poison.h"
 
 #define SP_INLINE static inline __attribute__((always_inline))
 
@@ -28,13 +29,18 @@ SP_INLINE uint8_t *sp_reach_at(struct sp_reach *r, uint64_t va, uint32_t nbytes)
     if (!host) return NULL;
     r->page = va - in;
     r->host = host - in;
+    if (r->access == SP_VM_READ && SP_UNLIKELY(sp_emu_marked(r->w->tlb, va))) r->w->poison_seen = 1;
     return host;
 }
 
 SP_INLINE int sp_reach_read(struct sp_reach *r, uint64_t va, void *to, uint32_t nbytes)
 {
     const uint8_t *host = sp_reach_at(r, va, nbytes);
-    if (SP_UNLIKELY(!host)) return sp_emu_read(r->w->tlb, va, to, nbytes);
+    if (SP_UNLIKELY(!host)) {
+        int rc = sp_emu_read(r->w->tlb, va, to, nbytes);
+        if (!rc && sp_emu_poison_in(r->w->tlb, va, nbytes) != SP_NO_POISON) r->w->poison_seen = 1;
+        return rc;
+    }
     memcpy(to, host, nbytes);
     return 0;
 }
@@ -109,8 +115,17 @@ SP_INLINE void sp_put_loaded(struct sp_wave *w, uint32_t code, const uint32_t *v
     X(D16_HI_B8, 1, 16)                                                                                               \
     X(D16_HI_B16, 2, 16)
 
-/* LDS of the group: 0, or the wave's stop. */
+/* Data of a store: it may be undefined, and then poison is stored. */
+SP_INLINE const uint32_t *sp_vgpr_stored(struct sp_wave *w, const struct sp_inst *i, uint32_t code)
+{
+    const uint32_t *from = sp_vgpr_copied(w, i, code);
+    if (SP_UNLIKELY((w->vgpr_ready[code & 255] & w->exec) != w->exec) && w->strict) w->poison_seen = 1;
+    return from;
+}
+
+/* LDS of the group: 0, or the wave's stop. sp_lds_use is for what decides: nobody may have left it unwritten. */
 int sp_lds_read(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint32_t at, void *to, uint32_t nbytes);
+int sp_lds_use(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint32_t at, void *to, uint32_t nbytes);
 int sp_lds_write(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint32_t at, const void *from, uint32_t nbytes);
 
 /* --- atomics.c --- */
@@ -123,6 +138,9 @@ enum sp_atomic { SP_ATOMIC_SWAP, SP_ATOMIC_CMPSWAP, SP_ATOMIC_ADD, SP_ATOMIC_SUB
 uint64_t sp_atomic_result(enum sp_atomic op, uint32_t nbytes, uint64_t old, uint64_t data, uint64_t other);
 /* On naturally aligned host memory, atomically; returns what was there. */
 uint64_t sp_atomic_memory(enum sp_atomic op, uint32_t nbytes, uint8_t *host, uint64_t data, uint64_t other);
+
+/* An atomic works on `va`, which was reached: 0, or a fault where nobody has written. */
+int sp_atomic_place(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint64_t va, uint32_t nbytes);
 
 /* What the lanes of an atomic give and get, in FLAT and in buffers: the data, behind it what it is compared with. */
 struct sp_atomic_lanes {

@@ -102,6 +102,8 @@ int sp_code_fill(struct sp_wave *w, struct sp_slot *slot)
     uint32_t words[MOST_WORDS] = {0}, reserved = 0, count = fetch(w, w->pc, words);
     char why[128] = "";
     if (!count) return sp_wave_fault_at(w, 0);
+    if (w->strict && sp_emu_poison_in(w->tlb, w->pc, 4) != SP_NO_POISON)
+        return sp_wave_fault(w, SP_FAULT_UNINITIALISED, "code at 0x%llx, which was never written", (unsigned long long)w->pc);
     int rc = decode(w, words, count, &slot->inst, &reserved, why, sizeof why);
     if (rc == -ENODATA) {
         for (; count < MOST_WORDS; count++) { /* into the next page */

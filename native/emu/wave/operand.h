@@ -106,7 +106,14 @@ static inline uint64_t sp_s64_or_undefined(struct sp_wave *w, const struct sp_in
     return w->s[code] | (uint64_t)w->s[code + 1] << 32;
 }
 
-/* As sp_vgpr, for data that is only stored: it may be undefined. */
+/* SCC where it decides. */
+static inline uint32_t sp_scc(struct sp_wave *w, const struct sp_inst *i)
+{
+    if (SP_UNLIKELY(w->scc & SP_SCC_UNDEFINED)) sp_wave_not_ready(w, i, SP_SRC_SCC);
+    return w->scc & 1;
+}
+
+/* As sp_vgpr, for data that is only copied: it may be undefined. */
 static inline const uint32_t *sp_vgpr_copied(struct sp_wave *w, const struct sp_inst *i, uint32_t code)
 {
     uint64_t ready = w->vgpr_ready[code & 255] & w->exec;
@@ -287,7 +294,11 @@ static inline float sp_omod(const struct sp_wave *w, const struct sp_inst *i, ui
 static inline int sp_put_copied(struct sp_wave *w, const struct sp_inst *i, uint32_t *r, uint64_t defined)
 {
     int rc = sp_put(w, i, r);
-    if (SP_UNLIKELY(sp_write_mask(w, i) & ~defined)) w->vgpr_ready[i->dst & 255] &= ~(sp_write_mask(w, i) & ~defined);
+    uint64_t undefined = sp_write_mask(w, i) & ~defined;
+    if (SP_UNLIKELY(undefined)) {
+        w->vgpr_ready[i->dst & 255] &= ~undefined;
+        if (w->origins) sp_wave_poison_copied(w, i, undefined);
+    }
     return rc;
 }
 

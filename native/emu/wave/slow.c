@@ -40,7 +40,7 @@ uint64_t sp_operand_special(struct sp_wave *w, const struct sp_inst *i, uint32_t
     if (code == 238) return wide ? (UINT64_C(0x10000000) << 32 | 0xFFFFFFFF) : 0xFFFFFFFF;
     if (code == 251) return sp_mask(w, i, SP_VCC) == 0;
     if (code == 252) return w->exec == 0;
-    if (code == 253) return w->scc;
+    if (code == SP_SRC_SCC) return sp_scc(w, i);
     sp_operand_bad(w, i, code);
     return 0;
 }

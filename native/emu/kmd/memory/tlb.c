@@ -75,6 +75,7 @@ uint8_t *sp_emu_tlb_miss(struct sp_emu_tlb *tlb, uint64_t va, uint32_t access)
         unsigned slot = (unsigned)(page % SP_VM_TLB);
         tlb->entry[slot].page = page;
         tlb->entry[slot].host = host_page(m, va);
+        tlb->entry[slot].mark = m->bo->marks ? m->bo->marks + (tlb->entry[slot].host - m->bo->host) / SP_VM_PAGE : NULL;
         tlb->entry[slot].rights = m->rights;
         return tlb->entry[slot].host + va % SP_VM_PAGE;
     }
@@ -86,6 +87,49 @@ uint8_t *sp_emu_tlb_miss(struct sp_emu_tlb *tlb, uint64_t va, uint32_t access)
         fault->access = access;
     }
     return NULL;
+}
+
+uint64_t sp_emu_poison_in(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes)
+{
+    for (uint64_t at = va & ~UINT64_C(3); at < va + nbytes; at += 4) {
+        uint32_t dword;
+        const uint8_t *host = sp_emu_at(tlb, at, 0);
+        if (!host)
+            return SP_NO_POISON;
+        if (!sp_emu_marked(tlb, at)) {
+            at |= SP_VM_PAGE - 4; /* the next page */
+            continue;
+        }
+        memcpy(&dword, host, sizeof dword);
+        if (dword == SP_POISON)
+            return at;
+    }
+    return SP_NO_POISON;
+}
+
+/* The page was just reached. False: nobody keeps marks of it. */
+static bool mark(struct sp_emu_tlb *tlb, uint64_t va)
+{
+    uint64_t page = va / SP_VM_PAGE;
+    unsigned slot = (unsigned)(page % SP_VM_TLB);
+    bool kept = tlb->entry[slot].page == page && tlb->entry[slot].mark;
+    if (kept)
+        __atomic_store_n(tlb->entry[slot].mark, 1, __ATOMIC_RELAXED);
+    return kept;
+}
+
+void sp_emu_poison_put(struct sp_emu_tlb *tlb, uint64_t va)
+{
+    static const uint32_t poison = SP_POISON;
+    uint8_t *host = sp_emu_at(tlb, va, SP_VM_WRITE);
+    if (host && mark(tlb, va))
+        memcpy(host, &poison, sizeof poison);
+}
+
+void sp_emu_poison_copied(struct sp_emu_tlb *tlb, uint64_t to, uint64_t from)
+{
+    if (sp_emu_at(tlb, from, 0) && sp_emu_marked(tlb, from) && sp_emu_at(tlb, to, 0))
+        mark(tlb, to);
 }
 
 int sp_emu_in_vram(const struct sp_emu_tlb *tlb, uint64_t va)
