@@ -80,6 +80,25 @@ int sp_buffer_to_lds(struct sp_wave *w, const struct sp_inst *i, const uint32_t 
     return (int)w->stop;
 }
 
+/* Ends a load that may have met poison, or whose data goes to LDS. */
+SP_RARE int rare_end(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, const uint64_t *va, uint64_t inside,
+                     const uint32_t *for_lds)
+{
+    uint64_t undefined[4];
+    uint32_t dwords = (nbytes + 3) / 4;
+    struct sp_touched t = {SP_PLACE_MEMORY, nbytes, va, w->exec & inside, sp_buffer_step(w, i), scratch_slot(w, i)};
+    uint8_t why = sp_poison_find(w, i, dwords, &t, undefined);
+    if (for_lds) return sp_buffer_to_lds(w, i, for_lds, undefined[0]);
+    sp_wave_poison_begins(w, SP_PEND_VM, i->dst, dwords, undefined, why);
+    return 0;
+}
+
+SP_RARE void stored_poison(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, const uint64_t *va, uint64_t inside)
+{
+    struct sp_touched t = {SP_PLACE_MEMORY, nbytes, va, w->exec & inside, sp_buffer_step(w, i), scratch_slot(w, i)};
+    sp_poison_stored(w, i->src[1], &t);
+}
+
 static bool can_reach_lds(uint32_t nbytes, enum sp_load kind) { return nbytes <= 4 && kind <= SP_LOAD_DWORDS; }
 
 SP_INLINE int load(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, enum sp_load kind, bool to_lds)
@@ -98,18 +117,11 @@ SP_INLINE int load(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, 
             r[k][l] = sp_loaded(kind, data, w->v[i->dst & 255][l]);
         }
     }
-    uint64_t slot = scratch_slot(w, i), undefined[4] = {0};
-    uint8_t why = 0;
-    if (SP_UNLIKELY(slot || w->poison_seen)) {
-        struct sp_touched t = {SP_PLACE_MEMORY, nbytes, va, w->exec & inside, step, slot};
-        why = sp_poison_find(w, i, dwords, &t, undefined);
-    }
-    if (to_lds || SP_UNLIKELY(i->lds)) return sp_buffer_to_lds(w, i, r[0], undefined[0]);
-    for (uint32_t k = 0; k < dwords; k++) sp_put_loaded(w, i->dst + k, r[k]);
-    if (SP_UNLIKELY(why))
-        sp_wave_poison_begins(w, SP_PEND_VM, i->dst, dwords, undefined, why);
-    else
-        sp_wave_load_begins(w, SP_PEND_VM, i->dst, dwords);
+    bool in_lds = to_lds || i->lds;
+    if (!in_lds)
+        for (uint32_t k = 0; k < dwords; k++) sp_put_loaded(w, i->dst + k, r[k]);
+    if (SP_UNLIKELY(w->scratch_written || w->poison_seen || in_lds)) return rare_end(w, i, nbytes, va, inside, in_lds ? r[0] : NULL);
+    sp_wave_load_begins(w, SP_PEND_VM, i->dst, dwords);
     return 0;
 }
 
@@ -128,26 +140,39 @@ SP_INLINE int store(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes,
             if (sp_reach_write(&reach, va[l] + k * step, &data, piece)) return sp_wave_fault_at(w, l);
         }
     }
-    uint64_t slot = scratch_slot(w, i);
     w->vs_issued++;
-    if (SP_UNLIKELY(slot || w->poison_seen)) {
-        struct sp_touched t = {SP_PLACE_MEMORY, nbytes, va, w->exec & inside, step, slot};
-        sp_poison_stored(w, i, i->src[1], &t);
-    }
+    if (SP_UNLIKELY(w->scratch_written || w->poison_seen)) stored_poison(w, i, nbytes, va, inside);
     return 0;
 }
 
+SP_RARE int rare_load(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, enum sp_load kind, bool to_lds)
+{
+    return load(w, i, nbytes, kind, to_lds);
+}
+
+SP_RARE int rare_store(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, uint32_t shift)
+{
+    return store(w, i, nbytes, shift);
+}
+
 #define DEFINE_LOAD(SUFFIX, NBYTES, KIND)                                                                             \
-    HEAD(BUFFER_LOAD_##SUFFIX) { return load(w, i, NBYTES, KIND, false); }
+    HEAD(BUFFER_LOAD_##SUFFIX)                                                                                        \
+    {                                                                                                                 \
+        return SP_IS_COMMON(NBYTES, KIND) ? load(w, i, NBYTES, KIND, false) : rare_load(w, i, NBYTES, KIND, false);   \
+    }
 #define DEFINE_STORE(SUFFIX, NBYTES, SHIFT)                                                                           \
-    HEAD(BUFFER_STORE_##SUFFIX) { return store(w, i, NBYTES, SHIFT); }
+    HEAD(BUFFER_STORE_##SUFFIX)                                                                                       \
+    {                                                                                                                 \
+        return SP_IS_COMMON(NBYTES, SP_LOAD_DWORDS) && (NBYTES) >= 4 ? store(w, i, NBYTES, SHIFT)                     \
+                                                                     : rare_store(w, i, NBYTES, SHIFT);               \
+    }
 SP_LOADS(DEFINE_LOAD)
 SP_STORES(DEFINE_STORE)
-HEAD(BUFFER_LOAD_LDS_U8) { return load(w, i, 1, SP_LOAD_U8, true); }
-HEAD(BUFFER_LOAD_LDS_I8) { return load(w, i, 1, SP_LOAD_I8, true); }
-HEAD(BUFFER_LOAD_LDS_U16) { return load(w, i, 2, SP_LOAD_U16, true); }
-HEAD(BUFFER_LOAD_LDS_I16) { return load(w, i, 2, SP_LOAD_I16, true); }
-HEAD(BUFFER_LOAD_LDS_B32) { return load(w, i, 4, SP_LOAD_DWORDS, true); }
+HEAD(BUFFER_LOAD_LDS_U8) { return rare_load(w, i, 1, SP_LOAD_U8, true); }
+HEAD(BUFFER_LOAD_LDS_I8) { return rare_load(w, i, 1, SP_LOAD_I8, true); }
+HEAD(BUFFER_LOAD_LDS_U16) { return rare_load(w, i, 2, SP_LOAD_U16, true); }
+HEAD(BUFFER_LOAD_LDS_I16) { return rare_load(w, i, 2, SP_LOAD_I16, true); }
+HEAD(BUFFER_LOAD_LDS_B32) { return rare_load(w, i, 4, SP_LOAD_DWORDS, true); }
 #define ENTRY_LOAD(SUFFIX, NBYTES, KIND) SP_OP_ENTRY(BUFFER_LOAD_##SUFFIX)
 #define ENTRY_STORE(SUFFIX, NBYTES, SHIFT) SP_OP_ENTRY(BUFFER_STORE_##SUFFIX)
 

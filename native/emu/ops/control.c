@@ -1,7 +1,6 @@
 /* Program flow, waits, messages, hardware registers: SOPP and the SOPK instructions of that kind. */
 #include "families.h"
 #include "emu/wave/operand.h"
-#include <time.h>
 
 #define HEAD(NAME) static int NAME(struct sp_wave *w, const struct sp_inst *i)
 
@@ -133,8 +132,7 @@ HEAD(S_WAITCNT_LGKMCNT)
 static int dealloc_vgprs(struct sp_wave *w, const struct sp_inst *i)
 {
     if (w->scratch_stored && !(w->x->lenient & SP_LENIENT_DEALLOC))
-        return sp_wave_fault(w, SP_FAULT_UNINITIALISED, "S_SENDMSG DEALLOC_VGPRS while a store to scratch is under way: "
-                             "s_waitcnt_vscnt must come before it");
+        return sp_wave_fault(w, SP_FAULT_UNINITIALISED, "S_SENDMSG DEALLOC_VGPRS before the s_waitcnt_vscnt of a store to scratch");
     if (!w->strict) return 0;
     uint8_t why = sp_wave_origin(w, i, SP_FROM_DEALLOC, 0);
     memset(w->vgpr_ready, 0, sizeof w->vgpr_ready);
@@ -271,21 +269,13 @@ HEAD(S_SETREG_IMM32_B32)
 }
 
 /* --- messages that answer --- */
-static uint64_t realtime(const struct sp_wave *w)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    uint64_t khz = w->x->chip->counter_khz;
-    return (uint64_t)t.tv_sec * 1000 * khz + (uint64_t)t.tv_nsec * khz / 1000000;
-}
-
 enum { MSG_RTN_GET_REALTIME = 0x83 };
 
 static int message(struct sp_wave *w, const struct sp_inst *i, uint64_t *value)
 {
     if (i->offset != MSG_RTN_GET_REALTIME)
         return sp_wave_fault(w, SP_FAULT_OPERAND, "S_SENDMSG_RTN 0x%x is not modelled", (uint32_t)i->offset);
-    *value = realtime(w);
+    *value = sp_wave_realtime(w);
     return 0;
 }
 

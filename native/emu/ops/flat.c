@@ -86,16 +86,27 @@ SP_INLINE bool one_piece(struct sp_wave *w, struct sp_reach *reach, const uint64
     return *host != NULL;
 }
 
-SP_INLINE struct sp_touched touched(const struct sp_wave *w, int segment, uint32_t nbytes, const uint64_t *va)
+SP_RARE struct sp_touched touched(const struct sp_wave *w, int segment, uint32_t nbytes, const uint64_t *va)
 {
     enum sp_place place = segment == SEGMENT_GLOBAL ? SP_PLACE_MEMORY
                                                     : segment == SEGMENT_SCRATCH ? SP_PLACE_SCRATCH : SP_PLACE_FLAT;
     return (struct sp_touched){place, nbytes, va, w->exec, 4, 0};
 }
 
+SP_RARE int poisoned(struct sp_wave *w, const struct sp_inst *i, int segment, uint32_t nbytes, const uint64_t *va)
+{
+    struct sp_touched t = touched(w, segment, nbytes, va);
+    return sp_poison_loaded(w, i, segment == SEGMENT_FLAT ? SP_PEND_FLAT : SP_PEND_VM, i->dst, (nbytes + 3) / 4, &t);
+}
+
+SP_RARE void stored_poison(struct sp_wave *w, const struct sp_inst *i, int segment, uint32_t nbytes, const uint64_t *va)
+{
+    struct sp_touched t = touched(w, segment, nbytes, va);
+    sp_poison_stored(w, i->src[1], &t);
+}
+
 SP_INLINE int load(struct sp_wave *w, const struct sp_inst *i, int segment, uint32_t nbytes, enum sp_load kind)
 {
-    const enum sp_pending_kind pending = segment == SEGMENT_FLAT ? SP_PEND_FLAT : SP_PEND_VM;
     uint64_t va[SP_LANES];
     uint32_t r[4][SP_LANES], dwords = (nbytes + 3) / 4;
     struct sp_reach reach = sp_reach_of(w, SP_VM_READ);
@@ -115,11 +126,8 @@ SP_INLINE int load(struct sp_wave *w, const struct sp_inst *i, int segment, uint
     }
     for (uint32_t k = 0; k < dwords; k++) sp_put_loaded(w, i->dst + k, r[k]);
 loaded:
-    if (SP_UNLIKELY(w->poison_seen)) {
-        struct sp_touched t = touched(w, segment, nbytes, va);
-        return sp_poison_loaded(w, i, pending, i->dst, dwords, &t);
-    }
-    sp_wave_load_begins(w, pending, i->dst, dwords);
+    if (SP_UNLIKELY(w->poison_seen)) return poisoned(w, i, segment, nbytes, va);
+    sp_wave_load_begins(w, segment == SEGMENT_FLAT ? SP_PEND_FLAT : SP_PEND_VM, i->dst, dwords);
     return (int)w->stop;
 }
 
@@ -145,21 +153,36 @@ SP_INLINE int store(struct sp_wave *w, const struct sp_inst *i, int segment, uin
     }
 stored:
     w->vs_issued++;
-    if (SP_UNLIKELY(w->poison_seen)) {
-        struct sp_touched t = touched(w, segment, nbytes, va);
-        sp_poison_stored(w, i, i->src[1], &t);
-    }
+    if (SP_UNLIKELY(w->poison_seen)) stored_poison(w, i, segment, nbytes, va);
     return (int)w->stop;
 }
 
+SP_RARE int rare_load(struct sp_wave *w, const struct sp_inst *i, int segment, uint32_t nbytes, enum sp_load kind)
+{
+    return load(w, i, segment, nbytes, kind);
+}
+
+SP_RARE int rare_store(struct sp_wave *w, const struct sp_inst *i, int segment, uint32_t nbytes, uint32_t shift)
+{
+    return store(w, i, segment, nbytes, shift);
+}
+
 #define DEFINE_LOAD(SUFFIX, NBYTES, KIND)                                                                             \
-    HEAD(FLAT_LOAD_##SUFFIX) { return load(w, i, SEGMENT_FLAT, NBYTES, KIND); }                                       \
-    HEAD(GLOBAL_LOAD_##SUFFIX) { return load(w, i, SEGMENT_GLOBAL, NBYTES, KIND); }                                   \
-    HEAD(SCRATCH_LOAD_##SUFFIX) { return load(w, i, SEGMENT_SCRATCH, NBYTES, KIND); }
+    HEAD(FLAT_LOAD_##SUFFIX) { return rare_load(w, i, SEGMENT_FLAT, NBYTES, KIND); }                                  \
+    HEAD(GLOBAL_LOAD_##SUFFIX)                                                                                        \
+    {                                                                                                                 \
+        return SP_IS_COMMON(NBYTES, KIND) ? load(w, i, SEGMENT_GLOBAL, NBYTES, KIND)                                  \
+                                          : rare_load(w, i, SEGMENT_GLOBAL, NBYTES, KIND);                            \
+    }                                                                                                                 \
+    HEAD(SCRATCH_LOAD_##SUFFIX) { return rare_load(w, i, SEGMENT_SCRATCH, NBYTES, KIND); }
 #define DEFINE_STORE(SUFFIX, NBYTES, SHIFT)                                                                           \
-    HEAD(FLAT_STORE_##SUFFIX) { return store(w, i, SEGMENT_FLAT, NBYTES, SHIFT); }                                    \
-    HEAD(GLOBAL_STORE_##SUFFIX) { return store(w, i, SEGMENT_GLOBAL, NBYTES, SHIFT); }                                \
-    HEAD(SCRATCH_STORE_##SUFFIX) { return store(w, i, SEGMENT_SCRATCH, NBYTES, SHIFT); }
+    HEAD(FLAT_STORE_##SUFFIX) { return rare_store(w, i, SEGMENT_FLAT, NBYTES, SHIFT); }                               \
+    HEAD(GLOBAL_STORE_##SUFFIX)                                                                                       \
+    {                                                                                                                 \
+        return SP_IS_COMMON(NBYTES, SP_LOAD_DWORDS) && (NBYTES) >= 4 ? store(w, i, SEGMENT_GLOBAL, NBYTES, SHIFT)     \
+                                                                     : rare_store(w, i, SEGMENT_GLOBAL, NBYTES, SHIFT); \
+    }                                                                                                                 \
+    HEAD(SCRATCH_STORE_##SUFFIX) { return rare_store(w, i, SEGMENT_SCRATCH, NBYTES, SHIFT); }
 SP_LOADS(DEFINE_LOAD)
 SP_STORES(DEFINE_STORE)
 #define ENTRY_LOAD(SUFFIX, NBYTES, KIND)                                                                              \
@@ -191,7 +214,7 @@ HEAD(GLOBAL_STORE_ADDTID_B32)
     for (uint32_t l = 0; l < w->lanes; l++)
         if ((w->exec >> l & 1) && sp_emu_write(w->tlb, va[l], &data[l], 4)) return sp_wave_fault_at(w, l);
     w->vs_issued++;
-    if (w->poison_seen) sp_poison_stored(w, i, i->src[1], &t);
+    if (w->poison_seen) sp_poison_stored(w, i->src[1], &t);
     return 0;
 }
 

@@ -33,6 +33,18 @@ SP_INLINE uint8_t *sp_reach_at(struct sp_reach *r, uint64_t va, uint32_t nbytes)
     return host;
 }
 
+/* As memcpy; of a width that is known late, too, without a call. */
+SP_INLINE void sp_move(void *to, const void *from, uint32_t nbytes)
+{
+    switch (nbytes) {
+    case 1: memcpy(to, from, 1); break;
+    case 2: memcpy(to, from, 2); break;
+    case 4: memcpy(to, from, 4); break;
+    case 8: memcpy(to, from, 8); break;
+    default: memcpy(to, from, nbytes);
+    }
+}
+
 SP_INLINE int sp_reach_read(struct sp_reach *r, uint64_t va, void *to, uint32_t nbytes)
 {
     const uint8_t *host = sp_reach_at(r, va, nbytes);
@@ -41,7 +53,7 @@ SP_INLINE int sp_reach_read(struct sp_reach *r, uint64_t va, void *to, uint32_t 
         if (!rc && sp_emu_poison_in(r->w->tlb, va, nbytes) != SP_NO_POISON) r->w->poison_seen = 1;
         return rc;
     }
-    memcpy(to, host, nbytes);
+    sp_move(to, host, nbytes);
     return 0;
 }
 
@@ -49,7 +61,7 @@ SP_INLINE int sp_reach_write(struct sp_reach *r, uint64_t va, const void *from, 
 {
     uint8_t *host = sp_reach_at(r, va, nbytes);
     if (SP_UNLIKELY(!host)) return sp_emu_write(r->w->tlb, va, from, nbytes);
-    memcpy(host, from, nbytes);
+    sp_move(host, from, nbytes);
     return 0;
 }
 
@@ -83,6 +95,10 @@ SP_INLINE void sp_put_loaded(struct sp_wave *w, uint32_t code, const uint32_t *v
     for (uint32_t l = 0; l < w->lanes; l++)
         if (w->exec >> l & 1) w->v[r][l] = value[l];
 }
+
+/* The widths that most programs use have code of their own; the others share one function, told their width. */
+#define SP_IS_COMMON(NBYTES, KIND) ((KIND) == SP_LOAD_DWORDS && (NBYTES) != 12)
+#define SP_RARE static __attribute__((noinline))
 
 /* X(suffix, bytes, kind) of every family's loads and stores; stores of HI take the upper half of the data register. Those
  * of half registers are spelled otherwise in DS. */
@@ -118,9 +134,8 @@ SP_INLINE void sp_put_loaded(struct sp_wave *w, uint32_t code, const uint32_t *v
 /* Data of a store: it may be undefined, and then poison is stored. */
 SP_INLINE const uint32_t *sp_vgpr_stored(struct sp_wave *w, const struct sp_inst *i, uint32_t code)
 {
-    const uint32_t *from = sp_vgpr_copied(w, i, code);
-    if (SP_UNLIKELY((w->vgpr_ready[code & 255] & w->exec) != w->exec) && w->strict) w->poison_seen = 1;
-    return from;
+    if (SP_UNLIKELY(w->exec & ~w->vgpr_ready[code & 255])) sp_vgpr_undefined(w, i, code, true);
+    return w->v[code & 255];
 }
 
 /* LDS of the group: 0, or the wave's stop. sp_lds_use is for what decides: nobody may have left it unwritten. */

@@ -76,11 +76,10 @@ void sp_texels_begin(struct sp_wave *w, const struct sp_inst *i, uint32_t dwords
                               sp_wave_origin(w, i, SP_FROM_MEMORY, va[__builtin_ctzll(undefined)]));
 }
 
-void sp_poison_stored(struct sp_wave *w, const struct sp_inst *i, uint32_t src, const struct sp_touched *t)
+void sp_poison_stored(struct sp_wave *w, uint32_t src, const struct sp_touched *t)
 {
     bool whole = t->nbytes % 4 == 0; /* of a byte or a half nobody keeps account */
     w->poison_seen = 0;
-    (void)i;
     for (uint32_t k = 0; 4 * k < t->nbytes; k++) {
         uint64_t ready = w->vgpr_ready[(src + k) & 255];
         for (uint64_t rest = t->lanes; rest; rest &= rest - 1) {

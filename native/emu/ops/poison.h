@@ -26,7 +26,7 @@ uint8_t sp_poison_find(struct sp_wave *w, const struct sp_inst *i, uint32_t dwor
 /* Ends a load of texels: all registers of these lanes are poison, as the first one's texel says. */
 void sp_texels_begin(struct sp_wave *w, const struct sp_inst *i, uint32_t dwords, uint64_t undefined, const uint64_t *va);
 /* Ends a store of undefined registers, `src` and those behind it. */
-void sp_poison_stored(struct sp_wave *w, const struct sp_inst *i, uint32_t src, const struct sp_touched *touched);
+void sp_poison_stored(struct sp_wave *w, uint32_t src, const struct sp_touched *touched);
 
 /* Bits of a dword in this wave's scratch. */
 static inline uint64_t sp_scratch_bit(const struct sp_wave *w, uint64_t offset, uint32_t lane)

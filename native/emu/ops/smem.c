@@ -1,7 +1,6 @@
 /* Scalar memory: loads through the constant cache, 4-byte aligned, into SGPRs; returns in any order. */
 #include "families.h"
 #include "emu/wave/operand.h"
-#include <time.h>
 
 #define HEAD(NAME) static int NAME(struct sp_wave *w, const struct sp_inst *i)
 
@@ -62,13 +61,9 @@ static int load_buffer(struct sp_wave *w, const struct sp_inst *i, uint32_t coun
 #define ENTRY_LOAD(SUFFIX, COUNT) SP_OP_ENTRY(S_LOAD_##SUFFIX) SP_OP_ENTRY(S_BUFFER_LOAD_##SUFFIX)
 LOADS(DEFINE_LOAD)
 
-/* The shader clock ticks with the constant one: there is no other. */
 static int clock_value(struct sp_wave *w, const struct sp_inst *i)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    uint64_t khz = w->x->chip->counter_khz;
-    uint64_t now = (uint64_t)t.tv_sec * 1000 * khz + (uint64_t)t.tv_nsec * khz / 1000000;
+    uint64_t now = sp_wave_realtime(w);
     uint32_t data[2] = {(uint32_t)now, (uint32_t)(now >> 32)};
     return put(w, i, data, 2);
 }

@@ -136,6 +136,8 @@ const char *sp_wave_why(const struct sp_wave *w, uint32_t reg, char *to, size_t 
 
 static inline const char *sp_wave_op_name(uint32_t op) { return op < SP_OP_NUM ? sp_op_names[op] : "?"; }
 
+/* The shader's clock; it ticks with the constant one, for there is no other. */
+uint64_t sp_wave_realtime(const struct sp_wave *w);
 /* Applies MODE's rounding to the host. */
 void sp_wave_rounding(uint32_t mode_bits);
 #endif
