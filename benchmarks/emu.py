@@ -1,6 +1,6 @@
 """How fast the emulated GPU runs shaders on this host: verified first, then timed.
 
-    python benchmarks/emu.py [--json] [--chip gfx1100] [--repeat 5] [--threads 1] [--lenient caches]
+    python benchmarks/emu.py [--json] [--chip gfx1100] [--repeat 5] [--threads 1] [--lenient all]
 
 Lane operations are instructions times active lanes, as the emulator counts them; times are wall
 clock from submission to completion, the best and the median of the repeats. On a host that others
@@ -124,14 +124,15 @@ def main() -> int:
     parser.add_argument("--chip", choices=["gfx1036", "gfx1100"], action="append")
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1, help="host threads of one dispatch")
-    parser.add_argument("--lenient", choices=sorted(LENIENT), action="append", default=[])
+    parser.add_argument("--lenient", choices=["all", *sorted(LENIENT)], action="append", default=[])
     args = parser.parse_args()
+    lenient = sorted(LENIENT) if "all" in args.lenient else args.lenient
     if args.repeat < 1:
         parser.error(f"--repeat: expected 1 or more, got {args.repeat}")
     rows = [
         row
         for chip in args.chip or ["gfx1036", "gfx1100"]
-        for row in measure(chip, args.threads, args.repeat, args.lenient)
+        for row in measure(chip, args.threads, args.repeat, lenient)
     ]
     if args.json:
         print(json.dumps(rows, indent=2))

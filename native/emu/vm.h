@@ -17,6 +17,12 @@ enum { SP_VM_PAGE = 4096, SP_VM_TLB = 1024 };
 /* What the TLB looks up at once: a page, or what a cache fetches at once (emu/cache), as bits of its size. */
 enum { SP_VM_PAGE_BITS = 12, SP_VM_GRAIN_BITS = 10, SP_VM_GRAIN = 1 << SP_VM_GRAIN_BITS };
 
+/* What memory holds that nobody has written, dword by dword: a NaN, no text, no small number. Whoever copies it, the CPU too,
+ * keeps it, and so do caches. A value that happens to be the same is told from it by the mark of its page: no mark, no poison.
+ * A page is marked before poison is stored to it, in GL2 or in memory, and stays so: whoever holds a copy finds the mark. */
+#define SP_POISON UINT32_C(0xFFAB5EED)
+#define SP_NO_POISON UINT64_MAX
+
 struct sp_emu_vm;
 struct kmd_bo;
 struct sp_l2;
@@ -46,6 +52,7 @@ struct sp_emu_entry {
     uint64_t page; /* va >> bits of the TLB, UINT64_MAX: empty */
     uint8_t *host;
     uint8_t *dirty; /* of a piece of GL2; NULL: memory itself */
+    uint8_t *mark;  /* of the page: not 0 when poison may be in it; NULL where nobody keeps marks */
     uint64_t line;  /* its number in the machine's memory */
     uint32_t rights;
     uint32_t pad;
@@ -99,6 +106,32 @@ static inline void sp_emu_wrote(struct sp_emu_tlb *tlb, uint64_t va, size_t nbyt
     if (tlb->l2)
         sp_cache_wrote(tlb, va, nbytes);
 }
+/* Where a read by `access` (SP_VM_READ and how) finds the bytes of `va`: memory, or a copy in a cache. */
+const uint8_t *sp_emu_seen(struct sp_emu_tlb *tlb, uint64_t va, uint32_t access);
+
+/* The mark of the page of `va`, which sp_emu_at has just reached; NULL: nobody keeps one. */
+static inline uint8_t *sp_emu_mark_of(const struct sp_emu_tlb *tlb, uint64_t va)
+{
+    uint64_t page = va >> tlb->bits;
+    for (unsigned k = 0; k < SP_TLBS; k++)
+        if (tlb->entry[k][page % SP_VM_TLB].page == page)
+            return tlb->entry[k][page % SP_VM_TLB].mark;
+    return NULL;
+}
+/* May there be poison in that page, or in what any cache holds of it? */
+static inline int sp_emu_marked(const struct sp_emu_tlb *tlb, uint64_t va)
+{
+    const uint8_t *mark = sp_emu_mark_of(tlb, va);
+    return mark && __atomic_load_n(mark, __ATOMIC_RELAXED);
+}
+/* The first poisoned dword of those that were just read at an aligned `va`, as its address, or SP_NO_POISON. */
+uint64_t sp_emu_poison_of(const struct sp_emu_tlb *tlb, uint64_t va, const void *got, size_t nbytes);
+/* The same of a read of any alignment, which was allowed: it is done once more. */
+uint64_t sp_emu_poison_in(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes, uint32_t access);
+/* Poisons the dword at an aligned `va`, which was written just before; where nobody keeps marks nothing happens. */
+void sp_emu_poison_put(struct sp_emu_tlb *tlb, uint64_t va);
+/* At a copy of bytes from one range to another, both just reached: the copy may be poisoned where its source may be. */
+void sp_emu_poison_copied(struct sp_emu_tlb *tlb, uint64_t to, uint64_t from);
 
 /* Does the page of an address belong to a BO that is in VRAM? Faults nothing. */
 int sp_emu_in_vram(const struct sp_emu_tlb *tlb, uint64_t va);

@@ -25,13 +25,14 @@ enum sp_emu_recovery {
 /* Leniencies for foreign drivers (SPARKLE_EMU_MODE=lenient); each is listed, with why, in native/emu/README.md. */
 enum sp_emu_lenient {
     SP_LENIENT_UNLISTED = 1,      /* BOs that the job does not list */
-    SP_LENIENT_UNINITIALISED = 2, /* registers and LDS read before written are 0 */
+    SP_LENIENT_UNINITIALISED = 2, /* registers, LDS and memory read before written are 0 */
     SP_LENIENT_RESERVED = 4,      /* reserved bits set; more scalars in a vector instruction than it can read */
     SP_LENIENT_PADDING = 8,
     SP_LENIENT_UNPROGRAMMED = 16, /* a dispatch may use registers that its job has not programmed */
     SP_LENIENT_REGISTER = 32,     /* registers that no table declares may be written; forbidden ones may not */
     SP_LENIENT_ORDER = 64,        /* SDMA copies without a NOP between them run in order */
-    SP_LENIENT_CACHES = 128       /* there are none: everybody sees memory at once */
+    SP_LENIENT_CACHES = 128,      /* there are none: everybody sees memory at once */
+    SP_LENIENT_DEALLOC = 256      /* VGPRs are given back while stores to scratch are under way */
 };
 
 struct sp_emu_fault_report;
@@ -189,7 +190,7 @@ enum sp_emu_fault_kind {
     SP_FAULT_DISPATCH,    /* registers that describe no launchable dispatch */
     SP_FAULT_OPCODE,      /* an instruction that does not exist, or that the emulator lacks */
     SP_FAULT_OPERAND,     /* an operand that the instruction cannot have */
-    SP_FAULT_UNINITIALISED, /* a register or LDS word read before it was written, or before its s_waitcnt */
+    SP_FAULT_UNINITIALISED, /* what nobody has written, or a register before its s_waitcnt */
     SP_FAULT_ALIGNMENT,
     SP_FAULT_LDS,         /* beyond the allocation */
     SP_FAULT_TRAP,        /* s_trap, s_sethalt */

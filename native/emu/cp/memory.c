@@ -25,6 +25,20 @@ int sp_cp_load(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t *value)
     return 0;
 }
 
+int sp_cp_written(struct sp_cp *cp, uint64_t va, const void *got, uint32_t nbytes)
+{
+    uint64_t at = sp_emu_poison_of(&cp->x->tlb, va, got, nbytes);
+    return at == SP_NO_POISON ? 0
+                              : sp_cp_fault(cp, SP_FAULT_UNINITIALISED, "the memory at %#llx was never written",
+                                            (unsigned long long)at);
+}
+
+int sp_cp_use(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t *value)
+{
+    int rc = sp_cp_load(cp, va, nbytes, value);
+    return rc != 0 ? rc : sp_cp_written(cp, va, value, nbytes);
+}
+
 int sp_cp_store(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t value)
 {
     uint8_t *at = word_at(cp, va, nbytes, SP_VM_WRITE);
@@ -52,6 +66,7 @@ int sp_cp_copy(struct sp_cp *cp, uint64_t dst, uint64_t src, uint64_t nbytes)
         uint8_t *to = from != NULL ? sp_emu_at(&cp->x->tlb, dst + done, SP_VM_WRITE) : NULL;
         if (to == NULL || (cp->x->tlb.name_stale && sp_cache_check(&cp->x->tlb, src + done, from, n, SP_VM_READ)))
             return -EFAULT;
+        sp_emu_poison_copied(&cp->x->tlb, dst + done, src + done);
         sp_emu_writes(&cp->x->tlb, dst + done, n);
         memmove(to, from, n);
         sp_emu_wrote(&cp->x->tlb, dst + done, n);
@@ -107,7 +122,7 @@ int sp_cp_wait(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint32_t function
 {
     for (uint32_t tries = 0;; tries++) {
         uint64_t value;
-        int rc = sp_cp_load(cp, va, nbytes, &value);
+        int rc = sp_cp_use(cp, va, nbytes, &value);
         if (rc != 0)
             return rc;
         int met = compares(function, value & mask, reference);

@@ -21,7 +21,7 @@ static int skip(struct sp_cp *cp, uint32_t count)
 static int cond_exec(struct sp_cp *cp)
 {
     uint64_t value;
-    int rc = sp_cp_load(cp, sp_get64(cp->p, PM4_COND_EXEC_ADDR), 4, &value);
+    int rc = sp_cp_use(cp, sp_get64(cp->p, PM4_COND_EXEC_ADDR), 4, &value);
     return rc != 0 || value != 0 ? rc : skip(cp, sp_get(cp->p, PM4_COND_EXEC_EXECUTE_COUNT));
 }
 
@@ -158,6 +158,8 @@ static int fetch(struct sp_cp *cp)
     uint32_t header, generation = cp->x->chip->generation;
     cp->desc = NULL;
     int rc = sp_cache_fetch(&cp->x->tlb, cp->va, &header, sizeof header);
+    if (rc == 0)
+        rc = sp_cp_written(cp, cp->va, &header, sizeof header);
     if (rc != 0)
         return rc;
     uint32_t opcode = sp_bits(header, PM4_HEADER_OPCODE), count = sp_bits(header, PM4_HEADER_COUNT);

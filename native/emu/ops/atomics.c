@@ -80,3 +80,11 @@ uint64_t sp_atomic_memory(enum sp_atomic op, uint32_t nbytes, uint8_t *host, uin
     }
     return old;
 }
+
+int sp_atomic_place(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint64_t va, uint32_t nbytes, const uint8_t *host)
+{
+    if (SP_LIKELY(sp_emu_poison_of(w->tlb, va, host, nbytes) == SP_NO_POISON)) return 0;
+    sp_wave_fault(w, SP_FAULT_UNINITIALISED, "%s works on memory at 0x%llx, which was never written", sp_wave_op_name(i->op),
+                  (unsigned long long)va);
+    return sp_wave_fault_at(w, lane);
+}

@@ -127,6 +127,8 @@ int sp_code_fill(struct sp_wave *w, struct sp_slot *slot)
         rc = decode(w, words, count, &slot->inst, &reserved, why, sizeof why);
     }
     if (check_fresh(w, rc ? 1 : slot->inst.ndw)) return SP_WAVE_FAULT;
+    if (sp_emu_poison_of(w->tlb, w->pc, words, 4) != SP_NO_POISON)
+        return sp_wave_fault(w, SP_FAULT_UNINITIALISED, "code at 0x%llx, which was never written", (unsigned long long)w->pc);
     if (rc) return sp_wave_fault(w, SP_FAULT_OPCODE, "%s (0x%08x)", why, words[0]);
     if (reserved && !(w->x->lenient & SP_LENIENT_RESERVED))
         return sp_wave_fault(w, SP_FAULT_RESERVED, "%s has reserved bits set (0x%08x 0x%08x)",

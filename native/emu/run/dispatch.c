@@ -38,6 +38,7 @@ struct worker {
     struct sp_code *code;
     struct sp_group group;
     struct sp_wave *waves[WAVES_MOST];
+    uint64_t *scratch_written[WAVES_MOST]; /* strict: a bit a dword of each wave's scratch */
     pthread_t thread;
 };
 
@@ -111,6 +112,9 @@ static void initial_vgprs(const struct worker *k, struct sp_wave *w, const uint3
     w->active = (uint32_t)__builtin_popcountll(active);
 }
 
+/* Bytes of a bit a dword of scratch. */
+static size_t scratch_marks(uint64_t scratch_wave) { return (size_t)(scratch_wave / 4 + 63) / 64 * 8; }
+
 /* Registers that hardware does not set hold what the last wave left: here, in strict mode, a pattern. */
 static void poison(struct sp_wave *w, uint32_t vgprs)
 {
@@ -121,6 +125,8 @@ static void poison(struct sp_wave *w, uint32_t vgprs)
     }
     memset(w->s, lenient ? 0 : 0xCD, sizeof w->s);
     memset(w->sgpr_ready, 0, sizeof w->sgpr_ready);
+    w->scc = lenient ? 0 : SP_SCC_UNDEFINED;
+    if (w->scratch_written) memset(w->scratch_written, 0, scratch_marks(w->scratch_bytes));
 }
 
 static void launch_wave(struct worker *k, struct sp_wave *w, uint32_t id, const uint32_t size[3])
@@ -142,6 +148,7 @@ static void launch_wave(struct worker *k, struct sp_wave *w, uint32_t id, const 
     w->next = d->code;
     w->mode = d->mode;
     w->scratch_bytes = d->scratch_wave;
+    w->scratch_written = k->scratch_written[id];
     if (w->generation == 11) w->flat_scratch = d->scratch_base + (d->scratch_wave ? scratch_offset(k, id) : 0);
     poison(w, d->vgprs);
     initial_vgprs(k, w, size);
@@ -228,7 +235,10 @@ static int one_group(struct worker *k, uint64_t number)
 
 static void worker_free(struct worker *k)
 {
-    for (uint32_t n = 0; n < WAVES_MOST; n++) free(k->waves[n]);
+    for (uint32_t n = 0; n < WAVES_MOST; n++) {
+        free(k->waves[n]);
+        free(k->scratch_written[n]);
+    }
     sp_code_free(k->code);
     free(k->tlb);
     free(k->group.lds);
@@ -249,6 +259,8 @@ static int worker_init(struct worker *k, struct launch *l, uint32_t index)
     for (uint32_t n = 0; n < l->waves_most; n++) {
         k->waves[n] = aligned_alloc(64, (sizeof *k->waves[n] + 63) / 64 * 64);
         ok &= k->waves[n] != NULL;
+        if (l->d->scratch_wave && !(l->x->lenient & SP_LENIENT_UNINITIALISED))
+            ok &= (k->scratch_written[n] = malloc(scratch_marks(l->d->scratch_wave))) != NULL;
     }
     if (ok && k->tlb) sp_emu_tlb_reset(k->tlb, l->x->tlb.view, &k->fault);
     return ok ? 0 : -ENOMEM;

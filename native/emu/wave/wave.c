@@ -1,8 +1,9 @@
-/* What every instruction may need of its wave: faults that say where, and the rounding of the host. */
+/* What every instruction may need of its wave: faults that say where, the clock, and the rounding of the host. */
 #include "wave.h"
 #include <fenv.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <time.h>
 
 int sp_wave_fault(struct sp_wave *w, uint32_t kind, const char *format, ...)
 {
@@ -25,6 +26,14 @@ int sp_wave_fault_at(struct sp_wave *w, uint32_t lane)
     memcpy(w->fault->group, w->group->id, sizeof w->fault->group);
     w->stop = SP_WAVE_FAULT;
     return SP_WAVE_FAULT;
+}
+
+uint64_t sp_wave_realtime(const struct sp_wave *w)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    uint64_t khz = w->x->chip->counter_khz;
+    return (uint64_t)t.tv_sec * 1000 * khz + (uint64_t)t.tv_nsec * khz / 1000000;
 }
 
 /* FLOAT_MODE: 0 nearest even, 1 +inf, 2 -inf, 3 zero. */

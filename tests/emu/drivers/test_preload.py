@@ -48,7 +48,7 @@ def test_cards_have_options(tmp_path):
     assert (done.returncode, done.stdout.split()) == (0, ["42", "256"]), done.stderr
 
 
-@pytest.mark.parametrize("mode", ["", "strict", "lenient"])
+@pytest.mark.parametrize("mode", ["", "strict", "lenient", "dealloc,order"])
 def test_a_card_for_each_name(tmp_path, mode):
     done = see(tmp_path, SPARKLE_EMU="gfx1100,gfx1036", SPARKLE_EMU_MODE=mode)
     assert (done.returncode, done.stderr) == (0, "")
@@ -84,7 +84,10 @@ def test_without_a_name_everything_passes_through(tmp_path, unset):
             {"SPARKLE_EMU": ",".join(["gfx1036"] * 17)},
             f"SPARKLE_EMU={','.join(['gfx1036'] * 17)}: expected at most 16 cards",
         ),
-        ({"SPARKLE_EMU_MODE": "strickt"}, "SPARKLE_EMU_MODE=strickt: strict or lenient is wanted"),
+        (
+            {"SPARKLE_EMU_MODE": "strickt"},
+            "SPARKLE_EMU_MODE=strickt: strict or lenient is wanted, or leniencies by name",
+        ),
         *(
             (
                 {"SPARKLE_EMU_JOB_LIMIT_S": bad},

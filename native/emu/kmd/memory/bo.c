@@ -64,6 +64,24 @@ static int place(struct kmd_bo *bo)
     return -ENOMEM;
 }
 
+enum { FRESH_MOST = 16 << 20 };
+
+/* What is in a new BO. TTM hands out zeroed pages to GTT (ttm_bo_type_device: TTM_TT_FLAG_ZERO_ALLOC). VRAM has what others left
+ * there, unless the BO is asked to be cleared: Linux clears all of it from 6.11 on ("always allocate cleared VRAM for GEM
+ * allocations"). Of a large BO only the beginning is poisoned. */
+static void fill(struct kmd_bo *bo)
+{
+    bool kept = !(bo->card->machine->options.lenient & SP_LENIENT_UNINITIALISED);
+    bo->marks = kept ? calloc(bo->nbytes / KMD_PAGE, 1) : NULL;
+    if (!bo->marks || bo->domain != AMDGPU_GEM_DOMAIN_VRAM || bo->flags & AMDGPU_GEM_CREATE_VRAM_CLEARED ||
+        bo->card->kms_minor >= KMD_KMS_CLEARED)
+        return;
+    uint64_t nbytes = bo->nbytes < FRESH_MOST ? bo->nbytes : FRESH_MOST;
+    for (uint64_t at = 0; at < nbytes; at += 4)
+        *(uint32_t *)(void *)(bo->host + at) = SP_POISON;
+    memset(bo->marks, 1, nbytes / KMD_PAGE);
+}
+
 int kmd_bo_new(struct kmd_card *card, uint64_t nbytes, uint32_t domains, uint64_t flags, struct kmd_bo **out)
 {
     struct kmd_machine *machine = card->machine;
@@ -85,6 +103,7 @@ int kmd_bo_new(struct kmd_card *card, uint64_t nbytes, uint32_t domains, uint64_
     }
     bo->host = host;
     kmd_alias(bo, bo->host, bo->offset, nbytes);
+    fill(bo);
     if (sp_emu_flaw(&card->chip.core, SP_FLAW_DIRTY))
         memset(host, 0x5a, nbytes < 1 << 24 ? nbytes : 1 << 24);
     machine->next_offset += nbytes + KMD_PAGE; /* a gap: running over the end of a mapping finds no neighbour */
@@ -136,6 +155,7 @@ void kmd_bo_put(struct kmd_bo *bo)
         munmap(bo->host, bo->nbytes);
         fallocate(machine->memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)bo->offset, (off_t)bo->nbytes);
     }
+    free(bo->marks);
     free(bo);
 }
 

@@ -82,7 +82,8 @@ uint8_t *sp_emu_tlb_miss(struct sp_emu_tlb *tlb, uint64_t va, uint32_t access)
             return (access & SP_VM_WRITE ? discarded : (uint8_t *)(uintptr_t)zeros) + va % SP_VM_PAGE;
         struct sp_emu_entry *e = entry_of(tlb, va, access);
         uint64_t place = m->offset + sp_emu_canonical(va) - m->first * SP_VM_PAGE - sp_emu_in(tlb, va);
-        *e = (struct sp_emu_entry){va >> tlb->bits, m->bo->host + place, NULL, (m->bo->offset + place) >> tlb->bits,
+        uint8_t *mark = m->bo->marks ? m->bo->marks + place / SP_VM_PAGE : NULL;
+        *e = (struct sp_emu_entry){va >> tlb->bits, m->bo->host + place, NULL, mark, (m->bo->offset + place) >> tlb->bits,
                                    m->rights | SP_VM_DEVICE, 0};
         return tlb->l2 && !m->uncached ? sp_cache_enter(tlb, e, va, access, is_remote(m->bo)) : e->host + sp_emu_in(tlb, va);
     }
@@ -96,6 +97,44 @@ uint8_t *sp_emu_tlb_miss(struct sp_emu_tlb *tlb, uint64_t va, uint32_t access)
     return NULL;
 }
 
+uint64_t sp_emu_poison_of(const struct sp_emu_tlb *tlb, uint64_t va, const void *got, size_t nbytes)
+{
+    for (size_t at = 0; at < nbytes; at += 4) {
+        uint32_t dword;
+        memcpy(&dword, (const uint8_t *)got + at, sizeof dword);
+        if (dword == SP_POISON && sp_emu_marked(tlb, va + at))
+            return va + at;
+    }
+    return SP_NO_POISON;
+}
+
+uint64_t sp_emu_poison_in(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes, uint32_t access)
+{
+    for (uint64_t at = va & ~UINT64_C(3); at < va + nbytes; at += 4) {
+        const uint8_t *host = sp_emu_seen(tlb, at, access);
+        if (host && sp_emu_poison_of(tlb, at, host, 4) != SP_NO_POISON)
+            return at;
+    }
+    return SP_NO_POISON;
+}
+
+void sp_emu_poison_put(struct sp_emu_tlb *tlb, uint64_t va)
+{
+    static const uint32_t poison = SP_POISON;
+    uint8_t *mark = sp_emu_at(tlb, va, SP_VM_WRITE) ? sp_emu_mark_of(tlb, va) : NULL;
+    if (!mark)
+        return;
+    __atomic_store_n(mark, 1, __ATOMIC_RELAXED); /* before the bytes, which others may copy at once */
+    sp_emu_write(tlb, va, &poison, sizeof poison);
+}
+
+void sp_emu_poison_copied(struct sp_emu_tlb *tlb, uint64_t to, uint64_t from)
+{
+    uint8_t *mark = sp_emu_mark_of(tlb, to);
+    if (mark && sp_emu_marked(tlb, from))
+        __atomic_store_n(mark, 1, __ATOMIC_RELAXED);
+}
+
 int sp_emu_in_vram(const struct sp_emu_tlb *tlb, uint64_t va)
 {
     struct sp_emu_fault unused = {.kind = SP_FAULT_NONE};
@@ -103,12 +142,16 @@ int sp_emu_in_vram(const struct sp_emu_tlb *tlb, uint64_t va)
     return m && m->bo && m->bo->domain == AMDGPU_GEM_DOMAIN_VRAM;
 }
 
+const uint8_t *sp_emu_seen(struct sp_emu_tlb *tlb, uint64_t va, uint32_t access)
+{
+    const uint8_t *host = sp_emu_at(tlb, va, access == SP_VM_READ ? SP_VM_READ : SP_VM_READ | SP_VM_DEVICE);
+    return host && access != SP_VM_READ && tlb->l2 ? sp_cache_look(tlb, va, host, access) : host;
+}
+
 int sp_emu_read_as(struct sp_emu_tlb *tlb, uint64_t va, void *to, size_t nbytes, uint32_t access)
 {
     for (size_t done = 0, n; done < nbytes; done += n) {
-        const uint8_t *from = sp_emu_at(tlb, va + done, access == SP_VM_READ ? SP_VM_READ : SP_VM_READ | SP_VM_DEVICE);
-        if (from && access & (SP_VM_PAST_L0 | SP_VM_SCALAR | SP_VM_DEVICE) && tlb->l2)
-            from = sp_cache_look(tlb, va + done, from, access);
+        const uint8_t *from = sp_emu_seen(tlb, va + done, access);
         n = sp_emu_left(tlb, va + done);
         n = n < nbytes - done ? n : nbytes - done;
         if (!from)

@@ -18,6 +18,7 @@ enum kmd_kms {
     KMD_KMS_DCC = 58,           /* GEM_CREATE_GFX12_DCC */
     KMD_KMS_LOW_VA = 58,        /* addresses begin at 0x10000, and more is reserved at the end: Linux 6.9, no later than 58 */
     KMD_KMS_WIPE = 59,          /* GEM_CREATE_VRAM_WIPE_ON_RELEASE and the flags of coherence */
+    KMD_KMS_CLEARED = 59,       /* all VRAM is cleared: Linux 6.11, no later than 59 */
     KMD_KMS_USERQ = 64,         /* DEV_INFO: userq_ip_mask; HW_IP_INFO: userq_num_slots */
     KMD_KMS_NEWEST = 64,
     KMD_KMS_DEFAULT = 54

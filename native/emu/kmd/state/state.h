@@ -49,6 +49,7 @@ struct kmd_bo {
     uint64_t nbytes;
     uint64_t offset; /* in the memfd; never used again for another BO: it tells caches which memory it is (userptrs, too) */
     uint8_t *host;
+    uint8_t *marks; /* a byte a page: poison may be in it (vm.h); NULL: nobody asks */
     uint64_t flags;
     uint64_t alignment;
     uint32_t domains; /* as asked for */
