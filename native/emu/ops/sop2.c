@@ -15,12 +15,20 @@ static uint64_t bfe_i(uint64_t value, uint32_t shift, uint32_t width, uint32_t b
     return (value ^ sign) - sign;
 }
 
+/* A lane mask that is undefined before a loop gets its lanes one by one: what is left of the old one is taken to be lanes that
+ * nobody asks for. LLVM merges masks so: ANDN2 with EXEC, then OR; or OR with EXEC at once. */
+static bool merges_masks(const struct sp_inst *i)
+{
+    bool ors = i->op == SP_OP_S_OR_B32 || i->op == SP_OP_S_OR_B64;
+    return i->op == SP_OP_S_AND_NOT1_B32 || i->op == SP_OP_S_AND_NOT1_B64 ||
+           (ors && (i->src[0] == SP_EXEC || i->src[1] == SP_EXEC));
+}
+
 /* clang prepares scratch of functions that use none: it adds an offset that nobody gave. EXEC and M0, which something is
- * always done with, may not be undefined. A lane mask that is undefined before a loop gets its lanes one by one: what
- * is left of the old one is taken to be lanes that nobody asks for (LLVM merges masks so: ANDN2 with EXEC, then OR). */
+ * always done with, may not be undefined. */
 static void undefined_result(struct sp_wave *w, const struct sp_inst *i, uint32_t count, bool sets_scc)
 {
-    if (i->op == SP_OP_S_AND_NOT1_B32 || i->op == SP_OP_S_AND_NOT1_B64 || !w->strict) return;
+    if (!w->strict || (merges_masks(i) && i->dst < SP_SRC_M0)) return;
     if (sets_scc) w->scc |= SP_SCC_UNDEFINED;
     if (i->dst == SP_SRC_NULL) return;
     if (i->dst >= SP_SRC_M0) {

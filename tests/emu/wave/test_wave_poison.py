@@ -203,6 +203,14 @@ FAULTS = {
         f"{LOADED}> v_readfirstlane_b32 exec_lo, v2",
         f"v_readfirstlane_b32 reads v2, {FROM_MEMORY}",
     ),
+    "EXEC, joined with a mask": (
+        "> s_or_b32 exec_lo, exec_lo, s25",
+        "s_or_b32 reads s25, which was never written",
+    ),
+    "EXEC, without a mask": (
+        "> s_and_not1_b32 exec_lo, exec_lo, s25",
+        "s_and_not1_b32 reads s25, which was never written",
+    ),
     "a choice by SCC": (
         f"{SCALAR}s_sub_u32 s21, 1, s20\n> s_cselect_b32 s22, 1, 2",
         "s_cselect_b32 reads scc, which nothing defined has set",
@@ -273,6 +281,31 @@ def test_scratch_by_a_descriptor():
 def test_poison_may_be_copied_and_stored(bench, text):
     bench.run(text)
     assert set(bench.out.words(0, LANES)) == {POISON}
+
+
+@pytest.mark.parametrize(
+    "merge", ["s_or_b32 s20, s25, exec_lo", "s_and_not1_b32 s20, s25, exec_lo"]
+)
+def test_lanes_of_a_mask_may_be_merged_one_by_one(bench, merge):
+    """LLVM's loops begin with a mask that nobody wrote; through scratch, too, at -O0."""
+    bench.run(
+        f"s_mov_b32 exec_lo, 0x0f\n{merge}\nv_writelane_b32 v2, s25, 1\n"
+        "v_writelane_b32 v2, s20, 2\ns_mov_b32 exec_lo, -1\n"
+        "scratch_store_b32 off, v2, off\nscratch_load_b32 v2, off, off\n"
+        "s_waitcnt vmcnt(0)\nv_readlane_b32 s21, v2, 2\ns_mov_b32 exec_lo, 0x0f\n"
+        "s_and_b32 s21, s21, exec_lo\nv_mov_b32 v3, s21\nglobal_store_b32 v1, v3, s[0:1]"
+    )
+    assert set(bench.out.words(0, 4)) == {0x0F if "or" in merge else 0}
+
+
+def test_a_register_that_nobody_has_written_may_be_spilled(bench):
+    """Compilers compute with what comes back, and use no bit of it."""
+    bench.run(
+        "scratch_store_b64 off, v[1:2], off\nscratch_load_b64 v[3:4], off, off\n"
+        "s_waitcnt vmcnt(0)\nv_lshlrev_b64 v[5:6], 2, v[3:4]\nv_or_b32 v6, v6, v4\n"
+        "global_store_b32 v1, v5, s[0:1]"
+    )
+    np.testing.assert_array_equal(bench.out.words(0, LANES), 16 * np.arange(LANES))
 
 
 def test_words_beside_poison_are_what_they_were(bench):
