@@ -19,7 +19,7 @@ enum { SP_VM_PAGE_BITS = 12, SP_VM_GRAIN_BITS = 10, SP_VM_GRAIN = 1 << SP_VM_GRA
 
 /* What memory holds that nobody has written, dword by dword: a NaN, no text, no small number. Whoever copies it, the CPU too,
  * keeps it, and so do caches. A value that happens to be the same is told from it by the mark of its page: no mark, no poison.
- * A page is marked before poison is stored to it, in GL2 or in memory, and stays so: whoever holds a copy finds the mark. */
+ * A page is marked when poison is stored to it, in GL2 or in memory, and stays so: whoever holds a copy finds the mark. */
 #define SP_POISON UINT32_C(0xFFAB5EED)
 #define SP_NO_POISON UINT64_MAX
 

@@ -191,6 +191,8 @@ static int fetch(struct sp_cp *cp)
 {
     cp->desc = NULL;
     int rc = sp_cache_fetch(&cp->x->tlb, cp->va, cp->p, 4);
+    if (rc == 0)
+        rc = sp_cp_written(cp, cp->va, cp->p, 4);
     if (rc != 0)
         return rc;
     uint32_t code = sp_get(cp->p, SDMA_NOP_HEADER_OP) |

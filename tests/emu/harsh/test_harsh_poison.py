@@ -139,3 +139,9 @@ def test_sdma_copies_it_past_gl2(rig, new, out):
     assert rig.run(copy, new, x, ip="dma", sync=False) is None
     dwords = acquire(rig, *WAVES) + run(rig, use, x.va, out.va)
     is_poison(rig.run(dwords, use, x, out), x.va)
+
+
+@pytest.mark.parametrize("ip", ["compute", "dma"])
+def test_an_ib_that_nobody_has_written(rig, new, ip):
+    with pytest.raises(OSError, match=f"the memory at {new.va:#x} was never written"):
+        rig.gpu.wait(rig.gpu.submit_ib(ip, new, 8))
