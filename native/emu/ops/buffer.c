@@ -106,7 +106,7 @@ SP_INLINE int load(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, 
 {
     uint64_t va[SP_LANES], step = sp_buffer_step(w, i), inside = sp_buffer_addresses(w, i, nbytes, va);
     uint32_t r[4][SP_LANES], dwords = (nbytes + 3) / 4, piece = nbytes < 4 ? nbytes : 4;
-    struct sp_reach reach = sp_reach_of(w, sp_load_access(w, i));
+    struct sp_reach reach = sp_reach_of(w, sp_wave_load_access(w, i));
     if (SP_UNLIKELY(i->lds && !can_reach_lds(nbytes, kind)))
         sp_wave_fault(w, SP_FAULT_OPERAND, "%s: only loads of one dword or less reach LDS", sp_wave_op_name(i->op));
     if (SP_UNLIKELY(w->stop)) return (int)w->stop;

@@ -76,13 +76,6 @@ SP_INLINE int lane_write(struct sp_wave *w, const struct sp_inst *i, int segment
     return sp_reach_write(reach, va, data, nbytes) ? sp_wave_fault_at(w, lane) : 0;
 }
 
-/* GLC: past L0; past GL1, too, with DLC on gfx10 and without it on gfx11 (LLVM, AMDGPUUsage, "Memory Model GFX10-GFX11"). */
-uint32_t sp_load_access(const struct sp_wave *w, const struct sp_inst *i)
-{
-    if (!i->glc) return SP_VM_READ;
-    return SP_VM_READ | (w->generation == 11 || i->dlc ? SP_VM_DEVICE : SP_VM_PAST_L0);
-}
-
 uint8_t *sp_reach_turn(struct sp_reach *r, uint64_t va, uint32_t nbytes)
 {
     struct sp_emu_tlb *tlb = r->w->tlb;
@@ -133,7 +126,7 @@ SP_INLINE int load(struct sp_wave *w, const struct sp_inst *i, int segment, uint
 {
     uint64_t va[SP_LANES];
     uint32_t r[4][SP_LANES], dwords = (nbytes + 3) / 4;
-    struct sp_reach reach = sp_reach_of(w, sp_load_access(w, i));
+    struct sp_reach reach = sp_reach_of(w, sp_wave_load_access(w, i));
     uint8_t *host;
     addresses(w, i, segment, va);
     if (SP_UNLIKELY(w->stop)) return (int)w->stop;
@@ -223,7 +216,8 @@ HEAD(GLOBAL_LOAD_ADDTID_B32)
     SP_EACH_LANE(w, l) va[l] = base + 4u * l;
     if (w->stop) return (int)w->stop;
     for (uint32_t l = 0; l < w->lanes; l++)
-        if ((w->exec >> l & 1) && sp_emu_read_as(w->tlb, va[l], &r[l], 4, sp_load_access(w, i))) return sp_wave_fault_at(w, l);
+        if ((w->exec >> l & 1) && sp_emu_read_as(w->tlb, va[l], &r[l], 4, sp_wave_load_access(w, i)))
+            return sp_wave_fault_at(w, l);
     sp_put_loaded(w, i->dst, r);
     return sp_poison_loaded(w, i, SP_PEND_VM, i->dst, 1, &t);
 }

@@ -20,8 +20,7 @@ SP_INLINE struct sp_reach sp_reach_of(struct sp_wave *w, uint32_t access)
     return (struct sp_reach){w, 1, (UINT64_C(1) << w->tlb->bits) - 1, NULL, access};
 }
 
-/* flat.c: how a load reads; sp_reach_at for what is not where the last access was, which sets poison_seen. */
-uint32_t sp_load_access(const struct sp_wave *w, const struct sp_inst *i);
+/* flat.c: sp_reach_at for what is not where the last access was; a read that may meet poison sets poison_seen. */
 uint8_t *sp_reach_turn(struct sp_reach *r, uint64_t va, uint32_t nbytes);
 
 /* Host address of `nbytes` at `va`, NULL when they cross pages (fault.kind stays 0) or fault. */

@@ -1,6 +1,7 @@
 /* Poison in memory, LDS and scratch: a second look at accesses that may have touched some. Where it is known how: a dword of LDS
  * and of scratch was written or not, a dword of memory that was not holds SP_POISON in a page that is marked (vm.h). */
-#include "memory.h"
+#include "poison.h"
+#include "emu/wave/operand.h"
 
 static enum sp_place place_of(const struct sp_touched *t, uint64_t va)
 {
@@ -41,7 +42,7 @@ uint8_t sp_poison_find(struct sp_wave *w, const struct sp_inst *i, uint32_t dwor
                        uint64_t *undefined)
 {
     uint8_t why = 0;
-    uint32_t access = sp_load_access(w, i);
+    uint32_t access = sp_wave_load_access(w, i);
     w->poison_seen = 0;
     for (uint32_t k = 0; k < dwords; k++) {
         uint32_t left = t->nbytes - 4 * k < 4 ? t->nbytes - 4 * k : 4;

@@ -21,7 +21,7 @@ static int put(struct sp_wave *w, const struct sp_inst *i, const uint32_t *data,
 /* GLC as for vector loads, but for the scalar cache. */
 static uint32_t scalar_access(const struct sp_wave *w, const struct sp_inst *i)
 {
-    return i->glc ? sp_load_access(w, i) : SP_VM_READ | SP_VM_SCALAR;
+    return i->glc ? sp_wave_load_access(w, i) : SP_VM_READ | SP_VM_SCALAR;
 }
 
 /* As put, of a load from memory of which `inside` words were read: those that nobody has written are poison. */

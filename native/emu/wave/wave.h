@@ -138,6 +138,8 @@ static inline const char *sp_wave_op_name(uint32_t op) { return op < SP_OP_NUM ?
 
 /* The shader's clock; it ticks with the constant one, for there is no other. */
 uint64_t sp_wave_realtime(const struct sp_wave *w);
+/* How a load reads, by its GLC and DLC: SP_VM_*. */
+uint32_t sp_wave_load_access(const struct sp_wave *w, const struct sp_inst *i);
 /* Applies MODE's rounding to the host. */
 void sp_wave_rounding(uint32_t mode_bits);
 #endif

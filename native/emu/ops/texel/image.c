@@ -141,7 +141,7 @@ static int load(struct sp_wave *w, const struct sp_inst *i)
     struct access a;
     uint32_t r[4][SP_LANES];
     uint64_t va[SP_LANES], undefined = 0;
-    uint32_t how = sp_load_access(w, i);
+    uint32_t how = sp_wave_load_access(w, i);
     bool sign = i->op == SP_OP_IMAGE_LOAD_PCK_SGN || i->op == SP_OP_IMAGE_LOAD_MIP_PCK_SGN;
     if (check_data(w, i) || begin(w, i, coordinates_of(i), &a)) return SP_WAVE_FAULT;
     const struct sp_texel_format *f = &a.image.format;

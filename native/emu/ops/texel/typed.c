@@ -35,7 +35,7 @@ static int begin(struct sp_wave *w, const struct sp_inst *i, struct access *a)
     const struct group *g = groups;
     while (i->op < g->first || i->op > g->first + (g->one ? 0 : 3)) g++;
     a->group = g;
-    a->how = sp_load_access(w, i);
+    a->how = sp_wave_load_access(w, i);
     a->count = i->op - g->first + 1u;
     a->undefined = 0;
     a->dst_sel = word3 & 0xFFF;
@@ -65,7 +65,8 @@ static int element(struct sp_wave *w, struct access *a, uint32_t lane, uint8_t *
     uint64_t va = a->va[lane];
     for (uint32_t at = 0; at < a->format.nbytes; at += 4, va += a->step) {
         uint32_t nbytes = a->format.nbytes - at < 4 ? a->format.nbytes - at : 4;
-        int rc = a->group->store ? sp_emu_write(w->tlb, va, bytes + at, nbytes) : sp_emu_read_as(w->tlb, va, bytes + at, nbytes, a->how);
+        int rc = a->group->store ? sp_emu_write(w->tlb, va, bytes + at, nbytes)
+                                 : sp_emu_read_as(w->tlb, va, bytes + at, nbytes, a->how);
         if (rc) return rc;
         if (!a->group->store && sp_emu_poison_in(w->tlb, va, nbytes, a->how) != SP_NO_POISON) a->undefined |= UINT64_C(1) << lane;
     }
