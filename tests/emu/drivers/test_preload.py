@@ -10,6 +10,8 @@ import sys
 import preload
 import pytest
 
+from sparkle_drv.testing.emulated_options import LENIENT
+
 SEE = ("ls", "/dev/dri")
 # A program that submits `dwords` to the first card; `then` says what it does with the job.
 PROGRAM = """
@@ -48,7 +50,7 @@ def test_cards_have_options(tmp_path):
     assert (done.returncode, done.stdout.split()) == (0, ["42", "256"]), done.stderr
 
 
-@pytest.mark.parametrize("mode", ["", "strict", "lenient", "dealloc,order"])
+@pytest.mark.parametrize("mode", ["", "strict", "lenient", ",".join(LENIENT)])
 def test_a_card_for_each_name(tmp_path, mode):
     done = see(tmp_path, SPARKLE_EMU="gfx1100,gfx1036", SPARKLE_EMU_MODE=mode)
     assert (done.returncode, done.stderr) == (0, "")
