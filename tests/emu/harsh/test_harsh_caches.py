@@ -117,7 +117,7 @@ s_endpgm
 other:
 s_barrier
 {invalidate}
-global_load_dword v2, v1, s[0:1]
+global_load_dword v2, v1, s[0:1] {bits}
 s_waitcnt vmcnt(0)
 global_store_dword v1, v2, s[2:3]
 s_endpgm
@@ -125,11 +125,12 @@ s_endpgm
 
 
 @pytest.mark.parametrize(
-    ("wgp_mode", "invalidate", "seen"), [(1, "", OLD), (1, "buffer_gl0_inv", NEW), (0, "", NEW)]
+    ("wgp_mode", "invalidate", "bits", "seen"),
+    [(1, "", "", OLD), (1, "buffer_gl0_inv", "", NEW), (1, "", "glc", NEW), (0, "", "", NEW)],
 )
-def test_c1_waves_of_a_group_on_two_cus(rig, x, out, wgp_mode, invalidate, seen):
+def test_c1_waves_of_a_group_on_two_cus(rig, x, out, wgp_mode, invalidate, bits, seen):
     """GL1 is one for both: a store changes what its array holds."""
-    program = code(rig, WGP.format(invalidate=invalidate))
+    program = code(rig, WGP.format(invalidate=invalidate, bits=bits))
     dwords = run(rig, program, x.va, out.va, wgp_mode=wgp_mode, size=64)
     assert rig.run(dwords, program, x, out) is None
     assert out.words() == [seen]
