@@ -1,4 +1,4 @@
-/* What benchmarks/emu.py times: arithmetic alone, loads and stores alone, and a tiled matrix product. */
+/* What benchmarks/emu.py times: arithmetic alone, loads and stores alone, a page for each lane, a tiled matrix product. */
 #define KERNEL(size) __kernel __attribute__((reqd_work_group_size(size, 1, 1))) void
 #define AT (int)(__builtin_amdgcn_workgroup_id_x() * 64 + __builtin_amdgcn_workitem_id_x())
 
@@ -28,6 +28,13 @@ KERNEL(64) moves(__global const uint *a, __global uint *out, int rounds)
         uint v = a[to];
         out[to] = v + a[group * rounds + n * 64 + (at * 7 & 63)];
     }
+}
+
+/* A dword of each page: nothing that was looked up or cached is of use again. */
+KERNEL(64) scatter(__global const uint *a, __global uint *out, int stride)
+{
+    int at = AT * stride;
+    out[at] = a[at] + 1u;
 }
 
 /* C = A B, tiles of 64 x 64, a thread 4 x 4 of it, K in steps of 16. */

@@ -23,6 +23,8 @@ static inline const struct sp_emu_flaw_of *sp_emu_flaw(const struct sp_emu_chip 
     return chip->flaw[which].planted ? &chip->flaw[which] : NULL;
 }
 
+struct sp_caches;
+enum { SP_EXEC_THREADS = 64 }; /* most of one dispatch */
 struct sp_emu_exec {
     const struct sp_emu_chip *chip;
     struct sp_emu_tlb tlb;
@@ -34,6 +36,7 @@ struct sp_emu_exec {
     const uint32_t *cancel; /* read atomically: not 0 means stop now with -ECANCELED */
     uint64_t lane_ops;     /* instructions x active lanes, counted for benchmarks/emu.py */
     uint64_t vram_dispatches, other_dispatches; /* by where their code is */
+    struct sp_caches *caches[SP_EXEC_THREADS]; /* each thread's; they stay from dispatch to dispatch and job to job */
     void (*trace)(void *self, const char *line); /* NULL: off */
     void *trace_self;
 };

@@ -25,12 +25,14 @@ enum sp_emu_recovery {
 /* Leniencies for foreign drivers (SPARKLE_EMU_MODE=lenient); each is listed, with why, in native/emu/README.md. */
 enum sp_emu_lenient {
     SP_LENIENT_UNLISTED = 1,      /* BOs that the job does not list */
-    SP_LENIENT_UNINITIALISED = 2, /* registers and LDS read before written are 0 */
+    SP_LENIENT_UNINITIALISED = 2, /* registers, LDS and memory read before written are 0 */
     SP_LENIENT_RESERVED = 4,      /* reserved bits set; more scalars in a vector instruction than it can read */
     SP_LENIENT_PADDING = 8,
     SP_LENIENT_UNPROGRAMMED = 16, /* a dispatch may use registers that its job has not programmed */
     SP_LENIENT_REGISTER = 32,     /* registers that no table declares may be written; forbidden ones may not */
-    SP_LENIENT_ORDER = 64         /* SDMA copies without a NOP between them run in order */
+    SP_LENIENT_ORDER = 64,        /* SDMA copies without a NOP between them run in order */
+    SP_LENIENT_CACHES = 128,      /* there are none: everybody sees memory at once */
+    SP_LENIENT_DEALLOC = 256      /* VGPRs are given back while stores to scratch are under way */
 };
 
 struct sp_emu_fault_report;
@@ -47,6 +49,7 @@ struct sp_emu_options {
     uint64_t visible_nbytes;
     uint64_t gtt_nbytes;
     uint32_t trace;         /* 1: ioctls and jobs, 2: packets and instructions too */
+    uint32_t name_stale;    /* 1: a read of old bytes from a cache is a fault that names the missing invalidation */
     uint32_t sys_nice;      /* 1: as with CAP_SYS_NICE: contexts above NORMAL are allowed */
     /* Called with each fault when it happens, by the thread of the job, which holds the machine's lock; NULL: nobody. */
     void (*on_fault)(uint32_t card, const struct sp_emu_fault_report *fault);
@@ -187,11 +190,12 @@ enum sp_emu_fault_kind {
     SP_FAULT_DISPATCH,    /* registers that describe no launchable dispatch */
     SP_FAULT_OPCODE,      /* an instruction that does not exist, or that the emulator lacks */
     SP_FAULT_OPERAND,     /* an operand that the instruction cannot have */
-    SP_FAULT_UNINITIALISED, /* a register or LDS word read before it was written, or before its s_waitcnt */
+    SP_FAULT_UNINITIALISED, /* what nobody has written, or a register before its s_waitcnt */
     SP_FAULT_ALIGNMENT,
     SP_FAULT_LDS,         /* beyond the allocation */
     SP_FAULT_TRAP,        /* s_trap, s_sethalt */
-    SP_FAULT_TIMEOUT      /* the job's time limit */
+    SP_FAULT_TIMEOUT,     /* the job's time limit */
+    SP_FAULT_STALE        /* code that a cache holds is not what memory holds */
 };
 
 /* The last fault of a card; the fields of struct sp_emu_fault, native/emu/fault.h. */
@@ -209,6 +213,16 @@ struct sp_emu_fault_report {
     uint64_t other_dispatches; /* ... and elsewhere, which a card with memory of its own fetches over its bus */
     char text[256];
 };
+/* What the caches of a card have done so far; all 0 where lenient about them. 1 KiB is fetched at once. */
+struct sp_emu_caches {
+    uint64_t invalidations[5]; /* instruction, scalar, vector L0; GL1; GL2 */
+    uint64_t flushes;      /* GL2_WB asked for, by packets and EMIT_MEM_SYNC: not the kernel's fences */
+    uint64_t write_backs;  /* of these and fences, those that found something to write */
+    uint64_t written_back; /* bytes */
+    uint64_t fetched;      /* bytes that GL2 took from memory; */
+    uint64_t fetched_remote; /* of these, from GTT by a card that has memory of its own */
+};
+int sp_emu_cache_counts(struct sp_emu_machine *machine, uint32_t card, struct sp_emu_caches *out);
 /* Pages of userptrs that the kernel has walked for submissions to this card: all those of each userptr in a list. */
 int sp_emu_userptr_pages(struct sp_emu_machine *machine, uint32_t card, uint64_t *out);
 int sp_emu_last_fault(struct sp_emu_machine *machine, uint32_t card, struct sp_emu_fault_report *out);

@@ -103,6 +103,7 @@ def options(
     job_limit_s: float,
     delay_s: float,
     sys_nice: bool,
+    name_stale: bool,
     **numbers: int,
 ) -> Any:
     """A `struct sp_emu_options *`; `numbers` are those of MOST."""
@@ -112,6 +113,7 @@ def options(
     made.job_limit_ns = _nanoseconds("job_limit_s", job_limit_s)
     made.delay_ns = _nanoseconds("delay_s", delay_s)
     made.sys_nice = bool(sys_nice)
+    made.name_stale = bool(name_stale)
     for name, value in numbers.items():
         setattr(made, name, _whole(name, value, MOST[name]))
     return made

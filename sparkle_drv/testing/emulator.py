@@ -30,7 +30,7 @@ from .emulated_options import FAULT_KINDS, FLAWS, RECOVERY, card_texts, options
 
 __all__ = ["IP", "NOP", "Buffer", "Fault", "Gpu", "Job", "Machine", "Node", "Seam", "seam"]
 
-VERSION = 5  # of the interface, sp_emu_version
+VERSION = 7  # of the interface, sp_emu_version
 
 
 def check(rc: int, call: str) -> int:
@@ -83,6 +83,7 @@ class Machine:
     delay_s: jobs start and complete late by up to this at random, from `seed`;
     kms_minor (54), vram_nbytes, visible_nbytes, gtt_nbytes: of cards whose text does not say;
     trace: 1 ioctls and jobs, 2 packets and instructions too;
+    name_stale: a read of old bytes from a cache is a fault that names the missing invalidation;
     sys_nice: contexts above normal priority are allowed.
 
     A machine that nobody holds is closed; its nodes hold it.
@@ -103,6 +104,7 @@ class Machine:
         visible_nbytes: int = 0,
         gtt_nbytes: int = 0,
         trace: int = 0,
+        name_stale: bool = False,
         sys_nice: bool = False,
     ) -> None:
         self._machine: Any = None
@@ -115,6 +117,7 @@ class Machine:
             recovery=recovery,
             job_limit_s=job_limit_s,
             delay_s=delay_s,
+            name_stale=name_stale,
             sys_nice=sys_nice,
             threads=threads,
             kms_minor=kms_minor,
@@ -198,6 +201,15 @@ class Machine:
         pages = ffi.new("uint64_t *")
         check(lib.sp_emu_userptr_pages(self.handle, card, pages), "sp_emu_userptr_pages")
         return int(pages[0])
+
+    def caches(self, card: int = 0) -> dict[str, int]:
+        """What its caches have done so far: invalidations by kind, flushes and write-backs of GL2,
+        bytes written back and fetched."""
+        out = ffi.new("struct sp_emu_caches *")
+        check(lib.sp_emu_cache_counts(self.handle, card, out), "sp_emu_cache_counts")
+        kinds = zip(("gli", "glk", "glv", "gl1", "gl2"), out.invalidations, strict=True)
+        names = ("flushes", "write_backs", "written_back", "fetched", "fetched_remote")
+        return {**dict(kinds), **{name: int(getattr(out, name)) for name in names}}
 
     def dispatches(self, card: int = 0) -> tuple[int, int]:
         """How many dispatches had their code in VRAM, and how many elsewhere."""

@@ -89,7 +89,8 @@ def store(buffer, value, offset=0):
 
 
 def await_word(buffer, value, offset=0):
-    """WAIT_REG_MEM until the dword equals `value`: a job that runs until somebody stores it."""
+    """WAIT_REG_MEM until the dword equals `value`: a job that runs until somebody stores it. The
+    host does in memory that no cache holds (rights "u")."""
     at = buffer.va + offset
     return [0xC0053C00, 0x13, at & 0xFFFFFFFF, at >> 32, value, 0xFFFFFFFF, 4]
 

@@ -169,6 +169,8 @@ int sp_cp_dispatch_indirect(struct sp_cp *cp)
     if (va % 4 != 0)
         return sp_cp_fault(cp, SP_FAULT_ALIGNMENT, "counts at %#llx", (unsigned long long)va);
     int rc = sp_emu_read(&cp->x->tlb, va, dims, sizeof dims);
+    if (rc == 0)
+        rc = sp_cp_written(cp, va, dims, sizeof dims);
     if (rc != 0)
         return rc;
     return dispatch(cp, dims,

@@ -42,6 +42,10 @@ static inline int sp_cp_lenient(const struct sp_cp *cp, uint32_t bit)
 
 /* Memory. 0 or a -errno with the fault filled. */
 int sp_cp_load(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t *value); /* 4 or 8, aligned, atomic */
+/* As sp_cp_load, of what decides: memory that nobody has written is a fault. */
+int sp_cp_use(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t *value);
+/* Just that, of dwords that were read at an aligned address. */
+int sp_cp_written(struct sp_cp *cp, uint64_t va, const void *got, uint32_t nbytes);
 int sp_cp_store(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t value);
 int sp_cp_copy(struct sp_cp *cp, uint64_t dst, uint64_t src, uint64_t nbytes);
 int sp_cp_fill(struct sp_cp *cp, uint64_t dst, uint32_t dword, uint64_t nbytes); /* dst and nbytes: multiples of 4 */
@@ -67,6 +71,7 @@ int sp_cp_copy_data(struct sp_cp *cp);
 int sp_cp_dma_data(struct sp_cp *cp);
 int sp_cp_atomic_mem(struct sp_cp *cp);
 int sp_cp_acquire_mem(struct sp_cp *cp);
+void sp_cp_gcr(struct sp_cp *cp, uint32_t gcr_cntl); /* does what a GCR_CNTL says */
 int sp_cp_release_mem(struct sp_cp *cp);
 int sp_cp_event_write(struct sp_cp *cp);
 int sp_cp_wait_mem(struct sp_cp *cp);

@@ -123,6 +123,7 @@ static void decode_resources(const struct sp_cp_launch *l, struct sp_emu_dispatc
     d->lanes = lanes(l);
     d->vgprs = vgprs(l);
     d->lds_bytes = lds_bytes(l);
+    d->wgp_mode = sp_bits(l->rsrc1, COMPUTE_PGM_RSRC1_WGP_MODE);
     d->mode = sp_bits(l->rsrc1, COMPUTE_PGM_RSRC1_FLOAT_MODE) |
               sp_bits(l->rsrc1, COMPUTE_PGM_RSRC1_DX10_CLAMP) << MODE_FP_BITS |
               sp_bits(l->rsrc1, COMPUTE_PGM_RSRC1_IEEE) << (MODE_FP_BITS + 1);

@@ -18,11 +18,25 @@ static uint8_t *word_at(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint32_t
 int sp_cp_load(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t *value)
 {
     const uint8_t *at = word_at(cp, va, nbytes, SP_VM_READ);
-    if (at == NULL)
+    if (at == NULL || (cp->x->tlb.name_stale && sp_cache_check(&cp->x->tlb, va, at, nbytes, SP_VM_READ)))
         return -EFAULT;
     *value = nbytes == 8 ? __atomic_load_n((const uint64_t *)(const void *)at, __ATOMIC_ACQUIRE)
                          : __atomic_load_n((const uint32_t *)(const void *)at, __ATOMIC_ACQUIRE);
     return 0;
+}
+
+int sp_cp_written(struct sp_cp *cp, uint64_t va, const void *got, uint32_t nbytes)
+{
+    uint64_t at = sp_emu_poison_of(&cp->x->tlb, va, got, nbytes);
+    return at == SP_NO_POISON ? 0
+                              : sp_cp_fault(cp, SP_FAULT_UNINITIALISED, "the memory at %#llx was never written",
+                                            (unsigned long long)at);
+}
+
+int sp_cp_use(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t *value)
+{
+    int rc = sp_cp_load(cp, va, nbytes, value);
+    return rc != 0 ? rc : sp_cp_written(cp, va, value, nbytes);
 }
 
 int sp_cp_store(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t value)
@@ -30,10 +44,12 @@ int sp_cp_store(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t value)
     uint8_t *at = word_at(cp, va, nbytes, SP_VM_WRITE);
     if (at == NULL)
         return -EFAULT;
+    sp_emu_writes(&cp->x->tlb, va, nbytes);
     if (nbytes == 8)
         __atomic_store_n((uint64_t *)(void *)at, value, __ATOMIC_RELEASE);
     else
         __atomic_store_n((uint32_t *)(void *)at, (uint32_t)value, __ATOMIC_RELEASE);
+    sp_emu_wrote(&cp->x->tlb, va, nbytes);
     return 0;
 }
 
@@ -42,20 +58,18 @@ static uint64_t min64(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-static uint64_t page_left(uint64_t va)
-{
-    return SP_VM_PAGE - va % SP_VM_PAGE;
-}
-
 int sp_cp_copy(struct sp_cp *cp, uint64_t dst, uint64_t src, uint64_t nbytes)
 {
     for (uint64_t done = 0, n; done < nbytes; done += n) {
-        n = min64(nbytes - done, min64(page_left(dst + done), page_left(src + done)));
+        n = min64(nbytes - done, min64(sp_emu_left(&cp->x->tlb, dst + done), sp_emu_left(&cp->x->tlb, src + done)));
         const uint8_t *from = sp_emu_at(&cp->x->tlb, src + done, SP_VM_READ);
         uint8_t *to = from != NULL ? sp_emu_at(&cp->x->tlb, dst + done, SP_VM_WRITE) : NULL;
-        if (to == NULL)
+        if (to == NULL || (cp->x->tlb.name_stale && sp_cache_check(&cp->x->tlb, src + done, from, n, SP_VM_READ)))
             return -EFAULT;
+        sp_emu_poison_copied(&cp->x->tlb, dst + done, src + done);
+        sp_emu_writes(&cp->x->tlb, dst + done, n);
         memmove(to, from, n);
+        sp_emu_wrote(&cp->x->tlb, dst + done, n);
         int rc = done % TICK_BYTES < n ? sp_cp_tick(cp, 1) : 0;
         if (rc != 0)
             return rc;
@@ -66,12 +80,14 @@ int sp_cp_copy(struct sp_cp *cp, uint64_t dst, uint64_t src, uint64_t nbytes)
 int sp_cp_fill(struct sp_cp *cp, uint64_t dst, uint32_t dword, uint64_t nbytes)
 {
     for (uint64_t done = 0, n; done < nbytes; done += n) {
-        n = min64(nbytes - done, page_left(dst + done));
+        n = min64(nbytes - done, sp_emu_left(&cp->x->tlb, dst + done));
         uint8_t *to = sp_emu_at(&cp->x->tlb, dst + done, SP_VM_WRITE);
         if (to == NULL)
             return -EFAULT;
+        sp_emu_writes(&cp->x->tlb, dst + done, n);
         for (uint64_t i = 0; i < n; i += 4)
             memcpy(to + i, &dword, 4);
+        sp_emu_wrote(&cp->x->tlb, dst + done, n);
         int rc = done % TICK_BYTES < n ? sp_cp_tick(cp, 1) : 0;
         if (rc != 0)
             return rc;
@@ -81,7 +97,7 @@ int sp_cp_fill(struct sp_cp *cp, uint64_t dst, uint32_t dword, uint64_t nbytes)
 
 int sp_cp_touch(struct sp_cp *cp, uint64_t va, uint64_t nbytes)
 {
-    for (uint64_t done = 0; done < nbytes; done += page_left(va + done))
+    for (uint64_t done = 0; done < nbytes; done += sp_emu_left(&cp->x->tlb, va + done))
         if (sp_emu_at(&cp->x->tlb, va + done, SP_VM_READ) == NULL)
             return -EFAULT;
     return 0;
@@ -106,7 +122,7 @@ int sp_cp_wait(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint32_t function
 {
     for (uint32_t tries = 0;; tries++) {
         uint64_t value;
-        int rc = sp_cp_load(cp, va, nbytes, &value);
+        int rc = sp_cp_use(cp, va, nbytes, &value);
         if (rc != 0)
             return rc;
         int met = compares(function, value & mask, reference);

@@ -1,5 +1,6 @@
 /* Walks an IB of a GFX or COMPUTE queue: headers, lengths, declared bits, nesting; one handler for each packet. */
 #include "engine.h"
+#include "emu/cache/unit.h"
 #include "gen/pm4_packets.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@ static int skip(struct sp_cp *cp, uint32_t count)
 static int cond_exec(struct sp_cp *cp)
 {
     uint64_t value;
-    int rc = sp_cp_load(cp, sp_get64(cp->p, PM4_COND_EXEC_ADDR), 4, &value);
+    int rc = sp_cp_use(cp, sp_get64(cp->p, PM4_COND_EXEC_ADDR), 4, &value);
     return rc != 0 || value != 0 ? rc : skip(cp, sp_get(cp->p, PM4_COND_EXEC_EXECUTE_COUNT));
 }
 
@@ -156,7 +157,9 @@ static int fetch(struct sp_cp *cp)
 {
     uint32_t header, generation = cp->x->chip->generation;
     cp->desc = NULL;
-    int rc = sp_emu_read(&cp->x->tlb, cp->va, &header, sizeof header);
+    int rc = sp_cache_fetch(&cp->x->tlb, cp->va, &header, sizeof header);
+    if (rc == 0)
+        rc = sp_cp_written(cp, cp->va, &header, sizeof header);
     if (rc != 0)
         return rc;
     uint32_t opcode = sp_bits(header, PM4_HEADER_OPCODE), count = sp_bits(header, PM4_HEADER_COUNT);
@@ -171,7 +174,7 @@ static int fetch(struct sp_cp *cp)
     if (cp->next > cp->end)
         return sp_cp_fault(cp, SP_FAULT_IB, "%u dwords long, but the IB ends after %u", cp->ndw,
                            (uint32_t)((cp->end - cp->va) / 4));
-    rc = sp_emu_read(&cp->x->tlb, cp->va, cp->p, 4ull * cp->ndw);
+    rc = sp_cache_fetch(&cp->x->tlb, cp->va, cp->p, 4ull * cp->ndw);
     if (rc != 0)
         return rc;
     if (sp_get(cp->p, PM4_HEADER_PREDICATE))

@@ -1,6 +1,7 @@
 /* Walks an IB of a DMA queue. Copies of one IB are not ordered among themselves on silicon: one that needs another's result,
  * or overwrites what another reads, without a NOP, FENCE or other packet between them is a fault here. */
 #include "engine.h"
+#include "emu/cache/unit.h"
 #include "gen/pm4_packets.h"
 #include "gen/sdma_packets.h"
 #include <errno.h>
@@ -86,6 +87,8 @@ static int copy_linear(struct sdma *s)
                       ? sp_emu_at(&cp->x->tlb, dst + flaw->a, SP_VM_WRITE) : NULL;
     if (at)
         *at ^= (uint8_t)(1U << flaw->b % 8);
+    if (at)
+        sp_emu_wrote(&cp->x->tlb, dst + flaw->a, 1);
     return rc;
 }
 
@@ -113,7 +116,7 @@ static int write(struct sdma *s)
     uint32_t ndw = sp_get(cp->p, SDMA_WRITE_COUNT_NDW), piece[WRITE_PIECE];
     for (uint32_t done = 0, n; done < ndw; done += n) {
         n = ndw - done < WRITE_PIECE ? ndw - done : WRITE_PIECE;
-        int rc = sp_emu_read(&cp->x->tlb, from + 4ull * done, piece, 4ull * n);
+        int rc = sp_cache_fetch(&cp->x->tlb, from + 4ull * done, piece, 4ull * n);
         if (rc == 0)
             rc = sp_emu_write(&cp->x->tlb, dst + 4ull * done, piece, 4ull * n);
         if (rc != 0)
@@ -149,8 +152,10 @@ static int execute(struct sdma *s)
     default: s->open = 0; /* all others order what came before them */
     }
     switch (cp->desc->code) {
-    case SDMA_NOP:
-    case SDMA_USER_GCR: return 0; /* no caches are modelled */
+    case SDMA_NOP: return 0;
+    case SDMA_USER_GCR:
+        sp_cp_gcr(cp, sp_get(cp->p, SDMA_USER_GCR_BASE_HI) >> 16 | sp_get(cp->p, SDMA_USER_GCR_LIMIT_LO) << 16);
+        return 0;
     case SDMA_WRITE: return write(s);
     case SDMA_FENCE: return fence(cp);
     case SDMA_POLL_REGMEM: return poll_regmem(cp);
@@ -185,7 +190,9 @@ static uint64_t tail_of(const struct sp_cp *cp)
 static int fetch(struct sp_cp *cp)
 {
     cp->desc = NULL;
-    int rc = sp_emu_read(&cp->x->tlb, cp->va, cp->p, 4);
+    int rc = sp_cache_fetch(&cp->x->tlb, cp->va, cp->p, 4);
+    if (rc == 0)
+        rc = sp_cp_written(cp, cp->va, cp->p, 4);
     if (rc != 0)
         return rc;
     uint32_t code = sp_get(cp->p, SDMA_NOP_HEADER_OP) |
@@ -198,7 +205,7 @@ static int fetch(struct sp_cp *cp)
     cp->ndw = cp->desc->fixed;
     if (cp->end - cp->va < 4ull * cp->ndw)
         return sp_cp_fault(cp, SP_FAULT_IB, "%u dwords long, but the IB ends before", cp->ndw);
-    rc = sp_emu_read(&cp->x->tlb, cp->va, cp->p, 4ull * cp->ndw);
+    rc = sp_cache_fetch(&cp->x->tlb, cp->va, cp->p, 4ull * cp->ndw);
     if (rc == 0)
         rc = sp_cp_check(cp);
     if (rc != 0)

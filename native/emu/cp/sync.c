@@ -1,6 +1,7 @@
 /* Packets about order: cache actions, events, fences, waiting. Waves have run to their end before the next packet
- * is read, so what remains of these packets is their meaning for memory, and their rules. */
+ * is read, so what remains of these packets is their meaning for memory and caches, and their rules. */
 #include "engine.h"
+#include "emu/cache/unit.h"
 #include "gen/pm4_packets.h"
 #include <errno.h>
 
@@ -14,7 +15,24 @@ static int no_engine_on_compute(struct sp_cp *cp, uint32_t engine)
     return 0;
 }
 
-int sp_cp_acquire_mem(struct sp_cp *cp)
+/* What a packet asks of the caches, by its fields. They are of the whole card; ranges are not looked at. */
+struct gcr_field {
+    uint32_t field, gcr;
+};
+static void invalidate(struct sp_cp *cp, uint32_t dword, const struct gcr_field *fields, size_t count)
+{
+    struct sp_emu_tlb *tlb = &cp->x->tlb;
+    uint32_t gcr = 0;
+    for (size_t i = 0; i < count; i++)
+        if (fields[i].field && sp_bits(dword, fields[i].field))
+            gcr |= fields[i].gcr;
+    if (!tlb->l2 || gcr == 0)
+        return;
+    sp_l2_gcr(tlb->l2, gcr);
+    sp_emu_tlb_reset(tlb, tlb->view, tlb->fault);
+}
+
+static int check_acquire(struct sp_cp *cp)
 {
     const uint32_t *p = cp->p;
     if (sp_get(p, PM4_ACQUIRE_MEM_GCR_GLM_WB) != 0 && sp_get(p, PM4_ACQUIRE_MEM_GCR_GLM_INV) == 0)
@@ -29,6 +47,24 @@ int sp_cp_acquire_mem(struct sp_cp *cp)
     if (pws != 0 && cp->q->ip != SP_IP_GFX)
         return sp_cp_fault(cp, SP_FAULT_PACKET, "pixel wait sync on a queue that is not GFX");
     return 0;
+}
+
+void sp_cp_gcr(struct sp_cp *cp, uint32_t gcr_cntl)
+{
+    static const struct gcr_field fields[] = {
+        {PM4_ACQUIRE_MEM_GCR_GLI_INV, SP_GCR_GLI_INV}, {PM4_ACQUIRE_MEM_GCR_GLK_INV, SP_GCR_GLK_INV},
+        {PM4_ACQUIRE_MEM_GCR_GLV_INV, SP_GCR_GLV_INV}, {PM4_ACQUIRE_MEM_GCR_GL1_INV, SP_GCR_GL1_INV},
+        {PM4_ACQUIRE_MEM_GCR_GL2_INV, SP_GCR_GL2_INV}, {PM4_ACQUIRE_MEM_GCR_GL2_WB, SP_GCR_GL2_WB},
+    };
+    invalidate(cp, gcr_cntl, fields, sizeof fields / sizeof *fields);
+}
+
+int sp_cp_acquire_mem(struct sp_cp *cp)
+{
+    int rc = check_acquire(cp);
+    if (rc == 0)
+        sp_cp_gcr(cp, sp_get(cp->p, PM4_ACQUIRE_MEM_GCR));
+    return rc;
 }
 
 static int check_event(struct sp_cp *cp)
@@ -96,18 +132,37 @@ static int check_release(struct sp_cp *cp)
     return 0;
 }
 
+/* To memory, or only as far as GL2: then the CPU sees it after a write-back. */
+static int release_store(struct sp_cp *cp, uint32_t nbytes, uint64_t value)
+{
+    uint64_t va = sp_get64(cp->p, PM4_RELEASE_MEM_ADDR);
+    int in_l2 = sp_get(cp->p, PM4_RELEASE_MEM_SELECT_DST) == 1 &&
+                sp_get(cp->p, PM4_RELEASE_MEM_EVENT_POLICY) != PM4_CACHE_POLICY_BYPASS;
+    int rc = sp_cp_store(cp, va, nbytes, value);
+    if (rc == 0 && !in_l2)
+        sp_cache_through(&cp->x->tlb, va, nbytes);
+    return rc;
+}
+
 int sp_cp_release_mem(struct sp_cp *cp)
 {
-    uint64_t va = sp_get64(cp->p, PM4_RELEASE_MEM_ADDR), value = sp_get64(cp->p, PM4_RELEASE_MEM_VALUE);
+    const uint32_t glk_inv = cp->x->chip->generation >= 11 ? PM4_RELEASE_MEM_EVENT_GLK_INV : 0;
+    const struct gcr_field fields[] = {
+        {glk_inv, SP_GCR_GLK_INV}, {PM4_RELEASE_MEM_EVENT_GLV_INV, SP_GCR_GLV_INV},
+        {PM4_RELEASE_MEM_EVENT_GL1_INV, SP_GCR_GL1_INV}, {PM4_RELEASE_MEM_EVENT_GL2_INV, SP_GCR_GL2_INV},
+        {PM4_RELEASE_MEM_EVENT_GL2_WB, SP_GCR_GL2_WB},
+    };
+    uint64_t value = sp_get64(cp->p, PM4_RELEASE_MEM_VALUE);
     int rc = check_release(cp);
     if (rc != 0 || sp_emu_flaw(cp->x->chip, SP_FLAW_RELEASE))
         return rc;
+    invalidate(cp, sp_get(cp->p, PM4_RELEASE_MEM_EVENT), fields, sizeof fields / sizeof *fields);
     switch (sp_get(cp->p, PM4_RELEASE_MEM_SELECT_DATA)) {
     case PM4_DATA_SEL_NONE: return 0;
-    case PM4_DATA_SEL_VALUE_32: return sp_cp_store(cp, va, 4, value);
-    case PM4_DATA_SEL_VALUE_64: return sp_cp_store(cp, va, 8, value);
+    case PM4_DATA_SEL_VALUE_32: return release_store(cp, 4, value);
+    case PM4_DATA_SEL_VALUE_64: return release_store(cp, 8, value);
     case PM4_DATA_SEL_GPU_CLOCK:
-    case PM4_DATA_SEL_SYSTEM_CLOCK: return sp_cp_store(cp, va, 8, sp_emu_gpu_clock(cp->x->chip));
+    case PM4_DATA_SEL_SYSTEM_CLOCK: return release_store(cp, 8, sp_emu_gpu_clock(cp->x->chip));
     default:
         return sp_cp_fault(cp, SP_FAULT_PACKET, "data_sel %u", sp_get(cp->p, PM4_RELEASE_MEM_SELECT_DATA));
     }

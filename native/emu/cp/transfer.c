@@ -87,7 +87,12 @@ int sp_cp_copy_data(struct sp_cp *cp)
         return unmodelled(cp, "dst_sel", sel);
     const struct sp_emu_flaw_of *flaw = sp_emu_flaw(cp->x->chip, SP_FLAW_COPY_DATA);
     rc = check_address(cp, to);
-    return rc != 0 ? rc : sp_cp_store(cp, to, nbytes, value ^ (flaw ? flaw->a : 0));
+    if (rc == 0)
+        rc = sp_cp_store(cp, to, nbytes, value ^ (flaw ? flaw->a : 0));
+    uint32_t source = sp_get(cp->p, PM4_COPY_DATA_CONTROL_SRC_SEL);
+    if (rc == 0 && (source == PM4_COPY_SEL_SRC_MEMORY || source == PM4_COPY_SEL_TC_L2))
+        sp_emu_poison_copied(&cp->x->tlb, to, sp_get64(cp->p, PM4_COPY_DATA_SRC));
+    return rc;
 }
 
 static int check_dma(struct sp_cp *cp)
@@ -168,7 +173,7 @@ static int atomic_step(struct sp_cp *cp, uint32_t op, uint32_t nbytes, uint64_t 
     uint64_t mask = nbytes == 8 ? UINT64_MAX : UINT32_MAX;
     uint64_t src = sp_get64(cp->p, PM4_ATOMIC_MEM_SOURCE) & mask, compare = sp_get64(cp->p, PM4_ATOMIC_MEM_COMPARE) & mask;
     for (int swapped = 0; !swapped;) {
-        int rc = sp_cp_load(cp, va, nbytes, old);
+        int rc = sp_cp_use(cp, va, nbytes, old);
         if (rc != 0)
             return rc;
         if (combine(op, nbytes, *old, src, compare, &value) != 0)
@@ -177,10 +182,12 @@ static int atomic_step(struct sp_cp *cp, uint32_t op, uint32_t nbytes, uint64_t 
         if (at == NULL)
             return -EFAULT;
         uint32_t old32 = (uint32_t)*old;
+        sp_emu_writes(&cp->x->tlb, va, nbytes);
         swapped = nbytes == 8 ? __atomic_compare_exchange_n((uint64_t *)(void *)at, old, value, 0, __ATOMIC_ACQ_REL,
                                                             __ATOMIC_ACQUIRE)
                               : __atomic_compare_exchange_n((uint32_t *)(void *)at, &old32, (uint32_t)value, 0,
                                                             __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+        sp_emu_wrote(&cp->x->tlb, va, nbytes);
     }
     return 0;
 }

@@ -1,5 +1,6 @@
 /* A machine: its cards and its memory, from its beginning to its end. */
 #define _GNU_SOURCE /* memfd_create, OFD locks, fallocate */
+#include "emu/cache/l2.h"
 #include "emu/kmd/faults/faults.h"
 #include "emu/kmd/files/files.h"
 #include "emu/kmd/jobs/jobs.h"
@@ -31,8 +32,11 @@ static int add_card(struct kmd_machine *machine, const char *text)
     struct kmd_card *card = &machine->card[machine->cards];
     char why[256];
     int rc = kmd_card_read(text, &machine->options, &card->chip, &card->kms_minor, why, sizeof why);
+    bool cached = !(machine->options.lenient & SP_LENIENT_CACHES);
     if (rc < 0)
         return rc;
+    if (cached && !(card->l2 = sp_l2_new()))
+        return -ENOMEM;
     card->machine = machine;
     card->index = machine->cards++;
     kmd_card_start(card);
@@ -99,8 +103,10 @@ int sp_emu_machine_open(const char *const *chips, uint32_t count, const struct s
 static void free_machine(struct kmd_machine *machine)
 {
     kmd_drop_tokens(machine);
-    for (uint32_t i = 0; i < machine->cards; i++)
+    for (uint32_t i = 0; i < machine->cards; i++) {
         kmd_plan_drop(&machine->card[i]);
+        sp_l2_free(machine->card[i].l2);
+    }
     while (machine->injections) {
         struct kmd_injection *next = machine->injections->next;
         free(machine->injections);

@@ -56,6 +56,15 @@ uint64_t sp_atomic_result(enum sp_atomic op, uint32_t nbytes, uint64_t old, uint
     return nbytes == 8 ? result64(op, old, data, other) : result32(op, (uint32_t)old, (uint32_t)data, (uint32_t)other);
 }
 
+uint64_t sp_atomic_cached(struct sp_wave *w, uint64_t va, enum sp_atomic op, uint32_t nbytes, uint8_t *host,
+                          const uint64_t data[2])
+{
+    sp_emu_writes(w->tlb, va, nbytes);
+    uint64_t old = sp_atomic_memory(op, nbytes, host, data[0], data[1]);
+    sp_emu_wrote(w->tlb, va, nbytes);
+    return old;
+}
+
 uint64_t sp_atomic_memory(enum sp_atomic op, uint32_t nbytes, uint8_t *host, uint64_t data, uint64_t other)
 {
     if (nbytes == 8) {
@@ -70,4 +79,12 @@ uint64_t sp_atomic_memory(enum sp_atomic op, uint32_t nbytes, uint8_t *host, uin
                                         __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {
     }
     return old;
+}
+
+int sp_atomic_place(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint64_t va, uint32_t nbytes, const uint8_t *host)
+{
+    if (SP_LIKELY(sp_emu_poison_of(w->tlb, va, host, nbytes) == SP_NO_POISON)) return 0;
+    sp_wave_fault(w, SP_FAULT_UNINITIALISED, "%s works on memory at 0x%llx, which was never written", sp_wave_op_name(i->op),
+                  (unsigned long long)va);
+    return sp_wave_fault_at(w, lane);
 }

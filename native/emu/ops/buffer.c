@@ -3,6 +3,7 @@
  * its arrays so, and clang its scratch on gfx10. Formatted access is in texel/typed.c; TFE is not modelled. Loads into LDS:
  * gfx10's LDS bit, gfx11's BUFFER_LOAD_LDS_*. */
 #include "buffer.h"
+#include "emu/cache/unit.h"
 #include "families.h"
 
 #define HEAD(NAME) static int NAME(struct sp_wave *w, const struct sp_inst *i)
@@ -53,6 +54,14 @@ uint64_t sp_buffer_addresses(struct sp_wave *w, const struct sp_inst *i, uint32_
     return inside;
 }
 
+/* Compilers reach scratch on gfx10 by a swizzled descriptor that adds the lane; its base is where this wave's begins. */
+static uint64_t scratch_slot(struct sp_wave *w, const struct sp_inst *i)
+{
+    if (SP_LIKELY(!w->scratch_written)) return 0;
+    struct resource rsrc = resource_of(w, i);
+    return rsrc.swizzled && rsrc.adds_tid ? rsrc.base : 0;
+}
+
 uint64_t sp_buffer_step(struct sp_wave *w, const struct sp_inst *i)
 {
     struct resource rsrc = resource_of(w, i);
@@ -60,15 +69,35 @@ uint64_t sp_buffer_step(struct sp_wave *w, const struct sp_inst *i)
 }
 
 /* LDS_ADDR = M0[15:0] + the instruction's offset + 4 * lane ("Memory Buffer Load to LDS", RDNA2 ISA document, 8.1.7). */
-int sp_buffer_to_lds(struct sp_wave *w, const struct sp_inst *i, const uint32_t *data)
+int sp_buffer_to_lds(struct sp_wave *w, const struct sp_inst *i, const uint32_t *data, uint64_t undefined)
 {
     uint32_t at = (sp_s32(w, i, SP_SRC_M0) & 0xFFFF) + (uint32_t)i->offset;
     for (uint64_t left = w->exec; left; left &= left - 1) {
         uint32_t l = (uint32_t)__builtin_ctzll(left);
         if (sp_lds_write(w, i, l, at + 4 * l, &data[l], 4)) return (int)w->stop;
+        if (undefined >> l & 1) w->group->lds_written[at / 4 + l] = 0;
     }
     sp_wave_load_begins(w, SP_PEND_VM, 0, 0);
     return (int)w->stop;
+}
+
+/* Ends a load that may have met poison, or whose data goes to LDS. */
+SP_RARE int rare_end(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, const uint64_t *va, uint64_t inside,
+                     const uint32_t *for_lds)
+{
+    uint64_t undefined[4];
+    uint32_t dwords = (nbytes + 3) / 4;
+    struct sp_touched t = {SP_PLACE_MEMORY, nbytes, va, w->exec & inside, sp_buffer_step(w, i), scratch_slot(w, i)};
+    uint8_t why = sp_poison_find(w, i, dwords, &t, undefined);
+    if (for_lds) return sp_buffer_to_lds(w, i, for_lds, undefined[0]);
+    sp_wave_poison_begins(w, SP_PEND_VM, i->dst, dwords, undefined, why);
+    return 0;
+}
+
+SP_RARE void stored_poison(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, const uint64_t *va, uint64_t inside)
+{
+    struct sp_touched t = {SP_PLACE_MEMORY, nbytes, va, w->exec & inside, sp_buffer_step(w, i), scratch_slot(w, i)};
+    sp_poison_stored(w, i->src[1], &t);
 }
 
 static bool can_reach_lds(uint32_t nbytes, enum sp_load kind) { return nbytes <= 4 && kind <= SP_LOAD_DWORDS; }
@@ -77,7 +106,7 @@ SP_INLINE int load(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, 
 {
     uint64_t va[SP_LANES], step = sp_buffer_step(w, i), inside = sp_buffer_addresses(w, i, nbytes, va);
     uint32_t r[4][SP_LANES], dwords = (nbytes + 3) / 4, piece = nbytes < 4 ? nbytes : 4;
-    struct sp_reach reach = sp_reach_of(w, SP_VM_READ);
+    struct sp_reach reach = sp_reach_of(w, sp_wave_load_access(w, i));
     if (SP_UNLIKELY(i->lds && !can_reach_lds(nbytes, kind)))
         sp_wave_fault(w, SP_FAULT_OPERAND, "%s: only loads of one dword or less reach LDS", sp_wave_op_name(i->op));
     if (SP_UNLIKELY(w->stop)) return (int)w->stop;
@@ -89,8 +118,10 @@ SP_INLINE int load(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, 
             r[k][l] = sp_loaded(kind, data, w->v[i->dst & 255][l]);
         }
     }
-    if (to_lds || SP_UNLIKELY(i->lds)) return sp_buffer_to_lds(w, i, r[0]);
-    for (uint32_t k = 0; k < dwords; k++) sp_put_loaded(w, i->dst + k, r[k]);
+    bool in_lds = to_lds || i->lds;
+    if (!in_lds)
+        for (uint32_t k = 0; k < dwords; k++) sp_put_loaded(w, i->dst + k, r[k]);
+    if (SP_UNLIKELY(w->scratch_written || w->poison_seen || in_lds)) return rare_end(w, i, nbytes, va, inside, in_lds ? r[0] : NULL);
     sp_wave_load_begins(w, SP_PEND_VM, i->dst, dwords);
     return 0;
 }
@@ -101,7 +132,7 @@ SP_INLINE int store(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes,
     uint32_t dwords = (nbytes + 3) / 4, piece = nbytes < 4 ? nbytes : 4;
     struct sp_reach reach = sp_reach_of(w, SP_VM_WRITE);
     const uint32_t *from[4];
-    for (uint32_t k = 0; k < dwords; k++) from[k] = sp_vgpr_copied(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
+    for (uint32_t k = 0; k < dwords; k++) from[k] = sp_vgpr_stored(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
     if (SP_UNLIKELY(w->stop)) return (int)w->stop;
     for (uint64_t left = w->exec & inside; left; left &= left - 1) {
         uint32_t l = (uint32_t)__builtin_ctzll(left);
@@ -110,20 +141,38 @@ SP_INLINE int store(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes,
             if (sp_reach_write(&reach, va[l] + k * step, &data, piece)) return sp_wave_fault_at(w, l);
         }
     }
+    w->vs_issued++;
+    if (SP_UNLIKELY(w->scratch_written || w->poison_seen)) stored_poison(w, i, nbytes, va, inside);
     return 0;
 }
 
+SP_RARE int rare_load(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, enum sp_load kind, bool to_lds)
+{
+    return load(w, i, nbytes, kind, to_lds);
+}
+
+SP_RARE int rare_store(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, uint32_t shift)
+{
+    return store(w, i, nbytes, shift);
+}
+
 #define DEFINE_LOAD(SUFFIX, NBYTES, KIND)                                                                             \
-    HEAD(BUFFER_LOAD_##SUFFIX) { return load(w, i, NBYTES, KIND, false); }
+    HEAD(BUFFER_LOAD_##SUFFIX)                                                                                        \
+    {                                                                                                                 \
+        return (NBYTES) == 4 ? load(w, i, NBYTES, KIND, false) : rare_load(w, i, NBYTES, KIND, false);                \
+    }
 #define DEFINE_STORE(SUFFIX, NBYTES, SHIFT)                                                                           \
-    HEAD(BUFFER_STORE_##SUFFIX) { return store(w, i, NBYTES, SHIFT); }
+    HEAD(BUFFER_STORE_##SUFFIX)                                                                                       \
+    {                                                                                                                 \
+        return (NBYTES) == 4 ? store(w, i, NBYTES, SHIFT) : rare_store(w, i, NBYTES, SHIFT);                          \
+    }
 SP_LOADS(DEFINE_LOAD)
 SP_STORES(DEFINE_STORE)
-HEAD(BUFFER_LOAD_LDS_U8) { return load(w, i, 1, SP_LOAD_U8, true); }
-HEAD(BUFFER_LOAD_LDS_I8) { return load(w, i, 1, SP_LOAD_I8, true); }
-HEAD(BUFFER_LOAD_LDS_U16) { return load(w, i, 2, SP_LOAD_U16, true); }
-HEAD(BUFFER_LOAD_LDS_I16) { return load(w, i, 2, SP_LOAD_I16, true); }
-HEAD(BUFFER_LOAD_LDS_B32) { return load(w, i, 4, SP_LOAD_DWORDS, true); }
+HEAD(BUFFER_LOAD_LDS_U8) { return rare_load(w, i, 1, SP_LOAD_U8, true); }
+HEAD(BUFFER_LOAD_LDS_I8) { return rare_load(w, i, 1, SP_LOAD_I8, true); }
+HEAD(BUFFER_LOAD_LDS_U16) { return rare_load(w, i, 2, SP_LOAD_U16, true); }
+HEAD(BUFFER_LOAD_LDS_I16) { return rare_load(w, i, 2, SP_LOAD_I16, true); }
+HEAD(BUFFER_LOAD_LDS_B32) { return rare_load(w, i, 4, SP_LOAD_DWORDS, true); }
 #define ENTRY_LOAD(SUFFIX, NBYTES, KIND) SP_OP_ENTRY(BUFFER_LOAD_##SUFFIX)
 #define ENTRY_STORE(SUFFIX, NBYTES, SHIFT) SP_OP_ENTRY(BUFFER_STORE_##SUFFIX)
 
@@ -143,11 +192,12 @@ static int atomic(struct sp_wave *w, const struct sp_inst *i, enum sp_atomic op,
             if (!host && va[l] % nbytes)
                 sp_wave_fault(w, SP_FAULT_ALIGNMENT, "%s at 0x%llx, not a multiple of %u", sp_wave_op_name(i->op),
                               (unsigned long long)va[l], nbytes);
-            if (!host) return sp_wave_fault_at(w, l);
-            old = sp_atomic_memory(op, nbytes, host, data[0], data[1]);
+            if (!host || sp_atomic_place(w, i, l, va[l], nbytes, host)) return sp_wave_fault_at(w, l);
+            old = sp_atomic_cached(w, va[l], op, nbytes, host, data);
         }
         sp_atomic_keep(&a, l, old);
     }
+    w->vs_issued += !i->glc;
     sp_atomic_return(w, i, &a, i->src[1], SP_PEND_VM);
     return 0;
 }
@@ -158,13 +208,19 @@ static int atomic(struct sp_wave *w, const struct sp_inst *i, enum sp_atomic op,
 SP_ATOMICS(DEFINE_ATOMIC)
 HEAD(BUFFER_ATOMIC_CSUB_U32) { return atomic(w, i, SP_ATOMIC_CSUB, 4); }
 
-/* A group's waves and those of other groups see memory at once: there is no cache here to invalidate. */
 HEAD(BUFFER_GL0_INV)
 {
-    (void)w, (void)i;
+    (void)i;
+    sp_cache_invalidate(w->tlb, SP_GCR_GLV_INV);
     return 0;
 }
-HEAD(BUFFER_GL1_INV) { return BUFFER_GL0_INV(w, i); }
+
+HEAD(BUFFER_GL1_INV)
+{
+    (void)i;
+    sp_cache_invalidate(w->tlb, SP_GCR_GL1_INV);
+    return 0;
+}
 
 #define E SP_OP_ENTRY
 const struct sp_wave_op sp_wave_buffer[] = {SP_LOADS(ENTRY_LOAD) SP_STORES(ENTRY_STORE) SP_ATOMICS(ENTRY_ATOMIC)

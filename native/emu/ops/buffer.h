@@ -7,6 +7,7 @@
 uint64_t sp_buffer_addresses(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, uint64_t *va);
 /* Swizzling interleaves dwords: a wider access is one dword after another, so many bytes apart. */
 uint64_t sp_buffer_step(struct sp_wave *w, const struct sp_inst *i);
-/* One dword of each active lane, loaded for LDS instead of a register; 0, or the wave's stop. */
-int sp_buffer_to_lds(struct sp_wave *w, const struct sp_inst *i, const uint32_t *data);
+/* One dword of each active lane, loaded for LDS instead of a register, poison in the lanes of `undefined`; 0, or the wave's
+ * stop. */
+int sp_buffer_to_lds(struct sp_wave *w, const struct sp_inst *i, const uint32_t *data, uint64_t undefined);
 #endif

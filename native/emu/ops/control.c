@@ -1,7 +1,7 @@
 /* Program flow, waits, messages, hardware registers: SOPP and the SOPK instructions of that kind. */
 #include "families.h"
+#include "emu/cache/unit.h"
 #include "emu/wave/operand.h"
-#include <time.h>
 
 #define HEAD(NAME) static int NAME(struct sp_wave *w, const struct sp_inst *i)
 
@@ -14,9 +14,9 @@ HEAD(S_ENDPGM)
 /* No effect in a machine without timing or caches of its own. S_WAITCNT_DEPCTR and S_DELAY_ALU say when results of the
  * ALU are there; here they always are. */
 #define NO_EFFECT(X)                                                                                                  \
-    X(S_NOP) X(S_SETPRIO) X(S_ICACHE_INV) X(S_CLAUSE) X(S_DELAY_ALU) X(S_WAITCNT_DEPCTR)                              \
+    X(S_NOP) X(S_SETPRIO) X(S_CLAUSE) X(S_DELAY_ALU) X(S_WAITCNT_DEPCTR)                              \
     X(S_SET_INST_PREFETCH_DISTANCE) X(S_TTRACEDATA) X(S_TTRACEDATA_IMM) X(S_INCPERFLEVEL) X(S_DECPERFLEVEL)           \
-    X(S_WAITCNT_VSCNT) X(S_WAITCNT_EXPCNT) X(S_VERSION) X(S_WAIT_EVENT) X(S_WAKEUP)
+    X(S_WAITCNT_EXPCNT) X(S_VERSION) X(S_WAIT_EVENT) X(S_WAKEUP)
 #define DEFINE_NO_EFFECT(NAME)                                                                                        \
     HEAD(NAME)                                                                                                        \
     {                                                                                                                 \
@@ -25,10 +25,17 @@ HEAD(S_ENDPGM)
     }
 NO_EFFECT(DEFINE_NO_EFFECT)
 
+HEAD(S_ICACHE_INV)
+{
+    (void)i;
+    sp_cache_invalidate(w->tlb, SP_GCR_GLI_INV);
+    return 0;
+}
+
 #define BRANCHES(X)                                                                                                   \
     X(S_BRANCH, true)                                                                                                 \
-    X(S_CBRANCH_SCC0, !w->scc)                                                                                        \
-    X(S_CBRANCH_SCC1, w->scc)                                                                                         \
+    X(S_CBRANCH_SCC0, !sp_scc(w, i))                                                                                  \
+    X(S_CBRANCH_SCC1, sp_scc(w, i))                                                                                   \
     X(S_CBRANCH_VCCZ, sp_mask(w, i, SP_VCC) == 0)                                                                     \
     X(S_CBRANCH_VCCNZ, sp_mask(w, i, SP_VCC) != 0)                                                                    \
     X(S_CBRANCH_EXECZ, w->exec == 0)                                                                                  \
@@ -85,9 +92,22 @@ HEAD(S_SLEEP)
     return SP_WAVE_YIELD;
 }
 
+/* Stores return in order; of those to scratch only DEALLOC_VGPRS asks. */
+static void wait_vs(struct sp_wave *w, uint32_t at_most)
+{
+    if (w->scratch_stored && w->scratch_stored + at_most <= w->vs_issued) w->scratch_stored = 0;
+}
+
+HEAD(S_WAITCNT_VSCNT)
+{
+    wait_vs(w, (sp_s32(w, i, i->dst) + (uint32_t)i->offset) & 63);
+    return (int)w->stop;
+}
+
 HEAD(S_WAIT_IDLE)
 {
     (void)i;
+    wait_vs(w, 0);
     sp_wave_wait_vm(w, 0);
     sp_wave_wait_lgkm(w, 0);
     return 0;
@@ -115,11 +135,26 @@ HEAD(S_WAITCNT_LGKMCNT)
     return (int)w->stop;
 }
 
+/* The wave's VGPRs and its scratch are given back before its stores have arrived, so none of these may be to scratch (LLVM
+ * D153295, pull request 160669). */
+static int dealloc_vgprs(struct sp_wave *w, const struct sp_inst *i)
+{
+    if (w->scratch_stored && !(w->x->lenient & SP_LENIENT_DEALLOC))
+        return sp_wave_fault(w, SP_FAULT_UNINITIALISED, "S_SENDMSG DEALLOC_VGPRS before the s_waitcnt_vscnt of a store to scratch");
+    if (!w->strict) return 0;
+    uint8_t why = sp_wave_origin(w, i, SP_FROM_DEALLOC, 0);
+    memset(w->vgpr_ready, 0, sizeof w->vgpr_ready);
+    for (uint32_t r = 0; r < w->vgpr_count; r++) sp_wave_poisoned(w, SP_SRC_VGPR + r, w->full, w->full, why);
+    return 0;
+}
+
+enum { MSG_DEALLOC_VGPRS = 3 };
+
 HEAD(S_SENDMSG)
 {
     uint32_t message = (uint32_t)i->offset & (w->generation == 11 ? 0xFF : 0xF);
-    /* DEALLOC_VGPRS: the wave has no more loads to come. Interrupts have nobody to go to. */
-    if (message == 3 && w->generation == 11) return 0;
+    /* Interrupts have nobody to go to. */
+    if (message == MSG_DEALLOC_VGPRS && w->generation == 11) return dealloc_vgprs(w, i);
     return sp_wave_fault(w, SP_FAULT_RESERVED, "S_SENDMSG %u: a message that compute does not send", message);
 }
 
@@ -178,7 +213,7 @@ static int read_hwreg(struct sp_wave *w, uint32_t id, uint32_t *value)
 {
     switch (id) {
     case HW_MODE: *value = w->mode; return 0;
-    case HW_STATUS: *value = w->scc | (uint32_t)(w->exec == 0) << 9; return 0;
+    case HW_STATUS: *value = (w->scc & 1) | (uint32_t)(w->exec == 0) << 9; return 0;
     case HW_TRAPSTS: case HW_IB_STS: case HW_ID1: case HW_ID2: *value = 0; return 0;
     case HW_GPR_ALLOC: *value = (w->vgpr_count / 8 - 1) << 8; return 0;
     case HW_LDS_ALLOC: *value = w->group->lds_bytes / 512 << 12; return 0;
@@ -242,21 +277,13 @@ HEAD(S_SETREG_IMM32_B32)
 }
 
 /* --- messages that answer --- */
-static uint64_t realtime(const struct sp_wave *w)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    uint64_t khz = w->x->chip->counter_khz;
-    return (uint64_t)t.tv_sec * 1000 * khz + (uint64_t)t.tv_nsec * khz / 1000000;
-}
-
 enum { MSG_RTN_GET_REALTIME = 0x83 };
 
 static int message(struct sp_wave *w, const struct sp_inst *i, uint64_t *value)
 {
     if (i->offset != MSG_RTN_GET_REALTIME)
         return sp_wave_fault(w, SP_FAULT_OPERAND, "S_SENDMSG_RTN 0x%x is not modelled", (uint32_t)i->offset);
-    *value = realtime(w);
+    *value = sp_wave_realtime(w);
     return 0;
 }
 
@@ -280,7 +307,7 @@ HEAD(S_SENDMSG_RTN_B32)
 
 #define E SP_OP_ENTRY
 const struct sp_wave_op sp_wave_control[] = {
-    NO_EFFECT(E) BRANCHES(E) E(S_ENDPGM) E(S_BARRIER) E(S_SLEEP) E(S_WAIT_IDLE) E(S_WAITCNT) E(S_WAITCNT_VMCNT)
-    E(S_WAITCNT_LGKMCNT) E(S_SENDMSG) E(S_SENDMSGHALT) E(S_SETKILL) E(S_ENDPGM_SAVED)
+    NO_EFFECT(E) BRANCHES(E) E(S_ICACHE_INV) E(S_ENDPGM) E(S_BARRIER) E(S_SLEEP) E(S_WAIT_IDLE) E(S_WAITCNT) E(S_WAITCNT_VMCNT)
+    E(S_WAITCNT_LGKMCNT) E(S_WAITCNT_VSCNT) E(S_SENDMSG) E(S_SENDMSGHALT) E(S_SETKILL) E(S_ENDPGM_SAVED)
     E(S_RFE_B64) E(S_SUBVECTOR_LOOP_BEGIN) E(S_SUBVECTOR_LOOP_END) E(S_TRAP) E(S_SETHALT) E(S_CODE_END) E(S_ROUND_MODE) E(S_DENORM_MODE)
     E(S_GETREG_B32) E(S_SETREG_B32) E(S_SETREG_IMM32_B32) E(S_SENDMSG_RTN_B64) E(S_SENDMSG_RTN_B32) SP_OP_END};

@@ -2,11 +2,11 @@
  * is interleaved by dwords: dword d of all lanes of a wave is contiguous ("Scratch" in the RDNA3 ISA document). */
 #include "families.h"
 #include "memory.h"
+#include "emu/cache/unit.h"
 
 #define HEAD(NAME) static int NAME(struct sp_wave *w, const struct sp_inst *i)
 
 enum { SEGMENT_FLAT = 0, SEGMENT_SCRATCH = 1, SEGMENT_GLOBAL = 2 };
-enum { SHARED_HIGH = 0x20000000, PRIVATE_HIGH = 0x10000000 };
 
 /* Lanes' addresses; for scratch, offsets in the lane's own memory. */
 SP_INLINE void addresses(struct sp_wave *w, const struct sp_inst *i, int segment, uint64_t *va)
@@ -40,13 +40,16 @@ static int scratch(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, ui
         return sp_wave_fault(w, SP_FAULT_UNINITIALISED, "%s uses FLAT_SCRATCH, which was never written",
                              sp_wave_op_name(i->op));
     if (offset + nbytes > w->scratch_bytes / w->lanes) return scratch_bad(w, i, lane, offset);
+    if (write) w->scratch_stored = w->vs_issued + 1;
     for (uint32_t done = 0; done < nbytes;) {
-        uint64_t at = offset + done;
+        uint64_t at = offset + done, bit = sp_scratch_bit(w, at, lane);
         uint32_t step = 4 - (uint32_t)(at & 3);
         if (step > nbytes - done) step = nbytes - done;
         uint64_t va = w->flat_scratch + (at & ~UINT64_C(3)) * w->lanes + lane * 4u + (at & 3);
         int rc = write ? sp_emu_write(w->tlb, va, data + done, step) : sp_emu_read(w->tlb, va, data + done, step);
         if (rc) return sp_wave_fault_at(w, lane);
+        if (w->scratch_written && write) sp_scratch_write(w, bit, 1);
+        if (w->scratch_written && !sp_scratch_is_written(w, bit)) w->poison_seen = 1;
         done += step;
     }
     return 0;
@@ -57,9 +60,9 @@ SP_INLINE int lane_read(struct sp_wave *w, const struct sp_inst *i, int segment,
                         uint64_t va, uint32_t *data, uint32_t nbytes)
 {
     if (segment == SEGMENT_SCRATCH) return scratch(w, i, lane, va, (uint8_t *)data, nbytes, false);
-    if (segment == SEGMENT_FLAT && va >> 32 == PRIVATE_HIGH)
+    if (segment == SEGMENT_FLAT && va >> 32 == SP_PRIVATE_HIGH)
         return scratch(w, i, lane, (uint32_t)va, (uint8_t *)data, nbytes, false);
-    if (segment == SEGMENT_FLAT && va >> 32 == SHARED_HIGH) return sp_lds_read(w, i, lane, (uint32_t)va, data, nbytes);
+    if (segment == SEGMENT_FLAT && va >> 32 == SP_SHARED_HIGH) return sp_lds_read(w, i, lane, (uint32_t)va, data, nbytes);
     return sp_reach_read(reach, va, data, nbytes) ? sp_wave_fault_at(w, lane) : 0;
 }
 
@@ -67,10 +70,26 @@ SP_INLINE int lane_write(struct sp_wave *w, const struct sp_inst *i, int segment
                          uint64_t va, uint32_t *data, uint32_t nbytes)
 {
     if (segment == SEGMENT_SCRATCH) return scratch(w, i, lane, va, (uint8_t *)data, nbytes, true);
-    if (segment == SEGMENT_FLAT && va >> 32 == PRIVATE_HIGH)
+    if (segment == SEGMENT_FLAT && va >> 32 == SP_PRIVATE_HIGH)
         return scratch(w, i, lane, (uint32_t)va, (uint8_t *)data, nbytes, true);
-    if (segment == SEGMENT_FLAT && va >> 32 == SHARED_HIGH) return sp_lds_write(w, i, lane, (uint32_t)va, data, nbytes);
+    if (segment == SEGMENT_FLAT && va >> 32 == SP_SHARED_HIGH) return sp_lds_write(w, i, lane, (uint32_t)va, data, nbytes);
     return sp_reach_write(reach, va, data, nbytes) ? sp_wave_fault_at(w, lane) : 0;
+}
+
+uint8_t *sp_reach_turn(struct sp_reach *r, uint64_t va, uint32_t nbytes)
+{
+    struct sp_emu_tlb *tlb = r->w->tlb;
+    uint64_t in = va & r->mask;
+    if (in + nbytes > r->mask + 1) return NULL;
+    bool write = r->access & SP_VM_WRITE;
+    uint8_t *host = write ? sp_emu_at(tlb, va, r->access) : (uint8_t *)(uintptr_t)sp_emu_seen(tlb, va, r->access);
+    if (!host) return NULL;
+    if (!write && SP_UNLIKELY(sp_emu_marked(tlb, va))) r->w->poison_seen = 1;
+    if (tlb->name_stale) /* and no access goes round this */
+        return write || !sp_cache_check(tlb, va, host, nbytes, r->access) ? host : NULL;
+    r->page = va - in;
+    r->host = host - in;
+    return host;
 }
 
 /* Is what all lanes read one piece of one page, lane after lane? Then `*host` is where. */
@@ -84,19 +103,37 @@ SP_INLINE bool one_piece(struct sp_wave *w, struct sp_reach *reach, const uint64
     return *host != NULL;
 }
 
+SP_RARE struct sp_touched touched(const struct sp_wave *w, int segment, uint32_t nbytes, const uint64_t *va)
+{
+    enum sp_place place = segment == SEGMENT_GLOBAL ? SP_PLACE_MEMORY
+                                                    : segment == SEGMENT_SCRATCH ? SP_PLACE_SCRATCH : SP_PLACE_FLAT;
+    return (struct sp_touched){place, nbytes, va, w->exec, 4, 0};
+}
+
+SP_RARE int poisoned(struct sp_wave *w, const struct sp_inst *i, int segment, uint32_t nbytes, const uint64_t *va)
+{
+    struct sp_touched t = touched(w, segment, nbytes, va);
+    return sp_poison_loaded(w, i, segment == SEGMENT_FLAT ? SP_PEND_FLAT : SP_PEND_VM, i->dst, (nbytes + 3) / 4, &t);
+}
+
+SP_RARE void stored_poison(struct sp_wave *w, const struct sp_inst *i, int segment, uint32_t nbytes, const uint64_t *va)
+{
+    struct sp_touched t = touched(w, segment, nbytes, va);
+    sp_poison_stored(w, i->src[1], &t);
+}
+
 SP_INLINE int load(struct sp_wave *w, const struct sp_inst *i, int segment, uint32_t nbytes, enum sp_load kind)
 {
     uint64_t va[SP_LANES];
     uint32_t r[4][SP_LANES], dwords = (nbytes + 3) / 4;
-    struct sp_reach reach = sp_reach_of(w, SP_VM_READ);
+    struct sp_reach reach = sp_reach_of(w, sp_wave_load_access(w, i));
     uint8_t *host;
     addresses(w, i, segment, va);
     if (SP_UNLIKELY(w->stop)) return (int)w->stop;
     if (segment == SEGMENT_GLOBAL && nbytes == 4 && one_piece(w, &reach, va, 4, &host)) {
         memcpy(w->v[i->dst & 255], host, w->lanes * 4u);
         w->vgpr_ready[i->dst & 255] |= w->exec;
-        sp_wave_load_begins(w, SP_PEND_VM, i->dst, 1);
-        return 0;
+        goto loaded;
     }
     if (w->stop) return (int)w->stop;
     for (uint64_t left = w->exec; left; left &= left - 1) {
@@ -105,6 +142,8 @@ SP_INLINE int load(struct sp_wave *w, const struct sp_inst *i, int segment, uint
         for (uint32_t k = 0; k < dwords; k++) r[k][l] = sp_loaded(kind, data[k], w->v[i->dst & 255][l]);
     }
     for (uint32_t k = 0; k < dwords; k++) sp_put_loaded(w, i->dst + k, r[k]);
+loaded:
+    if (SP_UNLIKELY(w->poison_seen)) return poisoned(w, i, segment, nbytes, va);
     sp_wave_load_begins(w, segment == SEGMENT_FLAT ? SP_PEND_FLAT : SP_PEND_VM, i->dst, dwords);
     return (int)w->stop;
 }
@@ -118,28 +157,49 @@ SP_INLINE int store(struct sp_wave *w, const struct sp_inst *i, int segment, uin
     uint8_t *host;
     addresses(w, i, segment, va);
     for (uint32_t k = 0; k < dwords; k++)
-        from[k] = sp_vgpr_copied(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
+        from[k] = sp_vgpr_stored(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
     if (SP_UNLIKELY(w->stop)) return (int)w->stop;
     if (segment == SEGMENT_GLOBAL && nbytes == 4 && one_piece(w, &reach, va, 4, &host)) {
+        sp_emu_writes(w->tlb, va[0], w->lanes * 4u);
         memcpy(host, from[0], w->lanes * 4u);
-        return 0;
+        sp_emu_wrote(w->tlb, va[0], w->lanes * 4u);
+        goto stored;
     }
     for (uint64_t left = w->exec; left; left &= left - 1) {
         uint32_t l = (uint32_t)__builtin_ctzll(left), data[4];
         for (uint32_t k = 0; k < dwords; k++) data[k] = from[k][l] >> shift;
         if (lane_write(w, i, segment, &reach, l, va[l], data, nbytes)) return SP_WAVE_FAULT;
     }
+stored:
+    w->vs_issued++;
+    if (SP_UNLIKELY(w->poison_seen)) stored_poison(w, i, segment, nbytes, va);
     return (int)w->stop;
 }
 
+SP_RARE int rare_load(struct sp_wave *w, const struct sp_inst *i, int segment, uint32_t nbytes, enum sp_load kind)
+{
+    return load(w, i, segment, nbytes, kind);
+}
+
+SP_RARE int rare_store(struct sp_wave *w, const struct sp_inst *i, int segment, uint32_t nbytes, uint32_t shift)
+{
+    return store(w, i, segment, nbytes, shift);
+}
+
 #define DEFINE_LOAD(SUFFIX, NBYTES, KIND)                                                                             \
-    HEAD(FLAT_LOAD_##SUFFIX) { return load(w, i, SEGMENT_FLAT, NBYTES, KIND); }                                       \
-    HEAD(GLOBAL_LOAD_##SUFFIX) { return load(w, i, SEGMENT_GLOBAL, NBYTES, KIND); }                                   \
-    HEAD(SCRATCH_LOAD_##SUFFIX) { return load(w, i, SEGMENT_SCRATCH, NBYTES, KIND); }
+    HEAD(FLAT_LOAD_##SUFFIX) { return rare_load(w, i, SEGMENT_FLAT, NBYTES, KIND); }                                  \
+    HEAD(GLOBAL_LOAD_##SUFFIX)                                                                                        \
+    {                                                                                                                 \
+        return (NBYTES) == 4 ? load(w, i, SEGMENT_GLOBAL, NBYTES, KIND) : rare_load(w, i, SEGMENT_GLOBAL, NBYTES, KIND);\
+    }                                                                                                                 \
+    HEAD(SCRATCH_LOAD_##SUFFIX) { return rare_load(w, i, SEGMENT_SCRATCH, NBYTES, KIND); }
 #define DEFINE_STORE(SUFFIX, NBYTES, SHIFT)                                                                           \
-    HEAD(FLAT_STORE_##SUFFIX) { return store(w, i, SEGMENT_FLAT, NBYTES, SHIFT); }                                    \
-    HEAD(GLOBAL_STORE_##SUFFIX) { return store(w, i, SEGMENT_GLOBAL, NBYTES, SHIFT); }                                \
-    HEAD(SCRATCH_STORE_##SUFFIX) { return store(w, i, SEGMENT_SCRATCH, NBYTES, SHIFT); }
+    HEAD(FLAT_STORE_##SUFFIX) { return rare_store(w, i, SEGMENT_FLAT, NBYTES, SHIFT); }                               \
+    HEAD(GLOBAL_STORE_##SUFFIX)                                                                                       \
+    {                                                                                                                 \
+        return (NBYTES) == 4 ? store(w, i, SEGMENT_GLOBAL, NBYTES, SHIFT) : rare_store(w, i, SEGMENT_GLOBAL, NBYTES, SHIFT);\
+    }                                                                                                                 \
+    HEAD(SCRATCH_STORE_##SUFFIX) { return rare_store(w, i, SEGMENT_SCRATCH, NBYTES, SHIFT); }
 SP_LOADS(DEFINE_LOAD)
 SP_STORES(DEFINE_STORE)
 #define ENTRY_LOAD(SUFFIX, NBYTES, KIND)                                                                              \
@@ -150,23 +210,29 @@ SP_STORES(DEFINE_STORE)
 /* SADDR + 4 * lane + offset. */
 HEAD(GLOBAL_LOAD_ADDTID_B32)
 {
-    uint64_t base = sp_s64(w, i, i->sbase) + (uint64_t)(int64_t)i->offset;
+    uint64_t base = sp_s64(w, i, i->sbase) + (uint64_t)(int64_t)i->offset, va[SP_LANES];
     uint32_t r[SP_LANES] = {0};
+    struct sp_touched t = touched(w, SEGMENT_GLOBAL, 4, va);
+    SP_EACH_LANE(w, l) va[l] = base + 4u * l;
     if (w->stop) return (int)w->stop;
     for (uint32_t l = 0; l < w->lanes; l++)
-        if ((w->exec >> l & 1) && sp_emu_read(w->tlb, base + 4u * l, &r[l], 4)) return sp_wave_fault_at(w, l);
+        if ((w->exec >> l & 1) && sp_emu_read_as(w->tlb, va[l], &r[l], 4, sp_wave_load_access(w, i)))
+            return sp_wave_fault_at(w, l);
     sp_put_loaded(w, i->dst, r);
-    sp_wave_load_begins(w, SP_PEND_VM, i->dst, 1);
-    return 0;
+    return sp_poison_loaded(w, i, SP_PEND_VM, i->dst, 1, &t);
 }
 
 HEAD(GLOBAL_STORE_ADDTID_B32)
 {
-    uint64_t base = sp_s64(w, i, i->sbase) + (uint64_t)(int64_t)i->offset;
-    const uint32_t *data = sp_vgpr_copied(w, i, i->src[1]);
+    uint64_t base = sp_s64(w, i, i->sbase) + (uint64_t)(int64_t)i->offset, va[SP_LANES];
+    const uint32_t *data = sp_vgpr_stored(w, i, i->src[1]);
+    struct sp_touched t = touched(w, SEGMENT_GLOBAL, 4, va);
+    SP_EACH_LANE(w, l) va[l] = base + 4u * l;
     if (w->stop) return (int)w->stop;
     for (uint32_t l = 0; l < w->lanes; l++)
-        if ((w->exec >> l & 1) && sp_emu_write(w->tlb, base + 4u * l, &data[l], 4)) return sp_wave_fault_at(w, l);
+        if ((w->exec >> l & 1) && sp_emu_write(w->tlb, va[l], &data[l], 4)) return sp_wave_fault_at(w, l);
+    w->vs_issued++;
+    if (w->poison_seen) sp_poison_stored(w, i->src[1], &t);
     return 0;
 }
 
@@ -179,18 +245,19 @@ static int lane_atomic(struct sp_wave *w, const struct sp_inst *i, uint32_t lane
                       (unsigned long long)va, nbytes);
         return sp_wave_fault_at(w, lane);
     }
-    if (i->segment == SEGMENT_FLAT && va >> 32 == PRIVATE_HIGH)
+    if (i->segment == SEGMENT_FLAT && va >> 32 == SP_PRIVATE_HIGH)
         return sp_wave_fault(w, SP_FAULT_OPERAND, "%s on scratch memory", sp_wave_op_name(i->op));
-    if (i->segment == SEGMENT_FLAT && va >> 32 == SHARED_HIGH) {
+    if (i->segment == SEGMENT_FLAT && va >> 32 == SP_SHARED_HIGH) {
         uint64_t value = 0;
-        if (sp_lds_read(w, i, lane, (uint32_t)va, &value, nbytes)) return SP_WAVE_FAULT;
+        if (sp_lds_use(w, i, lane, (uint32_t)va, &value, nbytes)) return SP_WAVE_FAULT;
         *old = value;
         value = sp_atomic_result(op, nbytes, value, data[0], data[1]);
         return sp_lds_write(w, i, lane, (uint32_t)va, &value, nbytes);
     }
     uint8_t *host = sp_emu_at(w->tlb, va, SP_VM_READ | SP_VM_WRITE);
     if (!host) return sp_wave_fault_at(w, lane);
-    *old = sp_atomic_memory(op, nbytes, host, data[0], data[1]);
+    if (sp_atomic_place(w, i, lane, va, nbytes, host)) return SP_WAVE_FAULT;
+    *old = sp_atomic_cached(w, va, op, nbytes, host, data);
     return 0;
 }
 
@@ -208,6 +275,7 @@ static int atomic(struct sp_wave *w, const struct sp_inst *i, enum sp_atomic op,
         if (lane_atomic(w, i, l, va[l], op, nbytes, data, &old)) return SP_WAVE_FAULT;
         sp_atomic_keep(&a, l, old);
     }
+    w->vs_issued += !i->glc;
     sp_atomic_return(w, i, &a, i->dst, i->segment == SEGMENT_FLAT ? SP_PEND_FLAT : SP_PEND_VM);
     return 0;
 }

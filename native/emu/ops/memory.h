@@ -2,48 +2,65 @@
 #ifndef SP_EMU_OPS_MEMORY_H
 #define SP_EMU_OPS_MEMORY_H
 #include "emu/wave/operand.h"
+#include "poison.h"
 
 #define SP_INLINE static inline __attribute__((always_inline))
 
-/* The page of the last access: neighbouring lanes mostly share it. */
+/* Where the last access was: neighbouring lanes mostly share it. */
 struct sp_reach {
     struct sp_wave *w;
-    uint64_t page; /* address of its first byte; 1: none */
+    uint64_t page; /* address of the first byte of what the TLB looks up at once; 1: none */
+    uint64_t mask; /* of the bits within */
     uint8_t *host;
     uint32_t access;
 };
 
 SP_INLINE struct sp_reach sp_reach_of(struct sp_wave *w, uint32_t access)
 {
-    return (struct sp_reach){w, 1, NULL, access};
+    return (struct sp_reach){w, 1, (UINT64_C(1) << w->tlb->bits) - 1, NULL, access};
 }
+
+/* flat.c: sp_reach_at for what is not where the last access was; a read that may meet poison sets poison_seen. */
+uint8_t *sp_reach_turn(struct sp_reach *r, uint64_t va, uint32_t nbytes);
 
 /* Host address of `nbytes` at `va`, NULL when they cross pages (fault.kind stays 0) or fault. */
 SP_INLINE uint8_t *sp_reach_at(struct sp_reach *r, uint64_t va, uint32_t nbytes)
 {
-    uint64_t in = va % SP_VM_PAGE;
-    if (SP_LIKELY(va - in == r->page && in + nbytes <= SP_VM_PAGE)) return r->host + in;
-    if (in + nbytes > SP_VM_PAGE) return NULL;
-    uint8_t *host = sp_emu_at(r->w->tlb, va, r->access);
-    if (!host) return NULL;
-    r->page = va - in;
-    r->host = host - in;
-    return host;
+    uint64_t in = va & r->mask;
+    if (SP_LIKELY(va - in == r->page && in + nbytes <= r->mask + 1)) return r->host + in;
+    return sp_reach_turn(r, va, nbytes);
+}
+
+/* As memcpy; of a width that is known late, too, without a call. */
+SP_INLINE void sp_move(void *to, const void *from, uint32_t nbytes)
+{
+    switch (nbytes) {
+    case 1: memcpy(to, from, 1); break;
+    case 2: memcpy(to, from, 2); break;
+    case 4: memcpy(to, from, 4); break;
+    case 8: memcpy(to, from, 8); break;
+    case 16: memcpy(to, from, 16); break;
+    default: memcpy(to, from, nbytes);
+    }
 }
 
 SP_INLINE int sp_reach_read(struct sp_reach *r, uint64_t va, void *to, uint32_t nbytes)
 {
     const uint8_t *host = sp_reach_at(r, va, nbytes);
-    if (SP_UNLIKELY(!host)) return sp_emu_read(r->w->tlb, va, to, nbytes);
-    memcpy(to, host, nbytes);
+    if (SP_UNLIKELY(!host)) {
+        int rc = sp_emu_read_as(r->w->tlb, va, to, nbytes, r->access);
+        if (!rc && sp_emu_poison_in(r->w->tlb, va, nbytes, r->access) != SP_NO_POISON) r->w->poison_seen = 1;
+        return rc;
+    }
+    sp_move(to, host, nbytes);
     return 0;
 }
 
 SP_INLINE int sp_reach_write(struct sp_reach *r, uint64_t va, const void *from, uint32_t nbytes)
 {
-    uint8_t *host = sp_reach_at(r, va, nbytes);
+    uint8_t *host = SP_UNLIKELY(r->w->tlb->l2) ? NULL : sp_reach_at(r, va, nbytes);
     if (SP_UNLIKELY(!host)) return sp_emu_write(r->w->tlb, va, from, nbytes);
-    memcpy(host, from, nbytes);
+    sp_move(host, from, nbytes);
     return 0;
 }
 
@@ -78,6 +95,9 @@ SP_INLINE void sp_put_loaded(struct sp_wave *w, uint32_t code, const uint32_t *v
         if (w->exec >> l & 1) w->v[r][l] = value[l];
 }
 
+/* A dword has code of its own; the other widths share one function, told their width. */
+#define SP_RARE static __attribute__((noinline))
+
 /* X(suffix, bytes, kind) of every family's loads and stores; stores of HI take the upper half of the data register. Those
  * of half registers are spelled otherwise in DS. */
 #define SP_LOADS_WHOLE(X)                                                                                             \
@@ -109,8 +129,16 @@ SP_INLINE void sp_put_loaded(struct sp_wave *w, uint32_t code, const uint32_t *v
     X(D16_HI_B8, 1, 16)                                                                                               \
     X(D16_HI_B16, 2, 16)
 
-/* LDS of the group: 0, or the wave's stop. */
+/* Data of a store: it may be undefined, and then poison is stored. */
+SP_INLINE const uint32_t *sp_vgpr_stored(struct sp_wave *w, const struct sp_inst *i, uint32_t code)
+{
+    if (SP_UNLIKELY(w->exec & ~w->vgpr_ready[code & 255])) sp_vgpr_undefined(w, i, code, true);
+    return w->v[code & 255];
+}
+
+/* LDS of the group: 0, or the wave's stop. sp_lds_use is for what decides: nobody may have left it unwritten. */
 int sp_lds_read(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint32_t at, void *to, uint32_t nbytes);
+int sp_lds_use(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint32_t at, void *to, uint32_t nbytes);
 int sp_lds_write(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint32_t at, const void *from, uint32_t nbytes);
 
 /* --- atomics.c --- */
@@ -123,6 +151,12 @@ enum sp_atomic { SP_ATOMIC_SWAP, SP_ATOMIC_CMPSWAP, SP_ATOMIC_ADD, SP_ATOMIC_SUB
 uint64_t sp_atomic_result(enum sp_atomic op, uint32_t nbytes, uint64_t old, uint64_t data, uint64_t other);
 /* On naturally aligned host memory, atomically; returns what was there. */
 uint64_t sp_atomic_memory(enum sp_atomic op, uint32_t nbytes, uint8_t *host, uint64_t data, uint64_t other);
+/* The same for a wave: on what `va` is in GL2, and its own copies follow. */
+uint64_t sp_atomic_cached(struct sp_wave *w, uint64_t va, enum sp_atomic op, uint32_t nbytes, uint8_t *host,
+                          const uint64_t data[2]);
+
+/* An atomic works on `va`, which was reached at `host`: 0, or a fault where nobody has written. */
+int sp_atomic_place(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint64_t va, uint32_t nbytes, const uint8_t *host);
 
 /* What the lanes of an atomic give and get, in FLAT and in buffers: the data, behind it what it is compared with. */
 struct sp_atomic_lanes {

@@ -193,7 +193,7 @@ HEAD(LDS_DIRECT_LOAD)
     if (w->stop) return (int)w->stop;
     if (type == 3 || type > 5)
         return sp_wave_fault(w, SP_FAULT_OPERAND, "%s: M0 0x%x asks for type %u, which is none", sp_wave_op_name(i->op), m0, type);
-    if (sp_lds_read(w, i, 0, m0 & 0xFFFF, &value, nbytes)) return SP_WAVE_FAULT;
+    if (sp_lds_use(w, i, 0, m0 & 0xFFFF, &value, nbytes)) return SP_WAVE_FAULT;
     sp_fill(w, r, type == 4 ? (uint32_t)(int8_t)value : type == 5 ? (uint32_t)(int16_t)value : value);
     return sp_put(w, i, r);
 }

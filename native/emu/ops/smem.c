@@ -1,7 +1,7 @@
 /* Scalar memory: loads through the constant cache, 4-byte aligned, into SGPRs; returns in any order. */
 #include "families.h"
-#include "emu/wave/operand.h"
-#include <time.h>
+#include "memory.h"
+#include "emu/cache/unit.h"
 
 #define HEAD(NAME) static int NAME(struct sp_wave *w, const struct sp_inst *i)
 
@@ -18,13 +18,33 @@ static int put(struct sp_wave *w, const struct sp_inst *i, const uint32_t *data,
     return (int)w->stop;
 }
 
+/* GLC as for vector loads, but for the scalar cache. */
+static uint32_t scalar_access(const struct sp_wave *w, const struct sp_inst *i)
+{
+    return i->glc ? sp_wave_load_access(w, i) : SP_VM_READ | SP_VM_SCALAR;
+}
+
+/* As put, of a load from memory of which `inside` words were read: those that nobody has written are poison. */
+static int put_loaded(struct sp_wave *w, const struct sp_inst *i, uint64_t va, const uint32_t *data, uint32_t count,
+                      uint32_t inside)
+{
+    uint64_t undefined[16], at = sp_emu_poison_of(w->tlb, va, data, 4u * inside);
+    if (SP_LIKELY(at == SP_NO_POISON)) return put(w, i, data, count);
+    for (uint32_t k = 0; k < count; k++) {
+        undefined[k] = k < inside && sp_emu_poison_of(w->tlb, va + 4u * k, &data[k], 4) != SP_NO_POISON;
+        sp_put_s32(w, i, i->dst == SP_SRC_NULL ? SP_SRC_NULL : i->dst + k, data[k]);
+    }
+    if (!w->stop) sp_wave_poison_begins(w, SP_PEND_SMEM, i->dst, count, undefined, sp_wave_origin(w, i, SP_FROM_MEMORY, at));
+    return (int)w->stop;
+}
+
 static int load(struct sp_wave *w, const struct sp_inst *i, uint32_t count)
 {
     uint32_t data[16];
     uint64_t va = (sp_s64(w, i, i->sbase) + offset_of(w, i)) & ~UINT64_C(3);
     if (w->stop) return (int)w->stop;
-    if (sp_emu_read(w->tlb, va, data, 4u * count)) return sp_wave_fault_at(w, 0);
-    return put(w, i, data, count);
+    if (sp_emu_read_as(w->tlb, va, data, 4u * count, scalar_access(w, i))) return sp_wave_fault_at(w, 0);
+    return put_loaded(w, i, va, data, count, count);
 }
 
 /* A buffer's words beyond NUM_RECORDS (bytes, or times STRIDE) read as 0. */
@@ -34,11 +54,11 @@ static int load_buffer(struct sp_wave *w, const struct sp_inst *i, uint32_t coun
     uint64_t low = sp_s64(w, i, i->sbase), high = sp_s64(w, i, i->sbase + 2u);
     uint64_t base = (uint64_t)((int64_t)(low << 16) >> 16), stride = low >> 48 & 0x3FFF;
     uint64_t range = (high & UINT32_MAX) * (stride ? stride : 1), offset = offset_of(w, i) & ~UINT64_C(3);
+    uint64_t inside = offset < range ? (range - offset) / 4 : 0;
+    if (inside > count) inside = count;
     if (w->stop) return (int)w->stop;
-    for (uint32_t k = 0; k < count; k++)
-        if (offset + 4u * k + 4 <= range && sp_emu_read(w->tlb, base + offset + 4u * k, &data[k], 4))
-            return sp_wave_fault_at(w, 0);
-    return put(w, i, data, count);
+    if (sp_emu_read_as(w->tlb, base + offset, data, 4 * inside, scalar_access(w, i))) return sp_wave_fault_at(w, 0);
+    return put_loaded(w, i, base + offset, data, count, (uint32_t)inside);
 }
 
 #define LOADS(X) X(B32, 1) X(B64, 2) X(B128, 4) X(B256, 8) X(B512, 16)
@@ -48,13 +68,9 @@ static int load_buffer(struct sp_wave *w, const struct sp_inst *i, uint32_t coun
 #define ENTRY_LOAD(SUFFIX, COUNT) SP_OP_ENTRY(S_LOAD_##SUFFIX) SP_OP_ENTRY(S_BUFFER_LOAD_##SUFFIX)
 LOADS(DEFINE_LOAD)
 
-/* The shader clock ticks with the constant one: there is no other. */
 static int clock_value(struct sp_wave *w, const struct sp_inst *i)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    uint64_t khz = w->x->chip->counter_khz;
-    uint64_t now = (uint64_t)t.tv_sec * 1000 * khz + (uint64_t)t.tv_nsec * khz / 1000000;
+    uint64_t now = sp_wave_realtime(w);
     uint32_t data[2] = {(uint32_t)now, (uint32_t)(now >> 32)};
     return put(w, i, data, 2);
 }
@@ -64,19 +80,25 @@ HEAD(S_MEMREALTIME) { return clock_value(w, i); }
 
 HEAD(S_DCACHE_INV)
 {
-    (void)w, (void)i;
+    (void)i;
+    sp_cache_invalidate(w->tlb, SP_GCR_GLK_INV);
     return 0;
 }
 
 HEAD(S_GL1_INV)
 {
-    (void)w, (void)i;
+    (void)i;
+    sp_cache_invalidate(w->tlb, SP_GCR_GL1_INV);
     return 0;
 }
 
 /* They fetch translations of addresses, and nothing that a program could see. */
-HEAD(S_ATC_PROBE) { return S_GL1_INV(w, i); }
-HEAD(S_ATC_PROBE_BUFFER) { return S_GL1_INV(w, i); }
+HEAD(S_ATC_PROBE)
+{
+    (void)w, (void)i;
+    return 0;
+}
+HEAD(S_ATC_PROBE_BUFFER) { return S_ATC_PROBE(w, i); }
 
 #define E SP_OP_ENTRY
 const struct sp_wave_op sp_wave_smem[] = {LOADS(ENTRY_LOAD) E(S_MEMTIME) E(S_MEMREALTIME) E(S_DCACHE_INV) E(S_GL1_INV)

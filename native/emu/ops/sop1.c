@@ -38,60 +38,74 @@ static uint64_t replicate(uint32_t a)
     X(S_NOT_B32, ~a, r)                                                                                               \
     X(S_WQM_B32, quads(a, true), r)                                                                                   \
     X(S_QUADMASK_B32, quads(a, false), r)                                                                             \
-    X(S_BREV_B32, reverse(a, 32), old)                                                                                \
     X(S_BCNT0_I32_B32, 32u - (uint32_t)__builtin_popcount(a), r)                                                                 \
     X(S_BCNT1_I32_B32, __builtin_popcount(a), r)                                                                      \
-    X(S_CTZ_I32_B32, ctz32(a), old)                                                                                   \
-    X(S_FF0_I32_B32, ctz32(~a), old)                                                                                  \
-    X(S_CLZ_I32_U32, clz32(a), old)                                                                                   \
-    X(S_CLS_I32, cls32(a), old)                                                                                       \
-    X(S_SEXT_I32_I8, (int8_t)a, old)                                                                                  \
-    X(S_SEXT_I32_I16, (int16_t)a, old)                                                                                \
     X(S_ABS_I32, (int32_t)a < 0 ? 0u - a : a, r)
 #define DEFINE_SOP1_32(NAME, EXPR, SCC)                                                                               \
     HEAD(NAME)                                                                                                        \
     {                                                                                                                 \
-        OLD uint32_t a = sp_s32(w, i, i->src[0]);                                                                     \
+        uint32_t a = sp_s32(w, i, i->src[0]);                                                                         \
         RESULT32(EXPR, SCC)                                                                                           \
     }
 SOP1_32(DEFINE_SOP1_32)
 
+#define SOP1_32_KEEP(X)                                                                                               \
+    X(S_BREV_B32, sp_s32, reverse(a, 32))                                                                             \
+    X(S_CTZ_I32_B32, sp_s32, ctz32(a))                                                                                \
+    X(S_FF0_I32_B32, sp_s32, ctz32(~a))                                                                               \
+    X(S_CLZ_I32_U32, sp_s32, clz32(a))                                                                                \
+    X(S_CLS_I32, sp_s32, cls32(a))                                                                                    \
+    X(S_SEXT_I32_I8, sp_s32, (int8_t)a)                                                                               \
+    X(S_SEXT_I32_I16, sp_s32, (int16_t)a)                                                                             \
+    X(S_CTZ_I32_B64, sp_s64, ctz64(b))                                                                                \
+    X(S_FF0_I32_B64, sp_s64, ctz64(~b))                                                                               \
+    X(S_CLZ_I32_U64, sp_s64, clz64(b))                                                                                \
+    X(S_CLS_I32_I64, sp_s64, cls64(b))
+#define DEFINE_SOP1_32_KEEP(NAME, SOURCE, EXPR)                                                                       \
+    HEAD(NAME)                                                                                                        \
+    {                                                                                                                 \
+        uint64_t b = SOURCE(w, i, i->src[0]);                                                                         \
+        uint32_t a = (uint32_t)b;                                                                                     \
+        (void)a;                                                                                                      \
+        RESULT32_KEEP(EXPR)                                                                                           \
+    }
+SOP1_32_KEEP(DEFINE_SOP1_32_KEEP)
+
 #define SOP1_64(X)                                                                                                    \
     X(S_NOT_B64, ~a, r)                                                                                               \
     X(S_WQM_B64, quads(a, true), r)                                                                                   \
-    X(S_QUADMASK_B64, quads(a, false), r)                                                                             \
-    X(S_BREV_B64, reverse(a, 64), old)
+    X(S_QUADMASK_B64, quads(a, false), r)
 #define DEFINE_SOP1_64(NAME, EXPR, SCC)                                                                               \
     HEAD(NAME)                                                                                                        \
     {                                                                                                                 \
-        OLD uint64_t a = sp_s64(w, i, i->src[0]);                                                                     \
+        uint64_t a = sp_s64(w, i, i->src[0]);                                                                         \
         RESULT64(EXPR, SCC)                                                                                           \
     }
 SOP1_64(DEFINE_SOP1_64)
 
 #define SOP1_64_TO_32(X)                                                                                              \
     X(S_BCNT0_I32_B64, 64 - __builtin_popcountll(a), r)                                                               \
-    X(S_BCNT1_I32_B64, __builtin_popcountll(a), r)                                                                    \
-    X(S_CTZ_I32_B64, ctz64(a), old)                                                                                   \
-    X(S_FF0_I32_B64, ctz64(~a), old)                                                                                  \
-    X(S_CLZ_I32_U64, clz64(a), old)                                                                                   \
-    X(S_CLS_I32_I64, cls64(a), old)
+    X(S_BCNT1_I32_B64, __builtin_popcountll(a), r)
 #define DEFINE_SOP1_64_TO_32(NAME, EXPR, SCC)                                                                         \
     HEAD(NAME)                                                                                                        \
     {                                                                                                                 \
-        OLD uint64_t a = sp_s64(w, i, i->src[0]);                                                                     \
+        uint64_t a = sp_s64(w, i, i->src[0]);                                                                         \
         RESULT32(EXPR, SCC)                                                                                           \
     }
 SOP1_64_TO_32(DEFINE_SOP1_64_TO_32)
 
 HEAD(S_MOV_B32) { return sp_copy_s32(w, i, i->src[0]); }
 HEAD(S_MOV_B64) { return sp_copy_s64(w, i, i->src[0]); }
-HEAD(S_CMOV_B32) { return w->scc ? sp_copy_s32(w, i, i->src[0]) : 0; }
-HEAD(S_CMOV_B64) { return w->scc ? sp_copy_s64(w, i, i->src[0]) : 0; }
+HEAD(S_BREV_B64)
+{
+    RESULT64_KEEP(reverse(sp_s64(w, i, i->src[0]), 64))
+}
+HEAD(S_CMOV_B32) { return sp_scc(w, i) ? sp_copy_s32(w, i, i->src[0]) : 0; }
+HEAD(S_CMOV_B64) { return sp_scc(w, i) ? sp_copy_s64(w, i, i->src[0]) : 0; }
 
 HEAD(S_BITREPLICATE_B64_B32)
 {
-    RESULT64(replicate(sp_s32(w, i, i->src[0])), w->scc)
+    RESULT64_KEEP(replicate(sp_s32(w, i, i->src[0])))
 }
 
 #define BITSET(X)                                                                                                     \
@@ -191,12 +205,12 @@ SOPK_CMP(DEFINE_SOPK_CMP)
 
 HEAD(S_MOVK_I32)
 {
-    RESULT32((uint32_t)(int16_t)i->offset, w->scc)
+    RESULT32_KEEP((int16_t)i->offset)
 }
 
 HEAD(S_CMOVK_I32)
 {
-    if (w->scc) sp_put_s32(w, i, i->dst, (uint32_t)(int16_t)i->offset);
+    if (sp_scc(w, i)) sp_put_s32(w, i, i->dst, (uint32_t)(int16_t)i->offset);
     return (int)w->stop;
 }
 
@@ -226,8 +240,8 @@ static uint32_t relative(struct sp_wave *w, const struct sp_inst *i, uint32_t co
     return relative_by(w, i, code, sp_s32(w, i, SP_SRC_M0), most);
 }
 
-HEAD(S_MOVRELS_B32) { RESULT32(sp_s32(w, i, relative(w, i, i->src[0], 105)), w->scc) }
-HEAD(S_MOVRELS_B64) { RESULT64(sp_s64(w, i, relative(w, i, i->src[0], 104)), w->scc) }
+HEAD(S_MOVRELS_B32) { RESULT32_KEEP(sp_s32(w, i, relative(w, i, i->src[0], 105))) }
+HEAD(S_MOVRELS_B64) { RESULT64_KEEP(sp_s64(w, i, relative(w, i, i->src[0], 104))) }
 
 HEAD(S_MOVRELD_B32)
 {
@@ -250,7 +264,7 @@ HEAD(S_MOVRELSD_2_B32)
 }
 
 /* --- the program counter --- */
-HEAD(S_GETPC_B64) { RESULT64(w->next, w->scc) }
+HEAD(S_GETPC_B64) { RESULT64_KEEP(w->next) }
 
 HEAD(S_SETPC_B64)
 {
@@ -275,7 +289,8 @@ HEAD(S_CALL_B64)
 
 #define E SP_OP_ENTRY
 const struct sp_wave_op sp_wave_sop1[] = {
-    SOP1_32(E) SOP1_64(E) SOP1_64_TO_32(E) BITSET(E) SAVEEXEC(ENTRY_BOTH) WREXEC(ENTRY_BOTH) SOPK_CMP(E) E(S_MOV_B32)
+    SOP1_32(E) SOP1_32_KEEP(E) SOP1_64(E) E(S_BREV_B64) SOP1_64_TO_32(E) BITSET(E) SAVEEXEC(ENTRY_BOTH)
+    WREXEC(ENTRY_BOTH) SOPK_CMP(E) E(S_MOV_B32)
     E(S_MOV_B64) E(S_BITREPLICATE_B64_B32) E(S_CMOV_B32) E(S_CMOV_B64) E(S_MOVK_I32) E(S_CMOVK_I32) E(S_ADDK_I32)
     E(S_MULK_I32) E(S_MOVRELS_B32) E(S_MOVRELS_B64) E(S_MOVRELD_B32) E(S_MOVRELD_B64) E(S_MOVRELSD_2_B32) E(S_GETPC_B64) E(S_SETPC_B64)
     E(S_SWAPPC_B64) E(S_CALL_B64) SP_OP_END};

@@ -15,17 +15,30 @@ static uint64_t bfe_i(uint64_t value, uint32_t shift, uint32_t width, uint32_t b
     return (value ^ sign) - sign;
 }
 
-/* clang prepares scratch of functions that use none: it adds an offset that nobody gave. EXEC and M0, which something is
- * always done with, may not be undefined. A lane mask that is undefined before a loop gets its lanes one by one: what
- * is left of the old one is taken to be lanes that nobody asks for (LLVM merges masks so: ANDN2 with EXEC, then OR). */
-static void undefined_result(struct sp_wave *w, const struct sp_inst *i, uint32_t count)
+/* A lane mask that is undefined before a loop gets its lanes one by one: what is left of the old one is taken to be lanes that
+ * nobody asks for. LLVM merges masks so: ANDN2 with EXEC, then OR; or OR with EXEC at once. */
+static bool merges_masks(const struct sp_inst *i)
 {
-    if (i->op == SP_OP_S_AND_NOT1_B32 || i->op == SP_OP_S_AND_NOT1_B64 || !w->strict || i->dst == SP_SRC_NULL) return;
+    bool ors = i->op == SP_OP_S_OR_B32 || i->op == SP_OP_S_OR_B64;
+    return i->op == SP_OP_S_AND_NOT1_B32 || i->op == SP_OP_S_AND_NOT1_B64 ||
+           (ors && (i->src[0] == SP_EXEC || i->src[1] == SP_EXEC));
+}
+
+/* clang prepares scratch of functions that use none: it adds an offset that nobody gave. EXEC and M0, which something is
+ * always done with, may not be undefined. */
+static void undefined_result(struct sp_wave *w, const struct sp_inst *i, uint32_t count, bool sets_scc)
+{
+    if (!w->strict || (merges_masks(i) && i->dst < SP_SRC_M0)) return;
+    if (sets_scc) w->scc |= SP_SCC_UNDEFINED;
+    if (i->dst == SP_SRC_NULL) return;
     if (i->dst >= SP_SRC_M0) {
         sp_wave_not_ready(w, i, sp_undefined(w, i->src[0], count) ? i->src[0] : i->src[1]);
         return;
     }
-    for (uint32_t k = 0; k < count; k++) w->sgpr_ready[i->dst + k] = 0;
+    for (uint32_t k = 0; k < count; k++) {
+        w->sgpr_ready[i->dst + k] = 0;
+        sp_wave_poison_moved(w, i->dst + k, i->src[sp_undefined(w, i->src[0], 1) ? 0 : 1], 1);
+    }
 }
 
 /* --- two sources, 32 bits --- */
@@ -34,8 +47,6 @@ static void undefined_result(struct sp_wave *w, const struct sp_inst *i, uint32_
     X(S_SUB_U32, a - b, a < b)                                                                                        \
     X(S_ADD_I32, a + b, add_overflows(a, b, r))                                                                       \
     X(S_SUB_I32, a - b, sub_overflows(a, b, r))                                                                       \
-    X(S_ADDC_U32, a + b + old, (uint64_t)a + b + old > UINT32_MAX)                                                    \
-    X(S_SUBB_U32, a - b - old, (uint64_t)b + old > a)                                                                 \
     X(S_ABSDIFF_I32, (int32_t)a > (int32_t)b ? a - b : b - a, r)                                                      \
     X(S_MIN_I32, (int32_t)a < (int32_t)b ? a : b, (int32_t)a < (int32_t)b)                                            \
     X(S_MIN_U32, a < b ? a : b, a < b)                                                                                \
@@ -57,28 +68,57 @@ static void undefined_result(struct sp_wave *w, const struct sp_inst *i, uint32_
     X(S_LSHL3_ADD_U32, (a << 3) + b, ((uint64_t)a << 3) + b > UINT32_MAX)                                             \
     X(S_LSHL4_ADD_U32, (a << 4) + b, ((uint64_t)a << 4) + b > UINT32_MAX)                                             \
     X(S_BFE_U32, (a >> (b & 31)) & low_ones(b >> 16 & 127), r)                                                        \
-    X(S_BFE_I32, bfe_i(a, b & 31, b >> 16 & 127, 32), r)                                                              \
-    X(S_BFM_B32, low_ones(a & 31) << (b & 31), old)                                                                   \
-    X(S_MUL_I32, a *b, old)                                                                                           \
-    X(S_MUL_HI_U32, (uint64_t)a *b >> 32, old)                                                                        \
-    X(S_MUL_HI_I32, (int64_t)(int32_t)a *(int32_t)b >> 32, old)                                                       \
-    X(S_PACK_LL_B32_B16, (a & 0xFFFF) | b << 16, old)                                                                 \
-    X(S_PACK_LH_B32_B16, (a & 0xFFFF) | (b & 0xFFFF0000), old)                                                        \
-    X(S_PACK_HH_B32_B16, a >> 16 | (b & 0xFFFF0000), old)                                                             \
-    X(S_PACK_HL_B32_B16, a >> 16 | b << 16, old)
+    X(S_BFE_I32, bfe_i(a, b & 31, b >> 16 & 127, 32), r)
 
 #define DEFINE_SOP2_32(NAME, EXPR, SCC)                                                                               \
     HEAD(NAME)                                                                                                        \
     {                                                                                                                 \
         bool defined = true;                                                                                          \
-        OLD uint32_t a = sp_s32_or_undefined(w, i, i->src[0], &defined);                                              \
+        uint32_t a = sp_s32_or_undefined(w, i, i->src[0], &defined);                                                  \
         uint32_t b = sp_s32_or_undefined(w, i, i->src[1], &defined), r = (uint32_t)(EXPR);                            \
         w->scc = (SCC) != 0;                                                                                          \
         sp_put_s32(w, i, i->dst, r);                                                                                  \
-        if (!defined) undefined_result(w, i, 1);                                                                       \
+        if (!defined) undefined_result(w, i, 1, true);                                                                \
         return (int)w->stop;                                                                                          \
     }
 SOP2_32(DEFINE_SOP2_32)
+
+#define SOP2_CARRY(X)                                                                                                 \
+    X(S_ADDC_U32, a + b + old, (uint64_t)a + b + old > UINT32_MAX)                                                    \
+    X(S_SUBB_U32, a - b - old, (uint64_t)b + old > a)
+#define DEFINE_SOP2_CARRY(NAME, EXPR, SCC)                                                                            \
+    HEAD(NAME)                                                                                                        \
+    {                                                                                                                 \
+        bool defined = !(w->scc & SP_SCC_UNDEFINED);                                                                  \
+        uint32_t old = w->scc & 1, a = sp_s32_or_undefined(w, i, i->src[0], &defined);                                \
+        uint32_t b = sp_s32_or_undefined(w, i, i->src[1], &defined), r = (uint32_t)(EXPR);                            \
+        w->scc = SCC;                                                                                                 \
+        sp_put_s32(w, i, i->dst, r);                                                                                  \
+        if (!defined) undefined_result(w, i, 1, true);                                                                \
+        return (int)w->stop;                                                                                          \
+    }
+SOP2_CARRY(DEFINE_SOP2_CARRY)
+
+#define SOP2_32_KEEP(X)                                                                                               \
+    X(S_BFM_B32, low_ones(a & 31) << (b & 31))                                                                        \
+    X(S_MUL_I32, a *b)                                                                                                \
+    X(S_MUL_HI_U32, (uint64_t)a *b >> 32)                                                                             \
+    X(S_MUL_HI_I32, (int64_t)(int32_t)a *(int32_t)b >> 32)                                                            \
+    X(S_PACK_LL_B32_B16, (a & 0xFFFF) | b << 16)                                                                      \
+    X(S_PACK_LH_B32_B16, (a & 0xFFFF) | (b & 0xFFFF0000))                                                             \
+    X(S_PACK_HH_B32_B16, a >> 16 | (b & 0xFFFF0000))                                                                  \
+    X(S_PACK_HL_B32_B16, a >> 16 | b << 16)
+#define DEFINE_SOP2_32_KEEP(NAME, EXPR)                                                                               \
+    HEAD(NAME)                                                                                                        \
+    {                                                                                                                 \
+        bool defined = true;                                                                                          \
+        uint32_t a = sp_s32_or_undefined(w, i, i->src[0], &defined);                                                  \
+        uint32_t b = sp_s32_or_undefined(w, i, i->src[1], &defined);                                                  \
+        sp_put_s32(w, i, i->dst, (uint32_t)(EXPR));                                                                   \
+        if (!defined) undefined_result(w, i, 1, false);                                                               \
+        return (int)w->stop;                                                                                          \
+    }
+SOP2_32_KEEP(DEFINE_SOP2_32_KEEP)
 
 /* --- two sources, 64 bits; shifts take a 32-bit second one --- */
 #define SOP2_64(X)                                                                                                    \
@@ -94,18 +134,18 @@ SOP2_32(DEFINE_SOP2_32)
     HEAD(NAME)                                                                                                        \
     {                                                                                                                 \
         bool defined = true;                                                                                          \
-        OLD uint64_t a = sp_s64_or_undefined(w, i, i->src[0], &defined);                                              \
+        uint64_t a = sp_s64_or_undefined(w, i, i->src[0], &defined);                                                  \
         uint64_t b = sp_s64_or_undefined(w, i, i->src[1], &defined), r = EXPR;                                        \
         w->scc = (SCC) != 0;                                                                                          \
         sp_put_s64(w, i, i->dst, r);                                                                                  \
-        if (!defined) undefined_result(w, i, 2);                                                                      \
+        if (!defined) undefined_result(w, i, 2, true);                                                                \
         return (int)w->stop;                                                                                          \
     }
 SOP2_64(DEFINE_SOP2_64)
 
 /* What is not chosen may be undefined. */
-HEAD(S_CSELECT_B32) { return sp_copy_s32(w, i, i->src[w->scc ? 0 : 1]); }
-HEAD(S_CSELECT_B64) { return sp_copy_s64(w, i, i->src[w->scc ? 0 : 1]); }
+HEAD(S_CSELECT_B32) { return sp_copy_s32(w, i, i->src[sp_scc(w, i) ? 0 : 1]); }
+HEAD(S_CSELECT_B64) { return sp_copy_s64(w, i, i->src[sp_scc(w, i) ? 0 : 1]); }
 
 /* Undefined halves of a pair, as ones: shifted alike, they tell which half of the result is undefined. */
 static uint64_t undefined_bits(const struct sp_wave *w, uint32_t code)
@@ -116,6 +156,7 @@ static uint64_t undefined_bits(const struct sp_wave *w, uint32_t code)
 static void undefined_halves(struct sp_wave *w, const struct sp_inst *i, uint64_t bits)
 {
     if (i->dst >= SP_SRC_M0) sp_wave_not_ready(w, i, sp_undefined(w, i->src[0], 1) ? i->src[0] : i->src[0] + 1u);
+    if (bits && w->strict) w->scc |= SP_SCC_UNDEFINED;
     for (uint32_t k = 0; k < 2 && w->strict && i->dst != SP_SRC_NULL; k++)
         if ((uint32_t)(bits >> 32 * k)) w->sgpr_ready[i->dst + k] = 0;
 }
@@ -146,7 +187,7 @@ SOP2_SHIFT64(DEFINE_SOP2_SHIFT64)
 HEAD(S_BFM_B64)
 {
     uint32_t a = sp_s32(w, i, i->src[0]), b = sp_s32(w, i, i->src[1]);
-    RESULT64(low_ones(a & 63) << (b & 63), w->scc)
+    RESULT64_KEEP(low_ones(a & 63) << (b & 63))
 }
 
 /* --- compares --- */
@@ -190,4 +231,4 @@ SOPC_64(DEFINE_SOPC_64)
 
 #define E SP_OP_ENTRY
 const struct sp_wave_op sp_wave_sop2[] = {
-    SOP2_32(E) SOP2_64(E) E(S_CSELECT_B32) E(S_CSELECT_B64) SOP2_SHIFT64(E) E(S_BFM_B64) SOPC_32(E) SOPC_64(E) SP_OP_END};
+    SOP2_32(E) SOP2_CARRY(E) SOP2_32_KEEP(E) SOP2_64(E) E(S_CSELECT_B32) E(S_CSELECT_B64) SOP2_SHIFT64(E) E(S_BFM_B64) SOPC_32(E) SOPC_64(E) SP_OP_END};

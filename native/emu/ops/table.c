@@ -35,6 +35,7 @@ static void fill(void)
     add(sp_wave_typed, 1);
     add(sp_wave_image, 1);
     add(sp_wave_ds, 1);
+    add(sp_wave_ds_atomic, 1);
     add(sp_wave_matrix, 1);
     add(sp_wave_rare, 1);
     add(sp_wave_sfloat, 0);

@@ -1,7 +1,8 @@
 /* The emulated machine behind the hooks: started by the first call that might need it, from the environment.
  *
  *   SPARKLE_EMU=gfx1100[,gfx1103:kms-3.42...]  the cards, each with its options; unset: everything passes through
- *   SPARKLE_EMU_MODE=strict|lenient   lenient: foreign drivers' sloppiness is let pass (native/emu/README.md); default strict
+ *   SPARKLE_EMU_MODE=strict|lenient|dealloc,order...  what of foreign drivers' sloppiness is let pass (native/emu/README.md);
+ *                                     default strict
  *   SPARKLE_EMU_JOB_LIMIT_S=SECONDS   a job that runs longer ends like a hang; default 10
  *   SPARKLE_EMU_TRACE=FILE            what the cards were asked and did
  *   SPARKLE_EMU=record[:gfx1100...]   what the program asks is written down (record.c); without chips, of a real card
@@ -86,13 +87,25 @@ static int describe(uint32_t card, struct sp_tree_card *out)
     return rc;
 }
 
+/* Bits of enum sp_emu_lenient: none, all, or those that are named. */
 static uint32_t leniency(const char *mode)
 {
+    static const char *const WORDS[] = {"unlisted", "uninitialised", "reserved", "padding", "unprogrammed",
+                                        "register", "order",         "caches",   "dealloc"};
+    uint32_t bits = 0;
     if (!mode || !*mode || !strcmp(mode, "strict"))
         return 0;
-    if (strcmp(mode, "lenient"))
-        REFUSE("SPARKLE_EMU_MODE=%s: strict or lenient is wanted", mode);
-    return UINT32_MAX;
+    if (!strcmp(mode, "lenient"))
+        return UINT32_MAX;
+    for (const char *word = mode; *word;) {
+        size_t n = strcspn(word, ","), i = 0, most = sizeof WORDS / sizeof *WORDS;
+        while (i < most && (strlen(WORDS[i]) != n || strncmp(WORDS[i], word, n))) i++;
+        if (i == most)
+            REFUSE("SPARKLE_EMU_MODE=%s: strict or lenient is wanted, or leniencies by name", mode);
+        bits |= 1U << i;
+        word += n + (word[n] == ',');
+    }
+    return bits;
 }
 
 /* "2.5" as nanoseconds; 0 when it is something else. Not strtod, whose decimal point depends on the program's locale. */

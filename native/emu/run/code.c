@@ -1,6 +1,7 @@
 /* Decoded instructions: a page of code becomes an array of slots, filled as they are reached. One cache a thread and
  * dispatch, so code that the CPU or an earlier dispatch changed is decoded anew. */
 #include "code.h"
+#include "emu/cache/unit.h"
 #include "emu/ops/table.h"
 #include <stdlib.h>
 
@@ -44,6 +45,20 @@ struct sp_code_page *sp_code_page(struct sp_code *code, uint64_t va)
     page->chain = *bucket;
     *bucket = page;
     return page;
+}
+
+/* Are the words that were decoded those that memory holds? */
+static int check_fresh(struct sp_wave *w, uint32_t count)
+{
+    struct sp_stale stale;
+    for (uint64_t va = w->pc; va < w->pc + 4u * count; va += 4) {
+        if (!sp_emu_at(w->tlb, va, SP_VM_EXECUTE) || !sp_cache_code(w->tlb, va, &stale)) continue;
+        w->fault->va = va;
+        w->fault->access = SP_VM_EXECUTE;
+        return sp_wave_fault(w, SP_FAULT_STALE, "code at 0x%llx: %s holds 0x%08x, memory 0x%08x: expected %s between the two",
+                             (unsigned long long)va, stale.cache, stale.held, stale.now, stale.lacks);
+    }
+    return 0;
 }
 
 /* Words at `va`, as many as are mapped and no more than an instruction can have. */
@@ -111,6 +126,9 @@ int sp_code_fill(struct sp_wave *w, struct sp_slot *slot)
         }
         rc = decode(w, words, count, &slot->inst, &reserved, why, sizeof why);
     }
+    if (check_fresh(w, rc ? 1 : slot->inst.ndw)) return SP_WAVE_FAULT;
+    if (sp_emu_poison_of(w->tlb, w->pc, words, 4) != SP_NO_POISON)
+        return sp_wave_fault(w, SP_FAULT_UNINITIALISED, "code at 0x%llx, which was never written", (unsigned long long)w->pc);
     if (rc) return sp_wave_fault(w, SP_FAULT_OPCODE, "%s (0x%08x)", why, words[0]);
     if (reserved && !(w->x->lenient & SP_LENIENT_RESERVED))
         return sp_wave_fault(w, SP_FAULT_RESERVED, "%s has reserved bits set (0x%08x 0x%08x)",

@@ -7,11 +7,12 @@
 #include "dispatch.h"
 #include "code.h"
 #include "run.h"
+#include "emu/cache/unit.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
 
-enum { SLICE = 4096, SHORT_SLICE = 8, LDS_MOST = 65536, WAVES_MOST = 64, THREADS_MOST = 64 };
+enum { SLICE = 4096, SHORT_SLICE = 8, LDS_MOST = 65536, WAVES_MOST = 64 };
 
 /* What all groups share. */
 struct launch {
@@ -32,9 +33,12 @@ struct worker {
     uint64_t lane_ops;
     struct sp_emu_fault fault;
     struct sp_emu_tlb *tlb;
+    struct sp_caches *caches; /* NULL: none, all waves share `tlb` */
+    uint64_t number; /* of its group */
     struct sp_code *code;
     struct sp_group group;
     struct sp_wave *waves[WAVES_MOST];
+    uint64_t *scratch_written[WAVES_MOST]; /* strict: a bit a dword of each wave's scratch */
     pthread_t thread;
 };
 
@@ -108,6 +112,9 @@ static void initial_vgprs(const struct worker *k, struct sp_wave *w, const uint3
     w->active = (uint32_t)__builtin_popcountll(active);
 }
 
+/* Bytes of a bit a dword of scratch. */
+static size_t scratch_marks(uint64_t scratch_wave) { return (size_t)(scratch_wave / 4 + 63) / 64 * 8; }
+
 /* Registers that hardware does not set hold what the last wave left: here, in strict mode, a pattern. */
 static void poison(struct sp_wave *w, uint32_t vgprs)
 {
@@ -118,6 +125,8 @@ static void poison(struct sp_wave *w, uint32_t vgprs)
     }
     memset(w->s, lenient ? 0 : 0xCD, sizeof w->s);
     memset(w->sgpr_ready, 0, sizeof w->sgpr_ready);
+    w->scc = lenient ? 0 : SP_SCC_UNDEFINED;
+    if (w->scratch_written) memset(w->scratch_written, 0, scratch_marks(w->scratch_bytes));
 }
 
 static void launch_wave(struct worker *k, struct sp_wave *w, uint32_t id, const uint32_t size[3])
@@ -126,7 +135,7 @@ static void launch_wave(struct worker *k, struct sp_wave *w, uint32_t id, const 
     const struct sp_emu_dispatch *d = l->d;
     memset(w, 0, offsetof(struct sp_wave, v));
     w->x = l->x;
-    w->tlb = k->tlb;
+    w->tlb = k->caches ? sp_caches_tlb(k->caches, k->number, id, d->wgp_mode, l->x->tlb.view, &k->fault) : k->tlb;
     w->fault = &k->fault;
     w->group = &k->group;
     w->code = k->code;
@@ -139,6 +148,7 @@ static void launch_wave(struct worker *k, struct sp_wave *w, uint32_t id, const 
     w->next = d->code;
     w->mode = d->mode;
     w->scratch_bytes = d->scratch_wave;
+    w->scratch_written = k->scratch_written[id];
     if (w->generation == 11) w->flat_scratch = d->scratch_base + (d->scratch_wave ? scratch_offset(k, id) : 0);
     poison(w, d->vgprs);
     initial_vgprs(k, w, size);
@@ -205,6 +215,7 @@ static int one_group(struct worker *k, uint64_t number)
     const struct launch *l = k->launch;
     const struct sp_emu_dispatch *d = l->d;
     uint32_t size[3], threads = 1;
+    k->number = number;
     for (int dim = 0; dim < 3; dim++) {
         uint32_t count = d->end[dim] - d->begin[dim];
         k->group.id[dim] = d->begin[dim] + (uint32_t)(number % count);
@@ -224,9 +235,12 @@ static int one_group(struct worker *k, uint64_t number)
 
 static void worker_free(struct worker *k)
 {
-    for (uint32_t n = 0; n < WAVES_MOST; n++) free(k->waves[n]);
+    for (uint32_t n = 0; n < WAVES_MOST; n++) {
+        free(k->waves[n]);
+        free(k->scratch_written[n]);
+    }
     sp_code_free(k->code);
-    if (k->tlb != &k->launch->x->tlb) free(k->tlb);
+    free(k->tlb);
     free(k->group.lds);
     free(k->group.lds_written);
 }
@@ -236,15 +250,19 @@ static int worker_init(struct worker *k, struct launch *l, uint32_t index)
     k->launch = l;
     k->index = index;
     k->code = sp_code_new(l->x->chip->generation);
-    k->tlb = malloc(sizeof *k->tlb);
+    bool cached = l->x->tlb.l2 != NULL;
+    k->caches = cached ? sp_caches_begin(l->x, index) : NULL;
+    k->tlb = cached ? NULL : calloc(1, sizeof *k->tlb);
     k->group.lds = malloc(LDS_MOST + 16);
     k->group.lds_written = malloc(LDS_MOST / 4 + 4);
-    bool ok = k->code && k->tlb && k->group.lds && k->group.lds_written;
+    bool ok = k->code && (k->tlb || k->caches) && k->group.lds && k->group.lds_written;
     for (uint32_t n = 0; n < l->waves_most; n++) {
         k->waves[n] = aligned_alloc(64, (sizeof *k->waves[n] + 63) / 64 * 64);
         ok &= k->waves[n] != NULL;
+        if (l->d->scratch_wave && !(l->x->lenient & SP_LENIENT_UNINITIALISED))
+            ok &= (k->scratch_written[n] = malloc(scratch_marks(l->d->scratch_wave))) != NULL;
     }
-    if (ok) sp_emu_tlb_reset(k->tlb, l->x->tlb.view, &k->fault);
+    if (ok && k->tlb) sp_emu_tlb_reset(k->tlb, l->x->tlb.view, &k->fault);
     return ok ? 0 : -ENOMEM;
 }
 
@@ -267,7 +285,7 @@ static void *worker_run(void *self)
 static uint32_t threads_of(const struct launch *l)
 {
     uint64_t n = l->x->threads && !l->x->trace ? l->x->threads : 1;
-    if (n > THREADS_MOST) n = THREADS_MOST;
+    if (n > SP_EXEC_THREADS) n = SP_EXEC_THREADS;
     if (n > l->groups) n = l->groups;
     if (l->d->scratch_wave && n * l->waves_most > l->d->scratch_slots) n = l->d->scratch_slots / l->waves_most;
     return (uint32_t)(n ? n : 1);

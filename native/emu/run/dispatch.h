@@ -11,6 +11,7 @@ struct sp_emu_dispatch {
     uint32_t lanes;            /* of a wave: 32 or 64 */
     uint32_t vgprs;            /* of a lane, 256 at most */
     uint32_t lds_bytes;        /* of a group, 64 KiB at most */
+    uint32_t wgp_mode;         /* 1: its waves may be on both CUs of a WGP */
     uint32_t mode;             /* what the MODE register starts with */
     uint32_t thread_ids;       /* dimensions that come in VGPRs: 1 to 3 */
     uint32_t group_ids;        /* dimensions that come in SGPRs: a bit each */

@@ -28,23 +28,25 @@ int sp_operand_bad(struct sp_wave *w, const struct sp_inst *i, uint32_t code);
 
 /* --- scalars --- */
 
+/* slow.c: constants, and registers that are not ready. `defined`: NULL where they must be; else false is put there. */
+uint32_t sp_s32_slow(struct sp_wave *w, const struct sp_inst *i, uint32_t code, bool *defined);
+uint64_t sp_s64_slow(struct sp_wave *w, const struct sp_inst *i, uint32_t code, bool *defined);
+
 static inline uint32_t sp_s32(struct sp_wave *w, const struct sp_inst *i, uint32_t code)
 {
-    if (SP_LIKELY(code < SP_SGPRS)) {
-        if (SP_UNLIKELY(!w->sgpr_ready[code])) sp_wave_not_ready(w, i, code);
-        return w->s[code];
-    }
-    return (uint32_t)sp_operand_special(w, i, code, SP_B32);
+    if (SP_LIKELY(code < SP_SGPRS && w->sgpr_ready[code])) return w->s[code];
+    return sp_s32_slow(w, i, code, NULL);
+}
+
+static inline bool sp_pair_ready(const struct sp_wave *w, uint32_t code)
+{
+    return code < SP_SGPRS - 1 && code != SP_SRC_NULL && w->sgpr_ready[code] && w->sgpr_ready[code + 1];
 }
 
 static inline uint64_t sp_s64(struct sp_wave *w, const struct sp_inst *i, uint32_t code)
 {
-    if (SP_LIKELY(code < SP_SGPRS - 1 && code != SP_SRC_NULL)) {
-        if (SP_UNLIKELY(!(w->sgpr_ready[code] && w->sgpr_ready[code + 1])))
-            sp_wave_not_ready(w, i, w->sgpr_ready[code] ? code + 1 : code);
-        return w->s[code] | (uint64_t)w->s[code + 1] << 32;
-    }
-    return sp_operand_special(w, i, code, SP_B64);
+    if (SP_LIKELY(sp_pair_ready(w, code))) return w->s[code] | (uint64_t)w->s[code + 1] << 32;
+    return sp_s64_slow(w, i, code, NULL);
 }
 
 static inline void sp_exec_changed(struct sp_wave *w)
@@ -53,17 +55,17 @@ static inline void sp_exec_changed(struct sp_wave *w)
     w->active = (uint32_t)__builtin_popcountll(w->exec);
 }
 
+/* slow.c: NULL, M0, EXEC, and while loads are under way. */
+void sp_put_s32_slow(struct sp_wave *w, const struct sp_inst *i, uint32_t code, uint32_t value);
+
 static inline void sp_put_s32(struct sp_wave *w, const struct sp_inst *i, uint32_t code, uint32_t value)
 {
-    if (SP_UNLIKELY(code >= SP_SGPRS)) {
-        sp_operand_bad(w, i, code);
+    if (SP_UNLIKELY(code >= SP_SRC_NULL || w->pending_count)) {
+        sp_put_s32_slow(w, i, code, value);
         return;
     }
-    if (SP_UNLIKELY(code == SP_SRC_NULL)) return;
-    if (SP_UNLIKELY(w->pending_count)) sp_wave_overtaken(w, i, code);
     w->s[code] = value;
     w->sgpr_ready[code] = 1;
-    if (SP_UNLIKELY(code >= SP_EXEC)) sp_exec_changed(w);
 }
 
 static inline void sp_put_s64(struct sp_wave *w, const struct sp_inst *i, uint32_t code, uint64_t value)
@@ -85,10 +87,8 @@ static inline bool sp_copy_ready(struct sp_wave *w, const struct sp_inst *i, uin
 /* As sp_s32, for arithmetic that compilers do on undefined values and do not use: *defined tells the result's state. */
 static inline uint32_t sp_s32_or_undefined(struct sp_wave *w, const struct sp_inst *i, uint32_t code, bool *defined)
 {
-    if (SP_LIKELY(code >= SP_SGPRS || w->sgpr_ready[code])) return sp_s32(w, i, code);
-    *defined = false;
-    sp_copy_ready(w, i, code);
-    return w->s[code];
+    if (SP_LIKELY(code < SP_SGPRS && w->sgpr_ready[code])) return w->s[code];
+    return sp_s32_slow(w, i, code, defined);
 }
 
 /* NULL is 0 and always defined; a pair that begins with it does not go on with M0, its neighbour. */
@@ -99,18 +99,24 @@ static inline bool sp_undefined(const struct sp_wave *w, uint32_t code, uint32_t
 
 static inline uint64_t sp_s64_or_undefined(struct sp_wave *w, const struct sp_inst *i, uint32_t code, bool *defined)
 {
-    if (SP_LIKELY(!sp_undefined(w, code, 2))) return sp_s64(w, i, code);
-    *defined = false;
-    sp_copy_ready(w, i, code);
-    sp_copy_ready(w, i, code + 1);
-    return w->s[code] | (uint64_t)w->s[code + 1] << 32;
+    if (SP_LIKELY(sp_pair_ready(w, code))) return w->s[code] | (uint64_t)w->s[code + 1] << 32;
+    return sp_s64_slow(w, i, code, defined);
 }
 
-/* As sp_vgpr, for data that is only stored: it may be undefined. */
+/* SCC where it decides. */
+static inline uint32_t sp_scc(struct sp_wave *w, const struct sp_inst *i)
+{
+    if (SP_UNLIKELY(w->scc & SP_SCC_UNDEFINED)) sp_wave_not_ready(w, i, SP_SRC_SCC);
+    return w->scc & 1;
+}
+
+/* slow.c: a VGPR that is copied, or stored, and has undefined lanes. */
+void sp_vgpr_undefined(struct sp_wave *w, const struct sp_inst *i, uint32_t code, bool stored);
+
+/* As sp_vgpr, for data that is only copied: it may be undefined. */
 static inline const uint32_t *sp_vgpr_copied(struct sp_wave *w, const struct sp_inst *i, uint32_t code)
 {
-    uint64_t ready = w->vgpr_ready[code & 255] & w->exec;
-    if (SP_UNLIKELY(ready != w->exec) && sp_wave_is_pending(w, code)) sp_wave_not_ready(w, i, code);
+    if (SP_UNLIKELY(w->exec & ~w->vgpr_ready[code & 255])) sp_vgpr_undefined(w, i, code, false);
     return w->v[code & 255];
 }
 
@@ -287,7 +293,11 @@ static inline float sp_omod(const struct sp_wave *w, const struct sp_inst *i, ui
 static inline int sp_put_copied(struct sp_wave *w, const struct sp_inst *i, uint32_t *r, uint64_t defined)
 {
     int rc = sp_put(w, i, r);
-    if (SP_UNLIKELY(sp_write_mask(w, i) & ~defined)) w->vgpr_ready[i->dst & 255] &= ~(sp_write_mask(w, i) & ~defined);
+    uint64_t undefined = sp_write_mask(w, i) & ~defined;
+    if (SP_UNLIKELY(undefined)) {
+        w->vgpr_ready[i->dst & 255] &= ~undefined;
+        if (w->origins) sp_wave_poison_copied(w, i, undefined);
+    }
     return rc;
 }
 

@@ -9,9 +9,10 @@ static void arrived(struct sp_wave *w, const struct sp_pending *p)
     for (uint32_t k = 0; k < p->count; k++) {
         uint32_t code = p->reg + k;
         if (code >= SP_SRC_VGPR)
-            w->vgpr_ready[code & 255] |= p->lanes;
+            w->vgpr_ready[code & 255] |= p->lanes & ~p->undefined;
         else if (code < SP_SGPRS)
-            w->sgpr_ready[code] = 1;
+            w->sgpr_ready[code] = !p->undefined;
+        if (w->origins || p->undefined) sp_wave_poisoned(w, code, p->undefined, p->lanes, p->why);
     }
 }
 
@@ -33,10 +34,8 @@ static void drop(struct sp_wave *w, uint32_t n)
     memmove(&w->pending[n], &w->pending[n + 1], (w->pending_count - n) * sizeof w->pending[0]);
 }
 
-void sp_wave_load_begins(struct sp_wave *w, enum sp_pending_kind kind, uint32_t reg, uint32_t count)
+static void add(struct sp_wave *w, enum sp_pending_kind kind, uint32_t reg, uint32_t count, uint64_t undefined, uint8_t why)
 {
-    if (kind == SP_PEND_VM || kind == SP_PEND_FLAT) w->vm_issued++;
-    if (kind == SP_PEND_LDS) w->lds_issued++;
     if (!count || reg == SP_SRC_NULL) return;
     if (w->pending_count == SP_PENDING) { /* counters saturate long before: the wave would have waited */
         arrived(w, &w->pending[0]);
@@ -44,8 +43,27 @@ void sp_wave_load_begins(struct sp_wave *w, enum sp_pending_kind kind, uint32_t 
     }
     uint32_t seq = kind == SP_PEND_LDS ? w->lds_issued : w->vm_issued;
     struct sp_pending *p = &w->pending[w->pending_count++];
-    *p = (struct sp_pending){(uint8_t)kind, (uint8_t)count, (uint16_t)reg, seq, w->exec};
+    *p = (struct sp_pending){(uint8_t)kind, (uint8_t)count, (uint16_t)reg, seq, w->exec, undefined, why};
     not_arrived(w, p);
+}
+
+static void count(struct sp_wave *w, enum sp_pending_kind kind)
+{
+    if (kind == SP_PEND_VM || kind == SP_PEND_FLAT) w->vm_issued++;
+    if (kind == SP_PEND_LDS) w->lds_issued++;
+}
+
+void sp_wave_load_begins(struct sp_wave *w, enum sp_pending_kind kind, uint32_t reg, uint32_t registers)
+{
+    count(w, kind);
+    add(w, kind, reg, registers, 0, 0);
+}
+
+void sp_wave_poison_begins(struct sp_wave *w, enum sp_pending_kind kind, uint32_t reg, uint32_t registers,
+                           const uint64_t *undefined, uint8_t why)
+{
+    count(w, kind);
+    for (uint32_t k = 0; k < registers; k++) add(w, kind, reg == SP_SRC_NULL ? reg : reg + k, 1, undefined[k], why);
 }
 
 static bool is_done(const struct sp_wave *w, const struct sp_pending *p, bool vm, uint32_t at_most)
@@ -105,6 +123,8 @@ static const char *reg_name(uint32_t reg, char *to, size_t nbytes)
         return reg == SP_VCC ? "vcc_lo" : "vcc_hi";
     else if (reg == SP_SRC_M0)
         return "m0";
+    else if (reg == SP_SRC_SCC)
+        return "scc";
     else if (reg >= SP_EXEC)
         return reg == SP_EXEC ? "exec_lo" : "exec_hi";
     else
@@ -114,7 +134,7 @@ static const char *reg_name(uint32_t reg, char *to, size_t nbytes)
 
 void sp_wave_not_ready(struct sp_wave *w, const struct sp_inst *i, uint32_t reg)
 {
-    char name[16];
+    char name[16], why[128];
     if (w->stop) return;
     if (sp_wave_is_pending(w, reg)) {
         sp_wave_fault(w, SP_FAULT_UNINITIALISED, "%s reads %s before the s_waitcnt of its load", sp_wave_op_name(i->op),
@@ -122,9 +142,12 @@ void sp_wave_not_ready(struct sp_wave *w, const struct sp_inst *i, uint32_t reg)
         return;
     }
     if (!w->strict) return;
-    if (reg >= SP_SRC_VGPR && w->vgpr_ready[reg & 255]) return; /* some lanes have it: a merge of undefined values */
-    sp_wave_fault(w, SP_FAULT_UNINITIALISED, "%s reads %s, which was never written", sp_wave_op_name(i->op),
-                  reg_name(reg, name, sizeof name));
+    /* Some lanes have it: a merge of values that nobody uses. But what was loaded somebody wanted. */
+    if (reg >= SP_SRC_VGPR && w->vgpr_ready[reg & 255] &&
+        !(w->origins && w->poison[reg & 255] & ~w->vgpr_ready[reg & 255] & w->exec))
+        return;
+    sp_wave_fault(w, SP_FAULT_UNINITIALISED, "%s reads %s, %s", sp_wave_op_name(i->op), reg_name(reg, name, sizeof name),
+                  sp_wave_why(w, reg, why, sizeof why));
 }
 
 /* A result for a register whose load is still to come: the load would overwrite it. */

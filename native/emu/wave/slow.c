@@ -40,9 +40,48 @@ uint64_t sp_operand_special(struct sp_wave *w, const struct sp_inst *i, uint32_t
     if (code == 238) return wide ? (UINT64_C(0x10000000) << 32 | 0xFFFFFFFF) : 0xFFFFFFFF;
     if (code == 251) return sp_mask(w, i, SP_VCC) == 0;
     if (code == 252) return w->exec == 0;
-    if (code == 253) return w->scc;
+    if (code == SP_SRC_SCC) return sp_scc(w, i);
     sp_operand_bad(w, i, code);
     return 0;
+}
+
+uint32_t sp_s32_slow(struct sp_wave *w, const struct sp_inst *i, uint32_t code, bool *defined)
+{
+    if (code >= SP_SGPRS) return (uint32_t)sp_operand_special(w, i, code, SP_B32);
+    if (!defined)
+        sp_wave_not_ready(w, i, code);
+    else
+        *defined = sp_copy_ready(w, i, code);
+    return w->s[code];
+}
+
+uint64_t sp_s64_slow(struct sp_wave *w, const struct sp_inst *i, uint32_t code, bool *defined)
+{
+    if (code >= SP_SGPRS - 1 || code == SP_SRC_NULL) return sp_operand_special(w, i, code, SP_B64);
+    if (!defined) {
+        sp_wave_not_ready(w, i, w->sgpr_ready[code] ? code + 1 : code);
+    } else {
+        sp_copy_ready(w, i, code);
+        sp_copy_ready(w, i, code + 1);
+        *defined = false;
+    }
+    return w->s[code] | (uint64_t)w->s[code + 1] << 32;
+}
+
+void sp_put_s32_slow(struct sp_wave *w, const struct sp_inst *i, uint32_t code, uint32_t value)
+{
+    if (code >= SP_SGPRS) sp_operand_bad(w, i, code);
+    if (code >= SP_SGPRS || code == SP_SRC_NULL) return;
+    if (w->pending_count) sp_wave_overtaken(w, i, code);
+    w->s[code] = value;
+    w->sgpr_ready[code] = 1;
+    if (code >= SP_EXEC) sp_exec_changed(w);
+}
+
+void sp_vgpr_undefined(struct sp_wave *w, const struct sp_inst *i, uint32_t code, bool stored)
+{
+    if (sp_wave_is_pending(w, code)) sp_wave_not_ready(w, i, code);
+    if (stored && w->strict) w->poison_seen = 1;
 }
 
 /* Which lane `l` reads by DPP_CTRL; -1: none. */

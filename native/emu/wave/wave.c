@@ -1,8 +1,10 @@
-/* What every instruction may need of its wave: faults that say where, and the rounding of the host. */
+/* What every instruction may need of its wave: faults that say where, the clock, how loads read, and the
+ * rounding of the host. */
 #include "wave.h"
 #include <fenv.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <time.h>
 
 int sp_wave_fault(struct sp_wave *w, uint32_t kind, const char *format, ...)
 {
@@ -25,6 +27,21 @@ int sp_wave_fault_at(struct sp_wave *w, uint32_t lane)
     memcpy(w->fault->group, w->group->id, sizeof w->fault->group);
     w->stop = SP_WAVE_FAULT;
     return SP_WAVE_FAULT;
+}
+
+uint64_t sp_wave_realtime(const struct sp_wave *w)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    uint64_t khz = w->x->chip->counter_khz;
+    return (uint64_t)t.tv_sec * 1000 * khz + (uint64_t)t.tv_nsec * khz / 1000000;
+}
+
+/* GLC: past L0; past GL1, too, with DLC on gfx10 and without it on gfx11 (LLVM, AMDGPUUsage, "Memory Model GFX10-GFX11"). */
+uint32_t sp_wave_load_access(const struct sp_wave *w, const struct sp_inst *i)
+{
+    if (!i->glc) return SP_VM_READ;
+    return SP_VM_READ | (w->generation == 11 || i->dlc ? SP_VM_DEVICE : SP_VM_PAST_L0);
 }
 
 /* FLOAT_MODE: 0 nearest even, 1 +inf, 2 -inf, 3 zero. */

@@ -8,7 +8,8 @@
 #include <errno.h>
 #include <stdbool.h>
 
-enum { SP_VCC = 106, SP_EXEC = 126, SP_LANES = 64, SP_SGPRS = 128, SP_VGPRS = 256, SP_PENDING = 128 };
+enum { SP_VCC = 106, SP_EXEC = 126, SP_LANES = 64, SP_SGPRS = 128, SP_VGPRS = 256, SP_PENDING = 128,
+       SP_ORIGINS = 32, SP_SRC_SCC = 253, SP_SCC_UNDEFINED = 2 };
 
 /* What a handler returns: 0 goes on with the next instruction, anything else leaves the loop. */
 enum sp_wave_stop {
@@ -32,6 +33,16 @@ struct sp_pending {
     uint16_t reg;
     uint32_t seq; /* of its counter when it was issued */
     uint64_t lanes;
+    uint64_t undefined; /* lanes that get poison; an SGPR: not 0 */
+    uint8_t why;        /* of them: a number of sp_origin */
+};
+
+/* Where poison in a register came from, which something has written all the same. */
+enum sp_from { SP_FROM_MEMORY, SP_FROM_LDS, SP_FROM_SCRATCH, SP_FROM_DEALLOC };
+struct sp_origin {
+    uint64_t pc, at; /* the load, and the address that it read */
+    uint16_t op;
+    uint8_t from;
 };
 
 struct sp_group {
@@ -50,7 +61,7 @@ struct sp_wave {
     uint64_t full;        /* all lanes of the wave */
     uint64_t lane_enable; /* set by DPP operands: lanes whose result is written */
     uint64_t pc, next;    /* this instruction; the one after it */
-    uint32_t scc;
+    uint32_t scc; /* 0 or 1, and SP_SCC_UNDEFINED: nothing defined has set it */
     uint32_t lanes; /* 32 or 64 */
     uint32_t generation;
     uint32_t mode;
@@ -69,13 +80,21 @@ struct sp_wave {
     uint64_t scratch_bytes; /* of this wave; 0: it has none */
     uint32_t vgpr_count;
     uint32_t vm_issued, lds_issued, pending_count;
+    uint32_t vs_issued, scratch_stored; /* stores; the last of them that was to scratch */
+    uint32_t poison_seen;       /* by the access under way: it is looked at once more (ops/poison.c) */
+    uint32_t origins;           /* 0: no register has poison that was loaded; then what is behind `v` means nothing */
+    uint64_t *scratch_written;  /* a bit a dword of this wave's scratch; NULL: it has none, or nobody asks */
     uint64_t wmma_end; /* where the last WMMA ended, and its first result: the next one may not read that */
     uint32_t wmma_dst;
     uint64_t instructions, lane_ops;
-    struct sp_pending pending[SP_PENDING];
     uint8_t sgpr_ready[SP_SGPRS];
     uint64_t vgpr_ready[SP_VGPRS]; /* lanes that were written and arrived */
     uint32_t v[SP_VGPRS][SP_LANES] __attribute__((aligned(64)));
+    /* Not cleared at a wave's launch. */
+    struct sp_pending pending[SP_PENDING];
+    struct sp_origin origin[SP_ORIGINS];
+    uint8_t why[SP_SRC_VGPR + SP_VGPRS]; /* by operand code: a number of `origin`, 0: never written */
+    uint64_t poison[SP_VGPRS];           /* lanes that are not ready, for a load or a copy has made them so */
 };
 
 typedef int (*sp_wave_fn)(struct sp_wave *w, const struct sp_inst *i);
@@ -95,13 +114,32 @@ int sp_wave_fault_at(struct sp_wave *w, uint32_t lane);
 void sp_wave_load_begins(struct sp_wave *w, enum sp_pending_kind kind, uint32_t reg, uint32_t count);
 void sp_wave_wait_vm(struct sp_wave *w, uint32_t at_most);
 void sp_wave_wait_lgkm(struct sp_wave *w, uint32_t at_most);
+/* As sp_wave_load_begins, once for the counter; undefined[k] are the lanes of register k that get poison. */
+void sp_wave_poison_begins(struct sp_wave *w, enum sp_pending_kind kind, uint32_t reg, uint32_t count,
+                           const uint64_t *undefined, uint8_t why);
 bool sp_wave_is_pending(const struct sp_wave *w, uint32_t reg);
 /* An operand was not ready: faults where strict mode says so. */
 void sp_wave_not_ready(struct sp_wave *w, const struct sp_inst *i, uint32_t reg);
 void sp_wave_overtaken(struct sp_wave *w, const struct sp_inst *i, uint32_t reg);
 
+/* poison.c: registers that hold poison though something wrote them. `reg` as operand code. */
+uint8_t sp_wave_origin(struct sp_wave *w, const struct sp_inst *i, enum sp_from from, uint64_t at);
+/* These lanes get (or, in `defined`, lose) what the origin explains; SGPRs have no lanes. */
+void sp_wave_poisoned(struct sp_wave *w, uint32_t reg, uint64_t lanes, uint64_t defined, uint8_t why);
+/* `to` is as undefined as `from`; of VGPRs in these lanes. */
+void sp_wave_poison_moved(struct sp_wave *w, uint32_t to, uint32_t from, uint64_t lanes);
+/* The result of a vector copy is undefined in these lanes, as src[0] or src[1] is. */
+void sp_wave_poison_copied(struct sp_wave *w, const struct sp_inst *i, uint64_t lanes);
+void sp_wave_poison_swapped(struct sp_wave *w, uint32_t a, uint32_t b);
+/* Why a register is undefined, in words that follow its name. */
+const char *sp_wave_why(const struct sp_wave *w, uint32_t reg, char *to, size_t nbytes);
+
 static inline const char *sp_wave_op_name(uint32_t op) { return op < SP_OP_NUM ? sp_op_names[op] : "?"; }
 
+/* The shader's clock; it ticks with the constant one, for there is no other. */
+uint64_t sp_wave_realtime(const struct sp_wave *w);
+/* How a load reads, by its GLC and DLC: SP_VM_*. */
+uint32_t sp_wave_load_access(const struct sp_wave *w, const struct sp_inst *i);
 /* Applies MODE's rounding to the host. */
 void sp_wave_rounding(uint32_t mode_bits);
 #endif

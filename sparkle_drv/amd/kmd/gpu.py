@@ -163,7 +163,7 @@ class Gpu:
     ) -> Buffer:  # fmt: skip
         """Memory of at least `nbytes`, zeros, mapped with `rights`, at `va` if given."""
         _rights(rights)  # before there is a buffer
-        buffer = self.create(nbytes, domain, flags)
+        buffer = self.create(nbytes, domain, flags | lib.AMDGPU_GEM_CREATE_VRAM_CLEARED)
         buffer.va = self.take_va(buffer.nbytes) if va is None else va
         self.va("MAP", buffer, buffer.va, buffer.nbytes, rights=rights)
         return buffer

@@ -1,8 +1,8 @@
 """Scratch memory by shader engine: a group's waves find their slots in one engine, or are refused.
 
 A kernel of the test code objects is loaded as one that wants more private memory and larger groups
-than it was compiled for. On a card whose engines had fewer slots the emulated launcher would say
-that the group never starts.
+than it was compiled for: rows of 64, since each work-item reads its array at its x. On a card whose
+engines had fewer slots the emulated launcher would say that the group never starts.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def test_the_largest_group_has_its_slots_in_one_engine(chip, wave_nbytes, stack)
         stack(dev, wave_nbytes) as k,
         dev.empty(64 * 2 + 1024, np.uint32) as out,
     ):
-        dev.default_queue.launch(k, out, 7, groups=3, group_size=1024).wait()
+        dev.default_queue.launch(k, out, 7, groups=3, group_size=(64, 16, 1)).wait()
         lanes = np.arange(64)
         assert (np.asarray(out)[:64] == 7 * lanes + 49).all()
         assert machine.fault() is None
@@ -74,5 +74,5 @@ def test_a_group_that_fits_into_no_engine_is_refused_before_it_is_submitted(stac
         with pytest.raises(ValueError, match="fit, or 174762 bytes each"):
             sp.Commands().dispatch(k, out, 7, groups=1, group_size=1024)
         assert dev._backend.counters()["submissions"] == before
-        dev.default_queue.launch(k, out, 7, groups=1, group_size=768).wait()
+        dev.default_queue.launch(k, out, 7, groups=1, group_size=(64, 12, 1)).wait()
         assert (np.asarray(out)[:64] == 7 * np.arange(64) + 49).all()

@@ -70,7 +70,7 @@ def test_wait_reg_mem_that_holds_already(rig, function, reference, mask):
 
 
 def test_wait_reg_mem_waits_for_the_host(rig):
-    out = rig.buffer(4096)
+    out = rig.buffer(4096, rights="rwu")
     job = rig.gpu.submit("compute", wait(rig, out, 3) + store(rig, out, 9, 1), bos=[out])
     with pytest.raises(TimeoutError):
         rig.gpu.wait(job, 0.02)
@@ -99,7 +99,7 @@ def test_a_wait_for_nothing_ends_with_the_jobs_time(open_rig, chip):
 
 
 def test_cond_exec_and_pred_exec(rig):
-    out = rig.buffer(4096)
+    out = rig.buffer(4096, rights="rwu")
     body = store(rig, out, 5, 8)
     count = {"count": len(body)}
     for i, (value, wanted) in enumerate([(0, 0), (1, 5)]):

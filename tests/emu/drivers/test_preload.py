@@ -10,6 +10,8 @@ import sys
 import preload
 import pytest
 
+from sparkle_drv.testing.emulated_options import LENIENT
+
 SEE = ("ls", "/dev/dri")
 # A program that submits `dwords` to the first card; `then` says what it does with the job.
 PROGRAM = """
@@ -48,7 +50,7 @@ def test_cards_have_options(tmp_path):
     assert (done.returncode, done.stdout.split()) == (0, ["42", "256"]), done.stderr
 
 
-@pytest.mark.parametrize("mode", ["", "strict", "lenient"])
+@pytest.mark.parametrize("mode", ["", "strict", "lenient", ",".join(LENIENT)])
 def test_a_card_for_each_name(tmp_path, mode):
     done = see(tmp_path, SPARKLE_EMU="gfx1100,gfx1036", SPARKLE_EMU_MODE=mode)
     assert (done.returncode, done.stderr) == (0, "")
@@ -84,7 +86,10 @@ def test_without_a_name_everything_passes_through(tmp_path, unset):
             {"SPARKLE_EMU": ",".join(["gfx1036"] * 17)},
             f"SPARKLE_EMU={','.join(['gfx1036'] * 17)}: expected at most 16 cards",
         ),
-        ({"SPARKLE_EMU_MODE": "strickt"}, "SPARKLE_EMU_MODE=strickt: strict or lenient is wanted"),
+        (
+            {"SPARKLE_EMU_MODE": "strickt"},
+            "SPARKLE_EMU_MODE=strickt: strict or lenient is wanted, or leniencies by name",
+        ),
         *(
             (
                 {"SPARKLE_EMU_JOB_LIMIT_S": bad},

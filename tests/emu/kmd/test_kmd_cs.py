@@ -30,7 +30,7 @@ def ib(gpu):
 
 @pytest.fixture
 def out(gpu):
-    made = gpu.buffer(4096, flags=0x40)
+    made = gpu.buffer(4096, flags=0x40, rights="rwu")
     yield made
     made.close()
 
@@ -308,7 +308,7 @@ def test_an_empty_ib_is_done_at_once(gpu, ib):
 
 def test_implicit_sync_is_only_for_others(machine, gpu):
     """Another open's job on a shared BO is waited for, one's own is not."""
-    shared = gpu.buffer(4096)
+    shared = gpu.buffer(4096, rights="rwu")
     prime = gpu.node.call("PRIME_HANDLE_TO_FD", "struct drm_prime_handle", handle=shared.handle)
     with machine.open(0) as node, Gpu(node) as other:
         got = node.call("PRIME_FD_TO_HANDLE", "struct drm_prime_handle", fd=prime.fd)

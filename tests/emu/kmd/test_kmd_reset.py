@@ -35,7 +35,7 @@ def machine():
 
 @pytest.fixture
 def out(gpu):
-    made = gpu.buffer(PAGE, flags=0x40, domain="vram")
+    made = gpu.buffer(PAGE, flags=0x40, domain="vram", rights="rwu")
     yield made
     made.close()
 

@@ -16,7 +16,7 @@ from sparkle_drv.testing.emulator import ffi
 
 @pytest.fixture
 def out(gpu):
-    made = gpu.buffer(4096, flags=0x40)
+    made = gpu.buffer(4096, flags=0x40, rights="rwu")
     yield made
     made.close()
 

@@ -16,9 +16,11 @@ CODE, OUT = 4096, 65536  # bytes of each row's code and memory
 SCRATCH = 65536  # bytes a lane
 SCALARS = [f"s{n}" for n in range(16)] + ["vcc", "scc", "exec"]
 KEPT = [f"s{n}" for n in range(16)] + ["s90", "s91", "s95"]  # where the last three are kept
-PROLOGUE = "s_mov_b64 s[80:81], s[0:1]\nv_mov_b32 v255, v0\ns_mov_b32 vcc_lo, 0\n" + "".join(
-    f"v_mov_b32 v{n}, 0\ns_mov_b32 s{n}, 0\n" for n in range(16)
-)
+PROLOGUE = (
+    "s_mov_b64 s[80:81], s[0:1]\nv_mov_b32 v255, v0\ns_mov_b32 vcc_lo, 0\n"
+    + "".join(f"v_mov_b32 v{n}, 0\ns_mov_b32 s{n}, 0\n" for n in range(16))
+    + "s_cmp_lg_u32 s0, 0\n"
+)  # scc: 0
 EPILOGUE = (
     "s_mov_b32 s90, vcc_lo\ns_cselect_b32 s91, 1, 0\ns_mov_b32 s95, exec_lo\n"
     "s_mov_b32 exec_lo, {exec}\ns_load_b64 s[92:93], s[80:81], 0x8\ns_waitcnt lgkmcnt(0)\n"

@@ -54,7 +54,11 @@ FAULTS = {
         "uninitialised",
         "v7",
     ),
-    "LDS never written": ("ds_read_b32 v10, v20 offset:256", "uninitialised", "LDS 0x100"),
+    "LDS never written": (
+        "ds_read_b32 v7, v20\ns_waitcnt lgkmcnt(0)\nv_add_nc_u32 v10, v7, v1",
+        "uninitialised",
+        "from LDS 0x0",
+    ),
     "LDS beyond the group's": ("ds_write_b32 v20, v1 offset:2044", "lds", "the group has 512"),
     "an atomic across its alignment": (
         "global_atomic_add v20, v1, s[2:3] offset:2",

@@ -20,6 +20,7 @@ PAGE = gpus.PAGE
 VISIBLE = raw.lib.AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED
 HIDDEN = raw.lib.AMDGPU_GEM_CREATE_NO_CPU_ACCESS
 USWC = raw.lib.AMDGPU_GEM_CREATE_CPU_GTT_USWC
+CLEARED = raw.lib.AMDGPU_GEM_CREATE_VRAM_CLEARED  # which Linux before 6.11 clears alone
 # name: domain and GEM_CREATE's flags.
 HEAPS = {"gtt": ("gtt", 0), "uswc": ("gtt", USWC), "visible": ("vram", VISIBLE)}
 RUNG_NBYTES = 1 << 20
@@ -156,7 +157,8 @@ def va_refused(b: Bench) -> str:
 INFO = ("contexts", "memory-info")
 RUNGS = (
     Rung("bo-gtt", "buffer objects in GTT", bo("gtt", 0), INFO),
-    Rung("bo-vram", "buffer objects in VRAM that the CPU sees", bo("vram", VISIBLE), INFO),
+    Rung("bo-vram", "buffer objects in VRAM that the CPU sees", bo("vram", VISIBLE | CLEARED),
+         INFO),
     Rung("bo-refused", "buffer objects that must be refused", bo_refused, ("bo-gtt",)),
     Rung("mem-gtt", "CPU patterns over GTT", pattern("gtt"), ("bo-gtt",)),
     Rung("mem-uswc", "CPU patterns over write-combined GTT", pattern("uswc"), ("bo-gtt",)),

@@ -129,7 +129,7 @@ def lds(b: Bench) -> str:
 
 
 def scratch(b: Bench) -> str:
-    keep(b, "scratch", 64, 8, 64)
+    keep(b, "scratch", 64, 4, 128)  # four waves a group: some of them share a CU and its cache
     return "512 threads keep four words each and take them back"
 
 

@@ -1,6 +1,8 @@
 /* What tests do to a machine behind its user's back. */
 #include "faults.h"
 
+#include "emu/cache/l2.h"
+
 #include <string.h>
 
 static struct kmd_card *locked_card(struct sp_emu_machine *handle, uint32_t index)
@@ -105,6 +107,17 @@ int sp_emu_plan_done(struct sp_emu_machine *machine, uint32_t index, uint64_t *c
     if (!card)
         return -EINVAL;
     memcpy(counts, card->planned_done, sizeof(card->planned_done));
+    return unlock(card);
+}
+
+int sp_emu_cache_counts(struct sp_emu_machine *machine, uint32_t index, struct sp_emu_caches *out)
+{
+    struct kmd_card *card = locked_card(machine, index);
+    if (!card)
+        return -EINVAL;
+    *out = (struct sp_emu_caches){.flushes = 0};
+    if (card->l2)
+        sp_l2_counts(card->l2, out);
     return unlock(card);
 }
 

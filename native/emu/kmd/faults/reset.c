@@ -1,6 +1,8 @@
 /* Resets, whatever their reason, and the report of a fault. */
 #include "faults.h"
 
+#include "emu/cache/l2.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -57,6 +59,8 @@ void kmd_reset(struct kmd_card *card, bool vram_lost)
         card->vram_lost_counter++;
         lose_vram(card);
     }
+    if (card->l2)
+        sp_l2_reset(card->l2, vram_lost);
     reset_rings(card, vram_lost); /* otherwise what ran is submitted again, which is to let it run on */
 }
 

@@ -32,6 +32,8 @@ struct kmd_ring_state { /* of a ring's thread, outside the lock */
     struct sp_emu_exec exec;
 };
 
+/* EMIT_MEM_SYNC, at once or where the job begins. */
+void kmd_job_mem_sync(struct kmd_job *job, bool queued);
 /* run.c: unlocks while the job runs; the job's error, with why in state->exec.fault */
 int kmd_job_run(struct kmd_ring *ring, struct kmd_ring_state *state, struct kmd_job *job);
 #endif

@@ -1,6 +1,7 @@
 /* The scheduler: entities queue jobs, each hardware ring has a thread that takes the next one whose dependencies are done,
  * entity by entity in turn. An entity without jobs moves to the ring that has least to do, as in the kernel. */
 #include "jobs.h"
+#include "emu/cache/unit.h"
 #include "emu/kmd/faults/faults.h"
 
 #include <time.h>
@@ -62,6 +63,16 @@ static void dawdle(struct kmd_ring *ring)
         pthread_cond_timedwait(&ring->card->work, &machine->lock, &at);
 }
 
+/* The word of its FENCE chunk: written past GL2. */
+static void tell(const struct kmd_card *card, const struct kmd_job *job)
+{
+    const struct kmd_bo *bo = job->fence_bo;
+    __atomic_store_n((uint64_t *)(void *)(bo->host + job->fence_offset), job->seq, __ATOMIC_RELEASE);
+    if (card->l2)
+        sp_l2_take(card->l2, (bo->offset + job->fence_offset) / SP_VM_GRAIN,
+                   bo->host + job->fence_offset / SP_VM_GRAIN * SP_VM_GRAIN, job->fence_offset % SP_VM_GRAIN, 8);
+}
+
 static void run(struct kmd_ring *ring, struct kmd_ring_state *state, struct kmd_job *job)
 {
     struct kmd_card *card = ring->card;
@@ -91,7 +102,7 @@ static void run(struct kmd_ring *ring, struct kmd_ring_state *state, struct kmd_
         kmd_recover(ring, job, error);
     } else {
         if (job->fence_bo && !sp_emu_flaw(&card->chip.core, SP_FLAW_FENCE))
-            __atomic_store_n((uint64_t *)(void *)(job->fence_bo->host + job->fence_offset), job->seq, __ATOMIC_RELEASE);
+            tell(card, job);
         kmd_job_finish(job, 0);
     }
 }
@@ -156,6 +167,7 @@ int kmd_job_push(struct kmd_job *job)
         entity->first = job;
     entity->last = job;
     ring->load++;
+    kmd_job_mem_sync(job, true);
     kmd_trace(card->machine, "job card=%u ip=%u seq=%llu flags=0x%x queued on ring %u", card->index, entity->ip,
               (unsigned long long)job->seq, job->ibs ? job->ib[0].flags : 0, ring->index);
     pthread_cond_broadcast(&card->work);
@@ -194,6 +206,8 @@ void kmd_card_stop(struct kmd_machine *machine, struct kmd_card *card)
         while (ring->entities)
             kmd_job_finish(ring->entity[0]->first, -ECANCELED);
         free(ring->entity);
+        if (ring->state)
+            sp_caches_free(&ring->state->exec);
         free(ring->state);
     }
     pthread_cond_destroy(&card->work);

@@ -1,5 +1,6 @@
 /* One job on one ring: its IBs, one after another, by the command processor or the SDMA engine. */
 #include "jobs.h"
+#include "emu/cache/l2.h"
 #include "emu/kmd/faults/faults.h"
 
 #include <stdio.h>
@@ -12,6 +13,9 @@ static void begin(struct kmd_ring *ring, struct sp_emu_exec *x, const struct kmd
     memset(&x->fault, 0, sizeof(x->fault));
     x->chip = &ring->card->chip.core;
     x->gb_addr_config = ring->card->chip.gb_addr_config;
+    x->tlb.l2 = ring->card->l2;
+    x->tlb.name_stale = x->tlb.l2 && machine->options.name_stale;
+    x->tlb.write_around = ring->ip == AMDGPU_HW_IP_DMA;
     sp_emu_tlb_reset(&x->tlb, &job->view, &x->fault);
     x->lenient = machine->options.lenient;
     x->threads = machine->options.threads;
@@ -39,6 +43,19 @@ static int hang(struct kmd_ring *ring, struct sp_emu_exec *x, const char *why)
     if (ring->cancel)
         return -ECANCELED;
     return sp_emu_fault_set(&x->fault, SP_FAULT_TIMEOUT, -ETIME, "%s", why);
+}
+
+/* Linux up to 6.19 emits it before it waits for the ring's earlier jobs: for a job that was queued behind one and waits for
+ * nothing else, caches are invalidated while that one still runs (amdgpu_ib_schedule). SDMA rings have it since KMS 3.42. */
+void kmd_job_mem_sync(struct kmd_job *job, bool queued)
+{
+    struct kmd_card *card = job->entity->ctx->card;
+    bool asked = job->ibs && job->ib[0].flags & AMDGPU_IB_FLAG_EMIT_MEM_SYNC;
+    if (!card->l2 || !asked || job->synced || (job->entity->ip == AMDGPU_HW_IP_DMA && card->kms_minor < KMD_KMS_DMA_SYNC))
+        return;
+    job->synced = !queued || (job->entity->first != job && (!job->wait || job->wait->signalled));
+    if (job->synced)
+        sp_l2_gcr(card->l2, SP_GCR_MEM_SYNC);
 }
 
 static int check_ragged(struct sp_emu_exec *x, const struct kmd_job *job)
@@ -99,7 +116,12 @@ int kmd_job_run(struct kmd_ring *ring, struct kmd_ring_state *state, struct kmd_
     struct kmd_before *before = job->corrupt ? kmd_before_job(job) : NULL;
     uint64_t start = kmd_now();
     pthread_mutex_unlock(&machine->lock);
+    if (x->tlb.l2)
+        sp_l2_job_begins(x->tlb.l2);
+    kmd_job_mem_sync(job, false);
     int rc = execute(ring, state, job);
+    if (x->tlb.l2)
+        sp_l2_job_ends(x->tlb.l2);
     pthread_mutex_lock(&machine->lock);
     rc = rc ? rc : drag(ring, x, job, kmd_now() - start);
     if (job->corrupt && kmd_corrupt(before, job->corrupt_mask, job->corrupt_seed))

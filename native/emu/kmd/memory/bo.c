@@ -3,6 +3,8 @@
 #define _GNU_SOURCE /* memfd_create, OFD locks, fallocate */
 #include "memory.h"
 
+#include "emu/cache/l2.h"
+
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -62,6 +64,24 @@ static int place(struct kmd_bo *bo)
     return -ENOMEM;
 }
 
+enum { FRESH_MOST = 16 << 20 };
+
+/* What is in a new BO. TTM hands out zeroed pages to GTT (ttm_bo_type_device: TTM_TT_FLAG_ZERO_ALLOC). VRAM has what others left
+ * there, unless the BO is asked to be cleared: Linux clears all of it from 6.11 on ("always allocate cleared VRAM for GEM
+ * allocations"). Of a large BO only the beginning is poisoned. */
+static void fill(struct kmd_bo *bo)
+{
+    bool kept = !(bo->card->machine->options.lenient & SP_LENIENT_UNINITIALISED);
+    bo->marks = kept ? calloc(bo->nbytes / KMD_PAGE, 1) : NULL;
+    if (!bo->marks || bo->domain != AMDGPU_GEM_DOMAIN_VRAM || bo->flags & AMDGPU_GEM_CREATE_VRAM_CLEARED ||
+        bo->card->kms_minor >= KMD_KMS_CLEARED)
+        return;
+    uint64_t nbytes = bo->nbytes < FRESH_MOST ? bo->nbytes : FRESH_MOST;
+    for (uint64_t at = 0; at < nbytes; at += 4)
+        *(uint32_t *)(void *)(bo->host + at) = SP_POISON;
+    memset(bo->marks, 1, nbytes / KMD_PAGE);
+}
+
 int kmd_bo_new(struct kmd_card *card, uint64_t nbytes, uint32_t domains, uint64_t flags, struct kmd_bo **out)
 {
     struct kmd_machine *machine = card->machine;
@@ -83,6 +103,7 @@ int kmd_bo_new(struct kmd_card *card, uint64_t nbytes, uint32_t domains, uint64_
     }
     bo->host = host;
     kmd_alias(bo, bo->host, bo->offset, nbytes);
+    fill(bo);
     if (sp_emu_flaw(&card->chip.core, SP_FLAW_DIRTY))
         memset(host, 0x5a, nbytes < 1 << 24 ? nbytes : 1 << 24);
     machine->next_offset += nbytes + KMD_PAGE; /* a gap: running over the end of a mapping finds no neighbour */
@@ -105,6 +126,8 @@ int kmd_bo_new_user(struct kmd_card *card, uint64_t address, uint64_t nbytes, bo
         free(bo);
         return -ENOMEM;
     }
+    bo->offset = card->machine->next_offset; /* nothing is there: it is a number */
+    card->machine->next_offset += nbytes + KMD_PAGE;
     card->machine->live.bos++;
     card->machine->live.bo_nbytes += (int64_t)nbytes;
     *out = bo;
@@ -125,10 +148,14 @@ void kmd_bo_put(struct kmd_bo *bo)
     kmd_uses_clear(&bo->uses);
     machine->live.bos--;
     machine->live.bo_nbytes -= (int64_t)bo->nbytes;
+    for (uint32_t i = 0; i < machine->cards; i++)
+        if (machine->card[i].l2)
+            sp_l2_forget(machine->card[i].l2, bo->offset / SP_VM_GRAIN, (bo->offset + bo->nbytes) / SP_VM_GRAIN);
     if (!bo->userptr) {
         munmap(bo->host, bo->nbytes);
         fallocate(machine->memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)bo->offset, (off_t)bo->nbytes);
     }
+    free(bo->marks);
     free(bo);
 }
 

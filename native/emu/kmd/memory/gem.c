@@ -49,7 +49,8 @@ int kmd_do_gem_create(struct kmd_file *file, void *data)
     int rc = kmd_bo_new(file->card, nbytes, (uint32_t)in.domains, in.domain_flags, &bo);
     if (rc < 0)
         return rc;
-    bo->flags |= AMDGPU_GEM_CREATE_VRAM_CLEARED;
+    if (file->card->kms_minor >= KMD_KMS_CLEARED)
+        bo->flags |= AMDGPU_GEM_CREATE_VRAM_CLEARED;
     bo->alignment = in.alignment < KMD_PAGE ? KMD_PAGE : in.alignment;
     if (in.domain_flags & AMDGPU_GEM_CREATE_VM_ALWAYS_VALID)
         bo->private_to = file;

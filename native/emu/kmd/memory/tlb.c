@@ -2,6 +2,8 @@
  * it, every BO. */
 #include "memory.h"
 
+#include "emu/cache/unit.h"
+
 static const uint8_t zeros[SP_VM_PAGE]; /* what a PRT page reads as */
 static uint8_t discarded[SP_VM_PAGE];   /* where writes to one go, everybody's; never read */
 
@@ -43,17 +45,24 @@ static const struct kmd_mapping *lookup(const struct sp_emu_view *view, uint64_t
     return m;
 }
 
-static uint8_t *host_page(const struct kmd_mapping *m, uint64_t va)
+static struct sp_emu_entry *entry_of(struct sp_emu_tlb *tlb, uint64_t va, uint32_t access)
 {
-    return m->bo->host + m->offset + (sp_emu_canonical(va) / SP_VM_PAGE - m->first) * SP_VM_PAGE;
+    return &tlb->entry[access == SP_VM_READ ? SP_TLB_READ : SP_TLB_L2][(va >> tlb->bits) % SP_VM_TLB];
+}
+
+/* Over the bus of a card with memory of its own. */
+static bool is_remote(const struct kmd_bo *bo)
+{
+    return bo->domain == AMDGPU_GEM_DOMAIN_GTT && !(bo->card->chip.info.ids_flags & AMDGPU_IDS_FLAGS_FUSION);
 }
 
 void sp_emu_tlb_reset(struct sp_emu_tlb *tlb, const struct sp_emu_view *view, struct sp_emu_fault *fault)
 {
+    tlb->bits = tlb->l2 ? SP_VM_GRAIN_BITS : SP_VM_PAGE_BITS;
     tlb->view = view;
     tlb->fault = fault;
-    for (unsigned i = 0; i < SP_VM_TLB; i++)
-        tlb->entry[i].page = UINT64_MAX;
+    for (unsigned i = 0; i < SP_TLBS * SP_VM_TLB; i++)
+        tlb->entry[i / SP_VM_TLB][i % SP_VM_TLB].page = UINT64_MAX;
 }
 
 static const char *names_of(uint32_t access)
@@ -68,15 +77,15 @@ uint8_t *sp_emu_tlb_miss(struct sp_emu_tlb *tlb, uint64_t va, uint32_t access)
     struct sp_emu_fault *fault = tlb->fault;
     bool first = fault->kind == SP_FAULT_NONE;
     const struct kmd_mapping *m = lookup(tlb->view, va, fault);
-    if (m && (m->rights & access) == access) {
+    if (m && (m->rights & access & SP_VM_RIGHTS) == (access & SP_VM_RIGHTS)) {
         if (m->prt) /* not kept: reads and writes go to different places */
             return (access & SP_VM_WRITE ? discarded : (uint8_t *)(uintptr_t)zeros) + va % SP_VM_PAGE;
-        uint64_t page = va / SP_VM_PAGE;
-        unsigned slot = (unsigned)(page % SP_VM_TLB);
-        tlb->entry[slot].page = page;
-        tlb->entry[slot].host = host_page(m, va);
-        tlb->entry[slot].rights = m->rights;
-        return tlb->entry[slot].host + va % SP_VM_PAGE;
+        struct sp_emu_entry *e = entry_of(tlb, va, access);
+        uint64_t place = m->offset + sp_emu_canonical(va) - m->first * SP_VM_PAGE - sp_emu_in(tlb, va);
+        uint8_t *mark = m->bo->marks ? m->bo->marks + place / SP_VM_PAGE : NULL;
+        *e = (struct sp_emu_entry){va >> tlb->bits, m->bo->host + place, NULL, mark, (m->bo->offset + place) >> tlb->bits,
+                                   m->rights | SP_VM_DEVICE, 0};
+        return tlb->l2 && !m->uncached ? sp_cache_enter(tlb, e, va, access, is_remote(m->bo)) : e->host + sp_emu_in(tlb, va);
     }
     if (m)
         sp_emu_fault_set(fault, SP_FAULT_RIGHTS, -EFAULT, "%s at 0x%llx, whose page allows %s", names_of(access),
@@ -88,6 +97,44 @@ uint8_t *sp_emu_tlb_miss(struct sp_emu_tlb *tlb, uint64_t va, uint32_t access)
     return NULL;
 }
 
+uint64_t sp_emu_poison_of(const struct sp_emu_tlb *tlb, uint64_t va, const void *got, size_t nbytes)
+{
+    for (size_t at = 0; at < nbytes; at += 4) {
+        uint32_t dword;
+        memcpy(&dword, (const uint8_t *)got + at, sizeof dword);
+        if (dword == SP_POISON && sp_emu_marked(tlb, va + at))
+            return va + at;
+    }
+    return SP_NO_POISON;
+}
+
+uint64_t sp_emu_poison_in(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes, uint32_t access)
+{
+    for (uint64_t at = va & ~UINT64_C(3); at < va + nbytes; at += 4) {
+        const uint8_t *host = sp_emu_seen(tlb, at, access);
+        if (host && sp_emu_poison_of(tlb, at, host, 4) != SP_NO_POISON)
+            return at;
+    }
+    return SP_NO_POISON;
+}
+
+void sp_emu_poison_put(struct sp_emu_tlb *tlb, uint64_t va)
+{
+    static const uint32_t poison = SP_POISON;
+    uint8_t *mark = sp_emu_at(tlb, va, SP_VM_WRITE) ? sp_emu_mark_of(tlb, va) : NULL;
+    if (!mark)
+        return;
+    __atomic_store_n(mark, 1, __ATOMIC_RELAXED); /* before the bytes, which others may copy at once */
+    sp_emu_write(tlb, va, &poison, sizeof poison);
+}
+
+void sp_emu_poison_copied(struct sp_emu_tlb *tlb, uint64_t to, uint64_t from)
+{
+    uint8_t *mark = sp_emu_mark_of(tlb, to);
+    if (mark && sp_emu_marked(tlb, from))
+        __atomic_store_n(mark, 1, __ATOMIC_RELAXED);
+}
+
 int sp_emu_in_vram(const struct sp_emu_tlb *tlb, uint64_t va)
 {
     struct sp_emu_fault unused = {.kind = SP_FAULT_NONE};
@@ -95,13 +142,21 @@ int sp_emu_in_vram(const struct sp_emu_tlb *tlb, uint64_t va)
     return m && m->bo && m->bo->domain == AMDGPU_GEM_DOMAIN_VRAM;
 }
 
-int sp_emu_read(struct sp_emu_tlb *tlb, uint64_t va, void *to, size_t nbytes)
+const uint8_t *sp_emu_seen(struct sp_emu_tlb *tlb, uint64_t va, uint32_t access)
+{
+    const uint8_t *host = sp_emu_at(tlb, va, access == SP_VM_READ ? SP_VM_READ : SP_VM_READ | SP_VM_DEVICE);
+    return host && access != SP_VM_READ && tlb->l2 ? sp_cache_look(tlb, va, host, access) : host;
+}
+
+int sp_emu_read_as(struct sp_emu_tlb *tlb, uint64_t va, void *to, size_t nbytes, uint32_t access)
 {
     for (size_t done = 0, n; done < nbytes; done += n) {
-        const uint8_t *from = sp_emu_at(tlb, va + done, SP_VM_READ);
-        n = SP_VM_PAGE - (va + done) % SP_VM_PAGE;
+        const uint8_t *from = sp_emu_seen(tlb, va + done, access);
+        n = sp_emu_left(tlb, va + done);
         n = n < nbytes - done ? n : nbytes - done;
         if (!from)
+            return -EFAULT;
+        if (tlb->name_stale && sp_cache_check(tlb, va + done, from, n, access))
             return -EFAULT;
         memcpy((uint8_t *)to + done, from, n);
     }
@@ -112,11 +167,13 @@ int sp_emu_write(struct sp_emu_tlb *tlb, uint64_t va, const void *from, size_t n
 {
     for (size_t done = 0, n; done < nbytes; done += n) {
         uint8_t *to = sp_emu_at(tlb, va + done, SP_VM_WRITE);
-        n = SP_VM_PAGE - (va + done) % SP_VM_PAGE;
+        n = sp_emu_left(tlb, va + done);
         n = n < nbytes - done ? n : nbytes - done;
         if (!to)
             return -EFAULT;
+        sp_emu_writes(tlb, va + done, n);
         memcpy(to, (const uint8_t *)from + done, n);
+        sp_emu_wrote(tlb, va + done, n);
     }
     return 0;
 }

@@ -34,11 +34,18 @@ static int check_flags(const struct kmd_card *card, uint32_t flags)
     return (flags & ~mapping) && (flags & ~prt) ? -EINVAL : 0;
 }
 
+/* gmc_v10_0_map_mtype, gmc_v10_0_get_vm_pte: a flag of the BO outdoes the mapping's. */
+static bool is_uncached(const struct kmd_bo *bo, uint32_t flags)
+{
+    const uint64_t coherent = AMDGPU_GEM_CREATE_COHERENT | AMDGPU_GEM_CREATE_UNCACHED | AMDGPU_GEM_CREATE_EXT_COHERENT;
+    return (flags & AMDGPU_VM_MTYPE_MASK) == AMDGPU_VM_MTYPE_UC || (bo && bo->flags & coherent);
+}
+
 static int map(struct kmd_file *file, struct sp_emu_vm *vm, const struct drm_amdgpu_gem_va *args, struct kmd_bo *bo)
 {
     bool replace = args->operation == AMDGPU_VA_OP_REPLACE;
     uint64_t first = args->va_address / KMD_PAGE, end = first + args->map_size / KMD_PAGE;
-    struct kmd_mapping m = {first, end, bo, args->offset_in_bo, 0, !bo};
+    struct kmd_mapping m = {first, end, bo, args->offset_in_bo, 0, !bo, is_uncached(bo, args->flags)};
     uint32_t f = args->flags;
     if (args->offset_in_bo % KMD_PAGE || check_size(file, args->va_address, args->map_size) < 0)
         return -EINVAL;

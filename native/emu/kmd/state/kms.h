@@ -5,6 +5,7 @@
 #define SP_EMU_KMD_KMS_H
 
 enum kmd_kms {
+    KMD_KMS_DMA_SYNC = 42,      /* SDMA rings obey EMIT_MEM_SYNC (Linux 5.13) */
     KMD_KMS_STABLE_PSTATE = 45, /* CTX: GET and SET_STABLE_PSTATE */
     KMD_KMS_NOALLOC = 47,       /* GEM_CREATE_DISCARDABLE, VM_PAGE_NOALLOC */
     KMD_KMS_DISCOVERY = 48,     /* HW_IP_INFO: ip_discovery_version, which was padding */
@@ -17,6 +18,7 @@ enum kmd_kms {
     KMD_KMS_DCC = 58,           /* GEM_CREATE_GFX12_DCC */
     KMD_KMS_LOW_VA = 58,        /* addresses begin at 0x10000, and more is reserved at the end: Linux 6.9, no later than 58 */
     KMD_KMS_WIPE = 59,          /* GEM_CREATE_VRAM_WIPE_ON_RELEASE and the flags of coherence */
+    KMD_KMS_CLEARED = 59,       /* all VRAM is cleared: Linux 6.11, no later than 59 */
     KMD_KMS_USERQ = 64,         /* DEV_INFO: userq_ip_mask; HW_IP_INFO: userq_num_slots */
     KMD_KMS_NEWEST = 64,
     KMD_KMS_DEFAULT = 54

@@ -47,8 +47,9 @@ struct kmd_bo {
     uint32_t refs;
     struct kmd_card *card;
     uint64_t nbytes;
-    uint64_t offset; /* in the memfd; never used again for another BO */
+    uint64_t offset; /* in the memfd; never used again for another BO: it tells caches which memory it is (userptrs, too) */
     uint8_t *host;
+    uint8_t *marks; /* a byte a page: poison may be in it (vm.h); NULL: nobody asks */
     uint64_t flags;
     uint64_t alignment;
     uint32_t domains; /* as asked for */
@@ -70,6 +71,7 @@ struct kmd_mapping {
     uint64_t offset;     /* of `first` in the BO, bytes */
     uint32_t rights; /* SP_VM_* */
     bool prt;
+    bool uncached; /* by MTYPE or by the BO's flags: no cache of the card keeps it */
 };
 
 /* An address space as of one moment. Jobs hold references; whoever changes a shared one copies it first. */
@@ -138,6 +140,7 @@ struct kmd_job {
     struct kmd_bo *fence_bo;
     uint32_t fence_offset;
     uint32_t vram_lost_counter; /* of the card when it was submitted */
+    bool synced; /* its EMIT_MEM_SYNC has been obeyed */
     bool hang;
     uint32_t recovery;
     bool bad_read; /* injected: of bad_va */
@@ -178,6 +181,7 @@ struct kmd_card {
     uint32_t index;
     uint32_t kms_minor; /* of its kernel */
     struct kmd_chip chip;
+    struct sp_l2 *l2; /* NULL: lenient about caches */
     uint64_t vram_used, visible_used, gtt_used;
     struct kmd_ring gfx, compute[4], dma[2];
     pthread_cond_t work; /* something for the rings */

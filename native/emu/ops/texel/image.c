@@ -129,10 +129,10 @@ static void raw_texel(const struct sp_texel_format *f, bool sign, const uint8_t 
     if (sign && f->nbytes < 4) channel[0] = f->nbytes == 1 ? (uint32_t)(int8_t)channel[0] : (uint32_t)(int16_t)channel[0];
 }
 
-static int loaded(struct sp_wave *w, const struct sp_inst *i, uint32_t r[4][SP_LANES])
+static int loaded(struct sp_wave *w, const struct sp_inst *i, uint32_t r[4][SP_LANES], uint64_t undefined, const uint64_t *va)
 {
     for (uint32_t k = 0; k < registers_of(i); k++) sp_put_loaded(w, i->dst + k, r[k]);
-    sp_wave_load_begins(w, SP_PEND_VM, i->dst, registers_of(i));
+    sp_texels_begin(w, i, registers_of(i), undefined, va);
     return 0;
 }
 
@@ -140,6 +140,8 @@ static int load(struct sp_wave *w, const struct sp_inst *i)
 {
     struct access a;
     uint32_t r[4][SP_LANES];
+    uint64_t va[SP_LANES], undefined = 0;
+    uint32_t how = sp_wave_load_access(w, i);
     bool sign = i->op == SP_OP_IMAGE_LOAD_PCK_SGN || i->op == SP_OP_IMAGE_LOAD_MIP_PCK_SGN;
     if (check_data(w, i) || begin(w, i, coordinates_of(i), &a)) return SP_WAVE_FAULT;
     const struct sp_texel_format *f = &a.image.format;
@@ -147,8 +149,9 @@ static int load(struct sp_wave *w, const struct sp_inst *i)
     for (uint64_t left = w->exec; left; left &= left - 1) {
         uint32_t l = (uint32_t)__builtin_ctzll(left), channel[4], n = 0;
         uint8_t bytes[16] = {0};
-        uint64_t va;
-        if (locate(i, &a, l, &va) && sp_emu_read(w->tlb, va, bytes, f->nbytes)) return sp_wave_fault_at(w, l);
+        bool there = locate(i, &a, l, &va[l]);
+        if (there && sp_emu_read_as(w->tlb, va[l], bytes, f->nbytes, how)) return sp_wave_fault_at(w, l);
+        if (there && sp_emu_poison_in(w->tlb, va[l], f->nbytes, how) != SP_NO_POISON) undefined |= UINT64_C(1) << l;
         if (is_packed(i->op)) {
             raw_texel(f, sign, bytes, channel);
         } else {
@@ -166,7 +169,7 @@ static int load(struct sp_wave *w, const struct sp_inst *i)
             n++;
         }
     }
-    return loaded(w, i, r);
+    return loaded(w, i, r, undefined, va);
 }
 
 static int store(struct sp_wave *w, const struct sp_inst *i)
@@ -244,8 +247,8 @@ static int atomic(struct sp_wave *w, const struct sp_inst *i)
         sp_atomic_data(&lanes, l, data);
         if (locate(i, &a, l, &va)) {
             uint8_t *host = va % nbytes ? NULL : sp_emu_at(w->tlb, va, SP_VM_READ | SP_VM_WRITE);
-            if (!host) return sp_wave_fault_at(w, l);
-            old = sp_atomic_memory(op, nbytes, host, data[0], data[1]);
+            if (!host || sp_atomic_place(w, i, l, va, nbytes, host)) return sp_wave_fault_at(w, l);
+            old = sp_atomic_cached(w, va, op, nbytes, host, data);
         }
         sp_atomic_keep(&lanes, l, old);
     }
@@ -273,7 +276,7 @@ static int resinfo(struct sp_wave *w, const struct sp_inst *i)
         for (uint32_t c = 0; c < 4; c++)
             if (i->dmask >> c & 1) r[n++][l] = found[c];
     }
-    return loaded(w, i, r);
+    return loaded(w, i, r, 0, NULL);
 }
 
 const struct sp_wave_op sp_wave_image[] = {

@@ -23,6 +23,8 @@ struct access {
     struct sp_texel_format format;
     uint64_t va[SP_LANES], step, inside;
     uint32_t dst_sel, count; /* components */
+    uint32_t how;            /* it reads */
+    uint64_t undefined;      /* lanes whose element nobody has written, or not all of it */
     const struct group *group;
 };
 
@@ -33,7 +35,9 @@ static int begin(struct sp_wave *w, const struct sp_inst *i, struct access *a)
     const struct group *g = groups;
     while (i->op < g->first || i->op > g->first + (g->one ? 0 : 3)) g++;
     a->group = g;
+    a->how = sp_wave_load_access(w, i);
     a->count = i->op - g->first + 1u;
+    a->undefined = 0;
     a->dst_sel = word3 & 0xFFF;
     if (i->format == SP_FORMAT_MTBUF) {
         number = i->buf_format;
@@ -56,12 +60,15 @@ static int begin(struct sp_wave *w, const struct sp_inst *i, struct access *a)
 }
 
 /* One element: a dword at a time, as swizzling lays them. */
-static int element(struct sp_wave *w, const struct access *a, uint64_t va, uint8_t *bytes)
+static int element(struct sp_wave *w, struct access *a, uint32_t lane, uint8_t *bytes)
 {
+    uint64_t va = a->va[lane];
     for (uint32_t at = 0; at < a->format.nbytes; at += 4, va += a->step) {
         uint32_t nbytes = a->format.nbytes - at < 4 ? a->format.nbytes - at : 4;
-        int rc = a->group->store ? sp_emu_write(w->tlb, va, bytes + at, nbytes) : sp_emu_read(w->tlb, va, bytes + at, nbytes);
+        int rc = a->group->store ? sp_emu_write(w->tlb, va, bytes + at, nbytes)
+                                 : sp_emu_read_as(w->tlb, va, bytes + at, nbytes, a->how);
         if (rc) return rc;
+        if (!a->group->store && sp_emu_poison_in(w->tlb, va, nbytes, a->how) != SP_NO_POISON) a->undefined |= UINT64_C(1) << lane;
     }
     return 0;
 }
@@ -77,7 +84,7 @@ static int typed_load(struct sp_wave *w, const struct sp_inst *i)
         uint32_t l = (uint32_t)__builtin_ctzll(left), channel[4] = {0};
         uint8_t bytes[16];
         if (a.inside >> l & 1) {
-            if (element(w, &a, a.va[l], bytes)) return sp_wave_fault_at(w, l);
+            if (element(w, &a, l, bytes)) return sp_wave_fault_at(w, l);
             sp_texel_unpack(&a.format, bytes, channel);
             if (!sp_texel_select(&a.format, a.dst_sel, channel))
                 return sp_wave_fault(w, SP_FAULT_RESERVED, "%s: DST_SEL 0x%x is reserved", sp_wave_op_name(i->op), a.dst_sel);
@@ -87,9 +94,9 @@ static int typed_load(struct sp_wave *w, const struct sp_inst *i)
             *to = a.group->d16 ? (*to & ~(0xFFFFu << shift)) | sp_texel_to_d16(&a.format, channel[k]) << shift : channel[k];
         }
     }
-    if (i->lds || i->op == SP_OP_BUFFER_LOAD_LDS_FORMAT_X) return sp_buffer_to_lds(w, i, r[0]);
+    if (i->lds || i->op == SP_OP_BUFFER_LOAD_LDS_FORMAT_X) return sp_buffer_to_lds(w, i, r[0], a.undefined);
     for (uint32_t k = 0; k < dwords; k++) sp_put_loaded(w, i->dst + k, r[k]);
-    sp_wave_load_begins(w, SP_PEND_VM, i->dst, dwords);
+    sp_texels_begin(w, i, dwords, a.undefined, a.va);
     return 0;
 }
 
@@ -110,7 +117,7 @@ static int typed_store(struct sp_wave *w, const struct sp_inst *i)
         }
         sp_texel_unselect(a.dst_sel, channel);
         sp_texel_pack(&a.format, channel, bytes);
-        if (element(w, &a, a.va[l], bytes)) return sp_wave_fault_at(w, l);
+        if (element(w, &a, l, bytes)) return sp_wave_fault_at(w, l);
     }
     return 0;
 }

@@ -1,0 +1,44 @@
+/* Reads of old bytes, by name: who holds them, and which invalidation was left out. */
+#include "unit.h"
+
+#include <errno.h>
+
+static uint32_t first_word(const uint8_t *bytes, size_t nbytes)
+{
+    uint32_t word = 0;
+    memcpy(&word, bytes, nbytes < 4 ? nbytes : 4);
+    return word;
+}
+
+static int told(struct sp_emu_tlb *tlb, uint64_t va, const char *cache, const char *lacks, uint32_t held, uint32_t now)
+{
+    if (tlb->fault->kind == SP_FAULT_NONE) {
+        tlb->fault->va = va;
+        tlb->fault->access = SP_VM_READ;
+    }
+    return sp_emu_fault_set(tlb->fault, SP_FAULT_STALE, -EFAULT,
+                            "read at 0x%llx: %s holds 0x%08x, it is 0x%08x by now: expected %s between the two",
+                            (unsigned long long)va, cache, held, now, lacks);
+}
+
+int sp_cache_check(struct sp_emu_tlb *tlb, uint64_t va, const uint8_t *got, size_t nbytes, uint32_t access)
+{
+    uint64_t page = va >> SP_VM_GRAIN_BITS;
+    uint32_t at = va % SP_VM_GRAIN;
+    const struct sp_emu_entry *e = &tlb->entry[access == SP_VM_READ ? SP_TLB_READ : SP_TLB_L2][page % SP_VM_TLB];
+    if (!tlb->l2 || e->page != page || !e->dirty) return 0;
+    const struct sp_l2_grain *grain = sp_cache_grain(e);
+    for (size_t k = 0; k < nbytes; k++, at++) {
+        size_t left = nbytes - k;
+        if (got[k] != grain->now[at]) {
+            const uint8_t *gl1 = tlb->cu ? sp_copy_in(&tlb->cu->wgp->gl1, page, e->line) : NULL;
+            bool scalar = access & SP_VM_SCALAR, in_gl1 = gl1 && gl1[at] != grain->now[at];
+            return told(tlb, va + k, in_gl1 ? "GL1" : scalar ? "the scalar cache" : "the vector L0",
+                        in_gl1 ? "GL1_INV" : scalar ? "GLK_INV" : "GLV_INV", first_word(got + k, left),
+                        first_word(grain->now + at, left));
+        }
+        if (!(grain->dirty[at / 4] >> at % 4 & 1) && got[k] != grain->mem[at])
+            return told(tlb, va + k, "GL2", "GL2_INV", first_word(got + k, left), first_word(grain->mem + at, left));
+    }
+    return 0;
+}

@@ -1,0 +1,17 @@
+/* What LDS instructions share. */
+#ifndef SP_EMU_OPS_DS_H
+#define SP_EMU_OPS_DS_H
+#include "memory.h"
+
+/* A fault, for there is no GDS here. */
+bool sp_ds_is_gds(struct sp_wave *w, const struct sp_inst *i);
+/* Results go to the registers from dst on, after their wait. */
+void sp_ds_loaded(struct sp_wave *w, const struct sp_inst *i, uint32_t (*r)[SP_LANES], uint32_t dwords);
+/* LGKM_CNT counts what returns nothing, too: a load before it is there when the count says so. */
+static inline void sp_ds_stored(struct sp_wave *w) { w->lds_issued++; }
+/* OFFSET0 and OFFSET1 of two addresses count in elements, or in 64 of them. */
+static inline uint32_t sp_ds_offset(const struct sp_inst *i, uint32_t which, uint32_t unit)
+{
+    return ((uint32_t)i->offset >> 8 * which & 255) * unit;
+}
+#endif
