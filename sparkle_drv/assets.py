@@ -6,6 +6,7 @@ installs.
 
 from __future__ import annotations
 
+import errno
 import json
 from functools import lru_cache
 from pathlib import Path
@@ -39,3 +40,26 @@ def entry(name: str) -> dict[str, Any] | None:
     """
     found: dict[str, Any] | None = manifest()["kernels"].get(name)
     return found or manifest()["packing"].get(name)
+
+
+def image(file: str) -> bytes:
+    """A kernel image by its name in the manifest ("rdna/gemm.gfx11-generic.hsaco").
+
+    A checkout has the file, a wheel has it as .xz (setup.py). OSError: neither is there, or it
+    cannot be unpacked.
+    """
+    path = folder("shaders") / file
+    if path.is_file():
+        return path.read_bytes()
+    packed = path.with_name(f"{path.name}.xz")
+    if not packed.is_file():
+        raise FileNotFoundError(errno.ENOENT, "the installation is incomplete", str(path))
+    try:
+        from lzma import LZMAError, decompress
+    except ImportError:
+        lacks = "this Python was built without lzma, which unpacks it"
+        raise OSError(errno.ENOSYS, lacks, str(packed)) from None
+    try:
+        return decompress(packed.read_bytes())
+    except LZMAError as error:
+        raise OSError(errno.EIO, f"not readable: {error}", str(packed)) from None

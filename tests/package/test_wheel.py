@@ -46,6 +46,45 @@ assert np.abs(c - want).max() < 100 * np.finfo(np.float32).eps * np.sqrt((want**
 print(sp.__file__)
 """
 
+IMAGES = """
+import hashlib
+from sparkle_drv import assets
+
+seen = set()
+for image in assets.manifest()["images"].values():
+    for target, blob in image["blobs"].items():
+        try:
+            found = assets.image(blob["file"])
+        except FileNotFoundError:
+            assert target == "sm_90a"  # says what sm_80 does
+            continue
+        assert hashlib.sha256(found).hexdigest() == blob["sha256"]
+        seen.add(target)
+print(*sorted(seen))
+"""
+
+EMULATED = """
+import numpy as np
+import sparkle_drv as sp
+import sparkle_drv.testing
+
+x = np.arange(100, dtype=np.float32)
+with sp.open("emu:gfx1036") as device:
+    assert np.array_equal(sp.ops.reduce(device, x), x.sum())
+"""
+
+DOCUMENTED = """
+import inspect
+import sparkle_drv as sp
+
+for name in sp.__all__:
+    item = getattr(sp, name)
+    members = inspect.getmembers(item) if isinstance(item, type) else ()
+    for path, value in (("", item), *members):
+        if not path.startswith("_") and value.__doc__:
+            print(f"{name}.{path} {value.__doc__[:40]!r}")
+"""
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
@@ -150,6 +189,25 @@ def test_a_gemm(installed):
     done = installed("-c", GEMM)
     assert done.returncode == 0, done.stderr
     assert "/venv/" in done.stdout  # not the checkout's
+
+
+def test_all_images_are_there_as_they_were_built(installed):
+    done = installed("-c", IMAGES)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["gfx10-3-generic", "gfx11-generic", "sm_80"]
+
+
+def test_an_emulated_gpu_runs_one(installed):
+    done = installed("-c", EMULATED)
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_is_public_has_the_docstrings_of_the_checkout(installed):
+    here = subprocess.run([sys.executable, "-c", DOCUMENTED], capture_output=True, text=True)
+    there = installed("-c", DOCUMENTED)
+    assert there.returncode == 0, there.stderr
+    assert "Array.numpy" in there.stdout
+    assert there.stdout.splitlines() == here.stdout.splitlines()
 
 
 def test_info(installed):

@@ -28,11 +28,11 @@ def image(entry: Mapping[str, Any], mach: Sequence[str]) -> tuple[bytes, str]:
     found = next((blobs[target] for target in mach if target in blobs), None)
     if found is None:
         raise ImageError(f"{name} is built for {', '.join(blobs)}, not for {' or '.join(mach)}")
-    path = assets.folder("shaders") / found["file"]
+    path = str(assets.folder("shaders") / found["file"])
     try:
-        blob = path.read_bytes()
+        blob = assets.image(found["file"])
     except OSError as error:
-        raise ImageError(f"{path}: {error.strerror}: the installation is incomplete") from None
+        raise ImageError(f"{error.filename}: {error.strerror}") from None
     if hashlib.sha256(blob).hexdigest() != found["sha256"]:
         raise ImageError(f"{path}: not the file that was built (its SHA-256 differs)")
-    return blob, str(path)
+    return blob, path

@@ -63,12 +63,17 @@ def _number(isa: str) -> int:
 
 
 def _manifest_blob(spec: KernelSpec, isa: str) -> tuple[bytes, str]:
-    stem = f"{spec.manifest['image']}.{{}}.ptx"
-    folder = assets.folder("shaders")
-    # A wheel has no file for sm_90a that says what the one for sm_80 does (setup.py).
-    there = [name for name in spec.manifest["variants"] if (folder / stem.format(name)).is_file()]
-    path = folder / stem.format(best(there, isa))
-    return path.read_bytes(), path.name
+    there = list(spec.manifest["variants"])
+    while True:
+        target = best(there, isa)
+        file = f"{spec.manifest['image']}.{target}.ptx"
+        try:
+            return assets.image(file), file.rpartition("/")[2]
+        except FileNotFoundError as error:
+            # A wheel has no file for sm_90a that says what the one for sm_80 does (setup.py).
+            there.remove(target)
+            if not there:
+                raise ImageError(f"{error.filename}: {error.strerror}") from None
 
 
 def _check_cubin(blob: bytes, what: str) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from sparkle_drv import assets
 from sparkle_drv.backends.cuda import image
+from sparkle_drv.errors import ImageError
 
 SPEC = SimpleNamespace(manifest={"image": "cuda/two", "variants": {"sm_80": {}, "sm_90a": {}}})
 
@@ -30,7 +31,12 @@ def test_the_newest_that_is_there_and_runs(tmp_path, monkeypatch, there, isa, ta
     )
 
 
-def test_a_gpu_that_is_too_old(tmp_path, monkeypatch):
+def test_a_gpu_that_is_too_old():
+    with pytest.raises(ValueError, match="code for sm_80, sm_90a, none of it runs on sm_75"):
+        image._manifest_blob(SPEC, "sm_75")
+
+
+def test_a_file_that_is_missing(tmp_path, monkeypatch):
     monkeypatch.setattr(assets, "folder", lambda name: tmp_path)
-    with pytest.raises(ValueError, match="runs on sm_90"):
+    with pytest.raises(ImageError, match=r"cuda/two\.sm_80\.ptx: the installation is incomplete"):
         image._manifest_blob(SPEC, "sm_90")
