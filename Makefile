@@ -13,7 +13,7 @@ SANITIZE := -fsanitize=address,undefined
 RACES := -fsanitize=thread -g -O1 -fno-omit-frame-pointer
 STRICT_TO := --build-temp build/strict --build-lib build/strict/lib
 
-.PHONY: quick help build bench test test-long test-quick test-free-threaded lint format check-c perf peers wheel bringup-archive docs asan tsan preload fake-cuda gpu-kit test-radv test-radv-chips gen golden-llvm shaders fuzz fuzz-elf fuzz-isa fuzz-pm4 fuzz-faults fuzz-mesh fuzz-shards fuzz-cluster random-calls loc test-fresh clean cuda-sweep lowered
+.PHONY: quick help build bench test test-long test-quick test-free-threaded lint format check-c perf peers wheel bringup-archive docs asan tsan preload fake-cuda gpu-kit test-radv test-radv-chips gen golden-llvm shaders fuzz fuzz-elf fuzz-isa fuzz-pm4 fuzz-faults fuzz-strict fuzz-mesh fuzz-shards fuzz-cluster random-calls loc test-fresh clean cuda-sweep lowered
 
 quick: build lint test-quick ## the quick loop: build, lint, types, quick tests
 
@@ -179,7 +179,10 @@ random-calls: build ## 23000 random calls and graphs, compared with numpy (FUZZ_
 	@PYTHONPATH=tests/kits $(PY) tests/ops/random_calls/random_calls.py $(FUZZ_ARGS)
 
 fuzz-faults: build ## the conformance suite under 3000 seeded fault schedules (FUZZ_ARGS='FIRST COUNT')
-	@$(PY) tests/fault/fuzz_schedules.py $(FUZZ_ARGS)
+	@PYTHONPATH=tests/kits $(PY) tests/fault/fuzz_schedules.py $(FUZZ_ARGS)
+
+fuzz-strict: build ## the same 1000 times on late cards of any chip, where a read of old bytes is a fault (FUZZ_ARGS='FIRST COUNT')
+	@PYTHONPATH=tests/kits $(PY) tests/fault/fuzz_schedules.py --strict $(FUZZ_ARGS)
 
 fuzz-mesh: build ## simulated machines with links at full size: 200 of each kind, 20 runs of each program
 	@SPARKLE_FUZZ_MESH=1 $(PY) -m pytest -q -n auto tests/testing/test_sim_links.py tests/mesh/collective

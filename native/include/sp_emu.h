@@ -156,7 +156,7 @@ enum sp_emu_flaw {
     SP_FLAW_INTERRUPT, /* nobody hears of a job's end: waits time out */
     SP_FLAW_RECOVERY, /* after a hang no context is taken any more */
     SP_FLAW_RESET,    /* after any reset, jobs on the rings of mask b of engine a (AMDGPU_HW_IP_*) hang, nothing else */
-    SP_FLAW_DEPENDENCY, /* jobs do not wait for those they depend on */
+    SP_FLAW_DEPENDENCY, /* jobs on the engines of mask a (1 << AMDGPU_HW_IP_*) do not wait for those they depend on */
     SP_FLAW_SDMA_FILL, /* fills are xored with a */
     SP_FLAW_SDMA_COPY, /* bit b of the byte at a of each copy is flipped */
     SP_FLAW_WRITE_DATA, /* xored with a */
@@ -172,6 +172,8 @@ enum sp_emu_flaw {
     SP_FLAW_USERPTR,  /* a submission takes a ns for each page of the userptrs that it lists */
     SP_FLAW_SLOTS,    /* an engine has 1/a of the scratch slots that TMPRING_SIZE gives it */
     SP_FLAW_MEM_SYNC, /* the copy engine hangs at the GCR_REQ that the kernel emits for EMIT_MEM_SYNC */
+    SP_FLAW_GCR,      /* packets leave out the invalidations of mask a (bits of GCR: 1 I, 2 K, 4 V, 8 GL1, 16 GL2) */
+    SP_FLAW_OVERTAKE, /* a copy of the copy engine is overtaken by the next one, whatever stands between the two */
     SP_FLAWS
 };
 /* Plants one; -EINVAL for what is none. Before the card is opened: what was made earlier stays as it was. */

@@ -5,7 +5,8 @@
 
 A check may be right, or end in a typed error. Anything else is wrong: a comparison that fails
 although the emulator corrupted nothing (the device reported a wrong result as right), a corruption
-that no comparison noticed, an error of another type, a wait that does not end, objects left alive.
+that no comparison noticed, an error of another type, a wait that does not end, objects left alive,
+a fault of the card that nobody planned.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import sparkle_drv as sp
 from sparkle_drv._native import ffi, lib
@@ -58,13 +60,14 @@ class Outcome:
 @dataclass
 class Report:
     """What became of one schedule. `happened`: how often each kind of fault came about; `left`:
-    what was alive afterwards and not before."""
+    what was alive afterwards and not before; `unplanned`: faults of the card that it has not."""
 
     schedule: Schedule
     chip: str
     outcomes: list[Outcome] = field(default_factory=list)
     happened: dict[str, int] = field(default_factory=dict)
     left: dict[str, int] = field(default_factory=dict)
+    unplanned: list[str] = field(default_factory=list)
     stuck: str = ""
 
     @property
@@ -72,6 +75,7 @@ class Report:
         """Everything that must not be; empty when all is well."""
         said = [f"{o.check}: {o.message}" for o in self.outcomes if o.status == WRONG]
         said += [f"{n} {kind} left alive" for kind, n in self.left.items()]
+        said += [f"a fault that nobody planned: {text}" for text in self.unplanned]
         return said + ([f"not done after {BOUND_S} s:\n{self.stuck}"] if self.stuck else [])
 
     def __str__(self) -> str:
@@ -104,22 +108,16 @@ def run(
     schedule: Schedule,
     chip: str = "gfx1100",
     chosen: Iterable[base.Check] | None = None,
-    *,
-    trace: int = 0,
+    **options: Any,
 ) -> Report:
     """Those checks, or a sample by the schedule's seed, one after another on one device of a
-    machine of its own."""
+    machine of its own; `options` are the Machine's."""
     report = Report(schedule, chip)
     _speed(chip)
     before = _alive()
     picked = checks(schedule) if chosen is None else list(chosen)
-    small = Machine(
-        [chip],
-        trace=trace,
-        job_limit_s=JOB_LIMIT_S,
-        vram_nbytes=256 * MIB,
-        gtt_nbytes=512 * MIB,
-    )
+    given = {"job_limit_s": JOB_LIMIT_S, "vram_nbytes": 256 * MIB, "gtt_nbytes": 512 * MIB}
+    small = Machine([chip], **given | options)
     with small as machine, emu.on(machine):
         worker = threading.Thread(target=_run, args=(report, machine, picked), daemon=True)
         worker.start()
@@ -165,6 +163,8 @@ def _run(report: Report, machine: Machine, picked: Sequence[base.Check]) -> None
             apply(report.schedule, machine)
             for check in picked:
                 report.outcomes.append(_judge(check, dev, machine))
+                told = _unplanned(report.schedule, machine)
+                report.unplanned += [one for one in told if one not in report.unplanned]
     except sp.SparkleError as error:
         report.outcomes.append(Outcome("closing", REFUSED, str(error)))
     except Exception:
@@ -196,6 +196,18 @@ def _status(error: Exception) -> tuple[str, str]:
     if isinstance(error, sp.SparkleError):
         return REFUSED, f"{type(error).__name__}: {error}"
     return WRONG, traceback.format_exc()
+
+
+def _unplanned(schedule: Schedule, machine: Machine) -> list[str]:
+    """The card's last fault, unless the schedule has it: a program that runs on what was corrupted
+    may do anything."""
+    fault = machine.fault()
+    planned = {f.parameters["va"] for f in schedule if f.what == "pagefault"}
+    if not fault or fault.kind == "timeout" or happened(machine)["corrupt"]:
+        return []
+    return (
+        [] if fault.kind == "unmapped" and fault.va in planned else [f"{fault.kind}: {fault.text}"]
+    )
 
 
 def _judge(check: base.Check, dev: sp.Device, machine: Machine) -> Outcome:

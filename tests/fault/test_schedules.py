@@ -1,14 +1,18 @@
 """The conformance suite while things go wrong by plan: right, or a typed error, or noticed."""
 
+import os
+import sys
 import threading
 from collections import Counter
+from subprocess import run
 
 import numpy as np
 import pytest
 from census import census, none_left
+from where import ROOT
 
 import sparkle_drv as sp
-from sparkle_drv.testing import fault_suite, suite
+from sparkle_drv.testing import emu, fault_suite, suite
 from sparkle_drv.testing.checks import base
 from sparkle_drv.testing.emulated_faults import apply
 from sparkle_drv.testing.emulator import Machine
@@ -18,6 +22,7 @@ from sparkle_drv.testing.faults import KINDS, Fault, Schedule
 CHIPS = ["gfx1100", "gfx1036"]
 SCHEDULES = 300
 PARTS = 10
+FUZZ = [sys.executable, str(ROOT / "tests" / "fault" / "fuzz_schedules.py"), "--strict"]
 
 total: Counter[str] = Counter()
 
@@ -33,6 +38,25 @@ def test_schedules(part):
         report = fault_suite.run(Schedule(seed), CHIPS[seed // PARTS % 2])
         assert not report.wrong, report
         total.update(report.happened)
+
+
+def strict(count, timeout_s):
+    """`make fuzz-strict` in a process of its own: a crash is a failure, too."""
+    path = [str(ROOT), str(ROOT / "tests" / "kits")]
+    done = run([*FUZZ, "0", str(count)], env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
+               timeout=timeout_s, capture_output=True, text=True, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
+    assert f"{count} schedules from 0: 0 wrong" in done.stdout
+
+
+def test_strict_schedules():
+    strict(12, 90)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+def test_a_thousand_strict_schedules():
+    strict(1000, 1200)
 
 
 def test_every_kind_has_happened():
@@ -63,6 +87,15 @@ def compared(dev):
     with dev.kernel("fill_f32") as k, dev.buffer(400) as y:
         dev.default_queue.launch(k, y, 2.0, 100, groups=1).wait()
         assert (y.read(np.float32, 100) == 2.0).all()
+
+
+def twice(dev):
+    """Other numbers in the same memory: the second launch must not see the first one's."""
+    with dev.kernel("vecadd_f32") as k, dev.buffer(400) as x, dev.buffer(400) as y:
+        for value in (1.0, 2.0):
+            dev.default_queue.write(x, np.full(100, value, np.float32))
+            dev.default_queue.launch(k, y, x, x, 100, groups=1).wait()
+            assert (y.read(np.float32, 100) == 2 * value).all()
 
 
 def never_right(dev):
@@ -103,6 +136,42 @@ def test_the_judge_can_fail(plan, function, status):
     assert [o.status for o in report.outcomes] == [status], report
     assert bool(report.wrong) == (status == WRONG)
     assert status in str(report)
+
+
+@pytest.mark.parametrize(
+    ("plan", "unplanned"),
+    [
+        (NONE, ["unmapped: "]),
+        (Schedule(1, [Fault("job", 9, "pagefault", va=0x7000)]), ["unmapped: "]),
+        (Schedule(1, [Fault("job", 9, "pagefault", va=0x5000)]), []),
+    ],
+)
+def test_a_fault_that_nobody_planned_is_told(plan, unplanned):
+    """Even where the device refuses as it should: some program or packet is wrong."""
+
+    def faulting(dev):
+        apply(Schedule(0, [Fault("job", 1, "pagefault", va=0x5000)]), emu.machine())
+        compared(dev)
+
+    report = fault_suite.run(plan, "gfx1036", [check_of(faulting), check_of(compared)])
+    assert report.outcomes[0].status == REFUSED
+    assert [text[:10] for text in report.unplanned] == unplanned
+    assert bool(report.wrong) == bool(unplanned)
+
+
+def test_strict_names_a_missing_invalidation(monkeypatch):
+    """The control of `make fuzz-strict`: a card whose packets invalidate nothing."""
+
+    def flawed(*args, **options):
+        machine = Machine(*args, **options)
+        machine.plant("gcr", 31)
+        return machine
+
+    monkeypatch.setattr(fault_suite, "Machine", flawed)
+    report = fault_suite.run(NONE, "gfx1100", [check_of(twice)], name_stale=True)
+    assert report.wrong
+    assert "stale: " in report.unplanned[0]
+    assert "_INV between the two" in report.unplanned[0]
 
 
 def test_what_is_left_alive_is_told():

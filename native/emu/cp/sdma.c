@@ -18,6 +18,9 @@ struct sdma {
     struct sp_cp cp;
     struct span span[OPEN_MAX]; /* that copies and fills have touched since the last packet that orders */
     uint32_t open;
+    struct late {
+        uint64_t dst, src, nbytes; /* 0: none */
+    } late; /* SP_FLAW_OVERTAKE: the copy that waits for the next one */
 };
 
 /* The span that an access must not overtake: a read nothing but writes, a write both. */
@@ -74,6 +77,23 @@ static int touch(struct sdma *s, const uint64_t *src, uint64_t dst, uint64_t nby
     return rc != 0 ? rc : remember(s, to);
 }
 
+static int run_late(struct sdma *s)
+{
+    struct late late = s->late;
+    s->late.nbytes = 0;
+    return late.nbytes ? sp_cp_copy(&s->cp, late.dst, late.src, late.nbytes) : 0;
+}
+
+static int copy(struct sdma *s, uint64_t dst, uint64_t src, uint64_t nbytes)
+{
+    if (sp_emu_flaw(s->cp.x->chip, SP_FLAW_OVERTAKE) && !s->late.nbytes) {
+        s->late = (struct late){dst, src, nbytes};
+        return 0;
+    }
+    int rc = sp_cp_copy(&s->cp, dst, src, nbytes);
+    return rc ? rc : run_late(s);
+}
+
 static int copy_linear(struct sdma *s)
 {
     struct sp_cp *cp = &s->cp;
@@ -82,7 +102,7 @@ static int copy_linear(struct sdma *s)
     const struct sp_emu_flaw_of *flaw = sp_emu_flaw(cp->x->chip, SP_FLAW_SDMA_COPY);
     int rc = touch(s, &src, dst, nbytes);
     if (rc == 0)
-        rc = sp_cp_copy(cp, dst, src, nbytes);
+        rc = copy(s, dst, src, nbytes);
     uint8_t *at = rc == 0 && flaw && flaw->a < nbytes
                       ? sp_emu_at(&cp->x->tlb, dst + flaw->a, SP_VM_WRITE) : NULL;
     if (at)
@@ -151,6 +171,9 @@ static int execute(struct sdma *s)
     case SDMA_CONST_FILL: return const_fill(s);
     default: s->open = 0; /* all others order what came before them */
     }
+    int rc = cp->desc->code == SDMA_NOP ? 0 : run_late(s);
+    if (rc != 0)
+        return rc;
     switch (cp->desc->code) {
     case SDMA_NOP: return 0;
     case SDMA_USER_GCR:
@@ -239,6 +262,7 @@ static int run(struct sdma *s, const struct sp_emu_ib *ib)
         if (rc == 0)
             rc = sp_cp_tick(cp, 0);
     }
+    rc = rc ? rc : run_late(s);
     return sp_cp_name_fault(cp, rc);
 }
 
@@ -248,6 +272,7 @@ int sp_emu_sdma_run(struct sp_emu_hwq *q, const struct sp_emu_ib *ib, struct sp_
     if (s == NULL)
         return -ENOMEM;
     s->open = 0;
+    s->late.nbytes = 0;
     s->cp.q = q;
     s->cp.x = x;
     s->cp.desc = NULL;

@@ -26,6 +26,8 @@ static void invalidate(struct sp_cp *cp, uint32_t dword, const struct gcr_field 
     for (size_t i = 0; i < count; i++)
         if (fields[i].field && sp_bits(dword, fields[i].field))
             gcr |= fields[i].gcr;
+    const struct sp_emu_flaw_of *flaw = sp_emu_flaw(cp->x->chip, SP_FLAW_GCR);
+    gcr &= flaw ? ~(uint32_t)flaw->a : UINT32_MAX;
     if (!tlb->l2 || gcr == 0)
         return;
     sp_l2_gcr(tlb->l2, gcr);

@@ -47,10 +47,17 @@ struct sp_code_page *sp_code_page(struct sp_code *code, uint64_t va)
     return page;
 }
 
+static bool runs_old(const struct sp_wave *w)
+{
+    const struct sp_emu_flaw_of *flaw = sp_emu_flaw(w->x->chip, SP_FLAW_GCR);
+    return flaw && flaw->a & SP_GCR_GLI_INV;
+}
+
 /* Are the words that were decoded those that memory holds? */
 static int check_fresh(struct sp_wave *w, uint32_t count)
 {
     struct sp_stale stale;
+    if (runs_old(w)) return 0;
     for (uint64_t va = w->pc; va < w->pc + 4u * count; va += 4) {
         if (!sp_emu_at(w->tlb, va, SP_VM_EXECUTE) || !sp_cache_code(w->tlb, va, &stale)) continue;
         w->fault->va = va;
@@ -61,6 +68,16 @@ static int check_fresh(struct sp_wave *w, uint32_t count)
     return 0;
 }
 
+static bool fetch_word(struct sp_wave *w, uint64_t va, uint32_t *word)
+{
+    const uint8_t *host = sp_emu_at(w->tlb, va, SP_VM_EXECUTE);
+    struct sp_stale stale;
+    if (!host) return false;
+    memcpy(word, host, 4);
+    if (runs_old(w) && sp_cache_code(w->tlb, va, &stale)) *word = stale.held;
+    return true;
+}
+
 /* Words at `va`, as many as are mapped and no more than an instruction can have. */
 static uint32_t fetch(struct sp_wave *w, uint64_t va, uint32_t words[MOST_WORDS])
 {
@@ -69,9 +86,7 @@ static uint32_t fetch(struct sp_wave *w, uint64_t va, uint32_t words[MOST_WORDS]
         uint64_t at = va + 4u * count;
         /* The second page is touched only by an instruction that reaches into it. */
         if (count && at % SP_VM_PAGE == 0) break;
-        const uint8_t *host = sp_emu_at(w->tlb, at, SP_VM_EXECUTE);
-        if (!host) return 0;
-        memcpy(&words[count], host, 4);
+        if (!fetch_word(w, at, &words[count])) return 0;
     }
     return count;
 }
@@ -119,11 +134,8 @@ int sp_code_fill(struct sp_wave *w, struct sp_slot *slot)
     if (!count) return sp_wave_fault_at(w, 0);
     int rc = decode(w, words, count, &slot->inst, &reserved, why, sizeof why);
     if (rc == -ENODATA) {
-        for (; count < MOST_WORDS; count++) { /* into the next page */
-            const uint8_t *host = sp_emu_at(w->tlb, w->pc + 4u * count, SP_VM_EXECUTE);
-            if (!host) return sp_wave_fault_at(w, 0);
-            memcpy(&words[count], host, 4);
-        }
+        for (; count < MOST_WORDS; count++) /* into the next page */
+            if (!fetch_word(w, w->pc + 4u * count, &words[count])) return sp_wave_fault_at(w, 0);
         rc = decode(w, words, count, &slot->inst, &reserved, why, sizeof why);
     }
     if (check_fresh(w, rc ? 1 : slot->inst.ndw)) return SP_WAVE_FAULT;

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
+from _bringup.causes.coherence import COHERENCE
 from _bringup.causes.job import ANY, JOBS, WORK
 from _bringup.causes.matching import Cause
 from _bringup.causes.node import INFO_RUNGS, MEMORY, NODE
@@ -20,7 +21,7 @@ from sparkle_drv.lowlevel import raw_gpu as gpus
 from . import dump
 from .hw import Buffer, Gpu, Job, state_words
 
-CAUSES = (*NODE, *INFO_RUNGS, *MEMORY, *JOBS, *WORK, *ANY)
+CAUSES = (*NODE, *INFO_RUNGS, *MEMORY, *JOBS, *COHERENCE, *WORK, *ANY)
 JOB_S = 5.0  # for a job that has microseconds of work
 RINGS = ("compute", "gfx", "dma")
 

@@ -163,14 +163,6 @@ JOBS = (
         next="strace -f -e trace=ioctl",
     ),
     Cause(
-        "out-of-order",
-        "dependencies between queues are not kept",
-        "F 1.8",
-        rungs=("queue-order",),
-        when=lambda f: f.get("out_of_order"),
-        next=LOG,
-    ),
-    Cause(
         "no-wait",
         "WAIT_REG_MEM does not wait: the microcode reads something else",
         "F 3.3",
@@ -289,14 +281,6 @@ WORK = (
         when=lambda f: f.get("code_heap") == "vram",
         weight=3,
         next=AGAIN + "mem-visible,store,store-vram,code-placement",
-    ),
-    Cause(
-        "code-stale",
-        "waves run the code that was at this address before: the instruction cache (GLI_INV)",
-        "F 6.2",
-        rungs=("code-placement",),
-        when=lambda f: f.get("mismatch") and not f.get("unwritten"),
-        next="python tools/pm4.py decode dumps/{rung}.ibs.txt",
     ),
     Cause(
         "lds-size",

@@ -237,7 +237,7 @@ INFO_RUNGS = (
         "clock-stopped",
         "the reference clock stands, or the GPU sleeps (GFXOFF, runtime PM, D3)",
         "F 3.5, 10 (GFXOFF on Raphael)",
-        rungs=("clock", "timestamps", "sdma-fence"),
+        rungs=("clock", "timestamps", "sdma-fence", "order"),
         when=lambda f: f.get("bad_clock"),
         next="cat /sys/class/drm/renderD*/device/power_state",
     ),

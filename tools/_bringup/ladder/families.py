@@ -20,6 +20,7 @@ from _bringup.benches.card import Emulated, Real
 from _bringup.results.rung import Rung
 from _bringup.rungs import api as rungs_api
 from _bringup.rungs import assumed as rungs_assumed
+from _bringup.rungs import coherence as rungs_coherence
 from _bringup.rungs import cuda as rungs_cuda
 from _bringup.rungs import hang as rungs_hang
 from _bringup.rungs import isa_name as rungs_isa_name
@@ -39,6 +40,7 @@ AMDGPU = (
     rungs_memory.HIDDEN_RUNG,
     *rungs_sync.RUNGS,
     *rungs_shader.RUNGS,
+    *rungs_coherence.RUNGS,
     *rungs_share.RUNGS,
     *rungs_assumed.RUNGS,
     *rungs_api.rungs("api-", ("store",)),

@@ -7,6 +7,7 @@ Not here: what a failure means (causes/). Called by ladder/families.py and the m
     packets.py     amdgpu: PM4 and SDMA: NOP, write, copy, wait, timestamps
     sync.py        amdgpu: fences, syncobjs, order between queues and contexts
     shader.py      amdgpu: waves: stores, ids, LDS, scratch, wave64, atomics
+    coherence.py   amdgpu: CPU and waves, new code, dispatches, engines: who sees whose writes
     share.py       amdgpu: host memory (userptr), PRIME, many jobs at once
     assumed.py     amdgpu: code in VRAM that the CPU writes, the pace of the clock
     hang.py        amdgpu, --allow-hang: endless jobs, page faults, bad packets, recovery

@@ -25,6 +25,7 @@ RSRC1 = 0x60AF0000
 USER = 13
 VGPRS = 24
 CS_PARTIAL_FLUSH = 0x407
+ALL_CACHES = 0xC3F1  # GCR: all invalidated, L2 written back
 # Registers that another process may have left set.
 QUIET = ("COMPUTE_PERFCOUNT_ENABLE", "COMPUTE_THREAD_TRACE_ENABLE")
 
@@ -99,6 +100,34 @@ v_mov_b32 v1, 1
 v_mov_b32 v2, 0
 global_atomic_add v2, v1, s[0:1]
 """
+# Two times what is there, and one more.
+TWICE = (
+    LINE
+    + """
+v_lshlrev_b32 v4, 2, v3
+global_load_dword v5, v4, s[0:1]
+s_waitcnt vmcnt(0)
+v_lshl_add_u32 v5, v5, 1, 1
+global_store_dword v4, v5, s[0:1]
+"""
+)
+# 32 groups of 64: what vector and scalar loads get at s[2:3], each with s4 added to it.
+ECHO = (
+    LINE
+    + """
+v_lshlrev_b32 v4, 2, v0
+s_load_dword s5, s[2:3], 0x0
+global_load_dword v5, v4, s[2:3]
+s_waitcnt vmcnt(0) lgkmcnt(0)
+s_add_u32 s5, s4, s5
+v_add_nc_u32 v5, s4, v5
+v_mov_b32 v6, s5
+v_lshlrev_b32 v3, 2, v3
+v_add_nc_u32 v7, 0x2000, v3
+global_store_dword v3, v5, s[0:1]
+global_store_dword v7, v6, s[0:1]
+"""
+)
 ENDLESS = "again:\ns_sleep 1\ns_branch again\n"
 # gfx11 has no s_sendmsg 0 of its own meaning; SOPP opcode 0x7f exists on neither generation.
 BAD_WORD = 0xBFFF0000
@@ -167,7 +196,7 @@ def launch(
     # COMPUTE_SHADER_EN, FORCE_START_AT_000, CS_W32_EN (AMDGPU_FACTS 4.2)
     initiator = 0x5 | (0x8000 if wave == 32 else 0)
     return (
-        pm4.AcquireMem.encode(gfx=gfx, gcr=0xC3F1)
+        pm4.AcquireMem.encode(gfx=gfx, gcr=ALL_CACHES)
         + pm4.set_registers(named, gfx=gfx)
         + pm4.DispatchDirect.encode(gfx=gfx, dim_x=x, dim_y=y, dim_z=z, initiator=initiator)
         + pm4.EventWrite.encode(gfx=gfx, event=CS_PARTIAL_FLUSH)

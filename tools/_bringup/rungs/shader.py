@@ -179,32 +179,6 @@ def atomics(b: Bench) -> str:
     return "5120 threads add 1 to one word"
 
 
-def back_to_back(b: Bench) -> str:
-    """Two dispatches in one IB, the second on top of what the first wrote."""
-    gpu = b.gpu()
-    out, words = gpu.buffer(1 << 14), kernels.assemble(kernels.STORE, b.gfx)
-    add = kernels.assemble(kernels.LINE + TWICE, b.gfx)
-    code, more = gpu.buffer(4096, rights="rx"), gpu.buffer(4096, rights="rx")
-    code.write(words)
-    more.write(add)
-    user = [out.va & 0xFFFFFFFF, out.va >> 32]
-    ib: list[int] = []
-    for program in (code, more, more):
-        ib += kernels.launch(b.gfx, b.engines, program.va, user, (50, 1, 1), (64, 1, 1))
-    b.run(gpu, "compute", ib, code, more, out)
-    first = np.arange(3200, dtype=np.uint32) ^ np.uint32(0xCAFEBABE)
-    expect("three dispatches", out, (first * np.uint32(4) + np.uint32(3)).astype(np.uint32))
-    return "three dispatches in one IB, each sees the one before"
-
-
-TWICE = """
-v_lshlrev_b32 v4, 2, v3
-global_load_dword v5, v4, s[0:1]
-s_waitcnt vmcnt(0)
-v_lshl_add_u32 v5, v5, 1, 1
-global_store_dword v4, v5, s[0:1]
-"""
-
 RUNGS = (
     Rung("s-endpgm", "waves that start and end", endpgm, ("write-data", "device")),
     Rung("store", "waves that store to GTT", store, ("s-endpgm",)),
@@ -217,5 +191,4 @@ RUNGS = (
          ("scratch",)),
     Rung("wave64", "waves of 64 lanes", wave64, ("store",)),
     Rung("atomics", "atomic adds to one word", atomics, ("store",)),
-    Rung("dispatch-order", "dispatches of one IB see each other", back_to_back, ("store",)),
 )  # fmt: skip

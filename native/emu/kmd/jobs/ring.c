@@ -44,7 +44,8 @@ static struct kmd_job *next_job(struct kmd_ring *ring)
     for (uint32_t i = 0; i < ring->entities; i++) {
         uint32_t k = (ring->turn + i) % ring->entities;
         struct kmd_job *job = ring->entity[k]->first;
-        bool free = !job->wait || job->wait->signalled || sp_emu_flaw(&ring->card->chip.core, SP_FLAW_DEPENDENCY);
+        const struct sp_emu_flaw_of *flaw = sp_emu_flaw(&ring->card->chip.core, SP_FLAW_DEPENDENCY);
+        bool free = !job->wait || job->wait->signalled || (flaw && flaw->a >> ring->ip & 1);
         if ((!ring->card->hold && free) || doomed(job)) {
             ring->turn = k + 1;
             return job;

@@ -1,0 +1,67 @@
+"""Likely causes on amdgpu of old bytes and of work out of order. The keys of sources are explained
+in docs/bringup.md."""
+
+from __future__ import annotations
+
+from .matching import AGAIN, LOG, Cause
+
+DECODE = "python tools/pm4.py decode dumps/{rung}.ibs.txt"
+
+
+def _stale(id_: str, loads: str, text: str) -> Cause:
+    return Cause(
+        id_, text, "F 6.2, 6.3", rungs=("host-coherence",), when=lambda f: f.get("stale") == loads,
+        weight=1, next=DECODE,
+    )  # fmt: skip
+
+
+COHERENCE = (
+    _stale(
+        "l2-stale", "vector+scalar",
+        "a cache that all waves share keeps what the CPU has overwritten: GL2_INV or GL1_INV of "
+        "ACQUIRE_MEM does nothing, or the HDP is not emptied (in visible VRAM alone)",
+    ),
+    _stale(
+        "vector-stale", "vector",
+        "the vector caches keep what the CPU has overwritten: GLV_INV of ACQUIRE_MEM does nothing",
+    ),
+    _stale(
+        "scalar-stale", "scalar",
+        "the scalar caches keep what the CPU has overwritten: GLK_INV of ACQUIRE_MEM does nothing",
+    ),
+    Cause(
+        "not-written-back",
+        "the CPU sees what an earlier job stored: a fence is signalled before the L2 is written "
+        "back",
+        "F 6.1",
+        rungs=("host-coherence",),
+        when=lambda f: f.get("kept"),
+        next=AGAIN + "release-mem,fences,host-coherence",
+    ),
+    Cause(
+        "code-stale",
+        "waves run the code that was at this address before: GLI_INV of ACQUIRE_MEM leaves the "
+        "instruction caches as they are, or the TLB was not flushed",
+        "F 6.1, 6.2",
+        rungs=("code-cache", "code-placement"),
+        when=lambda f: f.get("mismatch") and not f.get("unwritten"),
+        next=DECODE,
+    ),
+    Cause(
+        "out-of-order",
+        "dependencies between queues are not kept",
+        "F 1.8",
+        rungs=("queue-order", "order"),
+        when=lambda f: f.get("out_of_order"),
+        next=LOG,
+    ),
+    Cause(
+        "copies-overtake",
+        "the copy engine runs copies out of order although a NOP stands between them",
+        "F 7",
+        rungs=("order",),
+        when=lambda f: f.get("out_of_order") == "copies",
+        weight=1,
+        next=AGAIN + "sdma-copy,order",
+    ),
+)  # fmt: skip
