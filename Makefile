@@ -72,6 +72,9 @@ docs: build ## build/docs: the api reference, made from the docstrings
 	@$(PY) -W error -m pdoc --output-directory build/docs sparkle_drv sparkle_drv.types \
 	  sparkle_drv.backends.base sparkle_drv.testing.suite
 
+# $(call whole,FOLDER): the modules that a wheel leaves out, which tests use, go to a build beside the others.
+whole = find sparkle_drv -name '*.py' | xargs cp --parents -t $(1)
+
 # Without the tests that look at the package's files, here a copy, rather than run its C code, and
 # those of the process's size: AddressSanitizer keeps what was freed. PYTHONSAFEPATH: the children
 # of tests take this build too, not the checkout's in the folder they are started in (Python 3.11).
@@ -82,6 +85,7 @@ asan: build ## all quick tests of the C code, the preload library too, under ASa
 	@CFLAGS="$(SANITIZE) -g -O1 -fno-omit-frame-pointer" LDFLAGS="$(SANITIZE)" $(PY) setup.py --quiet \
 	  build_py --build-lib build/asan build_ext --build-lib build/asan --build-temp build/asan/obj \
 	  build_preload --build-lib build/asan/preload --build-temp build/asan/obj
+	@$(call whole,build/asan)
 	@CFLAGS="$(SANITIZE) -g -O1 -fno-omit-frame-pointer" LDFLAGS="$(SANITIZE)" $(PY) tests/fake_cuda/build.py --to build/asan/fake
 	@LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
@@ -107,6 +111,7 @@ tsan: build ## the tests of threads under ThreadSanitizer, which finds data race
 	@rm -rf build/tsan/sparkle_drv build/tsan/report.*
 	@CFLAGS="$(RACES)" LDFLAGS=-fsanitize=thread $(PY) setup.py --quiet \
 	  build_py --build-lib build/tsan build_ext --build-lib build/tsan --build-temp build/tsan/obj
+	@$(call whole,build/tsan)
 	@CFLAGS="$(RACES)" LDFLAGS=-fsanitize=thread $(PY) tests/fake_cuda/build.py --to build/tsan/fake
 	@$(PY) tests/cpu_kernels/build.py tsan build/tsan/obj
 	@alike=$$(setarch -R true 2>/dev/null && echo setarch -R); \
@@ -125,6 +130,7 @@ test-free-threaded: build ## the tests of core and of threads on Python without 
 	build/free-threaded/bin/python -m pip install --quiet cffi hypothesis msgpack numpy pyelftools pytest pytest-timeout setuptools && \
 	build/free-threaded/bin/python setup.py --quiet build_py --build-lib build/free-threaded/lib \
 	  build_ext --build-lib build/free-threaded/lib --build-temp build/free-threaded/obj && \
+	$(call whole,build/free-threaded/lib) && \
 	PYTHONPATH=$(CURDIR)/build/free-threaded/lib PYTHONSAFEPATH=1 build/free-threaded/bin/python -W error -m pytest -q \
 	  -m "not slow" tests/core tests/lifetime $(TSAN_TESTS) $(addprefix --ignore ,$(ASAN_WITHOUT))
 
