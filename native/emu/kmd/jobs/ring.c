@@ -208,6 +208,8 @@ void kmd_card_stop(struct kmd_machine *machine, struct kmd_card *card)
         free(ring->entity);
         if (ring->state)
             sp_caches_free(&ring->state->exec);
+        if (ring->state)
+            sp_late_free(&ring->state->exec);
         free(ring->state);
     }
     pthread_cond_destroy(&card->work);

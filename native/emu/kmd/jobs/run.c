@@ -19,6 +19,7 @@ static void begin(struct kmd_ring *ring, struct sp_emu_exec *x, const struct kmd
     sp_emu_tlb_reset(&x->tlb, &job->view, &x->fault);
     x->lenient = machine->options.lenient;
     x->threads = machine->options.threads;
+    x->seed = machine->options.seed * UINT64_C(0x9E3779B97F4A7C15) + ring->index;
     x->deadline_ns = kmd_now() + machine->options.job_limit_ns;
     x->cancel = &ring->cancel;
     x->lane_ops = x->vram_dispatches = x->other_dispatches = 0;
@@ -82,6 +83,8 @@ static int execute(struct kmd_ring *ring, struct kmd_ring_state *state, const st
         rc = ring->ip == AMDGPU_HW_IP_DMA ? sp_emu_sdma_run(&state->hwq, &job->ib[i], x)
                                           : sp_emu_cp_run(&state->hwq, &job->ib[i], x);
     }
+    if (ring->ip != AMDGPU_HW_IP_DMA)
+        rc = sp_emu_cp_end(&state->hwq, x, rc);
     return rc;
 }
 
