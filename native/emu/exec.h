@@ -41,6 +41,7 @@ struct sp_emu_exec {
     uint64_t lane_ops;     /* instructions x active lanes, counted for benchmarks/emu.py */
     uint64_t vram_dispatches, other_dispatches; /* by where their code is */
     struct sp_caches *caches[SP_EXEC_THREADS]; /* each thread's; they stay from dispatch to dispatch and job to job */
+    struct sp_watch *watch; /* emu/order: what may run beside what this executes */
     struct sp_late *late;  /* emu/cp/late.c: packets under way */
     uint64_t seed;         /* of their order */
     void (*trace)(void *self, const char *line); /* NULL: off */

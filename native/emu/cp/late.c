@@ -33,7 +33,6 @@ struct sp_late {
     uint32_t now;                  /* the place of the packet that the command processor is at; PLACES: none */
     uint32_t dispatches;           /* did that one start waves? */
     uint64_t number, random;
-    struct sp_watch watch;
 };
 
 static uint32_t draw(struct sp_late *late, uint32_t below)
@@ -75,8 +74,9 @@ static void end(struct sp_late *late, uint32_t places)
     tidy(late);
 }
 
-static void forget(struct sp_late *late)
+void sp_late_forget(struct sp_emu_exec *x)
 {
+    struct sp_late *late = x->late;
     if (!late) return;
     late->waiting = 0;
     late->now = PLACES;
@@ -87,25 +87,20 @@ static void forget(struct sp_late *late)
 static void watch(struct sp_cp *cp, uint32_t place, int beside)
 {
     struct sp_late *late = cp->x->late;
-    struct sp_watch *w = &late->watch;
-    w->row[SP_WATCH_PACKETS].mine = beside ? &late->at[place].log : NULL;
+    struct sp_watch *w = cp->x->watch;
     w->row[SP_WATCH_PACKETS].others = 0;
     for (uint32_t i = 0; i < PLACES; i++)
         if (late->at[place].with >> i & 1)
             w->row[SP_WATCH_PACKETS].other[w->row[SP_WATCH_PACKETS].others++] = &late->at[i].log;
-    cp->x->tlb.watch = beside ? w : NULL;
+    sp_watch_packet(cp->x, beside ? &late->at[place].log : NULL);
 }
 
 static int watched(struct sp_cp *cp, int rc)
 {
-    struct sp_watch *w = &cp->x->late->watch;
-    cp->x->tlb.watch = NULL;
-    if (!w->found[0]) return rc;
-    if (cp->x->fault.kind == SP_FAULT_NONE) cp->x->fault.va = w->va;
+    sp_watch_packet(cp->x, NULL);
+    if (!cp->x->watch->found[0]) return rc;
     cp->named = 1;
-    rc = sp_emu_fault_set(&cp->x->fault, SP_FAULT_ORDER, -EFAULT, "%s", w->found);
-    w->found[0] = 0;
-    return rc;
+    return sp_watch_fault(cp->x);
 }
 
 static int perform(struct sp_cp *cp, uint32_t place, int alone)
@@ -350,14 +345,12 @@ int sp_late_packet(struct sp_cp *cp)
 
 void sp_late_free(struct sp_emu_exec *x)
 {
-    forget(x->late);
+    sp_late_forget(x);
     free(x->late);
     x->late = NULL;
 }
 
-int sp_late_end(struct sp_cp *cp, int rc)
+int sp_late_end(struct sp_cp *cp, int followed)
 {
-    if (rc == 0) rc = go(cp, PLACES_ALL, 1);
-    forget(cp->x->late);
-    return rc;
+    return go(cp, PLACES_ALL, !followed);
 }

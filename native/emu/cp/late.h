@@ -7,8 +7,8 @@
 
 /* Executes the packet at cp->p, at once or later. */
 int sp_late_packet(struct sp_cp *cp);
-/* The job ends, with `rc` so far: all of them do. */
-int sp_late_end(struct sp_cp *cp, int rc);
+/* The job ends: all of them are executed. `followed`: others may run beside them. */
+int sp_late_end(struct sp_cp *cp, int followed);
 /* A dispatch that was found launchable. */
 int sp_late_dispatch(struct sp_cp *cp, const struct sp_emu_dispatch *d);
 /* A wait for memory is not met: all goes on that may. */

@@ -1,5 +1,6 @@
 /* Memory as the engines use it: atomic words, copies page by page, waiting for a value. */
 #include "late.h"
+#include "emu/order/log.h"
 #include "gen/pm4_packets.h"
 #include <errno.h>
 
@@ -137,8 +138,10 @@ int sp_cp_wait(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint32_t function
         int met = compares(function, value & mask, reference);
         if (met < 0)
             return sp_cp_fault(cp, SP_FAULT_RESERVED, "function %u compares nothing", function);
-        if (met > 0)
+        if (met > 0) {
             sp_late_met(cp, va);
+            sp_watch_met(cp->x->watch);
+        }
         if (met > 0 || sp_emu_flaw(cp->x->chip, SP_FLAW_WAIT))
             return 0;
         rc = sp_late_go_on(cp);

@@ -216,15 +216,15 @@ static struct sp_cp *cp_new(struct sp_emu_hwq *q, struct sp_emu_exec *x)
     return cp;
 }
 
-int sp_emu_cp_end(struct sp_emu_hwq *q, struct sp_emu_exec *x, int rc)
+int sp_emu_cp_end(struct sp_emu_hwq *q, struct sp_emu_exec *x, int rc, int followed)
 {
-    struct sp_cp *cp = x->late != NULL ? cp_new(q, x) : NULL;
-    if (cp == NULL)
-        return x->late != NULL ? -ENOMEM : rc;
-    if (rc == 0)
-        rc = sp_cp_name_fault(cp, sp_late_end(cp, 0));
-    else
-        sp_late_end(cp, rc);
+    struct sp_cp *cp = x->late != NULL && rc == 0 ? cp_new(q, x) : NULL;
+    if (cp != NULL)
+        rc = sp_cp_name_fault(cp, sp_late_end(cp, followed));
+    else if (x->late != NULL && rc == 0)
+        rc = -ENOMEM;
+    if (rc != 0)
+        sp_late_forget(x);
     free(cp);
     return rc;
 }

@@ -2,6 +2,7 @@
  * Memory that is mapped UC is not looked at: there agents talk to one another by design. */
 #include "log.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,13 +17,18 @@ struct sp_touched_grain {
 /* Of all logs: jobs of several rings look at one another's. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-void sp_log_clear(struct sp_log *log)
+static void clear(struct sp_log *log)
 {
-    pthread_mutex_lock(&lock);
     for (uint32_t i = 0; i < log->room; i++) free(log->grain[i]);
     free(log->grain);
     log->grain = NULL;
     log->count = log->room = 0;
+}
+
+void sp_log_clear(struct sp_log *log)
+{
+    pthread_mutex_lock(&lock);
+    clear(log);
     pthread_mutex_unlock(&lock);
 }
 
@@ -131,7 +137,54 @@ void sp_order_note(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes, enum sp_t
             enum sp_touch was;
             int byte = theirs ? meeting(theirs, at, end, touch, &was) : -1;
             if (byte >= 0) tell(watch, mine, touch, va - at + (uint32_t)byte, watch->row[r].other[i], was);
+            if (theirs && r == SP_WATCH_JOBS && touch == SP_ATOMIC && theirs->bits[SP_ATOMIC][at / 64] & word_of(at, end, at / 64))
+                watch->row[r].other[i--] = watch->row[r].other[--watch->row[r].others];
         }
     }
+    pthread_mutex_unlock(&lock);
+}
+
+void sp_watch_begin(struct sp_watch *watch, struct sp_log *job)
+{
+    pthread_mutex_lock(&lock);
+    watch->row[SP_WATCH_JOBS].mine = job;
+    if (!job) watch->row[SP_WATCH_JOBS].others = 0;
+    pthread_mutex_unlock(&lock);
+}
+
+void sp_watch_add(struct sp_watch *watch, struct sp_log *job)
+{
+    pthread_mutex_lock(&lock);
+    uint32_t *others = &watch->row[SP_WATCH_JOBS].others, there = 0;
+    for (uint32_t i = 0; i < *others; i++) there |= watch->row[SP_WATCH_JOBS].other[i] == job;
+    if (!there && *others < SP_WATCH_OTHERS) watch->row[SP_WATCH_JOBS].other[(*others)++] = job;
+    pthread_mutex_unlock(&lock);
+}
+
+void sp_watch_packet(struct sp_emu_exec *x, struct sp_log *packet)
+{
+    x->watch->row[SP_WATCH_PACKETS].mine = packet;
+    x->tlb.watch = packet || x->watch->row[SP_WATCH_JOBS].mine ? x->watch : NULL;
+}
+
+int sp_watch_fault(struct sp_emu_exec *x)
+{
+    if (x->fault.kind == SP_FAULT_NONE) x->fault.va = x->watch->va;
+    sp_emu_fault_set(&x->fault, SP_FAULT_ORDER, -EFAULT, "%s", x->watch->found);
+    x->watch->found[0] = 0;
+    return -EFAULT;
+}
+
+void sp_watch_met(struct sp_watch *watch)
+{
+    pthread_mutex_lock(&lock);
+    watch->row[SP_WATCH_JOBS].others = 0;
+    pthread_mutex_unlock(&lock);
+}
+
+void sp_watch_told(struct sp_watch *watch)
+{
+    pthread_mutex_lock(&lock);
+    if (watch->row[SP_WATCH_JOBS].mine) clear(watch->row[SP_WATCH_JOBS].mine);
     pthread_mutex_unlock(&lock);
 }

@@ -1,7 +1,7 @@
 /* What a packet, or a job, touches of memory while another one may run at the same time. */
 #ifndef SP_EMU_ORDER_LOG_H
 #define SP_EMU_ORDER_LOG_H
-#include "emu/vm.h"
+#include "emu/exec.h"
 
 /* What makes others wait for it. */
 enum sp_ended_by { SP_ENDS_WAVES, SP_ENDS_DMA, SP_ENDS_WRITE, SP_ENDS_RELEASE, SP_ENDS_JOB, SP_ENDS_HERE };
@@ -27,4 +27,15 @@ struct sp_watch {
     uint64_t va;     /* of the first meeting */
     char found[224]; /* empty: none */
 };
+/* The row of jobs is changed by other threads, too. NULL empties it. */
+void sp_watch_begin(struct sp_watch *watch, struct sp_log *job);
+void sp_watch_add(struct sp_watch *watch, struct sp_log *job);
+/* From now on the accesses are those of a packet; NULL: of one that nothing runs beside. */
+void sp_watch_packet(struct sp_emu_exec *x, struct sp_log *packet);
+/* What was found becomes the fault. */
+int sp_watch_fault(struct sp_emu_exec *x);
+/* The thread has met what another job wrote for it: it comes after what that one did before, whichever it was. */
+void sp_watch_met(struct sp_watch *watch);
+/* It writes for others to meet, and for the CPU: they come after what it did before. */
+void sp_watch_told(struct sp_watch *watch);
 #endif
