@@ -64,7 +64,10 @@ static void tidy(struct sp_late *late)
         free(late->at[i].p);
         late->at[i].p = NULL;
         late->used &= ~bit;
-        for (uint32_t k = 0; k < PLACES; k++) late->at[k].with &= ~bit;
+        for (uint32_t k = 0; k < PLACES; k++) {
+            late->at[k].with &= ~bit;
+            late->at[k].after &= ~bit;
+        }
     }
 }
 
@@ -122,7 +125,7 @@ static int perform(struct sp_cp *cp, uint32_t place, int alone)
     return watched(cp, rc);
 }
 
-/* Executes what is in `wanted` and, as drawn, more that may run by now. `alone`: nothing comes that could run beside them. */
+/* Executes what is in `wanted` and, as drawn, more that may run by now. `alone`: nothing comes that could run beside what is wanted. */
 static int go(struct sp_cp *cp, uint32_t wanted, int alone)
 {
     struct sp_late *late = cp->x->late;
@@ -137,7 +140,8 @@ static int go(struct sp_cp *cp, uint32_t wanted, int alone)
         n = 0;
         for (uint32_t i = 0; i < PLACES; i++)
             if (i != late->now && late->waiting >> i & 1 && !(late->at[i].after & late->waiting)) may[n++] = i;
-        rc = n ? perform(cp, may[draw(late, n)], alone) : -EINVAL;
+        uint32_t next = n ? may[draw(late, n)] : PLACES;
+        rc = n ? perform(cp, next, alone && wanted >> next & 1) : -EINVAL;
     }
     if (rc == 0) {
         cp->desc = desc;

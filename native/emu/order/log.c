@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { WORDS = SP_VM_GRAIN / 64, FIRST_ROOM = 64 };
+enum { WORDS = SP_VM_GRAIN / 64, FIRST_ROOM = 64, MOST_ROOM = 1 << 15 };
 
 struct sp_touched_grain {
     uint64_t line;
@@ -50,7 +50,7 @@ static void grow(struct sp_log *log)
 {
     struct sp_log more = *log;
     more.room = log->room ? 2 * log->room : FIRST_ROOM;
-    more.grain = calloc(more.room, sizeof(*more.grain));
+    more.grain = more.room > MOST_ROOM ? NULL : calloc(more.room, sizeof(*more.grain));
     if (!more.grain) return;
     for (uint32_t i = 0; i < log->room; i++)
         if (log->grain[i]) *place(&more, log->grain[i]->line) = log->grain[i];
@@ -58,7 +58,7 @@ static void grow(struct sp_log *log)
     *log = more;
 }
 
-/* NULL: no memory, and what is touched there goes unnoticed. */
+/* NULL: no room, and what is touched there goes unnoticed. */
 static struct sp_touched_grain *enter(struct sp_log *log, uint64_t line)
 {
     if (2 * log->count >= log->room) grow(log);

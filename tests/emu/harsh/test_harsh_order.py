@@ -131,6 +131,17 @@ def test_o1_as_many_as_there_are(rig, out):
     ]
 
 
+def test_ends_of_the_pipe_keep_their_order(rig, out):
+    """Of 30 among as many dispatches, more than are under way at once, the last comes last."""
+    mark = rig.buffer(4096, rights=UC)
+    program, dwords = code(rig, SAYS.format(value="s2")), []
+    for i in range(30):
+        dwords += run(rig, program, out.va + 4 * i, i, wait=False) + release(rig, mark.va, i + 1)
+    assert rig.run([*dwords, *await_word(mark, 30)], program, out, mark) is None
+    assert mark.words() == [30]
+    assert out.words(0, 30) == [*range(30)]
+
+
 def test_o1_atomics_of_two_dispatches(rig, x):
     """They may meet one another, and nobody else."""
     adds = code(rig, ADDS)
