@@ -23,7 +23,11 @@ static inline const struct sp_emu_flaw_of *sp_emu_flaw(const struct sp_emu_chip 
     return chip->flaw[which].planted ? &chip->flaw[which] : NULL;
 }
 
+/* The GPU clock now: CLOCK_MONOTONIC at chip->counter_khz, 40 ppm fast. */
+uint64_t sp_emu_gpu_clock(const struct sp_emu_chip *chip);
+
 struct sp_caches;
+struct sp_late;
 enum { SP_EXEC_THREADS = 64 }; /* most of one dispatch */
 struct sp_emu_exec {
     const struct sp_emu_chip *chip;
@@ -37,6 +41,9 @@ struct sp_emu_exec {
     uint64_t lane_ops;     /* instructions x active lanes, counted for benchmarks/emu.py */
     uint64_t vram_dispatches, other_dispatches; /* by where their code is */
     struct sp_caches *caches[SP_EXEC_THREADS]; /* each thread's; they stay from dispatch to dispatch and job to job */
+    struct sp_watch *watch; /* emu/order: what may run beside what this executes */
+    struct sp_late *late;  /* emu/cp/late.c: packets under way */
+    uint64_t seed;         /* of their order */
     void (*trace)(void *self, const char *line); /* NULL: off */
     void *trace_self;
 };

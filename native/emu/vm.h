@@ -27,6 +27,7 @@ struct sp_emu_vm;
 struct kmd_bo;
 struct sp_l2;
 struct sp_cu;
+struct sp_watch;
 
 static inline uint64_t sp_emu_canonical(uint64_t va)
 {
@@ -55,7 +56,7 @@ struct sp_emu_entry {
     uint8_t *mark;  /* of the page: not 0 when poison may be in it; NULL where nobody keeps marks */
     uint64_t line;  /* its number in the machine's memory */
     uint32_t rights;
-    uint32_t pad;
+    uint32_t cached; /* not mapped UC */
 };
 struct sp_emu_tlb {
     const struct sp_emu_view *view;
@@ -64,6 +65,7 @@ struct sp_emu_tlb {
     struct sp_l2 *l2;      /* NULL: no caches */
     struct sp_cu *cu;      /* a wave's; NULL: an engine, which has none but GL2 */
     uint32_t name_stale;   /* a read of old bytes is a fault */
+    struct sp_watch *watch; /* emu/order: what may run beside this; NULL: nothing */
     uint32_t write_around; /* SDMA: takes what GL2 has, but leaves nothing in it */
     struct sp_emu_entry entry[SP_TLBS][SP_VM_TLB];
 };
@@ -92,14 +94,36 @@ static inline uint8_t *sp_emu_at(struct sp_emu_tlb *tlb, uint64_t va, uint32_t a
     return sp_emu_tlb_miss(tlb, va, access);
 }
 
+/* emu/order: notes an access to bytes of one page, just reached. */
+enum sp_touch { SP_READS, SP_WRITES, SP_ATOMIC, SP_TOUCHES };
+void sp_order_note(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes, enum sp_touch touch);
+/* Is each read to be seen? Then by sp_emu_saw: -EFAULT when it must not be used. */
+static inline int sp_emu_is_watched(const struct sp_emu_tlb *tlb)
+{
+    return tlb->name_stale || tlb->watch;
+}
+
 /* Nothing without caches. The check: -EFAULT, named, when `got`, read so at `va`, is older than what it should be. */
 int sp_cache_check(struct sp_emu_tlb *tlb, uint64_t va, const uint8_t *got, size_t nbytes, uint32_t access);
 void sp_cache_writes(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes);
 void sp_cache_wrote(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes);
+static inline int sp_emu_saw(struct sp_emu_tlb *tlb, uint64_t va, const uint8_t *got, size_t nbytes, uint32_t access)
+{
+    if (tlb->watch)
+        sp_order_note(tlb, va, nbytes, SP_READS);
+    return tlb->name_stale ? sp_cache_check(tlb, va, got, nbytes, access) : 0;
+}
+static inline void sp_emu_writes_as(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes, enum sp_touch touch)
+{
+    if (!tlb->l2)
+        return;
+    sp_cache_writes(tlb, va, nbytes);
+    if (tlb->watch)
+        sp_order_note(tlb, va, nbytes, touch);
+}
 static inline void sp_emu_writes(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes)
 {
-    if (tlb->l2)
-        sp_cache_writes(tlb, va, nbytes);
+    sp_emu_writes_as(tlb, va, nbytes, SP_WRITES);
 }
 static inline void sp_emu_wrote(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes)
 {

@@ -206,6 +206,7 @@ struct sp_caches *sp_caches_begin(struct sp_emu_exec *x, uint32_t index)
         if (vector) empty(&cu->l0);
         cu->tlb.l2 = x->tlb.l2;
         cu->tlb.name_stale = x->tlb.name_stale;
+        cu->tlb.watch = x->tlb.watch;
         cu->empty = 1;
     }
     return *caches;

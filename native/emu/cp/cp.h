@@ -32,8 +32,10 @@ struct sp_emu_ib {
 };
 /* 0, or -EFAULT, -ETIME with x->fault filled, or -ECANCELED. */
 int sp_emu_cp_run(struct sp_emu_hwq *q, const struct sp_emu_ib *ib, struct sp_emu_exec *x);
+/* Behind the last IB of a job that came to `rc`: what was started is executed. Where the job is followed by another one it may
+ * still be under way then, until sp_late_forget. */
+int sp_emu_cp_end(struct sp_emu_hwq *q, struct sp_emu_exec *x, int rc, int followed);
+void sp_late_forget(struct sp_emu_exec *x);
+void sp_late_free(struct sp_emu_exec *x);
 int sp_emu_sdma_run(struct sp_emu_hwq *q, const struct sp_emu_ib *ib, struct sp_emu_exec *x);
-
-/* The GPU clock now: CLOCK_MONOTONIC at chip->counter_khz. */
-uint64_t sp_emu_gpu_clock(const struct sp_emu_chip *chip);
 #endif

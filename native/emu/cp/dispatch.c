@@ -1,6 +1,7 @@
 /* DISPATCH packets: what they take from which registers, and whether this job has programmed them. What the registers
  * mean is launch.c's. */
 #include "launch.h"
+#include "late.h"
 #include "gen/pm4_packets.h"
 #include "gen/regs.h"
 #include <errno.h>
@@ -151,7 +152,7 @@ static int dispatch(struct sp_cp *cp, const uint32_t dims[3], uint32_t initiator
     *(on_card ? &cp->x->vram_dispatches : &cp->x->other_dispatches) += 1;
     if (on_card && sp_emu_flaw(cp->x->chip, SP_FLAW_CODE))
         return 0;
-    rc = sp_emu_dispatch(&d, cp->x);
+    rc = sp_late_dispatch(cp, &d);
     return rc != 0 ? rc : sp_cp_tick(cp, 1);
 }
 

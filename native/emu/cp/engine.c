@@ -5,8 +5,7 @@
 #include <stdio.h>
 #include <time.h>
 
-/* No two oscillators agree: those of a card and of its host are up to some 50 ppm apart. */
-enum { TICK_PACKETS = 64, POLL_NS = 20000, DRIFT_PPM = 40 };
+enum { TICK_PACKETS = 64, POLL_NS = 20000 };
 
 static const char *const ip_names[] = {"gfx", "compute", "sdma"};
 
@@ -15,16 +14,6 @@ static uint64_t now_ns(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-uint64_t sp_emu_gpu_clock(const struct sp_emu_chip *chip)
-{
-    const uint64_t stopped_at = UINT64_C(0x123456789);
-    if (sp_emu_flaw(chip, SP_FLAW_CLOCK))
-        return stopped_at;
-    const struct sp_emu_flaw_of *drift = sp_emu_flaw(chip, SP_FLAW_DRIFT);
-    const __int128 ppm = drift ? (int64_t)drift->a : DRIFT_PPM, million = 1000000, now = now_ns();
-    return (uint64_t)((now + now * ppm / million + (drift ? (int64_t)drift->b : 0)) * chip->counter_khz / million);
 }
 
 int sp_cp_fault(struct sp_cp *cp, uint32_t kind, const char *format, ...)

@@ -42,7 +42,8 @@ static inline int sp_cp_lenient(const struct sp_cp *cp, uint32_t bit)
 
 /* Memory. 0 or a -errno with the fault filled. */
 int sp_cp_load(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t *value); /* 4 or 8, aligned, atomic */
-/* As sp_cp_load, of what decides: memory that nobody has written is a fault. */
+/* As sp_cp_load, of what decides: memory that nobody has written is a fault. sp_cp_poll: of what others may be writing. */
+int sp_cp_poll(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t *value);
 int sp_cp_use(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t *value);
 /* Just that, of dwords that were read at an aligned address. */
 int sp_cp_written(struct sp_cp *cp, uint64_t va, const void *got, uint32_t nbytes);
@@ -60,7 +61,8 @@ int sp_cp_write_absolute(struct sp_cp *cp, uint64_t dword, uint32_t value); /* b
 int sp_cp_read_absolute(struct sp_cp *cp, uint64_t dword, uint32_t *value);
 int sp_cp_programmed(const struct sp_cp *cp, uint32_t sh_offset);
 
-/* Packets, by file. */
+/* Packets, by file; the first is all of them. */
+int sp_cp_execute(struct sp_cp *cp);
 int sp_cp_set_run(struct sp_cp *cp, enum sp_space space);
 int sp_cp_set_pairs(struct sp_cp *cp, enum sp_space space);
 int sp_cp_set_packed(struct sp_cp *cp, enum sp_space space);

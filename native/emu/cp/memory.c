@@ -1,5 +1,6 @@
 /* Memory as the engines use it: atomic words, copies page by page, waiting for a value. */
-#include "engine.h"
+#include "late.h"
+#include "emu/order/log.h"
 #include "gen/pm4_packets.h"
 #include <errno.h>
 
@@ -18,7 +19,7 @@ static uint8_t *word_at(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint32_t
 int sp_cp_load(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t *value)
 {
     const uint8_t *at = word_at(cp, va, nbytes, SP_VM_READ);
-    if (at == NULL || (cp->x->tlb.name_stale && sp_cache_check(&cp->x->tlb, va, at, nbytes, SP_VM_READ)))
+    if (at == NULL || (sp_emu_is_watched(&cp->x->tlb) && sp_emu_saw(&cp->x->tlb, va, at, nbytes, SP_VM_READ)))
         return -EFAULT;
     *value = nbytes == 8 ? __atomic_load_n((const uint64_t *)(const void *)at, __ATOMIC_ACQUIRE)
                          : __atomic_load_n((const uint32_t *)(const void *)at, __ATOMIC_ACQUIRE);
@@ -37,6 +38,15 @@ int sp_cp_use(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t *value)
 {
     int rc = sp_cp_load(cp, va, nbytes, value);
     return rc != 0 ? rc : sp_cp_written(cp, va, value, nbytes);
+}
+
+int sp_cp_poll(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t *value)
+{
+    struct sp_watch *watch = cp->x->tlb.watch;
+    cp->x->tlb.watch = NULL;
+    int rc = sp_cp_use(cp, va, nbytes, value);
+    cp->x->tlb.watch = watch;
+    return rc;
 }
 
 int sp_cp_store(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t value)
@@ -64,7 +74,7 @@ int sp_cp_copy(struct sp_cp *cp, uint64_t dst, uint64_t src, uint64_t nbytes)
         n = min64(nbytes - done, min64(sp_emu_left(&cp->x->tlb, dst + done), sp_emu_left(&cp->x->tlb, src + done)));
         const uint8_t *from = sp_emu_at(&cp->x->tlb, src + done, SP_VM_READ);
         uint8_t *to = from != NULL ? sp_emu_at(&cp->x->tlb, dst + done, SP_VM_WRITE) : NULL;
-        if (to == NULL || (cp->x->tlb.name_stale && sp_cache_check(&cp->x->tlb, src + done, from, n, SP_VM_READ)))
+        if (to == NULL || (sp_emu_is_watched(&cp->x->tlb) && sp_emu_saw(&cp->x->tlb, src + done, from, n, SP_VM_READ)))
             return -EFAULT;
         sp_emu_poison_copied(&cp->x->tlb, dst + done, src + done);
         sp_emu_writes(&cp->x->tlb, dst + done, n);
@@ -122,14 +132,21 @@ int sp_cp_wait(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint32_t function
 {
     for (uint32_t tries = 0;; tries++) {
         uint64_t value;
-        int rc = sp_cp_use(cp, va, nbytes, &value);
+        int rc = sp_cp_poll(cp, va, nbytes, &value);
         if (rc != 0)
             return rc;
         int met = compares(function, value & mask, reference);
         if (met < 0)
             return sp_cp_fault(cp, SP_FAULT_RESERVED, "function %u compares nothing", function);
+        if (met > 0) {
+            sp_late_met(cp, va);
+            sp_watch_met(cp->x->watch);
+        }
         if (met > 0 || sp_emu_flaw(cp->x->chip, SP_FLAW_WAIT))
             return 0;
+        rc = sp_late_go_on(cp);
+        if (rc != 0)
+            return rc;
         if (tries == retries && retries != UINT32_MAX)
             return sp_cp_fault(cp, SP_FAULT_TIMEOUT, "%u retries, and the value is still %#llx", retries,
                                (unsigned long long)value);

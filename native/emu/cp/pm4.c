@@ -1,5 +1,5 @@
 /* Walks an IB of a GFX or COMPUTE queue: headers, lengths, declared bits, nesting; one handler for each packet. */
-#include "engine.h"
+#include "late.h"
 #include "emu/cache/unit.h"
 #include "gen/pm4_packets.h"
 #include <errno.h>
@@ -98,7 +98,7 @@ static int context_control(struct sp_cp *cp)
     return 0;
 }
 
-static int execute(struct sp_cp *cp)
+int sp_cp_execute(struct sp_cp *cp)
 {
     switch (cp->desc->code) {
     case PM4_NOP:
@@ -195,7 +195,7 @@ static int run_ib(struct sp_cp *cp, uint64_t va, uint32_t ndw, uint32_t depth)
         if (rc == 0 && !is_set(cp->desc->code) && cp->ndw > 1)
             sp_cp_trace_packet(cp);
         if (rc == 0)
-            rc = execute(cp);
+            rc = sp_late_packet(cp);
         if (rc == 0)
             rc = sp_cp_tick(cp, 0);
         if (rc != 0)
@@ -204,16 +204,37 @@ static int run_ib(struct sp_cp *cp, uint64_t va, uint32_t ndw, uint32_t depth)
     return 0;
 }
 
-int sp_emu_cp_run(struct sp_emu_hwq *q, const struct sp_emu_ib *ib, struct sp_emu_exec *x)
+static struct sp_cp *cp_new(struct sp_emu_hwq *q, struct sp_emu_exec *x)
 {
     struct sp_cp *cp = malloc(sizeof *cp);
+    if (cp != NULL)
+        memset(cp, 0, offsetof(struct sp_cp, p));
+    if (cp != NULL) {
+        cp->q = q;
+        cp->x = x;
+    }
+    return cp;
+}
+
+int sp_emu_cp_end(struct sp_emu_hwq *q, struct sp_emu_exec *x, int rc, int followed)
+{
+    struct sp_cp *cp = x->late != NULL && rc == 0 ? cp_new(q, x) : NULL;
+    if (cp != NULL)
+        rc = sp_cp_name_fault(cp, sp_late_end(cp, followed));
+    else if (x->late != NULL && rc == 0)
+        rc = -ENOMEM;
+    if (rc != 0)
+        sp_late_forget(x);
+    free(cp);
+    return rc;
+}
+
+int sp_emu_cp_run(struct sp_emu_hwq *q, const struct sp_emu_ib *ib, struct sp_emu_exec *x)
+{
+    struct sp_cp *cp = cp_new(q, x);
     if (cp == NULL)
         return -ENOMEM;
-    cp->q = q;
-    cp->x = x;
-    cp->desc = NULL;
     cp->flags = ib->flags;
-    cp->packets = cp->named = 0;
     cp->va = sp_emu_canonical(ib->va);
     int rc = sp_cp_tick(cp, 1);
     if (rc == 0 && (ib->ndw == 0 || !sp_emu_is_address(ib->va)))

@@ -2,6 +2,7 @@
  * or overwrites what another reads, without a NOP, FENCE or other packet between them is a fault here. */
 #include "engine.h"
 #include "emu/cache/unit.h"
+#include "emu/order/log.h"
 #include "gen/pm4_packets.h"
 #include "gen/sdma_packets.h"
 #include <errno.h>
@@ -150,6 +151,7 @@ static int fence(struct sp_cp *cp)
     uint32_t mtype = cp->x->chip->generation >= 10 ? sp_get(cp->p, SDMA_FENCE_HEADER_MTYPE) : MTYPE_UC;
     if (mtype != MTYPE_UC && !sp_cp_lenient(cp, SP_LENIENT_RESERVED))
         return sp_cp_fault(cp, SP_FAULT_PACKET, "mtype %u: wants %u (UC), or nobody sees the value in time", mtype, MTYPE_UC);
+    sp_watch_told(cp->x->watch);
     return sp_cp_store(cp, sp_get64(cp->p, SDMA_FENCE_ADDR), 4, sp_get(cp->p, SDMA_FENCE_VALUE));
 }
 

@@ -2,6 +2,7 @@
  * is read, so what remains of these packets is their meaning for memory and caches, and their rules. */
 #include "engine.h"
 #include "emu/cache/unit.h"
+#include "emu/order/log.h"
 #include "gen/pm4_packets.h"
 #include <errno.h>
 
@@ -143,6 +144,7 @@ static int release_store(struct sp_cp *cp, uint32_t nbytes, uint64_t value)
     int rc = sp_cp_store(cp, va, nbytes, value);
     if (rc == 0 && !in_l2)
         sp_cache_through(&cp->x->tlb, va, nbytes);
+    sp_watch_told(cp->x->watch);
     return rc;
 }
 

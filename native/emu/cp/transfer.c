@@ -173,7 +173,7 @@ static int atomic_step(struct sp_cp *cp, uint32_t op, uint32_t nbytes, uint64_t 
     uint64_t mask = nbytes == 8 ? UINT64_MAX : UINT32_MAX;
     uint64_t src = sp_get64(cp->p, PM4_ATOMIC_MEM_SOURCE) & mask, compare = sp_get64(cp->p, PM4_ATOMIC_MEM_COMPARE) & mask;
     for (int swapped = 0; !swapped;) {
-        int rc = sp_cp_use(cp, va, nbytes, old);
+        int rc = sp_cp_poll(cp, va, nbytes, old);
         if (rc != 0)
             return rc;
         if (combine(op, nbytes, *old, src, compare, &value) != 0)
@@ -182,7 +182,7 @@ static int atomic_step(struct sp_cp *cp, uint32_t op, uint32_t nbytes, uint64_t 
         if (at == NULL)
             return -EFAULT;
         uint32_t old32 = (uint32_t)*old;
-        sp_emu_writes(&cp->x->tlb, va, nbytes);
+        sp_emu_writes_as(&cp->x->tlb, va, nbytes, SP_ATOMIC);
         swapped = nbytes == 8 ? __atomic_compare_exchange_n((uint64_t *)(void *)at, old, value, 0, __ATOMIC_ACQ_REL,
                                                             __ATOMIC_ACQUIRE)
                               : __atomic_compare_exchange_n((uint32_t *)(void *)at, &old32, (uint32_t)value, 0,

@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 #include <string.h>
+#include <time.h>
 
 enum { MOST_REGISTERS = 128, GB_ADDR_CONFIG = 0x263e, GRBM_STATUS = 0x2004 };
 enum { HW_IP_NBYTES_USERQ = 40 }; /* of a kernel that tells of user queues: userq_num_slots is 0 here */
@@ -199,6 +200,28 @@ static int u32(uint32_t value, uint32_t *out)
     return sizeof(*out);
 }
 
+static bool is_idle(const struct kmd_card *card)
+{
+    bool idle = !card->gfx.running;
+    for (uint32_t i = 0; i < card->chip.compute_rings; i++) idle = idle && !card->compute[i].running;
+    return idle;
+}
+
+/* A card that had nothing to do is off, and wakes up before its clock is read (amdgpu_gfx_off_ctrl in
+ * gfx_v10_0_get_gpu_clock_counter): the answer is late, and as late as its caller cannot know. */
+static uint64_t clock_of(const struct kmd_card *card)
+{
+    struct kmd_machine *machine = card->machine;
+    enum { WAKES_NS = 100000 };
+    bool late = machine->options.delay_ns && is_idle(card);
+    struct timespec before = {0, late ? (long)kmd_random(machine, WAKES_NS) : 0};
+    struct timespec after = {0, late ? (long)kmd_random(machine, WAKES_NS) : 0};
+    if (late) nanosleep(&before, NULL);
+    uint64_t now = sp_emu_gpu_clock(&card->chip.core);
+    if (late) nanosleep(&after, NULL);
+    return now;
+}
+
 /* The answer's length, or -errno. */
 static int query(const struct kmd_card *card, const struct drm_amdgpu_info *in, union answer *out)
 {
@@ -211,7 +234,7 @@ static int query(const struct kmd_card *card, const struct drm_amdgpu_info *in, 
     case AMDGPU_INFO_HW_IP_COUNT:
         return hw_ip_count(in, &out->u32);
     case AMDGPU_INFO_TIMESTAMP:
-        return u64(sp_emu_gpu_clock(&chip->core), &out->u64);
+        return u64(clock_of(card), &out->u64);
     case AMDGPU_INFO_FW_VERSION:
         return firmware(chip, &in->query_fw, &out->firmware);
     case AMDGPU_INFO_NUM_BYTES_MOVED:

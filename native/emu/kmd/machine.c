@@ -4,6 +4,7 @@
 #include "emu/kmd/faults/faults.h"
 #include "emu/kmd/files/files.h"
 #include "emu/kmd/jobs/jobs.h"
+#include "emu/kmd/jobs/order.h"
 #include "ops.h"
 
 #include <stdio.h>
@@ -112,6 +113,7 @@ static void free_machine(struct kmd_machine *machine)
         free(machine->injections);
         machine->injections = next;
     }
+    kmd_order_free(machine);
     free(machine->files.slot);
     kmd_trace_free(machine->trace);
     if (machine->memfd >= 0)

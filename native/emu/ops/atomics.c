@@ -59,7 +59,7 @@ uint64_t sp_atomic_result(enum sp_atomic op, uint32_t nbytes, uint64_t old, uint
 uint64_t sp_atomic_cached(struct sp_wave *w, uint64_t va, enum sp_atomic op, uint32_t nbytes, uint8_t *host,
                           const uint64_t data[2])
 {
-    sp_emu_writes(w->tlb, va, nbytes);
+    sp_emu_writes_as(w->tlb, va, nbytes, SP_ATOMIC);
     uint64_t old = sp_atomic_memory(op, nbytes, host, data[0], data[1]);
     sp_emu_wrote(w->tlb, va, nbytes);
     return old;

@@ -85,8 +85,8 @@ uint8_t *sp_reach_turn(struct sp_reach *r, uint64_t va, uint32_t nbytes)
     uint8_t *host = write ? sp_emu_at(tlb, va, r->access) : (uint8_t *)(uintptr_t)sp_emu_seen(tlb, va, r->access);
     if (!host) return NULL;
     if (!write && SP_UNLIKELY(sp_emu_marked(tlb, va))) r->w->poison_seen = 1;
-    if (tlb->name_stale) /* and no access goes round this */
-        return write || !sp_cache_check(tlb, va, host, nbytes, r->access) ? host : NULL;
+    if (sp_emu_is_watched(tlb)) /* and no access goes round this */
+        return write || !sp_emu_saw(tlb, va, host, nbytes, r->access) ? host : NULL;
     r->page = va - in;
     r->host = host - in;
     return host;

@@ -4,7 +4,6 @@
 #include <fenv.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <time.h>
 
 int sp_wave_fault(struct sp_wave *w, uint32_t kind, const char *format, ...)
 {
@@ -31,10 +30,7 @@ int sp_wave_fault_at(struct sp_wave *w, uint32_t lane)
 
 uint64_t sp_wave_realtime(const struct sp_wave *w)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    uint64_t khz = w->x->chip->counter_khz;
-    return (uint64_t)t.tv_sec * 1000 * khz + (uint64_t)t.tv_nsec * khz / 1000000;
+    return sp_emu_gpu_clock(w->x->chip);
 }
 
 /* GLC: past L0; past GL1, too, with DLC on gfx10 and without it on gfx11 (LLVM, AMDGPUUsage, "Memory Model GFX10-GFX11"). */

@@ -259,7 +259,7 @@ def test_other_work_of_either_card_waits_for_no_copy():
     """Jobs that name the same memory wait for one another: only copies name that of the link."""
     with two() as (machine, here, there, out), here.queue() as other:
         source = there.array(DATA)
-        with here.empty(DATA.shape, DATA.dtype) as into:
+        with here.empty(DATA.shape, DATA.dtype) as into, there.buffer(64) as spare:
             with held(machine, THERE):
                 fence = here.default_queue.copy_peer(into.buffer, source.buffer)
                 other.submit(sp.Commands().fill(out.buffer, 7)).wait(10)
@@ -268,7 +268,7 @@ def test_other_work_of_either_card_waits_for_no_copy():
             assert (np.asarray(into) == DATA).all()
             with held(machine, HERE):
                 fence = here.default_queue.copy_peer(into.buffer, source.buffer)
-                there.default_queue.submit(sp.Commands().fill(source.buffer.view(0, 4), 0)).wait(10)
+                there.default_queue.submit(sp.Commands().fill(spare, 0)).wait(10)
             fence.wait(10)
         source.close()
 

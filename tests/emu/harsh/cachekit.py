@@ -14,6 +14,7 @@ WAVES = ("glv_inv", "gl1_inv")  # what a vector load sees anew
 SCALARS = ("glk_inv", "gl1_inv")
 EVERYTHING = ("glk_inv", "glv_inv", "gl1_inv", "gl2_inv", "gl2_wb")
 UC = "rwu"
+FLUSH = [0xC0004600, 0x407]  # EVENT_WRITE of CS_PARTIAL_FLUSH
 
 LOAD = """
 v_mov_b32 v1, 0
@@ -39,11 +40,11 @@ def code(rig, text):
     return buffer
 
 
-def run(rig, program, *pointers, groups=1, wgp_mode=0, size=1):
+def run(rig, program, *pointers, groups=1, wgp_mode=0, size=1, wait=True):
     """Dwords of a dispatch of `groups` groups; `pointers` in s[0:1], s[2:3] ..., the group's number
-    in the SGPR behind them."""
+    in the SGPR behind them. Behind it, unless `wait` is not set, its waves are waited for."""
     user = [word for at in pointers for word in (at & 0xFFFFFFFF, at >> 32)]
-    return launch(
+    dwords = launch(
         rig.gfx,
         code=program.va,
         rsrc1=1 | 0xF0 << 12 | 1 << 21 | 1 << 23 | wgp_mode << 29,
@@ -52,6 +53,7 @@ def run(rig, program, *pointers, groups=1, wgp_mode=0, size=1):
         groups=(groups, 1, 1),
         size=(size, 1, 1),
     )
+    return dwords + FLUSH if wait else dwords
 
 
 def acquire(rig, *actions):

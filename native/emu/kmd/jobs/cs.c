@@ -2,6 +2,7 @@
 #include "cs.h"
 #include "emu/kmd/state/handlers.h"
 #include "jobs.h"
+#include "order.h"
 #include "emu/kmd/memory/memory.h"
 #include "emu/kmd/sync/sync.h"
 
@@ -188,6 +189,7 @@ static int prepare(struct kmd_cs *cs)
     job->view.listed_count = job->list ? job->list->count : 0;
     job->view.any_bo = machine->options.lenient & SP_LENIENT_UNLISTED;
     job->vram_lost_counter = cs->ctx->card->vram_lost_counter;
+    kmd_order_push(job);
     rc = note_uses(cs);
     return rc < 0 ? rc : kmd_cs_promise(cs);
 }

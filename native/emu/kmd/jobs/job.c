@@ -1,5 +1,6 @@
 /* A job: what it holds, and its end. */
 #include "jobs.h"
+#include "order.h"
 #include "emu/kmd/memory/memory.h"
 #include "emu/kmd/sync/sync.h"
 
@@ -17,6 +18,7 @@ static void detach(struct kmd_entity *entity)
 
 void kmd_job_free(struct kmd_job *job)
 {
+    kmd_order_end(job);
     kmd_fence_put(job->wait);
     kmd_bo_list_put(job->list);
     kmd_bo_put(job->fence_bo);

@@ -4,6 +4,7 @@
 #include "emu/kmd/state/state.h"
 
 #include "emu/cp/cp.h"
+#include "emu/order/log.h"
 
 /* ctx.c */
 void kmd_ctx_put(struct kmd_ctx *ctx);
@@ -30,6 +31,7 @@ void kmd_recover(struct kmd_ring *ring, struct kmd_job *job, int error);
 struct kmd_ring_state { /* of a ring's thread, outside the lock */
     struct sp_emu_hwq hwq;
     struct sp_emu_exec exec;
+    struct sp_watch watch;
 };
 
 /* EMIT_MEM_SYNC, at once or where the job begins. */

@@ -1,6 +1,7 @@
 /* The scheduler: entities queue jobs, each hardware ring has a thread that takes the next one whose dependencies are done,
  * entity by entity in turn. An entity without jobs moves to the ring that has least to do, as in the kernel. */
 #include "jobs.h"
+#include "order.h"
 #include "emu/cache/unit.h"
 #include "emu/kmd/faults/faults.h"
 
@@ -67,6 +68,7 @@ static void dawdle(struct kmd_ring *ring)
 /* The word of its FENCE chunk: written past GL2. */
 static void tell(const struct kmd_card *card, const struct kmd_job *job)
 {
+    kmd_order_end(job);
     const struct kmd_bo *bo = job->fence_bo;
     __atomic_store_n((uint64_t *)(void *)(bo->host + job->fence_offset), job->seq, __ATOMIC_RELEASE);
     if (card->l2)
@@ -91,6 +93,11 @@ static void run(struct kmd_ring *ring, struct kmd_ring_state *state, struct kmd_
     error = ring->cancel ? -ECANCELED : kmd_job_run(ring, state, job);
     if (!error)
         dawdle(ring);
+    /* The kernel has the word written first, then its own fence with the interrupt (amdgpu_ib_schedule). */
+    if (!error && !ring->cancel && job->fence_bo && !sp_emu_flaw(&card->chip.core, SP_FLAW_FENCE)) {
+        tell(card, job);
+        dawdle(ring);
+    }
     card->fault.lane_ops += state->exec.lane_ops;
     card->fault.vram_dispatches += state->exec.vram_dispatches;
     card->fault.other_dispatches += state->exec.other_dispatches;
@@ -102,8 +109,6 @@ static void run(struct kmd_ring *ring, struct kmd_ring_state *state, struct kmd_
         kmd_note_fault(card, &state->exec.fault);
         kmd_recover(ring, job, error);
     } else {
-        if (job->fence_bo && !sp_emu_flaw(&card->chip.core, SP_FLAW_FENCE))
-            tell(card, job);
         kmd_job_finish(job, 0);
     }
 }
@@ -209,6 +214,8 @@ void kmd_card_stop(struct kmd_machine *machine, struct kmd_card *card)
         free(ring->entity);
         if (ring->state)
             sp_caches_free(&ring->state->exec);
+        if (ring->state)
+            sp_late_free(&ring->state->exec);
         free(ring->state);
     }
     pthread_cond_destroy(&card->work);

@@ -1,5 +1,6 @@
 /* One job on one ring: its IBs, one after another, by the command processor or the SDMA engine. */
 #include "jobs.h"
+#include "order.h"
 #include "emu/cache/l2.h"
 #include "emu/kmd/faults/faults.h"
 
@@ -16,9 +17,11 @@ static void begin(struct kmd_ring *ring, struct sp_emu_exec *x, const struct kmd
     x->tlb.l2 = ring->card->l2;
     x->tlb.name_stale = x->tlb.l2 && machine->options.name_stale;
     x->tlb.write_around = ring->ip == AMDGPU_HW_IP_DMA;
+    x->watch = &ring->state->watch;
     sp_emu_tlb_reset(&x->tlb, &job->view, &x->fault);
     x->lenient = machine->options.lenient;
     x->threads = machine->options.threads;
+    x->seed = machine->options.seed * UINT64_C(0x9E3779B97F4A7C15) + ring->index;
     x->deadline_ns = kmd_now() + machine->options.job_limit_ns;
     x->cancel = &ring->cancel;
     x->lane_ops = x->vram_dispatches = x->other_dispatches = 0;
@@ -67,6 +70,16 @@ static int check_ragged(struct sp_emu_exec *x, const struct kmd_job *job)
                             (unsigned long long)job->ragged_va, job->ragged_nbytes);
 }
 
+/* May a job of its queue begin before its waves have ended? */
+static int is_followed(const struct kmd_job *job)
+{
+    struct kmd_machine *machine = job->machine;
+    pthread_mutex_lock(&machine->lock);
+    int followed = job->next != NULL || machine->options.delay_ns;
+    pthread_mutex_unlock(&machine->lock);
+    return followed;
+}
+
 static int execute(struct kmd_ring *ring, struct kmd_ring_state *state, const struct kmd_job *job)
 {
     struct sp_emu_exec *x = &state->exec;
@@ -82,7 +95,7 @@ static int execute(struct kmd_ring *ring, struct kmd_ring_state *state, const st
         rc = ring->ip == AMDGPU_HW_IP_DMA ? sp_emu_sdma_run(&state->hwq, &job->ib[i], x)
                                           : sp_emu_cp_run(&state->hwq, &job->ib[i], x);
     }
-    return rc;
+    return ring->ip == AMDGPU_HW_IP_DMA ? rc : sp_emu_cp_end(&state->hwq, x, rc, is_followed(job));
 }
 
 /* What a slowed job takes beyond its own time, up to its limit; a cancellation ends it. */
@@ -115,7 +128,11 @@ int kmd_job_run(struct kmd_ring *ring, struct kmd_ring_state *state, struct kmd_
         return hang(ring, x, "the copy engine stands at the kernel's GCR_REQ");
     struct kmd_before *before = job->corrupt ? kmd_before_job(job) : NULL;
     uint64_t start = kmd_now();
+    int goes_on = kmd_order_begin(ring, job, &state->watch);
     pthread_mutex_unlock(&machine->lock);
+    if (!goes_on)
+        sp_late_forget(x);
+    sp_watch_packet(x, NULL);
     if (x->tlb.l2)
         sp_l2_job_begins(x->tlb.l2);
     kmd_job_mem_sync(job, false);
@@ -123,6 +140,8 @@ int kmd_job_run(struct kmd_ring *ring, struct kmd_ring_state *state, struct kmd_
     if (x->tlb.l2)
         sp_l2_job_ends(x->tlb.l2);
     pthread_mutex_lock(&machine->lock);
+    if (kmd_order_executed(ring, job, &state->watch))
+        rc = rc ? (sp_watch_fault(x), rc) : sp_watch_fault(x);
     rc = rc ? rc : drag(ring, x, job, kmd_now() - start);
     if (job->corrupt && kmd_corrupt(before, job->corrupt_mask, job->corrupt_seed))
         ring->card->planned_done[SP_EMU_DO_CORRUPT]++;

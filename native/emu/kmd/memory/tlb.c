@@ -84,8 +84,8 @@ uint8_t *sp_emu_tlb_miss(struct sp_emu_tlb *tlb, uint64_t va, uint32_t access)
         uint64_t place = m->offset + sp_emu_canonical(va) - m->first * SP_VM_PAGE - sp_emu_in(tlb, va);
         uint8_t *mark = m->bo->marks ? m->bo->marks + place / SP_VM_PAGE : NULL;
         *e = (struct sp_emu_entry){va >> tlb->bits, m->bo->host + place, NULL, mark, (m->bo->offset + place) >> tlb->bits,
-                                   m->rights | SP_VM_DEVICE, 0};
-        return tlb->l2 && !m->uncached ? sp_cache_enter(tlb, e, va, access, is_remote(m->bo)) : e->host + sp_emu_in(tlb, va);
+                                   m->rights | SP_VM_DEVICE, tlb->l2 && !m->uncached};
+        return e->cached ? sp_cache_enter(tlb, e, va, access, is_remote(m->bo)) : e->host + sp_emu_in(tlb, va);
     }
     if (m)
         sp_emu_fault_set(fault, SP_FAULT_RIGHTS, -EFAULT, "%s at 0x%llx, whose page allows %s", names_of(access),
@@ -156,7 +156,7 @@ int sp_emu_read_as(struct sp_emu_tlb *tlb, uint64_t va, void *to, size_t nbytes,
         n = n < nbytes - done ? n : nbytes - done;
         if (!from)
             return -EFAULT;
-        if (tlb->name_stale && sp_cache_check(tlb, va + done, from, n, access))
+        if (sp_emu_is_watched(tlb) && sp_emu_saw(tlb, va + done, from, n, access))
             return -EFAULT;
         memcpy((uint8_t *)to + done, from, n);
     }

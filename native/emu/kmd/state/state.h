@@ -29,6 +29,7 @@ struct kmd_fence {
     uint32_t missing;             /* a joined fence: of how many others it still waits for */
     struct kmd_fence **dependent; /* joined fences that wait for this one, each with a reference */
     uint32_t dependents;
+    uint64_t jobs;          /* jobs/order.c: accounts of those that have ended when it signals */
     struct kmd_fence *next; /* while fence.c settles or frees it */
     struct kmd_machine *machine;
 };
@@ -140,6 +141,7 @@ struct kmd_job {
     struct kmd_bo *fence_bo;
     uint32_t fence_offset;
     uint32_t vram_lost_counter; /* of the card when it was submitted */
+    uint32_t account; /* jobs/order.c; 0: none */
     bool synced; /* its EMIT_MEM_SYNC has been obeyed */
     bool hang;
     uint32_t recovery;
@@ -164,6 +166,7 @@ struct kmd_ring { /* hardware ring: a thread, started with its first job */
     struct kmd_entity **entity; /* that have jobs here */
     uint32_t entities, capacity;
     uint32_t turn;
+    uint32_t last_account; /* of the job that it ran last; 0: none */
 };
 
 struct kmd_chip {
@@ -223,6 +226,7 @@ struct kmd_token { /* a descriptor given out, known by its inode */
 };
 
 struct kmd_trace;
+struct kmd_accounts;
 struct kmd_injection {
     struct kmd_injection *next;
     uint32_t nr, count;
@@ -246,6 +250,7 @@ struct kmd_machine {
     struct kmd_token *tokens;
     struct kmd_injection *injections;
     struct kmd_trace *trace;
+    struct kmd_accounts *accounts; /* jobs/order.c; NULL: none yet */
     struct sp_emu_live live;
     uint32_t cards;
     struct kmd_card card[KMD_MAX_CARDS];

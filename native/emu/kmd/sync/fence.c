@@ -114,6 +114,8 @@ struct kmd_fence *kmd_fence_join(struct kmd_machine *machine, struct kmd_fence *
         struct kmd_fence *fence = fences[i];
         if (fence && fence->signalled && !joined->error)
             joined->error = fence->error;
+        if (fence)
+            joined->jobs |= fence->jobs;
         if (fence && !fence->signalled && depend(fence, joined) < 0) {
             joined->missing++; /* never signals; whoever it depends on lets go of it */
             kmd_fence_put(joined);

@@ -1,0 +1,18 @@
+/* The clock of a card: one counter, which packets, waves and INFO TIMESTAMP read. */
+#include "exec.h"
+#include <time.h>
+
+/* No two oscillators agree: those of a card and of its host are up to some 50 ppm apart. */
+enum { DRIFT_PPM = 40 };
+
+uint64_t sp_emu_gpu_clock(const struct sp_emu_chip *chip)
+{
+    const uint64_t stopped_at = UINT64_C(0x123456789);
+    const struct sp_emu_flaw_of *drift = sp_emu_flaw(chip, SP_FLAW_DRIFT);
+    struct timespec t;
+    if (sp_emu_flaw(chip, SP_FLAW_CLOCK)) return stopped_at;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    const __int128 ppm = drift ? (int64_t)drift->a : DRIFT_PPM, million = 1000000;
+    const __int128 now = (__int128)t.tv_sec * 1000000000 + t.tv_nsec;
+    return (uint64_t)((now + now * ppm / million + (drift ? (int64_t)drift->b : 0)) * chip->counter_khz / million);
+}

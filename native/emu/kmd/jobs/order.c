@@ -1,0 +1,149 @@
+/* Which jobs nothing orders. One comes after another when it waits for its fence, directly or by others, or when it was
+ * submitted after that one had ended. Two jobs of different queues that do neither must not meet in memory: each has an account
+ * of what it touched (emu/order), which stays until no job is left that could meet it. */
+#include "order.h"
+
+#include <stdio.h>
+
+enum { ACCOUNTS = 64 };
+enum state { QUEUED, BEGUN, ENDED };
+
+struct account {
+    struct sp_log log;
+    enum state state;
+    uint64_t queue;  /* of its context; 0: free */
+    uint64_t before; /* accounts of jobs that it comes after, a bit each */
+    uint64_t pushed, ended; /* counted in submissions to the machine */
+    int blind;              /* it has begun, and notes nothing */
+    struct sp_watch *watch; /* of the thread that runs it; NULL: none does */
+};
+
+struct kmd_accounts {
+    struct account at[ACCOUNTS];
+    uint64_t pushes;
+};
+
+static struct account *account_of(const struct kmd_job *job)
+{
+    return job->account ? &job->machine->accounts->at[job->account - 1] : NULL;
+}
+
+static uint64_t bit_of(const struct kmd_job *job)
+{
+    return job->account ? UINT64_C(1) << (job->account - 1) : 0;
+}
+
+/* Frees those that no job which has not ended could meet. */
+static void tidy(struct kmd_accounts *all)
+{
+    uint64_t oldest = UINT64_MAX;
+    for (uint32_t i = 0; i < ACCOUNTS; i++)
+        if (all->at[i].queue && all->at[i].state != ENDED && all->at[i].pushed < oldest)
+            oldest = all->at[i].pushed;
+    for (uint32_t i = 0; i < ACCOUNTS; i++) {
+        struct account *a = &all->at[i];
+        if (!a->queue || a->state != ENDED || a->ended >= oldest)
+            continue;
+        sp_log_clear(&a->log);
+        a->queue = 0;
+    }
+}
+
+void kmd_order_push(struct kmd_job *job)
+{
+    struct kmd_machine *machine = job->machine;
+    const struct kmd_entity *entity = job->entity;
+    if (machine->options.lenient & SP_LENIENT_ORDER || !entity->ctx->card->l2)
+        return;
+    if (!machine->accounts && !(machine->accounts = calloc(1, sizeof(*machine->accounts))))
+        return;
+    struct kmd_accounts *all = machine->accounts;
+    all->pushes++;
+    tidy(all);
+    for (uint32_t i = 0; i < ACCOUNTS && !job->account; i++)
+        job->account = all->at[i].queue ? 0 : i + 1;
+    if (!job->account) /* too many at once: it is not looked at */
+        return;
+    struct account *a = account_of(job);
+    static const char *const names[] = {"gfx", "compute", "sdma"};
+    a->state = QUEUED;
+    a->blind = 0;
+    a->ended = 0;
+    a->queue = entity->ctx->serial << 16 | entity->ip << 8 | entity->index;
+    a->before = job->wait && !job->wait->signalled ? job->wait->jobs : 0;
+    a->pushed = a->log.number = all->pushes;
+    a->log.ended_by = SP_ENDS_JOB;
+    snprintf(a->log.name, sizeof(a->log.name), "job %llu of context %llu, %s %u", (unsigned long long)entity->next_seq,
+             (unsigned long long)entity->ctx->serial, names[entity->ip], entity->index);
+    /* Who waits for its fence waits for all that its queue was given before, but it does not itself. */
+    job->fence->jobs = a->before | bit_of(job) | (entity->last ? entity->last->fence->jobs : 0);
+}
+
+/* Could the two run at the same time, and does the other one say what it touches? */
+static int may_meet(const struct account *mine, const struct account *other, const struct kmd_accounts *all)
+{
+    return other->queue && other->queue != mine->queue && !other->blind && !(mine->before >> (other - all->at) & 1) &&
+           !(other->before >> (mine - all->at) & 1) && !(other->state == ENDED && other->ended < mine->pushed);
+}
+
+/* The kernel waits for the pipeline at a dependency on the same ring. It does so, too, when it flushes TLBs, but not for what
+ * was mapped anew (amdgpu_vm_bo_update: flush_tlb = clear): here it never does. */
+static int goes_on(const struct kmd_ring *ring, const struct kmd_job *job)
+{
+    const struct account *mine = account_of(job), *all = job->machine->accounts->at;
+    uint32_t last = ring->last_account - 1;
+    return ring->last_account && all[last].queue == mine->queue && all[last].ended >= mine->pushed &&
+           !(mine->before >> last & 1);
+}
+
+int kmd_order_begin(const struct kmd_ring *ring, const struct kmd_job *job, struct sp_watch *watch)
+{
+    struct account *mine = account_of(job);
+    struct kmd_accounts *all = job->machine->accounts;
+    uint32_t others = 0;
+    sp_watch_begin(watch, NULL);
+    if (!mine)
+        return 0;
+    for (uint32_t i = 0; i < ACCOUNTS; i++)
+        if (may_meet(mine, &all->at[i], all)) {
+            sp_watch_add(watch, &all->at[i].log);
+            others++;
+        }
+    mine->state = BEGUN;
+    mine->blind = !others && !job->machine->options.delay_ns;
+    if (!mine->blind) {
+        mine->watch = watch;
+        sp_watch_begin(watch, &mine->log);
+    }
+    for (uint32_t i = 0; i < ACCOUNTS && !mine->blind; i++)
+        if (may_meet(mine, &all->at[i], all) && all->at[i].watch)
+            sp_watch_add(all->at[i].watch, &mine->log);
+    return goes_on(ring, job);
+}
+
+int kmd_order_executed(struct kmd_ring *ring, const struct kmd_job *job, struct sp_watch *watch)
+{
+    struct account *mine = account_of(job);
+    sp_watch_begin(watch, NULL);
+    ring->last_account = job->account;
+    if (mine)
+        mine->watch = NULL;
+    return watch->found[0] != 0;
+}
+
+void kmd_order_end(const struct kmd_job *job)
+{
+    struct account *mine = account_of(job);
+    if (!mine || mine->state == ENDED)
+        return;
+    mine->state = ENDED;
+    mine->ended = job->machine->accounts->pushes;
+    tidy(job->machine->accounts);
+}
+
+void kmd_order_free(struct kmd_machine *machine)
+{
+    for (uint32_t i = 0; machine->accounts && i < ACCOUNTS; i++)
+        sp_log_clear(&machine->accounts->at[i].log);
+    free(machine->accounts);
+}

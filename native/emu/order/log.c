@@ -1,0 +1,190 @@
+/* Bytes that were touched, exactly; two that nothing orders may both read a byte, or both work on it by atomics, and no more.
+ * Memory that is mapped UC is not looked at: there agents talk to one another by design. */
+#include "log.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { WORDS = SP_VM_GRAIN / 64, FIRST_ROOM = 64, MOST_ROOM = 1 << 15 };
+
+struct sp_touched_grain {
+    uint64_t line;
+    uint64_t bits[SP_TOUCHES][WORDS]; /* a bit a byte */
+};
+
+/* Of all logs: jobs of several rings look at one another's. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void clear(struct sp_log *log)
+{
+    for (uint32_t i = 0; i < log->room; i++) free(log->grain[i]);
+    free(log->grain);
+    log->grain = NULL;
+    log->count = log->room = 0;
+}
+
+void sp_log_clear(struct sp_log *log)
+{
+    pthread_mutex_lock(&lock);
+    clear(log);
+    pthread_mutex_unlock(&lock);
+}
+
+static struct sp_touched_grain **place(const struct sp_log *log, uint64_t line)
+{
+    uint64_t i = line * UINT64_C(0x9E3779B97F4A7C15) >> 32;
+    for (;; i++) {
+        struct sp_touched_grain **at = &log->grain[i & (log->room - 1)];
+        if (!*at || (*at)->line == line) return at;
+    }
+}
+
+static const struct sp_touched_grain *find(const struct sp_log *log, uint64_t line)
+{
+    return log->room ? *place(log, line) : NULL;
+}
+
+static void grow(struct sp_log *log)
+{
+    struct sp_log more = *log;
+    more.room = log->room ? 2 * log->room : FIRST_ROOM;
+    more.grain = more.room > MOST_ROOM ? NULL : calloc(more.room, sizeof(*more.grain));
+    if (!more.grain) return;
+    for (uint32_t i = 0; i < log->room; i++)
+        if (log->grain[i]) *place(&more, log->grain[i]->line) = log->grain[i];
+    free(log->grain);
+    *log = more;
+}
+
+/* NULL: no room, and what is touched there goes unnoticed. */
+static struct sp_touched_grain *enter(struct sp_log *log, uint64_t line)
+{
+    if (2 * log->count >= log->room) grow(log);
+    if (log->count + 1 >= log->room) return NULL;
+    struct sp_touched_grain **at = place(log, line);
+    if (!*at && (*at = calloc(1, sizeof **at))) {
+        (*at)->line = line;
+        log->count++;
+    }
+    return *at;
+}
+
+static uint64_t word_of(uint32_t at, uint32_t end, uint32_t word)
+{
+    uint32_t first = at > 64 * word ? at - 64 * word : 0, last = end - 64 * word;
+    return (last < 64 ? (UINT64_C(1) << last) - 1 : UINT64_MAX) & UINT64_MAX << first;
+}
+
+/* The first byte that `touch` must not share with what `other` has done there, and what that was; -1: none. */
+static int meeting(const struct sp_touched_grain *other, uint32_t at, uint32_t end, enum sp_touch touch, enum sp_touch *was)
+{
+    static const uint8_t against[SP_TOUCHES] = {
+        [SP_READS] = 1 << SP_WRITES | 1 << SP_ATOMIC,
+        [SP_WRITES] = 1 << SP_READS | 1 << SP_WRITES | 1 << SP_ATOMIC,
+        [SP_ATOMIC] = 1 << SP_READS | 1 << SP_WRITES,
+    };
+    for (uint32_t word = at / 64; word < (end + 63) / 64; word++)
+        for (int k = SP_TOUCHES - 1; k >= 0; k--) {
+            uint64_t both = against[touch] >> k & 1 ? other->bits[k][word] & word_of(at, end, word) : 0;
+            *was = (enum sp_touch)k;
+            if (both) return (int)(64 * word) + __builtin_ctzll(both);
+        }
+    return -1;
+}
+
+static void tell(struct sp_watch *watch, const struct sp_log *mine, enum sp_touch touch, uint64_t va,
+                 const struct sp_log *other, enum sp_touch was)
+{
+    static const char *const does[SP_TOUCHES] = {"reads", "writes", "changes by an atomic"};
+    static const char *const lacks[] = {
+        [SP_ENDS_WAVES] = "CS_PARTIAL_FLUSH, or RELEASE_MEM and WAIT_REG_MEM, between them",
+        [SP_ENDS_DMA] = "CP_SYNC in the first, or DMA_DATA with it between them",
+        [SP_ENDS_WRITE] = "WR_CONFIRM in the first",
+        [SP_ENDS_RELEASE] = "WAIT_REG_MEM between them",
+        [SP_ENDS_JOB] = "the second job to wait for the first",
+        [SP_ENDS_HERE] = "the first to wait",
+    };
+    watch->va = va;
+    snprintf(watch->found, sizeof watch->found, "%s %s 0x%llx, which %s %s; nothing orders the two: expected %s", mine->name,
+             does[touch], (unsigned long long)va, other->name, does[was],
+             lacks[mine->number < other->number ? mine->ended_by : other->ended_by]);
+}
+
+static const struct sp_emu_entry *entry_of(const struct sp_emu_tlb *tlb, uint64_t va)
+{
+    uint64_t page = va >> tlb->bits;
+    for (unsigned k = 0; k < SP_TLBS; k++)
+        if (tlb->entry[k][page % SP_VM_TLB].page == page) return &tlb->entry[k][page % SP_VM_TLB];
+    return NULL;
+}
+
+void sp_order_note(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes, enum sp_touch touch)
+{
+    const struct sp_emu_entry *e = entry_of(tlb, va);
+    uint32_t at = va % SP_VM_GRAIN, end = at + (uint32_t)nbytes;
+    struct sp_watch *watch = tlb->watch;
+    if (!e || !e->cached) return;
+    pthread_mutex_lock(&lock);
+    for (unsigned r = 0; r < SP_WATCHES; r++) {
+        struct sp_log *mine = watch->row[r].mine;
+        struct sp_touched_grain *grain = mine ? enter(mine, e->line) : NULL;
+        for (uint32_t word = at / 64; grain && word < (end + 63) / 64; word++)
+            grain->bits[touch][word] |= word_of(at, end, word);
+        for (uint32_t i = 0; mine && i < watch->row[r].others && !watch->found[0]; i++) {
+            const struct sp_touched_grain *theirs = find(watch->row[r].other[i], e->line);
+            enum sp_touch was;
+            int byte = theirs ? meeting(theirs, at, end, touch, &was) : -1;
+            if (byte >= 0) tell(watch, mine, touch, va - at + (uint32_t)byte, watch->row[r].other[i], was);
+            if (theirs && r == SP_WATCH_JOBS && touch == SP_ATOMIC && theirs->bits[SP_ATOMIC][at / 64] & word_of(at, end, at / 64))
+                watch->row[r].other[i--] = watch->row[r].other[--watch->row[r].others];
+        }
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void sp_watch_begin(struct sp_watch *watch, struct sp_log *job)
+{
+    pthread_mutex_lock(&lock);
+    watch->row[SP_WATCH_JOBS].mine = job;
+    if (!job) watch->row[SP_WATCH_JOBS].others = 0;
+    pthread_mutex_unlock(&lock);
+}
+
+void sp_watch_add(struct sp_watch *watch, struct sp_log *job)
+{
+    pthread_mutex_lock(&lock);
+    uint32_t *others = &watch->row[SP_WATCH_JOBS].others, there = 0;
+    for (uint32_t i = 0; i < *others; i++) there |= watch->row[SP_WATCH_JOBS].other[i] == job;
+    if (!there && *others < SP_WATCH_OTHERS) watch->row[SP_WATCH_JOBS].other[(*others)++] = job;
+    pthread_mutex_unlock(&lock);
+}
+
+void sp_watch_packet(struct sp_emu_exec *x, struct sp_log *packet)
+{
+    x->watch->row[SP_WATCH_PACKETS].mine = packet;
+    x->tlb.watch = packet || x->watch->row[SP_WATCH_JOBS].mine ? x->watch : NULL;
+}
+
+int sp_watch_fault(struct sp_emu_exec *x)
+{
+    if (x->fault.kind == SP_FAULT_NONE) x->fault.va = x->watch->va;
+    sp_emu_fault_set(&x->fault, SP_FAULT_ORDER, -EFAULT, "%s", x->watch->found);
+    x->watch->found[0] = 0;
+    return -EFAULT;
+}
+
+void sp_watch_met(struct sp_watch *watch)
+{
+    pthread_mutex_lock(&lock);
+    watch->row[SP_WATCH_JOBS].others = 0;
+    pthread_mutex_unlock(&lock);
+}
+
+void sp_watch_told(struct sp_watch *watch)
+{
+    pthread_mutex_lock(&lock);
+    if (watch->row[SP_WATCH_JOBS].mine) clear(watch->row[SP_WATCH_JOBS].mine);
+    pthread_mutex_unlock(&lock);
+}
