@@ -77,21 +77,19 @@ void sp_texels_begin(struct sp_wave *w, const struct sp_inst *i, uint32_t dwords
                               sp_wave_origin(w, i, SP_FROM_MEMORY, va[__builtin_ctzll(undefined)]));
 }
 
-/* Compilers spill to scratch registers, or halves and lanes of them, that nobody has written, and compute with what comes back
- * (clang at -O0): there only poison that was loaded stays poison. */
+/* A dword is poison or not: of one that is partly so, a byte or a half nobody keeps account. */
 void sp_poison_stored(struct sp_wave *w, uint32_t src, const struct sp_touched *t)
 {
-    bool whole = t->nbytes % 4 == 0; /* of a byte or a half nobody keeps account */
     w->poison_seen = 0;
     for (uint32_t k = 0; 4 * k < t->nbytes; k++) {
-        uint64_t ready = w->vgpr_ready[(src + k) & 255], loaded = w->origins ? w->poison[(src + k) & 255] : 0;
+        uint32_t reg = SP_SRC_VGPR + ((src + k) & 255);
         for (uint64_t rest = t->lanes; rest; rest &= rest - 1) {
             uint32_t l = (uint32_t)__builtin_ctzll(rest);
-            bool defined = !whole || (ready >> l & 1);
+            bool defined = t->nbytes % 4 || (w->vgpr_ready[reg & 255] >> l & 1) || sp_wave_undefined_bits(w, reg, l) != UINT32_MAX;
             uint64_t va = t->va[l] + k * t->step, bit;
             enum sp_place place = place_of(t, va);
             if (place == SP_PLACE_MEMORY && (bit = slot_bit(w, t, va)) != SP_NO_POISON)
-                sp_scratch_write(w, bit, defined || !(loaded >> l & 1));
+                sp_scratch_write(w, bit, defined);
             else if (defined || va % 4)
                 continue;
             else if (place == SP_PLACE_LDS)
@@ -99,7 +97,7 @@ void sp_poison_stored(struct sp_wave *w, uint32_t src, const struct sp_touched *
             else if (place == SP_PLACE_MEMORY)
                 sp_emu_poison_put(w->tlb, va);
             else if (w->scratch_written)
-                sp_scratch_write(w, sp_scratch_bit(w, (uint32_t)va, l), !(loaded >> l & 1));
+                sp_scratch_write(w, sp_scratch_bit(w, (uint32_t)va, l), 0);
         }
     }
 }
