@@ -1,6 +1,7 @@
 /* Poison in memory, LDS and scratch: a second look at accesses that may have touched some. Where it is known how: a dword of LDS
  * and of scratch was written or not, a dword of memory that was not holds SP_POISON in a page that is marked (vm.h). */
 #include "poison.h"
+#include "emu/cache/unit.h"
 #include "emu/wave/operand.h"
 
 static enum sp_place place_of(const struct sp_touched *t, uint64_t va)
@@ -38,6 +39,17 @@ static enum sp_from from_of(const struct sp_touched *t, uint64_t va)
     return place == SP_PLACE_LDS ? SP_FROM_LDS : place == SP_PLACE_SCRATCH || t->slot ? SP_FROM_SCRATCH : SP_FROM_MEMORY;
 }
 
+uint8_t sp_poison_origin(struct sp_wave *w, const struct sp_inst *i, enum sp_from from, uint64_t at, uint32_t access)
+{
+    struct sp_stale old = {0};
+    const uint8_t *got = from == SP_FROM_MEMORY ? sp_emu_seen(w->tlb, at, access) : NULL;
+    bool stale = got && sp_cache_old(w->tlb, at, got, 4, access, &old);
+    uint8_t why = sp_wave_origin(w, i, stale ? SP_FROM_CACHE : from, at);
+    w->origin[why].cache = old.cache;
+    w->origin[why].lacks = old.lacks;
+    return why;
+}
+
 uint8_t sp_poison_find(struct sp_wave *w, const struct sp_inst *i, uint32_t dwords, const struct sp_touched *t,
                        uint64_t *undefined)
 {
@@ -52,7 +64,7 @@ uint8_t sp_poison_find(struct sp_wave *w, const struct sp_inst *i, uint32_t dwor
             uint64_t va = t->va[l] + k * t->step, at = find(w, t, l, va, left, access);
             if (at == SP_NO_POISON) continue;
             undefined[k] |= UINT64_C(1) << l;
-            if (!why) why = sp_wave_origin(w, i, from_of(t, va), at);
+            if (!why) why = sp_poison_origin(w, i, from_of(t, va), at, access);
         }
     }
     return why;

@@ -134,7 +134,7 @@ const char *sp_wave_reg_name(uint32_t reg, char *to, size_t nbytes)
 
 int sp_wave_decides(struct sp_wave *w, const struct sp_inst *i, uint32_t reg)
 {
-    char name[16], why[128];
+    char name[16], why[176];
     return sp_wave_fault(w, SP_FAULT_UNINITIALISED, "%s reads %s, %s", sp_wave_op_name(i->op),
                          sp_wave_reg_name(reg, name, sizeof name), sp_wave_why(w, reg, why, sizeof why));
 }

@@ -20,7 +20,7 @@ uint8_t sp_wave_origin(struct sp_wave *w, const struct sp_inst *i, enum sp_from 
     while (n < w->origins && w->origin[n].pc != w->pc) n++;
     if (n == SP_ORIGINS) n--;
     if (n == w->origins) w->origins++;
-    w->origin[n] = (struct sp_origin){w->pc, at, i->op, (uint8_t)from};
+    w->origin[n] = (struct sp_origin){w->pc, at, NULL, NULL, i->op, (uint8_t)from};
     return (uint8_t)n;
 }
 
@@ -68,6 +68,9 @@ const char *sp_wave_why(const struct sp_wave *w, uint32_t reg, char *to, size_t 
     if (o->from == SP_FROM_REGISTER)
         snprintf(to, nbytes, "which %s at pc 0x%llx computed from %s that was never written", sp_wave_op_name(o->op),
                  (unsigned long long)o->pc, sp_wave_reg_name((uint32_t)o->at, name, sizeof name));
+    else if (o->from == SP_FROM_CACHE)
+        snprintf(to, nbytes, "which %s at pc 0x%llx loaded from 0x%llx: %s holds it as it was before it was written: expected %s",
+                 sp_wave_op_name(o->op), (unsigned long long)o->pc, (unsigned long long)o->at, o->cache, o->lacks);
     else
         snprintf(to, nbytes, "which %s at pc 0x%llx loaded from %s 0x%llx that was never written", sp_wave_op_name(o->op),
                  (unsigned long long)o->pc, PLACE[o->from], (unsigned long long)o->at);

@@ -39,9 +39,10 @@ struct sp_pending {
 };
 
 /* Where poison in a register came from, which something has written all the same. */
-enum sp_from { SP_FROM_MEMORY, SP_FROM_LDS, SP_FROM_SCRATCH, SP_FROM_DEALLOC, SP_FROM_REGISTER };
+enum sp_from { SP_FROM_MEMORY, SP_FROM_LDS, SP_FROM_SCRATCH, SP_FROM_DEALLOC, SP_FROM_REGISTER, SP_FROM_CACHE };
 struct sp_origin {
     uint64_t pc, at; /* the instruction, and the address or the register that it read */
+    const char *cache, *lacks; /* of SP_FROM_CACHE, which holds what memory held before: it, and what invalidates it */
     uint16_t op;
     uint8_t from;
 };
