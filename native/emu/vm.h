@@ -19,7 +19,9 @@ enum { SP_VM_PAGE_BITS = 12, SP_VM_GRAIN_BITS = 10, SP_VM_GRAIN = 1 << SP_VM_GRA
 
 /* What memory holds that nobody has written, dword by dword: a NaN, no text, no small number. Whoever copies it, the CPU too,
  * keeps it, and so do caches. A value that happens to be the same is told from it by the mark of its page: no mark, no poison.
- * A page is marked when poison is stored to it, in GL2 or in memory, and stays so: whoever holds a copy finds the mark. */
+ * A page is marked when poison is stored to it, in GL2 or in memory, and stays so: whoever holds a copy finds the mark. The other
+ * mark says that an agent of a card has been about to write there: what changes in a page without it the CPU has written. */
+enum { SP_MARK_POISON = 1, SP_MARK_AGENT = 2 };
 #define SP_POISON UINT32_C(0xFFAB5EED)
 #define SP_NO_POISON UINT64_MAX
 
@@ -146,7 +148,7 @@ static inline uint8_t *sp_emu_mark_of(const struct sp_emu_tlb *tlb, uint64_t va)
 static inline int sp_emu_marked(const struct sp_emu_tlb *tlb, uint64_t va)
 {
     const uint8_t *mark = sp_emu_mark_of(tlb, va);
-    return mark && __atomic_load_n(mark, __ATOMIC_RELAXED);
+    return mark && __atomic_load_n(mark, __ATOMIC_RELAXED) & SP_MARK_POISON;
 }
 /* The first poisoned dword of those that were just read at an aligned `va`, as its address, or SP_NO_POISON. */
 uint64_t sp_emu_poison_of(const struct sp_emu_tlb *tlb, uint64_t va, const void *got, size_t nbytes);
@@ -157,6 +159,8 @@ void sp_emu_poison_put(struct sp_emu_tlb *tlb, uint64_t va);
 /* At a copy of bytes from one range to another, both just reached: the copy may be poisoned where its source may be. */
 void sp_emu_poison_copied(struct sp_emu_tlb *tlb, uint64_t to, uint64_t from);
 
+/* Is `va` in a card's VRAM, behind the bus, and has nobody but the CPU written that page? Faults nothing. */
+int sp_emu_by_cpu(const struct sp_emu_tlb *tlb, uint64_t va);
 /* Does the page of an address belong to a BO that is in VRAM? Faults nothing. */
 int sp_emu_in_vram(const struct sp_emu_tlb *tlb, uint64_t va);
 

@@ -59,8 +59,11 @@ uint8_t *sp_copy_of(struct sp_domain *d, uint64_t page, uint64_t line, uint8_t *
 /* Is the word of code at `va`, which sp_emu_at has looked up, older than what it should be? */
 struct sp_stale {
     const char *cache, *lacks; /* which cache, and what invalidates it */
+    uint64_t va;
     uint32_t held, now;
 };
+/* The same of data `got` at `va`, which were just read so. */
+bool sp_cache_old(const struct sp_emu_tlb *tlb, uint64_t va, const uint8_t *got, size_t nbytes, uint32_t access, struct sp_stale *old);
 bool sp_cache_code(struct sp_emu_tlb *tlb, uint64_t va, struct sp_stale *stale);
 /* Packets of an IB are read past GL2, but for what agents have written. */
 int sp_cache_fetch(struct sp_emu_tlb *tlb, uint64_t va, void *to, size_t nbytes);

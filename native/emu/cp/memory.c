@@ -138,6 +138,9 @@ int sp_cp_wait(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint32_t function
         int met = compares(function, value & mask, reference);
         if (met < 0)
             return sp_cp_fault(cp, SP_FAULT_RESERVED, "function %u compares nothing", function);
+        if (met > 0 && tries > 0 && cp->x->tlb.l2 != NULL && sp_emu_by_cpu(&cp->x->tlb, va))
+            return sp_cp_fault(cp, SP_FAULT_STALE, "the CPU wrote VRAM at %#llx after this job was submitted: expected a submission "
+                               "behind it, whose HDP flush lets the card see it", (unsigned long long)va);
         if (met > 0) {
             sp_late_met(cp, va);
             sp_watch_met(cp->x->watch);

@@ -36,8 +36,8 @@ HEAD(S_ICACHE_INV)
     X(S_BRANCH, true)                                                                                                 \
     X(S_CBRANCH_SCC0, !sp_scc(w, i))                                                                                  \
     X(S_CBRANCH_SCC1, sp_scc(w, i))                                                                                   \
-    X(S_CBRANCH_VCCZ, sp_mask(w, i, SP_VCC) == 0)                                                                     \
-    X(S_CBRANCH_VCCNZ, sp_mask(w, i, SP_VCC) != 0)                                                                    \
+    X(S_CBRANCH_VCCZ, sp_whole_mask(w, i, SP_VCC) == 0)                                                                     \
+    X(S_CBRANCH_VCCNZ, sp_whole_mask(w, i, SP_VCC) != 0)                                                                    \
     X(S_CBRANCH_EXECZ, w->exec == 0)                                                                                  \
     X(S_CBRANCH_EXECNZ, w->exec != 0)                                                                                 \
     X(S_CBRANCH_CDBGSYS, false) /* flags that only a debugger sets */                                                 \
@@ -237,7 +237,10 @@ HEAD(S_GETREG_B32)
     if (read_hwreg(w, k & 63, &value)) return SP_WAVE_FAULT;
     value >>= k >> 6 & 31;
     sp_put_s32(w, i, i->dst, bits == 32 ? value : value & ((1u << bits) - 1));
-    if ((w->flat_scratch_undefined & scratch_half(k & 63)) && !w->stop && i->dst != SP_SRC_NULL) w->sgpr_ready[i->dst] = 0;
+    if ((w->flat_scratch_undefined & scratch_half(k & 63)) && !w->stop && i->dst != SP_SRC_NULL) {
+        w->sgpr_ready[i->dst] = 0;
+        sp_wave_poisoned(w, i->dst, 1, 0, 0);
+    }
     return (int)w->stop;
 }
 
@@ -264,8 +267,9 @@ static int set_hwreg(struct sp_wave *w, uint32_t k, uint32_t field)
 HEAD(S_SETREG_B32)
 {
     uint32_t half = w->generation == 10 ? scratch_half((uint32_t)i->offset & 63) : 0;
-    bool defined = true;
-    uint32_t value = half ? sp_s32_or_undefined(w, i, i->dst, &defined) : sp_s32(w, i, i->dst);
+    uint32_t value = sp_s32(w, i, i->dst);
+    bool defined = w->stop != SP_WAVE_POISON;
+    if (half && !defined) w->stop = 0;
     if (w->stop) return (int)w->stop;
     w->flat_scratch_undefined = (w->flat_scratch_undefined & ~half) | (defined ? 0 : half);
     return set_hwreg(w, (uint32_t)i->offset, value);

@@ -265,19 +265,25 @@ HEAD(DS_STORE_ADDTID_B32)
 }
 
 /* --- lane permutations: no memory is touched --- */
-static int put(struct sp_wave *w, const struct sp_inst *i, const uint32_t *r)
+static int put(struct sp_wave *w, const struct sp_inst *i, uint16_t code, const uint32_t *r, uint64_t undefined)
 {
     if (w->stop) return (int)w->stop;
     sp_put_loaded(w, i->dst, r);
-    sp_wave_load_begins(w, SP_PEND_LDS, i->dst, 1);
+    if (SP_LIKELY(!undefined || !w->strict)) {
+        sp_wave_load_begins(w, SP_PEND_LDS, i->dst, 1);
+    } else {
+        uint8_t why = sp_wave_origin_of(w, code);
+        sp_wave_poison_begins(w, SP_PEND_LDS, i->dst, 1, &undefined, why ? why : sp_wave_origin(w, i, SP_FROM_REGISTER, code));
+    }
     return 0;
 }
 
-/* Lane `from` of src[1] as lanes see it: inactive ones give 0. */
-static uint32_t lane_value(struct sp_wave *w, const struct sp_inst *i, uint16_t code, uint32_t from)
+/* Lane `from` of src[1] as lane `to` sees it: inactive ones give 0. */
+static uint32_t lane_value(struct sp_wave *w, const struct sp_inst *i, uint16_t code, uint32_t to, uint32_t from, uint64_t *undefined)
 {
     if (!(w->exec >> from & 1)) return 0;
-    if (!(w->vgpr_ready[code & 255] >> from & 1)) sp_wave_not_ready(w, i, code);
+    if (!(w->vgpr_ready[code & 255] >> from & 1) && sp_wave_is_pending(w, code)) sp_wave_not_ready(w, i, code);
+    *undefined |= (sp_wave_undefined_lanes(w, code) >> from & 1) << to;
     return w->v[code & 255][from];
 }
 
@@ -285,10 +291,11 @@ static uint32_t lane_value(struct sp_wave *w, const struct sp_inst *i, uint16_t 
 HEAD(DS_BPERMUTE_B32)
 {
     uint32_t r[SP_LANES];
+    uint64_t undefined = 0;
     const uint32_t *at = sp_vgpr(w, i, i->src[0]);
     for (uint32_t l = 0; l < w->lanes; l++)
-        r[l] = lane_value(w, i, i->src[1], (l & 32) + ((at[l] + ((uint32_t)i->offset & 0xFFFF)) / 4 & 31));
-    return put(w, i, r);
+        r[l] = lane_value(w, i, i->src[1], l, (l & 32) + ((at[l] + ((uint32_t)i->offset & 0xFFFF)) / 4 & 31), &undefined);
+    return put(w, i, i->src[1], r, undefined);
 }
 
 HEAD(DS_PERMUTE_B32)
@@ -297,20 +304,21 @@ HEAD(DS_PERMUTE_B32)
     const uint32_t *at = sp_vgpr(w, i, i->src[0]), *data = sp_vgpr(w, i, i->src[1]);
     for (uint32_t l = 0; l < w->lanes; l++)
         if (w->exec >> l & 1) r[(l & 32) + ((at[l] + ((uint32_t)i->offset & 0xFFFF)) / 4 & 31)] = data[l];
-    return put(w, i, r);
+    return put(w, i, i->src[1], r, 0);
 }
 
 /* OFFSET bit 15: quads, two bits a lane. Else groups of 32: lane = (lane & and | or) ^ xor, five bits each. */
 HEAD(DS_SWIZZLE_B32)
 {
     uint32_t r[SP_LANES], k = (uint32_t)i->offset & 0xFFFF;
+    uint64_t undefined = 0;
     if (k >= 0xC000) return sp_wave_fault(w, SP_FAULT_OPERAND, "DS_SWIZZLE_B32: mode 0x%x is not modelled", k);
     for (uint32_t l = 0; l < w->lanes; l++) {
         uint32_t from = k & 0x8000 ? (l & ~3u) + (k >> 2 * (l & 3) & 3)
                                    : (l & 32) + ((((l & 31) & (k & 31)) | (k >> 5 & 31)) ^ (k >> 10 & 31));
-        r[l] = lane_value(w, i, i->src[0], from);
+        r[l] = lane_value(w, i, i->src[0], l, from, &undefined);
     }
-    return put(w, i, r);
+    return put(w, i, i->src[0], r, undefined);
 }
 
 HEAD(DS_NOP)

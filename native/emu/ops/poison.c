@@ -1,6 +1,7 @@
 /* Poison in memory, LDS and scratch: a second look at accesses that may have touched some. Where it is known how: a dword of LDS
  * and of scratch was written or not, a dword of memory that was not holds SP_POISON in a page that is marked (vm.h). */
 #include "poison.h"
+#include "emu/cache/unit.h"
 #include "emu/wave/operand.h"
 
 static enum sp_place place_of(const struct sp_touched *t, uint64_t va)
@@ -38,6 +39,17 @@ static enum sp_from from_of(const struct sp_touched *t, uint64_t va)
     return place == SP_PLACE_LDS ? SP_FROM_LDS : place == SP_PLACE_SCRATCH || t->slot ? SP_FROM_SCRATCH : SP_FROM_MEMORY;
 }
 
+uint8_t sp_poison_origin(struct sp_wave *w, const struct sp_inst *i, enum sp_from from, uint64_t at, uint32_t access)
+{
+    struct sp_stale old = {0};
+    const uint8_t *got = from == SP_FROM_MEMORY ? sp_emu_seen(w->tlb, at, access) : NULL;
+    bool stale = got && sp_cache_old(w->tlb, at, got, 4, access, &old);
+    uint8_t why = sp_wave_origin(w, i, stale ? SP_FROM_CACHE : from, at);
+    w->origin[why].cache = old.cache;
+    w->origin[why].lacks = old.lacks;
+    return why;
+}
+
 uint8_t sp_poison_find(struct sp_wave *w, const struct sp_inst *i, uint32_t dwords, const struct sp_touched *t,
                        uint64_t *undefined)
 {
@@ -52,7 +64,7 @@ uint8_t sp_poison_find(struct sp_wave *w, const struct sp_inst *i, uint32_t dwor
             uint64_t va = t->va[l] + k * t->step, at = find(w, t, l, va, left, access);
             if (at == SP_NO_POISON) continue;
             undefined[k] |= UINT64_C(1) << l;
-            if (!why) why = sp_wave_origin(w, i, from_of(t, va), at);
+            if (!why) why = sp_poison_origin(w, i, from_of(t, va), at, access);
         }
     }
     return why;
@@ -77,21 +89,19 @@ void sp_texels_begin(struct sp_wave *w, const struct sp_inst *i, uint32_t dwords
                               sp_wave_origin(w, i, SP_FROM_MEMORY, va[__builtin_ctzll(undefined)]));
 }
 
-/* Compilers spill to scratch registers, or halves and lanes of them, that nobody has written, and compute with what comes back
- * (clang at -O0): there only poison that was loaded stays poison. */
+/* A dword is poison or not: of one that is partly so, a byte or a half nobody keeps account. */
 void sp_poison_stored(struct sp_wave *w, uint32_t src, const struct sp_touched *t)
 {
-    bool whole = t->nbytes % 4 == 0; /* of a byte or a half nobody keeps account */
     w->poison_seen = 0;
     for (uint32_t k = 0; 4 * k < t->nbytes; k++) {
-        uint64_t ready = w->vgpr_ready[(src + k) & 255], loaded = w->origins ? w->poison[(src + k) & 255] : 0;
+        uint32_t reg = SP_SRC_VGPR + ((src + k) & 255);
         for (uint64_t rest = t->lanes; rest; rest &= rest - 1) {
             uint32_t l = (uint32_t)__builtin_ctzll(rest);
-            bool defined = !whole || (ready >> l & 1);
+            bool defined = t->nbytes % 4 || (w->vgpr_ready[reg & 255] >> l & 1) || sp_wave_undefined_bits(w, reg, l) != UINT32_MAX;
             uint64_t va = t->va[l] + k * t->step, bit;
             enum sp_place place = place_of(t, va);
             if (place == SP_PLACE_MEMORY && (bit = slot_bit(w, t, va)) != SP_NO_POISON)
-                sp_scratch_write(w, bit, defined || !(loaded >> l & 1));
+                sp_scratch_write(w, bit, defined);
             else if (defined || va % 4)
                 continue;
             else if (place == SP_PLACE_LDS)
@@ -99,7 +109,7 @@ void sp_poison_stored(struct sp_wave *w, uint32_t src, const struct sp_touched *
             else if (place == SP_PLACE_MEMORY)
                 sp_emu_poison_put(w->tlb, va);
             else if (w->scratch_written)
-                sp_scratch_write(w, sp_scratch_bit(w, (uint32_t)va, l), !(loaded >> l & 1));
+                sp_scratch_write(w, sp_scratch_bit(w, (uint32_t)va, l), 0);
         }
     }
 }

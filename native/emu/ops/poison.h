@@ -23,6 +23,8 @@ int sp_poison_loaded(struct sp_wave *w, const struct sp_inst *i, enum sp_pending
 /* Which lanes of each dword are poison; returns the number of their origin, 0 when there are none. */
 uint8_t sp_poison_find(struct sp_wave *w, const struct sp_inst *i, uint32_t dwords, const struct sp_touched *touched,
                        uint64_t *undefined);
+/* The origin of poison that a load found at `at`. Where memory has been written since a cache took it, that is what is wrong. */
+uint8_t sp_poison_origin(struct sp_wave *w, const struct sp_inst *i, enum sp_from from, uint64_t at, uint32_t access);
 /* Ends a load of texels: all registers of these lanes are poison, as the first one's texel says. */
 void sp_texels_begin(struct sp_wave *w, const struct sp_inst *i, uint32_t dwords, uint64_t undefined, const uint64_t *va);
 /* Ends a store of undefined registers, `src` and those behind it. */

@@ -34,7 +34,9 @@ static int put_loaded(struct sp_wave *w, const struct sp_inst *i, uint64_t va, c
         undefined[k] = k < inside && sp_emu_poison_of(w->tlb, va + 4u * k, &data[k], 4) != SP_NO_POISON;
         sp_put_s32(w, i, i->dst == SP_SRC_NULL ? SP_SRC_NULL : i->dst + k, data[k]);
     }
-    if (!w->stop) sp_wave_poison_begins(w, SP_PEND_SMEM, i->dst, count, undefined, sp_wave_origin(w, i, SP_FROM_MEMORY, at));
+    if (!w->stop)
+        sp_wave_poison_begins(w, SP_PEND_SMEM, i->dst, count, undefined,
+                              sp_poison_origin(w, i, SP_FROM_MEMORY, at, scalar_access(w, i)));
     return (int)w->stop;
 }
 

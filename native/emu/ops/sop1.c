@@ -94,14 +94,14 @@ SOP1_64(DEFINE_SOP1_64)
     }
 SOP1_64_TO_32(DEFINE_SOP1_64_TO_32)
 
-HEAD(S_MOV_B32) { return sp_copy_s32(w, i, i->src[0]); }
-HEAD(S_MOV_B64) { return sp_copy_s64(w, i, i->src[0]); }
+HEAD(S_MOV_B32) { RESULT32_KEEP(sp_s32(w, i, i->src[0])) }
+HEAD(S_MOV_B64) { RESULT64_KEEP(sp_s64(w, i, i->src[0])) }
 HEAD(S_BREV_B64)
 {
     RESULT64_KEEP(reverse(sp_s64(w, i, i->src[0]), 64))
 }
-HEAD(S_CMOV_B32) { return sp_scc(w, i) ? sp_copy_s32(w, i, i->src[0]) : 0; }
-HEAD(S_CMOV_B64) { return sp_scc(w, i) ? sp_copy_s64(w, i, i->src[0]) : 0; }
+HEAD(S_CMOV_B32) { return sp_scc(w, i) ? S_MOV_B32(w, i) : 0; }
+HEAD(S_CMOV_B64) { return sp_scc(w, i) ? S_MOV_B64(w, i) : 0; }
 
 HEAD(S_BITREPLICATE_B64_B32)
 {

@@ -15,32 +15,6 @@ static uint64_t bfe_i(uint64_t value, uint32_t shift, uint32_t width, uint32_t b
     return (value ^ sign) - sign;
 }
 
-/* A lane mask that is undefined before a loop gets its lanes one by one: what is left of the old one is taken to be lanes that
- * nobody asks for. LLVM merges masks so: ANDN2 with EXEC, then OR; or OR with EXEC at once. */
-static bool merges_masks(const struct sp_inst *i)
-{
-    bool ors = i->op == SP_OP_S_OR_B32 || i->op == SP_OP_S_OR_B64;
-    return i->op == SP_OP_S_AND_NOT1_B32 || i->op == SP_OP_S_AND_NOT1_B64 ||
-           (ors && (i->src[0] == SP_EXEC || i->src[1] == SP_EXEC));
-}
-
-/* clang prepares scratch of functions that use none: it adds an offset that nobody gave. EXEC and M0, which something is
- * always done with, may not be undefined. */
-static void undefined_result(struct sp_wave *w, const struct sp_inst *i, uint32_t count, bool sets_scc)
-{
-    if (!w->strict || (merges_masks(i) && i->dst < SP_SRC_M0)) return;
-    if (sets_scc) w->scc |= SP_SCC_UNDEFINED;
-    if (i->dst == SP_SRC_NULL) return;
-    if (i->dst >= SP_SRC_M0) {
-        sp_wave_not_ready(w, i, sp_undefined(w, i->src[0], count) ? i->src[0] : i->src[1]);
-        return;
-    }
-    for (uint32_t k = 0; k < count; k++) {
-        w->sgpr_ready[i->dst + k] = 0;
-        sp_wave_poison_moved(w, i->dst + k, i->src[sp_undefined(w, i->src[0], 1) ? 0 : 1], 1);
-    }
-}
-
 /* --- two sources, 32 bits --- */
 #define SOP2_32(X)                                                                                                    \
     X(S_ADD_U32, a + b, r < a)                                                                                        \
@@ -73,12 +47,10 @@ static void undefined_result(struct sp_wave *w, const struct sp_inst *i, uint32_
 #define DEFINE_SOP2_32(NAME, EXPR, SCC)                                                                               \
     HEAD(NAME)                                                                                                        \
     {                                                                                                                 \
-        bool defined = true;                                                                                          \
-        uint32_t a = sp_s32_or_undefined(w, i, i->src[0], &defined);                                                  \
-        uint32_t b = sp_s32_or_undefined(w, i, i->src[1], &defined), r = (uint32_t)(EXPR);                            \
+        uint32_t a = sp_s32(w, i, i->src[0]);                                                  \
+        uint32_t b = sp_s32(w, i, i->src[1]), r = (uint32_t)(EXPR);                            \
         w->scc = (SCC) != 0;                                                                                          \
         sp_put_s32(w, i, i->dst, r);                                                                                  \
-        if (!defined) undefined_result(w, i, 1, true);                                                                \
         return (int)w->stop;                                                                                          \
     }
 SOP2_32(DEFINE_SOP2_32)
@@ -89,12 +61,10 @@ SOP2_32(DEFINE_SOP2_32)
 #define DEFINE_SOP2_CARRY(NAME, EXPR, SCC)                                                                            \
     HEAD(NAME)                                                                                                        \
     {                                                                                                                 \
-        bool defined = !(w->scc & SP_SCC_UNDEFINED);                                                                  \
-        uint32_t old = w->scc & 1, a = sp_s32_or_undefined(w, i, i->src[0], &defined);                                \
-        uint32_t b = sp_s32_or_undefined(w, i, i->src[1], &defined), r = (uint32_t)(EXPR);                            \
+        uint32_t old = sp_scc(w, i), a = sp_s32(w, i, i->src[0]);                                                     \
+        uint32_t b = sp_s32(w, i, i->src[1]), r = (uint32_t)(EXPR);                            \
         w->scc = SCC;                                                                                                 \
         sp_put_s32(w, i, i->dst, r);                                                                                  \
-        if (!defined) undefined_result(w, i, 1, true);                                                                \
         return (int)w->stop;                                                                                          \
     }
 SOP2_CARRY(DEFINE_SOP2_CARRY)
@@ -111,11 +81,9 @@ SOP2_CARRY(DEFINE_SOP2_CARRY)
 #define DEFINE_SOP2_32_KEEP(NAME, EXPR)                                                                               \
     HEAD(NAME)                                                                                                        \
     {                                                                                                                 \
-        bool defined = true;                                                                                          \
-        uint32_t a = sp_s32_or_undefined(w, i, i->src[0], &defined);                                                  \
-        uint32_t b = sp_s32_or_undefined(w, i, i->src[1], &defined);                                                  \
+        uint32_t a = sp_s32(w, i, i->src[0]);                                                  \
+        uint32_t b = sp_s32(w, i, i->src[1]);                                                  \
         sp_put_s32(w, i, i->dst, (uint32_t)(EXPR));                                                                   \
-        if (!defined) undefined_result(w, i, 1, false);                                                               \
         return (int)w->stop;                                                                                          \
     }
 SOP2_32_KEEP(DEFINE_SOP2_32_KEEP)
@@ -133,33 +101,17 @@ SOP2_32_KEEP(DEFINE_SOP2_32_KEEP)
 #define DEFINE_SOP2_64(NAME, EXPR, SCC)                                                                               \
     HEAD(NAME)                                                                                                        \
     {                                                                                                                 \
-        bool defined = true;                                                                                          \
-        uint64_t a = sp_s64_or_undefined(w, i, i->src[0], &defined);                                                  \
-        uint64_t b = sp_s64_or_undefined(w, i, i->src[1], &defined), r = EXPR;                                        \
+        uint64_t a = sp_s64(w, i, i->src[0]);                                                  \
+        uint64_t b = sp_s64(w, i, i->src[1]), r = EXPR;                                        \
         w->scc = (SCC) != 0;                                                                                          \
         sp_put_s64(w, i, i->dst, r);                                                                                  \
-        if (!defined) undefined_result(w, i, 2, true);                                                                \
         return (int)w->stop;                                                                                          \
     }
 SOP2_64(DEFINE_SOP2_64)
 
 /* What is not chosen may be undefined. */
-HEAD(S_CSELECT_B32) { return sp_copy_s32(w, i, i->src[sp_scc(w, i) ? 0 : 1]); }
-HEAD(S_CSELECT_B64) { return sp_copy_s64(w, i, i->src[sp_scc(w, i) ? 0 : 1]); }
-
-/* Undefined halves of a pair, as ones: shifted alike, they tell which half of the result is undefined. */
-static uint64_t undefined_bits(const struct sp_wave *w, uint32_t code)
-{
-    return (sp_undefined(w, code, 1) ? UINT32_MAX : 0) | (uint64_t)(sp_undefined(w, code + 1, 1) ? UINT32_MAX : 0) << 32;
-}
-
-static void undefined_halves(struct sp_wave *w, const struct sp_inst *i, uint64_t bits)
-{
-    if (i->dst >= SP_SRC_M0) sp_wave_not_ready(w, i, sp_undefined(w, i->src[0], 1) ? i->src[0] : i->src[0] + 1u);
-    if (bits && w->strict) w->scc |= SP_SCC_UNDEFINED;
-    for (uint32_t k = 0; k < 2 && w->strict && i->dst != SP_SRC_NULL; k++)
-        if ((uint32_t)(bits >> 32 * k)) w->sgpr_ready[i->dst + k] = 0;
-}
+HEAD(S_CSELECT_B32) { RESULT32_KEEP(sp_s32(w, i, i->src[sp_scc(w, i) ? 0 : 1])) }
+HEAD(S_CSELECT_B64) { RESULT64_KEEP(sp_s64(w, i, i->src[sp_scc(w, i) ? 0 : 1])) }
 
 #define SOP2_SHIFT64(X)                                                                                               \
     X(S_LSHL_B64, a << (b & 63), r)                                                                                   \
@@ -170,16 +122,11 @@ static void undefined_halves(struct sp_wave *w, const struct sp_inst *i, uint64_
 #define DEFINE_SOP2_SHIFT64(NAME, EXPR, SCC)                                                                          \
     HEAD(NAME)                                                                                                        \
     {                                                                                                                 \
-        bool defined = true;                                                                                          \
-        uint64_t a = sp_s64_or_undefined(w, i, i->src[0], &defined), bits = defined ? 0 : undefined_bits(w, i->src[0]); \
+        uint64_t a = sp_s64(w, i, i->src[0]);\
         uint32_t b = sp_s32(w, i, i->src[1]);                                                                         \
         uint64_t r = (uint64_t)(EXPR);                                                                                \
         w->scc = (SCC) != 0;                                                                                          \
         sp_put_s64(w, i, i->dst, r);                                                                                  \
-        if (!defined) {                                                                                               \
-            a = bits;                                                                                                 \
-            undefined_halves(w, i, (uint64_t)(EXPR));                                                                 \
-        }                                                                                                             \
         return (int)w->stop;                                                                                          \
     }
 SOP2_SHIFT64(DEFINE_SOP2_SHIFT64)

@@ -6,14 +6,16 @@
 #include <pthread.h>
 
 static sp_wave_fn functions[SP_OP_NUM];
-static uint8_t is_vector[SP_OP_NUM];
+static uint8_t is[SP_OP_NUM];
+
+enum { SCALAR = 0, VECTOR = 1, ALU = 2 };
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void add(const struct sp_wave_op *list, uint8_t vector)
+static void add(const struct sp_wave_op *list, uint8_t what)
 {
     for (; list->fn; list++) {
         functions[list->op] = list->fn;
-        is_vector[list->op] = vector;
+        is[list->op] = what;
     }
 }
 
@@ -25,20 +27,20 @@ static void fill(void)
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
         lanes = sp_wave_lanes_v3;
 #endif
-    for (; *lanes; lanes++) add(*lanes, 1);
-    add(sp_wave_sop1, 0);
-    add(sp_wave_sop2, 0);
-    add(sp_wave_control, 0);
-    add(sp_wave_smem, 0);
-    add(sp_wave_flat, 1);
-    add(sp_wave_buffer, 1);
-    add(sp_wave_typed, 1);
-    add(sp_wave_image, 1);
-    add(sp_wave_ds, 1);
-    add(sp_wave_ds_atomic, 1);
-    add(sp_wave_matrix, 1);
-    add(sp_wave_rare, 1);
-    add(sp_wave_sfloat, 0);
+    for (; *lanes; lanes++) add(*lanes, VECTOR | ALU);
+    add(sp_wave_sop1, ALU);
+    add(sp_wave_sop2, ALU);
+    add(sp_wave_control, SCALAR);
+    add(sp_wave_smem, SCALAR);
+    add(sp_wave_flat, VECTOR);
+    add(sp_wave_buffer, VECTOR);
+    add(sp_wave_typed, VECTOR);
+    add(sp_wave_image, VECTOR);
+    add(sp_wave_ds, VECTOR);
+    add(sp_wave_ds_atomic, VECTOR);
+    add(sp_wave_matrix, VECTOR);
+    add(sp_wave_rare, VECTOR | ALU);
+    add(sp_wave_sfloat, ALU);
 }
 
 sp_wave_fn sp_wave_function(uint32_t op)
@@ -49,7 +51,12 @@ sp_wave_fn sp_wave_function(uint32_t op)
 
 bool sp_wave_op_is_vector(uint32_t op)
 {
-    return op < SP_OP_NUM && is_vector[op];
+    return op < SP_OP_NUM && is[op] & VECTOR;
+}
+
+bool sp_wave_op_is_alu(uint32_t op)
+{
+    return op < SP_OP_NUM && is[op] & ALU;
 }
 
 int sp_emu_op_modelled(uint32_t op)

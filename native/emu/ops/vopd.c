@@ -1,4 +1,5 @@
 /* VOPD: two vector instructions at once (RDNA3, wave32). Both read before either writes. */
+#include "spread.h"
 #include "table.h"
 #include <stddef.h>
 
@@ -12,6 +13,7 @@ int sp_vopd_split(struct sp_slot *slot)
     y->src[0] = x->srcy[0];
     y->src[1] = x->srcy[1];
     x->src[2] = y->src[2] = SP_VCC; /* of V_DUAL_CNDMASK_B32 */
+    x->dst_ndw = y->dst_ndw = 1;
     slot->half[0] = sp_wave_function(x->op);
     slot->half[1] = sp_wave_function(y->op);
     return slot->half[0] && slot->half[1] ? 0 : -1;
@@ -30,18 +32,18 @@ int sp_wave_vopd(struct sp_wave *w, const struct sp_inst *i)
     int rc;
     if (w->lanes != 32) return sp_wave_fault(w, SP_FAULT_OPERAND, "VOPD in a wave64");
     if (!reads(y, i->dst)) {
-        rc = slot->half[0](w, i);
-        return rc ? rc : slot->half[1](w, y);
+        rc = sp_wave_call(w, i, slot->half[0]);
+        return rc ? rc : sp_wave_call(w, y, slot->half[1]);
     }
     uint64_t ready = w->vgpr_ready[r];
     memcpy(old, w->v[r], sizeof old);
-    rc = slot->half[0](w, i);
+    rc = sp_wave_call(w, i, slot->half[0]);
     if (rc) return rc;
     uint64_t ready_after = w->vgpr_ready[r];
     memcpy(new, w->v[r], sizeof new);
     memcpy(w->v[r], old, sizeof old);
     w->vgpr_ready[r] = ready;
-    rc = slot->half[1](w, y);
+    rc = sp_wave_call(w, y, slot->half[1]);
     memcpy(w->v[r], new, sizeof new);
     w->vgpr_ready[r] = ready_after;
     return rc;

@@ -1,6 +1,7 @@
 /* The loop: one wave, until it ends, waits or its turn is over. */
 #include "run.h"
 #include "code.h"
+#include "emu/ops/spread.h"
 #include "emu/wave/operand.h"
 #include <stdio.h>
 
@@ -41,7 +42,7 @@ int sp_wave_run(struct sp_wave *w, uint64_t budget)
         w->next = pc + slot->inst.ndw * 4u;
         lane_ops += slot->vector ? w->active * slot->vector : 1;
         rc = slot->fn(w, &slot->inst);
-        if (SP_UNLIKELY(w->stop)) rc = (int)w->stop;
+        if (SP_UNLIKELY(w->stop)) rc = w->stop == SP_WAVE_POISON ? sp_wave_spread(w, &slot->inst, slot->fn) : (int)w->stop;
         done++;
     }
     if (w->mode & SP_MODE_ROUND32 || rounding) sp_wave_rounding(0);

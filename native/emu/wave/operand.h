@@ -7,9 +7,12 @@
 
 #define SP_LIKELY(x) __builtin_expect(!!(x), 1)
 #define SP_UNLIKELY(x) __builtin_expect(!!(x), 0)
-/* All lanes of the wave in blocks of 32: a constant inner length vectorises without a tail. */
-#define SP_EACH_LANE(w, l) for (uint32_t l##_b = 0; l##_b < (w)->lanes; l##_b += 32) \
-    for (uint32_t l = l##_b; l < l##_b + 32; l++)
+/* All lanes of the wave in blocks of 32. A constant inner length, an index that cannot wrap and lanes that do not depend on
+ * one another: so it vectorises without a tail and without a look at which arrays overlap. */
+#define SP_EACH_LANE(w, l) for (size_t l##_b = 0; l##_b < (w)->lanes; l##_b += 32) \
+    _Pragma("GCC ivdep") for (size_t l = l##_b, l##_n = 0; l##_n < 32; l++, l##_n++)
+/* The same one by one, for what is rare or does not gain: vectors are more bytes of the wheel. */
+#define SP_LANE_BY_LANE(w, l) for (uint32_t l = 0; l < (w)->lanes; l++)
 
 static inline float sp_f32(uint32_t bits) { union { uint32_t u; float f; } c = {bits}; return c.f; }
 static inline uint32_t sp_u32(float value) { union { float f; uint32_t u; } c = {value}; return c.u; }
@@ -28,14 +31,15 @@ int sp_operand_bad(struct sp_wave *w, const struct sp_inst *i, uint32_t code);
 
 /* --- scalars --- */
 
-/* slow.c: constants, and registers that are not ready. `defined`: NULL where they must be; else false is put there. */
-uint32_t sp_s32_slow(struct sp_wave *w, const struct sp_inst *i, uint32_t code, bool *defined);
-uint64_t sp_s64_slow(struct sp_wave *w, const struct sp_inst *i, uint32_t code, bool *defined);
+/* slow.c: constants, and registers that are not ready. */
+uint32_t sp_s32_slow(struct sp_wave *w, const struct sp_inst *i, uint32_t code);
+uint64_t sp_s64_slow(struct sp_wave *w, const struct sp_inst *i, uint32_t code);
+uint64_t sp_mask_slow(struct sp_wave *w, const struct sp_inst *i, uint32_t code);
 
 static inline uint32_t sp_s32(struct sp_wave *w, const struct sp_inst *i, uint32_t code)
 {
     if (SP_LIKELY(code < SP_SGPRS && w->sgpr_ready[code])) return w->s[code];
-    return sp_s32_slow(w, i, code, NULL);
+    return sp_s32_slow(w, i, code);
 }
 
 static inline bool sp_pair_ready(const struct sp_wave *w, uint32_t code)
@@ -46,7 +50,7 @@ static inline bool sp_pair_ready(const struct sp_wave *w, uint32_t code)
 static inline uint64_t sp_s64(struct sp_wave *w, const struct sp_inst *i, uint32_t code)
 {
     if (SP_LIKELY(sp_pair_ready(w, code))) return w->s[code] | (uint64_t)w->s[code + 1] << 32;
-    return sp_s64_slow(w, i, code, NULL);
+    return sp_s64_slow(w, i, code);
 }
 
 static inline void sp_exec_changed(struct sp_wave *w)
@@ -55,12 +59,12 @@ static inline void sp_exec_changed(struct sp_wave *w)
     w->active = (uint32_t)__builtin_popcountll(w->exec);
 }
 
-/* slow.c: NULL, M0, EXEC, and while loads are under way. */
+/* slow.c: NULL, M0, EXEC, and while loads are under way; nothing where the wave stops. */
 void sp_put_s32_slow(struct sp_wave *w, const struct sp_inst *i, uint32_t code, uint32_t value);
 
 static inline void sp_put_s32(struct sp_wave *w, const struct sp_inst *i, uint32_t code, uint32_t value)
 {
-    if (SP_UNLIKELY(code >= SP_SRC_NULL || w->pending_count)) {
+    if (SP_UNLIKELY(code >= SP_SRC_NULL || (w->pending_count | w->stop))) {
         sp_put_s32_slow(w, i, code, value);
         return;
     }
@@ -75,35 +79,6 @@ static inline void sp_put_s64(struct sp_wave *w, const struct sp_inst *i, uint32
     sp_put_s32(w, i, code + 1, (uint32_t)(value >> 32));
 }
 
-/* For copies, which may be of undefined values (compilers save registers that nobody wrote): only a load that has not
- * arrived is a fault. True when the value is defined. */
-static inline bool sp_copy_ready(struct sp_wave *w, const struct sp_inst *i, uint32_t code)
-{
-    if (code >= SP_SGPRS || w->sgpr_ready[code]) return true;
-    if (sp_wave_is_pending(w, code)) sp_wave_not_ready(w, i, code);
-    return false;
-}
-
-/* As sp_s32, for arithmetic that compilers do on undefined values and do not use: *defined tells the result's state. */
-static inline uint32_t sp_s32_or_undefined(struct sp_wave *w, const struct sp_inst *i, uint32_t code, bool *defined)
-{
-    if (SP_LIKELY(code < SP_SGPRS && w->sgpr_ready[code])) return w->s[code];
-    return sp_s32_slow(w, i, code, defined);
-}
-
-/* NULL is 0 and always defined; a pair that begins with it does not go on with M0, its neighbour. */
-static inline bool sp_undefined(const struct sp_wave *w, uint32_t code, uint32_t count)
-{
-    return code != SP_SRC_NULL && code + count <= SP_SGPRS && !(w->sgpr_ready[code] && w->sgpr_ready[code + count - 1]);
-}
-
-static inline uint64_t sp_s64_or_undefined(struct sp_wave *w, const struct sp_inst *i, uint32_t code, bool *defined)
-{
-    if (SP_LIKELY(sp_pair_ready(w, code))) return w->s[code] | (uint64_t)w->s[code + 1] << 32;
-    return sp_s64_slow(w, i, code, defined);
-}
-
-/* SCC where it decides. */
 static inline uint32_t sp_scc(struct sp_wave *w, const struct sp_inst *i)
 {
     if (SP_UNLIKELY(w->scc & SP_SCC_UNDEFINED)) sp_wave_not_ready(w, i, SP_SRC_SCC);
@@ -120,8 +95,16 @@ static inline const uint32_t *sp_vgpr_copied(struct sp_wave *w, const struct sp_
     return w->v[code & 255];
 }
 
-/* A lane mask lies in one SGPR of a wave32, in two of a wave64. */
+/* A lane mask lies in one SGPR of a wave32, in two of a wave64. What it says of inactive lanes may be undefined. */
 static inline uint64_t sp_mask(struct sp_wave *w, const struct sp_inst *i, uint32_t code)
+{
+    if (w->lanes == 64 ? SP_LIKELY(sp_pair_ready(w, code)) : SP_LIKELY(code < SP_SGPRS && w->sgpr_ready[code]))
+        return w->lanes == 64 ? w->s[code] | (uint64_t)w->s[code + 1] << 32 : w->s[code];
+    return sp_mask_slow(w, i, code);
+}
+
+/* The same where all of its bits matter. */
+static inline uint64_t sp_whole_mask(struct sp_wave *w, const struct sp_inst *i, uint32_t code)
 {
     return w->lanes == 64 ? sp_s64(w, i, code) : sp_s32(w, i, code);
 }
@@ -171,24 +154,12 @@ static inline const uint32_t *sp_src(struct sp_wave *w, const struct sp_inst *i,
     return sp_src_as(w, i, k, t, SP_B32);
 }
 
-/* src[k] for a copy, which may be of undefined values: `*from` gets the lanes, returned is which of them are defined. What
- * DPP or SDWA takes from other lanes or bytes must be defined. */
-static inline uint64_t sp_src_copied(struct sp_wave *w, const struct sp_inst *i, unsigned k, uint32_t *t,
-                                     const uint32_t **from)
+/* src[k] of an instruction that copies: what nobody has written is undefined lane by lane. */
+static inline const uint32_t *sp_src_copied(struct sp_wave *w, const struct sp_inst *i, unsigned k, uint32_t *t)
 {
     uint32_t code = i->src[k];
-    if (SP_UNLIKELY(i->lane_mode || (code >= SP_SGPRS && code < SP_SRC_VGPR))) {
-        *from = sp_src(w, i, k, t);
-        return w->full;
-    }
-    if (code >= SP_SRC_VGPR) {
-        *from = sp_vgpr_copied(w, i, code);
-        return w->vgpr_ready[code & 255];
-    }
-    bool defined = true;
-    sp_fill(w, t, sp_s32_or_undefined(w, i, code, &defined));
-    *from = t;
-    return defined ? w->full : 0;
+    if (SP_UNLIKELY(code >= SP_SRC_VGPR && (w->exec & ~w->vgpr_ready[code & 255]))) sp_wave_not_copied(w, i, code);
+    return sp_src(w, i, k, t);
 }
 
 static inline bool sp_flush32_in(const struct sp_wave *w) { return !(w->mode & SP_MODE_KEEP32_IN); }
@@ -287,18 +258,6 @@ static inline float sp_omod(const struct sp_wave *w, const struct sp_inst *i, ui
 {
     static const float FACTOR[] = {1.0f, 2.0f, 4.0f, 0.5f};
     return FACTOR[w->mode & (SP_MODE_IEEE | keep) ? 0 : i->omod & 3];
-}
-
-/* The result of a copy. Only the lanes in `defined` have a defined value. */
-static inline int sp_put_copied(struct sp_wave *w, const struct sp_inst *i, uint32_t *r, uint64_t defined)
-{
-    int rc = sp_put(w, i, r);
-    uint64_t undefined = sp_write_mask(w, i) & ~defined;
-    if (SP_UNLIKELY(undefined)) {
-        w->vgpr_ready[i->dst & 255] &= ~undefined;
-        if (w->origins) sp_wave_poison_copied(w, i, undefined);
-    }
-    return rc;
 }
 
 static inline void sp_flush_f32(const struct sp_wave *w, float *r)

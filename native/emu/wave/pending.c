@@ -115,7 +115,7 @@ bool sp_wave_is_pending(const struct sp_wave *w, uint32_t reg)
     return false;
 }
 
-static const char *reg_name(uint32_t reg, char *to, size_t nbytes)
+const char *sp_wave_reg_name(uint32_t reg, char *to, size_t nbytes)
 {
     if (reg >= SP_SRC_VGPR)
         snprintf(to, nbytes, "v%u", reg - SP_SRC_VGPR);
@@ -132,23 +132,32 @@ static const char *reg_name(uint32_t reg, char *to, size_t nbytes)
     return to;
 }
 
-void sp_wave_not_ready(struct sp_wave *w, const struct sp_inst *i, uint32_t reg)
+int sp_wave_decides(struct sp_wave *w, const struct sp_inst *i, uint32_t reg)
 {
-    char name[16], why[128];
-    if (w->stop) return;
+    char name[16], why[176];
+    return sp_wave_fault(w, SP_FAULT_UNINITIALISED, "%s reads %s, %s", sp_wave_op_name(i->op),
+                         sp_wave_reg_name(reg, name, sizeof name), sp_wave_why(w, reg, why, sizeof why));
+}
+
+static void not_ready(struct sp_wave *w, const struct sp_inst *i, uint32_t reg, bool by_lane)
+{
+    char name[16];
+    if (w->stop == SP_WAVE_FAULT) return;
     if (sp_wave_is_pending(w, reg)) {
         sp_wave_fault(w, SP_FAULT_UNINITIALISED, "%s reads %s before the s_waitcnt of its load", sp_wave_op_name(i->op),
-                      reg_name(reg, name, sizeof name));
+                      sp_wave_reg_name(reg, name, sizeof name));
         return;
     }
-    if (!w->strict) return;
-    /* Some lanes have it: a merge of values that nobody uses. But what was loaded somebody wanted. */
-    if (reg >= SP_SRC_VGPR && w->vgpr_ready[reg & 255] &&
-        !(w->origins && w->poison[reg & 255] & ~w->vgpr_ready[reg & 255] & w->exec))
-        return;
-    sp_wave_fault(w, SP_FAULT_UNINITIALISED, "%s reads %s, %s", sp_wave_op_name(i->op), reg_name(reg, name, sizeof name),
-                  sp_wave_why(w, reg, why, sizeof why));
+    if (!w->strict || w->spreading || w->stop) return;
+    if (!by_lane && reg >= SP_SRC_VGPR && !(sp_wave_undefined_lanes(w, reg) & w->exec)) return;
+    w->stop = SP_WAVE_POISON;
+    w->poison_reg = reg;
+    w->poison_scc = w->scc;
+    w->poison_by_lane = by_lane;
 }
+
+void sp_wave_not_ready(struct sp_wave *w, const struct sp_inst *i, uint32_t reg) { not_ready(w, i, reg, false); }
+void sp_wave_not_copied(struct sp_wave *w, const struct sp_inst *i, uint32_t reg) { not_ready(w, i, reg, true); }
 
 /* A result for a register whose load is still to come: the load would overwrite it. */
 void sp_wave_overtaken(struct sp_wave *w, const struct sp_inst *i, uint32_t reg)
@@ -156,5 +165,5 @@ void sp_wave_overtaken(struct sp_wave *w, const struct sp_inst *i, uint32_t reg)
     char name[16];
     if (w->stop || !sp_wave_is_pending(w, reg)) return;
     sp_wave_fault(w, SP_FAULT_UNINITIALISED, "%s writes %s before the s_waitcnt of its load", sp_wave_op_name(i->op),
-                  reg_name(reg, name, sizeof name));
+                  sp_wave_reg_name(reg, name, sizeof name));
 }

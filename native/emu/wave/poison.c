@@ -1,5 +1,6 @@
-/* Poison in registers: what a load brought from LDS, scratch or memory that nobody has written. It may be copied and
- * stored, but not decide. A register that is not ready has poison, or nobody has written it: the origin tells them apart. */
+/* Poison in registers: what a load brought from LDS, scratch or memory that nobody has written, and what was computed from
+ * it. It may be stored, but not decide. A register that is not ready has poison, or nobody has written it: the origin tells
+ * them apart. */
 #include "wave.h"
 #include <stdio.h>
 
@@ -19,57 +20,59 @@ uint8_t sp_wave_origin(struct sp_wave *w, const struct sp_inst *i, enum sp_from 
     while (n < w->origins && w->origin[n].pc != w->pc) n++;
     if (n == SP_ORIGINS) n--;
     if (n == w->origins) w->origins++;
-    w->origin[n] = (struct sp_origin){w->pc, at, i->op, (uint8_t)from};
+    w->origin[n] = (struct sp_origin){w->pc, at, NULL, NULL, i->op, (uint8_t)from};
     return (uint8_t)n;
 }
 
 void sp_wave_poisoned(struct sp_wave *w, uint32_t reg, uint64_t lanes, uint64_t defined, uint8_t why)
 {
     begin(w);
-    if (reg >= SP_SRC_VGPR) w->poison[reg & 255] = (w->poison[reg & 255] & ~defined) | lanes;
     if (lanes) w->why[reg] = why;
+    if (reg < SP_SRC_VGPR) {
+        w->s_undefined[reg] = UINT32_MAX;
+        return;
+    }
+    w->poison[reg & 255] = (w->poison[reg & 255] & ~defined) | lanes;
+    for (; lanes; lanes &= lanes - 1) w->v_undefined[reg & 255][__builtin_ctzll(lanes)] = UINT32_MAX;
 }
 
-/* Of these lanes, those that `reg` has poison in; an SGPR is the same for all. */
-static uint64_t held(const struct sp_wave *w, uint32_t reg, uint64_t lanes)
+uint64_t sp_wave_undefined_lanes(const struct sp_wave *w, uint32_t reg)
 {
-    if (reg >= SP_SRC_VGPR) return w->poison[reg & 255] & ~w->vgpr_ready[reg & 255] & lanes;
-    return reg < SP_SGPRS && !w->sgpr_ready[reg] && w->why[reg] ? lanes : 0;
+    uint64_t ready = w->vgpr_ready[reg & 255];
+    /* Some lanes have it: a merge of values that nobody uses. But what was loaded somebody wanted. */
+    return ready ? w->origins ? w->poison[reg & 255] & ~ready : 0 : UINT64_MAX;
 }
 
-void sp_wave_poison_moved(struct sp_wave *w, uint32_t to, uint32_t from, uint64_t lanes)
+uint32_t sp_wave_undefined_bits(const struct sp_wave *w, uint32_t reg, uint32_t lane)
 {
-    if (!w->origins || to == from) return;
-    if (to < SP_SRC_VGPR) w->why[to] = 0;
-    sp_wave_poisoned(w, to, held(w, from, lanes), lanes, w->why[from]);
+    if (reg >= SP_SRC_VGPR)
+        return w->origins && w->poison[reg & 255] >> lane & 1 ? w->v_undefined[reg & 255][lane] : UINT32_MAX;
+    return sp_wave_origin_of(w, reg) ? w->s_undefined[reg] : UINT32_MAX;
 }
 
-void sp_wave_poison_copied(struct sp_wave *w, const struct sp_inst *i, uint64_t lanes)
+uint8_t sp_wave_origin_of(const struct sp_wave *w, uint32_t reg)
 {
-    uint64_t first = held(w, i->src[0], lanes), second = i->src_ndw[1] ? held(w, i->src[1], lanes) : 0;
-    sp_wave_poisoned(w, i->dst, first | second, lanes, w->why[i->src[first ? 0 : 1]]);
-}
-
-/* Of VGPRs, in all active lanes. */
-void sp_wave_poison_swapped(struct sp_wave *w, uint32_t a, uint32_t b)
-{
-    uint64_t change = (w->poison[a & 255] ^ w->poison[b & 255]) & w->exec;
-    uint8_t why = w->why[a];
-    w->poison[a & 255] ^= change;
-    w->poison[b & 255] ^= change;
-    w->why[a] = w->why[b];
-    w->why[b] = why;
+    bool has = w->origins && (reg < SP_SRC_VGPR || (w->poison[reg & 255] & ~w->vgpr_ready[reg & 255]));
+    return has ? w->why[reg] : 0;
 }
 
 const char *sp_wave_why(const struct sp_wave *w, uint32_t reg, char *to, size_t nbytes)
 {
     static const char *const PLACE[] = {"memory", "LDS", "scratch"};
-    uint32_t n = w->origins ? w->why[reg] : 0;
+    char name[16];
+    uint32_t n = sp_wave_origin_of(w, reg);
     const struct sp_origin *o = &w->origin[n];
     if (n && o->from == SP_FROM_DEALLOC)
         return "which S_SENDMSG DEALLOC_VGPRS gave back";
     if (!n) return reg == SP_SRC_SCC ? "which nothing defined has set" : "which was never written";
-    snprintf(to, nbytes, "which %s at pc 0x%llx loaded from %s 0x%llx that was never written", sp_wave_op_name(o->op),
-             (unsigned long long)o->pc, PLACE[o->from], (unsigned long long)o->at);
+    if (o->from == SP_FROM_REGISTER)
+        snprintf(to, nbytes, "which %s at pc 0x%llx computed from %s that was never written", sp_wave_op_name(o->op),
+                 (unsigned long long)o->pc, sp_wave_reg_name((uint32_t)o->at, name, sizeof name));
+    else if (o->from == SP_FROM_CACHE)
+        snprintf(to, nbytes, "which %s at pc 0x%llx loaded from 0x%llx: %s holds it as it was before it was written: expected %s",
+                 sp_wave_op_name(o->op), (unsigned long long)o->pc, (unsigned long long)o->at, o->cache, o->lacks);
+    else
+        snprintf(to, nbytes, "which %s at pc 0x%llx loaded from %s 0x%llx that was never written", sp_wave_op_name(o->op),
+                 (unsigned long long)o->pc, PLACE[o->from], (unsigned long long)o->at);
     return to;
 }

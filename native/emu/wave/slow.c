@@ -38,40 +38,43 @@ uint64_t sp_operand_special(struct sp_wave *w, const struct sp_inst *i, uint32_t
     if (code == 236) return wide ? (UINT64_C(0x20000000) << 32 | 0xFFFFFFFF) : 0xFFFFFFFF;
     if (code == 237) return wide ? UINT64_C(0x10000000) << 32 : 0;
     if (code == 238) return wide ? (UINT64_C(0x10000000) << 32 | 0xFFFFFFFF) : 0xFFFFFFFF;
-    if (code == 251) return sp_mask(w, i, SP_VCC) == 0;
+    if (code == 251) return sp_whole_mask(w, i, SP_VCC) == 0;
     if (code == 252) return w->exec == 0;
     if (code == SP_SRC_SCC) return sp_scc(w, i);
     sp_operand_bad(w, i, code);
     return 0;
 }
 
-uint32_t sp_s32_slow(struct sp_wave *w, const struct sp_inst *i, uint32_t code, bool *defined)
+uint32_t sp_s32_slow(struct sp_wave *w, const struct sp_inst *i, uint32_t code)
 {
     if (code >= SP_SGPRS) return (uint32_t)sp_operand_special(w, i, code, SP_B32);
-    if (!defined)
-        sp_wave_not_ready(w, i, code);
-    else
-        *defined = sp_copy_ready(w, i, code);
+    sp_wave_not_ready(w, i, code);
     return w->s[code];
 }
 
-uint64_t sp_s64_slow(struct sp_wave *w, const struct sp_inst *i, uint32_t code, bool *defined)
+uint64_t sp_s64_slow(struct sp_wave *w, const struct sp_inst *i, uint32_t code)
 {
     if (code >= SP_SGPRS - 1 || code == SP_SRC_NULL) return sp_operand_special(w, i, code, SP_B64);
-    if (!defined) {
-        sp_wave_not_ready(w, i, w->sgpr_ready[code] ? code + 1 : code);
-    } else {
-        sp_copy_ready(w, i, code);
-        sp_copy_ready(w, i, code + 1);
-        *defined = false;
-    }
+    for (uint32_t k = 0; k < 2; k++)
+        if (!w->sgpr_ready[code + k]) sp_wave_not_ready(w, i, code + k);
     return w->s[code] | (uint64_t)w->s[code + 1] << 32;
+}
+
+uint64_t sp_mask_slow(struct sp_wave *w, const struct sp_inst *i, uint32_t code)
+{
+    uint32_t count = w->lanes / 32;
+    if (code + count > SP_SGPRS || code == SP_SRC_NULL) return sp_whole_mask(w, i, code);
+    for (uint32_t k = 0; k < count; k++)
+        if (!w->sgpr_ready[code + k] && (sp_wave_is_pending(w, code + k) ||
+                                         (sp_wave_undefined_bits(w, code + k, 0) & w->s[SP_EXEC + k])))
+            sp_wave_not_ready(w, i, code + k);
+    return w->s[code] | (count == 2 ? (uint64_t)w->s[code + 1] << 32 : 0);
 }
 
 void sp_put_s32_slow(struct sp_wave *w, const struct sp_inst *i, uint32_t code, uint32_t value)
 {
     if (code >= SP_SGPRS) sp_operand_bad(w, i, code);
-    if (code >= SP_SGPRS || code == SP_SRC_NULL) return;
+    if (w->stop || code == SP_SRC_NULL) return;
     if (w->pending_count) sp_wave_overtaken(w, i, code);
     w->s[code] = value;
     w->sgpr_ready[code] = 1;

@@ -17,7 +17,8 @@ enum sp_wave_stop {
     SP_WAVE_END,     /* s_endpgm */
     SP_WAVE_BARRIER, /* waits for the rest of its group */
     SP_WAVE_YIELD,   /* s_sleep: somebody else's turn */
-    SP_WAVE_FAULT    /* exec.fault says why */
+    SP_WAVE_FAULT,   /* exec.fault says why */
+    SP_WAVE_POISON   /* never returned: an operand is undefined, and nothing has been done yet (ops/spread.c) */
 };
 
 /* MODE register: the fields this emulator honours. */
@@ -38,9 +39,10 @@ struct sp_pending {
 };
 
 /* Where poison in a register came from, which something has written all the same. */
-enum sp_from { SP_FROM_MEMORY, SP_FROM_LDS, SP_FROM_SCRATCH, SP_FROM_DEALLOC };
+enum sp_from { SP_FROM_MEMORY, SP_FROM_LDS, SP_FROM_SCRATCH, SP_FROM_DEALLOC, SP_FROM_REGISTER, SP_FROM_CACHE };
 struct sp_origin {
-    uint64_t pc, at; /* the load, and the address that it read */
+    uint64_t pc, at; /* the instruction, and the address or the register that it read */
+    const char *cache, *lacks; /* of SP_FROM_CACHE, which holds what memory held before: it, and what invalidates it */
     uint16_t op;
     uint8_t from;
 };
@@ -82,6 +84,9 @@ struct sp_wave {
     uint32_t vm_issued, lds_issued, pending_count;
     uint32_t vs_issued, scratch_stored; /* stores; the last of them that was to scratch */
     uint32_t poison_seen;       /* by the access under way: it is looked at once more (ops/poison.c) */
+    uint32_t poison_reg, poison_scc; /* of SP_WAVE_POISON: the operand; SCC as it was */
+    uint32_t poison_by_lane;    /* of SP_WAVE_POISON: a copy, to which lanes that nobody has written matter */
+    uint32_t spreading;         /* undefined operands are tried out: reads of them pass */
     uint32_t origins;           /* 0: no register has poison that was loaded; then what is behind `v` means nothing */
     uint64_t *scratch_written;  /* a bit a dword of this wave's scratch; NULL: it has none, or nobody asks */
     uint64_t wmma_end; /* where the last WMMA ended, and its first result: the next one may not read that */
@@ -94,7 +99,9 @@ struct sp_wave {
     struct sp_pending pending[SP_PENDING];
     struct sp_origin origin[SP_ORIGINS];
     uint8_t why[SP_SRC_VGPR + SP_VGPRS]; /* by operand code: a number of `origin`, 0: never written */
-    uint64_t poison[SP_VGPRS];           /* lanes that are not ready, for a load or a copy has made them so */
+    uint64_t poison[SP_VGPRS];           /* lanes that are not ready, for an instruction has made them so */
+    uint32_t s_undefined[SP_SGPRS];      /* which bits of such an SGPR, and of such lanes, are undefined */
+    uint32_t v_undefined[SP_VGPRS][SP_LANES];
 };
 
 typedef int (*sp_wave_fn)(struct sp_wave *w, const struct sp_inst *i);
@@ -118,19 +125,24 @@ void sp_wave_wait_lgkm(struct sp_wave *w, uint32_t at_most);
 void sp_wave_poison_begins(struct sp_wave *w, enum sp_pending_kind kind, uint32_t reg, uint32_t count,
                            const uint64_t *undefined, uint8_t why);
 bool sp_wave_is_pending(const struct sp_wave *w, uint32_t reg);
-/* An operand was not ready: faults where strict mode says so. */
+/* An operand was not ready: a fault when its load is under way; else, where strict mode says so, SP_WAVE_POISON. */
 void sp_wave_not_ready(struct sp_wave *w, const struct sp_inst *i, uint32_t reg);
+/* The same for one lane, or of an instruction that copies: no lane that nobody has written is let pass. */
+void sp_wave_not_copied(struct sp_wave *w, const struct sp_inst *i, uint32_t reg);
+/* The fault of an undefined operand that decides. */
+int sp_wave_decides(struct sp_wave *w, const struct sp_inst *i, uint32_t reg);
+const char *sp_wave_reg_name(uint32_t reg, char *to, size_t nbytes);
 void sp_wave_overtaken(struct sp_wave *w, const struct sp_inst *i, uint32_t reg);
 
 /* poison.c: registers that hold poison though something wrote them. `reg` as operand code. */
 uint8_t sp_wave_origin(struct sp_wave *w, const struct sp_inst *i, enum sp_from from, uint64_t at);
-/* These lanes get (or, in `defined`, lose) what the origin explains; SGPRs have no lanes. */
+/* These lanes get (or, in `defined`, lose) what the origin explains, in all bits; SGPRs have no lanes. */
 void sp_wave_poisoned(struct sp_wave *w, uint32_t reg, uint64_t lanes, uint64_t defined, uint8_t why);
-/* `to` is as undefined as `from`; of VGPRs in these lanes. */
-void sp_wave_poison_moved(struct sp_wave *w, uint32_t to, uint32_t from, uint64_t lanes);
-/* The result of a vector copy is undefined in these lanes, as src[0] or src[1] is. */
-void sp_wave_poison_copied(struct sp_wave *w, const struct sp_inst *i, uint64_t lanes);
-void sp_wave_poison_swapped(struct sp_wave *w, uint32_t a, uint32_t b);
+/* Lanes of a VGPR that are undefined, those that nobody has written too; the bits of one of them, or of an SGPR. */
+uint64_t sp_wave_undefined_lanes(const struct sp_wave *w, uint32_t reg);
+uint32_t sp_wave_undefined_bits(const struct sp_wave *w, uint32_t reg, uint32_t lane);
+/* The origin of an undefined register, 0: it has none. */
+uint8_t sp_wave_origin_of(const struct sp_wave *w, uint32_t reg);
 /* Why a register is undefined, in words that follow its name. */
 const char *sp_wave_why(const struct sp_wave *w, uint32_t reg, char *to, size_t nbytes);
 

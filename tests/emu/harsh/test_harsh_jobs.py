@@ -211,3 +211,32 @@ def test_what_is_counted(rig, x, out):
     assert more["written_back"] == 4
     kinds = ("gli", "glk", "glv", "gl1", "gl2", "flushes", "write_backs")
     assert [more[name] for name in kinds] == [0, 1, 1, 1, 1, 2, 1]
+
+
+@pytest.mark.parametrize("domain", ["vram", "gtt"])
+def test_c12_a_job_that_polls_what_the_cpu_stores_through_the_bar(rig, chip, domain):
+    """The HDP may keep that store until the next submission flushes it: on a card, not an APU."""
+    flag = rig.buffer(4096, domain=domain, rights=UC)
+    flag.write([OLD])
+    job = rig.gpu.submit("compute", await_word(flag, NEW), bos=[flag])
+    with pytest.raises(TimeoutError):
+        rig.gpu.wait(job, 0.02)
+    flag.write([NEW])
+    if (chip, domain) != ("gfx1100", "vram"):
+        rig.gpu.wait(job)
+        return
+    with pytest.raises(OSError, match="last fault"):
+        rig.gpu.wait(job)
+    fault = rig.gpu.node.machine.fault()
+    assert fault.kind == "stale"
+    assert f"the CPU wrote VRAM at 0x{flag.va:x} after this job was submitted: expected" in fault.text
+
+
+def test_c12_a_job_that_polls_what_another_ring_stores(rig):
+    """What the card writes itself it sees."""
+    flag = rig.buffer(4096, domain="vram", rights=UC)
+    flag.write([OLD])
+    job = rig.gpu.submit("compute", await_word(flag, NEW), bos=[flag])
+    fence = [5 | 3 << 16, flag.lo, flag.hi, NEW]
+    rig.gpu.wait(rig.gpu.submit("dma", fence, bos=[flag]))
+    rig.gpu.wait(job)

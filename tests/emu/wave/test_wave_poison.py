@@ -130,34 +130,35 @@ FAULTS = {
         "global_store_b32 reads v2 before the s_waitcnt of its load",
     ),
     "an SGPR": (
-        "> v_add_nc_u32 v2, s25, v1",
-        "v_add_nc_u32 reads s25, which was never written",
+        "> v_cmp_eq_u32 vcc_lo, s25, v1",
+        "v_cmp_eq_u32 reads s25, which was never written",
     ),
     "a VGPR": (
-        "> v_add_nc_u32 v2, v7, v1",
-        "v_add_nc_u32 reads v7, which was never written",
+        "> v_cmp_eq_u32 vcc_lo, v7, v1",
+        "v_cmp_eq_u32 reads v7, which was never written",
     ),
     "LDS": (
-        "ds_load_b32 v2, v1 offset:64\ns_waitcnt lgkmcnt(0)\n> v_add_nc_u32 v3, v2, v1",
-        f"v_add_nc_u32 reads v2, {FROM_LDS}",
+        "ds_load_b32 v2, v1 offset:64\ns_waitcnt lgkmcnt(0)\n> v_cmp_eq_u32 vcc_lo, v2, v1",
+        f"v_cmp_eq_u32 reads v2, {FROM_LDS}",
     ),
     "one of two words of LDS": (
         "ds_store_b32 v1, v1\nds_load_2addr_b32 v[2:3], v1 offset0:0 offset1:64\n"
-        "s_waitcnt lgkmcnt(0)\nv_add_nc_u32 v4, v2, v1\n> v_add_nc_u32 v4, v3, v1",
-        rf"v_add_nc_u32 reads v3, which ds_load_2addr_b32 at pc 0x\w+ loaded from LDS {UNWRITTEN}",
+        "s_waitcnt lgkmcnt(0)\nv_add_nc_u32 v4, v2, v1\n> v_cmp_eq_u32 vcc_lo, v3, v1",
+        rf"v_cmp_eq_u32 reads v3, which ds_load_2addr_b32 at pc 0x\w+ loaded from LDS {UNWRITTEN}",
     ),
     "an atomic on LDS": (
         "> ds_add_u32 v1, v1",
         "ds_add_u32 reads LDS 0x0, which was never written",
     ),
     "scratch": (
-        "scratch_load_b32 v2, off, off offset:4\ns_waitcnt vmcnt(0)\n> v_add_nc_u32 v3, v2, v1",
-        f"v_add_nc_u32 reads v2, {FROM_SCRATCH}",
+        "scratch_load_b32 v2, off, off offset:4\ns_waitcnt vmcnt(0)\n> v_cmp_eq_u32 vcc_lo, v2, v1",
+        f"v_cmp_eq_u32 reads v2, {FROM_SCRATCH}",
     ),
-    "VRAM": (f"{LOADED}> v_add_nc_u32 v3, v2, v1", f"v_add_nc_u32 reads v2, {FROM_MEMORY}"),
+    "VRAM": (f"{LOADED}> v_cmp_eq_u32 vcc_lo, v2, v1", f"v_cmp_eq_u32 reads v2, {FROM_MEMORY}"),
     "a halfword of VRAM": (
-        "global_load_u16 v2, v1, s[4:5] offset:2\ns_waitcnt vmcnt(0)\n> v_add_nc_u32 v3, v2, v1",
-        rf"v_add_nc_u32 reads v2, which global_load_u16 at pc 0x\w+ loaded from memory {UNWRITTEN}",
+        "global_load_u16 v2, v1, s[4:5] offset:2\ns_waitcnt vmcnt(0)\n"
+        "> v_cmp_eq_u32 vcc_lo, v2, v1",
+        rf"v_cmp_eq_u32 reads v2, which global_load_u16 at pc 0x\w+ loaded from memory {UNWRITTEN}",
     ),
     "an address": (
         f"{LOADED}> global_load_b32 v3, v2, s[2:3]",
@@ -204,7 +205,7 @@ FAULTS = {
         f"v_readfirstlane_b32 reads v2, {FROM_MEMORY}",
     ),
     "EXEC, joined with a mask": (
-        "> s_or_b32 exec_lo, exec_lo, s25",
+        "s_mov_b32 exec_lo, 0x0f\n> s_or_b32 exec_lo, exec_lo, s25",
         "s_or_b32 reads s25, which was never written",
     ),
     "EXEC, without a mask": (
@@ -226,18 +227,18 @@ FAULTS = {
     ),
     "through LDS": (
         f"{LOADED}ds_store_b32 v1, v2 offset:64\nds_load_b32 v3, v1 offset:64\n"
-        "s_waitcnt lgkmcnt(0)\n> v_add_nc_u32 v3, v3, v1",
-        f"v_add_nc_u32 reads v3, {FROM_LDS}",
+        "s_waitcnt lgkmcnt(0)\n> v_cmp_eq_u32 vcc_lo, v3, v1",
+        f"v_cmp_eq_u32 reads v3, {FROM_LDS}",
     ),
     "through scratch": (
         f"{LOADED}scratch_store_b32 off, v2, off offset:4\n"
-        "scratch_load_b32 v3, off, off offset:4\ns_waitcnt vmcnt(0)\n> v_add_nc_u32 v3, v3, v1",
-        f"v_add_nc_u32 reads v3, {FROM_SCRATCH}",
+        "scratch_load_b32 v3, off, off offset:4\ns_waitcnt vmcnt(0)\n> v_cmp_eq_u32 vcc_lo, v3, v1",
+        f"v_cmp_eq_u32 reads v3, {FROM_SCRATCH}",
     ),
     "through memory": (
         f"{LOADED}global_store_b32 v1, v2, s[0:1]\nglobal_load_b32 v3, v1, s[0:1]\n"
-        "s_waitcnt vmcnt(0)\n> v_add_nc_u32 v3, v3, v1",
-        f"v_add_nc_u32 reads v3, {FROM_MEMORY}",
+        "s_waitcnt vmcnt(0)\n> v_cmp_eq_u32 vcc_lo, v3, v1",
+        f"v_cmp_eq_u32 reads v3, {FROM_MEMORY}",
     ),
 }
 
@@ -250,7 +251,7 @@ def test_fault(bench, what):
 def test_poison_in_one_lane_is_found_among_others(bench):
     """What was never written in some lanes may be a merge; what was loaded somebody wanted."""
     bench.new.write([7] * (LANES - 1))
-    bench.fails(f"{LOADED}> v_add_nc_u32 v3, v2, v1", f"v_add_nc_u32 reads v2, {FROM_MEMORY}")
+    bench.fails(f"{LOADED}> v_cmp_eq_u32 vcc_lo, v2, v1", f"v_cmp_eq_u32 reads v2, {FROM_MEMORY}")
 
 
 def test_scratch_by_a_descriptor():
@@ -264,7 +265,8 @@ def test_scratch_by_a_descriptor():
         bench.run(f"{rsrc}{load.format(8)}{add}global_store_b32 v1, v3, s[0:1]")
         np.testing.assert_array_equal(bench.out.words(0, LANES), 8 * np.arange(LANES))
         why = rf"which buffer_load_b32 at pc 0x\w+ loaded from scratch {UNWRITTEN}"
-        bench.fails(f"{rsrc}{load.format(4)}> {add}", f"v_add_nc_u32 reads v2, {why}")
+        compare = "v_cmp_eq_u32 vcc_lo, v3, v1"
+        bench.fails(f"{rsrc}{load.format(4)}{add}> {compare}", f"v_cmp_eq_u32 reads v3, {why}")
 
 
 @pytest.mark.parametrize(
@@ -335,8 +337,8 @@ def test_copies_of_poison_are_poison(bench):
     copy = [1, LANES * 4 - 1, 0, src.lo, src.hi, dst.lo, dst.hi]
     bench.gpu.wait(bench.gpu.submit("dma", copy, bos=bench.buffers))
     bench.fails(
-        "global_load_b32 v2, v1, s[2:3]\ns_waitcnt vmcnt(0)\n> v_add_nc_u32 v3, v2, v1",
-        f"v_add_nc_u32 reads v2, {FROM_MEMORY}",
+        "global_load_b32 v2, v1, s[2:3]\ns_waitcnt vmcnt(0)\n> v_cmp_eq_u32 vcc_lo, v2, v1",
+        f"v_cmp_eq_u32 reads v2, {FROM_MEMORY}",
     )
 
 
@@ -394,8 +396,8 @@ class TestDealloc:
 
     def test_registers_are_gone(self, bench):
         bench.fails(
-            f"global_store_b32 v1, v1, s[0:1]\n{DEALLOC}\n> v_add_nc_u32 v2, v1, v1",
-            "v_add_nc_u32 reads v1, which S_SENDMSG DEALLOC_VGPRS gave back",
+            f"global_store_b32 v1, v1, s[0:1]\n{DEALLOC}\n> v_cmp_eq_u32 vcc_lo, v1, v1",
+            "v_cmp_eq_u32 reads v1, which S_SENDMSG DEALLOC_VGPRS gave back",
         )
 
     def test_it_can_be_let_pass(self):

@@ -83,6 +83,8 @@ uint8_t *sp_emu_tlb_miss(struct sp_emu_tlb *tlb, uint64_t va, uint32_t access)
         struct sp_emu_entry *e = entry_of(tlb, va, access);
         uint64_t place = m->offset + sp_emu_canonical(va) - m->first * SP_VM_PAGE - sp_emu_in(tlb, va);
         uint8_t *mark = m->bo->marks ? m->bo->marks + place / SP_VM_PAGE : NULL;
+        if (mark && access & SP_VM_WRITE)
+            __atomic_fetch_or(mark, SP_MARK_AGENT, __ATOMIC_RELAXED);
         *e = (struct sp_emu_entry){va >> tlb->bits, m->bo->host + place, NULL, mark, (m->bo->offset + place) >> tlb->bits,
                                    m->rights | SP_VM_DEVICE, tlb->l2 && !m->uncached};
         return e->cached ? sp_cache_enter(tlb, e, va, access, is_remote(m->bo)) : e->host + sp_emu_in(tlb, va);
@@ -124,7 +126,7 @@ void sp_emu_poison_put(struct sp_emu_tlb *tlb, uint64_t va)
     uint8_t *mark = sp_emu_at(tlb, va, SP_VM_WRITE) ? sp_emu_mark_of(tlb, va) : NULL;
     if (!mark)
         return;
-    __atomic_store_n(mark, 1, __ATOMIC_RELAXED); /* before the bytes, which others may copy at once */
+    __atomic_fetch_or(mark, SP_MARK_POISON, __ATOMIC_RELAXED); /* before the bytes, which others may copy at once */
     sp_emu_write(tlb, va, &poison, sizeof poison);
 }
 
@@ -132,7 +134,18 @@ void sp_emu_poison_copied(struct sp_emu_tlb *tlb, uint64_t to, uint64_t from)
 {
     uint8_t *mark = sp_emu_mark_of(tlb, to);
     if (mark && sp_emu_marked(tlb, from))
-        __atomic_store_n(mark, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_or(mark, SP_MARK_POISON, __ATOMIC_RELAXED);
+}
+
+int sp_emu_by_cpu(const struct sp_emu_tlb *tlb, uint64_t va)
+{
+    struct sp_emu_fault unused = {.kind = SP_FAULT_NONE};
+    const struct kmd_mapping *m = lookup(tlb->view, va, &unused);
+    if (!m || !m->bo || !m->bo->marks || m->bo->domain != AMDGPU_GEM_DOMAIN_VRAM ||
+        m->bo->card->chip.info.ids_flags & AMDGPU_IDS_FLAGS_FUSION)
+        return 0;
+    uint64_t page = m->offset / SP_VM_PAGE + sp_emu_canonical(va) / SP_VM_PAGE - m->first;
+    return !(__atomic_load_n(&m->bo->marks[page], __ATOMIC_RELAXED) & SP_MARK_AGENT);
 }
 
 int sp_emu_in_vram(const struct sp_emu_tlb *tlb, uint64_t va)

@@ -1,0 +1,202 @@
+/* Poison in the ALU. No instruction has a rule of its own: it is done several times, each with other bits in place of those of
+ * its operands that are undefined, and where results differ they are undefined. So a half that nobody reads, a lane that a
+ * select does not choose, or bits that a mask takes away leave the result defined. Compares, branches, EXEC and what chooses
+ * a register or a lane decide: they are faults. */
+#include "spread.h"
+#include "table.h"
+
+enum { RUNS = 4, REGISTERS = 16 }; /* of vectors: operands and results */
+
+/* What an instruction may read and write. */
+struct image {
+    uint32_t s[SP_SGPRS], scc;
+    uint64_t next;
+    uint32_t v[REGISTERS][SP_LANES];
+};
+struct trial {
+    struct sp_wave *w;
+    bool by_lane, merge; /* a copy; one of a register that other lanes have */
+    uint32_t count;
+    uint8_t reg[REGISTERS];
+    uint8_t sgpr_ready[SP_SGPRS];
+    uint64_t vgpr_ready[REGISTERS], poison[REGISTERS]; /* before */
+    struct image before, first, differs;
+};
+
+static void add(struct trial *t, uint32_t code, uint32_t ndw)
+{
+    if (code < SP_SRC_VGPR) return;
+    for (uint32_t k = 0; k < (ndw && ndw != SP_NDW_MASK ? ndw : 1); k++) {
+        uint32_t n = 0, r = (code + k) & 255;
+        while (n < t->count && t->reg[n] != r) n++;
+        if (n < t->count || n == REGISTERS) continue;
+        t->reg[t->count++] = (uint8_t)r;
+        t->vgpr_ready[n] = t->w->vgpr_ready[r];
+        t->poison[n] = t->by_lane ? ~t->vgpr_ready[n] : sp_wave_undefined_lanes(t->w, SP_SRC_VGPR + r);
+    }
+}
+
+static void take(const struct trial *t, struct image *to)
+{
+    memcpy(to->s, t->w->s, sizeof to->s);
+    to->scc = t->w->scc;
+    to->next = t->w->next;
+    for (uint32_t n = 0; n < t->count; n++) memcpy(to->v[n], t->w->v[t->reg[n]], sizeof to->v[n]);
+}
+
+/* Bits that are tried: 0, 1, any, and their opposite. So what depends on one bit alone, or on a limit, is not missed. */
+static uint32_t tried(uint32_t value, uint32_t run, uint32_t reg, uint32_t lane, uint32_t undefined)
+{
+    uint32_t any = (reg * SP_LANES + lane + 1) * 0x9E3779B1u;
+    uint32_t bits = (run & 1 ? UINT32_MAX : 0) ^ (run & 2 ? any ^ any >> 15 : 0);
+    return (value & ~undefined) | (bits & undefined);
+}
+
+static void begin(const struct trial *t, uint32_t run)
+{
+    struct sp_wave *w = t->w;
+    memcpy(w->sgpr_ready, t->sgpr_ready, sizeof w->sgpr_ready);
+    for (uint32_t c = 0; c < SP_SGPRS; c++)
+        w->s[c] = t->sgpr_ready[c] ? t->before.s[c] : tried(t->before.s[c], run, c, 0, sp_wave_undefined_bits(w, c, 0));
+    w->scc = t->before.scc & SP_SCC_UNDEFINED ? SP_SCC_UNDEFINED | (run & 1) : t->before.scc;
+    w->next = t->before.next;
+    sp_exec_changed(w);
+    for (uint32_t n = 0; n < t->count; n++) {
+        uint32_t r = t->reg[n], code = SP_SRC_VGPR + r;
+        w->vgpr_ready[r] = t->vgpr_ready[n];
+        memcpy(w->v[r], t->before.v[n], sizeof w->v[r]);
+        for (uint64_t rest = t->poison[n] & w->full; rest; rest &= rest - 1) {
+            uint32_t l = (uint32_t)__builtin_ctzll(rest);
+            w->v[r][l] = tried(w->v[r][l], run, code, l, sp_wave_undefined_bits(w, code, l));
+        }
+    }
+}
+
+static void compare(struct trial *t, uint32_t run)
+{
+    struct image now;
+    if (run == 0) {
+        take(t, &t->first);
+        return;
+    }
+    take(t, &now);
+    for (uint32_t c = 0; c < SP_SGPRS; c++) t->differs.s[c] |= now.s[c] ^ t->first.s[c];
+    t->differs.scc |= now.scc ^ t->first.scc;
+    t->differs.next |= now.next ^ t->first.next;
+    for (uint32_t n = 0; n < t->count; n++)
+        for (uint32_t l = 0; l < SP_LANES; l++) t->differs.v[n][l] |= now.v[n][l] ^ t->first.v[n][l];
+}
+
+/* What was not ready before and is not now nothing has written. Returns whether a register is undefined. */
+static bool settle_scalars(struct trial *t, uint8_t why)
+{
+    struct sp_wave *w = t->w;
+    bool any = false;
+    for (uint32_t c = 0; c < SP_SGPRS; c++) {
+        if (!t->sgpr_ready[c] && !w->sgpr_ready[c]) {
+            w->s[c] = t->before.s[c];
+        } else if (t->differs.s[c]) {
+            any = true;
+            w->sgpr_ready[c] = 0;
+            sp_wave_poisoned(w, c, 1, 1, why);
+            w->s_undefined[c] = t->differs.s[c];
+        }
+    }
+    return any;
+}
+
+/* Lanes that nobody has written remain so when they are copied, where others have been written. */
+static void settle_vectors(struct trial *t, uint8_t why)
+{
+    struct sp_wave *w = t->w;
+    uint64_t held = t->merge ? 0 : UINT64_MAX;
+    for (uint32_t n = 0; n < t->count && w->origins; n++) held |= w->poison[t->reg[n]] & ~t->vgpr_ready[n];
+    for (uint32_t n = 0; n < t->count; n++) {
+        uint32_t r = t->reg[n];
+        uint64_t undefined = 0;
+        for (uint32_t l = 0; l < w->lanes; l++) {
+            if (!(w->vgpr_ready[r] >> l & 1))
+                w->v[r][l] = t->before.v[n][l];
+            else if (t->differs.v[n][l])
+                undefined |= UINT64_C(1) << l;
+        }
+        if (!undefined) continue;
+        w->vgpr_ready[r] &= ~undefined;
+        sp_wave_poisoned(w, SP_SRC_VGPR + r, undefined & held, undefined, why);
+        for (uint64_t rest = undefined & held; rest; rest &= rest - 1)
+            w->v_undefined[r][__builtin_ctzll(rest)] = t->differs.v[n][__builtin_ctzll(rest)];
+    }
+}
+
+/* Does a vector compare look at undefined bits? Two results of tries that are equal would not tell. */
+static bool compares(const struct sp_wave *w, const struct sp_inst *i)
+{
+    bool half = strstr(sp_wave_op_name(i->op), "16") != NULL;
+    for (uint32_t k = 0; k < 2; k++) {
+        uint32_t sel = k ? i->src1_sel : i->src0_sel, code = i->src[k], mask = UINT32_MAX;
+        if (half) mask = 0xFFFFu << (i->op_sel >> k & 1) * 16;
+        if (i->lane_mode == SP_LANE_SDWA && sel < 6) mask = sel < 4 ? 0xFFu << sel * 8 : 0xFFFFu << (sel - 4) * 16;
+        for (uint32_t n = code; n < code + (i->src_ndw[k] ? i->src_ndw[k] : 1u); n++) {
+            uint64_t lanes = code >= SP_SRC_VGPR ? sp_wave_undefined_lanes(w, n) & w->exec : n < SP_SGPRS && !w->sgpr_ready[n];
+            for (; lanes; lanes &= lanes - 1)
+                if (sp_wave_undefined_bits(w, n, (uint32_t)__builtin_ctzll(lanes)) & mask) return true;
+        }
+    }
+    return false;
+}
+
+static bool decides(const struct sp_wave *w, const struct sp_inst *i, uint32_t reg)
+{
+    uint32_t op = i->op;
+    bool selects = op == SP_OP_V_CNDMASK_B32 || op == SP_OP_S_CMOVK_I32;
+    bool lane = op == SP_OP_V_READLANE_B32 || op == SP_OP_V_WRITELANE_B32;
+    bool bit = op >= SP_OP_S_BITCMP0_B32 && op <= SP_OP_S_BITCMP1_B64;
+    if (!sp_wave_op_is_alu(op) || (op >= SP_OP_S_CMPK_EQ_I32 && op <= SP_OP_S_CMPK_LT_U32)) return true;
+    if (i->format == SP_FORMAT_SOPC && !bit) return true;
+    if (i->dst < SP_SRC_VGPR && i->dst_ndw == SP_NDW_MASK) return compares(w, i);
+    if (reg == SP_SRC_SCC) return op != SP_OP_S_ADDC_U32 && op != SP_OP_S_SUBB_U32;
+    if (selects && (reg == i->src[2] || reg == i->src[2] + 1u)) return true;
+    if (lane && reg == i->src[1]) return true;
+    return reg == SP_SRC_M0 && i->src[0] != reg && i->src[1] != reg && i->src[2] != reg;
+}
+
+int sp_wave_spread(struct sp_wave *w, const struct sp_inst *i, sp_wave_fn fn)
+{
+    struct trial t;
+    uint32_t reg = w->poison_reg;
+    uint8_t why = sp_wave_origin_of(w, reg);
+    int rc = 0;
+    w->stop = SP_WAVE_GO;
+    w->scc = w->poison_scc;
+    if (decides(w, i, reg)) return sp_wave_decides(w, i, reg);
+    t.w = w;
+    t.by_lane = w->poison_by_lane;
+    t.merge = t.by_lane && w->vgpr_ready[reg & 255];
+    t.count = 0;
+    memset(&t.differs, 0, sizeof t.differs);
+    add(&t, i->dst, i->dst_ndw);
+    add(&t, reg, 1);
+    for (uint32_t k = 0; k < 3; k++) add(&t, i->src[k], i->src_ndw[k]);
+    memcpy(t.sgpr_ready, w->sgpr_ready, sizeof t.sgpr_ready);
+    take(&t, &t.before);
+    w->spreading = 1;
+    for (uint32_t run = 0; run < RUNS && !rc; run++) {
+        begin(&t, run);
+        rc = fn(w, i);
+        if (!rc) rc = (int)w->stop;
+        compare(&t, run);
+    }
+    w->spreading = 0;
+    if (rc) return rc;
+    if (t.differs.s[SP_EXEC] | t.differs.s[SP_EXEC + 1] || t.differs.next) return sp_wave_decides(w, i, reg);
+    if (!why) why = sp_wave_origin(w, i, SP_FROM_REGISTER, reg);
+    settle_vectors(&t, why);
+    bool scalar = settle_scalars(&t, why);
+    if (t.before.scc & w->scc & SP_SCC_UNDEFINED) {
+        w->scc = t.before.scc;
+    } else if (t.differs.scc & 1) {
+        if (!scalar) return sp_wave_decides(w, i, reg); /* a compare with one bit */
+        w->scc |= SP_SCC_UNDEFINED;
+    }
+    return 0;
+}
