@@ -62,7 +62,10 @@ class Measured:
 
 
 CACHE_COUNTS = {
-    **{f"bus_{kind}": f"bus_{kind}_bytes" for kind in ("code", "scalar", "packets", "data", "written")},
+    **{
+        f"bus_{kind}": f"bus_{kind}_bytes"
+        for kind in ("code", "scalar", "packets", "data", "written")
+    },
     **{name: f"{name}_invalidations" for name in ("gli", "glk", "glv", "gl1", "gl2")},
     "flushes": "gl2_flushes",
 }
