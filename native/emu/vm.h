@@ -11,8 +11,9 @@
 #include <string.h>
 
 enum { SP_VM_READ = 1, SP_VM_WRITE = 2, SP_VM_EXECUTE = 4, SP_VM_RIGHTS = 7 };
-/* How a wave reads: past its vector L0; past that and GL1; through the scalar cache. Nothing without caches. */
-enum { SP_VM_PAST_L0 = 8, SP_VM_DEVICE = 16, SP_VM_SCALAR = 32 };
+/* How a wave reads: past its vector L0; past that and GL1; through the scalar cache. Nothing without caches. PACKET: an engine, of
+ * its IB. */
+enum { SP_VM_PAST_L0 = 8, SP_VM_DEVICE = 16, SP_VM_SCALAR = 32, SP_VM_PACKET = 64 };
 enum { SP_VM_PAGE = 4096, SP_VM_TLB = 1024 };
 /* What the TLB looks up at once: a page, or what a cache fetches at once (emu/cache), as bits of its size. */
 enum { SP_VM_PAGE_BITS = 12, SP_VM_GRAIN_BITS = 10, SP_VM_GRAIN = 1 << SP_VM_GRAIN_BITS };
@@ -58,7 +59,8 @@ struct sp_emu_entry {
     uint8_t *mark;  /* of the page: not 0 when poison may be in it; NULL where nobody keeps marks */
     uint64_t line;  /* its number in the machine's memory */
     uint32_t rights;
-    uint32_t cached; /* not mapped UC */
+    uint16_t cached; /* not mapped UC */
+    uint16_t remote; /* over the bus of a card that has memory of its own */
 };
 struct sp_emu_tlb {
     const struct sp_emu_view *view;

@@ -104,15 +104,18 @@ int sp_amdgpu_lost(struct sp_amdgpu *dev, char *why, size_t nbytes);
 void sp_amdgpu_said(char *out, size_t nbytes);
 
 /* Memory. DEVICE is VRAM, on an APU with little of it GTT; HOST is GTT, SHARED GTT that can be exported. CODE can be executed, and
- * written by the GPU if DATA: VRAM of a card, where the CPU can write it there. IBS are GTT that can be executed. What finds no
- * room goes to the other heap. */
+ * written by the GPU if DATA: VRAM of a card, where the CPU can write it there. IBS are GTT that can be executed, WORDS GTT that CPU
+ * and GPU write by turns: no cache of the GPU holds either. ARGS is what kernels read of their arguments: VRAM of a card all of
+ * which the CPU reaches. What finds no room goes to the other heap. */
 enum sp_amdgpu_kind {
     SP_AMDGPU_DEVICE = 0,
     SP_AMDGPU_HOST = 1,
     SP_AMDGPU_SHARED = 2,
     SP_AMDGPU_CODE = 3,
     SP_AMDGPU_CODE_AND_DATA = 4,
-    SP_AMDGPU_IBS = 5
+    SP_AMDGPU_IBS = 5,
+    SP_AMDGPU_ARGS = 6,
+    SP_AMDGPU_WORDS = 7
 };
 /* SHARED and imported memory and host memory in place is named to the kernel by the submissions that touch it, and only by
  * those: whose copies, fills or 64-bit arguments have an address in it. A kernel that finds its address in memory must get
@@ -129,6 +132,10 @@ uint64_t sp_amdgpu_address(const struct sp_amdgpu_memory *m);
 int sp_amdgpu_displaced(const struct sp_amdgpu_memory *m);
 /* The memory in this process, for as long as it is held. -EOPNOTSUPP: the CPU cannot reach it. */
 int sp_amdgpu_map(struct sp_amdgpu_memory *m, void **out);
+/* The same for somebody who may write there at any time until the view is given back: it holds the memory, and each submission
+ * begins with an empty L2 meanwhile. */
+int sp_amdgpu_view(struct sp_amdgpu_memory *m, void **out);
+void sp_amdgpu_unview(struct sp_amdgpu_memory *m);
 void sp_amdgpu_hold(struct sp_amdgpu_memory *m);
 void sp_amdgpu_free(struct sp_amdgpu_memory *m);
 

@@ -216,6 +216,9 @@ struct sp_emu_fault_report {
     uint64_t other_dispatches; /* ... and elsewhere, which a card with memory of its own fetches over its bus */
     char text[256];
 };
+/* What a card with memory of its own moves over its bus: instructions, scalar loads (arguments), packets and other data that it
+ * reads, and what it writes. */
+enum sp_emu_bus { SP_BUS_CODE = 0, SP_BUS_SCALAR, SP_BUS_PACKETS, SP_BUS_DATA, SP_BUS_WRITTEN, SP_BUS_NOT };
 /* What the caches of a card have done so far; all 0 where lenient about them. 1 KiB is fetched at once. */
 struct sp_emu_caches {
     uint64_t invalidations[5]; /* instruction, scalar, vector L0; GL1; GL2 */
@@ -224,8 +227,11 @@ struct sp_emu_caches {
     uint64_t written_back; /* bytes */
     uint64_t fetched;      /* bytes that GL2 took from memory; */
     uint64_t fetched_remote; /* of these, from GTT by a card that has memory of its own */
+    uint64_t bus[5]; /* bytes over the bus of such a card, by enum sp_emu_bus; but for what waves do uncached */
 };
 int sp_emu_cache_counts(struct sp_emu_machine *machine, uint32_t card, struct sp_emu_caches *out);
+/* So many times more the kernel has moved memory of a card for want of room, as NUM_EVICTIONS tells. */
+int sp_emu_evict(struct sp_emu_machine *machine, uint32_t card, uint64_t times);
 /* Pages of userptrs that the kernel has walked for submissions to this card: all those of each userptr in a list. */
 int sp_emu_userptr_pages(struct sp_emu_machine *machine, uint32_t card, uint64_t *out);
 int sp_emu_last_fault(struct sp_emu_machine *machine, uint32_t card, struct sp_emu_fault_report *out);

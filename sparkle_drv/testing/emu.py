@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import threading
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -30,6 +31,7 @@ _URI = re.compile(r"emu(?::([\w.:-]+)(?:#(\d+))?)?\Z")
 _machines: dict[int, Machine] = {}  # by process: a forked child has its own
 _apart: dict[tuple[int, str], Machine] = {}  # by process and text: cards with options
 _others: list[Machine] = []  # that `on` has put in the usual one's place
+_cards: weakref.WeakKeyDictionary[AmdgpuBackend, tuple[Machine, int]] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 
 
@@ -86,7 +88,18 @@ def open_card(machine: Machine, card: int, uri: str, *, name: str = "") -> Amdgp
         raise DeviceNotFound(f"{uri}: its render node does not open: {os.strerror(-fd)}")
     said = name or f"emulated {machine.chips[card]}"
     slot = f"0000:{FIRST_BUS + card:02x}:00.0"
-    return AmdgpuBackend(machine.ops, fd, uri, name=said, emulated=True, slot=slot)
+    backend = AmdgpuBackend(machine.ops, fd, uri, name=said, emulated=True, slot=slot)
+    _cards[backend] = machine, card
+    return backend
+
+
+def caches(device: Device) -> dict[str, int] | None:
+    """What the caches of a device's card have done so far (Machine.caches); None: it has none."""
+    backend = device._backend
+    if not isinstance(backend, AmdgpuBackend) or backend not in _cards:
+        return None
+    machine, card = _cards[backend]
+    return machine.caches(card)
 
 
 def open_device(machine: Machine, card: int, uri: str) -> Device:

@@ -196,6 +196,10 @@ class Machine:
         """Instructions x active lanes that the card has executed."""
         return int(self._report(card).lane_ops)
 
+    def evict(self, times: int = 1, card: int = 0) -> None:
+        """The kernel says that it has moved so much more of the card's memory for want of room."""
+        check(lib.sp_emu_evict(self.handle, card, times), "sp_emu_evict")
+
     def userptr_pages(self, card: int = 0) -> int:
         """Pages of userptrs that the kernel has walked for submissions to the card."""
         pages = ffi.new("uint64_t *")
@@ -204,12 +208,17 @@ class Machine:
 
     def caches(self, card: int = 0) -> dict[str, int]:
         """What its caches have done so far: invalidations by kind, flushes and write-backs of GL2,
-        bytes written back and fetched."""
+        bytes written back and fetched, and bytes over the bus of a card with memory of its own."""
         out = ffi.new("struct sp_emu_caches *")
         check(lib.sp_emu_cache_counts(self.handle, card, out), "sp_emu_cache_counts")
         kinds = zip(("gli", "glk", "glv", "gl1", "gl2"), out.invalidations, strict=True)
         names = ("flushes", "write_backs", "written_back", "fetched", "fetched_remote")
-        return {**dict(kinds), **{name: int(getattr(out, name)) for name in names}}
+        bus = ("bus_code", "bus_scalar", "bus_packets", "bus_data", "bus_written")
+        return {
+            **dict(kinds),
+            **{name: int(getattr(out, name)) for name in names},
+            **dict(zip(bus, map(int, out.bus), strict=True)),
+        }
 
     def dispatches(self, card: int = 0) -> tuple[int, int]:
         """How many dispatches had their code in VRAM, and how many elsewhere."""

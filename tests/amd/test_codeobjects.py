@@ -4,6 +4,7 @@ driver provides. The objects are those of tests/kits/codeobjects.
 
 from __future__ import annotations
 
+import itertools
 import struct
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from codekit import Operand, Program
 from where import CODE_OBJECTS
 
+from sparkle_drv import assets
 from sparkle_drv.lowlevel import codeobject, targets
 from sparkle_drv.testing.emulator import Gpu, Machine
 
@@ -89,3 +91,22 @@ def test_relocated_pointers_to_data_that_is_written(card):
 def test_small_scalars_lie_where_c_puts_them(card):
     out = run(card, "scalars", "b7xdh6xqf4x", 1, 2.5, 3, 4, 0.25, words=2, size=(1, 1, 1))
     assert out.view(np.float64)[0] == 10.75
+
+
+DEALLOC, NOP = 0xBFB60003, 0xBF80  # s_sendmsg DEALLOC_VGPRS; the upper half of s_nop
+
+
+def test_registers_are_given_back_behind_a_nop():
+    """gfx11 wants one (docs/AMDGPU_FACTS.md 4.3); LLVM puts it there."""
+    images = [
+        *assets.folder("shaders").rglob("*.gfx11*.hsaco"),
+        *CODE_OBJECTS.glob("*gfx11*.hsaco"),
+    ]
+    sent = 0
+    for path in images:
+        data = path.read_bytes()
+        words = struct.unpack(f"<{len(data) // 4}I", data[: len(data) & ~3])
+        for before, word in itertools.pairwise(words):
+            sent += word == DEALLOC
+            assert word != DEALLOC or before >> 16 == NOP, path
+    assert sent > 40

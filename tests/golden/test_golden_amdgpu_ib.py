@@ -15,7 +15,8 @@ from sparkle_drv.amd.tables import targets
 from sparkle_drv.backends.amdgpu import template
 
 ALL = 0xFFFFFFFF
-ACQUIRE = [0xC0065800, 0, ALL, 0x00FFFFFF, 0, 0, 0xA, 0xC3F1]
+# After an upload of code. 4.4 has GLK_WB, too, which no kernel of ours needs (6.2).
+ACQUIRE = [0xC0065800, 0, ALL, 0x00FFFFFF, 0, 0, 0xA, 0xC3B1]
 # PERFCOUNT_ENABLE; THREAD_TRACE_ENABLE; RESTART_X..Z: not in 4.4.
 QUIET = [0xC0017600, 0x20B, 0, 0xC0017600, 0x21E, 0, 0xC0037600, 0x21B, 0, 0, 0]
 ACCUM_TUNNEL = [0xC0047600, 0x224, 0, 0, 0, 0, 0xC0017600, 0x27D, 0]

@@ -84,6 +84,11 @@ int sp_amdgpu_info(struct sp_amdgpu *dev, uint32_t query, uint32_t type, void *o
     return sp_amdgpu_info_raw(dev->ops, dev->fd, query, type, out, nbytes);
 }
 
+int sp_amdgpu_evictions(struct sp_amdgpu *dev, uint64_t *out)
+{
+    return sp_amdgpu_info(dev, AMDGPU_INFO_NUM_EVICTIONS, 0, out, sizeof *out);
+}
+
 void sp_amdgpu_ref(struct sp_amdgpu *dev)
 {
     atomic_fetch_add(&dev->refs, 1);

@@ -57,6 +57,9 @@ struct sp_amdgpu {
     _Atomic size_t nlisted; /* of `memories`: those that some submission must name; changed with them */
     _Atomic uint64_t list_turn; /* grows when one of those comes or goes; from 1 */
     _Atomic uint64_t kernel_turn; /* grows when a kernel goes, or its jobs are to become shorter */
+    _Atomic uint64_t written;   /* grows after memory was written past the GPU's caches; from 1: submit/caches.c */
+    _Atomic uint64_t code_turn; /* grows when code came; from 1 */
+    _Atomic uint64_t exposed;   /* memories, and views of them, that others may write at any time */
     _Atomic uint64_t ioctls, displaced; /* ioctls but for CS */
     _Atomic int no_dma; /* the engine for copies ran nothing after a reset, and is not used any more */
     _Atomic int suspect; /* a ring was dead after a reset: new queues send a canary, too */
@@ -79,6 +82,11 @@ struct sp_amdgpu {
     uint32_t next_fault;
 };
 
+/* Memory that the GPU's caches may hold has been written behind their back. */
+static inline void sp_amdgpu_wrote(struct sp_amdgpu *dev)
+{
+    atomic_fetch_add(&dev->written, 1);
+}
 int sp_amdgpu_ioctl(struct sp_amdgpu *dev, uint32_t request, void *arg);
 /* After an ioctl that failed with `rc`: an interrupted one is made again, and a card that is gone is lost. What is final. */
 int sp_amdgpu_failed(struct sp_amdgpu *dev, uint32_t request, void *arg, int rc);
@@ -92,6 +100,8 @@ void sp_amdgpu_lose(struct sp_amdgpu *dev, const char *why);
 /* What is in VRAM is what was put there: 0; -ENODEV when a reset has lost it since the device was opened, and then the device
  * is lost, too; another -errno when the kernel does not say. A context knows of resets since it was made only. */
 int sp_amdgpu_intact(struct sp_amdgpu *dev);
+/* How often the kernel has moved memory of this card, anybody's, for want of room. */
+int sp_amdgpu_evictions(struct sp_amdgpu *dev, uint64_t *out);
 /* Words about how a call of this thread failed, for sp_amdgpu_said. */
 __attribute__((format(printf, 1, 2))) void sp_amdgpu_say(const char *format, ...);
 #endif

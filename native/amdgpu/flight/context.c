@@ -49,6 +49,8 @@ static int mapped(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind, struct 
 static int ring(struct sp_amdgpu *dev, uint64_t slots, uint32_t nop, struct sp_engine *e)
 {
     int rc = mapped(dev, slots * SP_SLOT_NBYTES + SP_PAGE, SP_AMDGPU_IBS, &e->ring);
+    if (rc == 0 && e->ip == AMDGPU_HW_IP_COMPUTE)
+        rc = mapped(dev, slots * SP_ARGS_NBYTES, SP_AMDGPU_ARGS, &e->args);
     uint32_t *canary = rc ? NULL : (uint32_t *)(void *)((char *)sp_amdgpu_host(e->ring) + sp_canary_at(e));
     for (size_t i = 0; canary && i < SP_CANARY_NBYTES / sizeof *canary; i++)
         canary[i] = nop;
@@ -88,7 +90,7 @@ int sp_amdgpu_queue_make(struct sp_amdgpu_queue *q)
         rc = sp_amdgpu_intact(dev); /* as of now: of what happens later the context tells */
     if (rc == 0 && (rc = sp_amdgpu_ioctl(dev, DRM_IOCTL_SYNCOBJ_CREATE, &sync)) >= 0) {
         q->syncobj = sync.handle;
-        rc = mapped(dev, SP_PAGE, SP_AMDGPU_HOST, &q->fence); /* one page: what a FENCE chunk wants */
+        rc = mapped(dev, SP_PAGE, SP_AMDGPU_WORDS, &q->fence); /* one page: what a FENCE chunk wants */
     }
     q->engine[SP_ENGINE_COMPUTE].ip = AMDGPU_HW_IP_COMPUTE;
     q->engine[SP_ENGINE_DMA].ip = AMDGPU_HW_IP_DMA;
@@ -97,7 +99,9 @@ int sp_amdgpu_queue_make(struct sp_amdgpu_queue *q)
     if (rc == 0 && dev->setup.dma)
         rc = ring(dev, SP_JOBS, 0, &q->engine[SP_ENGINE_DMA]); /* 0 is SDMA's NOP */
     if (rc == 0)
-        rc = mapped(dev, (SP_TICKS + SP_MEASURED_TICKS) * 8, SP_AMDGPU_HOST, &q->ticks);
+        rc = mapped(dev, (SP_TICKS + SP_MEASURED_TICKS) * 8, SP_AMDGPU_WORDS, &q->ticks);
+    for (struct sp_engine *e = q->engine; rc == 0 && e < q->engine + SP_ENGINES; e++)
+        sp_amdgpu_evictions(dev, &e->emptied.evictions); /* else the first look finds some */
     if (rc == 0) {
         make_request(q, &q->request);
         make_request(q, &q->again);
@@ -115,7 +119,7 @@ void sp_amdgpu_queue_unmake(struct sp_amdgpu_queue *q)
     if (q->syncobj)
         sp_amdgpu_ioctl(q->dev, DRM_IOCTL_SYNCOBJ_DESTROY, &sync);
     struct sp_amdgpu_memory **all[] = {&q->fence, &q->engine[SP_ENGINE_COMPUTE].ring, &q->engine[SP_ENGINE_DMA].ring,
-                                       &q->ticks, &q->scratch};
+                                       &q->engine[SP_ENGINE_COMPUTE].args, &q->ticks, &q->scratch};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         sp_amdgpu_free(*all[i]);
         *all[i] = NULL;
@@ -138,6 +142,7 @@ int sp_amdgpu_queue_renew(struct sp_amdgpu_queue *q, uint64_t *flags)
         atomic_load(&q->page)[i] = 0; /* a context counts from 1 */
         atomic_store(&q->seen[i], 0);
         e->base = e->jobs_done = e->jobs;
+        e->emptied = (struct sp_emptied){.evictions = e->emptied.evictions}; /* what has not run has emptied nothing */
     }
     return rc;
 }

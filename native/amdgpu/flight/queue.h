@@ -10,15 +10,25 @@ enum { SP_JOBS = 30, SP_RECORDED = 32, SP_MEASURED_TICKS = 2 * SP_JOBS, SP_TICKS
 /* For so long a call waits for room: Python looks for Ctrl-C between two. */
 enum { SP_PUSH_NS = 100 * 1000000 };
 
+/* Which invalidations an engine's jobs have had: submit/caches.c. Zeroed: none. */
+struct sp_emptied {
+    uint64_t written, code_turn; /* the device's, as of then */
+    uint64_t evictions;          /* the card's, as of then or before */
+    uint64_t job;                /* the newest that emptied L2 */
+};
+
 /* The entities of a queue's context: whole submissions go to the one or the other. */
 enum sp_engine_kind { SP_ENGINE_COMPUTE = 0, SP_ENGINE_DMA = 1, SP_ENGINES = 2 };
 struct sp_engine {
     uint32_t ip; /* AMDGPU_HW_IP_... */
     uint32_t entity; /* of the context: what an IB chunk calls its ring */
     struct sp_amdgpu_memory *ring; /* its IBs */
+    struct sp_amdgpu_memory *args; /* their arguments; NULL: those stand at the end of an IB's slot */
     uint64_t jobs; /* submitted; the kernel counts those of this context, so that its number + base is ours */
     uint64_t jobs_done;
     uint64_t base;
+    struct sp_emptied emptied;
+    uint64_t used[SP_JOBS + SP_RECORDED]; /* the newest job that read arguments there; 0: none */
 };
 
 /* Behind its IBs, one of nothing but NOPs. */

@@ -14,7 +14,7 @@ static int inside(uint32_t at, uint32_t count, uint32_t ndw)
 static int sane(const struct sp_amdgpu_template *t, const struct sp_signature *sig)
 {
     if (t->ndw > SP_AMDGPU_PACKETS || t->nhidden > SP_AMDGPU_HIDDEN || t->ncopies > SP_AMDGPU_COPIES ||
-        t->kernarg_nbytes > SP_SLOT_NBYTES / 4 || t->max_threads > 1024 ||
+        t->kernarg_nbytes > SP_ARGS_NBYTES / 2 || t->max_threads > 1024 ||
         (t->kernarg_align & (t->kernarg_align - 1)) != 0 || t->kernarg_align > 256)
         return 0;
     if (t->dynamic_lds_at && (t->dynamic_lds_align == 0 || t->dynamic_lds_at - 1 > t->kernarg_nbytes - 4))
@@ -48,6 +48,8 @@ int sp_amdgpu_load(struct sp_amdgpu *dev, const struct sp_amdgpu_template *templ
     k->t.name[sizeof k->t.name - 1] = 0;
     k->sig = *sig;
     k->code = code;
+    sp_amdgpu_wrote(dev); /* the code, just now */
+    atomic_fetch_add(&dev->code_turn, 1);
     atomic_store(&k->job_threads, dev->setup.job_threads);
     sp_amdgpu_hold(code);
     sp_amdgpu_ref(dev);

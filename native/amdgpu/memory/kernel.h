@@ -4,7 +4,8 @@
 #include "memory.h"
 #include "include/sp_cmd.h"
 
-enum { SP_KERNEL_MAGIC_AMD = 0x6b646d61 /* "amdk" */, SP_SLOT_NBYTES = 32768 /* for an IB and its arguments */ };
+enum { SP_KERNEL_MAGIC_AMD = 0x6b646d61 /* "amdk" */ };
+enum { SP_SLOT_NBYTES = 24576 /* for an IB ... */, SP_ARGS_NBYTES = 16384 /* ... and its arguments */ };
 
 struct sp_amdgpu_kernel {
     uint32_t magic;

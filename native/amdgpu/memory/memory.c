@@ -41,6 +41,18 @@ static void note_listed(struct sp_amdgpu *dev, const struct sp_amdgpu_memory *m,
     atomic_fetch_add(&dev->list_turn, 1);
 }
 
+/* Caller locks. From now on others may write it at any time; or no longer, and then what they wrote counts as just written. */
+static void expose(struct sp_amdgpu *dev, struct sp_amdgpu_memory *m, uint32_t exposed)
+{
+    if (m->exposed && !exposed) {
+        sp_amdgpu_wrote(dev);
+        atomic_fetch_sub(&dev->exposed, 1);
+    } else if (!m->exposed && exposed) {
+        atomic_fetch_add(&dev->exposed, 1);
+    }
+    m->exposed = exposed;
+}
+
 /* Caller locks. */
 static int list(struct sp_amdgpu *dev, struct sp_amdgpu_memory *m)
 {
@@ -98,6 +110,7 @@ void sp_amdgpu_list_by_job(struct sp_amdgpu_memory *m)
     pthread_mutex_lock(&m->dev->lock);
     note_listed(m->dev, m, -1);
     m->listed = SP_LISTED_BY_JOB;
+    expose(m->dev, m, 0);
     pthread_mutex_unlock(&m->dev->lock);
 }
 
@@ -123,9 +136,14 @@ static int map_in(struct sp_amdgpu *dev, struct sp_amdgpu_memory given, uint32_t
         goto not_mapped;
     pthread_mutex_lock(&dev->lock);
     rc = list(dev, m);
+    if (rc == 0 && given.exposed) {
+        m->exposed = 0;
+        expose(dev, m, 1);
+    }
     pthread_mutex_unlock(&dev->lock);
     if (rc)
         goto not_listed;
+    sp_amdgpu_wrote(dev); /* its pages were others' before, and whoever cleared them may have been the CPU */
     sp_amdgpu_ref(dev);
     sp_amdgpu_use(dev);
     atomic_fetch_add(&sp_live()->allocations, 1);
@@ -162,6 +180,7 @@ static struct sp_amdgpu_memory *from_pool(struct sp_amdgpu *dev, uint64_t nbytes
     if (!m)
         return NULL;
     memset(m->bo->mapping, 0, m->bo->nbytes);
+    sp_amdgpu_wrote(dev);
     atomic_store(&m->refs, 1);
     sp_amdgpu_ref(dev);
     sp_amdgpu_use(dev);
@@ -172,7 +191,7 @@ static struct sp_amdgpu_memory *from_pool(struct sp_amdgpu *dev, uint64_t nbytes
 
 int sp_amdgpu_alloc(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind, struct sp_amdgpu_memory **out)
 {
-    if (kind > SP_AMDGPU_IBS)
+    if (kind > SP_AMDGPU_WORDS)
         return -EINVAL;
     if (nbytes > MOST)
         return -ENOMEM;
@@ -183,9 +202,11 @@ int sp_amdgpu_alloc(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind, struc
     nbytes = pages(nbytes ? nbytes : 1);
     if ((kind == SP_AMDGPU_DEVICE || kind == SP_AMDGPU_HOST) && (*out = from_pool(dev, nbytes, kind)))
         return 0;
-    int written = kind != SP_AMDGPU_CODE && kind != SP_AMDGPU_IBS;
-    uint32_t rights = AMDGPU_VM_PAGE_READABLE | (kind >= SP_AMDGPU_CODE ? AMDGPU_VM_PAGE_EXECUTABLE : 0) |
-                      (written ? AMDGPU_VM_PAGE_WRITEABLE : 0);
+    const int written = kind != SP_AMDGPU_CODE && kind != SP_AMDGPU_IBS && kind != SP_AMDGPU_ARGS;
+    const int run = kind == SP_AMDGPU_CODE || kind == SP_AMDGPU_CODE_AND_DATA || kind == SP_AMDGPU_IBS;
+    const int uncached = kind == SP_AMDGPU_IBS || kind == SP_AMDGPU_WORDS;
+    const uint32_t rights = AMDGPU_VM_PAGE_READABLE | (written ? AMDGPU_VM_PAGE_WRITEABLE : 0) |
+                            (run ? AMDGPU_VM_PAGE_EXECUTABLE : 0) | (uncached ? AMDGPU_VM_MTYPE_UC : 0);
     uint32_t listed = kind == SP_AMDGPU_SHARED ? SP_LISTED_TOUCHED : dev->always_valid ? SP_LISTED_BY_JOB : SP_LISTED_ALWAYS;
     uint64_t flags = listed == SP_LISTED_BY_JOB ? AMDGPU_GEM_CREATE_VM_ALWAYS_VALID : 0;
     struct sp_placement at;
@@ -220,7 +241,7 @@ int sp_amdgpu_wrap(struct sp_amdgpu *dev, void *pointer, uint64_t nbytes, int re
     int rc = sp_amdgpu_ioctl(dev, DRM_IOCTL_AMDGPU_GEM_USERPTR, &args);
     if (rc < 0)
         return rc;
-    struct sp_amdgpu_memory m = {.kind = SP_AMDGPU_HOST, .domain = AMDGPU_GEM_DOMAIN_GTT, .nbytes = end - first, .listed = SP_LISTED_TOUCHED, .cpu = 1, .host = pointer};
+    struct sp_amdgpu_memory m = {.kind = SP_AMDGPU_HOST, .domain = AMDGPU_GEM_DOMAIN_GTT, .nbytes = end - first, .listed = SP_LISTED_TOUCHED, .cpu = 1, .exposed = 1, .host = pointer};
     rc = sp_bo_adopt(dev, args.handle, end - first, &m.bo);
     uint32_t rights = AMDGPU_VM_PAGE_READABLE | (readonly ? 0 : AMDGPU_VM_PAGE_WRITEABLE);
     return rc ? rc : map_in(dev, m, rights, out);
@@ -236,7 +257,7 @@ int sp_amdgpu_import(struct sp_amdgpu *dev, int fd, uint64_t nbytes, struct sp_a
     if (rc < 0)
         return rc;
     struct sp_amdgpu_memory m = {.kind = SP_AMDGPU_SHARED, .domain = AMDGPU_GEM_DOMAIN_GTT,
-                                 .nbytes = pages((uint64_t)size), .listed = SP_LISTED_TOUCHED, .cpu = 1};
+                                 .nbytes = pages((uint64_t)size), .listed = SP_LISTED_TOUCHED, .cpu = 1, .exposed = 1};
     rc = sp_bo_adopt(dev, args.handle, m.nbytes, &m.bo);
     if (rc)
         return rc;
@@ -254,7 +275,12 @@ int sp_amdgpu_export(struct sp_amdgpu_memory *m)
         return -EPERM;
     struct drm_prime_handle args = {.handle = m->bo->handle, .flags = DRM_CLOEXEC | DRM_RDWR};
     int rc = sp_amdgpu_ioctl(m->dev, DRM_IOCTL_PRIME_HANDLE_TO_FD, &args);
-    return rc < 0 ? rc : args.fd;
+    if (rc < 0)
+        return rc;
+    pthread_mutex_lock(&m->dev->lock);
+    expose(m->dev, m, 1);
+    pthread_mutex_unlock(&m->dev->lock);
+    return args.fd;
 }
 
 uint64_t sp_amdgpu_address(const struct sp_amdgpu_memory *m)
@@ -275,6 +301,25 @@ int sp_amdgpu_map(struct sp_amdgpu_memory *m, void **out)
     if (rc == 0)
         *out = host_of(m);
     return rc;
+}
+
+int sp_amdgpu_view(struct sp_amdgpu_memory *m, void **out)
+{
+    int rc = sp_amdgpu_map(m, out);
+    if (rc)
+        return rc;
+    sp_amdgpu_hold(m);
+    atomic_fetch_add(&m->dev->exposed, 1);
+    return 0;
+}
+
+void sp_amdgpu_unview(struct sp_amdgpu_memory *m)
+{
+    if (!sp_device_usable(&m->dev->common))
+        return;
+    sp_amdgpu_wrote(m->dev); /* first: who finds nothing exposed finds this */
+    atomic_fetch_sub(&m->dev->exposed, 1);
+    sp_amdgpu_free(m);
 }
 
 void sp_amdgpu_hold(struct sp_amdgpu_memory *m)
@@ -302,6 +347,7 @@ void sp_amdgpu_free(struct sp_amdgpu_memory *m)
     atomic_fetch_sub(&sp_live()->allocated_nbytes, (int64_t)m->nbytes);
     pthread_mutex_lock(&dev->lock);
     unlist(dev, m);
+    expose(dev, m, 0);
     int keep = !m->host && m->bo->mapping && m->kind <= SP_AMDGPU_HOST && !m->displaced && m->nbytes <= POOLED_NBYTES &&
                dev->npool < SP_POOLED && !dev->closing && !atomic_load(&dev->common.lost);
     if (keep)

@@ -22,6 +22,7 @@ struct sp_amdgpu_memory {
     uint32_t listed; /* enum sp_listed */
     uint32_t cpu;    /* the CPU can map it */
     uint32_t displaced; /* it is not in the heap where it was to be */
+    uint32_t exposed;   /* others have it, too, and may write it at any time; with the device's lock */
     void *host;      /* of `va`, when wrapped */
 };
 
@@ -35,7 +36,8 @@ static inline void *sp_amdgpu_host(const struct sp_amdgpu_memory *m)
 struct sp_amdgpu_memory *sp_amdgpu_find(struct sp_amdgpu *dev, uint64_t address, uint64_t nbytes, void **host);
 /* With the device's lock: where in `memories` the first is that begins above `address`. */
 size_t sp_memory_above(const struct sp_amdgpu *dev, uint64_t address);
-/* From now on a job lists this SHARED memory only if the job itself asks for it. */
+/* From now on a job lists this SHARED memory only if the job itself asks for it, and none but such jobs of either device
+ * writes it. */
 void sp_amdgpu_list_by_job(struct sp_amdgpu_memory *m);
 void sp_amdgpu_pool_empty(struct sp_amdgpu *dev);
 #endif

@@ -1,8 +1,9 @@
 /* Which heap memory goes to.
  *
- * A card fetches code anew in each submission, since every IB begins with empty caches: from its own memory, where the CPU can
- * write the code there. The kernel empties the HDP between such writes and an IB (docs/AMDGPU_FACTS.md 6.1). An APU's VRAM is a
- * part of the same DRAM that GTT is in, which the CPU reads slowly; where it is the smaller part, it is left to the display. */
+ * A card fetches code and arguments from its own memory, not over the bus: code where the CPU's window has room for it, arguments
+ * where the CPU reaches the whole memory. The kernel empties the HDP between such writes and an IB (docs/AMDGPU_FACTS.md 6.1).
+ * An APU's VRAM is a part of the same DRAM that GTT is in, which the CPU reads slowly; where it is the smaller part, it is left to
+ * the display. */
 #include "placement.h"
 
 #include <errno.h>
@@ -15,8 +16,11 @@ static int is_code(uint32_t kind)
 
 static uint32_t wanted(const struct sp_amdgpu_setup *s, uint64_t nbytes, uint32_t kind)
 {
-    int vram = kind == SP_AMDGPU_DEVICE ? s->on_board || s->vram_nbytes >= s->gtt_nbytes
-                                        : is_code(kind) && s->on_board && nbytes <= s->visible_nbytes;
+    int vram = is_code(kind) && s->on_board && nbytes <= s->visible_nbytes;
+    if (kind == SP_AMDGPU_DEVICE)
+        vram = s->on_board || s->vram_nbytes >= s->gtt_nbytes;
+    if (kind == SP_AMDGPU_ARGS)
+        vram = s->on_board && s->visible_nbytes >= s->vram_nbytes;
     return vram ? AMDGPU_GEM_DOMAIN_VRAM : AMDGPU_GEM_DOMAIN_GTT;
 }
 

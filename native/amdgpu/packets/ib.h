@@ -1,4 +1,4 @@
-/* A job: an IB that is being written, in a slot of the queue's ring; arguments grow from the slot's end. */
+/* A job: an IB that is being written, in a slot of the queue's ring, and its arguments, which grow from the end of theirs. */
 #ifndef SP_AMDGPU_IB_H
 #define SP_AMDGPU_IB_H
 #include "amdgpu/flight/queue.h"
@@ -12,8 +12,13 @@ struct sp_job {
     struct sp_flight *flight;
     uint32_t *ib;
     uint32_t ndw;
-    uint64_t args_at; /* bytes from the slot's beginning */
+    uint64_t ib_nbytes; /* there is room for */
     uint64_t va;
+    unsigned char *args;
+    uint64_t args_va;
+    uint64_t args_at; /* bytes from their beginning */
+    uint64_t slot;    /* of both */
+    uint32_t wrote;   /* arguments stand there that did not before */
     int dirty;        /* something ran that the next must see */
     int copying;      /* a DMA_DATA that nobody waited for */
     int copies_only;  /* it is for the ring for copies */
@@ -31,7 +36,7 @@ enum { SP_TAIL_NDW = 7 + 16 + SP_AMDGPU_PACKETS / 2 + 8 };
 /* Is there room for a packet, its arguments, and what ends the IB? */
 static inline int sp_job_fits(const struct sp_job *job, uint32_t ndw, uint64_t args_nbytes)
 {
-    return ((uint64_t)job->ndw + ndw + SP_TAIL_NDW) * 4 + args_nbytes + 256 <= job->args_at;
+    return ((uint64_t)job->ndw + ndw + SP_TAIL_NDW) * 4 <= job->ib_nbytes && args_nbytes + 256 <= job->args_at;
 }
 
 /* Zeroed dwords, for a packet. */
@@ -47,7 +52,8 @@ static inline uint32_t *sp_job_put(struct sp_job *job, uint32_t ndw)
 static inline void *sp_job_args(struct sp_job *job, uint64_t nbytes, uint64_t align, uint64_t *va)
 {
     job->args_at = (job->args_at - nbytes) & ~(align - 1);
-    *va = job->va + job->args_at;
-    return memset((char *)job->ib + job->args_at, 0, nbytes);
+    *va = job->args_va + job->args_at;
+    job->wrote = 1;
+    return memset(job->args + job->args_at, 0, nbytes);
 }
 #endif

@@ -58,6 +58,7 @@ static void stamp(struct sp_amdgpu_queue *q, const struct sp_flight *f, uint32_t
             sp_amdgpu_find(q->dev, ((const struct sp_cmd_timestamp *)(const void *)head)->slot, 8, &host);
             if (host)
                 memcpy(host, &ns, sizeof ns);
+            sp_amdgpu_wrote(q->dev);
         }
         i += head->nbytes;
     }
@@ -87,6 +88,8 @@ static void complete(struct sp_amdgpu_queue *q, int rc)
     if (!q->head)
         q->tail = NULL;
     q->ticks_used -= f->nticks;
+    if (f->engine->ip == AMDGPU_HW_IP_DMA) /* past L2 */
+        sp_amdgpu_wrote(q->dev);
     atomic_store(&q->reached, f->value);
     sp_flight_end(q, f);
 }

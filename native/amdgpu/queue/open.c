@@ -4,6 +4,7 @@
 #include "amdgpu/memory/bo.h"
 #include "amdgpu/memory/memory.h"
 #include "core/base.h"
+#include "gen/pm4_packets.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -30,6 +31,8 @@ static int sane(const struct sp_amdgpu_setup *s)
             p->value_at[0] >= SP_AMDGPU_PACKETS || p->value_at[1] >= SP_AMDGPU_PACKETS)
             return 0;
     }
+    if (sp_get(s->begin.dwords, PM4_HEADER_OPCODE) != PM4_ACQUIRE_MEM) /* submit/caches.c fills it in */
+        return 0;
     return (s->gfx == 10 || s->gfx == 11) && s->engines && s->cus;
 }
 
@@ -47,6 +50,8 @@ int sp_amdgpu_open(const struct sp_kmd_ops *ops, int fd, const struct sp_amdgpu_
     dev->fd = fd;
     dev->setup = *setup;
     atomic_store(&dev->list_turn, 1);
+    atomic_store(&dev->written, 1);
+    atomic_store(&dev->code_turn, 1);
     dev->common.fork_generation = sp_fork_generation();
     atomic_store(&dev->refs, 1);
     atomic_store(&dev->users, 1);

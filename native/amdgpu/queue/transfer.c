@@ -40,12 +40,15 @@ int64_t sp_amdgpu_upload(struct sp_amdgpu_queue *q, uint64_t address, const void
     sp_amdgpu_retire(q);
     if (nbytes == 0 || (host && !q->head)) {
         memcpy(nbytes ? host : &host, nbytes ? data : &host, nbytes);
+        if (nbytes)
+            sp_amdgpu_wrote(q->dev);
         return sp_queue_leave(&q->common, newest(q));
     }
     rc = sp_amdgpu_alloc(q->dev, nbytes, SP_AMDGPU_HOST, &staging);
     void *to;
     if (rc == 0 && (rc = sp_amdgpu_map(staging, &to)) == 0) {
         memcpy(to, data, nbytes);
+        sp_amdgpu_wrote(q->dev);
         struct sp_cmd_copy c = {.kind = SP_CMD_COPY, .nbytes = sizeof c, .dst = address, .src = staging->va, .count = nbytes};
         rc = sp_amdgpu_enqueue(q, &c, sizeof c, &(struct sp_transfer){.kept = {staging}});
     }

@@ -4,6 +4,7 @@
 #include "amdgpu/flight/flight.h"
 #include "amdgpu/packets/order.h"
 #include "amdgpu/progress/progress.h"
+#include "caches.h"
 #include "core/base.h"
 #include "listed.h"
 
@@ -11,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+enum { FEW_ARGS_NBYTES = 4096 /* patterns of fills */ };
 static const uint64_t NOMEM_NS = UINT64_C(1000000000);
 
 /* Entities are not ordered among themselves: the first job of a submission that follows one of the other engine waits for
@@ -27,18 +29,40 @@ void sp_job_begin(struct sp_job *job, uint64_t slot)
 {
     struct sp_amdgpu_queue *q = job->q;
     struct sp_engine *e = job->flight->engine;
-    uint64_t at = slot * SP_SLOT_NBYTES;
-    *job = (struct sp_job){.q = q, .flight = job->flight, .args_at = SP_SLOT_NBYTES, .va = e->ring->va + at};
+    *job = (struct sp_job){.q = q, .flight = job->flight, .slot = slot, .ib_nbytes = SP_SLOT_NBYTES};
     job->copies_only = e->ip == AMDGPU_HW_IP_DMA;
-    job->ib = (uint32_t *)(void *)((char *)sp_amdgpu_host(e->ring) + at);
+    job->va = e->ring->va + slot * SP_SLOT_NBYTES;
+    job->ib = sp_job_ib(e, slot);
+    if (e->args) {
+        job->args_at = SP_ARGS_NBYTES;
+        job->args = (unsigned char *)sp_amdgpu_host(e->args) + slot * SP_ARGS_NBYTES;
+        job->args_va = e->args->va + slot * SP_ARGS_NBYTES;
+    } else {
+        job->args_at = FEW_ARGS_NBYTES;
+        job->ib_nbytes -= FEW_ARGS_NBYTES;
+        job->args = (unsigned char *)job->ib + job->ib_nbytes;
+        job->args_va = job->va + job->ib_nbytes;
+    }
     sp_job_start(job);
     wait_for_other_engine(job);
 }
 
+/* A user's SDMA IB cannot flush caches, since GCR_REQ is the kernel's: the flag asks the kernel to. Up to Linux 6.19 it does so
+ * before the job waits for earlier jobs of its own ring, since then after (docs/AMDGPU_FACTS.md 6.1). Either will do: those are
+ * copies, which leave nothing in L2. Jobs of other rings have ended by then. */
+static void invalidate(const struct sp_job *job, const struct sp_invalidate *invalid)
+{
+    const struct sp_recorded *r = job->flight->recorded;
+    job->q->request.ib.flags = job->copies_only && invalid->l2 ? AMDGPU_IB_FLAG_EMIT_MEM_SYNC : 0;
+    if (!job->copies_only)
+        sp_caches_put(job->ib, invalid, r && r->flights > 1);
+}
+
 /* CS until it is taken. Memory that is short for the moment is waited for: our own jobs first, which hold some, then others, as
  * RADV does, every 1 ms for up to 1 s. A context that failed is made anew, once. */
-static int cs(struct sp_amdgpu_queue *q, uint32_t nchunks, uint64_t *seq)
+static int cs(const struct sp_job *job, uint32_t nchunks, struct sp_invalidate *invalid, uint64_t *seq)
 {
+    struct sp_amdgpu_queue *q = job->q;
     uint64_t until = 0;
     for (int renewed = 0;;) {
         union drm_amdgpu_cs args;
@@ -57,6 +81,8 @@ static int cs(struct sp_amdgpu_queue *q, uint32_t nchunks, uint64_t *seq)
             rc = sp_amdgpu_recover(q, rc);
             if (rc || (q->sending && q->sending->rc)) /* what it had submitted before has gone with the old context */
                 return rc ? rc : q->sending->rc;
+            sp_caches_look(q, job->flight->engine, SP_CACHES_ALL, invalid);
+            invalidate(job, invalid);
         } else {
             return rc < 0 ? rc : 0;
         }
@@ -68,10 +94,6 @@ static uint32_t fill_request(const struct sp_job *job, uint64_t point)
 {
     const struct sp_engine *e = job->flight->engine;
     struct sp_request *r = &job->q->request;
-    /* A user's SDMA IB cannot flush caches, since GCR_REQ is the kernel's: the flag asks the kernel to. Up to Linux 6.19 it does so
-     * before the job waits for earlier jobs of its own ring, since then after (docs/AMDGPU_FACTS.md 6.1). Either will do: those
-     * are copies, which go through L2 as this one does. Jobs of other rings have ended by then. */
-    r->ib.flags = job->copies_only ? AMDGPU_IB_FLAG_EMIT_MEM_SYNC : 0;
     r->ib.ip_type = e->ip;
     r->ib.ring = e->entity;
     r->ib.va_start = job->va;
@@ -107,6 +129,9 @@ int sp_job_send(const struct sp_job *job, uint64_t point)
     enum { MOST_LOOKS = 100 };
     uint64_t seq;
     int rc = -ENOENT;
+    struct sp_invalidate invalid;
+    sp_caches_look(q, e, sp_caches_reasons(job), &invalid);
+    invalidate(job, &invalid);
     struct sp_list *named = job->flight->recorded ? &job->flight->recorded->list : &q->list;
     for (int i = 0; rc == -ENOENT && i < MOST_LOOKS; i++) {
         rc = list(job, named);
@@ -114,7 +139,7 @@ int sp_job_send(const struct sp_job *job, uint64_t point)
             return rc;
         q->request.list.bo_number = named->n;
         q->request.list.bo_info_ptr = (uint64_t)(uintptr_t)named->at;
-        rc = cs(q, nchunks + (named->n > 0), &seq);
+        rc = cs(job, nchunks + (named->n > 0), &invalid, &seq);
     }
     if (rc == -EFAULT)
         sp_list_say_dead(q->dev, named);
@@ -123,5 +148,6 @@ int sp_job_send(const struct sp_job *job, uint64_t point)
     if (!job->copies_only)
         q->measured[e->jobs % SP_JOBS] = job->measured;
     sp_flight_took(q, e, seq, job->ndw, job->ndispatches);
+    sp_caches_done(e, job->slot, &invalid);
     return 0;
 }

@@ -3,6 +3,11 @@
 #define SP_AMDGPU_JOB_H
 #include "amdgpu/packets/ib.h"
 
+/* An IB, where the CPU writes it. */
+static inline uint32_t *sp_job_ib(const struct sp_engine *e, uint64_t slot)
+{
+    return (uint32_t *)(void *)((char *)sp_amdgpu_host(e->ring) + slot * SP_SLOT_NBYTES);
+}
 /* A slot is free when fewer than SP_JOBS jobs of the engine are on their way. */
 void sp_job_begin(struct sp_job *job, uint64_t slot);
 /* Submits an IB that has been ended; point 0: more of this submission follows. */

@@ -7,6 +7,7 @@
 #include "recorded.h"
 #include "amdgpu/flight/flight.h"
 #include "amdgpu/progress/progress.h"
+#include "caches.h"
 #include "core/base.h"
 #include "job.h"
 #include "listed.h"
@@ -69,8 +70,9 @@ int64_t sp_recorded_again(struct sp_amdgpu_queue *q, const void *records, size_t
         return 0;
     f->value = r->used = sp_queue_newest(&q->common) + 1;
     f->engine = e;
-    struct sp_job job = {.q = q, .flight = f, .ndw = r->ndw, .ndispatches = r->ndispatches};
-    job.va = e->ring->va + slot_of(q, r) * SP_SLOT_NBYTES;
+    struct sp_job job = {.q = q, .flight = f, .ndw = r->ndw, .ndispatches = r->ndispatches, .slot = slot_of(q, r)};
+    job.ib = sp_job_ib(e, job.slot);
+    job.va = e->ring->va + job.slot * SP_SLOT_NBYTES;
     int rc = sp_job_send(&job, f->value);
     if (rc) {
         sp_flight_end(q, f);
@@ -87,10 +89,13 @@ static int64_t send_at_once(struct sp_amdgpu_queue *q, struct sp_recorded *r, st
 {
     struct sp_engine *e = &q->engine[SP_ENGINE_COMPUTE];
     struct sp_flight *const next = f->next;
-    const uint64_t value = sp_queue_newest(&q->common) + 1;
+    const uint64_t value = sp_queue_newest(&q->common) + 1, slot = slot_of(q, r);
+    struct sp_invalidate invalid;
+    sp_caches_look(q, e, 0, &invalid);
+    sp_caches_put(sp_job_ib(e, slot), &invalid, r->flights);
     *f = (struct sp_flight){.value = value, .engine = e, .recorded = r, .records = r->records, .nbytes = r->nbytes};
     f->submitted_ns = sp_clock_coarse_ns();
-    q->again.ib.va_start = e->ring->va + slot_of(q, r) * SP_SLOT_NBYTES;
+    q->again.ib.va_start = e->ring->va + slot * SP_SLOT_NBYTES;
     q->again.ib.ib_bytes = r->ndw * 4;
     q->again.signal.point = value;
     union drm_amdgpu_cs args;
@@ -103,6 +108,7 @@ static int64_t send_at_once(struct sp_amdgpu_queue *q, struct sp_recorded *r, st
     r->used = value;
     sp_count(&q->counted.submissions, 1);
     sp_flight_took(q, e, args.out.handle, r->ndw, r->ndispatches);
+    sp_caches_done(e, slot, &invalid);
     sp_flight_line_up(q, f);
     sp_queue_take_value(&q->common);
     return (int64_t)value;

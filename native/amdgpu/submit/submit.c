@@ -8,6 +8,7 @@
 #include "amdgpu/packets/length.h"
 #include "amdgpu/packets/order.h"
 #include "amdgpu/progress/progress.h"
+#include "caches.h"
 #include "core/base.h"
 #include "encode.h"
 #include "job.h"
@@ -312,7 +313,10 @@ int64_t sp_amdgpu_encode(struct sp_amdgpu_queue *q, const void *records, size_t 
     if (rc == SP_JOB_FULL || (rc == 0 && e->jobs != jobs))
         rc = -E2BIG; /* more than one; copies among the first may have run */
     if (rc == 0) {
+        struct sp_invalidate invalid;
         sp_job_end(&job);
+        sp_caches_look(q, e, sp_caches_reasons(&job), &invalid);
+        sp_caches_put(job.ib, &invalid, 0);
         memcpy(out, job.ib, (job.ndw < capacity ? job.ndw : capacity) * sizeof *out);
         rc = job.ndw;
     }

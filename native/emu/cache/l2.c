@@ -95,19 +95,23 @@ static struct sp_l2_grain *enter(struct sp_l2 *l2, struct sp_l2_grain **at, uint
     return *at = grain;
 }
 
-struct sp_l2_grain *sp_l2_get(struct sp_l2 *l2, uint64_t line, uint8_t *mem, bool write, bool remote)
+struct sp_l2_grain *sp_l2_get(struct sp_l2 *l2, uint64_t line, uint8_t *mem, bool write, uint32_t bus)
 {
     pthread_mutex_lock(&l2->lock);
     struct sp_l2_grain **at = place(l2, line), *grain = *at;
     if (!grain || grain->epoch != l2->epoch) {
         l2->counts.fetched += SP_VM_GRAIN;
-        l2->counts.fetched_remote += remote ? SP_VM_GRAIN : 0;
+        l2->counts.fetched_remote += bus == SP_BUS_NOT ? 0 : SP_VM_GRAIN;
+        if (bus != SP_BUS_NOT) l2->counts.bus[bus] += SP_VM_GRAIN;
     }
     if (!grain)
         grain = enter(l2, at, line, mem);
     else if (grain->epoch != l2->epoch)
         fetch_again(grain);
-    if (grain) grain->epoch = l2->epoch;
+    if (grain) {
+        grain->epoch = l2->epoch;
+        grain->remote = bus != SP_BUS_NOT;
+    }
     if (grain && write && !grain->written) {
         grain->written = 1;
         grain->next_written = l2->written;
@@ -115,6 +119,13 @@ struct sp_l2_grain *sp_l2_get(struct sp_l2 *l2, uint64_t line, uint8_t *mem, boo
     }
     pthread_mutex_unlock(&l2->lock);
     return grain;
+}
+
+void sp_l2_bus(struct sp_l2 *l2, uint32_t bus, uint64_t nbytes)
+{
+    pthread_mutex_lock(&l2->lock);
+    l2->counts.bus[bus] += nbytes;
+    pthread_mutex_unlock(&l2->lock);
 }
 
 struct sp_l2_grain *sp_l2_find(struct sp_l2 *l2, uint64_t line)
@@ -156,11 +167,14 @@ static uint32_t write_back_dword(struct sp_l2_grain *grain, uint32_t i)
 static void write_back(struct sp_l2 *l2)
 {
     uint64_t before = l2->counts.written_back;
-    for (struct sp_l2_grain *grain = l2->written; grain; grain = grain->next_written)
+    for (struct sp_l2_grain *grain = l2->written; grain; grain = grain->next_written) {
+        uint64_t so_far = l2->counts.written_back;
         for (uint32_t i = 0; i < sizeof grain->dirty; i += 8) {
             if (__atomic_load_n((uint64_t *)(void *)(grain->dirty + i), __ATOMIC_ACQUIRE) == 0) continue;
             for (uint32_t k = i; k < i + 8; k++) l2->counts.written_back += write_back_dword(grain, k);
         }
+        if (grain->remote) l2->counts.bus[SP_BUS_WRITTEN] += l2->counts.written_back - so_far;
+    }
     l2->counts.write_backs += l2->counts.written_back != before;
 }
 

@@ -19,6 +19,7 @@ struct sp_l2_grain {
     uint8_t *mem;
     uint32_t epoch; /* older than the cache's: what is not dirty is to be fetched again */
     uint32_t written;
+    uint32_t remote; /* memory is at the other end of the bus of a card that has its own */
     uint8_t dirty[SP_VM_GRAIN / 4];
     uint8_t now[SP_VM_GRAIN] __attribute__((aligned(64)));
 };
@@ -30,8 +31,11 @@ void sp_l2_free(struct sp_l2 *l2);
 void sp_l2_job_begins(struct sp_l2 *l2);
 void sp_l2_job_ends(struct sp_l2 *l2);
 /* The piece, fetched when it is not there or invalid; `write` means that its bytes will be marked as dirty. NULL: there is no
- * room, and the access goes to memory, as when the line has been evicted. `remote`: over the bus of a card that has memory. */
-struct sp_l2_grain *sp_l2_get(struct sp_l2 *l2, uint64_t line, uint8_t *mem, bool write, bool remote);
+ * room, and the access goes to memory, as when the line has been evicted. `bus`: as what it is fetched over the bus of a card
+ * that has memory, or SP_BUS_NOT. */
+struct sp_l2_grain *sp_l2_get(struct sp_l2 *l2, uint64_t line, uint8_t *mem, bool write, uint32_t bus);
+/* Bytes went over the bus past the cache. */
+void sp_l2_bus(struct sp_l2 *l2, uint32_t bus, uint64_t nbytes);
 /* The piece if it is there. */
 struct sp_l2_grain *sp_l2_find(struct sp_l2 *l2, uint64_t line);
 /* `nbytes` of a piece have been written past the cache: it takes them over, clean. */

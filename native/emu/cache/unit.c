@@ -33,14 +33,23 @@ static uint8_t *past_l0(struct sp_cu *cu, uint64_t page, uint64_t line, uint8_t 
     return sp_copy_of(&cu->wgp->gl1, page, line, l2);
 }
 
-uint8_t *sp_cache_enter(struct sp_emu_tlb *tlb, struct sp_emu_entry *e, uint64_t va, uint32_t access, bool remote)
+static uint32_t traffic(uint32_t access)
+{
+    if (access & SP_VM_EXECUTE) return SP_BUS_CODE;
+    if (access & SP_VM_SCALAR) return SP_BUS_SCALAR;
+    return access & SP_VM_PACKET ? SP_BUS_PACKETS : SP_BUS_DATA;
+}
+
+uint8_t *sp_cache_enter(struct sp_emu_tlb *tlb, struct sp_emu_entry *e, uint64_t va, uint32_t access)
 {
     bool write = access & SP_VM_WRITE;
     struct sp_l2_grain *grain = NULL;
     if (!tlb->write_around)
-        grain = sp_l2_get(tlb->l2, e->line, e->host, write, remote);
+        grain = sp_l2_get(tlb->l2, e->line, e->host, write, e->remote ? traffic(access) : SP_BUS_NOT);
     else if (!write)
         grain = sp_l2_find(tlb->l2, e->line);
+    if (tlb->write_around && e->remote && !grain && !(access & SP_VM_PACKET))
+        sp_l2_bus(tlb->l2, write ? SP_BUS_WRITTEN : SP_BUS_DATA, SP_VM_GRAIN);
     if (tlb->write_around) e->rights = write ? SP_VM_WRITE : 0; /* reads look again: what is not in GL2 now may soon be */
     if (grain) {
         e->dirty = grain->dirty;
@@ -137,12 +146,13 @@ void sp_cache_invalidate(struct sp_emu_tlb *tlb, uint32_t gcr)
 int sp_cache_fetch(struct sp_emu_tlb *tlb, uint64_t va, void *to, size_t nbytes)
 {
     for (size_t done = 0, n; done < nbytes; done += n) {
-        const uint8_t *from = sp_emu_at(tlb, va + done, SP_VM_READ | SP_VM_DEVICE);
+        const uint8_t *from = sp_emu_at(tlb, va + done, SP_VM_READ | SP_VM_DEVICE | SP_VM_PACKET);
         uint32_t at = (va + done) % SP_VM_GRAIN;
         n = SP_VM_GRAIN - at < nbytes - done ? SP_VM_GRAIN - at : nbytes - done;
         if (!from) return -EFAULT;
         memcpy((uint8_t *)to + done, from, n);
         const struct sp_emu_entry *e = tlb->l2 ? sp_cache_entry(tlb, va + done) : NULL;
+        if (e && e->remote && !e->dirty) sp_l2_bus(tlb->l2, SP_BUS_PACKETS, n);
         for (size_t k = 0; e && e->dirty && k < n; k++)
             if (!(e->dirty[(at + k) / 4] >> (at + k) % 4 & 1)) ((uint8_t *)to)[done + k] = sp_cache_grain(e)->mem[at + k];
     }

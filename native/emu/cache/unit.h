@@ -43,7 +43,7 @@ struct sp_emu_tlb *sp_caches_tlb(struct sp_caches *caches, uint64_t group, uint3
                                  const struct sp_emu_view *view, struct sp_emu_fault *fault);
 
 /* Completes an entry, whose `host` is memory: where `access` goes, for `va` itself. */
-uint8_t *sp_cache_enter(struct sp_emu_tlb *tlb, struct sp_emu_entry *e, uint64_t va, uint32_t access, bool remote);
+uint8_t *sp_cache_enter(struct sp_emu_tlb *tlb, struct sp_emu_entry *e, uint64_t va, uint32_t access);
 /* What a read by SP_VM_PAST_L0, SP_VM_DEVICE or SP_VM_SCALAR sees at `va`, which is `host` in GL2. What it goes past is
  * evicted (MISS_EVICT of LLVM's SIMemoryLegalizer), lest a plain load see older bytes afterwards. */
 const uint8_t *sp_cache_look(struct sp_emu_tlb *tlb, uint64_t va, const uint8_t *host, uint32_t access);

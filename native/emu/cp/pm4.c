@@ -174,7 +174,8 @@ static int fetch(struct sp_cp *cp)
     if (cp->next > cp->end)
         return sp_cp_fault(cp, SP_FAULT_IB, "%u dwords long, but the IB ends after %u", cp->ndw,
                            (uint32_t)((cp->end - cp->va) / 4));
-    rc = sp_cache_fetch(&cp->x->tlb, cp->va, cp->p, 4ull * cp->ndw);
+    cp->p[0] = header;
+    rc = sp_cache_fetch(&cp->x->tlb, cp->va + 4, cp->p + 1, 4ull * (cp->ndw - 1));
     if (rc != 0)
         return rc;
     if (sp_get(cp->p, PM4_HEADER_PREDICATE))

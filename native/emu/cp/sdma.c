@@ -230,7 +230,7 @@ static int fetch(struct sp_cp *cp)
     cp->ndw = cp->desc->fixed;
     if (cp->end - cp->va < 4ull * cp->ndw)
         return sp_cp_fault(cp, SP_FAULT_IB, "%u dwords long, but the IB ends before", cp->ndw);
-    rc = sp_cache_fetch(&cp->x->tlb, cp->va, cp->p, 4ull * cp->ndw);
+    rc = sp_cache_fetch(&cp->x->tlb, cp->va + 4, cp->p + 1, 4ull * (cp->ndw - 1));
     if (rc == 0)
         rc = sp_cp_check(cp);
     if (rc != 0)

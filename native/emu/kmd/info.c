@@ -237,8 +237,9 @@ static int query(const struct kmd_card *card, const struct drm_amdgpu_info *in, 
         return u64(clock_of(card), &out->u64);
     case AMDGPU_INFO_FW_VERSION:
         return firmware(chip, &in->query_fw, &out->firmware);
-    case AMDGPU_INFO_NUM_BYTES_MOVED:
     case AMDGPU_INFO_NUM_EVICTIONS:
+        return u64(card->evictions, &out->u64);
+    case AMDGPU_INFO_NUM_BYTES_MOVED:
     case AMDGPU_INFO_NUM_VRAM_CPU_PAGE_FAULTS:
     case AMDGPU_INFO_RAS_ENABLED_FEATURES:
         return u64(0, &out->u64);

@@ -27,17 +27,16 @@ class MemoryHandle:
     def map(self, nbytes: int, uri: str) -> Any:
         """A writable view that keeps the memory; ValueError where the CPU does not reach it."""
         out = ffi.new("void **")
-        rc = lib.sp_amdgpu_map(self.pointer, out)
+        rc = lib.sp_amdgpu_view(self.pointer, out)
         if rc == -errno.EOPNOTSUPP:
             raise ValueError(
                 f"map: the CPU does not reach all memory of {uri}; use Memory.HOST, read and write"
             )
         check(rc, "map", uri)
         held, owner = self.pointer, self.owner
-        lib.sp_amdgpu_hold(held)
 
         def let_go(_: Any, owner: object = owner) -> None:
-            lib.sp_amdgpu_free(held)
+            lib.sp_amdgpu_unview(held)
 
         return ffi.buffer(ffi.gc(ffi.cast("char *", out[0]), let_go), nbytes)
 

@@ -39,7 +39,8 @@ def counters(dev):
     return dev._backend.counters()
 
 
-def test_a_launch_is_one_ioctl_and_its_fence_costs_none(card):
+def test_a_launch_is_two_ioctls_and_its_fence_costs_none(card):
+    """How often memory was moved for want of room, since L2 stays as it is; CS."""
     _, dev = card
     with dev.kernel("noop") as k, dev.queue() as q:
         go = q.prepare(k, groups=1)
@@ -53,7 +54,7 @@ def test_a_launch_is_one_ioctl_and_its_fence_costs_none(card):
     assert after["jobs"] - before["jobs"] == 100
     # Asking the kernel whether all is well, every 20 ms without news, is allowed. An interval of
     # n times 20 ms holds at most n + 1 such moments.
-    assert 100 <= after["ioctls"] - before["ioctls"] <= 101 + took_s / 0.02
+    assert 200 <= after["ioctls"] - before["ioctls"] <= 201 + took_s / 0.02
 
 
 def test_more_jobs_than_the_kernel_tracks(card):

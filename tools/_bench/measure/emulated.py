@@ -79,19 +79,25 @@ class Submitting:
 
 
 def take(bound: Bound, rule: StopRule) -> tuple[Measured, Submission | None]:
-    """Samples until the rule says why it is enough: host times alone. No Submission where the
-    backend does not count dispatches."""
+    """Samples until the rule says why it is enough: host times alone. No Submission where no
+    emulated card counts."""
     backend: Any = bound.device._backend
+    from sparkle_drv.testing import emu
+
     sampler = Submitting(bound)
-    before = backend.counters()
+    before, caches_before = backend.counters(), emu.caches(bound.device)
     measured = timing.take(sampler, rule)
-    after = backend.counters()
+    after, caches_after = backend.counters(), emu.caches(bound.device)
     sampler.close()
     measured = replace(measured, device_ns=())
-    if "dispatches" not in before:
+    if caches_before is None or caches_after is None:
         return measured, None
     dispatches = after["dispatches"] - before["dispatches"]
-    submission = Submission(
-        sampler.ioctls / sampler.launches, (after["ib_ndw"] - before["ib_ndw"]) / dispatches
+    submission = Submission.of(
+        sampler.ioctls / sampler.launches,
+        (after["ib_ndw"] - before["ib_ndw"]) / dispatches,
+        caches_before,
+        caches_after,
+        sampler.launches,
     )
     return measured, submission

@@ -14,13 +14,14 @@ from _console import table
 
 from _bench.jobs.axes import label
 from _bench.rows.overhead import QUANTITIES, SYNC, WAYS, Overhead, Ratio
-from _bench.rows.results import Row
+from _bench.rows.results import Row, Submission
 
 from . import sweep_table
 
 COLUMNS = (
     *("kernel", "device", "axes", "mode", "device time", "host time", "+-", "GFLOPS", "GB/s"),
     *("ioctls / submit", "IB dwords / dispatch"),
+    *("bus bytes / submit", "invalidations / submit", "L2 flushes / submit"),
     *("% of roof", "check", "error / tolerance", "n", "stop", "notes"),
 )
 DROPPABLE = ("device", "n", "error / tolerance", "stop", "GB/s")
@@ -31,7 +32,9 @@ OVERHEAD_COLUMNS = (
 OVERHEAD_LEGEND = "overhead: host time less device time; ratios of the medians, 95 % intervals"
 EMULATED_LEGEND = (
     "emulated: host time is what a dispatch costs its caller outside the emulated kernel's ioctls; "
-    "an emulator has no device time and no rates"
+    "an emulator has no device time and no rates\n"
+    "a submission: bytes over the bus of a card with memory of its own, as code, scalar loads (the "
+    "arguments), packets, data, and written; invalidations of the caches I, K, V, GL1, GL2"
 )
 LEGEND = "+- and rates: of the device's time in modes hot and cold, of the host's in the others"
 
@@ -53,6 +56,7 @@ def cells(row: Row) -> list[str]:
         _number(row.gbytes_per_s),
         _number(row.submission.ioctls if row.submission else None),
         _number(row.submission.ib_dwords if row.submission else None),
+        *_caches(row.submission),
         _share(row),
         _check(row),
         f"{_scientific(row.error.get('max_rel_rms'))} / {_tolerance(row)}",
@@ -118,6 +122,14 @@ def _ratio(ratio: Ratio | None) -> str:
         return "-"
     middle, low, high = ratio
     return f"{middle:.2f}" if low is None else f"{middle:.2f} ({low:.2f} .. {high:.2f})"
+
+
+def _caches(submission: Submission | None) -> list[str]:
+    """What a submission moves over the bus, invalidates and flushes."""
+    if submission is None:
+        return ["-"] * 3
+    numbers = [_number(value) if value else "0" for value in submission.caches.values()]
+    return [" ".join(numbers[:5]), " ".join(numbers[5:10]), numbers[10]]
 
 
 def _label(row: Row) -> str:

@@ -18,7 +18,7 @@ from _console.problems import UsageError
 
 from _bench.jobs.axes import label
 from _bench.rows import overhead, results
-from _bench.rows.results import Report, Row
+from _bench.rows.results import CACHE_COUNTS, Report, Row
 from sparkle_drv import kept
 
 from . import drawings, figures, row_table
@@ -52,6 +52,7 @@ CSV_COLUMNS = [
     "notes",
     "ioctls_per_submit",
     "ib_dwords_per_dispatch",
+    *CACHE_COUNTS.values(),
     *RESOURCES,
     *overhead.CSV_COLUMNS,
 ]
@@ -148,10 +149,7 @@ def _csv_row(row: Row) -> Mapping[str, object]:
         ratio = row.share.ratio
         cells |= {"roof_low_percent": 100 * ratio.low, "roof_high_percent": 100 * ratio.high}
     if row.submission is not None:
-        cells |= {
-            "ioctls_per_submit": row.submission.ioctls,
-            "ib_dwords_per_dispatch": row.submission.ib_dwords,
-        }
+        cells |= row.submission.as_json()
     if row.overhead is not None:
         cells |= row.overhead.flat()
     return cells

@@ -61,13 +61,48 @@ class Measured:
         return self.device_ns if self.primary == "device" else self.host_ns
 
 
+CACHE_COUNTS = {
+    **{
+        f"bus_{kind}": f"bus_{kind}_bytes"
+        for kind in ("code", "scalar", "packets", "data", "written")
+    },
+    **{name: f"{name}_invalidations" for name in ("gli", "glk", "glv", "gl1", "gl2")},
+    "flushes": "gl2_flushes",
+}
+"""What the emulator counts, and the columns of it for one submission."""
+
+
 @dataclass(frozen=True)
 class Submission:
     """What a submission of one dispatch asks of an emulated device, on average: calls of its kernel
-    driver, and dwords of the IB."""
+    driver, dwords of the IB, bytes over the bus of a card with memory of its own, and what is asked
+    of caches."""
 
     ioctls: float
     ib_dwords: float
+    caches: Mapping[str, float]
+
+    @classmethod
+    def of(
+        cls,
+        ioctls: float,
+        ib_dwords: float,
+        before: Mapping[str, int],
+        after: Mapping[str, int],
+        n: int,
+    ) -> Submission:
+        """Of `n` submissions, between two states of the card's counters."""
+        return cls(
+            ioctls, ib_dwords, {name: (after[name] - before[name]) / n for name in CACHE_COUNTS}
+        )
+
+    def as_json(self) -> dict[str, float]:
+        """By the names of columns."""
+        return {
+            "ioctls_per_submit": self.ioctls,
+            "ib_dwords_per_dispatch": self.ib_dwords,
+            **{CACHE_COUNTS[name]: self.caches[name] for name in CACHE_COUNTS},
+        }
 
 
 @dataclass(frozen=True)
@@ -188,10 +223,7 @@ class Row:
         if self.overhead is not None:
             row["overhead"] = self.overhead.as_json()
         if self.submission is not None:
-            row |= {
-                "ioctls_per_submit": self.submission.ioctls,
-                "ib_dwords_per_dispatch": self.submission.ib_dwords,
-            }
+            row |= self.submission.as_json()
         return row
 
 

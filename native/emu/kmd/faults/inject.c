@@ -121,6 +121,15 @@ int sp_emu_cache_counts(struct sp_emu_machine *machine, uint32_t index, struct s
     return unlock(card);
 }
 
+int sp_emu_evict(struct sp_emu_machine *machine, uint32_t index, uint64_t times)
+{
+    struct kmd_card *card = locked_card(machine, index);
+    if (!card)
+        return -EINVAL;
+    card->evictions += times;
+    return unlock(card);
+}
+
 int sp_emu_userptr_pages(struct sp_emu_machine *machine, uint32_t index, uint64_t *out)
 {
     struct kmd_card *card = locked_card(machine, index);

@@ -86,8 +86,8 @@ uint8_t *sp_emu_tlb_miss(struct sp_emu_tlb *tlb, uint64_t va, uint32_t access)
         if (mark && access & SP_VM_WRITE)
             __atomic_fetch_or(mark, SP_MARK_AGENT, __ATOMIC_RELAXED);
         *e = (struct sp_emu_entry){va >> tlb->bits, m->bo->host + place, NULL, mark, (m->bo->offset + place) >> tlb->bits,
-                                   m->rights | SP_VM_DEVICE, tlb->l2 && !m->uncached};
-        return e->cached ? sp_cache_enter(tlb, e, va, access, is_remote(m->bo)) : e->host + sp_emu_in(tlb, va);
+                                   m->rights | SP_VM_DEVICE | SP_VM_SCALAR | SP_VM_PACKET, tlb->l2 && !m->uncached, is_remote(m->bo)};
+        return e->cached ? sp_cache_enter(tlb, e, va, access) : e->host + sp_emu_in(tlb, va);
     }
     if (m)
         sp_emu_fault_set(fault, SP_FAULT_RIGHTS, -EFAULT, "%s at 0x%llx, whose page allows %s", names_of(access),
@@ -157,7 +157,7 @@ int sp_emu_in_vram(const struct sp_emu_tlb *tlb, uint64_t va)
 
 const uint8_t *sp_emu_seen(struct sp_emu_tlb *tlb, uint64_t va, uint32_t access)
 {
-    const uint8_t *host = sp_emu_at(tlb, va, access == SP_VM_READ ? SP_VM_READ : SP_VM_READ | SP_VM_DEVICE);
+    const uint8_t *host = sp_emu_at(tlb, va, access == SP_VM_READ ? SP_VM_READ : SP_VM_READ | SP_VM_DEVICE | (access & SP_VM_SCALAR));
     return host && access != SP_VM_READ && tlb->l2 ? sp_cache_look(tlb, va, host, access) : host;
 }
 

@@ -190,6 +190,7 @@ struct kmd_card {
     pthread_cond_t work; /* something for the rings */
     uint32_t reset_counter, vram_lost_counter;
     uint64_t userptr_pages; /* that its submissions have walked */
+    uint64_t evictions;
     bool unplugged, hold;
     bool broken; /* SP_FLAW_RECOVERY, and a job hung */
     bool stuck_started; /* the thread of SP_FLAW_BIT */
