@@ -24,6 +24,7 @@ static inline const struct sp_emu_flaw_of *sp_emu_flaw(const struct sp_emu_chip 
 }
 
 struct sp_caches;
+struct sp_races;
 enum { SP_EXEC_THREADS = 64 }; /* most of one dispatch */
 struct sp_emu_exec {
     const struct sp_emu_chip *chip;
@@ -39,5 +40,6 @@ struct sp_emu_exec {
     struct sp_caches *caches[SP_EXEC_THREADS]; /* each thread's; they stay from dispatch to dispatch and job to job */
     void (*trace)(void *self, const char *line); /* NULL: off */
     void *trace_self;
+    struct sp_races *races; /* what the waves of its dispatch have accessed, kept for the next one (emu/race) */
 };
 #endif

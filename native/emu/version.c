@@ -2,5 +2,5 @@
 
 uint32_t sp_emu_version(void)
 {
-    return 7;
+    return 8;
 }

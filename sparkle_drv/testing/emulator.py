@@ -30,7 +30,7 @@ from .emulated_options import FAULT_KINDS, FLAWS, RECOVERY, card_texts, options
 
 __all__ = ["IP", "NOP", "Buffer", "Fault", "Gpu", "Job", "Machine", "Node", "Seam", "seam"]
 
-VERSION = 7  # of the interface, sp_emu_version
+VERSION = 8  # of the interface, sp_emu_version
 
 
 def check(rc: int, call: str) -> int:

@@ -2,6 +2,7 @@
  * entity by entity in turn. An entity without jobs moves to the ring that has least to do, as in the kernel. */
 #include "jobs.h"
 #include "emu/cache/unit.h"
+#include "emu/race/race.h"
 #include "emu/kmd/faults/faults.h"
 
 #include <time.h>
@@ -206,8 +207,10 @@ void kmd_card_stop(struct kmd_machine *machine, struct kmd_card *card)
         while (ring->entities)
             kmd_job_finish(ring->entity[0]->first, -ECANCELED);
         free(ring->entity);
-        if (ring->state)
+        if (ring->state) {
             sp_caches_free(&ring->state->exec);
+            sp_races_free(ring->state->exec.races);
+        }
         free(ring->state);
     }
     pthread_cond_destroy(&card->work);
