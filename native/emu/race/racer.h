@@ -50,6 +50,7 @@ struct sp_racer {
     uint32_t barriers;  /* of this group */
     uint64_t group;     /* its number + 1, as in `who` */
     uint32_t lds_epoch; /* grows at barriers, and by two from group to group */
+    uint32_t arrivals_open, open; /* a wave came to this, to the last barrier with accesses that it had not waited for */
     uint32_t stored;    /* this group has stored to memory */
     struct sp_line *lds; /* of LDS, 64 KiB */
     struct {

@@ -55,7 +55,7 @@ struct sp_racer *sp_racer_begin(struct sp_races *races, uint32_t thread, const u
 void sp_racer_group(struct sp_racer *r, uint64_t number)
 {
     r->group = number + 1;
-    r->barriers = r->stored = 0;
+    r->barriers = r->stored = r->open = r->arrivals_open = 0;
     r->lds_epoch += 2;
     for (uint32_t n = 0; n < SP_RACE_WAVES; n++) memset(&r->wave[n], 0, offsetof(struct sp_race_wave, seen));
 }
@@ -66,11 +66,14 @@ void sp_race_arrives(struct sp_wave *w)
     me->lds = (struct sp_race_open){w->lds_waited, w->lds_issued};
     me->loads = (struct sp_race_open){w->vm_waited, w->vm_issued};
     me->stores = (struct sp_race_open){w->vs_waited, w->vs_issued};
+    w->race->arrivals_open |= w->lds_waited != w->lds_issued || w->vm_waited != w->vm_issued || w->vs_waited != w->vs_issued;
 }
 
 void sp_racer_barrier(struct sp_racer *r)
 {
     r->barriers++;
+    r->open = r->arrivals_open;
+    r->arrivals_open = 0;
     r->lds_epoch++;
     for (uint32_t n = 0; n < SP_RACE_WAVES; n++) r->wave[n].after = 0;
 }

@@ -48,7 +48,12 @@ static int meets(struct sp_look *k, const struct sp_mark *m, bool wrote, uint32_
 {
     bool late;
     uint32_t both = m->mask & mask;
-    if (SP_LIKELY(!both || !sp_who_other(m->who, k->now.who)) || both_atomic(k, m, wrote)) return 0;
+    if (SP_LIKELY(!both || !sp_who_other(m->who, k->now.who))) return 0;
+    /* Mostly the same group, before a barrier to which no wave came too early. */
+    if (SP_LIKELY(!((m->who ^ k->now.who) >> SP_WHO_GROUP) && !k->r->open &&
+                  sp_who_barriers(m->who) != sp_who_barriers(k->now.who)))
+        return 0;
+    if (both_atomic(k, m, wrote)) return 0;
     if (!(k->lds ? sp_lds_apart : sp_memory_apart)(k, m, &late)) return 0;
     if (dword >= 0) return found(k, m, wrote, late, (uint32_t)dword, both);
     for (; both; both &= both - 1)
@@ -211,6 +216,35 @@ static int gather(struct sp_look *k, uint64_t va, uint32_t nbytes)
     return n < nbytes ? gather(k, va + n, nbytes - n) : 0;
 }
 
+/* Whole dwords, one a lane: as gather, without a call for each. */
+static int gather_dwords(struct sp_look *k)
+{
+    const uint64_t *at = k->a->va;
+    uint64_t line = UINT64_MAX;
+    uint32_t dwords = 0, clash = 0;
+    for (uint64_t left = k->a->lanes; left; left &= left - 1) {
+        uint64_t va = at[__builtin_ctzll(left)];
+        if (va >> SP_LINE_BITS != line) {
+            if (dwords && touch(k, line, dwords, 15)) return SP_WAVE_FAULT;
+            line = va >> SP_LINE_BITS;
+            dwords = 0;
+        }
+        uint32_t bit = 1u << (va / 4 % SP_LINE_DWORDS);
+        clash |= dwords & bit;
+        dwords |= bit;
+    }
+    k->clash |= clash;
+    return dwords ? touch(k, line, dwords, 15) : 0;
+}
+
+static bool all_dwords(const struct sp_race_lanes *a)
+{
+    uint64_t odd = 0;
+    if (a->nbytes != 4) return false;
+    for (uint64_t left = a->lanes; left; left &= left - 1) odd |= a->va[__builtin_ctzll(left)];
+    return odd % 4 == 0;
+}
+
 int sp_look_at_lanes(struct sp_look *k)
 {
     const struct sp_race_lanes *a = k->a;
@@ -223,6 +257,8 @@ int sp_look_at_lanes(struct sp_look *k)
             if (n > end - va) n = (uint32_t)(end - va);
             if (gather(k, va, n)) return SP_WAVE_FAULT;
         }
+    } else if (all_dwords(a)) {
+        if (gather_dwords(k)) return SP_WAVE_FAULT;
     } else {
         uint64_t last = UINT64_MAX;
         for (uint64_t left = a->lanes; left; left &= left - 1) {

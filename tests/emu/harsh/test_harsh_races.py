@@ -1,4 +1,4 @@
-"""Accesses with no order between them: each fault names both, and its mended twin runs with none."""
+"""Accesses with no order between them: a fault names both, and the mended twin runs with none."""
 
 from __future__ import annotations
 
