@@ -1,6 +1,8 @@
 #include "shadow.h"
 #include "emu/wave/operand.h"
 
+enum { GATHERED = 4 }; /* lines: neighbouring lanes mostly share one */
+
 static bool reads(enum sp_race_kind kind) { return kind <= SP_RACE_DEVICE; }
 
 /* --- is it a race? --- */
@@ -43,17 +45,19 @@ static int found(struct sp_look *k, const struct sp_mark *m, bool wrote, bool la
     return sp_race_found(k->w, k->i, &pair);
 }
 
+/* Mostly it is this wave's, or its group's before a barrier to which no wave came too early. */
+static inline bool in_order(const struct sp_look *k, const struct sp_mark *m)
+{
+    if (!sp_who_other(m->who, k->now.who)) return true;
+    return !((m->who ^ k->now.who) >> SP_WHO_GROUP) && !k->r->open && sp_who_barriers(m->who) != sp_who_barriers(k->now.who);
+}
+
 /* Is there a race with that access? Of a line `mask` has dwords, of a dword bytes. */
 static int meets(struct sp_look *k, const struct sp_mark *m, bool wrote, uint32_t mask, int dword)
 {
     bool late;
     uint32_t both = m->mask & mask;
-    if (SP_LIKELY(!both || !sp_who_other(m->who, k->now.who))) return 0;
-    /* Mostly the same group, before a barrier to which no wave came too early. */
-    if (SP_LIKELY(!((m->who ^ k->now.who) >> SP_WHO_GROUP) && !k->r->open &&
-                  sp_who_barriers(m->who) != sp_who_barriers(k->now.who)))
-        return 0;
-    if (both_atomic(k, m, wrote)) return 0;
+    if (SP_LIKELY(!both || in_order(k, m)) || both_atomic(k, m, wrote)) return 0;
     if (!(k->lds ? sp_lds_apart : sp_memory_apart)(k, m, &late)) return 0;
     if (dword >= 0) return found(k, m, wrote, late, (uint32_t)dword, both);
     for (; both; both &= both - 1)
@@ -139,7 +143,11 @@ static int each_dword(struct sp_look *k, struct sp_line *line, uint32_t dwords, 
         struct sp_marks *to = &line->dword[d];
         /* What others have done since is found when they do it. */
         if (k->kind == SP_RACE_LOAD && to->read.who == now.who && !(bytes & ~to->read.mask)) continue;
-        if (meet(k, to, bytes, (int)d)) return SP_WAVE_FAULT;
+        if (k->kind == SP_RACE_LOAD && (!to->write.mask || in_order(k, &to->write))) {
+            /* nothing to be found */
+        } else if (meet(k, to, bytes, (int)d)) {
+            return SP_WAVE_FAULT;
+        }
         if (reads(k->kind) && to->read.mask && sp_who_other(to->read.who, now.who)) to->other = to->read;
         put_bytes(reads(k->kind) ? &to->read : &to->write, &now);
     }
@@ -220,21 +228,23 @@ static int gather(struct sp_look *k, uint64_t va, uint32_t nbytes)
 static int gather_dwords(struct sp_look *k)
 {
     const uint64_t *at = k->a->va;
-    uint64_t line = UINT64_MAX;
-    uint32_t dwords = 0, clash = 0;
+    uint64_t line[GATHERED] = {0};
+    uint32_t dwords[GATHERED] = {0}, clash = 0;
     for (uint64_t left = k->a->lanes; left; left &= left - 1) {
-        uint64_t va = at[__builtin_ctzll(left)];
-        if (va >> SP_LINE_BITS != line) {
-            if (dwords && touch(k, line, dwords, 15)) return SP_WAVE_FAULT;
-            line = va >> SP_LINE_BITS;
-            dwords = 0;
+        uint64_t va = at[__builtin_ctzll(left)], number = va >> SP_LINE_BITS;
+        uint32_t n = number % GATHERED, bit = 1u << (va / 4 % SP_LINE_DWORDS);
+        if (number != line[n]) {
+            if (dwords[n] && touch(k, line[n], dwords[n], 15)) return SP_WAVE_FAULT;
+            line[n] = number;
+            dwords[n] = 0;
         }
-        uint32_t bit = 1u << (va / 4 % SP_LINE_DWORDS);
-        clash |= dwords & bit;
-        dwords |= bit;
+        clash |= dwords[n] & bit;
+        dwords[n] |= bit;
     }
     k->clash |= clash;
-    return dwords ? touch(k, line, dwords, 15) : 0;
+    for (uint32_t n = 0; n < GATHERED; n++)
+        if (dwords[n] && touch(k, line[n], dwords[n], 15)) return SP_WAVE_FAULT;
+    return 0;
 }
 
 static bool all_dwords(const struct sp_race_lanes *a)
