@@ -28,6 +28,7 @@ uint64_t sp_emu_gpu_clock(const struct sp_emu_chip *chip);
 
 struct sp_caches;
 struct sp_late;
+struct sp_races;
 enum { SP_EXEC_THREADS = 64 }; /* most of one dispatch */
 struct sp_emu_exec {
     const struct sp_emu_chip *chip;
@@ -46,5 +47,6 @@ struct sp_emu_exec {
     uint64_t seed;         /* of their order */
     void (*trace)(void *self, const char *line); /* NULL: off */
     void *trace_self;
+    struct sp_races *races; /* what the waves of its dispatch have accessed, kept for the next one (emu/race) */
 };
 #endif

@@ -32,7 +32,8 @@ enum sp_emu_lenient {
     SP_LENIENT_REGISTER = 32,     /* registers that no table declares may be written; forbidden ones may not */
     SP_LENIENT_ORDER = 64,        /* packets and jobs that may overlap run one after another */
     SP_LENIENT_CACHES = 128,      /* there are none: everybody sees memory at once */
-    SP_LENIENT_DEALLOC = 256      /* VGPRs are given back while stores to scratch are under way */
+    SP_LENIENT_DEALLOC = 256,     /* VGPRs are given back while stores to scratch are under way */
+    SP_LENIENT_RACES = 512        /* accesses of several waves with no order between them */
 };
 
 struct sp_emu_fault_report;
@@ -198,7 +199,8 @@ enum sp_emu_fault_kind {
     SP_FAULT_TRAP,        /* s_trap, s_sethalt */
     SP_FAULT_TIMEOUT,     /* the job's time limit */
     SP_FAULT_STALE,       /* code that a cache holds is not what memory holds */
-    SP_FAULT_ORDER        /* packets or jobs that nothing orders touch the same bytes */
+    SP_FAULT_ORDER,       /* packets or jobs that nothing orders touch the same bytes */
+    SP_FAULT_RACE         /* two accesses with no order between them, one of which writes */
 };
 
 /* The last fault of a card; the fields of struct sp_emu_fault, native/emu/fault.h. */

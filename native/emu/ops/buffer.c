@@ -62,6 +62,15 @@ static uint64_t scratch_slot(struct sp_wave *w, const struct sp_inst *i)
     return rsrc.swizzled && rsrc.adds_tid ? rsrc.base : 0;
 }
 
+int sp_buffer_raced(struct sp_wave *w, const struct sp_inst *i, enum sp_race_kind kind, const struct sp_race_lanes *a)
+{
+    if (w->scratch_bytes) {
+        struct resource rsrc = resource_of(w, i);
+        if (rsrc.swizzled && rsrc.adds_tid) return 0;
+    }
+    return sp_race_memory(w, i, kind, a);
+}
+
 uint64_t sp_buffer_step(struct sp_wave *w, const struct sp_inst *i)
 {
     struct resource rsrc = resource_of(w, i);
@@ -72,6 +81,10 @@ uint64_t sp_buffer_step(struct sp_wave *w, const struct sp_inst *i)
 int sp_buffer_to_lds(struct sp_wave *w, const struct sp_inst *i, const uint32_t *data, uint64_t undefined)
 {
     uint32_t at = (sp_s32(w, i, SP_SRC_M0) & 0xFFFF) + (uint32_t)i->offset;
+    uint64_t va[SP_LANES];
+    struct sp_race_lanes a = {va, w->exec, 4, 4, 0, &data, 0};
+    SP_EACH_LANE(w, l) va[l] = at + 4 * l;
+    if (w->race && sp_race_lds(w, i, SP_RACE_STORE, &a, false)) return SP_WAVE_FAULT;
     for (uint64_t left = w->exec; left; left &= left - 1) {
         uint32_t l = (uint32_t)__builtin_ctzll(left);
         if (sp_lds_write(w, i, l, at + 4 * l, &data[l], 4)) return (int)w->stop;
@@ -118,6 +131,10 @@ SP_INLINE int load(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, 
             r[k][l] = sp_loaded(kind, data, w->v[i->dst & 255][l]);
         }
     }
+    if (w->race) {
+        struct sp_race_lanes a = {va, w->exec & inside, step, nbytes, 0, NULL, 0};
+        if (sp_buffer_raced(w, i, sp_race_load(reach.access), &a)) return SP_WAVE_FAULT;
+    }
     bool in_lds = to_lds || i->lds;
     if (!in_lds)
         for (uint32_t k = 0; k < dwords; k++) sp_put_loaded(w, i->dst + k, r[k]);
@@ -134,6 +151,10 @@ SP_INLINE int store(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes,
     const uint32_t *from[4];
     for (uint32_t k = 0; k < dwords; k++) from[k] = sp_vgpr_stored(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
     if (SP_UNLIKELY(w->stop)) return (int)w->stop;
+    if (w->race) {
+        struct sp_race_lanes a = {va, w->exec & inside, step, nbytes, 0, from, shift};
+        if (sp_buffer_raced(w, i, SP_RACE_STORE, &a)) return SP_WAVE_FAULT;
+    }
     for (uint64_t left = w->exec & inside; left; left &= left - 1) {
         uint32_t l = (uint32_t)__builtin_ctzll(left);
         for (uint32_t k = 0; k < dwords; k++) {
@@ -183,6 +204,8 @@ static int atomic(struct sp_wave *w, const struct sp_inst *i, enum sp_atomic op,
     uint64_t va[SP_LANES], inside = sp_buffer_addresses(w, i, nbytes, va);
     sp_atomic_gather(w, i, op, nbytes, &a);
     if (w->stop) return (int)w->stop;
+    struct sp_race_lanes told = {va, w->exec & inside, 4, nbytes, 0, NULL, 0};
+    if (w->race && sp_race_memory(w, i, sp_race_atomic(i), &told)) return SP_WAVE_FAULT;
     for (uint64_t left = w->exec; left; left &= left - 1) {
         uint32_t l = (uint32_t)__builtin_ctzll(left);
         uint64_t data[2], old = 0;
@@ -197,6 +220,7 @@ static int atomic(struct sp_wave *w, const struct sp_inst *i, enum sp_atomic op,
         }
         sp_atomic_keep(&a, l, old);
     }
+    if (w->race && i->glc) sp_race_acquires(w, &told);
     w->vs_issued += !i->glc;
     sp_atomic_return(w, i, &a, i->src[1], SP_PEND_VM);
     return 0;
@@ -212,6 +236,7 @@ HEAD(BUFFER_GL0_INV)
 {
     (void)i;
     sp_cache_invalidate(w->tlb, SP_GCR_GLV_INV);
+    if (w->race) sp_race_invalidated(w);
     return 0;
 }
 

@@ -5,6 +5,8 @@
 
 /* Lanes' addresses and, as a mask, which of them are in range for `nbytes`. */
 uint64_t sp_buffer_addresses(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, uint64_t *va);
+/* Tells race/ what an instruction accesses, but for the wave's own scratch: 0, or the wave's stop. */
+int sp_buffer_raced(struct sp_wave *w, const struct sp_inst *i, enum sp_race_kind kind, const struct sp_race_lanes *a);
 /* Swizzling interleaves dwords: a wider access is one dword after another, so many bytes apart. */
 uint64_t sp_buffer_step(struct sp_wave *w, const struct sp_inst *i);
 /* One dword of each active lane, loaded for LDS instead of a register, poison in the lanes of `undefined`; 0, or the wave's

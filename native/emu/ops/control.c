@@ -1,6 +1,7 @@
 /* Program flow, waits, messages, hardware registers: SOPP and the SOPK instructions of that kind. */
 #include "families.h"
 #include "emu/cache/unit.h"
+#include "emu/race/race.h"
 #include "emu/wave/operand.h"
 
 #define HEAD(NAME) static int NAME(struct sp_wave *w, const struct sp_inst *i)
@@ -82,8 +83,9 @@ HEAD(S_SUBVECTOR_LOOP_END)
 HEAD(S_BARRIER)
 {
     (void)i;
-    /* A group of one wave has nobody to wait for. */
-    return w->group->waves > 1 ? SP_WAVE_BARRIER : 0;
+    if (w->group->waves == 1) return 0; /* it has nobody to wait for */
+    if (w->race) sp_race_arrives(w);
+    return SP_WAVE_BARRIER;
 }
 
 HEAD(S_SLEEP)
@@ -92,9 +94,10 @@ HEAD(S_SLEEP)
     return SP_WAVE_YIELD;
 }
 
-/* Stores return in order; of those to scratch only DEALLOC_VGPRS asks. */
+/* Stores return in order; of those to scratch DEALLOC_VGPRS asks. */
 static void wait_vs(struct sp_wave *w, uint32_t at_most)
 {
+    sp_wave_waited(&w->vs_waited, w->vs_issued, at_most);
     if (w->scratch_stored && w->scratch_stored + at_most <= w->vs_issued) w->scratch_stored = 0;
 }
 

@@ -74,6 +74,16 @@ SP_RARE struct sp_touched touched(const struct sp_wave *w, const uint32_t *at, u
     return (struct sp_touched){SP_PLACE_LDS, nbytes, va, w->exec, 4, 0};
 }
 
+int sp_ds_raced(struct sp_wave *w, const struct sp_inst *i, enum sp_race_kind kind, const uint32_t *at, uint32_t offset,
+                uint32_t nbytes, const struct sp_ds_data *data)
+{
+    uint64_t va[SP_LANES];
+    struct sp_race_lanes a = {va, w->exec, 4, nbytes, 0, data ? data->from : NULL, data ? data->shift : 0};
+    if (!w->race) return 0;
+    SP_EACH_LANE(w, l) va[l] = at[l] + offset;
+    return sp_race_lds(w, i, kind, &a, true);
+}
+
 /* Ends a load that met dwords which nobody has written. */
 SP_RARE int poisoned(struct sp_wave *w, const struct sp_inst *i, const uint32_t *at, uint32_t offset, uint32_t nbytes,
                     uint32_t (*r)[SP_LANES])
@@ -102,6 +112,7 @@ SP_INLINE int load(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, 
         if (lds_read(w, i, l, at[l] + offset, data, nbytes)) return SP_WAVE_FAULT;
         for (uint32_t k = 0; k < dwords; k++) r[k][l] = sp_loaded(kind, data[k], w->v[i->dst & 255][l]);
     }
+    if (sp_ds_raced(w, i, SP_RACE_LOAD, at, offset, nbytes, NULL)) return SP_WAVE_FAULT;
     if (SP_UNLIKELY(w->poison_seen)) return poisoned(w, i, at, offset, nbytes, r);
     sp_ds_loaded(w, i, r, dwords);
     return 0;
@@ -113,6 +124,7 @@ SP_INLINE int store(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes,
     const uint32_t *at = sp_vgpr(w, i, i->src[0]), *from[4];
     for (uint32_t k = 0; k < dwords; k++) from[k] = sp_vgpr_stored(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
     if (SP_UNLIKELY(w->stop || sp_ds_is_gds(w, i))) return (int)w->stop;
+    if (sp_ds_raced(w, i, SP_RACE_STORE, at, offset, nbytes, &(struct sp_ds_data){from, shift})) return SP_WAVE_FAULT;
     for (uint64_t left = w->exec; left; left &= left - 1) {
         uint32_t l = (uint32_t)__builtin_ctzll(left), data[4];
         for (uint32_t k = 0; k < dwords; k++) data[k] = from[k][l] >> shift;
@@ -184,6 +196,8 @@ SP_INLINE int load2(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes,
             return SP_WAVE_FAULT;
         for (uint32_t k = 0; k < 2 * each; k++) r[k][l] = data[k];
     }
+    if (sp_ds_raced(w, i, SP_RACE_LOAD, at, first, nbytes, NULL) || sp_ds_raced(w, i, SP_RACE_LOAD, at, second, nbytes, NULL))
+        return SP_WAVE_FAULT;
     if (SP_UNLIKELY(w->poison_seen)) return poisoned2(w, i, at, first, second, nbytes, r);
     sp_ds_loaded(w, i, r, 2 * each);
     return 0;
@@ -198,6 +212,9 @@ SP_INLINE int store2(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes
         from[1][k] = sp_vgpr_stored(w, i, SP_SRC_VGPR + ((i->src[2] + k) & 255));
     }
     if (SP_UNLIKELY(w->stop || sp_ds_is_gds(w, i))) return (int)w->stop;
+    if (sp_ds_raced(w, i, SP_RACE_STORE, at, first, nbytes, &(struct sp_ds_data){from[0], 0}) ||
+        sp_ds_raced(w, i, SP_RACE_STORE, at, second, nbytes, &(struct sp_ds_data){from[1], 0}))
+        return SP_WAVE_FAULT;
     for (uint64_t left = w->exec; left; left &= left - 1) {
         uint32_t l = (uint32_t)__builtin_ctzll(left), data[2][2] = {{0}};
         for (uint32_t k = 0; k < each; k++) {
@@ -250,6 +267,7 @@ HEAD(DS_LOAD_ADDTID_B32)
     SP_EACH_LANE(w, l) at[l] = add_tid(w, i, l);
     for (uint32_t l = 0; l < w->lanes; l++)
         if ((w->exec >> l & 1) && lds_read(w, i, l, at[l], &r[0][l], 4)) return SP_WAVE_FAULT;
+    if (!w->stop && sp_ds_raced(w, i, SP_RACE_LOAD, at, 0, 4, NULL)) return SP_WAVE_FAULT;
     if (!w->stop && w->poison_seen) return poisoned(w, i, at, 0, 4, r);
     if (!w->stop) sp_ds_loaded(w, i, r, 1);
     return (int)w->stop;
@@ -258,8 +276,11 @@ HEAD(DS_LOAD_ADDTID_B32)
 HEAD(DS_STORE_ADDTID_B32)
 {
     const uint32_t *data = sp_vgpr(w, i, i->src[1]);
+    uint32_t at[SP_LANES];
+    SP_EACH_LANE(w, l) at[l] = add_tid(w, i, l);
+    if (w->stop || sp_ds_raced(w, i, SP_RACE_STORE, at, 0, 4, &(struct sp_ds_data){&data, 0})) return SP_WAVE_FAULT;
     for (uint32_t l = 0; l < w->lanes; l++)
-        if ((w->exec >> l & 1) && lds_write(w, i, l, add_tid(w, i, l), &data[l], 4)) return SP_WAVE_FAULT;
+        if ((w->exec >> l & 1) && lds_write(w, i, l, at[l], &data[l], 4)) return SP_WAVE_FAULT;
     sp_ds_stored(w);
     return (int)w->stop;
 }

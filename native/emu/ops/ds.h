@@ -7,6 +7,13 @@
 bool sp_ds_is_gds(struct sp_wave *w, const struct sp_inst *i);
 /* Results go to the registers from dst on, after their wait. */
 void sp_ds_loaded(struct sp_wave *w, const struct sp_inst *i, uint32_t (*r)[SP_LANES], uint32_t dwords);
+/* Tells race/ of an access at at[l] + offset, but nothing where nobody asks; `data`: what a store stores. */
+struct sp_ds_data {
+    const uint32_t *const *from;
+    uint32_t shift;
+};
+int sp_ds_raced(struct sp_wave *w, const struct sp_inst *i, enum sp_race_kind kind, const uint32_t *at, uint32_t offset,
+                uint32_t nbytes, const struct sp_ds_data *data);
 /* LGKM_CNT counts what returns nothing, too: a load before it is there when the count says so. */
 static inline void sp_ds_stored(struct sp_wave *w) { w->lds_issued++; }
 /* OFFSET0 and OFFSET1 of two addresses count in elements, or in 64 of them. */

@@ -19,6 +19,7 @@ static int atomic(struct sp_wave *w, const struct sp_inst *i, enum sp_atomic op,
     for (uint32_t s = 1; s <= sources; s++)
         for (uint32_t k = 0; k < nbytes / 4; k++) sp_vgpr(w, i, SP_SRC_VGPR + ((i->src[s] + k) & 255));
     if (w->stop || sp_ds_is_gds(w, i)) return (int)w->stop;
+    if (sp_ds_raced(w, i, returns ? SP_RACE_RETURNING : SP_RACE_ATOMIC, at, offset, nbytes, NULL)) return SP_WAVE_FAULT;
     for (uint64_t left = w->exec; left; left &= left - 1) {
         uint32_t l = (uint32_t)__builtin_ctzll(left), a = at[l] + offset;
         uint64_t old = 0, data = value_of(w, &i->src[swapped ? 2 : 1], nbytes, l);
@@ -77,6 +78,9 @@ static int exchange2(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes
         sp_vgpr(w, i, SP_SRC_VGPR + ((i->src[2] + k) & 255));
     }
     if (w->stop || sp_ds_is_gds(w, i)) return (int)w->stop;
+    if (sp_ds_raced(w, i, SP_RACE_RETURNING, at, first, nbytes, NULL) ||
+        sp_ds_raced(w, i, SP_RACE_RETURNING, at, second, nbytes, NULL))
+        return SP_WAVE_FAULT;
     for (uint64_t left = w->exec; left; left &= left - 1) {
         uint32_t l = (uint32_t)__builtin_ctzll(left), old[4] = {0};
         uint64_t a = value_of(w, &i->src[1], nbytes, l), b = value_of(w, &i->src[2], nbytes, l);
@@ -100,6 +104,7 @@ HEAD(DS_CONDXCHG32_RTN_B64)
     const uint32_t *at = sp_vgpr(w, i, i->src[0]);
     for (uint32_t k = 0; k < 2; k++) sp_vgpr(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
     if (w->stop || sp_ds_is_gds(w, i)) return (int)w->stop;
+    if (sp_ds_raced(w, i, SP_RACE_RETURNING, at, (uint32_t)i->offset & 0xFFFF, 8, NULL)) return SP_WAVE_FAULT;
     for (uint64_t left = w->exec; left; left &= left - 1) {
         uint32_t l = (uint32_t)__builtin_ctzll(left), a = (at[l] + ((uint32_t)i->offset & 0xFFFF)) & 0xFFF8;
         for (uint32_t k = 0; k < 2; k++) {
@@ -118,6 +123,8 @@ static int count_lanes(struct sp_wave *w, const struct sp_inst *i, uint32_t by)
 {
     uint32_t r[1][SP_LANES], old = 0, at = (sp_s32(w, i, SP_SRC_M0) & 0xFFFF) + ((uint32_t)i->offset & 0xFFFF);
     if (w->stop || sp_ds_is_gds(w, i) || !w->exec) return (int)w->stop;
+    sp_fill(w, r[0], at);
+    if (sp_ds_raced(w, i, SP_RACE_RETURNING, r[0], 0, 4, NULL)) return SP_WAVE_FAULT;
     if (sp_lds_use(w, i, 0, at, &old, 4)) return SP_WAVE_FAULT;
     uint32_t value = old + by;
     if (sp_lds_write(w, i, 0, at, &value, 4)) return SP_WAVE_FAULT;

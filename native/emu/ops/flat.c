@@ -103,6 +103,22 @@ SP_INLINE bool one_piece(struct sp_wave *w, struct sp_reach *reach, const uint64
     return *host != NULL;
 }
 
+/* Tells race/ what an instruction accesses: in LDS, and in memory; scratch is the lane's own. */
+SP_RARE int raced(struct sp_wave *w, const struct sp_inst *i, enum sp_race_kind kind, int segment, struct sp_race_lanes *a)
+{
+    uint64_t in_lds = 0, elsewhere = 0;
+    for (uint64_t left = segment == SEGMENT_FLAT ? a->lanes : 0; left; left &= left - 1) {
+        uint32_t l = (uint32_t)__builtin_ctzll(left), high = (uint32_t)(a->va[l] >> 32);
+        in_lds |= (uint64_t)(high == SP_SHARED_HIGH) << l;
+        elsewhere |= (uint64_t)(high == SP_SHARED_HIGH || high == SP_PRIVATE_HIGH) << l;
+    }
+    if (segment == SEGMENT_SCRATCH) return 0;
+    a->lanes &= ~elsewhere;
+    if (a->lanes && sp_race_memory(w, i, kind, a)) return SP_WAVE_FAULT;
+    a->lanes = in_lds;
+    return in_lds ? sp_race_lds(w, i, kind, a, false) : 0;
+}
+
 SP_RARE struct sp_touched touched(const struct sp_wave *w, int segment, uint32_t nbytes, const uint64_t *va)
 {
     enum sp_place place = segment == SEGMENT_GLOBAL ? SP_PLACE_MEMORY
@@ -125,12 +141,13 @@ SP_RARE void stored_poison(struct sp_wave *w, const struct sp_inst *i, int segme
 SP_INLINE int load(struct sp_wave *w, const struct sp_inst *i, int segment, uint32_t nbytes, enum sp_load kind)
 {
     uint64_t va[SP_LANES];
-    uint32_t r[4][SP_LANES], dwords = (nbytes + 3) / 4;
+    uint32_t r[4][SP_LANES], dwords = (nbytes + 3) / 4, whole = 0;
     struct sp_reach reach = sp_reach_of(w, sp_wave_load_access(w, i));
     uint8_t *host;
     addresses(w, i, segment, va);
     if (SP_UNLIKELY(w->stop)) return (int)w->stop;
     if (segment == SEGMENT_GLOBAL && nbytes == 4 && one_piece(w, &reach, va, 4, &host)) {
+        whole = va[0] % 4 == 0;
         memcpy(w->v[i->dst & 255], host, w->lanes * 4u);
         w->vgpr_ready[i->dst & 255] |= w->exec;
         goto loaded;
@@ -143,6 +160,10 @@ SP_INLINE int load(struct sp_wave *w, const struct sp_inst *i, int segment, uint
     }
     for (uint32_t k = 0; k < dwords; k++) sp_put_loaded(w, i->dst + k, r[k]);
 loaded:
+    if (w->race) {
+        struct sp_race_lanes a = {va, w->exec, 4, nbytes, whole, NULL, 0};
+        if (raced(w, i, sp_race_load(reach.access), segment, &a)) return SP_WAVE_FAULT;
+    }
     if (SP_UNLIKELY(w->poison_seen)) return poisoned(w, i, segment, nbytes, va);
     sp_wave_load_begins(w, segment == SEGMENT_FLAT ? SP_PEND_FLAT : SP_PEND_VM, i->dst, dwords);
     return (int)w->stop;
@@ -159,7 +180,12 @@ SP_INLINE int store(struct sp_wave *w, const struct sp_inst *i, int segment, uin
     for (uint32_t k = 0; k < dwords; k++)
         from[k] = sp_vgpr_stored(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
     if (SP_UNLIKELY(w->stop)) return (int)w->stop;
-    if (segment == SEGMENT_GLOBAL && nbytes == 4 && one_piece(w, &reach, va, 4, &host)) {
+    bool whole = segment == SEGMENT_GLOBAL && nbytes == 4 && one_piece(w, &reach, va, 4, &host);
+    if (w->race) {
+        struct sp_race_lanes a = {va, w->exec, 4, nbytes, whole && va[0] % 4 == 0, from, shift};
+        if (raced(w, i, SP_RACE_STORE, segment, &a)) return SP_WAVE_FAULT;
+    }
+    if (whole) {
         sp_emu_writes(w->tlb, va[0], w->lanes * 4u);
         memcpy(host, from[0], w->lanes * 4u);
         sp_emu_wrote(w->tlb, va[0], w->lanes * 4u);
@@ -218,6 +244,8 @@ HEAD(GLOBAL_LOAD_ADDTID_B32)
     for (uint32_t l = 0; l < w->lanes; l++)
         if ((w->exec >> l & 1) && sp_emu_read_as(w->tlb, va[l], &r[l], 4, sp_wave_load_access(w, i)))
             return sp_wave_fault_at(w, l);
+    struct sp_race_lanes a = {va, w->exec, 4, 4, 0, NULL, 0};
+    if (w->race && sp_race_memory(w, i, sp_race_load(sp_wave_load_access(w, i)), &a)) return SP_WAVE_FAULT;
     sp_put_loaded(w, i->dst, r);
     return sp_poison_loaded(w, i, SP_PEND_VM, i->dst, 1, &t);
 }
@@ -229,6 +257,8 @@ HEAD(GLOBAL_STORE_ADDTID_B32)
     struct sp_touched t = touched(w, SEGMENT_GLOBAL, 4, va);
     SP_EACH_LANE(w, l) va[l] = base + 4u * l;
     if (w->stop) return (int)w->stop;
+    struct sp_race_lanes a = {va, w->exec, 4, 4, 0, &data, 0};
+    if (w->race && sp_race_memory(w, i, SP_RACE_STORE, &a)) return SP_WAVE_FAULT;
     for (uint32_t l = 0; l < w->lanes; l++)
         if ((w->exec >> l & 1) && sp_emu_write(w->tlb, va[l], &data[l], 4)) return sp_wave_fault_at(w, l);
     w->vs_issued++;
@@ -268,6 +298,8 @@ static int atomic(struct sp_wave *w, const struct sp_inst *i, enum sp_atomic op,
     addresses(w, i, i->segment, va);
     sp_atomic_gather(w, i, op, nbytes, &a);
     if (w->stop) return (int)w->stop;
+    struct sp_race_lanes told = {va, w->exec, 4, nbytes, 0, NULL, 0};
+    if (w->race && raced(w, i, sp_race_atomic(i), i->segment, &told)) return SP_WAVE_FAULT;
     for (uint64_t left = w->exec; left; left &= left - 1) {
         uint32_t l = (uint32_t)__builtin_ctzll(left);
         uint64_t data[2], old = 0;
@@ -275,6 +307,8 @@ static int atomic(struct sp_wave *w, const struct sp_inst *i, enum sp_atomic op,
         if (lane_atomic(w, i, l, va[l], op, nbytes, data, &old)) return SP_WAVE_FAULT;
         sp_atomic_keep(&a, l, old);
     }
+    told.lanes = w->exec & ~told.lanes; /* but those in LDS */
+    if (w->race && i->glc) sp_race_acquires(w, &told);
     w->vs_issued += !i->glc;
     sp_atomic_return(w, i, &a, i->dst, i->segment == SEGMENT_FLAT ? SP_PEND_FLAT : SP_PEND_VM);
     return 0;

@@ -1,6 +1,7 @@
 /* Vector memory: lanes' addresses to bytes, bytes to registers. flat.c, buffer.c and ds.c say where addresses come from. */
 #ifndef SP_EMU_OPS_MEMORY_H
 #define SP_EMU_OPS_MEMORY_H
+#include "emu/race/race.h"
 #include "emu/wave/operand.h"
 #include "poison.h"
 
@@ -140,6 +141,10 @@ SP_INLINE const uint32_t *sp_vgpr_stored(struct sp_wave *w, const struct sp_inst
 int sp_lds_read(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint32_t at, void *to, uint32_t nbytes);
 int sp_lds_use(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint32_t at, void *to, uint32_t nbytes);
 int sp_lds_write(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint32_t at, const void *from, uint32_t nbytes);
+
+/* How a load is told to race/. */
+SP_INLINE enum sp_race_kind sp_race_load(uint32_t access) { return access & SP_VM_DEVICE ? SP_RACE_DEVICE : SP_RACE_LOAD; }
+SP_INLINE enum sp_race_kind sp_race_atomic(const struct sp_inst *i) { return i->glc ? SP_RACE_RETURNING : SP_RACE_ATOMIC; }
 
 /* --- atomics.c --- */
 enum sp_atomic { SP_ATOMIC_SWAP, SP_ATOMIC_CMPSWAP, SP_ATOMIC_ADD, SP_ATOMIC_SUB, SP_ATOMIC_RSUB, SP_ATOMIC_CSUB,

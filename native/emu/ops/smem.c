@@ -40,12 +40,19 @@ static int put_loaded(struct sp_wave *w, const struct sp_inst *i, uint64_t va, c
     return (int)w->stop;
 }
 
+static int raced(struct sp_wave *w, const struct sp_inst *i, uint64_t va, uint32_t count)
+{
+    struct sp_race_lanes a = {&va, 1, 4, 4 * count, 0, NULL, 0};
+    return w->race && count ? sp_race_memory(w, i, sp_race_load(scalar_access(w, i)), &a) : 0;
+}
+
 static int load(struct sp_wave *w, const struct sp_inst *i, uint32_t count)
 {
     uint32_t data[16];
     uint64_t va = (sp_s64(w, i, i->sbase) + offset_of(w, i)) & ~UINT64_C(3);
     if (w->stop) return (int)w->stop;
     if (sp_emu_read_as(w->tlb, va, data, 4u * count, scalar_access(w, i))) return sp_wave_fault_at(w, 0);
+    if (raced(w, i, va, count)) return SP_WAVE_FAULT;
     return put_loaded(w, i, va, data, count, count);
 }
 
@@ -60,6 +67,7 @@ static int load_buffer(struct sp_wave *w, const struct sp_inst *i, uint32_t coun
     if (inside > count) inside = count;
     if (w->stop) return (int)w->stop;
     if (sp_emu_read_as(w->tlb, base + offset, data, 4 * inside, scalar_access(w, i))) return sp_wave_fault_at(w, 0);
+    if (raced(w, i, base + offset, (uint32_t)inside)) return SP_WAVE_FAULT;
     return put_loaded(w, i, base + offset, data, count, (uint32_t)inside);
 }
 
@@ -84,6 +92,7 @@ HEAD(S_DCACHE_INV)
 {
     (void)i;
     sp_cache_invalidate(w->tlb, SP_GCR_GLK_INV);
+    if (w->race) sp_race_invalidated(w);
     return 0;
 }
 

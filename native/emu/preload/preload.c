@@ -91,7 +91,7 @@ static int describe(uint32_t card, struct sp_tree_card *out)
 static uint32_t leniency(const char *mode)
 {
     static const char *const WORDS[] = {"unlisted", "uninitialised", "reserved", "padding", "unprogrammed",
-                                        "register", "order",         "caches",   "dealloc"};
+                                        "register", "order",         "caches",   "dealloc", "races"};
     uint32_t bits = 0;
     if (!mode || !*mode || !strcmp(mode, "strict"))
         return 0;

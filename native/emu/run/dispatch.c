@@ -8,6 +8,7 @@
 #include "code.h"
 #include "run.h"
 #include "emu/cache/unit.h"
+#include "emu/race/race.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
@@ -22,6 +23,7 @@ struct launch {
     uint32_t threads;
     uint64_t groups;
     uint64_t next;   /* atomic: group to be taken */
+    struct sp_races *races; /* NULL: nobody looks for them */
     uint32_t failed; /* atomic */
 };
 
@@ -34,6 +36,7 @@ struct worker {
     struct sp_emu_fault fault;
     struct sp_emu_tlb *tlb;
     struct sp_caches *caches; /* NULL: none, all waves share `tlb` */
+    struct sp_racer *race;
     uint64_t number; /* of its group */
     struct sp_code *code;
     struct sp_group group;
@@ -139,6 +142,7 @@ static void launch_wave(struct worker *k, struct sp_wave *w, uint32_t id, const 
     w->fault = &k->fault;
     w->group = &k->group;
     w->code = k->code;
+    w->race = k->race;
     w->generation = l->x->chip->generation;
     w->lanes = d->lanes;
     w->full = d->lanes == 64 ? UINT64_MAX : UINT32_MAX;
@@ -176,6 +180,7 @@ static bool release_barrier(struct worker *k)
     }
     const struct sp_emu_flaw_of *flaw = sp_emu_flaw(k->launch->x->chip, SP_FLAW_LDS);
     if (any && flaw && flaw->a < k->group.lds_bytes) k->group.lds[flaw->a] ^= (uint8_t)(1U << flaw->b % 8);
+    if (any && k->race) sp_racer_barrier(k->race);
     for (uint32_t n = 0; any && n < k->group.waves; n++)
         if (k->waves[n]->state == SP_WAVE_BARRIER) k->waves[n]->state = SP_WAVE_GO;
     return any;
@@ -216,6 +221,7 @@ static int one_group(struct worker *k, uint64_t number)
     const struct sp_emu_dispatch *d = l->d;
     uint32_t size[3], threads = 1;
     k->number = number;
+    if (k->race) sp_racer_group(k->race, number);
     for (int dim = 0; dim < 3; dim++) {
         uint32_t count = d->end[dim] - d->begin[dim];
         k->group.id[dim] = d->begin[dim] + (uint32_t)(number % count);
@@ -255,7 +261,8 @@ static int worker_init(struct worker *k, struct launch *l, uint32_t index)
     k->tlb = cached ? NULL : calloc(1, sizeof *k->tlb);
     k->group.lds = malloc(LDS_MOST + 16);
     k->group.lds_written = malloc(LDS_MOST / 4 + 4);
-    bool ok = k->code && (k->tlb || k->caches) && k->group.lds && k->group.lds_written;
+    if (l->races) k->race = sp_racer_begin(l->races, index, l->d->begin, l->d->end, l->d->wgp_mode, sp_code_name);
+    bool ok = k->code && (k->race || !l->races) && (k->tlb || k->caches) && k->group.lds && k->group.lds_written;
     for (uint32_t n = 0; n < l->waves_most; n++) {
         k->waves[n] = aligned_alloc(64, (sizeof *k->waves[n] + 63) / 64 * 64);
         ok &= k->waves[n] != NULL;
@@ -314,6 +321,7 @@ int sp_emu_dispatch(const struct sp_emu_dispatch *d, struct sp_emu_exec *x)
         if (__builtin_mul_overflow(l.groups, (uint64_t)(d->end[dim] - d->begin[dim]), &l.groups)) l.groups = UINT64_MAX;
     l.waves_most = (d->size[0] * d->size[1] * d->size[2] + d->lanes - 1) / d->lanes;
     l.threads = threads_of(&l);
+    if (!(x->lenient & SP_LENIENT_RACES) && !(l.races = sp_races_begin(x, l.threads))) return no_memory(x);
     struct worker *workers = calloc(l.threads, sizeof *workers);
     if (!workers) return no_memory(x);
     for (uint32_t n = 0; n < l.threads && !rc; n++) rc = worker_init(&workers[n], &l, n);

@@ -97,11 +97,13 @@ static void wait(struct sp_wave *w, bool vm, uint32_t at_most)
 
 void sp_wave_wait_vm(struct sp_wave *w, uint32_t at_most)
 {
+    sp_wave_waited(&w->vm_waited, w->vm_issued, at_most);
     if (w->pending_count) wait(w, true, at_most);
 }
 
 void sp_wave_wait_lgkm(struct sp_wave *w, uint32_t at_most)
 {
+    sp_wave_waited(&w->lds_waited, w->lds_issued, at_most);
     if (w->pending_count) wait(w, false, at_most);
 }
 

@@ -56,6 +56,7 @@ struct sp_group {
 };
 
 struct sp_code;
+struct sp_racer;
 
 struct sp_wave {
     uint32_t s[SP_SGPRS]; /* by operand code: VCC 106, M0 125 (gfx11's place), EXEC 126 */
@@ -77,11 +78,13 @@ struct sp_wave {
     struct sp_emu_fault *fault;
     struct sp_group *group;
     struct sp_code *code;
+    struct sp_racer *race; /* NULL: nobody looks for races */
     uint64_t flat_scratch;  /* this wave's scratch; gfx10: what s_setreg FLAT_SCR_LO/HI left */
     uint32_t flat_scratch_undefined; /* bits 0 and 1: s_setreg put an undefined value into its half */
     uint64_t scratch_bytes; /* of this wave; 0: it has none */
     uint32_t vgpr_count;
     uint32_t vm_issued, lds_issued, pending_count;
+    uint32_t vm_waited, lds_waited, vs_waited; /* how many of those issued have been waited for */
     uint32_t vs_issued, scratch_stored; /* stores; the last of them that was to scratch */
     uint32_t poison_seen;       /* by the access under way: it is looked at once more (ops/poison.c) */
     uint32_t poison_reg, poison_scc; /* of SP_WAVE_POISON: the operand; SCC as it was */
@@ -124,6 +127,10 @@ void sp_wave_wait_lgkm(struct sp_wave *w, uint32_t at_most);
 /* As sp_wave_load_begins, once for the counter; undefined[k] are the lanes of register k that get poison. */
 void sp_wave_poison_begins(struct sp_wave *w, enum sp_pending_kind kind, uint32_t reg, uint32_t count,
                            const uint64_t *undefined, uint8_t why);
+static inline void sp_wave_waited(uint32_t *waited, uint32_t issued, uint32_t at_most)
+{
+    if (issued - *waited > at_most) *waited = issued - at_most;
+}
 bool sp_wave_is_pending(const struct sp_wave *w, uint32_t reg);
 /* An operand was not ready: a fault when its load is under way; else, where strict mode says so, SP_WAVE_POISON. */
 void sp_wave_not_ready(struct sp_wave *w, const struct sp_inst *i, uint32_t reg);

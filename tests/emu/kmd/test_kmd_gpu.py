@@ -98,7 +98,7 @@ def test_too_few_and_too_many_cards(chips):
         ("lenient", ["nope"], ValueError, "'nope'"),
         ("lenient", "unlisted", TypeError, "str"),
         ("lenient", 1.5, TypeError, "float"),
-        ("lenient", 512, ValueError, "512"),
+        ("lenient", 1024, ValueError, "1024"),
         ("job_limit_s", -1, ValueError, "-1"),
         ("job_limit_s", float("nan"), ValueError, "nan"),
         ("job_limit_s", 1e-10, ValueError, "1e-10"),

@@ -202,7 +202,10 @@ def test_a_pair_from_null_is_defined_though_m0_is_not(warm, line):
 
 
 STORES = {
-    "two of four elements": "global_store_dwordx4 v20, v[7:10], s[2:3] offset:1024",
+    "two of four elements": """
+        v_lshlrev_b32 v11, 4, v0
+        global_store_dwordx4 v11, v[7:10], s[2:3] offset:1024
+    """,
     "by buffer": """
         s_mov_b32 s12, s2
         s_and_b32 s13, s3, 0xffff

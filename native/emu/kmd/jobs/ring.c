@@ -3,6 +3,7 @@
 #include "jobs.h"
 #include "order.h"
 #include "emu/cache/unit.h"
+#include "emu/race/race.h"
 #include "emu/kmd/faults/faults.h"
 
 #include <time.h>
@@ -212,10 +213,11 @@ void kmd_card_stop(struct kmd_machine *machine, struct kmd_card *card)
         while (ring->entities)
             kmd_job_finish(ring->entity[0]->first, -ECANCELED);
         free(ring->entity);
-        if (ring->state)
+        if (ring->state) {
             sp_caches_free(&ring->state->exec);
-        if (ring->state)
             sp_late_free(&ring->state->exec);
+            sp_races_free(ring->state->exec.races);
+        }
         free(ring->state);
     }
     pthread_cond_destroy(&card->work);

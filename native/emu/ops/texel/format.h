@@ -27,4 +27,7 @@ void sp_texel_unselect(uint32_t dst_sel, uint32_t channel[4]);
 /* Halves for D16: a half float, or the low bits of an integer; and back. */
 uint32_t sp_texel_to_d16(const struct sp_texel_format *f, uint32_t channel);
 uint32_t sp_texel_from_d16(const struct sp_texel_format *f, uint32_t half);
+/* typed.c: the end of a store of texels, packed; `raced` tells race/ of it. 0, or the wave's stop. */
+int sp_texels_store(struct sp_wave *w, const struct sp_inst *i, struct sp_race_lanes *a, uint32_t (*texel)[SP_LANES],
+                    int (*raced)(struct sp_wave *, const struct sp_inst *, enum sp_race_kind, const struct sp_race_lanes *));
 #endif

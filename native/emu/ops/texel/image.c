@@ -140,7 +140,7 @@ static int load(struct sp_wave *w, const struct sp_inst *i)
 {
     struct access a;
     uint32_t r[4][SP_LANES];
-    uint64_t va[SP_LANES], undefined = 0;
+    uint64_t va[SP_LANES], undefined = 0, there_all = 0;
     uint32_t how = sp_wave_load_access(w, i);
     bool sign = i->op == SP_OP_IMAGE_LOAD_PCK_SGN || i->op == SP_OP_IMAGE_LOAD_MIP_PCK_SGN;
     if (check_data(w, i) || begin(w, i, coordinates_of(i), &a)) return SP_WAVE_FAULT;
@@ -150,6 +150,7 @@ static int load(struct sp_wave *w, const struct sp_inst *i)
         uint32_t l = (uint32_t)__builtin_ctzll(left), channel[4], n = 0;
         uint8_t bytes[16] = {0};
         bool there = locate(i, &a, l, &va[l]);
+        there_all |= (uint64_t)there << l;
         if (there && sp_emu_read_as(w->tlb, va[l], bytes, f->nbytes, how)) return sp_wave_fault_at(w, l);
         if (there && sp_emu_poison_in(w->tlb, va[l], f->nbytes, how) != SP_NO_POISON) undefined |= UINT64_C(1) << l;
         if (is_packed(i->op)) {
@@ -169,6 +170,8 @@ static int load(struct sp_wave *w, const struct sp_inst *i)
             n++;
         }
     }
+    struct sp_race_lanes told = {va, there_all, 4, f->nbytes, 0, NULL, 0};
+    if (w->race && sp_race_memory(w, i, sp_race_load(how), &told)) return SP_WAVE_FAULT;
     return loaded(w, i, r, undefined, va);
 }
 
@@ -176,6 +179,8 @@ static int store(struct sp_wave *w, const struct sp_inst *i)
 {
     struct access a;
     const uint32_t *from[4];
+    uint32_t texel[4][SP_LANES];
+    uint64_t va[SP_LANES], there = 0;
     if (check_data(w, i) || begin(w, i, coordinates_of(i), &a)) return SP_WAVE_FAULT;
     const struct sp_texel_format *f = &a.image.format;
     for (uint32_t k = 0; k < registers_of(i); k++) from[k] = sp_vgpr_copied(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
@@ -184,9 +189,8 @@ static int store(struct sp_wave *w, const struct sp_inst *i)
         return sp_wave_fault(w, SP_FAULT_OPERAND, "%s: nothing stores 5_9_9_9", sp_wave_op_name(i->op));
     for (uint64_t left = w->exec; left; left &= left - 1) {
         uint32_t l = (uint32_t)__builtin_ctzll(left), channel[4] = {0}, n = 0;
-        uint8_t bytes[16];
-        uint64_t va;
-        if (!locate(i, &a, l, &va)) continue;
+        uint8_t bytes[16] = {0};
+        if (!locate(i, &a, l, &va[l])) continue;
         for (uint32_t c = 0; c < 4; c++) {
             if (!(i->dmask >> c & 1)) continue;
             channel[c] = i->d16 ? sp_texel_from_d16(f, from[n / 2][l] >> 16 * (n & 1)) : from[n][l];
@@ -198,9 +202,10 @@ static int store(struct sp_wave *w, const struct sp_inst *i)
             sp_texel_unselect(a.image.dst_sel, channel);
             sp_texel_pack(f, channel, bytes);
         }
-        if (sp_emu_write(w->tlb, va, bytes, f->nbytes)) return sp_wave_fault_at(w, l);
+        there |= UINT64_C(1) << l;
+        for (uint32_t k = 0; k < 4; k++) memcpy(&texel[k][l], bytes + 4 * k, 4);
     }
-    return 0;
+    return sp_texels_store(w, i, &(struct sp_race_lanes){va, there, 4, f->nbytes, 0, NULL, 0}, texel, sp_race_memory);
 }
 
 static enum sp_atomic atomic_of(uint32_t op)
@@ -241,17 +246,23 @@ static int atomic(struct sp_wave *w, const struct sp_inst *i)
                              a.image.format.nbytes);
     sp_atomic_gather(w, i, op, nbytes, &lanes);
     if (w->stop) return (int)w->stop;
+    uint64_t va[SP_LANES];
+    struct sp_race_lanes told = {va, 0, 4, nbytes, 0, NULL, 0};
+    for (uint32_t l = 0; l < w->lanes; l++) told.lanes |= (uint64_t)((w->exec >> l & 1) && locate(i, &a, l, &va[l])) << l;
+    if (w->race && sp_race_memory(w, i, sp_race_atomic(i), &told)) return SP_WAVE_FAULT;
     for (uint64_t left = w->exec; left; left &= left - 1) {
         uint32_t l = (uint32_t)__builtin_ctzll(left);
-        uint64_t data[2], old = 0, va;
+        uint64_t data[2], old = 0;
         sp_atomic_data(&lanes, l, data);
-        if (locate(i, &a, l, &va)) {
-            uint8_t *host = va % nbytes ? NULL : sp_emu_at(w->tlb, va, SP_VM_READ | SP_VM_WRITE);
-            if (!host || sp_atomic_place(w, i, l, va, nbytes, host)) return sp_wave_fault_at(w, l);
-            old = sp_atomic_cached(w, va, op, nbytes, host, data);
+        if (told.lanes >> l & 1) {
+            uint8_t *host = va[l] % nbytes ? NULL : sp_emu_at(w->tlb, va[l], SP_VM_READ | SP_VM_WRITE);
+            if (!host || sp_atomic_place(w, i, l, va[l], nbytes, host)) return sp_wave_fault_at(w, l);
+            old = sp_atomic_cached(w, va[l], op, nbytes, host, data);
         }
         sp_atomic_keep(&lanes, l, old);
     }
+    if (w->race && i->glc) sp_race_acquires(w, &told);
+    w->vs_issued += !i->glc;
     sp_atomic_return(w, i, &lanes, i->dst, SP_PEND_VM);
     return 0;
 }

@@ -65,10 +65,9 @@ static int element(struct sp_wave *w, struct access *a, uint32_t lane, uint8_t *
     uint64_t va = a->va[lane];
     for (uint32_t at = 0; at < a->format.nbytes; at += 4, va += a->step) {
         uint32_t nbytes = a->format.nbytes - at < 4 ? a->format.nbytes - at : 4;
-        int rc = a->group->store ? sp_emu_write(w->tlb, va, bytes + at, nbytes)
-                                 : sp_emu_read_as(w->tlb, va, bytes + at, nbytes, a->how);
+        int rc = sp_emu_read_as(w->tlb, va, bytes + at, nbytes, a->how);
         if (rc) return rc;
-        if (!a->group->store && sp_emu_poison_in(w->tlb, va, nbytes, a->how) != SP_NO_POISON) a->undefined |= UINT64_C(1) << lane;
+        if (sp_emu_poison_in(w->tlb, va, nbytes, a->how) != SP_NO_POISON) a->undefined |= UINT64_C(1) << lane;
     }
     return 0;
 }
@@ -94,9 +93,28 @@ static int typed_load(struct sp_wave *w, const struct sp_inst *i)
             *to = a.group->d16 ? (*to & ~(0xFFFFu << shift)) | sp_texel_to_d16(&a.format, channel[k]) << shift : channel[k];
         }
     }
+    struct sp_race_lanes told = {a.va, a.inside, a.step, a.format.nbytes, 0, NULL, 0};
+    if (w->race && sp_buffer_raced(w, i, sp_race_load(a.how), &told)) return SP_WAVE_FAULT;
     if (i->lds || i->op == SP_OP_BUFFER_LOAD_LDS_FORMAT_X) return sp_buffer_to_lds(w, i, r[0], a.undefined);
     for (uint32_t k = 0; k < dwords; k++) sp_put_loaded(w, i->dst + k, r[k]);
     sp_texels_begin(w, i, dwords, a.undefined, a.va);
+    return 0;
+}
+
+int sp_texels_store(struct sp_wave *w, const struct sp_inst *i, struct sp_race_lanes *a, uint32_t (*texel)[SP_LANES],
+                    int (*raced)(struct sp_wave *, const struct sp_inst *, enum sp_race_kind, const struct sp_race_lanes *))
+{
+    const uint32_t *const from[] = {texel[0], texel[1], texel[2], texel[3]};
+    a->from = from;
+    if (w->race && raced(w, i, SP_RACE_STORE, a)) return SP_WAVE_FAULT;
+    for (uint64_t left = a->lanes; left; left &= left - 1) {
+        uint32_t l = (uint32_t)__builtin_ctzll(left);
+        for (uint32_t k = 0; 4 * k < a->nbytes; k++) {
+            uint32_t nbytes = a->nbytes - 4 * k < 4 ? a->nbytes - 4 * k : 4;
+            if (sp_emu_write(w->tlb, a->va[l] + k * a->step, &texel[k][l], nbytes)) return sp_wave_fault_at(w, l);
+        }
+    }
+    w->vs_issued++;
     return 0;
 }
 
@@ -104,22 +122,24 @@ static int typed_store(struct sp_wave *w, const struct sp_inst *i)
 {
     struct access a;
     const uint32_t *from[4];
+    uint32_t texel[4][SP_LANES];
     if (begin(w, i, &a)) return SP_WAVE_FAULT;
     for (uint32_t k = 0; k < (a.group->d16 ? (a.count + 1) / 2 : a.count); k++)
         from[k] = sp_vgpr_copied(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
     if (SP_UNLIKELY(w->stop)) return (int)w->stop;
     for (uint64_t left = a.inside; left; left &= left - 1) {
         uint32_t l = (uint32_t)__builtin_ctzll(left), channel[4] = {0};
-        uint8_t bytes[16];
+        uint8_t bytes[16] = {0};
         for (uint32_t k = 0; k < a.count; k++) {
             uint32_t shift = a.group->high ? 16 : 16 * (k & 1);
             channel[k] = a.group->d16 ? sp_texel_from_d16(&a.format, from[k / 2][l] >> shift) : from[k][l];
         }
         sp_texel_unselect(a.dst_sel, channel);
         sp_texel_pack(&a.format, channel, bytes);
-        if (element(w, &a, l, bytes)) return sp_wave_fault_at(w, l);
+        for (uint32_t k = 0; k < 4; k++) memcpy(&texel[k][l], bytes + 4 * k, 4);
     }
-    return 0;
+    struct sp_race_lanes told = {a.va, a.inside, a.step, a.format.nbytes, 0, NULL, 0};
+    return sp_texels_store(w, i, &told, texel, sp_buffer_raced);
 }
 
 #define GROUP(NAME, FN) {SP_OP_##NAME##X, FN}, {SP_OP_##NAME##XY, FN}, {SP_OP_##NAME##XYZ, FN}, {SP_OP_##NAME##XYZW, FN}

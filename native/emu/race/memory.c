@@ -1,0 +1,153 @@
+/* Memory: pages of lines, found by address; accesses of waves, of one group and of several. */
+#include "shadow.h"
+#include "emu/wave/operand.h"
+
+#include <sched.h>
+
+enum { PAGES_MOST = 1 << 18 };
+
+static struct sp_race_page *find(struct sp_races *races, uint64_t page)
+{
+    struct sp_race_page **bucket = &races->page[page % SP_PAGE_BUCKETS], *p = __atomic_load_n(bucket, __ATOMIC_ACQUIRE);
+    while (p && p->page != page) p = p->chain;
+    if (p) return p;
+    pthread_mutex_lock(&races->lock);
+    for (p = *bucket; p && p->page != page;) p = p->chain;
+    if (!p && races->pages < PAGES_MOST && (p = sp_arena_get(&races->arena, sizeof *p))) {
+        p->page = page;
+        p->chain = *bucket;
+        races->pages++;
+        __atomic_store_n(bucket, p, __ATOMIC_RELEASE);
+    }
+    pthread_mutex_unlock(&races->lock);
+    return p;
+}
+
+/* NULL: no room, and nothing is found there. */
+struct sp_race_page *sp_race_page_of(struct sp_racer *r, uint64_t va)
+{
+    uint64_t page = va >> SP_VM_GRAIN_BITS;
+    uint32_t n = page % SP_RACE_NEAR;
+    if (SP_LIKELY(r->near[n].page == page)) return r->near[n].shadow;
+    struct sp_race_page *p = find(r->all, page);
+    if (p) {
+        r->near[n].page = page;
+        r->near[n].shadow = p;
+    }
+    return p;
+}
+
+void sp_race_lock(const struct sp_racer *r, struct sp_race_page *p)
+{
+    if (r->all->threads > 1)
+        while (__atomic_exchange_n(&p->lock, 1, __ATOMIC_ACQUIRE)) sched_yield();
+}
+
+void sp_race_unlock(const struct sp_racer *r, struct sp_race_page *p)
+{
+    if (r->all->threads > 1) __atomic_store_n(&p->lock, 0, __ATOMIC_RELEASE);
+}
+
+static bool known_order(struct sp_racer *r, uint64_t before, uint64_t now)
+{
+    uint32_t n = (uint32_t)(sp_who_group(before) ^ sp_who_wave(before)) % SP_RACE_NEAR;
+    if (r->known[n] == before && r->known_for[n] == now) return true;
+    if (!sp_order_now(r->all) || !sp_order_is(r->all, before, now)) return false;
+    r->known[n] = before;
+    r->known_for[n] = now;
+    return true;
+}
+
+bool sp_memory_apart(const struct sp_look *k, const struct sp_mark *m, bool *late)
+{
+    *late = false;
+    if (sp_who_group(m->who) == sp_who_group(k->now.who)) {
+        uint32_t passed = sp_who_barriers(k->now.who) - sp_who_barriers(m->who);
+        const struct sp_race_wave *other = &k->r->wave[sp_who_wave(m->who)];
+        /* In CU mode the waves of a group have one L0, which keeps the order. */
+        *late = passed == 1 && k->r->wgp_mode &&
+                sp_race_is_open(m->how & SP_MARK_STORES ? &other->stores : &other->loads, m->how >> SP_MARK_SEQ & 255);
+        if (passed && !*late) return false;
+    }
+    return !known_order(k->r, m->who, k->now.who);
+}
+
+static void saw(struct sp_race_wave *me, const struct sp_racer *r, uint64_t va, uint64_t who)
+{
+    me->seen[me->seen_count++ % SP_RACE_PENDING] = (struct sp_race_seen){va, sp_order_now(r->all), who};
+}
+
+/* A load: who put the value there has perhaps released. An atomic hides the store that did, whose release stays. */
+void sp_memory_saw(struct sp_look *k, const struct sp_mark *write, uint32_t dwords)
+{
+    bool atomic = write->how & SP_MARK_ATOMIC;
+    for (; dwords; dwords &= dwords - 1) {
+        uint64_t va = (k->line << SP_LINE_BITS) + 4u * (uint32_t)__builtin_ctz(dwords);
+        if (k->kind == SP_RACE_DEVICE)
+            saw(&k->r->wave[k->w->id], k->r, va, atomic ? 0 : write->who);
+        else if (!atomic)
+            sp_order_release(k->r->all, va, write->who);
+    }
+}
+
+const uint8_t *sp_memory_host(const struct sp_look *k, uint64_t va)
+{
+    struct sp_emu_tlb *tlb = k->w->tlb;
+    const uint8_t *host = sp_emu_at(tlb, va, k->kind <= SP_RACE_DEVICE ? SP_VM_READ | SP_VM_DEVICE : SP_VM_WRITE);
+    const struct sp_emu_entry *e = &tlb->entry[SP_TLB_L2][(va >> tlb->bits) % SP_VM_TLB];
+    return host && e->page == va >> tlb->bits ? host : NULL; /* of a PRT range no entry is kept */
+}
+
+static void release(struct sp_wave *w, const struct sp_race_lanes *a)
+{
+    uint64_t last = 1;
+    for (uint64_t left = a->lanes; left; left &= left - 1) {
+        uint64_t va = a->va[__builtin_ctzll(left)] & ~UINT64_C(3);
+        if (va != last) sp_order_release(w->race->all, va, sp_race_who(w));
+        last = va;
+    }
+}
+
+int sp_race_memory(struct sp_wave *w, const struct sp_inst *i, enum sp_race_kind kind, const struct sp_race_lanes *a)
+{
+    struct sp_racer *r = w->race;
+    struct sp_race_wave *me = &r->wave[w->id];
+    struct sp_look k = {.w = w, .r = r, .i = i, .a = a, .kind = kind};
+    bool stores = kind == SP_RACE_STORE || kind == SP_RACE_ATOMIC, arrived = w->vs_waited == w->vs_issued;
+    bool releases = arrived && kind == SP_RACE_STORE && (w->vs_issued || me->synced || (r->stored && r->barriers));
+    uint32_t seq = stores ? w->vs_issued + 1 : i->format == SP_FORMAT_SMEM ? w->vm_waited : w->vm_issued + 1;
+    k.now.who = sp_race_who(w);
+    k.now.how = sp_race_pc(w) << SP_MARK_PC | (seq & 255) << SP_MARK_SEQ | (stores ? SP_MARK_STORES : 0) |
+                (kind >= SP_RACE_ATOMIC ? SP_MARK_ATOMIC : 0) | (kind == SP_RACE_DEVICE || releases ? SP_MARK_MAYBE : 0);
+    if (kind >= SP_RACE_ATOMIC && arrived) release(w, a);
+    if (sp_look_at_lanes(&k)) return SP_WAVE_FAULT;
+    r->stored |= kind == SP_RACE_STORE;
+    me->synced |= kind == SP_RACE_DEVICE || kind >= SP_RACE_ATOMIC;
+    return 0;
+}
+
+void sp_race_acquires(struct sp_wave *w, const struct sp_race_lanes *a)
+{
+    struct sp_racer *r = w->race;
+    uint64_t last = 1, who = sp_race_who(w);
+    for (uint64_t left = a->lanes; left; left &= left - 1) {
+        uint64_t va = a->va[__builtin_ctzll(left)] & ~UINT64_C(3), by = 0;
+        struct sp_race_page *page = va == last ? NULL : sp_race_page_of(r, va);
+        last = va;
+        if (!page) continue;
+        sp_race_lock(r, page);
+        const struct sp_line *line = &page->line[(va >> SP_LINE_BITS) % SP_PAGE_LINES];
+        const struct sp_mark *m = line->apart ? &line->dword[va / 4 % SP_LINE_DWORDS].write : &line->all.write;
+        if ((m->how & (SP_MARK_ATOMIC | SP_MARK_MAYBE)) == SP_MARK_MAYBE && sp_who_other(m->who, who)) by = m->who;
+        sp_race_unlock(r, page);
+        saw(&r->wave[w->id], r, va, by);
+    }
+}
+
+void sp_race_invalidated(struct sp_wave *w)
+{
+    struct sp_race_wave *me = &w->race->wave[w->id];
+    uint32_t count = me->seen_count < SP_RACE_PENDING ? me->seen_count : SP_RACE_PENDING;
+    me->seen_count = 0;
+    if (count) sp_order_acquire(w->race->all, sp_race_who(w), me->seen, count);
+}
