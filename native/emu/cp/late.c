@@ -44,7 +44,7 @@ static uint32_t draw(struct sp_late *late, uint32_t below)
 static uint32_t of_kind(const struct sp_late *late, uint32_t among, enum sp_ended_by kind)
 {
     uint32_t found = 0;
-    for (uint32_t i = 0; i < PLACES; i++) found |= (among >> i & 1 && late->at[i].log.ended_by == kind) << i;
+    for (uint32_t i = 0; i < PLACES; i++) found |= (uint32_t)(among >> i & 1 && late->at[i].log.ended_by == kind) << i;
     return found;
 }
 
@@ -276,7 +276,7 @@ static int wait_for(struct sp_cp *cp, uint32_t of)
 static uint32_t up_to(const struct sp_late *late, uint32_t release)
 {
     uint32_t found = 0;
-    for (uint32_t i = 0; i < PLACES; i++) found |= (late->at[i].log.number <= late->at[release].log.number) << i;
+    for (uint32_t i = 0; i < PLACES; i++) found |= (uint32_t)(late->at[i].log.number <= late->at[release].log.number) << i;
     return found & under_way(late);
 }
 
