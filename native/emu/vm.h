@@ -71,6 +71,7 @@ struct sp_emu_tlb {
     uint32_t name_stale;   /* a read of old bytes is a fault */
     struct sp_watch *watch; /* emu/order: what may run beside this; NULL: nothing */
     uint32_t write_around; /* SDMA: takes what GL2 has, but leaves nothing in it */
+    uint32_t filled[SP_VM_TLB / 32]; /* a bit for each entry of SP_TLB_READ that is not empty */
     struct sp_emu_entry entry[SP_TLBS][SP_VM_TLB];
 };
 void sp_emu_tlb_reset(struct sp_emu_tlb *tlb, const struct sp_emu_view *view, struct sp_emu_fault *fault);

@@ -24,7 +24,9 @@ uint8_t *sp_copy_of(struct sp_domain *d, uint64_t page, uint64_t line, uint8_t *
     if (!*copy && !(*copy = aligned_alloc(64, sizeof **copy))) return from;
     (*copy)->line = line;
     (*copy)->epoch = d->epoch;
-    memcpy((*copy)->bytes, from, SP_VM_GRAIN);
+    size_t nbytes = SP_VM_GRAIN;
+    __asm__("" : "+r"(nbytes)); /* the library's, with wide registers, not one in line */
+    memcpy((*copy)->bytes, from, nbytes);
     return (*copy)->bytes;
 }
 
@@ -136,7 +138,9 @@ void sp_cache_invalidate(struct sp_emu_tlb *tlb, uint32_t gcr)
     if (!cu) return;
     if (gcr & SP_GCR_GLV_INV) {
         empty(&cu->l0);
-        for (unsigned i = 0; i < SP_VM_TLB; i++) tlb->entry[SP_TLB_READ][i].page = UINT64_MAX;
+        for (unsigned i = 0; i < SP_VM_TLB / 32; i++)
+            for (; tlb->filled[i]; tlb->filled[i] &= tlb->filled[i] - 1)
+                tlb->entry[SP_TLB_READ][32 * i + (unsigned)__builtin_ctz(tlb->filled[i])].page = UINT64_MAX;
     }
     if (gcr & SP_GCR_GLK_INV) empty(&cu->wgp->scalar);
     if (gcr & SP_GCR_GLI_INV) empty(&cu->wgp->code);

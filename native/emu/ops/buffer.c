@@ -88,7 +88,7 @@ int sp_buffer_to_lds(struct sp_wave *w, const struct sp_inst *i, const uint32_t 
     for (uint64_t left = w->exec; left; left &= left - 1) {
         uint32_t l = (uint32_t)__builtin_ctzll(left);
         if (sp_lds_write(w, i, l, at + 4 * l, &data[l], 4)) return (int)w->stop;
-        if (undefined >> l & 1) w->group->lds_written[at / 4 + l] = 0;
+        if (undefined >> l & 1) sp_lds_unwrite(w->group, at / 4 + l, 1);
     }
     sp_wave_load_begins(w, SP_PEND_VM, 0, 0);
     return (int)w->stop;

@@ -18,14 +18,20 @@ static int never_written(struct sp_wave *w, const struct sp_inst *i, uint32_t la
     return sp_wave_fault_at(w, lane);
 }
 
+SP_RARE void was_written(struct sp_wave *w, uint32_t at, uint32_t nbytes)
+{
+    for (uint32_t d = at / 4; w->strict && d <= (at + nbytes - 1) / 4; d++)
+        if (!w->group->lds_written[d]) w->poison_seen = 1 + d;
+}
+
 SP_INLINE int lds_read(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint32_t at, void *to, uint32_t nbytes)
 {
     const struct sp_group *g = w->group;
     if (SP_UNLIKELY((uint64_t)at + nbytes > g->lds_bytes)) return out_of_range(w, i, lane, at, nbytes);
-    if (w->strict)
-        for (uint32_t d = at / 4; d <= (at + nbytes - 1) / 4; d++)
-            if (SP_UNLIKELY(!g->lds_written[d])) w->poison_seen = 1 + d;
     sp_move(to, g->lds + at, nbytes);
+    bool look = (at | nbytes) % 4 != 0; /* what nobody has written holds SP_POISON */
+    for (uint32_t k = 0; k + 4 <= nbytes; k += 4) look |= ((const uint32_t *)to)[k / 4] == SP_POISON;
+    if (SP_UNLIKELY(look)) was_written(w, at, nbytes);
     return 0;
 }
 

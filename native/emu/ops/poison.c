@@ -105,7 +105,7 @@ void sp_poison_stored(struct sp_wave *w, uint32_t src, const struct sp_touched *
             else if (defined || va % 4)
                 continue;
             else if (place == SP_PLACE_LDS)
-                w->group->lds_written[(uint32_t)va / 4] = 0;
+                sp_lds_unwrite(w->group, (uint32_t)va / 4, 1);
             else if (place == SP_PLACE_MEMORY)
                 sp_emu_poison_put(w->tlb, va);
             else if (w->scratch_written)

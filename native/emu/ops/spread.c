@@ -2,8 +2,8 @@
  * its operands that are undefined, and where results differ they are undefined. So a half that nobody reads, a lane that a
  * select does not choose, or bits that a mask takes away leave the result defined. Compares, branches, EXEC and what chooses
  * a register or a lane decide: they are faults. */
-#include "spread.h"
 #include "table.h"
+#include "emu/wave/operand.h"
 
 enum { RUNS = 4, REGISTERS = 16 }; /* of vectors: operands and results */
 

@@ -1,4 +1,4 @@
-/* Which function executes which instruction, and which instructions are two. */
+/* Which function executes which instruction, which instructions are two, and what is done where operands are undefined. */
 #ifndef SP_EMU_OPS_TABLE_H
 #define SP_EMU_OPS_TABLE_H
 #include "emu/wave/slot.h"
@@ -8,6 +8,17 @@ bool sp_wave_op_is_vector(uint32_t op);
 /* Does it nothing but change registers, SCC and the program counter? Poison may spread through those (spread.c). */
 bool sp_wave_op_is_alu(uint32_t op);
 
+
+/* spread.c: `fn` has left SP_WAVE_POISON in w->stop, and is done once more: results are undefined in the bits that depend on
+ * undefined operands. 0, or the fault of what decides. */
+int sp_wave_spread(struct sp_wave *w, const struct sp_inst *i, sp_wave_fn fn);
+
+/* Calls an instruction within another one. */
+static inline int sp_wave_call(struct sp_wave *w, const struct sp_inst *i, sp_wave_fn fn)
+{
+    int rc = fn(w, i);
+    return w->stop == SP_WAVE_POISON ? sp_wave_spread(w, i, fn) : rc;
+}
 
 /* Makes one slot of two instructions; -1 when one of them is lacking. */
 int sp_vopd_split(struct sp_slot *slot);

@@ -1,5 +1,4 @@
 /* VOPD: two vector instructions at once (RDNA3, wave32). Both read before either writes. */
-#include "spread.h"
 #include "table.h"
 #include <stddef.h>
 

@@ -231,8 +231,10 @@ static int one_group(struct worker *k, uint64_t number)
     }
     k->group.waves = (threads + d->lanes - 1) / d->lanes;
     k->group.lds_bytes = d->lds_bytes;
-    memset(k->group.lds, l->x->lenient & SP_LENIENT_UNINITIALISED ? 0 : 0xCD, d->lds_bytes);
-    memset(k->group.lds_written, 0, d->lds_bytes / 4);
+    if (l->x->lenient & SP_LENIENT_UNINITIALISED)
+        memset(k->group.lds, 0, d->lds_bytes);
+    else
+        sp_lds_unwrite(&k->group, 0, d->lds_bytes / 4);
     for (uint32_t n = 0; n < k->group.waves; n++) launch_wave(k, k->waves[n], n, size);
     int rc = run_group(k);
     for (uint32_t n = 0; n < k->group.waves; n++) k->lane_ops += k->waves[n]->lane_ops;

@@ -1,7 +1,7 @@
 /* The loop: one wave, until it ends, waits or its turn is over. */
 #include "run.h"
 #include "code.h"
-#include "emu/ops/spread.h"
+#include "emu/ops/table.h"
 #include "emu/wave/operand.h"
 #include <stdio.h>
 

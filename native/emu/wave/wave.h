@@ -52,8 +52,14 @@ struct sp_group {
     uint32_t lds_bytes;
     uint32_t waves;
     uint8_t *lds;
-    uint8_t *lds_written; /* a byte per LDS dword: was it ever written? */
+    uint8_t *lds_written; /* a byte per LDS dword: was it ever written? Else it holds SP_POISON */
 };
+static inline void sp_lds_unwrite(const struct sp_group *g, uint32_t dword, uint32_t count)
+{
+    static const uint32_t poison = SP_POISON;
+    memset(g->lds_written + dword, 0, count);
+    for (uint32_t k = dword; k < dword + count; k++) memcpy(g->lds + 4 * k, &poison, sizeof poison);
+}
 
 struct sp_code;
 struct sp_racer;

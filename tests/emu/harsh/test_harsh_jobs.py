@@ -229,7 +229,8 @@ def test_c12_a_job_that_polls_what_the_cpu_stores_through_the_bar(rig, chip, dom
         rig.gpu.wait(job)
     fault = rig.gpu.node.machine.fault()
     assert fault.kind == "stale"
-    assert f"the CPU wrote VRAM at 0x{flag.va:x} after this job was submitted: expected" in fault.text
+    said = f"the CPU wrote VRAM at 0x{flag.va:x} after this job was submitted: expected"
+    assert said in fault.text
 
 
 def test_c12_a_job_that_polls_what_another_ring_stores(rig):

@@ -85,6 +85,8 @@ uint8_t *sp_emu_tlb_miss(struct sp_emu_tlb *tlb, uint64_t va, uint32_t access)
         uint8_t *mark = m->bo->marks ? m->bo->marks + place / SP_VM_PAGE : NULL;
         if (mark && access & SP_VM_WRITE)
             __atomic_fetch_or(mark, SP_MARK_AGENT, __ATOMIC_RELAXED);
+        uint32_t slot = (va >> tlb->bits) % SP_VM_TLB;
+        tlb->filled[slot / 32] |= 1u << slot % 32;
         *e = (struct sp_emu_entry){va >> tlb->bits, m->bo->host + place, NULL, mark, (m->bo->offset + place) >> tlb->bits,
                                    m->rights | SP_VM_DEVICE | SP_VM_SCALAR | SP_VM_PACKET, tlb->l2 && !m->uncached, is_remote(m->bo)};
         return e->cached ? sp_cache_enter(tlb, e, va, access) : e->host + sp_emu_in(tlb, va);
