@@ -160,10 +160,12 @@ static void launch_wave(struct worker *k, struct sp_wave *w, uint32_t id, const 
 }
 
 /* --- running --- */
-static int stopped_from_outside(const struct sp_emu_exec *x, struct sp_emu_fault *fault)
+static int stopped_from_outside(const struct launch *l, struct sp_emu_fault *fault)
 {
+    const struct sp_emu_exec *x = l->x;
     struct timespec t;
     if (x->cancel && __atomic_load_n(x->cancel, __ATOMIC_RELAXED)) return -ECANCELED;
+    if (__atomic_load_n(&l->failed, __ATOMIC_RELAXED)) return -ECANCELED; /* it may wait for the group that failed */
     if (!x->deadline_ns) return 0;
     clock_gettime(CLOCK_MONOTONIC, &t);
     if ((uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec < x->deadline_ns) return 0;
@@ -204,7 +206,7 @@ static int run_group(struct worker *k)
             live -= rc == SP_WAVE_END;
             if (since_check >= SLICE || rc == SP_WAVE_YIELD) {
                 since_check = 0;
-                if ((rc = stopped_from_outside(k->launch->x, &k->fault)) != 0) {
+                if ((rc = stopped_from_outside(k->launch, &k->fault)) != 0) {
                     if (rc == -ETIME) sp_wave_fault_at(w, 0);
                     return rc;
                 }
@@ -300,13 +302,13 @@ static uint32_t threads_of(const struct launch *l)
     return (uint32_t)(n ? n : 1);
 }
 
-/* The first worker that failed speaks for the dispatch. */
+/* The first worker that failed by itself speaks for the dispatch. */
 static int collect(struct launch *l, struct worker *workers)
 {
     int rc = 0;
     for (uint32_t n = 0; n < l->threads; n++) {
         l->x->lane_ops += workers[n].lane_ops;
-        if (rc || !workers[n].rc) continue;
+        if (!workers[n].rc || (rc && rc != -ECANCELED)) continue;
         rc = workers[n].rc;
         if (l->x->fault.kind == SP_FAULT_NONE) l->x->fault = workers[n].fault;
     }

@@ -329,6 +329,18 @@ def test_o4_one_that_waits_for_one_that_waits(rig, x, out):
     assert jobs(rig, ("compute", 1, again, bos, None), ("compute", 0, look, bos, None)) is None
 
 
+def test_o4_the_job_behind_one_that_waits(rig, x, out):
+    """What a job has waited for has ended before the next one of its queue, too."""
+    writer, first = says(rig, x.va)
+    reader = code(rig, LOAD)
+    look = acquire(rig, *WAVES) + run(rig, reader, x.va, out.va)
+    bos = [writer, reader, x, out]
+    waits = ("compute", 0, [0xFFFF1000] * 8, bos, 0)
+    behind = ("compute", 0, look, bos, None)
+    assert jobs(rig, ("compute", 1, first + FLUSH, bos, None), waits, behind) is None
+    assert out.words() == [NEW]
+
+
 def test_o4_a_word_that_a_queue_waits_for_orders_it(rig, x, out):
     """WAIT_REG_MEM on what the other queue's RELEASE_MEM writes."""
     mark = rig.buffer(4096, rights=UC)

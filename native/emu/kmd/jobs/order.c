@@ -49,6 +49,15 @@ static void tidy(struct kmd_accounts *all)
     }
 }
 
+/* `jobs` without the accounts that others have got since the `pushed`-th submission. */
+static uint64_t still(const struct kmd_accounts *all, uint64_t jobs, uint64_t pushed)
+{
+    for (uint32_t i = 0; i < ACCOUNTS; i++)
+        if (!all->at[i].queue || all->at[i].pushed > pushed)
+            jobs &= ~(UINT64_C(1) << i);
+    return jobs;
+}
+
 void kmd_order_push(struct kmd_job *job)
 {
     struct kmd_machine *machine = job->machine;
@@ -71,12 +80,19 @@ void kmd_order_push(struct kmd_job *job)
     a->ended = 0;
     a->queue = entity->ctx->serial << 16 | entity->ip << 8 | entity->index;
     a->before = job->wait && !job->wait->signalled ? job->wait->jobs : 0;
+    /* Who waits for its fence waits for all that its queue was given before. It does not itself, but what the one before it has
+     * waited for has ended. */
+    uint64_t queue = 0;
+    const struct account *last = entity->last ? account_of(entity->last) : NULL;
+    if (last) {
+        queue = still(all, entity->last->fence->jobs, last->pushed);
+        a->before |= still(all, last->before, last->pushed);
+    }
     a->pushed = a->log.number = all->pushes;
     a->log.ended_by = SP_ENDS_JOB;
     snprintf(a->log.name, sizeof(a->log.name), "job %llu of context %llu, %s %u", (unsigned long long)entity->next_seq,
              (unsigned long long)entity->ctx->serial, names[entity->ip], entity->index);
-    /* Who waits for its fence waits for all that its queue was given before, but it does not itself. */
-    job->fence->jobs = a->before | bit_of(job) | (entity->last ? entity->last->fence->jobs : 0);
+    job->fence->jobs = a->before | bit_of(job) | queue;
 }
 
 /* Could the two run at the same time, and does the other one say what it touches? */
@@ -131,11 +147,12 @@ int kmd_order_executed(struct kmd_ring *ring, const struct kmd_job *job, struct 
     return watch->found[0] != 0;
 }
 
-void kmd_order_end(const struct kmd_job *job)
+void kmd_order_end(struct kmd_job *job)
 {
     struct account *mine = account_of(job);
-    if (!mine || mine->state == ENDED)
+    if (!mine)
         return;
+    job->account = 0; /* soon another job's, perhaps */
     mine->state = ENDED;
     mine->ended = job->machine->accounts->pushes;
     tidy(job->machine->accounts);

@@ -13,6 +13,6 @@ int kmd_order_begin(const struct kmd_ring *ring, const struct kmd_job *job, stru
 /* Its packets have been executed. 1: `watch` has found what it must not share. */
 int kmd_order_executed(struct kmd_ring *ring, const struct kmd_job *job, struct sp_watch *watch);
 /* Somebody may know that it has ended: what is submitted from now on comes after it. */
-void kmd_order_end(const struct kmd_job *job);
+void kmd_order_end(struct kmd_job *job);
 void kmd_order_free(struct kmd_machine *machine);
 #endif

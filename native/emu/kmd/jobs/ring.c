@@ -67,7 +67,7 @@ static void dawdle(struct kmd_ring *ring)
 }
 
 /* The word of its FENCE chunk: written past GL2. */
-static void tell(const struct kmd_card *card, const struct kmd_job *job)
+static void tell(const struct kmd_card *card, struct kmd_job *job)
 {
     kmd_order_end(job);
     const struct kmd_bo *bo = job->fence_bo;
