@@ -262,9 +262,9 @@ SP_RARE int rare_store2(struct sp_wave *w, const struct sp_inst *i, uint32_t nby
 TWO(DEFINE_TWO)
 
 /* M0[15:0] + offset + 4 * lane. */
-static uint32_t add_tid(struct sp_wave *w, const struct sp_inst *i, uint32_t lane)
+static uint32_t add_tid(struct sp_wave *w, const struct sp_inst *i, size_t lane)
 {
-    return (sp_s32(w, i, SP_SRC_M0) & 0xFFFF) + ((uint32_t)i->offset & 0xFFFF) + 4 * lane;
+    return (sp_s32(w, i, SP_SRC_M0) & 0xFFFF) + ((uint32_t)i->offset & 0xFFFF) + 4 * (uint32_t)lane;
 }
 
 HEAD(DS_LOAD_ADDTID_B32)
