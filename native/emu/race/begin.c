@@ -39,7 +39,8 @@ struct sp_racer *sp_racer_begin(struct sp_races *races, uint32_t thread, const u
                                 uint32_t wgp_mode, const char *(*name_at)(struct sp_wave *w, uint64_t pc))
 {
     struct sp_racer *r = races->racer[thread];
-    if (!r && !(r = races->racer[thread] = calloc(1, sizeof *r))) return NULL;
+    if (!r && (r = calloc(1, sizeof *r))) __atomic_store_n(&races->racer[thread], r, __ATOMIC_RELEASE);
+    if (!r) return NULL;
     if (!r->lds && !(r->lds = calloc(SP_RACE_LDS_LINES, sizeof *r->lds))) return NULL;
     for (uint32_t n = 0; n < SP_RACE_LDS_LINES; n++) r->lds[n].dword = NULL; /* the last dispatch's */
     r->all = races;
@@ -54,7 +55,7 @@ struct sp_racer *sp_racer_begin(struct sp_races *races, uint32_t thread, const u
 
 void sp_racer_group(struct sp_racer *r, uint64_t number)
 {
-    r->group = number + 1;
+    __atomic_store_n(&r->group, number + 1, __ATOMIC_RELEASE);
     r->barriers = r->stored = r->open = r->arrivals_open = 0;
     r->lds_epoch += 2;
     for (uint32_t n = 0; n < SP_RACE_WAVES; n++) memset(&r->wave[n], 0, offsetof(struct sp_race_wave, seen));

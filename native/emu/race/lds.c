@@ -18,11 +18,14 @@ void sp_lds_saw(struct sp_look *k, const struct sp_mark *write)
 
 int sp_race_lds(struct sp_wave *w, const struct sp_inst *i, enum sp_race_kind kind, const struct sp_race_lanes *a, bool counted)
 {
-    uint32_t seq = counted ? w->lds_issued + 1 : w->lds_waited;
+    uint32_t seq = counted ? w->lds_issued + 1 : w->lds_waited, *synced = &w->race->wave[w->id].lds_synced;
+    bool releases = kind == SP_RACE_STORE && *synced; /* LDS keeps a wave's order */
     struct sp_look k = {.w = w, .r = w->race, .i = i, .a = a, .kind = kind, .lds = 1};
     for (uint64_t left = kind >= SP_RACE_STORE ? a->lanes : 0; left; left &= left - 1)
         if (a->va[__builtin_ctzll(left)] + a->nbytes > w->group->lds_bytes) return 0; /* a fault to come */
     k.now.who = sp_race_who(w);
-    k.now.how = sp_race_pc(w) << SP_MARK_PC | (seq & 255) << SP_MARK_SEQ | (kind >= SP_RACE_ATOMIC ? SP_MARK_ATOMIC : 0);
+    k.now.how = sp_race_pc(w) << SP_MARK_PC | (seq & 255) << SP_MARK_SEQ | (kind >= SP_RACE_ATOMIC ? SP_MARK_ATOMIC : 0) |
+                (releases ? SP_MARK_MAYBE : 0);
+    *synced |= kind == SP_RACE_RETURNING;
     return sp_look_at_lanes(&k);
 }

@@ -3,8 +3,9 @@
 #include "emu/wave/operand.h"
 
 #include <sched.h>
+#include <time.h>
 
-enum { PAGES_MOST = 1 << 18 };
+enum { PAGES_MOST = 1 << 18, SETTLE_MOST = 1000 };
 
 static struct sp_race_page *find(struct sp_races *races, uint64_t page)
 {
@@ -98,6 +99,23 @@ const uint8_t *sp_memory_host(const struct sp_look *k, uint64_t va)
     return host && e->page == va >> tlb->bits ? host : NULL; /* of a PRT range no entry is kept */
 }
 
+void sp_memory_settle(const struct sp_look *k, const struct sp_mark *m)
+{
+    struct sp_races *all = k->r->all;
+    struct sp_race_page *page = all->threads > 1 ? sp_race_page_of(k->r, k->line << SP_LINE_BITS) : NULL;
+    for (uint32_t n = 0; page && n < all->threads; n++) {
+        const struct sp_racer *other = __atomic_load_n(&all->racer[n], __ATOMIC_ACQUIRE);
+        uint64_t told = other ? __atomic_load_n(&other->told, __ATOMIC_ACQUIRE) : 0;
+        if (!other || other == k->r) continue;
+        sp_race_unlock(k->r, page);
+        for (uint32_t slept = 0; slept < SETTLE_MOST && __atomic_load_n(&other->told, __ATOMIC_ACQUIRE) == told &&
+                                 __atomic_load_n(&other->group, __ATOMIC_ACQUIRE) == sp_who_group(m->who);
+             slept++)
+            nanosleep(&(struct timespec){0, 100000}, NULL);
+        sp_race_lock(k->r, page);
+    }
+}
+
 static void release(struct sp_wave *w, const struct sp_race_lanes *a)
 {
     uint64_t last = 1;
@@ -113,14 +131,16 @@ int sp_race_memory(struct sp_wave *w, const struct sp_inst *i, enum sp_race_kind
     struct sp_racer *r = w->race;
     struct sp_race_wave *me = &r->wave[w->id];
     struct sp_look k = {.w = w, .r = r, .i = i, .a = a, .kind = kind};
-    bool stores = kind == SP_RACE_STORE || kind == SP_RACE_ATOMIC, arrived = w->vs_waited == w->vs_issued;
-    bool releases = arrived && kind == SP_RACE_STORE && (w->vs_issued || me->synced || (r->stored && r->barriers));
+    bool stores = kind == SP_RACE_STORE || kind == SP_RACE_ATOMIC, arrived = (int32_t)(w->vs_waited - me->stored) >= 0;
+    bool releases = arrived && kind == SP_RACE_STORE && (me->stored || me->synced || (r->stored && r->barriers));
     uint32_t seq = stores ? w->vs_issued + 1 : i->format == SP_FORMAT_SMEM ? w->vm_waited : w->vm_issued + 1;
     k.now.who = sp_race_who(w);
     k.now.how = sp_race_pc(w) << SP_MARK_PC | (seq & 255) << SP_MARK_SEQ | (stores ? SP_MARK_STORES : 0) |
                 (kind >= SP_RACE_ATOMIC ? SP_MARK_ATOMIC : 0) | (kind == SP_RACE_DEVICE || releases ? SP_MARK_MAYBE : 0);
+    __atomic_store_n(&r->told, r->told + 1, __ATOMIC_RELEASE);
     if (kind >= SP_RACE_ATOMIC && arrived) release(w, a);
     if (sp_look_at_lanes(&k)) return SP_WAVE_FAULT;
+    if (stores) me->stored = seq;
     r->stored |= kind == SP_RACE_STORE;
     me->synced |= kind == SP_RACE_DEVICE || kind >= SP_RACE_ATOMIC;
     return 0;

@@ -36,7 +36,9 @@ struct sp_race_seen {
 struct sp_race_wave {
     struct sp_race_open lds, loads, stores; /* at its last barrier */
     uint64_t after; /* waves whose LDS accesses of this epoch come before this one's, by atomics that return */
+    uint32_t stored;  /* the last of its stores, as vscnt counts them, that others see: not one to scratch */
     uint32_t synced;  /* it has used an atomic, or a load as atomic */
+    uint32_t lds_synced; /* it has used an atomic of LDS that returns */
     uint32_t seen_count;
     struct sp_race_seen seen[SP_RACE_PENDING]; /* since its last invalidation, a ring */
 };
@@ -48,7 +50,8 @@ struct sp_racer {
     const char *(*name_at)(struct sp_wave *w, uint64_t pc);
     uint32_t first[3], count[2], wgp_mode;
     uint32_t barriers;  /* of this group */
-    uint64_t group;     /* its number + 1, as in `who` */
+    uint64_t group;     /* its number + 1, as in `who`; atomic, as `told` */
+    uint64_t told;      /* grows with each access to memory */
     uint32_t lds_epoch; /* grows at barriers, and by two from group to group */
     uint32_t arrivals_open, open; /* a wave came to this, to the last barrier with accesses that it had not waited for */
     uint32_t stored;    /* this group has stored to memory */

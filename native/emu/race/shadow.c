@@ -39,6 +39,10 @@ static int found(struct sp_look *k, const struct sp_mark *m, bool wrote, bool la
     const uint8_t *host = k->lds ? k->w->group->lds + at : sp_memory_host(k, at);
     bool same = sp_who_group(m->who) == sp_who_group(k->now.who);
     if (!host || (wrote && !changes(k, at, bytes, host))) return 0;
+    if (wrote && k->kind == SP_RACE_STORE && !k->lds && !same) {
+        sp_memory_settle(k, m);
+        if (!changes(k, at, bytes, host)) return 0;
+    }
     struct sp_race_pair pair = {k->kind, k->lds ? "LDS" : "memory", at, sp_race_pc_of(k->w, m->how >> SP_MARK_PC),
                                 sp_who_group(m->who) - 1, sp_who_wave(m->who), wrote, 0,
                                 late ? "s_waitcnt 0 and s_barrier" : same ? "s_barrier" : "release and acquire"};

@@ -55,6 +55,8 @@ void sp_race_unlock(const struct sp_racer *r, struct sp_race_page *p);
 bool sp_memory_apart(const struct sp_look *k, const struct sp_mark *m, bool *late);
 /* An atomic access comes after that write. */
 void sp_memory_saw(struct sp_look *k, const struct sp_mark *write, uint32_t dwords);
+/* Another host thread may have told of its store and not made it yet: until it does something else, or 0.1 s. */
+void sp_memory_settle(const struct sp_look *k, const struct sp_mark *m);
 /* Where a store goes, or NULL where there is nothing; a read: not NULL where there is something. */
 const uint8_t *sp_memory_host(const struct sp_look *k, uint64_t va);
 /* lds.c */

@@ -120,6 +120,42 @@ s_waitcnt_vscnt null, 0
 {unlock}
 s_endpgm
 """
+# The same in LDS, by one lane of each wave; the lock is behind the word that it guards.
+TAKE = """
+takes:
+ds_max_rtn_u32 v4, v1, v2 offset:4
+s_waitcnt lgkmcnt(0)
+v_cmp_eq_u32 vcc_lo, 0, v4
+s_cbranch_vccz takes
+"""
+LDS_LOCK = """
+v_mov_b32 v1, 0
+v_mov_b32 v2, 1
+v_mov_b32 v3, 0
+v_mov_b32 v5, 0
+v_mov_b32 v6, 0
+ds_write_b64 v1, v[5:6]
+s_waitcnt lgkmcnt(0)
+s_barrier
+s_mov_b32 exec_lo, 1
+{take}
+ds_read_b32 v5, v1
+s_waitcnt lgkmcnt(0)
+v_add_nc_u32 v5, v5, v2
+ds_write_b32 v1, v5
+ds_write_b32 v1, v3 offset:4
+s_endpgm
+"""
+# 60 values, each stored by all lanes to one dword.
+SAME = """
+again:
+v_mov_b32 v2, s5
+global_store_dword v1, v2, s[0:1]
+v_add_nc_u32 v1, 4, v1
+s_sub_u32 s5, s5, 1
+s_cmp_lg_u32 s5, 0
+s_cbranch_scc1 again
+"""
 
 
 @pytest.fixture
@@ -127,25 +163,41 @@ def rig(open_rig, chip):
     return open_rig(chip)
 
 
-def fault_of(rig, text, *, groups=1, size=1, wgp_mode=0, seen=None):
+def fault_of(rig, text, *, groups=1, size=1, wgp_mode=0, seen=None, scratch=False):
     """The fault of a program that has a page in s[0:1], another one in s[2:3], its group in s4."""
     program, page = code(rig, text), rig.buffer(4096)
-    out = rig.buffer(4096, rights=UC)
+    out, slots = rig.buffer(4096, rights=UC), rig.buffer(1 << 16)
     user = [word for at in (page.va, out.va) for word in (at & 0xFFFFFFFF, at >> 32)]
     dwords = launch(
         rig.gfx,
         code=program.va,
         rsrc1=2 | 0xF0 << 12 | 1 << 21 | 1 << 23 | wgp_mode << 29,
-        rsrc2=len(user) << 1 | 1 << 7 | 1 << 15,
+        rsrc2=int(scratch) | len(user) << 1 | 1 << 7 | 1 << 15,
         user=user,
         groups=(groups, 1, 1),
         size=(size, 1, 1),
+        tmpring=scratch and 1 | 4 << 12,
+        scratch=slots.va if scratch else 0,
     )
-    fault = rig.run(dwords, program, page, out)
+    fault = rig.run(dwords, program, page, out, slots)
     if seen is not None and fault is None:
         assert out.words() == [seen]
     rig.page = page
     return fault
+
+
+def test_r8_a_spill_hides_no_release(rig):
+    """A store to scratch that is under way releases nothing, so nobody waits for it."""
+    spill = "scratch_store_dword off, v2, off"
+    if rig.gfx == 10:  # its waves find their scratch themselves
+        spill = f"s_setreg_b32 hwreg(20), s2\ns_setreg_b32 hwreg(21), s3\n{spill}"
+    for before, after in ((RELEASE, spill), ("", spill)):
+        text = LAST.format(release=f"{before}\n{after}", acquire=ACQUIRE)
+        fault = fault_of(rig, text, groups=GROUPS, scratch=True)
+        if before:
+            assert fault is None
+        else:
+            check(fault, "global_load_b", "global_store_b32", "expected release and acquire")
 
 
 def check(fault, *words):
@@ -268,6 +320,20 @@ def test_r10_a_lock(open_rig, chip, threads):
     rig = open_rig(chip, threads=threads)
     unlock = "global_store_dword v1, v3, s[0:1]"
     assert fault_of(rig, LOCK.format(unlock=unlock), groups=40, seen=40) is None
+
+
+def test_r11_a_lock_in_lds(rig):
+    """A store gives it back; one of a wave that has not taken it is a race."""
+    assert fault_of(rig, LDS_LOCK.format(take=TAKE), size=128) is None
+    check(fault_of(rig, LDS_LOCK.format(take=""), size=128), "LDS 0x0", "wave 1", "wave 0")
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_one_value_from_all_groups_is_no_race(open_rig, chip, threads):
+    """Also while one group has told of its store and has not made it yet."""
+    rig = open_rig(chip, threads=threads)
+    text = "v_mov_b32 v1, 0\ns_movk_i32 s5, 60\n" + SAME + "s_endpgm"
+    assert fault_of(rig, text, groups=20, size=256) is None
 
 
 def test_races_are_let_pass_by_name(open_rig, chip):
