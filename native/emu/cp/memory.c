@@ -1,8 +1,11 @@
 /* Memory as the engines use it: atomic words, copies page by page, waiting for a value. */
 #include "late.h"
+#include "emu/cache/unit.h"
 #include "emu/order/log.h"
 #include "gen/pm4_packets.h"
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
 enum { TICK_BYTES = 1 << 20 };
 
@@ -127,6 +130,17 @@ static int compares(uint32_t function, uint64_t value, uint64_t reference)
     }
 }
 
+/* Time is over: does GL2 hold what was waited for as it was before the CPU wrote it? */
+static void name_old(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t value)
+{
+    struct sp_emu_fault *fault = &cp->x->fault;
+    size_t length = strlen(fault->text);
+    struct sp_stale old;
+    if (sp_cache_old(&cp->x->tlb, va, (const uint8_t *)&value, nbytes, SP_VM_READ, &old))
+        snprintf(fault->text + length, sizeof fault->text - length, "; %s holds %#llx as 0x%08x, memory 0x%08x: expected %s",
+                 old.cache, (unsigned long long)old.va, old.held, old.now, old.lacks);
+}
+
 int sp_cp_wait(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint32_t function, uint64_t reference, uint64_t mask,
                uint32_t retries)
 {
@@ -154,6 +168,8 @@ int sp_cp_wait(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint32_t function
             return sp_cp_fault(cp, SP_FAULT_TIMEOUT, "%u retries, and the value is still %#llx", retries,
                                (unsigned long long)value);
         rc = sp_cp_pause(cp);
+        if (rc == -ETIME)
+            name_old(cp, va, nbytes, value);
         if (rc != 0)
             return rc;
     }

@@ -233,6 +233,20 @@ def test_c12_a_job_that_polls_what_the_cpu_stores_through_the_bar(rig, chip, dom
     assert said in fault.text
 
 
+def test_c12_a_wait_that_gl2_lets_run_out_of_time(open_rig, chip):
+    """The word is in cached memory, where GL2 has it from the first look on."""
+    rig = open_rig(chip, job_limit_s=0.3)
+    flag = rig.buffer(4096)
+    flag.write([OLD])
+    job = rig.gpu.submit("compute", await_word(flag, NEW), bos=[flag])
+    with pytest.raises(TimeoutError):
+        rig.gpu.wait(job, 0.02)
+    flag.write([NEW])
+    held = f"GL2 holds {flag.va:#x} as {OLD:#010x}, memory {NEW:#010x}: expected GL2_INV"
+    with pytest.raises(OSError, match=f"the job's time is over; {held}"):
+        rig.gpu.wait(job)
+
+
 def test_c12_a_job_that_polls_what_another_ring_stores(rig):
     """What the card writes itself it sees."""
     flag = rig.buffer(4096, domain="vram", rights=UC)
