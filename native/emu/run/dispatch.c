@@ -38,6 +38,7 @@ struct worker {
     struct sp_caches *caches; /* NULL: none, all waves share `tlb` */
     struct sp_racer *race;
     uint64_t number; /* of its group */
+    uint64_t since_check; /* instructions since it asked whether the job's time is over */
     struct sp_code *code;
     struct sp_group group;
     struct sp_wave *waves[WAVES_MOST];
@@ -191,7 +192,6 @@ static bool release_barrier(struct worker *k)
 static int run_group(struct worker *k)
 {
     uint32_t live = k->group.waves;
-    uint64_t since_check = 0;
     /* Waves that share scratch by mistake disturb one another when they take turns. */
     uint32_t slice = sp_emu_flaw(k->launch->x->chip, SP_FLAW_SCRATCH) ? SHORT_SLICE : SLICE;
     while (live) {
@@ -200,12 +200,12 @@ static int run_group(struct worker *k)
             if (w->state != SP_WAVE_GO) continue;
             uint64_t before = w->instructions;
             int rc = sp_wave_run(w, slice);
-            since_check += w->instructions - before;
+            k->since_check += w->instructions - before;
             if (rc == SP_WAVE_FAULT) return -EFAULT;
             if (rc == SP_WAVE_END || rc == SP_WAVE_BARRIER) w->state = (uint32_t)rc;
             live -= rc == SP_WAVE_END;
-            if (since_check >= SLICE || rc == SP_WAVE_YIELD) {
-                since_check = 0;
+            if (k->since_check >= SLICE || rc == SP_WAVE_YIELD) {
+                k->since_check = 0;
                 if ((rc = stopped_from_outside(k->launch, &k->fault)) != 0) {
                     if (rc == -ETIME) sp_wave_fault_at(w, 0);
                     return rc;

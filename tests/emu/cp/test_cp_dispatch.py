@@ -40,6 +40,14 @@ def test_start_and_end(rig):
     assert (fault.kind, "START_X 1" in fault.text) == ("dispatch", True)
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_groups_that_end_at_once_end_with_the_jobs_time(open_rig, threads):
+    rig = open_rig("gfx1100", job_limit_s=0.2, threads=threads)
+    code = program(rig)
+    fault = rig.run(stream(rig.gfx, (0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF)), code)
+    assert (fault.kind, fault.text) == ("timeout", "the job ran longer than its time limit")
+
+
 def test_a_partial_group(rig):
     partial = {"NUM_THREAD_X": 64 | 5 << 16, "NUM_THREAD_Y": 1 | 1 << 16}
     partial["NUM_THREAD_Z"] = 1 | 1 << 16
