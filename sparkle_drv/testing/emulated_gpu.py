@@ -8,7 +8,6 @@ import contextlib
 import weakref
 from typing import TYPE_CHECKING
 
-from .._emu import lib
 from ..amd.kmd import gpu
 from ..amd.kmd.gpu import IP, NOP, Buffer, Job, Late
 
@@ -77,8 +76,7 @@ class Gpu(gpu.Gpu):
         except Late:
             raise
         except OSError as error:
-            card = lib.sp_emu_fd_card(self.node.machine.handle, self.node.fd)
-            fault = self.node.machine.fault(card) if card >= 0 else None
+            fault = self.node.machine.fault_of(self.node.fd)
             raise OSError(error.errno, f"{error.strerror}; last fault: {fault}") from None
         finally:
             self._collect(job)

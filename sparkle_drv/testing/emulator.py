@@ -136,6 +136,8 @@ class Machine:
             raise ValueError(f"chips must be 1 to 32 cards, not {len(texts)}")
         check(rc, "sp_emu_machine_open")
         self._machine = out[0]
+        self._ops = lib.sp_emu_machine_ops(out[0])
+        self._naming = threading.RLock()  # held where another thread may close what a call names
         self._finalizer = weakref.finalize(self, lib.sp_emu_machine_close, out[0])
         self.chips = tuple(texts)
 
@@ -155,13 +157,17 @@ class Machine:
 
     @property
     def ops(self) -> Any:
-        """The `const struct sp_kmd_ops *`: the seam, good until the machine is closed."""
-        return lib.sp_emu_machine_ops(self.handle)
+        """The `const struct sp_kmd_ops *`: the seam. ValueError when the machine is closed; whoever
+        had it before gets ENODEV then."""
+        if self._machine is None:
+            raise ValueError("the machine is closed")
+        return self._ops
 
     def close(self) -> None:
         """Stops all jobs and closes what is open; descriptors and mappings of memory stay."""
-        self._machine = None
-        self._finalizer()
+        with self._naming:
+            self._machine = None
+            self._finalizer()
 
     def __enter__(self) -> Machine:
         return self
@@ -171,12 +177,14 @@ class Machine:
 
     def open(self, card: int = 0) -> Node:
         """Opens the render node of a card."""
-        return Node(self, check(lib.sp_emu_open(self.handle, card), "open"))
+        with self._naming:
+            return Node(self, check(lib.sp_emu_open(self.handle, card), "open"))
 
     def live_counts(self) -> dict[str, int]:
         """Objects alive, by kind; all 0 when everything handed out is closed."""
         live = ffi.new("struct sp_emu_live *")
-        lib.sp_emu_live_counts(self.handle, live)
+        with self._naming:
+            lib.sp_emu_live_counts(self.handle, live)
         return {name: getattr(live, name) for name, _ in ffi.typeof("struct sp_emu_live").fields}
 
     def fault(self, card: int = 0) -> Fault | None:
@@ -187,6 +195,12 @@ class Machine:
         text = ffi.string(r.text).decode()
         group = (r.group[0], r.group[1], r.group[2])
         return Fault(FAULT_KINDS[r.kind], text, r.va, r.access, r.pc, group, r.wave, r.lane)
+
+    def fault_of(self, fd: int) -> Fault | None:
+        """The last fault of the card whose node that is; None also where it, or all, is closed."""
+        with self._naming:
+            card = -1 if self._machine is None else lib.sp_emu_fd_card(self._machine, fd)
+            return self.fault(card) if card >= 0 else None
 
     def fault_count(self, card: int = 0) -> int:
         """Faults of a card since the machine was made."""
@@ -227,7 +241,8 @@ class Machine:
 
     def _report(self, card: int) -> Any:
         report = ffi.new("struct sp_emu_fault_report *")
-        check(lib.sp_emu_last_fault(self.handle, card, report), "sp_emu_last_fault")
+        with self._naming:
+            check(lib.sp_emu_last_fault(self.handle, card, report), "sp_emu_last_fault")
         return report
 
     def fail_ioctl(self, nr: int, error: int, count: int = 1) -> None:

@@ -171,3 +171,41 @@ def test_a_ring_that_has_no_memory_to_start_says_so():
     told = subprocess.run([sys.executable, "-c", NO_MEMORY], capture_output=True, text=True)
     assert (told.returncode, told.stderr) == (0, "")
     assert "ENOMEM" in told.stdout
+
+
+def test_a_machine_may_close_under_threads_that_name_it():
+    """They get ValueError; a job's error has no fault then. In a process of its own, lest a fault
+    of this one end the tests."""
+    done = subprocess.run(
+        [sys.executable, "-c", CLOSES], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "160\n", "")
+
+
+CLOSES = """
+import sys, threading
+from sparkle_drv.testing.emulator import Machine
+
+sys.setswitchinterval(1e-6)
+ended = []
+
+
+def name(machine, node):
+    try:
+        while True:
+            node.ops, machine.fault(), machine.fault_of(node.fd)
+    except ValueError:
+        ended.append(1)
+
+
+for turn in range(40):
+    machine = Machine(["gfx1100"])
+    node = machine.open()
+    threads = [threading.Thread(target=name, args=(machine, node)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    machine.close()
+    for thread in threads:
+        thread.join(10)
+print(len(ended))
+"""
