@@ -76,5 +76,5 @@ void sp_racer_barrier(struct sp_racer *r)
     r->open = r->arrivals_open;
     r->arrivals_open = 0;
     r->lds_epoch++;
-    for (uint32_t n = 0; n < SP_RACE_WAVES; n++) r->wave[n].after = 0;
+    for (uint32_t n = 0; n < SP_RACE_WAVES; n++) r->wave[n].after = r->wave[n].turn = r->wave[n].released = 0;
 }

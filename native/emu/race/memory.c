@@ -134,6 +134,10 @@ int sp_race_memory(struct sp_wave *w, const struct sp_inst *i, enum sp_race_kind
     bool stores = kind == SP_RACE_STORE || kind == SP_RACE_ATOMIC, arrived = (int32_t)(w->vs_waited - me->stored) >= 0;
     bool releases = arrived && kind == SP_RACE_STORE && (me->stored || me->synced || (r->stored && r->barriers));
     uint32_t seq = stores ? w->vs_issued + 1 : i->format == SP_FORMAT_SMEM ? w->vm_waited : w->vm_issued + 1;
+    if (kind == SP_RACE_STORE && me->released) {
+        me->turn += me->turn < SP_WHO_TURNS;
+        me->released = 0;
+    }
     k.now.who = sp_race_who(w);
     k.now.how = sp_race_pc(w) << SP_MARK_PC | (seq & 255) << SP_MARK_SEQ | (stores ? SP_MARK_STORES : 0) |
                 (kind >= SP_RACE_ATOMIC ? SP_MARK_ATOMIC : 0) | (kind == SP_RACE_DEVICE || releases ? SP_MARK_MAYBE : 0);
@@ -141,6 +145,7 @@ int sp_race_memory(struct sp_wave *w, const struct sp_inst *i, enum sp_race_kind
     if (kind >= SP_RACE_ATOMIC && arrived) release(w, a);
     if (sp_look_at_lanes(&k)) return SP_WAVE_FAULT;
     if (stores) me->stored = seq;
+    me->released |= releases || (kind >= SP_RACE_ATOMIC && arrived);
     r->stored |= kind == SP_RACE_STORE;
     me->synced |= kind == SP_RACE_DEVICE || kind >= SP_RACE_ATOMIC;
     return 0;

@@ -1,6 +1,6 @@
 /* Which group's work comes before which other's: releases and acquires of atomic values. An acquire at an address comes after
  * every release there that was before it, and with it all that the releasing wave has done, and its group before its last
- * barrier. What a wave does between a release and its next barrier counts as done before the release. */
+ * barrier. What a wave does between a release and its next store counts as done before the release. */
 #include "racer.h"
 #include "races.h"
 
@@ -113,7 +113,8 @@ static bool covers(uint64_t who, uint64_t before)
 {
     if (sp_who_group(who) != sp_who_group(before)) return false;
     return sp_who_barriers(who) > sp_who_barriers(before) ||
-           (sp_who_wave(who) == sp_who_wave(before) && sp_who_barriers(who) == sp_who_barriers(before));
+           (sp_who_wave(who) == sp_who_wave(before) && sp_who_barriers(who) == sp_who_barriers(before) &&
+            sp_who_turn(who) >= sp_who_turn(before));
 }
 
 static bool reaches(struct sp_races *races, uint64_t before, uint64_t now, uint64_t until, uint32_t depth, uint32_t *steps)

@@ -5,11 +5,13 @@
 
 enum { SP_RACE_WAVES = 64, SP_RACE_NEAR = 256, SP_RACE_PENDING = 64, SP_RACE_LDS_LINES = 512 };
 
-/* Who: group + 1 in the upper half, then how many barriers it has passed, then the wave. 0: nobody. */
-enum { SP_WHO_WAVE_BITS = 6, SP_WHO_GROUP = 32 };
+/* Who: group + 1 in the upper half, then how many barriers it has passed, how often the wave has stored after a release since
+ * then, the wave. 0: nobody. */
+enum { SP_WHO_TURN = 6, SP_WHO_TURNS = 63, SP_WHO_BARRIERS = 12, SP_WHO_GROUP = 32 };
 static inline uint32_t sp_who_group(uint64_t who) { return (uint32_t)(who >> SP_WHO_GROUP); }
 static inline uint32_t sp_who_wave(uint64_t who) { return (uint32_t)who & (SP_RACE_WAVES - 1); }
-static inline uint32_t sp_who_barriers(uint64_t who) { return (uint32_t)who >> SP_WHO_WAVE_BITS; }
+static inline uint32_t sp_who_turn(uint64_t who) { return (uint32_t)who >> SP_WHO_TURN & SP_WHO_TURNS; }
+static inline uint32_t sp_who_barriers(uint64_t who) { return (uint32_t)who >> SP_WHO_BARRIERS; }
 /* Is it another wave? */
 static inline bool sp_who_other(uint64_t a, uint64_t b)
 {
@@ -38,6 +40,7 @@ struct sp_race_wave {
     uint64_t after; /* waves whose LDS accesses of this epoch come before this one's, by atomics that return */
     uint32_t stored;  /* the last of its stores, as vscnt counts them, that others see: not one to scratch */
     uint32_t synced;  /* it has used an atomic, or a load as atomic */
+    uint32_t turn, released; /* of its `who`; since the last store it has released */
     uint32_t lds_synced; /* it has used an atomic of LDS that returns */
     uint32_t seen_count;
     struct sp_race_seen seen[SP_RACE_PENDING]; /* since its last invalidation, a ring */
@@ -67,7 +70,8 @@ struct sp_racer {
 
 static inline uint64_t sp_race_who(const struct sp_wave *w)
 {
-    return w->race->group << SP_WHO_GROUP | (uint64_t)w->race->barriers << SP_WHO_WAVE_BITS | w->id;
+    const struct sp_racer *r = w->race;
+    return r->group << SP_WHO_GROUP | (uint32_t)(r->barriers << SP_WHO_BARRIERS) | r->wave[w->id].turn << SP_WHO_TURN | w->id;
 }
 
 /* names.c. Data of a lane's store, 16 bytes at most. */

@@ -322,6 +322,15 @@ def test_r10_a_lock(open_rig, chip, threads):
     assert fault_of(rig, LOCK.format(unlock=unlock), groups=40, seen=40) is None
 
 
+def test_r10_a_release_does_not_cover_what_comes_after_it(rig):
+    """Taking the lock releases, too; the addition comes after that."""
+    text = LOCK.format(unlock="global_atomic_swap v1, v3, s[0:1]")
+    assert fault_of(rig, text, groups=40, seen=40) is None
+    hasty = text.replace("s_waitcnt_vscnt null, 0\n", "")
+    fault = fault_of(rig, hasty, groups=40)
+    check(fault, "global_load_b32", "global_store_b32", "expected release and acquire")
+
+
 def test_r11_a_lock_in_lds(rig):
     """A store gives it back; one of a wave that has not taken it is a race."""
     assert fault_of(rig, LDS_LOCK.format(take=TAKE), size=128) is None
