@@ -57,7 +57,7 @@ struct sp_amdgpu {
     _Atomic size_t nlisted; /* of `memories`: those that some submission must name; changed with them */
     _Atomic uint64_t list_turn; /* grows when one of those comes or goes; from 1 */
     _Atomic uint64_t kernel_turn; /* grows when a kernel goes, or its jobs are to become shorter */
-    _Atomic uint64_t written;   /* grows after memory was written past the GPU's caches; from 1: submit/caches.c */
+    _Atomic uint64_t written;   /* grows after memory was written past the GPU's caches; from 1: submit/job.c */
     _Atomic uint64_t code_turn; /* grows when code came; from 1 */
     _Atomic uint64_t exposed;   /* memories, and views of them, that others may write at any time */
     _Atomic uint64_t ioctls, displaced; /* ioctls but for CS */

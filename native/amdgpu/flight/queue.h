@@ -10,7 +10,7 @@ enum { SP_JOBS = 30, SP_RECORDED = 32, SP_MEASURED_TICKS = 2 * SP_JOBS, SP_TICKS
 /* For so long a call waits for room: Python looks for Ctrl-C between two. */
 enum { SP_PUSH_NS = 100 * 1000000 };
 
-/* Which invalidations an engine's jobs have had: submit/caches.c. Zeroed: none. */
+/* Which invalidations an engine's jobs have had: submit/job.c. Zeroed: none. */
 struct sp_emptied {
     uint64_t written, code_turn; /* the device's, as of then */
     uint64_t evictions;          /* the card's, as of then or before */

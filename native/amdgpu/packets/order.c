@@ -1,5 +1,5 @@
 /* Between packets: what one did is waited for and seen by the next. An IB begins with the caches of waves empty, and others as
- * submit/caches.c says; it ends idle. */
+ * submit/job.c says; it ends idle. */
 #include "order.h"
 #include "gen/pm4_packets.h"
 #include "sdma.h"

@@ -31,7 +31,7 @@ static int sane(const struct sp_amdgpu_setup *s)
             p->value_at[0] >= SP_AMDGPU_PACKETS || p->value_at[1] >= SP_AMDGPU_PACKETS)
             return 0;
     }
-    if (sp_get(s->begin.dwords, PM4_HEADER_OPCODE) != PM4_ACQUIRE_MEM) /* submit/caches.c fills it in */
+    if (sp_get(s->begin.dwords, PM4_HEADER_OPCODE) != PM4_ACQUIRE_MEM) /* submit/job.c fills it in */
         return 0;
     return (s->gfx == 10 || s->gfx == 11) && s->engines && s->cus;
 }

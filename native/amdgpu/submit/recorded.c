@@ -7,7 +7,6 @@
 #include "recorded.h"
 #include "amdgpu/flight/flight.h"
 #include "amdgpu/progress/progress.h"
-#include "caches.h"
 #include "core/base.h"
 #include "job.h"
 #include "listed.h"

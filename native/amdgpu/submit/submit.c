@@ -8,7 +8,6 @@
 #include "amdgpu/packets/length.h"
 #include "amdgpu/packets/order.h"
 #include "amdgpu/progress/progress.h"
-#include "caches.h"
 #include "core/base.h"
 #include "encode.h"
 #include "job.h"
