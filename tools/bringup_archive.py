@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import lzma
 import re
 import shutil
 import subprocess
@@ -71,11 +72,19 @@ def fetched(python: str, place: Path = WHEELS) -> list[Path]:
 
 
 def ours(place: Path = ROOT / "build" / "archive") -> Path:
-    """Our own wheel, built anew."""
+    """Our own wheel, built anew, with kernel images that no longer need lzma: bare Pythons lack it."""
     shutil.rmtree(place, ignore_errors=True)
     command = ("-m", "build", "--wheel", "--no-isolation", "--outdir", place, ".")
     run("building our wheel", *command)
-    return next(place.glob("sparkle_drv-*.whl"))
+    wheel = next(place.glob("sparkle_drv-*.whl"))
+    unpacked = wheel.with_suffix(".new")
+    with zipfile.ZipFile(wheel) as old, zipfile.ZipFile(unpacked, "w") as new:
+        for info in old.infolist():
+            data = old.read(info)
+            if info.filename.endswith(".xz"):
+                info.filename, data = info.filename[: -len(".xz")], lzma.decompress(data)
+            new.writestr(info, data, zipfile.ZIP_DEFLATED)
+    return unpacked.replace(wheel)
 
 
 def glibc_of(*binaries: bytes) -> tuple[int, ...]:

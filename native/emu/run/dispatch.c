@@ -315,6 +315,12 @@ static int collect(struct launch *l, struct worker *workers)
     return rc;
 }
 
+/* With these defects waves race that would not on a healthy card: a defect does not name itself. */
+static bool mixes_waves_up(const struct sp_emu_chip *chip)
+{
+    return sp_emu_flaw(chip, SP_FLAW_IDS) || sp_emu_flaw(chip, SP_FLAW_WAVE64) || sp_emu_flaw(chip, SP_FLAW_SCRATCH);
+}
+
 int sp_emu_dispatch(const struct sp_emu_dispatch *d, struct sp_emu_exec *x)
 {
     struct launch l = {.d = d, .x = x, .groups = 1};
@@ -325,7 +331,8 @@ int sp_emu_dispatch(const struct sp_emu_dispatch *d, struct sp_emu_exec *x)
         if (__builtin_mul_overflow(l.groups, (uint64_t)(d->end[dim] - d->begin[dim]), &l.groups)) l.groups = UINT64_MAX;
     l.waves_most = (d->size[0] * d->size[1] * d->size[2] + d->lanes - 1) / d->lanes;
     l.threads = threads_of(&l);
-    if (!(x->lenient & SP_LENIENT_RACES) && !(l.races = sp_races_begin(x, l.threads))) return no_memory(x);
+    bool races = !(x->lenient & SP_LENIENT_RACES) && !mixes_waves_up(x->chip);
+    if (races && !(l.races = sp_races_begin(x, l.threads))) return no_memory(x);
     struct worker *workers = calloc(l.threads, sizeof *workers);
     if (!workers) return no_memory(x);
     for (uint32_t n = 0; n < l.threads && !rc; n++) rc = worker_init(&workers[n], &l, n);

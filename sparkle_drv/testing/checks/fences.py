@@ -98,8 +98,9 @@ def check_an_awaited_fence_can_be_cancelled(dev: sp.Device) -> None:
 
 @check("fences")
 def check_waiting_for_the_device(dev: sp.Device) -> None:
-    with Busy(dev) as busy, dev.queue() as a, dev.queue() as b:
-        fences = [queue.submit(busy.commands(0.01)) for queue in (a, b, a)]
+    with Busy(dev) as one, Busy(dev) as other, dev.queue() as a, dev.queue() as b:
+        work = ((a, one), (b, other), (a, one))  # what two queues write at once is not shared
+        fences = [queue.submit(busy.commands(0.01)) for queue, busy in work]
         dev.wait_idle()
         assert all(fence.done for fence in fences)
         assert dev.idle
