@@ -72,7 +72,7 @@ def fetched(python: str, place: Path = WHEELS) -> list[Path]:
 
 
 def ours(place: Path = ROOT / "build" / "archive") -> Path:
-    """Our own wheel, built anew, with kernel images that no longer need lzma: bare Pythons lack it."""
+    """Our own wheel, built anew. Its images are unpacked: a bare Python lacks lzma."""
     shutil.rmtree(place, ignore_errors=True)
     command = ("-m", "build", "--wheel", "--no-isolation", "--outdir", place, ".")
     run("building our wheel", *command)

@@ -162,7 +162,8 @@ def test_the_log_tells_ioctls_jobs_and_faults(machine, gpu):
 
 def test_the_words_are_those_of_the_header():
     """Kinds are looked up by place: there is one for each number."""
-    assert [words("sp_emu_fault_kind", "SP_FAULT_")[kind] for kind in FAULT_KINDS] == [*range(len(FAULT_KINDS))]
+    numbers = words("sp_emu_fault_kind", "SP_FAULT_")
+    assert [numbers[kind] for kind in FAULT_KINDS] == [*range(len(FAULT_KINDS))]
     assert FAULT_KINDS[lib.SP_FAULT_TIMEOUT] == "timeout"
     assert LENIENT["order"] == lib.SP_LENIENT_ORDER
     assert RECOVERY["vram_lost"] == lib.SP_EMU_RECOVER_VRAM_LOST
