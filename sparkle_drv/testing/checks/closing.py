@@ -213,7 +213,8 @@ def check_a_closed_device_refuses_everything(dev: sp.Device) -> None:
 
 @check("lifetime")
 def check_a_device_closed_over_work_waits_for_it(dev: sp.Device) -> None:
-    with sp.open(dev.uri) as mine, Busy(mine) as busy:
-        fences = [queue.submit(busy.commands(0.02)) for queue in (mine.queue(), mine.default_queue)]
+    with sp.open(dev.uri) as mine, Busy(mine) as one, Busy(mine) as other:
+        work = ((mine.queue(), one), (mine.default_queue, other))
+        fences = [queue.submit(busy.commands(0.02)) for queue, busy in work]
         mine.close()
         assert all(fence.done for fence in fences)
