@@ -36,7 +36,7 @@ def lacking() -> str | None:
 
 def inside(space: str, *command: str) -> list[str]:
     """The command line that runs a command in a namespace. `ip -n` and `ip netns exec` would mount
-    /sys anew, too. Linux refuses that in a chroot whose root folder is no mount point."""
+    /sys anew, too. Linux refuses that where the root of a chroot is not a mount point."""
     return ["nsenter", f"--net=/var/run/netns/{space}", *command]
 
 

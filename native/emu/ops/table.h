@@ -1,4 +1,4 @@
-/* Which function executes which instruction, which instructions are two, and what is done where operands are undefined. */
+/* The function of each instruction, the instructions that hold two others (VOPD), and what an undefined operand leads to. */
 #ifndef SP_EMU_OPS_TABLE_H
 #define SP_EMU_OPS_TABLE_H
 #include "emu/wave/slot.h"

@@ -23,6 +23,12 @@ s_waitcnt vmcnt(0)
 global_store_dword v1, v2, s[2:3]
 s_endpgm
 """
+SAYS = """
+v_mov_b32 v1, 0
+v_mov_b32 v2, {value}
+global_store_dword v1, v2, s[0:1]
+s_endpgm
+"""
 SCALAR_LOAD = """
 s_load_dword s4, s[0:1], 0
 s_waitcnt lgkmcnt(0)

@@ -39,19 +39,6 @@ def rig(open_rig, chip):
     return open_rig(chip, lenient=["races"])
 
 
-@pytest.fixture
-def x(rig):
-    """A dword that is OLD in memory."""
-    made = rig.buffer(4096)
-    made.write([OLD])
-    return made
-
-
-@pytest.fixture
-def out(rig):
-    return rig.buffer(4096, rights=UC)
-
-
 OTHER_CU = """
 s_cmp_eq_u32 s4, 1
 s_cbranch_scc1 writes

@@ -9,6 +9,7 @@ from cachekit import (
     LOAD,
     NEW,
     OLD,
+    SAYS,
     UC,
     WAVES,
     acquire,
@@ -24,30 +25,6 @@ from sparkle_drv.lowlevel import isa
 
 pytestmark = pytest.mark.parametrize("chip", CHIPS)
 SYNC = lib.AMDGPU_IB_FLAG_EMIT_MEM_SYNC
-SAYS = """
-v_mov_b32 v1, 0
-v_mov_b32 v2, {value}
-global_store_dword v1, v2, s[0:1]
-s_endpgm
-"""
-
-
-@pytest.fixture
-def rig(open_rig, chip):
-    return open_rig(chip)
-
-
-@pytest.fixture
-def x(rig):
-    """A dword that is OLD in memory."""
-    made = rig.buffer(4096)
-    made.write([OLD])
-    return made
-
-
-@pytest.fixture
-def out(rig):
-    return rig.buffer(4096, rights=UC)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from cachekit import (
     LOAD,
     NEW,
     OLD,
+    SAYS,
     SCALARS,
     UC,
     WAVES,
@@ -28,12 +29,6 @@ from sparkle_drv.amd.kmd.raw import lib
 from sparkle_drv.lowlevel import pm4
 from sparkle_drv.testing.emulator import IP, ffi
 
-SAYS = """
-v_mov_b32 v1, 0
-v_mov_b32 v2, {value}
-global_store_dword v1, v2, s[0:1]
-s_endpgm
-"""
 ADDS = """
 v_mov_b32 v1, 0
 v_mov_b32 v2, 1
@@ -45,14 +40,6 @@ s_endpgm
 @pytest.fixture(params=CHIPS)
 def rig(request, open_rig):
     return open_rig(request.param)
-
-
-@pytest.fixture
-def x(rig):
-    """A dword that is OLD in memory."""
-    made = rig.buffer(4096)
-    made.write([OLD])
-    return made
 
 
 @pytest.fixture

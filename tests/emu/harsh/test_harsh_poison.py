@@ -10,7 +10,6 @@ from cachekit import (
     NEW,
     OLD,
     SCALARS,
-    UC,
     WAVES,
     acquire,
     code,
@@ -55,22 +54,12 @@ s_endpgm
 
 
 @pytest.fixture
-def rig(open_rig, chip):
-    return open_rig(chip)
-
-
-@pytest.fixture
 def new(rig):
     """A page of VRAM that nobody has written."""
     made = rig.gpu.create(4096, "vram")
     made.va = rig.gpu.take_va(4096)
     rig.gpu.va("MAP", made, made.va, made.nbytes)
     return made
-
-
-@pytest.fixture
-def out(rig):
-    return rig.buffer(4096, rights=UC)
 
 
 def is_poison(fault, at):

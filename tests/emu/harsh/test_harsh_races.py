@@ -158,11 +158,6 @@ s_cbranch_scc1 again
 """
 
 
-@pytest.fixture
-def rig(open_rig, chip):
-    return open_rig(chip)
-
-
 def fault_of(rig, text, *, groups=1, size=1, wgp_mode=0, seen=None, scratch=False):
     """The fault of a program that has a page in s[0:1], another one in s[2:3], its group in s4."""
     program, page = code(rig, text), rig.buffer(4096)

@@ -92,11 +92,6 @@ USES = {
 }
 
 
-@pytest.fixture
-def rig(open_rig, chip):
-    return open_rig(chip)
-
-
 def do(rig, body):
     """(the fault, the first dword that is stored) of a program that loads a page of new VRAM."""
     new, out = rig.gpu.create(4096, "vram"), rig.buffer(4096, rights=UC)
