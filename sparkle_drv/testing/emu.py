@@ -14,6 +14,7 @@ import threading
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from sparkle_drv._emu import lib
 from sparkle_drv.backends.amdgpu.backend import AmdgpuBackend
@@ -33,6 +34,19 @@ _apart: dict[tuple[int, str], Machine] = {}  # by process and text: cards with o
 _others: list[Machine] = []  # that `on` has put in the usual one's place
 _cards: weakref.WeakKeyDictionary[AmdgpuBackend, tuple[Machine, int]] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
+
+
+class _EmulatedBackend(AmdgpuBackend):
+    """On a real card the kernel's log has the reason of a fault; here the machine has."""
+
+    def fault(self, queue: Any, value: int) -> str:
+        words = super().fault(queue, value)
+        machine, card = _cards[self]
+        try:
+            found = machine.fault(card)
+        except ValueError:  # it is closed
+            return words
+        return f"{words}; the card's last fault: {found.kind}: {found.text}" if found else words
 
 
 def machine() -> Machine:
@@ -88,7 +102,7 @@ def open_card(machine: Machine, card: int, uri: str, *, name: str = "") -> Amdgp
         raise DeviceNotFound(f"{uri}: its render node does not open: {os.strerror(-fd)}")
     said = name or f"emulated {machine.chips[card]}"
     slot = f"0000:{FIRST_BUS + card:02x}:00.0"
-    backend = AmdgpuBackend(machine.ops, fd, uri, name=said, emulated=True, slot=slot)
+    backend = _EmulatedBackend(machine.ops, fd, uri, name=said, emulated=True, slot=slot)
     _cards[backend] = machine, card
     return backend
 
