@@ -239,7 +239,7 @@ def test_a_kernel_that_never_ends(recovery):
         second = q.launch(k, groups=1)
         with pytest.raises(sp.FenceTimeout, match="noop"):
             first.wait(0.02)
-        with pytest.raises(sp.KernelFault, match="noop: it hung.*last fault: timeout"):
+        with pytest.raises(sp.KernelFault, match=r"noop: it hung.*last fault: timeout"):
             first.wait(5)
         # After a soft recovery the kernel answers for the whole entity: better one error too many.
         error = sp.KernelFault if recovery == "soft" else sp.DeviceLost
