@@ -56,6 +56,15 @@ def test_values_that_do_not_fit(fields, message):
         pm4.EventWrite.encode(**fields)
 
 
+@pytest.mark.parametrize(("element", "most"), [(kit.U32(), 1 << 32), (kit.U64(), 1 << 64)])
+def test_a_number_just_past_the_top(element, most):
+    """A dword that wrapped to 0 would reach the card as another number."""
+    assert element.encode(most - 1, 11, "n") == [0xFFFFFFFF] * element.ndw
+    for wrong in (most, -1):
+        with pytest.raises(ValueError, match=f"does not fit {32 * element.ndw} bits"):
+            element.encode(wrong, 11, "n")
+
+
 def test_levels():
     assert kit.level(10.3) == 10
     with pytest.raises(ValueError, match="gfx=8"):

@@ -30,6 +30,19 @@ def test_a_branch_over_literals_counts_their_dwords():
     assert assemble(text, 11)[0] & 0xFFFF == 5
 
 
+@pytest.mark.parametrize(
+    ("number", "src"), [("0x3c00", 242), ("0xbc00", 243), ("0x3118", 248), ("-1", 193), ("64", 192)]
+)
+def test_inline_constants_of_f16_given_as_bits(number, src):
+    """The code of the inline constant, and no literal dword: ISA manuals of RDNA2 and RDNA3, "Scalar ALU
+    Operands": 242 is 1.0, 243 is -1.0, 248 is 1/(2*pi), 192 is 64, 193 is -1."""
+    assert assemble(f"v_add_f16 v0, {number}, v1", 11) == [0x64000200 | src]
+
+
+def test_the_least_literal():
+    assert assemble("v_mov_b32 v1, -2147483648", 11) == [0x7E0202FF, 0x80000000]
+
+
 FMA = "v_fma_f32 v0, s0, "
 BUS = {  # instruction -> scalars that llvm-mc 19 counts; it refuses those marked so
     FMA + "s1, s2": "3 scalars (s0, s1, s2)", FMA + "s1, s1": "", FMA + "s1, 1.0": "",
@@ -159,6 +172,8 @@ def test_wave64_prints_masks_of_two():
         (11, ".macro x", 1, 1, "no such directive: .macro"),
         (11, "v_mov_b32_dpp v1, v2 quad_perm:[0,1,2,4]", 1, 22, "wants [4 numbers of 0..3]"),
         (11, "v_mov_b32 v1, 0x1234567890", 1, 15, "does not fit"),
+        (11, "v_mov_b32 v1, -2147483649", 1, 15, "does not fit"),
+        (11, "v_mov_b32_dpp v1, v2 row_mirror bound_ctrl:2", 1, 33, "at most 1"),
         (11, "v_mov_b32_dpp v1, s2 row_mirror", 1, 19, "wanted a VGPR beside DPP16"),
         (11, "ds_load_b32 v1, v2 gds gds", 1, 24, "twice"),
         (11, "v_add_f32 v1 v2", 1, 14, "lacks src0"),

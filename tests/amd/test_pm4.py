@@ -101,6 +101,12 @@ def test_lengths_are_checked():
         sdma.Write.encode(addr=0, count={"ndw": 3}, values=[1])
 
 
+def test_context_control_has_ce_ram_in_bit_28():
+    """Mesa's sid.h has LOAD_CE_RAM and SHADOW_CE_RAM there, in the first and second dword."""
+    dwords = pm4.ContextControl.encode(gfx=10, load={"ce_ram": 1}, shadow={"ce_ram": 1})
+    assert dwords == [0xC0012800, 1 << 28, 1 << 28]
+
+
 def test_set_registers_merges_neighbours_only():
     dwords = pm4.set_registers({"COMPUTE_START_X": 1, "COMPUTE_START_Y": 2, "COMPUTE_DIM_X": 3})
     assert dwords == [0xC0027600, 0x204, 1, 2, 0xC0017600, 0x201, 3]

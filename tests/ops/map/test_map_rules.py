@@ -36,6 +36,13 @@ def dev():
         yield device
 
 
+def test_a_product_that_is_used_twice_is_rounded_once_for_both(dev):
+    """An FMA of one use would leave the rounding error of x * y, where numpy has 0."""
+    x, y = (numbers(np.float32, 1000, seed) for seed in (1, 2))
+    made = map(dev, "(x*y + z) - x*y", x=x, y=y, z=np.zeros_like(x))
+    assert not made.any()
+
+
 def numbers(dtype, shape, seed=5):
     rng = np.random.default_rng(seed)
     if dtype == np.int32:

@@ -53,6 +53,15 @@ def test_blocks_fit(isa, caches, itemsize):
         assert b.mc * b.kc * itemsize >= own // 4
 
 
+@pytest.mark.parametrize("isa", tiles.CORES)
+def test_without_an_l3_the_block_of_b_is_that_of_four_l2(isa):
+    """Small ARM cores have no L3: a block of b sized for none at all would be one column."""
+    without = (CacheLevel(1, 32 * KIB, 1), CacheLevel(2, 256 * KIB, 1))
+    beside = (*without, CacheLevel(3, MIB, 1))
+    core = tiles.CORES[isa]
+    assert tiles.blocks(core, without, 4) == tiles.blocks(core, beside, 4)
+
+
 @pytest.mark.parametrize(("isa", "itemsize"), list(itertools.product(tiles.CORES, (4, 8))))
 def test_a_larger_cache_holds_a_larger_block(isa, itemsize):
     core = tiles.CORES[isa]
