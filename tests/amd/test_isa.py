@@ -34,7 +34,7 @@ def test_a_branch_over_literals_counts_their_dwords():
     ("number", "src"), [("0x3c00", 242), ("0xbc00", 243), ("0x3118", 248), ("-1", 193), ("64", 192)]
 )
 def test_inline_constants_of_f16_given_as_bits(number, src):
-    """The code of the inline constant, and no literal dword: ISA manuals of RDNA2 and RDNA3, "Scalar ALU
+    """The code of the inline constant, and no literal dword: RDNA2 and RDNA3 ISA, "Scalar ALU
     Operands": 242 is 1.0, 243 is -1.0, 248 is 1/(2*pi), 192 is 64, 193 is -1."""
     assert assemble(f"v_add_f16 v0, {number}, v1", 11) == [0x64000200 | src]
 
