@@ -6,7 +6,7 @@ import argparse
 
 from _console.problems import UsageError
 
-from _bench.jobs import images, user_kernel
+from _bench.jobs import images, sweeps, user_kernel
 from _bench.rows import compare
 
 from . import options
@@ -39,7 +39,14 @@ def add(sub: options.Subcommands) -> None:
         default=[],
         dest="defines",
         metavar="NAME=V",
-        help="a size, and a macro in GLSL; lists sweep",
+        help="a size, and a macro in GLSL; 64,128 or 1:8:*2 or 1K..8K sweeps",
+    )
+    kernel.add_argument(
+        "--where",
+        action="append",
+        default=[],
+        metavar="COND",
+        help="keep the combinations for which this holds, such as 'BLOCK*UNROLL<=1024'",
     )
     kernel.add_argument(
         "--groups", default="1", metavar="X,Y,Z", help="workgroups, such as N/GX (rounded up)"
@@ -102,7 +109,7 @@ def kernel_command(args: argparse.Namespace) -> int:
         raise UsageError("--threshold belongs to --vs")
     jobs = [
         user_kernel.against(user_kernel.make(spec, point), spec, args.vs, point)
-        for point in user_kernel.sweep(args.defines, args.group_size)
+        for point in sweeps.sweep(args.defines, args.group_size, args.where)
     ]
     tasks = [(job, mode) for job in jobs for mode in chosen]
     made = options.session(args, args.unverified)

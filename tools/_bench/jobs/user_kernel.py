@@ -22,9 +22,10 @@ from typing import Any
 import numpy as np
 from _console.problems import UsageError
 
-from . import arith, fills, images
-from .axes import MOST_POINTS, Axis, Point, assignments, label, points
+from . import arith, fills, images, sweeps
+from .axes import Point, label
 from .job import TYPES, Arg, Job, Operand, Oracle, Scalar, rounded
+from .sweeps import GROUP_AXIS, GROUP_NAMES, numbers, triple
 from .user_reference import load_reference
 
 _ARRAY = re.compile(r"(?P<way>in|out|inout):(?P<type>\w+)\[(?P<shape>[^\]]*)\]$")
@@ -33,8 +34,6 @@ _ACCESS = {"in": "r", "out": "w", "inout": "rw"}
 _EPS_ALLOWED = 100
 LARGEST_NBYTES = 1 << 40
 GROUP_SIZE = 256
-GROUP_AXIS = "group_size"
-GROUP_NAMES = ("GX", "GY", "GZ")  # what expressions call the group's size
 ARG_HELP = "in:f32[N], out:f32[N], inout:f32[N], f32=2.0, u32=N or @x.npy; in the kernel's order"
 
 
@@ -53,46 +52,13 @@ class Spec:
     tolerance: float | None = None
 
 
-def sweep(defines: Sequence[str], group_size: str = "") -> list[Point]:
-    """The points of -D NAME=V (lists and ranges as for -a) and of --group-size; that is an axis
-    ("8x8") when several are given. Raises UsageError.
-    """
-    given = assignments(defines, "-D")
-    images.check_names(list(given))
-    for name in given.keys() & {*GROUP_NAMES, GROUP_AXIS}:
-        raise UsageError(f"-D {name}: that is what --group-size gives; take another name")
-    sizes = points([Axis(name, (0,), least=0) for name in given], given)
-    texts = group_size.split(":")
-    if len(texts) == 1:
-        return sizes
-    found: list[Point] = []
-    for point in sizes:
-        for text in texts:
-            threads = triple("--group-size", text, _numbers(point))
-            following = {**point, GROUP_AXIS: "x".join(map(str, _shortened(threads)))}
-            if following not in found:
-                found.append(following)
-    if len(found) > MOST_POINTS:
-        raise UsageError(f"-D and --group-size make {len(found)} rows, {MOST_POINTS} at most")
-    return found
-
-
-def _shortened(size: tuple[int, int, int]) -> tuple[int, ...]:
-    """(8, 8) of (8, 8, 1)."""
-    return size if size[2] > 1 else size[:2] if size[1] > 1 else size[:1]
-
-
-def _numbers(point: Point) -> dict[str, int | float]:
-    return {name: value for name, value in point.items() if isinstance(value, int)}
-
-
 def _threads(spec: Spec, point: Point, is_glsl: bool) -> tuple[int, int, int] | None:
     """The group size of a point; None: that which a GLSL source says itself."""
     swept = point.get(GROUP_AXIS)
     if isinstance(swept, str):
         return triple("--group-size", swept.replace("x", ","), {})
     if spec.group_size:
-        return triple("--group-size", spec.group_size, _numbers(point))
+        return triple("--group-size", spec.group_size, numbers(point))
     return None if is_glsl else (GROUP_SIZE, 1, 1)
 
 
@@ -100,7 +66,7 @@ def make(spec: Spec, point: Point) -> Job:
     """The job of a kernel at a point. Raises UsageError for specs that cannot be read or do not
     fit together.
     """
-    names = _numbers(point)
+    names = numbers(point)
     threads = _threads(spec, point, images.glsl(spec.image) is not None)
     macros = {k: v for k, v in point.items() if isinstance(v, int)}
     if threads:
@@ -159,27 +125,15 @@ def against(job: Job, spec: Spec, rivals: Sequence[str], point: Point) -> Job:
     return replace(job, rivals=tuple(made))
 
 
-def triple(flag: str, text: str, names: Mapping[str, int | float]) -> tuple[int, int, int]:
-    """(x, y, z) of "N/256", "X,Y" or "X,Y,Z"; missing ones are 1. Raises UsageError."""
-    values = [arith.integer(part, names) for part in split_outside_brackets(text)]
-    if not 1 <= len(values) <= 3 or min(values) < 1:
-        raise UsageError(f"{flag} {text!r}: one to three numbers from 1 are wanted")
-    x, y, z = (*values, 1, 1)[:3]
-    return x, y, z
-
-
-def split_outside_brackets(text: str) -> list[str]:
-    """Splits at commas that stand in no brackets."""
-    return re.split(r",(?![^(]*\))", text)
-
-
 def _argument(text: str, at: int, names: Mapping[str, int | float]) -> Arg:
     name = f"arg{at}"
     if text.startswith("@"):
         return _from_file(name, text[1:])
     if array := _ARRAY.fullmatch(text):
         kind = _type(array["type"], text)
-        shape = tuple(arith.integer(part, names) for part in split_outside_brackets(array["shape"]))
+        shape = tuple(
+            arith.integer(part, names) for part in sweeps.split_outside_brackets(array["shape"])
+        )
         if min(shape) < 1:
             raise UsageError(f"--arg {text}: its sizes are {shape}, 1 or more is wanted")
         operand = Operand(name, kind, _ACCESS[array["way"]], shape, fills.signed)
