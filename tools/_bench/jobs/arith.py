@@ -12,6 +12,7 @@ Called by axes.py, workloads.py, user_kernel.py, sweeps.py.
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 import re
@@ -67,10 +68,11 @@ def integer(text: str, names: Mapping[str, Number] | None = None) -> int:
 
 def names_in(text: str) -> set[str]:
     """The names that the value of `text` depends on. Raises UsageError for what cannot be read."""
-    tokens = _tokens(text)
-    called = {at for at, (_, word, _) in enumerate(tokens[1:]) if word == "("}
+    tokens = [*_tokens(text), ("op", "", "")]
     return {
-        word for at, (kind, word, _) in enumerate(tokens) if kind == "name" and at not in called
+        word
+        for (kind, word, _), (_, behind, _) in itertools.pairwise(tokens)
+        if kind == "name" and behind != "("
     }
 
 

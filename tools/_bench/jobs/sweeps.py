@@ -1,5 +1,5 @@
-"""The points of a sweep of a user's kernel: lists and ranges of -D and of --group-size, and --where,
-which says which of their combinations are allowed.
+"""The points of a sweep of a user's kernel: lists and ranges of -D and --group-size, of which
+--where keeps some.
 
 Points come in the order of the command line, the last axis fastest. Called by the kernel command
 and user_kernel.py. Pure.
