@@ -170,7 +170,7 @@ def test_arguments_become_operands_and_scalars():
     [
         ("f32[N]", "is wanted"),
         ("in:f32", "is wanted"),
-        ("in:f33[N]", "unknown type 'f33'; known: f32"),
+        ("in:f33[N]", "unknown type 'f33'; known: f16, f32"),
         ("in:f32[Q]", "unknown name 'Q'"),
         ("in:f32[0]", "1 or more"),
         ("in:f32[]", "missing"),

@@ -6,7 +6,7 @@ import argparse
 
 from _console.problems import UsageError
 
-from _bench.jobs import images, sweeps, user_kernel
+from _bench.jobs import images, sweeps, user_args, user_kernel
 from _bench.rows import compare
 
 from . import options
@@ -31,7 +31,7 @@ def add(sub: options.Subcommands) -> None:
         help=f"with --vs: the shift that counts (default {compare.THRESHOLD})",
     )
     kernel.add_argument(
-        "--arg", action="append", default=[], dest="args", metavar="SPEC", help=user_kernel.ARG_HELP
+        "--arg", action="append", default=[], dest="args", metavar="SPEC", help=user_args.HELP
     )
     kernel.add_argument(
         "-D",
@@ -107,8 +107,9 @@ def kernel_command(args: argparse.Namespace) -> int:
         raise UsageError("--mode pipeline: what it leaves in flight would fall on --vs's samples")
     if args.threshold and not args.vs:
         raise UsageError("--threshold belongs to --vs")
+    rivals = [user_kernel.rival(text) for text in args.vs]
     jobs = [
-        user_kernel.against(user_kernel.make(spec, point), spec, args.vs, point)
+        user_kernel.against(user_kernel.make(spec, point), spec, rivals, point)
         for point in sweeps.sweep(args.defines, args.group_size, args.where)
     ]
     tasks = [(job, mode) for job in jobs for mode in chosen]

@@ -36,12 +36,8 @@ def sweep(
     than `most` points or MOST_PRODUCT combinations, and when no point is allowed.
     """
     given = assignments(defines, "-D")
-    images.check_names(list(given))
     for name in given:
-        if name in (*GROUP_NAMES, GROUP_AXIS):
-            raise UsageError(f"-D {name}: that is what --group-size gives; take another name")
-        if name in arith.KEYWORDS:
-            raise UsageError(f"-D {name}: that is a word of --where; take another name")
+        check_define(name)
     columns = {name: Axis(name, (0,), least=0).parse(spec) for name, spec in given.items()}
     sizes = group_size.split(":") if group_size else []
     product = math.prod(map(len, columns.values())) * max(1, len(sizes))
@@ -58,6 +54,15 @@ def sweep(
         said = " and ".join(map(repr, where))
         raise UsageError(f"--where {said}: none of {product} combinations is allowed")
     return found
+
+
+def check_define(name: str) -> None:
+    """Raises UsageError for a name that -D must not give."""
+    images.check_name(name)
+    if name in (*GROUP_NAMES, GROUP_AXIS):
+        raise UsageError(f"-D {name}: that is what --group-size gives; take another name")
+    if name in arith.KEYWORDS:
+        raise UsageError(f"-D {name}: that is a word of --where; take another name")
 
 
 def _depth(text: str, names: Sequence[str]) -> int:
@@ -92,22 +97,22 @@ def _allowed(
         tried.append(group)
         names = {**known, **dict(zip(GROUP_NAMES, group or (), strict=False))}
         if all(arith.evaluate(text, names) for text in checks[-1]):
-            shown = {GROUP_AXIS: _shortened(group)} if group and len(sizes) > 1 else {}
+            shown = {GROUP_AXIS: shortened(group)} if group and len(sizes) > 1 else {}
             yield {**point, **shown}
 
 
-def _shortened(size: tuple[int, int, int]) -> str:
+def shortened(size: tuple[int, int, int]) -> str:
     """ "8x8" of (8, 8, 1)."""
     x, y, z = size
     return f"{x}x{y}x{z}" if z > 1 else f"{x}x{y}" if y > 1 else str(x)
 
 
-def numbers(point: Point) -> dict[str, int | float]:
+def numbers(point: Point) -> dict[str, int]:
     """What expressions know at a point."""
     return {name: value for name, value in point.items() if isinstance(value, int)}
 
 
-def triple(flag: str, text: str, names: Mapping[str, int | float]) -> tuple[int, int, int]:
+def triple(flag: str, text: str, names: Mapping[str, arith.Number]) -> tuple[int, int, int]:
     """(x, y, z) of "N/256", "X,Y" or "X,Y,Z"; missing ones are 1. Raises UsageError."""
     values = [arith.integer(part, names) for part in split_outside_brackets(text)]
     if not 1 <= len(values) <= 3 or min(values) < 1:
