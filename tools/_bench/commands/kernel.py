@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from _console.problems import UsageError
 
-from _bench.jobs import images, sweeps, user_args, user_kernel
+from _bench.jobs import compilers, images, sweeps, user_args, user_kernel
 from _bench.rows import compare
 
-from . import options
+from . import options, runner
+
+if TYPE_CHECKING:
+    import sparkle_drv as sp
 
 
 def add(sub: options.Subcommands) -> None:
@@ -61,6 +65,12 @@ def add(sub: options.Subcommands) -> None:
     options.add_modes(kernel)
     options.add_measuring(kernel)
     options.add_drawing(kernel)
+    kernel.add_argument(
+        "--launch-timeout",
+        type=options.positive,
+        metavar="S",
+        help="seconds after which a launch counts as one that never ends (default 10 rows', >= 10)",
+    )
 
 
 def _add_costs(kernel: argparse.ArgumentParser) -> None:
@@ -108,6 +118,7 @@ def kernel_command(args: argparse.Namespace) -> int:
     if args.threshold and not args.vs:
         raise UsageError("--threshold belongs to --vs")
     rivals = [user_kernel.rival(text) for text in args.vs]
+    images_used = [image, *(one.image for one in rivals)]
     jobs = [
         user_kernel.against(user_kernel.make(spec, point), spec, rivals, point)
         for point in sweeps.sweep(args.defines, args.group_size, args.where)
@@ -115,5 +126,11 @@ def kernel_command(args: argparse.Namespace) -> int:
     tasks = [(job, mode) for job in jobs for mode in chosen]
     made = options.session(args, args.unverified)
     made.threshold = args.threshold or compare.THRESHOLD
-    made.sweep = True
-    return made.measure(lambda info: tasks)
+    made.sweep = made.isolated = True
+
+    def checked(device: sp.Device) -> list[runner.Task]:
+        for path in images_used:
+            compilers.check(path, device.info)
+        return tasks
+
+    return made.measure(checked)

@@ -10,20 +10,23 @@ from __future__ import annotations
 import secrets
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from _console import table
 from _console.problems import FAILED, OK
 from _console.progress import Progress
 
 from _bench.jobs import catalog, roofs
+from _bench.jobs.catalog import manifest
 from _bench.jobs.job import Job
 from _bench.jobs.roofs import Roof
 from _bench.jobs.workloads import DEFAULT, DEFAULT_AXES
 from _bench.machine import env, headroom
-from _bench.measure import beside, devices, emulated, engine, launch_cost, peak, versus
+from _bench.measure import child, devices, emulated, engine, launch_cost, meter, peak, versus
 from _bench.measure.engine import Settings, Stuck
+from _bench.measure.meter import Meter
 from _bench.report import row_table
 from _bench.report.writers import Outputs
 from _bench.rows import compare
@@ -49,6 +52,7 @@ class Session:
     report: Report = field(default_factory=lambda: Report(env.describe()))
     threshold: float = compare.THRESHOLD  # of a job against its rivals
     sweep: bool = False  # the table of the kernel command
+    isolated: bool = False  # measure in a child process
 
     def __post_init__(self) -> None:
         self.outputs.check()
@@ -57,9 +61,8 @@ class Session:
     def measure(self, tasks_of: Callable[[sp.Device], Sequence[Task]]) -> int:
         """Runs the tasks of every device, prints the table, returns the exit code."""
         try:
-            for uri, tasks in self._planned(tasks_of):
-                with devices.opened(uri) as device:
-                    self._one_device(device, tasks)
+            for info, tasks in self._planned(tasks_of):
+                self._one_device(info, tasks)
         except KeyboardInterrupt:
             self.report.interrupted = True
         except Stuck as stuck:
@@ -72,7 +75,7 @@ class Session:
 
     def _planned(
         self, tasks_of: Callable[[sp.Device], Sequence[Task]]
-    ) -> list[tuple[str, Sequence[Task]]]:
+    ) -> list[tuple[sp.DeviceInfo, Sequence[Task]]]:
         """Opens all devices once and makes all jobs: what is wrong is said before any work."""
         planned = []
         for uri in self.uris:
@@ -82,27 +85,28 @@ class Session:
                     emulated.check_job(job, mode, device.info)
                     nsets = engine.sets(job, mode, device.info, 1 + len(job.rivals))
                     headroom.check_job(job, nsets, device.info)
-                planned.append((uri, tasks))
+                planned.append((device.info, tasks))
         return planned
 
-    def _one_device(self, device: sp.Device, tasks: Sequence[Task]) -> None:
-        with (
-            beside.gauges(device, manifest(device), self.settings) as gauges,
-            Progress(len(tasks)) as progress,
-        ):
+    def _one_device(self, info: sp.DeviceInfo, tasks: Sequence[Task]) -> None:
+        with self._meter(info) as made, Progress(len(tasks)) as progress:
             for job, mode in tasks:
-                progress.step(f"{device.info.uri} {job.kernel} {job.label} {mode}")
-                found = versus.rows(job, device, mode, self.settings, gauges, self.threshold)
-                self.report.rows += [row for row, _ in found]
-                if gauges is not None:
-                    self.told(device.info, gauges.best)
+                progress.step(f"{info.uri} {job.kernel} {job.label} {mode}")
+                self.report.rows += made.rows(job, mode)
+                self.told(info, made.roof())
                 self.outputs.so_far(self.report)
-            if gauges is not None and self.outputs.svg:
-                gauges.complete()
-                self.told(device.info, gauges.best)
+            if self.outputs.svg:
+                self.told(info, made.roof(complete=True))
 
-    def told(self, info: sp.DeviceInfo, roof: Roof) -> None:
+    def _meter(self, info: sp.DeviceInfo) -> AbstractContextManager[Meter]:
+        if self.isolated:
+            return child.started(info.uri, info, self.settings, self.threshold)
+        return meter.here(info.uri, self.settings, self.threshold)
+
+    def told(self, info: sp.DeviceInfo, roof: Roof | None) -> None:
         """Puts a device's roof into the document."""
+        if roof is None:
+            return
         self.report.extra.setdefault("roofs", {})[info.uri] = {
             "gflops": dict(roof.gflops),
             "gbytes_per_s": dict(roof.gbytes_per_s),
@@ -143,26 +147,6 @@ def heading(report: Report) -> str:
         str(e.get("commit") or "no commit"),
     ]
     return f"# {'; '.join(parts)}; load {e.get('load_1min')}; seed {report.extra.get('seed')}"
-
-
-def manifest(device: sp.Device | None = None) -> dict[str, Any]:
-    """The kernels of shaders/manifest.json by name; of a device: those that it provides.
-
-    What a plug-in brings by itself the manifest does not know: whatever has a group size there is
-    taken for a grid of such groups, the rest for kernels that know their own.
-    """
-    from sparkle_drv import assets
-
-    kernels: dict[str, Any] = assets.manifest()["kernels"]
-    if device is None:
-        return kernels
-    backend = device.info.backend
-    found = {}
-    for name, entry in kernels.items():
-        if device.provides(name):
-            form = "grid" if "group_size" in entry else "routine"
-            found[name] = {**entry, "backends": {backend: {"form": form}, **entry["backends"]}}
-    return found
 
 
 def manifest_tasks(

@@ -12,4 +12,5 @@ and tune/.
     launch_cost.py, transfer.py    ns of a launch; ns of moving bytes
     emulated.py                    emulated devices: no time, but counts of ioctls
     devices.py                     opens what -d names
+    meter.py, child.py             rows of a device, measured here or in a child process
 """

@@ -29,6 +29,15 @@ BAND_NBYTES = (
     16384  # four pages: an index off by a row of thousands lands in it, and views stay page-aligned
 )
 LAUNCH_TIMEOUT_S = 120.0
+LOADS, LAUNCHES, JUDGES, TIMES = "loads", "launches", "judges", "times"
+
+
+def unheard(kernel: str, step: str) -> None:
+    """Nobody listens."""
+
+
+announce = unheard
+"""Called before each step (LOADS to TIMES) whose kernel it touches; "": any. child.py listens."""
 LEAVE_S = 1.0  # what closing waits for after a failure: a kernel that never ends ends here neither
 
 
@@ -126,6 +135,7 @@ class Bound:
         launch_timeout_s: float = LAUNCH_TIMEOUT_S,
         queue: sp.Queue | None = None,
     ) -> None:
+        announce(job.kernel, LOADS)
         self.job, self.device, self.seed = job, device, seed
         self.launch_timeout_s = launch_timeout_s
         self.outputs: dict[str, Array] = {}
@@ -147,6 +157,7 @@ class Bound:
             for placement in self.placements:
                 for guarded in placement.guarded.values():
                     guarded.write_bands(self._pattern)
+            announce("", TIMES)
             self._stack = stack.pop_all()
 
     def __enter__(self) -> Bound:
@@ -175,6 +186,7 @@ class Bound:
 
     def launch(self, placement: Placement) -> None:
         """One launch, waited for."""
+        announce(self.job.kernel, LAUNCHES)
         fence = self.queue.launch(self.kernel, *placement.arguments, **self.launch_options)
         fence.wait(timeout_s=self.launch_timeout_s)
 
@@ -213,7 +225,10 @@ class Bound:
             for v in g.check_bands(self._pattern)
         ]
         verdict = verify.worst_of([*intact, *self._inputs_unchanged(placement, before)])
-        return self._outputs(placement, before, phase) if verdict.ok else verdict
+        if verdict.ok:
+            verdict = self._outputs(placement, before, phase)
+        announce("", TIMES)
+        return verdict
 
     def _inputs_unchanged(
         self, placement: Placement, before: dict[str, Array]
@@ -232,6 +247,7 @@ class Bound:
             return verify.broken(complaint) if complaint else verify.passed(0.0, 0.0)
         if self.job.oracle is None:
             return self._repeatable(placement, outputs, phase)
+        announce(self.job.kernel, JUDGES)
         wanted = self.job.oracle(values)
         missing = [name for name in outputs if name not in wanted]
         if missing:

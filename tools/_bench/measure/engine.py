@@ -38,11 +38,12 @@ class Settings:
     timeout_s: float = 5.0
     least: int = 20
     unverified: bool = False
+    launch_s: float = 0.0
 
     @property
     def launch_timeout_s(self) -> float:
         """How long one launch may last before the device counts as stuck."""
-        return max(LEAST_LAUNCH_S, LAUNCH_TIMEOUTS * self.timeout_s)
+        return self.launch_s or max(LEAST_LAUNCH_S, LAUNCH_TIMEOUTS * self.timeout_s)
 
     @property
     def rule(self) -> StopRule:
@@ -59,7 +60,7 @@ class Stuck(Exception):
 
 def run(job: Job, device: sp.Device, mode: str, settings: Settings, gauges: Gauges | None) -> Row:
     """Measures a job. What goes wrong on the device becomes a failed row, not an exception;
-    KeyboardInterrupt and mistakes in the job (UsageError, ImageError) pass through. Raises Stuck
+    KeyboardInterrupt and UsageErrors pass through. Raises Stuck
     when a launch does not end.
     """
     subject = subject_of(job, device.info, mode)
@@ -87,16 +88,16 @@ def attempt(
 
     try:
         return work()
-    except sp.ImageError:
-        raise
     except sp.FenceTimeout as error:
         said = " ".join(str(error).split())
-        given = f"{settings.launch_timeout_s:g} s were given (--timeout raises that)"
-        what = f"never ended: {said}; {given}, the run ends here"
+        given = (
+            f"{settings.launch_timeout_s:g} s were given (--launch-timeout or --timeout raise that)"
+        )
+        what = f"never ended: {said}; {given}"
         row = Row.failed(subject, {"what": what}, what)
         row.extra |= extra
         raise Stuck(row) from error
-    except (sp.SparkleError, MemoryError, OSError) as error:
+    except (sp.SparkleError, MemoryError, OSError, ValueError, TypeError) as error:
         what = f"{type(error).__name__}: {error}"
         if isinstance(error, OSError) and error.errno == errno.EINTR:
             raise KeyboardInterrupt from error
@@ -110,6 +111,12 @@ def finish(row: Row, job: Job, info: sp.DeviceInfo, settings: Settings) -> Row:
     if row.measured and not info.emulated:
         rate(row, job, row.extra.pop("flops", job.flops))
     return row
+
+
+def lost(job: Job, info: sp.DeviceInfo, mode: str, settings: Settings) -> Row:
+    """The row of a job that must not be tried again."""
+    row = Row.failed(subject_of(job, info, mode), {"what": job.lost}, job.lost)
+    return finish(row, job, info, settings)
 
 
 def subject_of(job: Job, info: sp.DeviceInfo, mode: str) -> Subject:
