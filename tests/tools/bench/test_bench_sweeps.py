@@ -97,7 +97,7 @@ def test_the_factor_reaches_the_source(bench, scale, tmp_path, capsys):
     given = ("-d", "egl:0", "-D", "N=100", "-D", "FACTOR=3,4", "--mode", "latency")
     assert bench("kernel", scale, *ARGS, *words, *given) == 1
     captured = capsys.readouterr()
-    assert "FAILED main N=100 FACTOR=4" in captured.err
+    assert "FAILED scale.comp:main N=100 FACTOR=4" in captured.err
     (good,) = [line for line in captured.out.splitlines() if " verified " in line]
     assert good.split()[1:5] == ["egl:0", "N=100", "3", "latency"]  # FACTOR has its column
 

@@ -102,7 +102,7 @@ def load(
         try:
             return device.kernel(image=made, entry=entry, args=types)
         except sp.ImageError as error:
-            raise sp.ImageError(str(error).replace(made, path)) from error
+            raise sp.ImageError(str(error).replace(f"{made}: ", "").replace(made, path)) from error
     text = glsl(Path(path)) if macros else None
     if text is None:
         return device.kernel(image=path, entry=entry, args=types)

@@ -62,6 +62,7 @@ class Child:
     _process: subprocess.Popen[bytes] | None = None
     _pipe: Connection | None = None
     _at: str = ""
+    _has_begun: bool = False
     _folder: str = field(default="")  # for what compilers make
 
     def rows(self, job: Job, mode: str) -> list[Row]:
@@ -81,13 +82,19 @@ class Child:
         return answer if isinstance(answer, Roof) else None
 
     def _ask(self, *request: Any) -> Any:
-        """The answer, or Lost. Raises what the child raised."""
-        self._at = ""
+        """The answer, or Lost. Raises what the child raised. A child that ended before it began
+        with this request has a successor.
+        """
+        was_there, self._at = self._process is not None, ""
+        self._has_begun = False
         try:
             pipe = self._started()
             pipe.send(request)
             answer = self._answer(pipe)
         except (EOFError, ConnectionError, pickle.UnpicklingError):
+            if was_there and not self._has_begun:
+                self.close()
+                return self._ask(*request)
             answer = Lost(self._at, self._ending())
         if isinstance(answer, BaseException):
             raise answer
@@ -101,6 +108,7 @@ class Child:
             kind, value = pipe.recv()
             if kind == "answer":
                 return value
+            self._has_begun = True
             self._at, step = value
             limit = self._limit(step)
         return Lost(self._at, f"never ended: no answer in {limit:g} s")
