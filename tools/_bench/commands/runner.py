@@ -22,8 +22,18 @@ from _bench.jobs.job import Job
 from _bench.jobs.roofs import Roof
 from _bench.jobs.workloads import DEFAULT, DEFAULT_AXES
 from _bench.machine import env, headroom
-from _bench.measure import beside, devices, emulated, engine, launch_cost, peak, versus
+from _bench.measure import (
+    devices,
+    emulated,
+    engine,
+    launch_cost,
+    peak,
+    probes,
+    self_test,
+    versus,
+)
 from _bench.measure.engine import Settings, Stuck
+from _bench.measure.probes import Gauges
 from _bench.report import row_table
 from _bench.report.writers import Outputs
 from _bench.rows import compare
@@ -87,9 +97,10 @@ class Session:
 
     def _one_device(self, device: sp.Device, tasks: Sequence[Task]) -> None:
         with (
-            beside.gauges(device, manifest(device), self.settings) as gauges,
+            probes.gauges(device, manifest(device), self.settings) as gauges,
             Progress(len(tasks)) as progress,
         ):
+            self._self_test(device.info, gauges, "start")
             for job, mode in tasks:
                 progress.step(f"{device.info.uri} {job.kernel} {job.label} {mode}")
                 found = versus.rows(job, device, mode, self.settings, gauges, self.threshold)
@@ -97,9 +108,17 @@ class Session:
                 if gauges is not None:
                     self.told(device.info, gauges.best)
                 self.outputs.so_far(self.report)
+            self._self_test(device.info, gauges, "end")
             if gauges is not None and self.outputs.svg:
                 gauges.complete()
                 self.told(device.info, gauges.best)
+
+    def _self_test(self, info: sp.DeviceInfo, gauges: Gauges | None, when: str) -> None:
+        """Puts a self-test into the document."""
+        found = self_test.run(gauges) if gauges is not None else None
+        if found is not None:
+            tests = self.report.extra.setdefault("self_test", {}).setdefault(info.uri, {})
+            tests[when] = found.as_json()
 
     def told(self, info: sp.DeviceInfo, roof: Roof) -> None:
         """Puts a device's roof into the document."""
@@ -142,7 +161,11 @@ def heading(report: Report) -> str:
         f"sparkle_drv {e.get('sparkle_drv')}",
         str(e.get("commit") or "no commit"),
     ]
-    return f"# {'; '.join(parts)}; load {e.get('load_1min')}; seed {report.extra.get('seed')}"
+    tests = "".join(
+        f"; {self_test.words(found)}" for found in report.extra.get("self_test", {}).values()
+    )
+    load = f"load {e.get('load_1min')}; seed {report.extra.get('seed')}"
+    return f"# {'; '.join(parts)}; {load}{tests}"
 
 
 def manifest(device: sp.Device | None = None) -> dict[str, Any]:
