@@ -195,8 +195,13 @@ def test_a_stream_has_the_row_s_footprint(cpu, gauges, n):
 
 
 def test_a_row_that_is_all_launch_has_no_roof_of_memory(cpu, gauges):
+    """But FMAs as a reference, by which compare tells the machine from the row."""
     with bound_of(cpu, "copy_f32", n=16) as bound:
-        assert roofs_of(gauges, bound) == {}
+        assert set(roofs_of(gauges, bound)) == {probes.REFERENCE}
+        sampler = timing.steady(bound, "hot")
+        measured, share = beside.take(bound, sampler, StopRule(0.5, 0.05, 3), gauges)
+    assert share is None
+    assert set(measured.probes) == {"peak_fma_f32"}
 
 
 def test_a_stream_beyond_the_caches_is_not_longer_than_needed(cpu, gauges, monkeypatch):
@@ -257,7 +262,7 @@ def test_a_probe_without_memory_is_none(cpu, gauges, monkeypatch, caplog):
         measured, share = beside.take(bound, sampler, StopRule(0.5, 0.05, 3), gauges)
     assert share is None
     assert measured.samples
-    assert caplog.text.count("none is left") == 2
+    assert caplog.text.count("none is left") >= 2
 
 
 def test_probes_leave_nothing_behind(cpu, gauges):

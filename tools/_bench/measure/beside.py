@@ -22,7 +22,7 @@ from _bench.rows.results import Measured, Share
 
 from . import timing
 from .bound import Bound
-from .probes import Gauges, Roofed, largest_cache, working_set
+from .probes import REFERENCE, Gauges, Roofed, largest_cache, working_set
 from .stop_rule import StopRule
 from .timing import Sampler
 
@@ -81,14 +81,14 @@ def take(
         measured = Measured(
             row.device_ns, row.host_ns, sampler.primary, sampler.batch, stop, probes=rates
         )
-        shares = [_share(one, row.times, rates) for one in kept]
+        shares = [_share(one, row.times, rates) for one in kept if one.kind != REFERENCE]
         if row.warms is not None:
             row.warms.close()
         for probe in known.values():
             probe.close()
         for share in shares:
             gauges.met(share, bound)
-        return measured, max(shares, key=lambda share: share.ratio.median)
+        return measured, max(shares, key=lambda share: share.ratio.median, default=None)
 
 
 def share_of(bound: Bound, sampler: Sampler, rule: StopRule, gauges: Gauges | None) -> Share | None:
