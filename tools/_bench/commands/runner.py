@@ -24,7 +24,17 @@ from _bench.jobs.job import Job
 from _bench.jobs.roofs import Roof
 from _bench.jobs.workloads import DEFAULT, DEFAULT_AXES
 from _bench.machine import env, headroom
-from _bench.measure import child, devices, emulated, engine, launch_cost, meter, peak, versus
+from _bench.measure import (
+    child,
+    devices,
+    emulated,
+    engine,
+    launch_cost,
+    meter,
+    peak,
+    self_test,
+    versus,
+)
 from _bench.measure.engine import Settings, Stuck
 from _bench.measure.meter import Meter
 from _bench.report import row_table
@@ -90,11 +100,13 @@ class Session:
 
     def _one_device(self, info: sp.DeviceInfo, tasks: Sequence[Task]) -> None:
         with self._meter(info) as made, Progress(len(tasks)) as progress:
+            self._self_test(info, made, "start")
             for job, mode in tasks:
                 progress.step(f"{info.uri} {job.kernel} {job.label} {mode}")
                 self.report.rows += made.rows(job, mode)
                 self.told(info, made.roof())
                 self.outputs.so_far(self.report)
+            self._self_test(info, made, "end")
             if self.outputs.svg:
                 self.told(info, made.roof(complete=True))
 
@@ -102,6 +114,13 @@ class Session:
         if self.isolated:
             return child.started(info.uri, info, self.settings, self.threshold)
         return meter.here(info.uri, self.settings, self.threshold)
+
+    def _self_test(self, info: sp.DeviceInfo, made: Meter, when: str) -> None:
+        """Puts a self-test into the document."""
+        found = made.self_test()
+        if found is not None:
+            tests = self.report.extra.setdefault("self_test", {}).setdefault(info.uri, {})
+            tests[when] = found
 
     def told(self, info: sp.DeviceInfo, roof: Roof | None) -> None:
         """Puts a device's roof into the document."""
@@ -146,7 +165,11 @@ def heading(report: Report) -> str:
         f"sparkle_drv {e.get('sparkle_drv')}",
         str(e.get("commit") or "no commit"),
     ]
-    return f"# {'; '.join(parts)}; load {e.get('load_1min')}; seed {report.extra.get('seed')}"
+    tests = "".join(
+        f"; {self_test.words(found)}" for found in report.extra.get("self_test", {}).values()
+    )
+    load = f"load {e.get('load_1min')}; seed {report.extra.get('seed')}"
+    return f"# {'; '.join(parts)}; {load}{tests}"
 
 
 def manifest_tasks(

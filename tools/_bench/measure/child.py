@@ -81,6 +81,10 @@ class Child:
         answer = self._ask("roof", complete) if self._process else None
         return answer if isinstance(answer, Roof) else None
 
+    def self_test(self) -> dict[str, Any] | None:
+        answer = self._ask("self_test")
+        return answer if isinstance(answer, dict) else None
+
     def _ask(self, *request: Any) -> Any:
         """The answer, or Lost. Raises what the child raised. A child that ended before it began
         with this request has a successor.

@@ -10,14 +10,14 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from _bench.jobs.job import Job
-from _bench.machine import quiet
+from _bench.machine import noise, quiet
 from _bench.rows import stats
 from _bench.rows.overhead import Overhead
 from _bench.rows.results import Measured, Row, Share, Subject
 
 from . import beside, emulated, pipelined, timing, verify
-from .beside import Gauges
 from .bound import Bound
+from .probes import Gauges
 from .stop_rule import StopRule
 
 if TYPE_CHECKING:
@@ -150,10 +150,12 @@ def _run(
                 row.submission = submission
             return row
         quiet.rested()  # the oracle was numpy's
+        watch = noise.Watch(device._backend.sensors)
         measured, overhead, share = _take(bound, mode, settings, gauges)
+        disturbed = watch.noise()
         row = judged(bound, subject, measured, mode, nsets)
         if row.measured is not None:
-            row.overhead, row.share = overhead, share
+            row.overhead, row.share, row.noise = overhead, share, disturbed
         return row
 
 
@@ -196,23 +198,12 @@ def _take(
         ways = pipelined.ThreeWays(bound)
         sampler = pipelined.Pipelined(ways)
         measured, overhead = pipelined.take(ways, lambda: settings.rule)
+        share = beside.share_of(bound, sampler, settings.rule, gauges)
     else:
         sampler = timing.steady(bound, mode)
-        measured = timing.take(sampler, settings.rule)
-    share = beside_roof(bound, sampler, measured, gauges)
+        measured, share = beside.take(bound, sampler, settings.rule, gauges)
     sampler.close()
     return measured, overhead, share
-
-
-def beside_roof(
-    bound: Bound, sampler: timing.Sampler, measured: Measured, gauges: Gauges | None
-) -> Share | None:
-    """The row's share of the roof that it comes closest to, None without gauges for it."""
-    if gauges is None:
-        return None
-    sample_ns = measured.batch * min(measured.samples)  # as a gauge's: without what others took
-    found = beside.shares(bound, sampler, sample_ns, gauges)
-    return found[0] if found else None
 
 
 def last_level(info: sp.DeviceInfo) -> int:

@@ -21,10 +21,10 @@ from _bench.jobs.job import Job
 from _bench.rows import compare
 from _bench.rows.results import Measured, Row, Subject
 
-from . import engine, timing, verify
-from .beside import Gauges
+from . import beside, engine, timing, verify
 from .bound import Bound, timing_queue
 from .engine import Settings
+from .probes import Gauges
 from .timing import Sampler
 
 if TYPE_CHECKING:
@@ -192,7 +192,8 @@ def _judge(e: Entrant, mode: str, settings: Settings, gauges: Gauges | None) -> 
         return
     nsets = len(e.bound.placements)
     measured = e.measured(e.sampler)
-    share = e.attempt(settings, partial(engine.beside_roof, e.bound, e.sampler, measured, gauges))
+    how = e.bound, e.sampler, settings.rule, gauges
+    share = e.attempt(settings, partial(beside.share_of, *how))
     e.sampler.close()
     if e.row is not None:
         return

@@ -17,6 +17,7 @@ from _console import output
 from _console.problems import UsageError
 
 from _bench.jobs.axes import label
+from _bench.machine import noise
 from _bench.rows import overhead, results
 from _bench.rows.results import CACHE_COUNTS, Report, Row
 from sparkle_drv import kept
@@ -46,6 +47,7 @@ CSV_COLUMNS = [
     "roof_low_percent",
     "roof_high_percent",
     "roof",
+    *noise.CSV_COLUMNS,
     "max_rel_rms",
     "tolerance",
     "reason",
@@ -148,6 +150,8 @@ def _csv_row(row: Row) -> Mapping[str, object]:
     if row.share is not None and row.share.is_known:
         ratio = row.share.ratio
         cells |= {"roof_low_percent": 100 * ratio.low, "roof_high_percent": 100 * ratio.high}
+    if row.noise is not None:
+        cells |= {"noise_percent": row.spread_percent, **row.noise.as_json()}
     if row.submission is not None:
         cells |= row.submission.as_json()
     if row.overhead is not None:

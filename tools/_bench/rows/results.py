@@ -18,6 +18,7 @@ import numpy as np
 from _console.problems import UsageError
 
 from _bench.jobs.axes import Value
+from _bench.machine.noise import Noise
 
 from . import stats
 from .overhead import Overhead
@@ -47,7 +48,8 @@ class Subject:
 @dataclass(frozen=True)
 class Measured:
     """Samples in ns a launch, as taken: `primary` says which clock the row's time_ns is ("device"
-    or "host").
+    or "host"). `probes`: rates of the roofs' kernels in the same rounds, sample by sample, in
+    GFLOPS or GB/s.
     """
 
     device_ns: Sequence[float]
@@ -55,6 +57,7 @@ class Measured:
     primary: str
     batch: int
     stop: str
+    probes: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     @property
     def samples(self) -> Sequence[float]:
@@ -107,9 +110,7 @@ class Submission:
 
 @dataclass(frozen=True)
 class Share:
-    """A row's rate over the roof's, turn by turn. Rates are flops or bytes per ns, which are GFLOPS
-    or GB/s.
-    """
+    """A row's rate over the roof's, round by round, both in GFLOPS or GB/s."""
 
     kind: str
     kernel: str
@@ -118,7 +119,7 @@ class Share:
 
     @property
     def ratio(self) -> stats.Summary:
-        return stats.summarize([a / b for a, b in zip(self.row, self.roof, strict=True)])
+        return stats.paired(self.row, self.roof)
 
     @property
     def is_known(self) -> bool:
@@ -149,6 +150,7 @@ class Row:
     measured: Measured | None = None
     overhead: Overhead | None = None
     submission: Submission | None = None
+    noise: Noise | None = None
     gflops: float | None = None
     gbytes_per_s: float | None = None
     share: Share | None = None
@@ -173,6 +175,11 @@ class Row:
     @property
     def time(self) -> stats.Summary | None:
         return stats.summarize(self.measured.samples) if self.measured else None
+
+    @property
+    def spread_percent(self) -> float | None:
+        """How far the samples lie apart: the quartiles' distance, in per cent of the median."""
+        return 100 * stats.spread(self.measured.samples) if self.measured else None
 
     @property
     def device(self) -> stats.Summary | None:
@@ -215,11 +222,18 @@ class Row:
                 "batch": m.batch,
             }
             row["samples_ns"] = [round(value, 2) for value in m.samples]
+            if m.probes:
+                row["probes"] = {
+                    kernel: [float(f"{rate:.6g}") for rate in rates]
+                    for kernel, rates in m.probes.items()
+                }
             row["host_ns"] = stats.rounded(stats.summarize(m.host_ns))
             device = self.device
             row["device_ns"] = stats.rounded(device) if device else None
         if self.share is not None:
             row["roof_beside"] = self.share.as_json()
+        if self.noise is not None:
+            row["noise"] = {"noise_percent": self.spread_percent, **self.noise.as_json()}
         if self.overhead is not None:
             row["overhead"] = self.overhead.as_json()
         if self.submission is not None:
