@@ -22,14 +22,11 @@ from _bench.rows.results import Measured, Share
 
 from . import timing
 from .bound import Bound
-from .probes import REFERENCE, Gauges, Roofed, largest_cache, working_set
+from .probes import NEAR_ROOF, REFERENCE, Gauges, Roofed, largest_cache, working_set
 from .stop_rule import StopRule
 from .timing import Sampler
 
-PILOT_ROUNDS, PILOT_S = 6, 0.3  # of all probes; the best of each roof stay
-FEWEST_PILOT_ROUNDS = 2
-NEAR_BEST = 0.75  # a probe this close to the best of its roof in the pilot stays
-NEAR_ROOF = 0.5  # and so does a roof whose share is this close to the largest
+PILOT_ROUNDS, FEWEST_PILOT_ROUNDS, PILOT_S = 6, 2, 0.3
 RATIO_S = 1.0  # rounds that only the ratio needs end then
 
 
@@ -110,23 +107,26 @@ def _share(roofed: Roofed, row: list[float], rates: Mapping[str, list[float]]) -
 def _pilot(
     row: Racer, racers: Mapping[str, Racer], roofed: list[Roofed], rng: np.random.Generator
 ) -> list[Roofed]:
-    """The roofs, and the probes of each, that the row may come closest to, by the shortest times of
-    a few rounds. Their samples count for nothing else.
+    """The roofs that the row may come closest to, by the shortest times of a few rounds, whose
+    samples count for nothing else. The reference stays if no roof is near: a stream does not meet
+    what a kernel that hardly moves anything meets.
     """
     start = time.monotonic()
     for done in range(PILOT_ROUNDS):
         if done >= FEWEST_PILOT_ROUNDS and time.monotonic() - start >= PILOT_S:
             break
         _round(row, racers, rng)
-    best = {p.kernel: p.work / min(racers[p.kernel].times) for one in roofed for p in one.probes}
-    tops = {one.kind: max(best[p.kernel] for p in one.probes) for one in roofed}
-    shares = {one.kind: one.work / min(row.times) / tops[one.kind] for one in roofed}
+    shares = [
+        one.work / min(row.times) * min(min(racers[p.kernel].times) / p.work for p in one.probes)
+        for one in roofed
+    ]
     for racer in (row, *racers.values()):
         racer.forget()
+    top = max(shares)
     return [
-        replace(one, probes=[p for p in one.probes if best[p.kernel] >= NEAR_BEST * tops[one.kind]])
-        for one in roofed
-        if shares[one.kind] >= NEAR_ROOF * max(shares.values())
+        one
+        for one, share in zip(roofed, shares, strict=True)
+        if (top < NEAR_ROOF if one.kind == REFERENCE else share >= NEAR_ROOF * top)
     ]
 
 

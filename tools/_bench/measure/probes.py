@@ -10,13 +10,13 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from _bench.jobs import catalog, fills, roofs
+from _bench.jobs import catalog, fills, plans, roofs
 from _bench.jobs.axes import Point
 from _bench.jobs.job import Job
 from _bench.jobs.roofs import Roof
@@ -36,6 +36,7 @@ log = logging.getLogger("sparkle_drv.bench")
 SMALL = 1009  # elements, or rounds of FMAs: a prime, at which a kernel is verified
 LEAST_FMA_NS, MOST_FMA_NS = 100e3, 20e6
 """A launch of FMAs: long enough that starting it costs nothing, short enough to repeat."""
+NEAR_ROOF = 0.5  # a share from which the roof may be the row's
 COUNTED, LAUNCHES = 64, 2
 """A stream that takes less than so many empty launches says nothing of memory; they are counted in
 a batch.
@@ -87,21 +88,35 @@ class Gauges:
         if job.flop_type and (flops := job.executed or bound.flops()):
             launch_ns = min(max(lasts_ns, LEAST_FMA_NS), MOST_FMA_NS)
             number = max(1, round(sample_ns / launch_ns))
-            fmas = self.probes(job.flop_type, partial(self.fma, launch_ns, number, stack))
+            fmas = self._fmas(job.flop_type, launch_ns, number, stack)
             found.append(Roofed("flops", flops, fmas))
         if job.nbytes:
             kind = "read" if job.mostly_reads else "copy"
             nbytes = working_set(bound)
-            streams = self.probes(kind, partial(self.stream, nbytes, sample_ns, stack))
+            rate = job.nbytes / max(lasts_ns, 1.0)
+            streams = self.probes(kind, partial(self.stream, nbytes, rate, sample_ns, stack))
             found.append(Roofed(kind, job.nbytes, streams))
         found = [one for one in found if one.probes]
-        return found or self._reference(sample_ns, stack)
+        if all(one.kind != "flops" for one in found):
+            found += self._reference(sample_ns, stack)
+        return found
 
     def _reference(self, sample_ns: float, stack: ExitStack) -> list[Roofed]:
-        """For a row that no roof concerns: what `compare` tells the machine from the row by."""
-        fma = partial(self.fma, max(sample_ns, LEAST_FMA_NS), 1, stack)
-        made = next((found for kind in ("f32", "f64") if (found := self.probes(kind, fma))), [])
-        return [Roofed(REFERENCE, 0.0, made)] if made else []
+        """For a row that may be near no roof: what `compare` tells the machine from the row by."""
+        for kind in ("f32", "f64"):
+            if made := self._fmas(kind, max(sample_ns, LEAST_FMA_NS), 1, stack):
+                return [Roofed(REFERENCE, 0.0, made)]
+        return []
+
+    def _fmas(self, kind: str, launch_ns: float, batch: int, stack: ExitStack) -> list[Probe]:
+        """By all threads, and on the cpu by one, too: on busy cores a row of one thread would
+        exceed a roof of all.
+        """
+        fma = partial(self.fma, launch_ns, batch, stack)
+        alone = self.device.info.backend == "cpu" and self.device.info.compute_units > 1
+        return self.probes(kind, fma) + (
+            self.probes(kind, partial(fma, threads=1)) if alone else []
+        )
 
     def probes(self, kind: str, make: Callable[[str], Probe | None]) -> list[Probe]:
         """The probes of a roof ("f32", "f64", "copy" or "read"). Kernels that the device lacks, has
@@ -133,19 +148,33 @@ class Gauges:
             self._verified[kernel] = verdict.ok
         return self._verified[kernel]
 
-    def fma(self, launch_ns: float, batch: int, stack: ExitStack, kernel: str) -> Probe:
-        """A loop of FMAs, a launch of which takes about `launch_ns`."""
+    def fma(
+        self, launch_ns: float, batch: int, stack: ExitStack, kernel: str, threads: int = 0
+    ) -> Probe:
+        """A loop of FMAs, a launch of which takes about `launch_ns`; 0 threads: all."""
+        from sparkle_drv import TilePlan
+
+        def made(at: Point) -> Bound:
+            job = self._job(kernel, at)
+            if threads:
+                job = replace(job, load=partial(plans.load, kernel, TilePlan(threads=threads)))
+            return self._placed(job)
+
         at = point(kernel, self.device.info)
-        with self._bound(kernel, at) as bound:
+        with made(at) as bound:
             scale = launch_ns / max(timing.estimate(bound), 1.0)
         iters = max(1, int(int(at["iters"]) * scale))
-        bound = stack.enter_context(self._bound(kernel, {**at, "iters": iters}))
+        bound = stack.enter_context(made({**at, "iters": iters}))
         timing.estimate(bound)  # after a launch it has told its flops
-        return Probe(kernel, bound.flops(), timing.several(bound, batch))
+        name = f"{kernel}, {threads} thread" if threads else kernel
+        return Probe(name, bound.flops(), timing.several(bound, batch))
 
-    def stream(self, nbytes: int, sample_ns: float, stack: ExitStack, kernel: str) -> Probe | None:
+    def stream(
+        self, nbytes: int, rate: float, sample_ns: float, stack: ExitStack, kernel: str
+    ) -> Probe | None:
         """A stream over as many bytes; beyond the caches a longer one would say the same. None
-        where launching it takes longer than moving them.
+        where launching it takes longer than moving them. A sample lasts as long as the row's; less
+        beside a row whose `rate`, in bytes a ns, is nowhere near.
         """
         largest = largest_cache(self.device.info)
         at = point(kernel, self.device.info)
@@ -155,8 +184,10 @@ class Gauges:
         n = max(1, round(min(nbytes, catalog.AUTO_BEYOND_CACHES * largest) / each))
         bound = stack.enter_context(self._bound(kernel, {**at, "n": n}))
         self._fill(bound)
-        batch = min(timing.MOST_BATCH, round(sample_ns / max(timing.estimate(bound), 1.0)))
-        sampler = timing.several(bound, batch)
+        estimate_ns = max(timing.estimate(bound), 1.0)
+        if rate < NEAR_ROOF * bound.job.nbytes / estimate_ns:
+            sample_ns = min(sample_ns, timing.SAMPLE_NS)
+        sampler = timing.several(bound, min(timing.MOST_BATCH, round(sample_ns / estimate_ns)))
         if _shortest(sampler) < LAUNCHES * launch_ns:
             return None
         warms = timing.OneByOne(bound, "device") if nbytes <= largest else None
@@ -166,8 +197,10 @@ class Gauges:
         return catalog.make(kernel, at, self.device.info, self.manifest, self.settings.seed)
 
     def _bound(self, kernel: str, at: Point) -> Bound:
-        seed, timeout_s = self.settings.seed, self.settings.launch_timeout_s
-        return Bound(self._job(kernel, at), self.device, seed, 1, timeout_s)
+        return self._placed(self._job(kernel, at))
+
+    def _placed(self, job: Job) -> Bound:
+        return Bound(job, self.device, self.settings.seed, 1, self.settings.launch_timeout_s)
 
     def _fill(self, bound: Bound) -> None:
         """A short random pattern again and again: random numbers for all would take seconds."""
@@ -186,7 +219,7 @@ class Gauges:
                 continue
             with ExitStack() as stack:
                 fma = partial(self.fma, timing.SAMPLE_NS, 1, stack)
-                stream = partial(self.stream, beyond, timing.SAMPLE_NS, stack)
+                stream = partial(self.stream, beyond, 0.0, timing.SAMPLE_NS, stack)
                 for probe in self.probes(kind, fma if flops else stream):
                     times = [probe.sampler.sample()[0] for _ in range(stats.FEWEST_FOR_INTERVAL)]
                     probe.close()

@@ -309,3 +309,9 @@ def _check_row(row: Any, where: str) -> None:
             raise UsageError(f"{where} has no usable {key!r}")
     if not all(isinstance(s, (int, float)) and s > 0 for s in row["samples_ns"]):
         raise UsageError(f"{where}: samples_ns must be positive numbers")
+    probes = row.get("probes") or {}
+    number = len(row["samples_ns"])
+    for rates in probes.values() if isinstance(probes, dict) else [None]:
+        known = isinstance(rates, list) and len(rates) == number
+        if not known or not all(isinstance(r, (int, float)) and r > 0 for r in rates or ()):
+            raise UsageError(f"{where}: probes must be positive numbers, one for each sample")
