@@ -50,7 +50,8 @@ def thinned(document: dict[str, Any]) -> dict[str, Any]:
         step = max(1, -(-len(samples) // KEPT_SAMPLES))
         rows.append({**row, "samples_ns": samples[::step]})
     env = {key: value for key, value in document["env"].items() if key != "command"}
-    return {**document, "env": env, "results": rows}
+    rest = {key: value for key, value in document.items() if key != "request"}
+    return {**rest, "env": env, "results": rows}
 
 
 def write(path: Path, document: dict[str, Any]) -> bool:

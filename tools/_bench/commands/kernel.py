@@ -53,6 +53,7 @@ def add(sub: options.Subcommands) -> None:
     _add_costs(kernel)
     options.add_modes(kernel)
     options.add_measuring(kernel)
+    options.add_resume(kernel)
     options.add_drawing(kernel)
 
 
@@ -107,5 +108,4 @@ def kernel_command(args: argparse.Namespace) -> int:
     tasks = [(job, mode) for job in jobs for mode in chosen]
     made = options.session(args, args.unverified)
     made.threshold = args.threshold or compare.THRESHOLD
-    made.sweep = True
     return made.measure(lambda info: tasks)

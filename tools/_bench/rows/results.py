@@ -47,7 +47,8 @@ class Subject:
 @dataclass(frozen=True)
 class Measured:
     """Samples in ns a launch, as taken: `primary` says which clock the row's time_ns is ("device"
-    or "host").
+    or "host"). A row read from a file has the primary samples and `other`, what the other clock
+    came to.
     """
 
     device_ns: Sequence[float]
@@ -55,10 +56,16 @@ class Measured:
     primary: str
     batch: int
     stop: str
+    other: stats.Summary | None = None
 
     @property
     def samples(self) -> Sequence[float]:
         return self.device_ns if self.primary == "device" else self.host_ns
+
+    def by(self, clock: str) -> stats.Summary | None:
+        """The times by the "device" or "host" clock, None where it took none."""
+        samples = self.device_ns if clock == "device" else self.host_ns
+        return stats.summarize(samples) if samples else self.other
 
 
 CACHE_COUNTS = {
@@ -176,12 +183,11 @@ class Row:
 
     @property
     def device(self) -> stats.Summary | None:
-        measured = self.measured
-        return stats.summarize(measured.device_ns) if measured and measured.device_ns else None
+        return self.measured.by("device") if self.measured else None
 
     @property
     def host(self) -> stats.Summary | None:
-        return stats.summarize(self.measured.host_ns) if self.measured else None
+        return self.measured.by("host") if self.measured else None
 
     def as_json(self) -> dict[str, Any]:
         """The row in the form of the schema."""
@@ -215,9 +221,9 @@ class Row:
                 "batch": m.batch,
             }
             row["samples_ns"] = [round(value, 2) for value in m.samples]
-            row["host_ns"] = stats.rounded(stats.summarize(m.host_ns))
-            device = self.device
-            row["device_ns"] = stats.rounded(device) if device else None
+            for clock in ("host", "device"):
+                summary = m.by(clock)
+                row[f"{clock}_ns"] = stats.rounded(summary) if summary else None
         if self.share is not None:
             row["roof_beside"] = self.share.as_json()
         if self.overhead is not None:
@@ -229,11 +235,14 @@ class Row:
 
 @dataclass
 class Report:
-    """The document: what was run where, and the rows so far."""
+    """The document: what was run where, and the rows so far. `command` says which tables the rows
+    make.
+    """
 
     env: Mapping[str, Any]
     rows: list[Row] = field(default_factory=list)
     interrupted: bool = False
+    command: str = "run"
     extra: dict[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
@@ -265,7 +274,7 @@ def load(path: Path) -> dict[str, Any]:
         document = json.loads(path.read_text())
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is not JSON: {error}") from error
     if not isinstance(document, dict) or not isinstance(document.get("results"), list):
         raise UsageError(
