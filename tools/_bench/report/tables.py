@@ -52,10 +52,7 @@ def tables(report: Report, notes: bool = True) -> list[Table]:
 def heading(report: Report) -> str:
     """What the tables were measured on, in a line; and in another, what an earlier run measured."""
     e = report.env
-    names = dict.fromkeys(
-        row.subject.device_name + (" (emulated)" if row.subject.emulated else "")
-        for row in report.rows
-    )
+    names = dict.fromkeys(row.subject.where for row in report.rows)
     parts = [
         ", ".join(names),
         f"sparkle_drv {e.get('sparkle_drv')}",

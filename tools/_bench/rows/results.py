@@ -40,6 +40,12 @@ class Subject:
     mode: str
 
     @property
+    def where(self) -> str:
+        """The device's name, which says when it is emulated."""
+        known = not self.emulated or "emulated" in self.device_name
+        return self.device_name if known else f"{self.device_name} (emulated)"
+
+    @property
     def key(self) -> tuple[str, str, str, str]:
         return self.kernel, self.device, json.dumps(dict(self.axes), sort_keys=True), self.mode
 
