@@ -12,6 +12,7 @@ from _bench.rows.results import Measured, Report, Row, Subject
 
 pytest.importorskip("matplotlib")
 agg = pytest.importorskip("matplotlib.backends.backend_agg")
+Text = pytest.importorskip("matplotlib.text").Text  # an annotation's own has its line too
 LONG = "winograd_convolution_of_a_kernel_with_a_rather_long_name_f32"
 ENV = {
     "sparkle_drv": "1",
@@ -24,10 +25,9 @@ ENV = {
 class Page:
     """A sheet as it was saved: its texts and where they stand, in pixels of 100 to the inch."""
 
-    def __init__(self, sheet, path):
+    def __init__(self, sheet):
         canvas = agg.FigureCanvasAgg(sheet.figure)
         sheet.figure.set_dpi(100)
-        canvas.draw()
         renderer = canvas.get_renderer()
         drawn, draw_text = {}, renderer.draw_text
 
@@ -37,10 +37,8 @@ class Page:
 
         renderer.draw_text = noted
         sheet.figure.draw(renderer)
-        canvas.print_png(path)
-        self.path = path
         self.texts = [text for text in drawn.values() if text is not None]
-        self.boxes = [text.get_window_extent(renderer) for text in self.texts]
+        self.boxes = [Text.get_window_extent(text, renderer) for text in self.texts]
         self.size = canvas.get_width_height()
 
     def complaints(self):
@@ -65,12 +63,18 @@ def pages(tmp_path, monkeypatch):
     made = {}
 
     def save(sheet, folder, name, footer):
+        monkeypatch.setattr(sheet.figure, "savefig", lambda out, **how: out.write(b"<svg/>"))
         saved = honest(sheet, folder, name, footer)
-        made[name] = Page(sheet, folder / f"{name}.png")
+        made[name] = Page(sheet)
         return saved
 
     honest = figures.Sheet.save
     monkeypatch.setattr(figures.Sheet, "save", save)
+    monkeypatch.setattr(drawings, "MOST_ON_A_SHEET", 9)
+    few, distributions = 9, drawings._distributions
+    monkeypatch.setattr(
+        drawings, "_distributions", lambda f, d, rows, e: distributions(f, d, rows[-few:], e)
+    )
 
     def draw(report):
         assert drawings.draw(report, tmp_path)
@@ -144,14 +148,14 @@ def test_no_text_covers_another(pages, case):
 def test_transfers(pages):
     rows, fits = [], []
     for way, memory in itertools.product(("write", "copy", "map_read"), ("device", "host")):
-        for at in range(8):
-            made = row(f"transfer: {way}", 40 * at, {"memory": memory, "nbytes": 4096 << 2 * at})
+        for at in range(6):
+            made = row(f"transfer: {way}", 40 * at, {"memory": memory, "nbytes": 16 << 4 * at})
             made.extra |= {"way": way}
             rows.append(made)
         fits.append({"device": "cpu", "way": way, "memory": memory, "alpha_ns": 9e4})
         fits[-1] |= {"beta_ns_per_byte": 0.01}
     made = pages(report(rows, fits=fits))
-    assert set(made) == {"roofline-cpu", "transfer-cpu", "distributions-cpu", "distributions-cpu-2"}
+    assert set(made) == {"roofline-cpu", "transfer-cpu", "distributions-cpu"}
     assert not any(page.complaints() for page in made.values())
 
 
@@ -164,7 +168,7 @@ def test_numbers_are_plain_and_rates_begin_at_zero(pages):
     sweep = made["sweep-cpu-hot-n-saxpy-f32"]
     assert "0" in said(sweep)
     assert "saxpy_f32 over N: cpu, hot" in said(sweep)
-    assert "64K" in said(sweep)
+    assert {"4096", "32K", "1G"} <= set(said(sweep))
     roof = said(made["roofline-cpu"])
     assert "Roofline of saxpy_f32: cpu" in roof
     assert {"0.1", "1", "10", "100"} <= set(roof)

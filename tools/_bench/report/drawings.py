@@ -14,7 +14,6 @@ from typing import Any
 from _bench.rows.results import Report, Row
 
 from . import figures, roofline, sweep_curves, ticks, versus_picture
-from .row_table import label_of
 
 COLUMNS, MOST_ON_A_SHEET, BINS = 3, 24, 40
 NAME_LETTERS, MOST_TICKS = 44, 4
@@ -85,10 +84,10 @@ def _distribution(axes: Any, row: Row) -> None:
     axes.hist(kept, bins=min(BINS, 5 + len(kept) // 3), color="#9fbbe0")
     axes.axvspan(time.low / scale, time.high / scale, color="#c4501b", alpha=0.25, lw=0)
     axes.axvline(time.median / scale, color="#c4501b", lw=1.2)
-    name = f"{row.subject.kernel} {label_of(row)} {row.subject.mode}"
+    name = figures.named(row, NAME_LETTERS)
     half = f" +- {time.half_width:.1%}" if time.half_width < 10 else ""
     axes.set_title(
-        f"{figures.wrapped(name, NAME_LETTERS, 2)}\n{time.median / scale:.4g} {unit}{half}",
+        f"{name}\n{time.median / scale:.4g} {unit}{half}",
         fontsize=7,
     )
     beyond = (
@@ -96,6 +95,6 @@ def _distribution(axes: Any, row: Row) -> None:
     )
     axes.set_xlabel(f"{unit} ({measured.primary}), n = {time.n}{beyond}", fontsize=6)
     axes.tick_params(labelsize=6)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.get_major_locator().set_params(nbins=MOST_TICKS)
-        ticks.plain(axis, log=False)
+    axes.locator_params(nbins=MOST_TICKS)
+    for which in "xy":
+        ticks.plain(axes, which, log=False)

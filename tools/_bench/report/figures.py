@@ -19,7 +19,10 @@ from typing import Any
 from _console import output
 from _console.problems import UsageError
 
+from _bench.rows.results import Row
+
 from . import ticks
+from .row_table import label_of
 
 Point = tuple[float, float, float, float]
 """x, y, and the interval of y."""
@@ -102,6 +105,12 @@ def wrapped(text: str, letters: int, most_lines: int = 99) -> str:
     if len(lines) > most_lines:
         lines = [*lines[: most_lines - 1], lines[most_lines - 1][: letters - 4] + " ..."]
     return "\n".join(lines)
+
+
+def named(row: Row, letters: int) -> str:
+    """Which row: its kernel in one line, its point and mode in another."""
+    point = f"{label_of(row)} {row.subject.mode}"
+    return f"{wrapped(row.subject.kernel, letters, 1)}\n{wrapped(point, letters, 1)}"
 
 
 class Sheet:
@@ -195,10 +204,10 @@ def curves(
         crowded = len(words) > 6 or max(map(len, shown)) > 8
         axes.set_xticks(range(0, len(words), step), shown[::step], rotation=90 if crowded else 0)
     else:
-        ticks.plain(axes.xaxis, binary=log[0], log=log[0])
-    ticks.plain(axes.yaxis, log=log[1])
+        ticks.plain(axes, "x", binary=log[0], log=log[0])
+    ticks.plain(axes, "y", log=log[1])
     if not log[1]:
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.08 * max(p[3] for points in found.values() for p in points))
     axes.set_xlabel(wrapped(x, 90, 2))
     axes.set_ylabel(y)
     sheet.legend_outside(axes)

@@ -66,8 +66,8 @@ def _sheet(
         axes.plot([x], [y], ls="", ms=5, label=label, **figures.series(at))
     _roofs(axes, flops, streams, low, high)
     axes.set_xlim(low, high)
-    for axis in (axes.xaxis, axes.yaxis):
-        ticks.plain(axis, log=True)
+    for which in "xy":
+        ticks.plain(axes, which, log=True)
     axes.set_xlabel("arithmetic intensity (flops per byte of the operands)")
     axes.set_ylabel("GFLOPS")
     sheet.legend_outside(axes)

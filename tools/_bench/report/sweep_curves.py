@@ -142,8 +142,8 @@ def transfers(
                     if (fit["way"], fit["memory"]) == (way, memory):
                         _fit(axes, fit, [x for x, _ in points], style["color"])
         axes.set(xlabel="bytes", ylabel="time in us", title=f"{memory} memory")
-        ticks.plain(axes.xaxis, log=True, binary=True)
-        ticks.plain(axes.yaxis, log=True)
+        ticks.plain(axes, "x", log=True, binary=True)
+        ticks.plain(axes, "y", log=True)
     sheet.legend_outside(sheet.axes[-1])
     return [sheet.save(folder, figures.slug("transfer", rows[0].subject.device), footer)]
 

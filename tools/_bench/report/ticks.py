@@ -28,16 +28,19 @@ def number(value: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def plain(axis: Any, log: bool, binary: bool = False) -> None:
-    """Makes an axis logarithmic or linear, with plain numbers; `binary`: in powers of two."""
+def plain(axes: Any, which: str, log: bool, binary: bool = False) -> None:
+    """Makes an axis, "x" or "y", logarithmic or linear, with plain numbers; `binary`: in powers of
+    two.
+    """
     ticker = importlib.import_module("matplotlib.ticker")
     text = short if binary else number
 
     def label(value: float, _: int) -> str:
         return text(round(value)) if binary and value == round(value) else number(value)
 
+    axis = getattr(axes, f"{which}axis")
     if log:
-        axis._set_scale("log", base=2 if binary else 10)
+        getattr(axes, f"set_{which}scale")("log", base=2 if binary else 10)
         low, high = sorted(axis.get_view_interval())
         few = not binary and low > 0 and math.log10(high / low) < FEW_DECADES
         subs = (1.0, 2.0, 5.0) if few else (1.0,)

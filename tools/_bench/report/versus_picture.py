@@ -12,7 +12,6 @@ from _bench.rows.results import Row
 
 from . import figures, ticks
 from .roofline import kernels
-from .row_table import label_of
 
 MOST_ON_A_SHEET = 30
 LABEL_LETTERS = 44
@@ -40,13 +39,10 @@ def _sheet(folder: Path, name: str, device: str, rivals: Sequence[Row], footer: 
     axes.axvline(1.0, color="#000000", lw=1)
     for at, verdict in enumerate(VERDICTS):
         _marks(axes, rivals, verdict, figures.series(at))
-    labels = [
-        figures.wrapped(f"{r.subject.kernel} {label_of(r)} {r.subject.mode}", LABEL_LETTERS, 2)
-        for r in rivals
-    ]
+    labels = [figures.named(row, LABEL_LETTERS) for row in rivals]
     axes.set_yticks(range(len(rivals)), labels, fontsize=7)
     axes.set_ylim(len(rivals) - 0.5, -0.5)
-    ticks.plain(axes.xaxis, log=False)
+    ticks.plain(axes, "x", log=False)
     axes.set_xlabel(f"ratio of times, below 1: it takes less than {figures.wrapped(first, 40, 1)}")
     sheet.legend_outside(axes)
     return sheet.save(folder, name, footer)
