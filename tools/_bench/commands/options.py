@@ -140,6 +140,8 @@ def settings(
         made["precision"] = args.precision / 100
     if args.timeout:
         made["timeout_s"] = args.timeout
+    if getattr(args, "launch_timeout", None):
+        made["launch_s"] = args.launch_timeout
     return Settings(seed(args), unverified=unverified, **made)  # type: ignore[arg-type]
 
 

@@ -10,19 +10,30 @@ from __future__ import annotations
 import secrets
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from _console.problems import FAILED, OK
 from _console.progress import Progress
 
 from _bench.jobs import catalog, roofs
+from _bench.jobs.catalog import manifest
 from _bench.jobs.job import Job
 from _bench.jobs.roofs import Roof
 from _bench.jobs.workloads import DEFAULT, DEFAULT_AXES
 from _bench.machine import env, headroom
-from _bench.measure import beside, devices, emulated, engine, launch_cost, peak, versus
+from _bench.measure import (
+    child,
+    devices,
+    emulated,
+    engine,
+    launch_cost,
+    meter,
+    peak,
+)
 from _bench.measure.engine import Settings, Stuck
+from _bench.measure.meter import Meter
 from _bench.report import tables
 from _bench.report.writers import Outputs
 from _bench.rows import compare
@@ -49,6 +60,7 @@ class Session:
     outputs: Outputs
     report: Report = field(default_factory=lambda: Report(env.describe()))
     threshold: float = compare.THRESHOLD  # of a job against its rivals
+    isolated: bool = False  # measure in a child process
     earlier: Earlier | None = None  # of --resume
     ledger: Ledger = field(init=False)
 
@@ -80,15 +92,14 @@ class Session:
         return self.finish(more)
 
     def _measure(self, tasks_of: Callable[[sp.Device], Sequence[Task]]) -> None:
-        for uri, places in self._planned(tasks_of):
+        for info, places in self._planned(tasks_of):
             left = {at: task for at, task in places.items() if not self.ledger.is_done(at)}
             if left:
-                with devices.opened(uri) as device:
-                    self._one_device(device, left)
+                self._one_device(info, left)
 
     def _planned(
         self, tasks_of: Callable[[sp.Device], Sequence[Task]]
-    ) -> list[tuple[str, dict[int, Task]]]:
+    ) -> list[tuple[sp.DeviceInfo, dict[int, Task]]]:
         """Opens all devices once and makes all jobs, each with its place in the ledger: what is
         wrong is said before any work.
         """
@@ -104,29 +115,38 @@ class Session:
                     together = (job, *job.rivals)
                     subjects = [engine.subject_of(one, device.info, mode) for one in together]
                     places[self.ledger.plan(subjects)] = job, mode
-                planned.append((uri, places))
+                planned.append((device.info, places))
         return planned
 
-    def _one_device(self, device: sp.Device, tasks: Mapping[int, Task]) -> None:
-        with (
-            beside.gauges(device, manifest(device), self.settings) as gauges,
-            Progress(len(tasks)) as progress,
-        ):
+    def _one_device(self, info: sp.DeviceInfo, tasks: Mapping[int, Task]) -> None:
+        with self._meter(info) as made, Progress(len(tasks)) as progress:
+            self._self_test(info, made, "start")
             for place, (job, mode) in tasks.items():
-                progress.step(f"{device.info.uri} {job.kernel} {job.label} {mode}")
-                found = versus.rows(job, device, mode, self.settings, gauges, self.threshold)
-                self.ledger.put(place, [row for row, _ in found])
-                if gauges is not None:
-                    self.told(device.info, gauges.best)
+                progress.step(f"{info.uri} {job.kernel} {job.label} {mode}")
+                self.ledger.put(place, made.rows(job, mode))
+                self.told(info, made.roof())
                 self.outputs.so_far(self.report)
-            if gauges is not None and self.outputs.svg:
-                gauges.complete()
-                self.told(device.info, gauges.best)
+            self._self_test(info, made, "end")
+            if self.outputs.svg:
+                self.told(info, made.roof(complete=True))
 
-    def told(self, info: sp.DeviceInfo, roof: Roof) -> None:
+    def _meter(self, info: sp.DeviceInfo) -> AbstractContextManager[Meter]:
+        if self.isolated:
+            return child.started(info.uri, info, self.settings, self.threshold)
+        return meter.here(info.uri, self.settings, self.threshold)
+
+    def _self_test(self, info: sp.DeviceInfo, made: Meter, when: str) -> None:
+        """Puts a self-test into the document."""
+        found = made.self_test()
+        if found is not None:
+            tests = self.report.extra.setdefault("self_test", {}).setdefault(info.uri, {})
+            tests[when] = found
+
+    def told(self, info: sp.DeviceInfo, roof: Roof | None) -> None:
         """Puts a device's roof into the document, where an earlier run did not reach a higher."""
-        known = self.report.extra.setdefault("roofs", {})
-        known[info.uri] = asdict(Roof(**known.get(info.uri, {})).raised_to(roof))
+        if roof is not None:
+            known = self.report.extra.setdefault("roofs", {})
+            known[info.uri] = asdict(Roof(**known.get(info.uri, {})).raised_to(roof))
 
     def finish(self, more: Callable[[], None] = lambda: None) -> int:
         """After `more`: tables on stdout, failures on stderr, and then the files; 1 when a row
@@ -150,26 +170,6 @@ class Session:
             print(f"interrupted: {len(rows)} rows are complete", file=sys.stderr)
         saved = self.outputs.save(self.report)
         return FAILED if broken or self.report.interrupted or not saved else OK
-
-
-def manifest(device: sp.Device | None = None) -> dict[str, Any]:
-    """The kernels of shaders/manifest.json by name; of a device: those that it provides.
-
-    What a plug-in brings by itself the manifest does not know: whatever has a group size there is
-    taken for a grid of such groups, the rest for kernels that know their own.
-    """
-    from sparkle_drv import assets
-
-    kernels: dict[str, Any] = assets.manifest()["kernels"]
-    if device is None:
-        return kernels
-    backend = device.info.backend
-    found = {}
-    for name, entry in kernels.items():
-        if device.provides(name):
-            form = "grid" if "group_size" in entry else "routine"
-            found[name] = {**entry, "backends": {backend: {"form": form}, **entry["backends"]}}
-    return found
 
 
 def manifest_tasks(

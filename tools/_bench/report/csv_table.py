@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 
+from _bench.machine import noise
 from _bench.rows import overhead
 from _bench.rows.results import CACHE_COUNTS, Report, Row
 
@@ -21,7 +22,7 @@ VERSUS = {
 COLUMNS = (
     *("time_ns", "ci_low_ns", "ci_high_ns", "n", "stop", "of", "batch", "host_ns"),
     *("gflops", "gbytes_per_s", "roof_percent", "roof_low_percent", "roof_high_percent", "roof"),
-    *("max_rel_rms", "tolerance", "reason", "notes"),
+    *(*noise.CSV_COLUMNS, "max_rel_rms", "tolerance", "reason", "notes"),
     *("ioctls_per_submit", "ib_dwords_per_dispatch", *CACHE_COUNTS.values()),
     *(*RESOURCES, *VERSUS.values(), *overhead.CSV_COLUMNS),
 )
@@ -63,6 +64,8 @@ def _cells(row: Row) -> dict[str, object]:
         if row.share is not None and row.share.is_known:
             ratio = row.share.ratio
             cells |= {"roof_low_percent": 100 * ratio.low, "roof_high_percent": 100 * ratio.high}
+    if row.noise is not None:
+        cells |= {"noise_percent": row.spread_percent, **row.noise.as_json()}
     if row.submission is not None:
         cells |= row.submission.as_json()
     if row.overhead is not None:

@@ -9,6 +9,7 @@ from _console import table
 from _console.table import Table
 
 from _bench.jobs.axes import label
+from _bench.machine import noise
 from _bench.rows.overhead import QUANTITIES, SYNC, WAYS, Overhead, Ratio
 from _bench.rows.results import Row, Submission
 
@@ -18,10 +19,10 @@ COLUMNS = (
     *("kernel", "device", "axes", "mode", "device time", "host time", "+-", "GFLOPS", "GB/s"),
     *("ioctls / submit", "IB dwords / dispatch"),
     *("bus bytes / submit", "invalidations / submit", "L2 flushes / submit"),
-    *("% of roof", "check", "error / tolerance", "n", "stop", "notes"),
+    *("% of roof", *noise.COLUMNS, "check", "error / tolerance", "n", "stop", "notes"),
 )
 LONGEST_NOTE = 300  # letters
-DROPPABLE = ("device", "n", "error / tolerance", "stop", "GB/s")
+DROPPABLE = ("device", "n", *noise.COLUMNS, "error / tolerance", "stop", "GB/s")
 OVERHEAD_COLUMNS = (
     *("kernel", "device", "axes", "a launch", *WAYS),
     *(f"{way} / {SYNC}" for way in WAYS if way != SYNC),
@@ -55,6 +56,8 @@ def cells(row: Row) -> list[str]:
         _number(row.submission.ib_dwords if row.submission else None),
         *_caches(row.submission),
         _share(row),
+        f"{row.spread_percent:.0f}%" if row.noise else "-",
+        *(row.noise or noise.Noise()).cells(),
         _check(row),
         f"{_scientific(row.error.get('max_rel_rms'))} / {_tolerance(row)}",
         f"{time.n} x {measured.batch}" if time and measured else "-",

@@ -12,6 +12,7 @@ from typing import Any
 
 from _console.table import Table, duration
 
+from _bench.measure import self_test
 from _bench.rows.results import Report
 
 from . import row_table, versus_table
@@ -64,6 +65,7 @@ def heading(report: Report) -> str:
         f"\n# {run['rows']} of {len(report.rows)} rows were measured by the run of {run['date']}"
         for run in report.extra.get("resumed", ())
     ]
+    parts += [self_test.words(found) for found in report.extra.get("self_test", {}).values()]
     return f"# {'; '.join(parts)}{''.join(taken)}"
 
 

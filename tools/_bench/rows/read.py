@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from _bench.machine.noise import Noise
+
 from . import stats
 from .overhead import WAYS, Overhead, Way
 from .results import CACHE_COUNTS, Measured, Row, Share, Subject, Submission
@@ -16,7 +18,7 @@ _OTHER_CLOCK = {"device": "host", "host": "device"}
 _ROW = {
     *("kernel", "device", "device_name", "emulated", "axes", "mode", "verified", "error"),
     *("time_ns", "samples_ns", "host_ns", "device_ns", "gflops", "gbytes_per_s"),
-    *("roof_percent", "roof", "roof_beside", "reason", "notes", "overhead"),
+    *("roof_percent", "roof", "roof_beside", "reason", "notes", "overhead", "noise", "probes"),
     *("ioctls_per_submit", "ib_dwords_per_dispatch", *CACHE_COUNTS.values()),
 }
 """The keys that are fields of a Row; all others are its `extra`."""
@@ -34,6 +36,7 @@ def row(told: Mapping[str, Any]) -> Row:
         _measured(told),
         _overhead(told.get("overhead")),
         _submission(told),
+        _noise(told.get("noise")),
         told["gflops"],
         told["gbytes_per_s"],
         _share(told),
@@ -50,7 +53,8 @@ def _measured(told: Mapping[str, Any]) -> Measured:
         raise ValueError("a timed row has samples of a clock")
     by = (samples, []) if clock == "device" else ([], samples)
     other = told[f"{_OTHER_CLOCK[clock]}_ns"]
-    return Measured(*by, clock, time["batch"], time["stop"], _summary(other) if other else None)
+    how = clock, time["batch"], time["stop"], told.get("probes", {})
+    return Measured(*by, *how, _summary(other) if other else None)
 
 
 def _summary(told: Mapping[str, Any]) -> stats.Summary:
@@ -63,6 +67,10 @@ def _share(told: Mapping[str, Any]) -> Share | None:
         return None
     row, roof = zip(*beside["turns"], strict=True)
     return Share(told["roof"], beside["kernel"], row, roof)
+
+
+def _noise(told: Mapping[str, Any] | None) -> Noise | None:
+    return None if told is None else Noise.of(told)
 
 
 def _overhead(told: Mapping[str, Any] | None) -> Overhead | None:

@@ -18,6 +18,7 @@ import numpy as np
 from _console.problems import UsageError
 
 from _bench.jobs.axes import Value
+from _bench.machine.noise import Noise
 
 from . import stats
 from .overhead import Overhead
@@ -53,7 +54,8 @@ class Subject:
 @dataclass(frozen=True)
 class Measured:
     """Samples in ns a launch, as taken: `primary` says which clock the row's time_ns is ("device"
-    or "host"). A row read from a file has the primary samples and `other`, what the other clock
+    or "host"). `probes`: rates of the roofs' kernels in the same rounds, sample by sample, in
+    GFLOPS or GB/s. A row read from a file has the primary samples and `other`, what the other clock
     came to.
     """
 
@@ -62,6 +64,7 @@ class Measured:
     primary: str
     batch: int
     stop: str
+    probes: Mapping[str, Sequence[float]] = field(default_factory=dict)
     other: stats.Summary | None = None
 
     @property
@@ -120,9 +123,7 @@ class Submission:
 
 @dataclass(frozen=True)
 class Share:
-    """A row's rate over the roof's, turn by turn. Rates are flops or bytes per ns, which are GFLOPS
-    or GB/s.
-    """
+    """A row's rate over the roof's, round by round, both in GFLOPS or GB/s."""
 
     kind: str
     kernel: str
@@ -131,7 +132,7 @@ class Share:
 
     @property
     def ratio(self) -> stats.Summary:
-        return stats.summarize([a / b for a, b in zip(self.row, self.roof, strict=True)])
+        return stats.paired(self.row, self.roof)
 
     @property
     def is_known(self) -> bool:
@@ -162,6 +163,7 @@ class Row:
     measured: Measured | None = None
     overhead: Overhead | None = None
     submission: Submission | None = None
+    noise: Noise | None = None
     gflops: float | None = None
     gbytes_per_s: float | None = None
     share: Share | None = None
@@ -186,6 +188,11 @@ class Row:
     @property
     def time(self) -> stats.Summary | None:
         return stats.summarize(self.measured.samples) if self.measured else None
+
+    @property
+    def spread_percent(self) -> float | None:
+        """How far the samples lie apart: the quartiles' distance, in per cent of the median."""
+        return 100 * stats.spread(self.measured.samples) if self.measured else None
 
     @property
     def device(self) -> stats.Summary | None:
@@ -227,11 +234,18 @@ class Row:
                 "batch": m.batch,
             }
             row["samples_ns"] = [round(value, 2) for value in m.samples]
+            if m.probes:
+                row["probes"] = {
+                    kernel: [float(f"{rate:.6g}") for rate in rates]
+                    for kernel, rates in m.probes.items()
+                }
             for clock in ("host", "device"):
                 summary = m.by(clock)
                 row[f"{clock}_ns"] = stats.rounded(summary) if summary else None
         if self.share is not None:
             row["roof_beside"] = self.share.as_json()
+        if self.noise is not None:
+            row["noise"] = {"noise_percent": self.spread_percent, **self.noise.as_json()}
         if self.overhead is not None:
             row["overhead"] = self.overhead.as_json()
         if self.submission is not None:
@@ -310,3 +324,9 @@ def _check_row(row: Any, where: str) -> None:
             raise UsageError(f"{where} has no usable {key!r}")
     if not all(isinstance(s, (int, float)) and s > 0 for s in row["samples_ns"]):
         raise UsageError(f"{where}: samples_ns must be positive numbers")
+    probes = row.get("probes") or {}
+    number = len(row["samples_ns"])
+    for rates in probes.values() if isinstance(probes, dict) else [None]:
+        known = isinstance(rates, list) and len(rates) == number
+        if not known or not all(isinstance(r, (int, float)) and r > 0 for r in rates or ()):
+            raise UsageError(f"{where}: probes must be positive numbers, one for each sample")
