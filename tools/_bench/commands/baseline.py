@@ -56,7 +56,8 @@ def thinned(document: dict[str, Any]) -> dict[str, Any]:
             thin["roof_beside"] = {**beside, "turns": beside["turns"][::step]}
         rows.append({**row, **thin})
     env = {key: value for key, value in document["env"].items() if key != "command"}
-    return {**document, "env": env, "results": rows}
+    rest = {key: value for key, value in document.items() if key != "request"}
+    return {**rest, "env": env, "results": rows}
 
 
 def write(path: Path, document: dict[str, Any]) -> bool:
