@@ -41,6 +41,17 @@ N = {"N": 1000, "M": 7, "c": 64, "groups": 4}
         ("span(0, 10, 4, 1)", 0),
         ("2*(c//groups)*9", 288),
         (" 1 +\t2 ", 3),
+        ("M < 8", 1),
+        ("M*c <= 447", 0),
+        ("1 <= M < 7", 0),  # chains, as in Python
+        ("1 <= M < 8 != 9", 1),
+        ("not N % 8 and M == 7", 1),
+        ("not not 5", 1),
+        ("M > 9 or c != 64 or groups >= 4", 1),
+        ("(M > 9 or c == 64) and groups == 5", 0),
+        ("0 and 1/0", 0),  # what is decided is not evaluated
+        ("1 or 10**99 + 1/0", 1),
+        ("max(M < 8, 0) + 1", 2),
     ],
 )
 def test_value(text, value):
@@ -77,6 +88,12 @@ def test_value(text, value):
         ("(1e18)**64", "too large"),
         ("span(1e308, 1e308, 2, 2)", "the value is inf"),
         ("9" * 5000, "a number of 5000 characters"),
+        ("M = 7", "cannot read"),
+        ("M <", "missing"),
+        ("and 1", "missing"),
+        ("1 and", "missing"),
+        ("0 and x", "unknown name 'x'"),
+        ("1 and 1/0", "divides by zero"),
         ("sqrt(2)", "unknown name 'sqrt'"),
         ("(" * 80 + "1" + ")" * 80, "nested too deep"),
     ],

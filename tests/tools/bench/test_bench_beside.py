@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import os
+from contextlib import ExitStack
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from _bench.commands import runner
-from _bench.jobs import catalog, roofs
-from _bench.measure import beside, engine, verify
+from _bench.jobs import catalog
+from _bench.measure import beside, engine, probes, self_test, timing, verify
 from _bench.measure.bound import Bound
 from _bench.measure.stop_rule import StopRule
 from _bench.report import row_table
@@ -19,6 +21,7 @@ from _bench.rows.results import Share, load
 import sparkle_drv as sp
 
 MANIFEST = runner.manifest()
+FMAS = {"peak_fma_f32", *(["peak_fma_f32, 1 thread"] if os.cpu_count() > 1 else [])}
 BRIEF = engine.Settings(seed=5, precision=0.2, timeout_s=0.05, least=3)
 TINY = ("--quick", "--timeout", "0.05")
 
@@ -50,12 +53,12 @@ class Kernel:
         pass
 
 
-def share_on(host, rule=None):
-    """A row that reaches 80 % of its roof on an idle host."""
-    row, roof = Kernel(host, 1e-3), Kernel(host, 4e-3)
-    rule = rule or StopRule(0.01, 5.0, stats.FEWEST_FOR_INTERVAL)
-    mine, others = beside.turns(row, {"roof": roof}, rule, host.clock)
-    return Share("flops", "roof", [20 / ns for ns in mine], [100 / ns for ns in others["roof"]])
+def rounds_on(host, row_s=1e-3, roof_s=1e-3, seed=1):
+    """(times of the row, times of the roof, why it ended)."""
+    row, roof = (beside.Racer(Kernel(host, lasts_s)) for lasts_s in (row_s, roof_s))
+    rng = np.random.default_rng(seed)
+    stop = beside.rounds(row, {"roof": roof}, StopRule(0.01, 5.0), rng, host.clock)
+    return row.times, roof.times, stop
 
 
 def test_a_slow_host_slows_both():
@@ -66,51 +69,68 @@ def test_a_slow_host_slows_both():
         lambda now: 5.0 if now % 0.3 < 0.1 else 1.0,  # stretches
         lambda now: 1 + 0.5 * math.sin(1000 * now),
     ):
-        ratio = share_on(Host(slow)).ratio
-        assert ratio.low <= 0.8 * 1.1
-        assert ratio.high >= 0.8 / 1.1
-        assert ratio.n >= stats.FEWEST_FOR_INTERVAL
+        row, roof, _ = rounds_on(Host(slow), row_s=1e-3, roof_s=0.8e-3)
+        ratio = stats.paired(roof, row)
+        assert ratio.low <= 0.8 * 1.05
+        assert ratio.high >= 0.8 / 1.05
 
 
-def test_turns_end():
-    """After six where they agree, after the second that they may take where they do not, and after
-    the row's own time where a launch takes longer than all of that."""
-    assert share_on(Host()).ratio.n == stats.FEWEST_FOR_INTERVAL
+def test_a_scheduler_that_stops_samples_at_random_leaves_the_share():
+    """Beside two busy loops a launch of 1 ms either meets no slice of 4 ms or one. That is the same
+    for a row and for a probe as long."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        host = Host(lambda now, rng=rng: 5.0 if rng.random() < 0.45 else 1.0)
+        row, roof, _ = rounds_on(host, row_s=1e-3, roof_s=0.9e-3, seed=seed)
+        assert stats.paired(roof, row).low < 0.93
+
+
+def test_neither_side_of_a_round_is_always_first():
+    host, order = Host(), []
+
+    class Named(Kernel):
+        def sample(self):
+            order.append(self.lasts_s)
+            return super().sample()
+
+    row, roof = (beside.Racer(Named(host, lasts_s)) for lasts_s in (1e-3, 2e-3))
+    beside.rounds(row, {"roof": roof}, StopRule(0.01, 5.0), np.random.default_rng(3), host.clock)
+    firsts = order[::2]
+    assert 0.2 < firsts.count(1e-3) / len(firsts) < 0.8
+
+
+def test_rounds_end():
+    """With the row's precision where the ratio agrees; 1 s later where it does not; at the row's
+    time where nothing does, however long a launch takes."""
+    row, _, stop = rounds_on(Host())
+    assert (len(row), stop) == (20, "precision")
     rng = np.random.default_rng(1)
+
+    class Wild(Kernel):
+        def sample(self):
+            self.host.now += self.lasts_s
+            return float(rng.uniform(1, 20)), 1.0
+
+    host = Host()
+    steady, wild = beside.Racer(Kernel(host, 1e-3)), beside.Racer(Wild(host, 1e-3))
+    assert beside.rounds(steady, {"": wild}, StopRule(0.01, 5.0), rng, host.clock) == "precision"
+    assert beside.RATIO_S < host.now < 1.2 * beside.RATIO_S
     noisy = Host(lambda now: float(rng.uniform(1, 20)))
-    share_on(noisy)
-    assert beside.LONGEST_S <= noisy.now < 2 * beside.LONGEST_S
-    endless = Host(lambda now: 1e4)
-    assert share_on(endless).ratio.n == 1
+    assert rounds_on(noisy)[2] == "timeout"
+    assert 5.0 <= noisy.now < 5.1
+    assert len(rounds_on(Host(lambda now: 1e4))[0]) == 1
 
 
-def test_turns_are_longer_than_a_time_slice_however_short_a_launch():
+def test_what_fits_a_cache_is_launched_once_before_each_sample():
+    """The kernels before it in the round drove its operands out."""
     host = Host()
-    row, roof = Kernel(host, 1e-6, batch=200), Kernel(host, 2e-3)
-    rule = StopRule(0.01, 5.0, stats.FEWEST_FOR_INTERVAL)
-    mine, _ = beside.turns(row, {"roof": roof}, rule, host.clock)
-    assert host.now >= 2 * len(mine) * beside.TURN_S
-
-
-class Greedy(Kernel):
-    """It uses up its share of the cores: after 20 ms at a stretch it runs at half of its rate."""
-
-    began = ended = 0.0
-
-    def sample(self):
-        if self.host.now != self.ended:
-            self.began = self.host.now
-        lasts_s = self.lasts_s * (2 if self.host.now - self.began > 0.02 else 1)
-        self.host.now += lasts_s
-        self.ended = self.host.now
-        return lasts_s * 1e9, lasts_s * 1e9
-
-
-def test_a_roof_that_uses_up_its_share_of_the_cores_is_not_halved():
-    host = Host()
-    rule = StopRule(0.01, 5.0, stats.FEWEST_FOR_INTERVAL)
-    _, others = beside.turns(Kernel(host, 1e-3), {"roof": Greedy(host, 4e-3)}, rule, host.clock)
-    assert others["roof"] == pytest.approx([4e6] * len(others["roof"]))
+    row, warms, roof = Kernel(host, 1e-3), Kernel(host, 3e-3), Kernel(host, 1e-3)
+    racer = beside.Racer(row, warms)
+    beside.rounds(
+        racer, {"": beside.Racer(roof)}, StopRule(0.01, 5.0), np.random.default_rng(1), host.clock
+    )
+    assert host.now == pytest.approx(20 * 5e-3)
+    assert racer.times == pytest.approx([1e6] * 20)
 
 
 @pytest.fixture
@@ -120,16 +140,9 @@ def cpu():
 
 
 @pytest.fixture
-def small(monkeypatch):
-    """Gauges of sizes that are made at once."""
-    monkeypatch.setattr(
-        beside,
-        "point",
-        lambda kernel, info: {
-            **catalog.expand(kernel, {}, info)[0],
-            **({"iters": 2048} if "fma" in kernel else {"n": 1 << 16}),
-        },
-    )
+def gauges(cpu):
+    with probes.gauges(cpu, MANIFEST, BRIEF) as made:
+        yield made
 
 
 def bound_of(device, kernel, **axes):
@@ -138,24 +151,31 @@ def bound_of(device, kernel, **axes):
     return Bound(catalog.make(kernel, at, device.info, MANIFEST, BRIEF.seed), device, BRIEF.seed)
 
 
+def roofs_of(gauges, bound, lasts_ns=1e6):
+    """{kind: {kernel: its sampler's bound}}."""
+    with ExitStack() as stack:
+        found = gauges.roofs_of(bound, lasts_ns, stack)
+        return {one.kind: {p.kernel: p.sampler.bound for p in one.probes} for one in found}
+
+
 @pytest.mark.parametrize("mode", ["hot", "cold", "latency", "pipeline"])
-def test_every_mode_has_a_share(cpu, small, mode):
+def test_every_mode_has_a_share(cpu, gauges, mode):
     (at,) = catalog.expand("gemm_f32", {"size": "16"}, cpu.info)
     job = catalog.make("gemm_f32", at, cpu.info, MANIFEST, BRIEF.seed)
-    with beside.gauges(cpu, MANIFEST, BRIEF) as gauges:
-        row = engine.run(job, cpu, mode, BRIEF, gauges)
+    row = engine.run(job, cpu, mode, replace(BRIEF, timeout_s=1.0), gauges)
     assert row.verified, row.reason
     assert row.share.ratio.low <= row.share.ratio.median <= row.share.ratio.high
     assert row.roof_percent > 0
-    told = row.as_json()["roof_beside"]
-    assert told["row"] > 0
-    assert told["roof"] > 0
-    assert len(told["turns"]) == row.share.ratio.n
+    told = row.as_json()
+    assert told["roof_beside"]["row"] > 0
+    assert told["roof_beside"]["roof"] > 0
+    if mode != "pipeline":  # which has samples of its own
+        assert len(told["roof_beside"]["turns"]) == len(told["samples_ns"])
+        assert {len(rates) for rates in told["probes"].values()} == {len(told["samples_ns"])}
 
 
-def test_rivals_have_shares_too(bench, library, tmp_path, small, monkeypatch):
+def test_rivals_have_shares_too(bench, library, tmp_path):
     """Every kernel of a race beside the roof; --flops without a type has that of memory alone."""
-    monkeypatch.setattr(beside, "in_cache", lambda bound: False)
     words = ("--arg", "inout:f32[N]", "--arg", "in:f32[N]", "--arg", "f32=2.0", "--arg", "u32=N")
     sizes = ("-D", "N=64K", "--groups", "N/4096", "--group-size", "4096", "--unverified")
     out = tmp_path / "o.json"
@@ -165,56 +185,132 @@ def test_rivals_have_shares_too(bench, library, tmp_path, small, monkeypatch):
     assert [row["roof"] for row in rows] == ["copy", "copy"]
 
 
-def test_memory_is_no_roof_of_what_fits_a_cache(cpu, small):
-    largest = max(cache.nbytes for cache in cpu.info.caches)
-    with beside.gauges(cpu, MANIFEST, BRIEF) as gauges:
-        for n, kinds in ((1 << 12, []), (largest, ["copy"])):
-            with bound_of(cpu, "copy_f32", n=n) as bound:
-                sampler = engine.timing.steady(bound, "hot")
-                found = beside.shares(bound, sampler, 1e6, gauges)
-                assert [share.kind for share in found] == kinds
-        assert set(gauges.best.gbytes_per_s) == {"copy"}
+@pytest.mark.parametrize("n", [1 << 14, 1 << 16, 1 << 21])
+def test_a_stream_has_the_row_s_footprint(cpu, gauges, n):
+    """So that it runs from the same cache."""
+    with bound_of(cpu, "copy_f32", n=n) as bound:
+        found = roofs_of(gauges, bound)
+        assert set(found) == {"copy", probes.REFERENCE}
+        assert set(found["copy"]) == {"copy_f32", "saxpy_f32"}
+        for stream in found["copy"].values():
+            assert stream.job.footprint == pytest.approx(bound.job.footprint, abs=8)
 
 
-def test_what_mostly_reads_has_the_read_roof(cpu, small):
-    largest = max(cache.nbytes for cache in cpu.info.caches)
-    with (
-        beside.gauges(cpu, MANIFEST, BRIEF) as gauges,
-        bound_of(cpu, "reduce_max_f32", n=largest) as bound,
-    ):
-        found = beside.shares(bound, engine.timing.steady(bound, "hot"), 1e6, gauges)
-    assert [share.kind for share in found] == ["read"]
-    assert found[0].kernel in roofs.KERNELS
+def test_a_row_that_is_all_launch_has_no_roof_of_memory(cpu, gauges):
+    """But FMAs as a reference, by which compare tells the machine from the row."""
+    with bound_of(cpu, "copy_f32", n=16) as bound:
+        assert set(roofs_of(gauges, bound)) == {probes.REFERENCE}
+        sampler = timing.steady(bound, "hot")
+        measured, share = beside.take(bound, sampler, StopRule(0.5, 0.05, 3), gauges)
+    assert share is None
+    assert set(measured.probes) == FMAS
 
 
-def test_a_gauge_that_computes_wrongly_is_none(cpu, small, monkeypatch, caplog):
-    monkeypatch.setattr(Bound, "check", lambda self, phase: verify.broken("it is wrong"))
-    with beside.gauges(cpu, MANIFEST, BRIEF) as gauges:
-        assert gauges.of("f32") == gauges.of("copy") == []
+def test_a_stream_beyond_the_caches_is_not_longer_than_needed(cpu, gauges, monkeypatch):
+    monkeypatch.setattr(probes, "largest_cache", lambda info: 1 << 20)
+    with bound_of(cpu, "copy_f32", n=1 << 21) as bound:
+        found = roofs_of(gauges, bound)
+    assert {stream.job.footprint for stream in found["copy"].values()} == {4 << 20}
+
+
+def test_what_mostly_reads_has_the_read_roof(cpu, gauges):
+    with bound_of(cpu, "reduce_max_f32", n=1 << 16) as bound:
+        assert set(roofs_of(gauges, bound)["read"]) == {"copy_f32", "saxpy_f32", "reduce_max_f32"}
+
+
+def test_a_launch_of_fmas_lasts_as_long_as_the_row_s(cpu, gauges):
+    """Within what an estimate on a busy machine can do; never shorter than starting it costs."""
+    with bound_of(cpu, "gemm_f32", size=16) as bound, ExitStack() as stack:
+        long, short = (
+            next(o for o in gauges.roofs_of(bound, ns, stack) if o.kind == "flops").probes[0]
+            for ns in (4e6, 1e3)
+        )
+        assert long.work / short.work > 4
+    with bound_of(cpu, "gemm_f64", size=16) as bound:
+        assert {name[:12] for name in roofs_of(gauges, bound)["flops"]} == {"peak_fma_f64"}
+
+
+def test_only_roofs_near_the_row_are_timed(cpu, gauges):
+    """A long stream beside a product of matrices would take time and say nothing."""
+    with bound_of(cpu, "gemm_f32", size=96) as bound:
+        sampler = timing.steady(bound, "hot")
+        measured, share = beside.take(bound, sampler, StopRule(0.5, 0.2, 6), gauges)
+    assert share.kind == "flops"
+    assert set(measured.probes) == FMAS
+
+
+def test_a_cache_is_no_roof_of_the_drawing(cpu, gauges):
+    with bound_of(cpu, "copy_f32", n=1 << 16) as bound:
+        beside.take(bound, timing.steady(bound, "hot"), StopRule(0.5, 0.05, 3), gauges)
+    assert gauges.best.gbytes_per_s == {}
+
+
+def test_a_probe_that_computes_wrongly_is_none(cpu, gauges, monkeypatch, caplog):
+    with bound_of(cpu, "gemm_f32", size=16) as bound:
+        monkeypatch.setattr(Bound, "check", lambda self, phase: verify.broken("it is wrong"))
+        assert roofs_of(gauges, bound) == {}
     assert "no roof by peak_fma_f32: it is wrong" in caplog.text
 
 
-def test_a_gauge_without_memory_is_none(cpu, small, monkeypatch, caplog):
+def test_a_probe_without_memory_is_none(cpu, gauges, monkeypatch, caplog):
+    """The row is timed all the same."""
+
     def refuse(*words, **more):
         raise sp.OutOfDeviceMemory("none is left")
 
-    with beside.gauges(cpu, MANIFEST, BRIEF) as gauges:
-        monkeypatch.setattr(beside, "Bound", refuse)
-        assert gauges.of("read") == []
-    assert caplog.text.count("none is left") == 3
+    with bound_of(cpu, "copy_f32", n=1 << 16) as bound:
+        monkeypatch.setattr(probes, "Bound", refuse)
+        sampler = timing.steady(bound, "hot")
+        measured, share = beside.take(bound, sampler, StopRule(0.5, 0.05, 3), gauges)
+    assert share is None
+    assert measured.samples
+    assert caplog.text.count("none is left") >= 2
 
 
-def test_gauges_leave_nothing_behind(cpu, small):
+def test_probes_leave_nothing_behind(cpu, gauges):
     cpu.default_queue.fence(0).wait()  # opened at first use, and then it stays
     before = cpu.live_counts()
-    with beside.gauges(cpu, MANIFEST, BRIEF) as gauges:
-        assert {g.kernel for kind in ("f32", "f64", "read") for g in gauges.of(kind)} == set(
-            roofs.KERNELS
-        )
+    job = catalog.make("saxpy_f32", {"n": 1 << 16}, cpu.info, MANIFEST, BRIEF.seed)
+    assert engine.run(job, cpu, "hot", BRIEF, gauges).share
+    self_test.run(gauges)
     assert cpu.live_counts() == before
 
 
-def test_winograd_counts_its_own_products(cpu, small):
+def test_the_self_test_agrees_with_itself_whatever_the_host_does(cpu, monkeypatch):
+    """A row and a probe of one kernel: 100 % is in the interval of a quiet host and of a busy one,
+    and the busy one says that it is."""
+    rng = np.random.default_rng(4)
+    gauges = probes.Gauges(cpu, MANIFEST, replace(BRIEF, timeout_s=5.0))
+    for slow, agrees in (
+        (lambda now: 1.0, True),
+        (lambda now: 1 + now, True),
+        (lambda now: float(rng.uniform(1, 6)), False),
+    ):
+        host = Host(slow)
+        monkeypatch.setattr(
+            gauges,
+            "fma",
+            lambda ns, batch, stack, kernel, host=host: probes.Probe(
+                kernel, 1e6, Kernel(host, 1.5e-3)
+            ),
+        )
+        found = self_test.run(gauges, host.clock)
+        assert found.agrees == agrees
+        assert found.ratio.low <= 1 <= found.ratio.high
+        assert host.now < 1.0
+        words = self_test.words({"start": found.as_json(), "end": found.as_json()})
+        assert words.startswith("machine busy: ") == (not agrees)
+
+
+def test_the_heading_and_the_file_have_the_self_test(bench, tmp_path, capsys):
+    out = tmp_path / "o.json"
+    assert bench("run", "copy_f32", "-a", "n=64K", "--quick", "--json", out) == 0
+    tests = load(out)["self_test"]["cpu"]
+    assert set(tests) == {"start", "end"}
+    assert f"self-test {tests['start']['ci_low_percent']:.0f}.." in capsys.readouterr().out
+
+
+def test_winograd_counts_its_own_products(cpu):
     """Else its share of the roof would be up to four times what the device does."""
     axes = {"c": "64", "oc": "64", "h": "56", "w": "56", "pad": "1"}
     (at,) = catalog.expand("conv2d_f32", axes, cpu.info)
@@ -228,10 +324,10 @@ def test_winograd_counts_its_own_products(cpu, small):
     assert direct.notes == ()
 
 
-def test_no_note_calls_the_host_an_error(bench, small, tmp_path, monkeypatch):
+def test_no_note_calls_the_host_an_error(bench, tmp_path, monkeypatch):
     """A share above 100 % is printed as it is."""
     monkeypatch.setattr(
-        beside, "turns", lambda sampler, others, rule: ([1.0] * 6, {n: [1e6] * 6 for n in others})
+        beside, "_share", lambda one, row, rates: Share(one.kind, "x", [1e6] * 6, [1.0] * 6)
     )
     monkeypatch.setattr(stats, "drift", lambda samples: 0.0)  # of a busy host, another note
     out = tmp_path / "o.json"

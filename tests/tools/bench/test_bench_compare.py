@@ -66,6 +66,81 @@ def test_same_data_is_never_a_regression():
         assert compare.judge(old, new)[0] in ("SAME", "AMBIGUOUS")
 
 
+def bursts(rng, n):
+    """What a machine with neighbours takes longer by: stretches of 5 to 40 samples at another
+    speed, and a scheduler's slice now and then."""
+    slow = np.concatenate([np.full(rng.integers(5, 40), rng.uniform(1, 3)) for _ in range(n // 5)])
+    return slow[:n] * rng.choice([1.0, 4.0], n, p=[0.8, 0.2])
+
+
+def on_a_busy_machine(rng, time_ns, n=120, speed=1.0, probes=True):
+    """A row and a probe in rounds: the machine's bursts meet both, its slices either."""
+    machine = speed * bursts(rng, n)
+    own = (machine * rng.choice([1.0, 1.5], n, p=[0.9, 0.1]) * rng.normal(1, 0.02, n) for _ in "ab")
+    mine, others = (list(map(float, factor)) for factor in own)
+    made = row([time_ns * factor for factor in mine])
+    return {**made, "probes": {"peak_fma_f32": [1e2 / f for f in others]}} if probes else made
+
+
+def verdicts(planted=1.0, number=100, **how):
+    rng = np.random.default_rng(11)
+    found = []
+    for _ in range(number):
+        old = document(on_a_busy_machine(rng, 1e6, **how))
+        new = document(on_a_busy_machine(rng, 1e6 * planted, **how))
+        (pair,) = compare.compare(old, new)
+        found.append(pair.verdict)
+    return found
+
+
+def test_a_busy_machine_is_no_regression():
+    """Samples of one process follow each other: taken for independent, they make every second
+    comparison of a kernel with itself significant."""
+    assert verdicts().count("SLOW") <= 1
+
+
+def test_a_regression_is_found_on_a_busy_machine():
+    assert verdicts(planted=1.15, number=20).count("SLOW") >= 19
+
+
+def test_the_machine_is_told_from_the_row(bench, files, capsys):
+    """All rows take four times as long, and so does the reference; one of them is slower by itself."""
+    rng = np.random.default_rng(3)
+    kernels = ("copy_f32", "saxpy_f32", "gemm_f32")
+    old = document(*({**on_a_busy_machine(rng, 1e6), "kernel": kernel} for kernel in kernels))
+    new = document(
+        *(
+            {**on_a_busy_machine(rng, 1.4e6 if k == "gemm_f32" else 1e6, speed=4.0), "kernel": k}
+            for k in kernels
+        )
+    )
+    assert bench("compare", files("old", old), files("new", new)) == 3
+    *_, machine, counts = capsys.readouterr().out.splitlines()
+    assert machine.startswith("the machine was slower: the references' times moved by +")
+    assert "1 SLOW" in counts
+    (pair,) = (pair for pair in compare.compare(old, new) if pair.is_regression)
+    assert pair.name[0] == "gemm_f32"
+    assert pair.machine > 1
+    assert pair.shift == pytest.approx(0.4, abs=0.1)
+
+
+def test_files_without_a_common_reference_are_compared_by_times(bench, files, capsys):
+    """Older files have none; a row is then told to be alone."""
+    new = document({**row(times(100, seed=1)), "probes": {"copy_f32": [1.0] * 100}})
+    for old in (document(row(times(100))), document({**row(times(100)), "probes": {}})):
+        assert bench("compare", files("old", old), files("new", new)) == 0
+        out = capsys.readouterr().out
+        assert "1 rows have no reference in both files" in out
+        assert "1 SAME" in out
+
+
+@pytest.mark.parametrize("probes", [[1.0], {"k": [1.0]}, {"k": [0.0] * 100}, {"k": "fast"}])
+def test_probes_that_are_no_rates_of_the_samples(bench, files, capsys, probes):
+    good, bad = document(row(times(100))), document({**row(times(100)), "probes": probes})
+    assert bench("compare", files("good", good), files("bad", bad)) == 2
+    assert "probes must be positive numbers, one for each sample" in capsys.readouterr().err
+
+
 def test_threshold():
     old, new = document(row(times(100))), document(row(times(108, seed=1)))
     assert compare.compare(old, new, threshold=0.05)[0].verdict == "SLOW"

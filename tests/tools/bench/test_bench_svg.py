@@ -58,7 +58,7 @@ def test_kernel_transfer_and_launch(bench, library, tmp_path):
     svg = ("--svg", tmp_path / "k")
     assert bench("kernel", f"{library}:good", *args, *sizes, *wrong, *TINY, *svg) == 1
     assert names(tmp_path / "k") == [
-        "distributions-cpu.svg", "roofline-cpu.svg", "sweep-cpu-hot-group-size-good.svg",
+        "distributions-cpu.svg", "roofline-cpu.svg", "sweep-cpu-hot-group-size-kernels-so-good.svg",
     ]  # fmt: skip
     for name in names(tmp_path / "k"):
         drawn = " ".join(text for text in texts(tmp_path / "k" / name) if "bench.py" not in text)

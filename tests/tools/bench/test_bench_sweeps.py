@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from _bench.jobs import images, user_kernel
+from _bench.jobs import images, sweeps
 from _bench.report import sweep_table
 from _bench.rows.results import Measured, Row, Subject
 from _console.problems import UsageError
@@ -97,7 +97,7 @@ def test_the_factor_reaches_the_source(bench, scale, tmp_path, capsys):
     given = ("-d", "egl:0", "-D", "N=100", "-D", "FACTOR=3,4", "--mode", "latency")
     assert bench("kernel", scale, *ARGS, *words, *given) == 1
     captured = capsys.readouterr()
-    assert "FAILED main N=100 FACTOR=4" in captured.err
+    assert "FAILED scale.comp:main N=100 FACTOR=4" in captured.err
     (good,) = [line for line in captured.out.splitlines() if " verified " in line]
     assert good.split()[1:5] == ["egl:0", "N=100", "3", "latency"]  # FACTOR has its column
 
@@ -134,21 +134,60 @@ def test_without_a_group_size_a_source_has_its_own(bench, tmp_path):
         ([], "8:1,2,3,4", "one to three"),
         ([], "8:N", "unknown name 'N'"),
         (["N=1..4096+1"], "1:2", "values"),
+        (["A=1:200:+1", "B=1:200:+1"], "", "more than 4096 rows"),
+        ([f"{name}=1:200:+1" for name in "ABCD"], "", "1600000000 combinations, 1048576 at most"),
+        (["and=1"], "", "a word of --where"),
     ],
 )
 def test_sweeps_that_cannot_be(defines, sizes, said):
     with pytest.raises(UsageError) as caught:
-        user_kernel.sweep(defines, sizes)
+        sweeps.sweep(defines, sizes)
     assert said in str(caught.value)
 
 
 def test_the_points_of_a_sweep():
-    found = user_kernel.sweep(["N=4,8"], "N:8,1:2,2,2")
+    found = sweeps.sweep(["N=4,8"], "N:8,1:2,2,2")
     assert [tuple(point.values()) for point in found] == [
         *((4, "4"), (4, "8"), (4, "2x2x2")),
         *((8, "8"), (8, "2x2x2")),  # N and 8,1 are the same there
     ]
-    assert user_kernel.sweep(["N=4"], "16,16") == [{"N": 4}]
+    assert sweeps.sweep(["N=4"], "16,16") == [{"N": 4}]
+
+
+def test_where_keeps_some_points():
+    def kept(*where, sizes=""):
+        defines = ["BLOCK=64,128,256", "UNROLL=1:8:*2"]
+        return [tuple(p.values()) for p in sweeps.sweep(defines, sizes, where)]
+
+    assert kept("BLOCK*UNROLL <= 128") == [(64, 1), (64, 2), (128, 1)]
+    assert kept("BLOCK > 64", "UNROLL == 8 or 8 < UNROLL") == [(128, 8), (256, 8)]
+    assert kept("UNROLL == 8 and GX == BLOCK", sizes="64:BLOCK") == [
+        *((64, 8, "64"), (128, 8, "128"), (256, 8, "256"))
+    ]
+    assert kept("GX*GY < 100", "BLOCK == 64 and UNROLL == 1", sizes="8,8") == [(64, 1)]
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ("A > 9", "none of 4 combinations is allowed"),
+        ("A >", "missing"),
+        ("Q > 1", "unknown name 'Q'"),
+        ("GX > 1", "unknown name 'GX'"),
+        ("1/(A-1)", "divides by zero"),
+    ],
+)
+def test_conditions_that_cannot_be(where, said):
+    with pytest.raises(UsageError) as caught:
+        sweeps.sweep(["A=1,2", "B=1,2"], "", [where])
+    assert said in str(caught.value)
+
+
+def test_conditions_cut_off_whole_branches():
+    """700 000 combinations, of which a condition over the first two axes leaves 100 to look at."""
+    defines = [f"{name}=1:99:+1" for name in "AB"] + ["C=1:70:+1"]
+    found = sweeps.sweep(defines, "", ["A == 7 and B == 9", "C % 70 == 0"])
+    assert found == [{"A": 7, "B": 9, "C": 70}]
 
 
 def row(kernel, time, verified=True, rate=None, **axes):

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 from _console import output
 from _console.problems import FAILED, OK, REGRESSION, UsageError
 
+from _bench.jobs.catalog import manifest
 from _bench.machine import env
-from _bench.measure import devices, engine
+from _bench.measure import devices, engine, probes
 from _bench.rows import compare, results
 from _bench.rows.compare import Pairing
 
@@ -46,11 +47,17 @@ def thinned(document: dict[str, Any]) -> dict[str, Any]:
     """
     rows = []
     for row in document["results"]:
-        samples = row["samples_ns"]
-        step = max(1, -(-len(samples) // KEPT_SAMPLES))
-        rows.append({**row, "samples_ns": samples[::step]})
+        step = max(1, -(-len(row["samples_ns"]) // KEPT_SAMPLES))
+        thin = {"samples_ns": row["samples_ns"][::step]}
+        if "probes" in row:
+            thin["probes"] = {name: rates[::step] for name, rates in row["probes"].items()}
+        if "roof_beside" in row:
+            beside = row["roof_beside"]
+            thin["roof_beside"] = {**beside, "turns": beside["turns"][::step]}
+        rows.append({**row, **thin})
     env = {key: value for key, value in document["env"].items() if key != "command"}
-    return {**document, "env": env, "results": rows}
+    rest = {key: value for key, value in document.items() if key != "request"}
+    return {**rest, "env": env, "results": rows}
 
 
 def write(path: Path, document: dict[str, Any]) -> bool:
@@ -91,7 +98,7 @@ def gate(
                 continue
             tasks = tasks_of(device)
             pairs = _confirmed(results.load(path), new, device, session, tasks, threshold)
-        compare.show(pairs)
+        compare.show(pairs, threshold)
         if any(pair.is_broken for pair in pairs):
             worst = FAILED
         elif worst == OK and any(pair.is_regression for pair in pairs):
@@ -113,10 +120,11 @@ def _confirmed(
         slow = {pair.name for pair in pairs if pair.is_regression}
         if not slow:
             break
-        for job, mode in tasks:
-            if engine.subject_of(job, device.info, mode).key in slow:
-                again = engine.run(job, device, mode, session.settings, None).as_json()
-                which = compare.key(again)
-                new["results"] = [again if compare.key(r) == which else r for r in new["results"]]
+        with probes.gauges(device, manifest(device), session.settings) as gauges:
+            for job, mode in tasks:
+                if engine.subject_of(job, device.info, mode).key in slow:
+                    again = engine.run(job, device, mode, session.settings, gauges).as_json()
+                    at = [compare.key(row) for row in new["results"]].index(compare.key(again))
+                    new["results"][at] = again
         pairs = compare.compare(old, new, threshold)
     return pairs

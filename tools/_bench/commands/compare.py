@@ -58,7 +58,7 @@ def compare_command(args: argparse.Namespace) -> int:
     pairs = compare.compare(old, new, args.threshold, args.force)
     for which, document in (("old", old), ("new", new)):
         print(f"# {which}: {compare.conditions(document)}")
-    compare.show(pairs)
+    compare.show(pairs, args.threshold)
     if any(pair.is_broken for pair in pairs):
         return FAILED
     return REGRESSION if any(pair.is_regression for pair in pairs) else OK

@@ -8,9 +8,10 @@ import json
 from _console import table
 from _console.problems import OK
 
+from _bench.jobs import catalog
 from _bench.machine import env
 
-from . import listing, options, runner
+from . import listing, options
 
 
 def add(sub: options.Subcommands) -> None:
@@ -23,7 +24,7 @@ def add(sub: options.Subcommands) -> None:
 
 
 def list_command(args: argparse.Namespace) -> int:
-    entries = listing.entries(runner.manifest())
+    entries = listing.entries(catalog.manifest())
     if args.json:
         print(json.dumps(entries, indent=1))
     else:

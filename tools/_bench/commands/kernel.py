@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from _console.problems import UsageError
 
-from _bench.jobs import images, user_kernel
+from _bench.jobs import compilers, images, sweeps, user_args, user_kernel
 from _bench.rows import compare
 
-from . import options
+from . import options, runner
+
+if TYPE_CHECKING:
+    import sparkle_drv as sp
 
 
 def add(sub: options.Subcommands) -> None:
@@ -31,7 +35,7 @@ def add(sub: options.Subcommands) -> None:
         help=f"with --vs: the shift that counts (default {compare.THRESHOLD})",
     )
     kernel.add_argument(
-        "--arg", action="append", default=[], dest="args", metavar="SPEC", help=user_kernel.ARG_HELP
+        "--arg", action="append", default=[], dest="args", metavar="SPEC", help=user_args.HELP
     )
     kernel.add_argument(
         "-D",
@@ -39,7 +43,14 @@ def add(sub: options.Subcommands) -> None:
         default=[],
         dest="defines",
         metavar="NAME=V",
-        help="a size, and a macro in GLSL; lists sweep",
+        help="a size, and a macro in GLSL; 64,128 or 1:8:*2 or 1K..8K sweeps",
+    )
+    kernel.add_argument(
+        "--where",
+        action="append",
+        default=[],
+        metavar="COND",
+        help="keep the combinations for which this holds, such as 'BLOCK*UNROLL<=1024'",
     )
     kernel.add_argument(
         "--groups", default="1", metavar="X,Y,Z", help="workgroups, such as N/GX (rounded up)"
@@ -53,7 +64,14 @@ def add(sub: options.Subcommands) -> None:
     _add_costs(kernel)
     options.add_modes(kernel)
     options.add_measuring(kernel)
+    options.add_resume(kernel)
     options.add_drawing(kernel)
+    kernel.add_argument(
+        "--launch-timeout",
+        type=options.positive,
+        metavar="S",
+        help="seconds after which a launch counts as one that never ends (default 10 rows', >= 10)",
+    )
 
 
 def _add_costs(kernel: argparse.ArgumentParser) -> None:
@@ -100,12 +118,20 @@ def kernel_command(args: argparse.Namespace) -> int:
         raise UsageError("--mode pipeline: what it leaves in flight would fall on --vs's samples")
     if args.threshold and not args.vs:
         raise UsageError("--threshold belongs to --vs")
+    rivals = [user_kernel.rival(text) for text in args.vs]
+    images_used = [image, *(one.image for one in rivals)]
     jobs = [
-        user_kernel.against(user_kernel.make(spec, point), spec, args.vs, point)
-        for point in user_kernel.sweep(args.defines, args.group_size)
+        user_kernel.against(user_kernel.make(spec, point), spec, rivals, point)
+        for point in sweeps.sweep(args.defines, args.group_size, args.where)
     ]
     tasks = [(job, mode) for job in jobs for mode in chosen]
     made = options.session(args, args.unverified)
     made.threshold = args.threshold or compare.THRESHOLD
-    made.sweep = True
-    return made.measure(lambda info: tasks)
+    made.isolated = True
+
+    def checked(device: sp.Device) -> list[runner.Task]:
+        for path in images_used:
+            compilers.check(path, device.info)
+        return tasks
+
+    return made.measure(checked)

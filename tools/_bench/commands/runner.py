@@ -2,32 +2,44 @@
 every row.
 
 Whatever happens (a failed row, Ctrl-C, an unwritable home or file), the table has the rows so far,
-and so have the files, each of them whole.
+and so have the files, each of them whole. With --resume rows of an earlier run are taken over.
 """
 
 from __future__ import annotations
 
 import secrets
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
 
-from _console import table
 from _console.problems import FAILED, OK
 from _console.progress import Progress
 
 from _bench.jobs import catalog, roofs
+from _bench.jobs.catalog import manifest
 from _bench.jobs.job import Job
 from _bench.jobs.roofs import Roof
 from _bench.jobs.workloads import DEFAULT, DEFAULT_AXES
 from _bench.machine import env, headroom
-from _bench.measure import beside, devices, emulated, engine, launch_cost, peak, versus
+from _bench.measure import (
+    child,
+    devices,
+    emulated,
+    engine,
+    launch_cost,
+    meter,
+    peak,
+)
 from _bench.measure.engine import Settings, Stuck
-from _bench.report import row_table
+from _bench.measure.meter import Meter
+from _bench.report import tables
 from _bench.report.writers import Outputs
 from _bench.rows import compare
 from _bench.rows.results import Report
+
+from .resume import Earlier, Ledger
 
 if TYPE_CHECKING:
     import sparkle_drv as sp
@@ -48,76 +60,103 @@ class Session:
     outputs: Outputs
     report: Report = field(default_factory=lambda: Report(env.describe()))
     threshold: float = compare.THRESHOLD  # of a job against its rivals
-    sweep: bool = False  # the table of the kernel command
+    isolated: bool = False  # measure in a child process
+    earlier: Earlier | None = None  # of --resume
+    ledger: Ledger = field(init=False)
 
     def __post_init__(self) -> None:
         self.outputs.check()
-        self.report.extra["seed"] = self.settings.seed
+        extra = self.report.extra
+        extra["seed"] = self.settings.seed
+        if self.earlier:
+            self.earlier.check(extra["request"], self.report.env)
+            extra["roofs"] = dict(self.earlier.document.get("roofs", {}))
+        self.ledger = Ledger(self.report, self.earlier)
 
     def measure(self, tasks_of: Callable[[sp.Device], Sequence[Task]]) -> int:
         """Runs the tasks of every device, prints the table, returns the exit code."""
+        return self.guarded(lambda: self._measure(tasks_of))
+
+    def guarded(self, work: Callable[[], None], more: Callable[[], None] = lambda: None) -> int:
+        """Does the work and finishes, also after Ctrl-C and with what `work` raised."""
         try:
-            for uri, tasks in self._planned(tasks_of):
-                with devices.opened(uri) as device:
-                    self._one_device(device, tasks)
+            work()
         except KeyboardInterrupt:
             self.report.interrupted = True
         except Stuck as stuck:
             self.report.rows.append(stuck.row)
         except Exception:  # a lost device, for one: main tells it, and the rows before it are good
             if self.report.rows:
-                self.finish()
+                self.finish(more)
             raise
-        return self.finish()
+        return self.finish(more)
+
+    def _measure(self, tasks_of: Callable[[sp.Device], Sequence[Task]]) -> None:
+        for info, places in self._planned(tasks_of):
+            left = {at: task for at, task in places.items() if not self.ledger.is_done(at)}
+            if left:
+                self._one_device(info, left)
 
     def _planned(
         self, tasks_of: Callable[[sp.Device], Sequence[Task]]
-    ) -> list[tuple[str, Sequence[Task]]]:
-        """Opens all devices once and makes all jobs: what is wrong is said before any work."""
+    ) -> list[tuple[sp.DeviceInfo, dict[int, Task]]]:
+        """Opens all devices once and makes all jobs, each with its place in the ledger: what is
+        wrong is said before any work.
+        """
         planned = []
         for uri in self.uris:
             with devices.opened(uri) as device:
-                tasks = tasks_of(device)
-                for job, mode in tasks:
+                self.ledger.met(device.info)
+                places = {}
+                for job, mode in tasks_of(device):
                     emulated.check_job(job, mode, device.info)
                     nsets = engine.sets(job, mode, device.info, 1 + len(job.rivals))
                     headroom.check_job(job, nsets, device.info)
-                planned.append((uri, tasks))
+                    together = (job, *job.rivals)
+                    subjects = [engine.subject_of(one, device.info, mode) for one in together]
+                    places[self.ledger.plan(subjects)] = job, mode
+                planned.append((device.info, places))
         return planned
 
-    def _one_device(self, device: sp.Device, tasks: Sequence[Task]) -> None:
-        with (
-            beside.gauges(device, manifest(device), self.settings) as gauges,
-            Progress(len(tasks)) as progress,
-        ):
-            for job, mode in tasks:
-                progress.step(f"{device.info.uri} {job.kernel} {job.label} {mode}")
-                found = versus.rows(job, device, mode, self.settings, gauges, self.threshold)
-                self.report.rows += [row for row, _ in found]
-                if gauges is not None:
-                    self.told(device.info, gauges.best)
+    def _one_device(self, info: sp.DeviceInfo, tasks: Mapping[int, Task]) -> None:
+        with self._meter(info) as made, Progress(len(tasks)) as progress:
+            self._self_test(info, made, "start")
+            for place, (job, mode) in tasks.items():
+                progress.step(f"{info.uri} {job.kernel} {job.label} {mode}")
+                self.ledger.put(place, made.rows(job, mode))
+                self.told(info, made.roof())
                 self.outputs.so_far(self.report)
-            if gauges is not None and self.outputs.svg:
-                gauges.complete()
-                self.told(device.info, gauges.best)
+            self._self_test(info, made, "end")
+            if self.outputs.svg:
+                self.told(info, made.roof(complete=True))
 
-    def told(self, info: sp.DeviceInfo, roof: Roof) -> None:
-        """Puts a device's roof into the document."""
-        self.report.extra.setdefault("roofs", {})[info.uri] = {
-            "gflops": dict(roof.gflops),
-            "gbytes_per_s": dict(roof.gbytes_per_s),
-        }
+    def _meter(self, info: sp.DeviceInfo) -> AbstractContextManager[Meter]:
+        if self.isolated:
+            return child.started(info.uri, info, self.settings, self.threshold)
+        return meter.here(info.uri, self.settings, self.threshold)
+
+    def _self_test(self, info: sp.DeviceInfo, made: Meter, when: str) -> None:
+        """Puts a self-test into the document."""
+        found = made.self_test()
+        if found is not None:
+            tests = self.report.extra.setdefault("self_test", {}).setdefault(info.uri, {})
+            tests[when] = found
+
+    def told(self, info: sp.DeviceInfo, roof: Roof | None) -> None:
+        """Puts a device's roof into the document, where an earlier run did not reach a higher."""
+        if roof is not None:
+            known = self.report.extra.setdefault("roofs", {})
+            known[info.uri] = asdict(Roof(**known.get(info.uri, {})).raised_to(roof))
 
     def finish(self, more: Callable[[], None] = lambda: None) -> int:
-        """Table on stdout and `more` below it, failures on stderr, and then the files; 1 when a row
+        """After `more`: tables on stdout, failures on stderr, and then the files; 1 when a row
         failed or a file could not be written.
         """
+        more()
+        self.ledger.tell()
         rows = self.report.rows
         if rows:
-            print(heading(self.report))
-            row_table.show(rows, self.sweep)
-            versus.show(rows)
-        more()
+            tables.show(self.report)
         broken = [row for row in rows if "what" in row.error]
         for row in broken:
             label = row.extra.get("label", "")
@@ -131,38 +170,6 @@ class Session:
             print(f"interrupted: {len(rows)} rows are complete", file=sys.stderr)
         saved = self.outputs.save(self.report)
         return FAILED if broken or self.report.interrupted or not saved else OK
-
-
-def heading(report: Report) -> str:
-    """What the table was measured on, in one line."""
-    e = report.env
-    names = list(dict.fromkeys(row.subject.device_name for row in report.rows))
-    parts = [
-        ", ".join(names),
-        f"sparkle_drv {e.get('sparkle_drv')}",
-        str(e.get("commit") or "no commit"),
-    ]
-    return f"# {'; '.join(parts)}; load {e.get('load_1min')}; seed {report.extra.get('seed')}"
-
-
-def manifest(device: sp.Device | None = None) -> dict[str, Any]:
-    """The kernels of shaders/manifest.json by name; of a device: those that it provides.
-
-    What a plug-in brings by itself the manifest does not know: whatever has a group size there is
-    taken for a grid of such groups, the rest for kernels that know their own.
-    """
-    from sparkle_drv import assets
-
-    kernels: dict[str, Any] = assets.manifest()["kernels"]
-    if device is None:
-        return kernels
-    backend = device.info.backend
-    found = {}
-    for name, entry in kernels.items():
-        if device.provides(name):
-            form = "grid" if "group_size" in entry else "routine"
-            found[name] = {**entry, "backends": {backend: {"form": form}, **entry["backends"]}}
-    return found
 
 
 def manifest_tasks(
@@ -194,48 +201,29 @@ def _defaults(kernel: str, given: dict[str, str], default_set: bool) -> dict[str
 
 def run_launch(session: Session) -> int:
     """What a launch costs on every device."""
-    try:
+
+    def work() -> None:
         for uri in session.uris:
             with devices.opened(uri) as device, Progress(1) as progress:
                 progress.step(f"{uri}: launch")
-                session.report.rows += launch_cost.measure(
-                    device, manifest(device), session.settings
-                )
-                session.outputs.so_far(session.report)
-    except KeyboardInterrupt:
-        session.report.interrupted = True
-    except Stuck as stuck:
-        session.report.rows.append(stuck.row)
-    return session.finish()
+                for row in launch_cost.measure(device, manifest(device), session.settings):
+                    session.report.rows.append(row)
+                    session.outputs.so_far(session.report)
+
+    return session.guarded(work)
 
 
 def run_peak(session: Session) -> int:
     """Measures the roofs of every device."""
 
-    def visit() -> Iterator[tuple[str, str, str]]:
+    def work() -> None:
         for uri in session.uris:
             with devices.opened(uri) as device, Progress(len(roofs.KERNELS)) as progress:
                 emulated.refuse(device.info, "peak")
-                roof, rows = peak.measure(device, manifest(device), session.settings, progress.step)
-                session.report.rows += rows
-                session.told(device.info, roof)
-                session.outputs.so_far(session.report)
-                for kind, value in roof.gflops.items():
-                    yield uri, f"flops {kind}", f"{value:.1f} GFLOPS"
-                for kind, value in roof.gbytes_per_s.items():
-                    yield uri, f"memory {kind}", f"{value:.1f} GB/s"
+                found = peak.measure(device, manifest(device), session.settings, progress.step)
+                for roof, row in found:
+                    session.report.rows.append(row)
+                    session.told(device.info, roof)
+                    session.outputs.so_far(session.report)
 
-    try:
-        lines = list(visit())
-    except KeyboardInterrupt:
-        session.report.interrupted = True
-        lines = []
-    except Stuck as stuck:
-        session.report.rows.append(stuck.row)
-        lines = []
-
-    def show() -> None:
-        print()
-        table.show(("device", "roof", "value"), lines)
-
-    return session.finish(show)
+    return session.guarded(work)

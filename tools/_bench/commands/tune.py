@@ -9,12 +9,13 @@ import sys
 from _console import output, table
 from _console.problems import FAILED
 
+from _bench.jobs import catalog
 from _bench.measure import devices
 from _bench.report import writers
 from _bench.tune import report, tune
 from sparkle_drv.errors import SparkleError
 
-from . import options, runner
+from . import options
 
 BUDGET_S, QUICK_S = 60.0, 12.0
 
@@ -55,7 +56,7 @@ def tune_command(args: argparse.Namespace) -> int:
     planned = []
     for uri in devices.resolve(args.device):
         with devices.opened(uri) as device:
-            known = runner.manifest(device)
+            known = catalog.manifest(device)
             planned.append((uri, tune.jobs_for(args.names, args.axes, device.info, known, seed)))
     visit = tune.Visit(tune.Settings(seed, budget, args.busy), [])
     try:

@@ -6,8 +6,11 @@ Plain data: no device is opened and no time is taken. Called by measure/, tune/ 
     workloads.py         every kernel of the manifest: axes, inputs, costs, tolerances
     catalog.py           from names and axes that were typed to jobs on a device
     user_kernel.py       a user's kernel: FILE:ENTRY, --arg, sizes
+    sweeps.py            points of -D, --group-size and --where
+    user_args.py         --arg
     user_reference.py    --ref FILE.py:function
-    images.py            reads a user's kernel file; -D macros of GLSL
+    images.py            loads a user's kernel file; -D macros of GLSL
+    compilers.py         sources to images; device_headers.py: what clang lacks for them
     arith.py, axes.py    arithmetic over axis names; lists and ranges of sizes
     fills.py             random inputs that a wrong kernel cannot pass
     plans.py             the tile plan that ops would take, and the model's

@@ -2,17 +2,22 @@
 never `eval`.
 
     N/256   2*m*n*k   max(1, N - 1)   4M   0x100   span(m, rs, n, cs)
+    BLOCK*UNROLL <= 1024 and not N % BLOCK   16 <= BLOCK < N or N == 1
 
 K, M and G behind a number are 2**10, 2**20 and 2**30. Between integers `/` rounds up, as in the
-extents of shaders/manifest.json (what a number of groups needs), `//` rounds down.
-Called by axes.py, workloads.py, user_kernel.py.
+extents of shaders/manifest.json (what a number of groups needs), `//` rounds down. A comparison is
+1 or 0, and comparisons chain as in Python; `and`, `or` and `not` take any number but 0 as true.
+Called by axes.py, workloads.py, user_kernel.py, sweeps.py.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
+import operator
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 from _console.problems import UsageError
 
@@ -20,11 +25,12 @@ Number = int | float
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?P<suffix>[KMG])?(?![\w.])"
-    r"|(?P<name>[A-Za-z_]\w*)|(?P<op>\*\*|//|[-+*/%(),]))"
+    r"|(?P<name>[A-Za-z_]\w*)|(?P<op>\*\*|//|[<>=!]=|[-+*/%(),<>]))"
 )
 _SUFFIX = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _LIMIT = 1 << 64
 _DEEPEST = 64
+KEYWORDS = ("and", "or", "not")
 _LONGEST = 40
 
 
@@ -36,6 +42,10 @@ _FUNCTIONS: dict[str, tuple[int | None, Callable[..., Number]]] = {
     "min": (None, min),
     "max": (None, max),
     "span": (4, _span),
+}
+_COMPARISONS: dict[str, Callable[[Number, Number], bool]] = {
+    **{"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge},
+    **{"==": operator.eq, "!=": operator.ne},
 }
 
 
@@ -56,27 +66,46 @@ def integer(text: str, names: Mapping[str, Number] | None = None) -> int:
     return int(value)
 
 
+def names_in(text: str) -> set[str]:
+    """The names that the value of `text` depends on. Raises UsageError for what cannot be read."""
+    tokens = [*_tokens(text), ("op", "", "")]
+    return {
+        word
+        for (kind, word, _), (_, behind, _) in itertools.pairwise(tokens)
+        if kind == "name" and behind != "("
+    }
+
+
+@lru_cache(maxsize=256)
+def _tokens(text: str) -> tuple[tuple[str, str, str], ...]:
+    """(kind, word, suffix) of each token; and, or and not are operators."""
+    found = []
+    at = 0
+    while at < len(text.rstrip()):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            raise UsageError(f"expression {text!r}: cannot read {text[at:].strip()!r}")
+        kind = str(match.lastgroup if match.lastgroup != "suffix" else "number")
+        word = match[kind]
+        found.append(("op" if word in KEYWORDS else kind, word, match["suffix"] or ""))
+        at = match.end()
+    return tuple(found)
+
+
 class _Parser:
     """Recursive descent over the tokens of one text; evaluates as it goes."""
 
     def __init__(self, text: str, names: Mapping[str, Number]) -> None:
         self.text, self.names, self.depth = text, names, 0
-        self.tokens: list[tuple[str, str, str]] = []
-        at = 0
-        while at < len(text.rstrip()):
-            match = _TOKEN.match(text, at)
-            if match is None:
-                raise self.wrong(f"cannot read {text[at:].strip()!r}")
-            kind = str(match.lastgroup if match.lastgroup != "suffix" else "number")
-            self.tokens.append((kind, match[kind], match["suffix"] or ""))
-            at = match.end()
+        self.idle = 0  # above 0: what is read here counts for nothing, as in "0 and 1/0"
+        self.tokens = _tokens(text)
         self.at = 0
 
     def wrong(self, why: str) -> UsageError:
         return UsageError(f"expression {self.text!r}: {why}")
 
     def run(self) -> Number:
-        value = self.sum()
+        value = self.either()
         if self.at < len(self.tokens):
             raise self.wrong(f"{self.tokens[self.at][1]!r} is one too many")
         return value
@@ -93,15 +122,52 @@ class _Parser:
         if not self.take(op):
             raise self.wrong(f"{op!r} is missing")
 
-    def sum(self) -> Number:
+    def either(self) -> Number:
         self.depth += 1
         if self.depth > _DEEPEST:
             raise self.wrong("nested too deep")
+        value = self.both()
+        while self.take("or"):
+            other = self.unless(bool(value), self.both)
+            value = int(bool(value) or bool(other))
+        self.depth -= 1
+        return value
+
+    def both(self) -> Number:
+        value = self.negated()
+        while self.take("and"):
+            other = self.unless(not value, self.negated)
+            value = int(bool(value) and bool(other))
+        return value
+
+    def unless(self, decided: bool, read: Callable[[], Number]) -> Number:
+        """What `read` reads; idle when the value is `decided` already."""
+        self.idle += decided
+        value = read()
+        self.idle -= decided
+        return value
+
+    def negated(self) -> Number:
+        count = 0
+        while self.take("not"):
+            count += 1
+        value = self.compared()
+        return int(bool(value) == (count % 2 == 0)) if count else value
+
+    def compared(self) -> Number:
+        value = self.sum()
+        truth: bool | None = None
+        while op := self.take(*_COMPARISONS):
+            other = self.sum()
+            truth = truth is not False and _COMPARISONS[op](value, other)
+            value = other
+        return value if truth is None else int(truth)
+
+    def sum(self) -> Number:
         value = self.product()
         while op := self.take("+", "-"):
             other = self.product()
             value = self.bounded(value + other if op == "+" else value - other)
-        self.depth -= 1
         return value
 
     def product(self) -> Number:
@@ -109,8 +175,10 @@ class _Parser:
         while op := self.take("*", "/", "//", "%"):
             other = self.signed()
             if op != "*" and other == 0:
-                raise self.wrong("divides by zero")
-            if op == "*":
+                if not self.idle:
+                    raise self.wrong("divides by zero")
+                value = 0
+            elif op == "*":
                 value = self.bounded(value * other)
             elif op == "%":
                 value = self.bounded(value % other)
@@ -133,6 +201,8 @@ class _Parser:
         value = self.atom()
         if self.take("**"):
             exponent = self.atom()
+            if self.idle:
+                return 0
             if not 0 <= exponent <= 64 or abs(value) > _LIMIT:
                 raise self.wrong(f"exponent {exponent} is not in 0..64")
             try:
@@ -143,7 +213,7 @@ class _Parser:
 
     def atom(self) -> Number:
         if self.take("("):
-            value = self.sum()
+            value = self.either()
             self.expect(")")
             return value
         if self.at == len(self.tokens) or self.tokens[self.at][0] == "op":
@@ -172,15 +242,17 @@ class _Parser:
 
     def call(self, name: str) -> Number:
         arity, function = _FUNCTIONS[name]
-        values = [self.sum()]
+        values = [self.either()]
         while self.take(","):
-            values.append(self.sum())
+            values.append(self.either())
         self.expect(")")
         if arity is not None and len(values) != arity:
             raise self.wrong(f"{name}() takes {arity} values, {len(values)} given")
         return self.bounded(function(*values))
 
     def bounded(self, value: Number) -> Number:
+        if self.idle:
+            return 0
         if isinstance(value, int) and abs(value) > _LIMIT:
             raise self.wrong("the value is beyond 64 bits")
         if isinstance(value, float) and not math.isfinite(value):

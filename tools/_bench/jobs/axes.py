@@ -1,10 +1,11 @@
 """Axes: the named sizes of a problem, and the lists and ranges of them that `-a AXIS=SPEC` may
 hold.
 
-    -a n=1M,4M      -a m=256..1024*2      -a k=1..9+4      -a layout=NCHW,NHWC
+    -a n=1M,4M      -a m=256..1024*2      -a k=1:9:+4      -a layout=NCHW,NHWC
 
-`a..b` doubles (as `*2`) unless `*factor` or `+step` says otherwise; both ends are included when
-they are met. Pure; called by workloads.py (manifest kernels) and user_kernel.py (-D).
+`a..b` (or `a:b`) doubles unless `*factor` or `+step` (`:*factor`, `:+step`) says otherwise; both
+ends are included when they are met. Pure; called by workloads.py (manifest kernels) and sweeps.py
+(-D).
 """
 
 from __future__ import annotations
@@ -72,8 +73,16 @@ def _split(spec: str) -> list[str]:
 
 
 def span_of(item: str, name: str) -> list[int]:
-    """One item of a spec: a number, or a range a..b, a..b*factor, a..b+step. Raises UsageError."""
+    """One item of a spec: a number, or a range a..b, a..b*factor, a..b+step; a:b, a:b:*factor and
+    a:b:+step mean the same. Raises UsageError.
+    """
     low_text, dots, rest = item.partition("..")
+    if not dots:
+        low_text, dots, rest = item.partition(":")
+        high_text, colon, step_text = rest.partition(":")
+        if colon and not step_text.strip().startswith(("*", "+")):
+            raise UsageError(f"axis {name}: {item!r}: a step is *factor or +step")
+        rest = high_text + step_text.strip()
     low = arith.integer(low_text)
     if not dots:
         return [low]

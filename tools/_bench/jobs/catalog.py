@@ -216,3 +216,23 @@ def _oracle(kernel: str, args: tuple[Arg, ...], values: Values) -> Mapping[str, 
     want = ref.kernel(kernel)(*(values.get(arg.name) for arg in args))
     outputs = [arg.name for arg in args if isinstance(arg, Operand) and arg.access != "r"]
     return {} if want is None else {outputs[0]: want}
+
+
+def manifest(device: sp.Device | None = None) -> dict[str, Any]:
+    """The kernels of shaders/manifest.json by name; of a device: those that it provides.
+
+    What a plug-in brings by itself the manifest does not know: whatever has a group size there is
+    taken for a grid of such groups, the rest for kernels that know their own.
+    """
+    from sparkle_drv import assets
+
+    kernels: dict[str, Any] = assets.manifest()["kernels"]
+    if device is None:
+        return kernels
+    backend = device.info.backend
+    found = {}
+    for name, entry in kernels.items():
+        if device.provides(name):
+            form = "grid" if "group_size" in entry else "routine"
+            found[name] = {**entry, "backends": {backend: {"form": form}, **entry["backends"]}}
+    return found

@@ -1,18 +1,20 @@
-"""The files that hold a user's kernels: FILE:ENTRY, and GLSL with -D names put into it as macros.
+"""The files that hold a user's kernels: FILE:ENTRY, and sources with -D names as macros.
 
-What is in a file is the device's business, with one exception: a GLSL source is compiled when it is
-loaded, so that sizes can be constants in it. `#line` keeps the lines of the driver's log those of
-the user's file. Called by user_kernel.py.
+compilers.py compiles most sources. A driver compiles GLSL when it is loaded: here macros are
+put into its text, and a `#line` keeps the lines of the driver's log those of the user's file. All
+else is the device's business. Called by user_kernel.py.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from _console.problems import UsageError
+
+from . import compilers
 
 if TYPE_CHECKING:
     import sparkle_drv as sp
@@ -37,15 +39,14 @@ def split_image(text: str) -> tuple[Path, str]:
     return Path(file), entry
 
 
-def check_names(names: Sequence[str]) -> None:
-    """-D names become macros: C identifiers that GLSL has not reserved. Raises UsageError."""
-    for name in names:
-        if not _NAME.fullmatch(name):
-            raise UsageError(f"-D {name}: a C identifier (letters, digits, _) is wanted")
-        if name.lower().startswith("gl_") or "__" in name or name.startswith(GROUP_MACRO):
-            raise UsageError(
-                f"-D {name}: gl_, GL_, __ and {GROUP_MACRO} are reserved in names; take another"
-            )
+def check_name(name: str) -> None:
+    """A -D name becomes a macro: a C identifier that GLSL has not reserved. Raises UsageError."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"-D {name}: a C identifier (letters, digits, _) is wanted")
+    if name.lower().startswith("gl_") or "__" in name or name.startswith(GROUP_MACRO):
+        raise UsageError(
+            f"-D {name}: gl_, GL_, __ and {GROUP_MACRO} are reserved in names; take another"
+        )
 
 
 def glsl(path: Path) -> str | None:
@@ -96,6 +97,12 @@ def load(
     """The kernel on the device; errors name the file."""
     import sparkle_drv as sp
 
+    if compilers.language(Path(path)):
+        made = str(compilers.compiled(Path(path), device.info, macros))
+        try:
+            return device.kernel(image=made, entry=entry, args=types)
+        except sp.ImageError as error:
+            raise sp.ImageError(str(error).replace(f"{made}: ", "").replace(made, path)) from error
     text = glsl(Path(path)) if macros else None
     if text is None:
         return device.kernel(image=path, entry=entry, args=types)

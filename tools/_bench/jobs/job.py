@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from _console.problems import UsageError
 
+from . import fills
 from .axes import Point
 from .fills import Array, Fill
 
@@ -22,9 +23,14 @@ if TYPE_CHECKING:
     import sparkle_drv as sp
 
 TYPES: Mapping[str, str] = {
-    **{"f32": "float32", "f64": "float64", "i32": "int32", "u32": "uint32"},
-    **{"i64": "int64", "u64": "uint64", "u16": "uint16", "u8": "uint8"},
+    **{"f16": "float16", "f32": "float32", "f64": "float64", "bf16": "uint16"},
+    **{f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
+    **{f"u{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
 }
+"""What numpy stores of each type; it has no bf16, whose bits are the upper half of an f32's."""
+BF16_NAN = 0x7FC0
+SCALARS = ("f32", "f64", "i32", "u32", "i64", "u64")
+"""The types of which a kernel takes values; the others stand behind pointers only."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +48,33 @@ class Operand:
         return np.dtype(TYPES[self.type])
 
     @property
+    def made_as(self) -> np.dtype[Any]:
+        """The dtype of random content: numpy has no bf16."""
+        return np.dtype(np.float32) if self.type == "bf16" else self.dtype
+
+    @property
     def nbytes(self) -> int:
         return math.prod(self.shape) * self.dtype.itemsize
+
+    def content(self, rng: np.random.Generator, phase: int) -> Array:
+        """What `fill` makes, as it is stored."""
+        made = self.fill(rng, self.shape, self.made_as, phase)
+        if made.dtype == self.dtype:
+            return np.ascontiguousarray(made)
+        bits = np.ascontiguousarray(made, np.float32).view(np.uint32)
+        return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)  # to nearest even
+
+    def poison(self, rng: np.random.Generator) -> Array:
+        """What an output holds before a launch, as it is stored."""
+        if self.type == "bf16":
+            return np.full(self.shape, BF16_NAN, self.dtype)
+        return fills.poison(self.nbytes, self.dtype, rng).view(self.dtype).reshape(self.shape)
+
+    def numbers(self, stored: Array) -> Array:
+        """Stored content as numbers: bf16 as float32, all other types as they are."""
+        if self.type != "bf16":
+            return stored
+        return (stored.astype(np.uint32) << 16).view(np.float32)
 
 
 @dataclass(frozen=True)
@@ -80,8 +111,9 @@ class Job:
     moved, not what a kernel happens to do); flops_output names an output whose first element holds
     the flops instead. `executed`: the flops of an algorithm that multiplies less, for the share of
     the roof alone (0: there is none). flop_type says which flops roof counts ("f32", "f64"); None:
-    only that of memory does. `rivals` are measured in turns with the job, over the inputs that
-    `inputs_of` names (versus.py).
+    only that of memory does. `rivals` are measured in turns with the job, over the inputs of
+    the job whose `key` is `inputs_of` (versus.py). `lost` says what happened to a job that must not
+    be tried again: it crashed or never ended.
     """
 
     kernel: str
@@ -103,6 +135,12 @@ class Job:
     extra: Mapping[str, Any] = field(default_factory=dict)
     rivals: tuple[Job, ...] = ()
     inputs_of: str = ""
+    lost: str = ""
+
+    @property
+    def key(self) -> str:
+        """What its random inputs depend on, beside the seed."""
+        return self.inputs_of or f"{self.kernel} {sorted(self.axes.items())}"
 
     @property
     def operands(self) -> tuple[Operand, ...]:

@@ -1,41 +1,35 @@
 """A user's own kernel as a job, without Python: FILE:ENTRY, --arg specs, sizes as arithmetic over
--D names.
+-D names; and its rivals, which --vs names.
 
-    --arg in:f32[N]  out:f32[M,N]  inout:f32[N]   an array: filled, poisoned, or both
-              read and written
-    --arg f32=2.0    u32=N                        a value
-    --arg @x.npy                                  an input with given content
-
-Called by the kernel command. The kernel's language is the device's business (core's
-`kernel(image=...)`).
+The kernel's language is the business of images.py and of the device. Called by the kernel command.
 """
 
 from __future__ import annotations
 
+import getopt
 import re
+import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 from _console.problems import UsageError
 
-from . import arith, fills, images
-from .axes import MOST_POINTS, Axis, Point, assignments, label, points
-from .job import TYPES, Arg, Job, Operand, Oracle, Scalar, rounded
-from .user_reference import load_reference
+from . import arith, compilers, images, user_args
+from .axes import Point, assignments, label
+from .job import Arg, Job, Operand, Scalar
+from .sweeps import GROUP_AXIS, GROUP_NAMES, check_define, numbers, shortened, triple
+from .user_reference import Reference
 
-_ARRAY = re.compile(r"(?P<way>in|out|inout):(?P<type>\w+)\[(?P<shape>[^\]]*)\]$")
-_VALUE = re.compile(r"(?P<type>[a-z]\d+)=(?P<value>.+)$")
-_ACCESS = {"in": "r", "out": "w", "inout": "rw"}
-_EPS_ALLOWED = 100
-LARGEST_NBYTES = 1 << 40
+_EPS_ALLOWED = {
+    "f64": 100 * 2**-52, "f32": 100 * 2**-23, "f16": 4 * 2**-10, "bf16": 4 * 2**-7
+}  # fmt: skip
+"""By how much an output of each type may be off: 100 eps are what a sum of some thousand terms
+loses. In 16 bits that would be a digit, so four eps are for kernels that add up in f32.
+"""
 GROUP_SIZE = 256
-GROUP_AXIS = "group_size"
-GROUP_NAMES = ("GX", "GY", "GZ")  # what expressions call the group's size
-ARG_HELP = "in:f32[N], out:f32[N], inout:f32[N], f32=2.0, u32=N or @x.npy; in the kernel's order"
+_OPTION = re.compile(r"\s(?=-D|--groups\b|--group-size\b)")
 
 
 @dataclass(frozen=True)
@@ -52,62 +46,52 @@ class Spec:
     reference: str = ""
     tolerance: float | None = None
 
+    @property
+    def name(self) -> str:
+        return f"{self.image.name}:{self.entry}"
 
-def sweep(defines: Sequence[str], group_size: str = "") -> list[Point]:
-    """The points of -D NAME=V (lists and ranges as for -a) and of --group-size; that is an axis
-    ("8x8") when several are given. Raises UsageError.
+
+@dataclass(frozen=True)
+class Rival:
+    """A kernel of --vs, and what it says of its own: "" and {} where it says nothing."""
+
+    image: Path
+    entry: str
+    groups: str = ""
+    group_size: str = ""
+    defines: Mapping[str, str] = field(default_factory=dict)
+
+
+def rival(text: str) -> Rival:
+    """That of "FILE:ENTRY --groups N/512 --group-size 128 -D BLOCK=128". Raises UsageError."""
+    image, *rest = _OPTION.split(text, maxsplit=1)
+    try:
+        found, behind = getopt.getopt(shlex.split("".join(rest)), "D:", ["groups=", "group-size="])
+    except (getopt.GetoptError, ValueError) as error:
+        raise UsageError(f"--vs {text!r}: {error}") from None
+    if behind:
+        raise UsageError(f"--vs {text!r}: expected -D, --groups or --group-size, got {behind[0]!r}")
+    given = dict(found)
+    defines = assignments((value for name, value in found if name == "-D"), "--vs: -D")
+    for name in defines:
+        check_define(name)
+    path, entry = images.split_image(image.strip())
+    groups, group_size = given.get("--groups", ""), given.get("--group-size", "")
+    return Rival(path, entry, groups, group_size, defines)
+
+
+def make(spec: Spec, point: Point, args: tuple[Arg, ...] = ()) -> Job:
+    """The job of a kernel at a point; with `args` in place of its own. Raises UsageError for specs
+    that cannot be read or do not fit together.
     """
-    given = assignments(defines, "-D")
-    images.check_names(list(given))
-    for name in given.keys() & {*GROUP_NAMES, GROUP_AXIS}:
-        raise UsageError(f"-D {name}: that is what --group-size gives; take another name")
-    sizes = points([Axis(name, (0,), least=0) for name in given], given)
-    texts = group_size.split(":")
-    if len(texts) == 1:
-        return sizes
-    found: list[Point] = []
-    for point in sizes:
-        for text in texts:
-            threads = triple("--group-size", text, _numbers(point))
-            following = {**point, GROUP_AXIS: "x".join(map(str, _shortened(threads)))}
-            if following not in found:
-                found.append(following)
-    if len(found) > MOST_POINTS:
-        raise UsageError(f"-D and --group-size make {len(found)} rows, {MOST_POINTS} at most")
-    return found
-
-
-def _shortened(size: tuple[int, int, int]) -> tuple[int, ...]:
-    """(8, 8) of (8, 8, 1)."""
-    return size if size[2] > 1 else size[:2] if size[1] > 1 else size[:1]
-
-
-def _numbers(point: Point) -> dict[str, int | float]:
-    return {name: value for name, value in point.items() if isinstance(value, int)}
-
-
-def _threads(spec: Spec, point: Point, is_glsl: bool) -> tuple[int, int, int] | None:
-    """The group size of a point; None: that which a GLSL source says itself."""
-    swept = point.get(GROUP_AXIS)
-    if isinstance(swept, str):
-        return triple("--group-size", swept.replace("x", ","), {})
-    if spec.group_size:
-        return triple("--group-size", spec.group_size, _numbers(point))
-    return None if is_glsl else (GROUP_SIZE, 1, 1)
-
-
-def make(spec: Spec, point: Point) -> Job:
-    """The job of a kernel at a point. Raises UsageError for specs that cannot be read or do not
-    fit together.
-    """
-    names = _numbers(point)
-    threads = _threads(spec, point, images.glsl(spec.image) is not None)
-    macros = {k: v for k, v in point.items() if isinstance(v, int)}
+    names = numbers(point)
+    threads = _threads(spec, point)
+    macros = numbers(point)
     if threads:
         names |= dict(zip(GROUP_NAMES, threads, strict=True))
-        if spec.group_size:
+        if spec.group_size or compilers.language(spec.image):
             macros |= {images.GROUP_MACRO + n: v for n, v in zip("XYZ", threads, strict=True)}
-    args = tuple(_argument(text, at, names) for at, text in enumerate(spec.args))
+    args = args or tuple(user_args.argument(text, at, names) for at, text in enumerate(spec.args))
     if not any(isinstance(arg, Operand) and arg.access != "r" for arg in args):
         raise UsageError(
             "--arg: a kernel without out: or inout: computes nothing that could be checked"
@@ -120,7 +104,7 @@ def make(spec: Spec, point: Point) -> Job:
     )
     written = [a.type for a in args if isinstance(a, Operand) and a.access != "r"]
     return Job(
-        spec.entry,
+        spec.name,
         point,
         label(point),
         args,
@@ -130,10 +114,21 @@ def make(spec: Spec, point: Point) -> Job:
         group_size=threads,
         flops=_cost("--flops", spec.flops, names),
         nbytes=_cost("--bytes", spec.nbytes, names) if spec.nbytes else float(moved),
-        flop_type="f64" if "f64" in types else "f32",
-        oracle=_oracle(spec.reference, args) if spec.reference else None,
+        flop_type=_flop_type({a.type for a in args if isinstance(a, Operand | Scalar)}),
+        oracle=Reference(spec.reference, args) if spec.reference else None,
         extra={"image": spec.image.name},
     )
+
+
+def _threads(spec: Spec, point: Point) -> tuple[int, int, int] | None:
+    """The group size of a point; None: that which a GLSL source says itself."""
+    swept = point.get(GROUP_AXIS)
+    if isinstance(swept, str):
+        return triple("--group-size", swept.replace("x", ","), {})
+    if spec.group_size:
+        return triple("--group-size", spec.group_size, numbers(point))
+    is_glsl = not compilers.language(spec.image) and images.glsl(spec.image) is not None
+    return None if is_glsl else (GROUP_SIZE, 1, 1)
 
 
 def _cost(option: str, text: str, names: Mapping[str, int | float]) -> float:
@@ -143,123 +138,46 @@ def _cost(option: str, text: str, names: Mapping[str, int | float]) -> float:
     return value
 
 
-def against(job: Job, spec: Spec, rivals: Sequence[str], point: Point) -> Job:
-    """The job with a rival for each FILE:ENTRY: the same arguments, sizes and inputs. Raises
-    UsageError.
+def against(job: Job, spec: Spec, rivals: Sequence[Rival], point: Point) -> Job:
+    """The job with its rivals: the same arguments and inputs, and the grid and macros that each has
+    of its own. Raises UsageError.
     """
     made: list[Job] = []
-    for text in rivals:
-        image, entry = images.split_image(text)
-        taken = {job.kernel, *(rival.kernel for rival in made)}
-        names = [entry, f"{image.name}:{entry}"]
-        names += [f"{names[1]}#{2 + i}" for i in range(len(taken))]
+    for one in rivals:
+        own = _own_point(one, point)
+        its = replace(
+            spec,
+            image=one.image,
+            entry=one.entry,
+            groups=one.groups or spec.groups,
+            group_size=one.group_size or spec.group_size,
+        )
+        taken = {job.kernel, *(other.kernel for other in made)}
+        names = [its.name, *(f"{its.name}#{2 + i}" for i in range(len(taken)))]
         name = next(name for name in names if name not in taken)
-        rival = make(replace(spec, image=image, entry=entry), point)
-        made.append(replace(rival, kernel=name, inputs_of=job.kernel))
+        found = make(its, own, job.args)
+        made.append(
+            replace(found, kernel=name, inputs_of=job.key, flops=job.flops, nbytes=job.nbytes)
+        )
     return replace(job, rivals=tuple(made))
 
 
-def triple(flag: str, text: str, names: Mapping[str, int | float]) -> tuple[int, int, int]:
-    """(x, y, z) of "N/256", "X,Y" or "X,Y,Z"; missing ones are 1. Raises UsageError."""
-    values = [arith.integer(part, names) for part in split_outside_brackets(text)]
-    if not 1 <= len(values) <= 3 or min(values) < 1:
-        raise UsageError(f"{flag} {text!r}: one to three numbers from 1 are wanted")
-    x, y, z = (*values, 1, 1)[:3]
-    return x, y, z
-
-
-def split_outside_brackets(text: str) -> list[str]:
-    """Splits at commas that stand in no brackets."""
-    return re.split(r",(?![^(]*\))", text)
-
-
-def _argument(text: str, at: int, names: Mapping[str, int | float]) -> Arg:
-    name = f"arg{at}"
-    if text.startswith("@"):
-        return _from_file(name, text[1:])
-    if array := _ARRAY.fullmatch(text):
-        kind = _type(array["type"], text)
-        shape = tuple(arith.integer(part, names) for part in split_outside_brackets(array["shape"]))
-        if min(shape) < 1:
-            raise UsageError(f"--arg {text}: its sizes are {shape}, 1 or more is wanted")
-        operand = Operand(name, kind, _ACCESS[array["way"]], shape, fills.signed)
-        if operand.nbytes > LARGEST_NBYTES:
-            raise UsageError(f"--arg {text}: {operand.nbytes} bytes is more than any device has")
-        return operand
-    if value := _VALUE.fullmatch(text):
-        kind = _type(value["type"], text)
-        number = arith.evaluate(value["value"], names)
-        if kind[0] != "f":
-            number = arith.integer(value["value"], names)
-        try:
-            return Scalar(name, kind, rounded(number, kind))
-        except UsageError as error:
-            raise UsageError(f"--arg {text}: {error}") from None
-    raise UsageError(
-        f"--arg {text!r}: in:f32[N], out:f32[N], inout:f32[N], f32=2.0, u32=N or @x.npy is wanted"
-    )
-
-
-def _type(name: str, text: str) -> str:
-    if name not in TYPES:
-        raise UsageError(f"--arg {text}: unknown type {name!r}; known: {', '.join(TYPES)}")
-    return name
-
-
-def _from_file(name: str, path: str) -> Operand:
-    try:
-        values = np.ascontiguousarray(np.load(path, allow_pickle=False))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"--arg @{path}: {error}") from error
-    kinds = {np.dtype(dtype): kind for kind, dtype in TYPES.items()}
-    if values.dtype not in kinds or not values.size:
-        known = ", ".join(TYPES.values())
-        raise UsageError(
-            f"--arg @{path}: {values.dtype} of shape {values.shape}; "
-            f"one of {known}, not empty, is wanted"
-        )
-    return Operand(
-        name, kinds[values.dtype], "r", values.shape, lambda rng, shape, dtype, phase: values
-    )
+def _own_point(one: Rival, point: Point) -> Point:
+    """Where a rival stands: its -D are arithmetic over the names of the point."""
+    known = numbers(point)
+    own = {**point, **{name: arith.integer(text, known) for name, text in one.defines.items()}}
+    if one.group_size:
+        own[GROUP_AXIS] = shortened(triple("--group-size", one.group_size, numbers(own)))
+    return own
 
 
 def _tolerance(written: Sequence[str]) -> float:
-    """100 eps of the coarsest output type: what a sum of some thousand terms may be off by;
-    --tolerance says better.
-    """
-    floats = [np.finfo(TYPES[kind]).eps for kind in written if kind[0] == "f"]
-    return float(max(floats)) * _EPS_ALLOWED if floats else 0.0
+    """That of the coarsest output type; --tolerance says better."""
+    return max((_EPS_ALLOWED.get(kind, 0.0) for kind in written), default=0.0)
 
 
-def _oracle(reference: str, args: tuple[Arg, ...]) -> Oracle:
-    """Calls the user's function with inputs and values in order (floats widened to float64); its
-    result, or tuple of results, is what the outputs must hold, in order.
-    """
-    function = load_reference(reference)
-    outputs = [a.name for a in args if isinstance(a, Operand) and a.access != "r"]
-    taken = [
-        a for a in args if isinstance(a, Scalar) or (isinstance(a, Operand) and "r" in a.access)
-    ]
-
-    def oracle(values: Mapping[str, Any]) -> dict[str, Any]:
-        given = [_widened(values[a.name]) for a in taken]
-        try:
-            result = function(*given)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # a user's function may raise anything, SystemExit too
-            raise UsageError(f"--ref {reference}: {type(error).__name__}: {error}") from error
-        results = result if isinstance(result, tuple) else (result,)
-        if len(results) != len(outputs):
-            raise UsageError(
-                f"--ref {reference}: returned {len(results)} results for {len(outputs)} outputs"
-            )
-        return {name: np.asarray(value) for name, value in zip(outputs, results, strict=True)}
-
-    return oracle
-
-
-def _widened(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return value.astype(np.float64) if value.dtype.kind == "f" else value.copy()
-    return value
+def _flop_type(types: set[str]) -> str | None:
+    """The roof of flops that a kernel may be measured by: none where 16 bits may run faster."""
+    if "f64" in types:
+        return "f64"
+    return "f32" if "f32" in types and not types & {"f16", "bf16"} else None

@@ -1,15 +1,21 @@
-"""Loads the numpy function that judges a user's kernel: --ref FILE.py:function. The user's own
-code, run as such.
+"""The numpy function that judges a user's kernel: --ref FILE.py:function. The user's own code, run
+as such.
 """
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+import numpy as np
 from _console.problems import UsageError
+
+from .fills import Array
+from .job import Arg, Operand
 
 
 def load_reference(text: str) -> Callable[..., Any]:
@@ -22,6 +28,18 @@ def load_reference(text: str) -> Callable[..., Any]:
     path = Path(file)
     if not path.is_file():
         raise UsageError(f"--ref: no such file: {file}")
+    function: Callable[..., Any] | None = getattr(
+        _module(file, path.stat().st_mtime_ns), name, None
+    )
+    if not callable(function):
+        raise UsageError(f"--ref {file}: there is no function {name!r} in it")
+    return function
+
+
+@lru_cache(maxsize=8)
+def _module(file: str, changed: int) -> ModuleType:
+    """The file run, once for each time that it `changed`. Raises UsageError."""
+    path = Path(file)
     spec = importlib.util.spec_from_file_location("sparkle_bench_reference", path)
     if path.suffix != ".py" or spec is None or spec.loader is None:
         raise UsageError(f"--ref {file}: not a Python file")
@@ -32,7 +50,41 @@ def load_reference(text: str) -> Callable[..., Any]:
         raise
     except BaseException as error:  # a user's file may raise anything, SystemExit too
         raise UsageError(f"--ref {file}: {type(error).__name__}: {error}") from error
-    function: Callable[..., Any] | None = getattr(module, name, None)
-    if not callable(function):
-        raise UsageError(f"--ref {file}: there is no function {name!r} in it")
-    return function
+    return module
+
+
+class Reference:
+    """Calls the user's function with inputs and values in order (floats widened to float64); its
+    result, or tuple of results, is what the outputs must hold, in order. Raises UsageError.
+    """
+
+    def __init__(self, text: str, args: tuple[Arg, ...]) -> None:
+        self.text, self.args = text, args
+        self._function = load_reference(text)
+
+    def __reduce__(self) -> tuple[type, tuple[str, tuple[Arg, ...]]]:
+        return Reference, (self.text, self.args)  # another process loads the function itself
+
+    def __call__(self, values: Mapping[str, Any]) -> dict[str, Array]:
+        operands = [a for a in self.args if isinstance(a, Operand)]
+        outputs = [a.name for a in operands if a.access != "r"]
+        unread = [a.name for a in operands if "r" not in a.access]
+        given = [_widened(values[a.name]) for a in self.args if a.name not in unread]
+        try:
+            result = self._function(*given)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a user's function may raise anything, SystemExit too
+            raise UsageError(f"--ref {self.text}: {type(error).__name__}: {error}") from error
+        results = result if isinstance(result, tuple) else (result,)
+        if len(results) != len(outputs):
+            raise UsageError(
+                f"--ref {self.text}: returned {len(results)} results for {len(outputs)} outputs"
+            )
+        return {name: np.asarray(value) for name, value in zip(outputs, results, strict=True)}
+
+
+def _widened(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.astype(np.float64) if value.dtype.kind == "f" else value.copy()
+    return value

@@ -1,243 +1,171 @@
-"""The roofs beside a row: the kernels that say what the device can do now, timed in turns with the
-row's own kernel right after its samples.
+"""The roofs beside a row: rounds of one sample of the row's kernel and one of each probe, in random
+order. The same samples give the row's time and its share of the roof.
 
-A share of a roof that was measured at another time says as much about the host as about the kernel:
-on shared cores it reached 240 %. Here both sides of a ratio pass through the same moments. Their
-samples alternate in a turn, so that a scheduler's time slices meet all of them alike. (In blocks of
-20 ms the second block of a kernel ran at half of its rate on busy cores.) Called by engine.py and
-versus.py; roofs.py names the kernels.
+A probe is a kernel of roofs.py that is made for the row: a stream over as many bytes as the row's
+operands have, so that both run from the same cache or from memory, and a loop of FMAs whose launch
+lasts as long as the row's. On busy cores a scheduler's slices then cut both alike: with launches of
+other lengths the shares of one kernel were 47 % to 200 % there. Nothing is kept from row to row.
+Called by engine.py; probes.py makes the probes.
 """
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from _bench.jobs import catalog, fills, roofs
-from _bench.jobs.axes import Point
-from _bench.jobs.roofs import Roof
 from _bench.rows import stats
-from _bench.rows.results import Share
+from _bench.rows.results import Measured, Share
 
 from . import timing
 from .bound import Bound
+from .probes import NEAR_ROOF, REFERENCE, Gauges, Roofed, largest_cache, working_set
 from .stop_rule import StopRule
 from .timing import Sampler
 
-if TYPE_CHECKING:
-    import sparkle_drv as sp
-
-    from .engine import Settings
-
-log = logging.getLogger("sparkle_drv.bench")
-TURN_S = 0.02  # for each kernel. Linux gives a busy core's threads slices of 3 ms to 4 ms: five
-LONGEST_S = 1.0  # of the turns of a row: ten of 4 kernels on an idle machine
-MOST_TIMEOUTS = 2  # on a machine so busy that an interval's least turns take longer: of the row's
-SMALL = 1009  # elements, or rounds of FMAs: a prime, at which a kernel is verified
+PILOT_ROUNDS, FEWEST_PILOT_ROUNDS, PILOT_S = 6, 2, 0.3
+RATIO_S = 1.0  # rounds that only the ratio needs end then
 
 
 @dataclass
-class Gauge:
-    """A kernel of roofs.py on the device; `work` is the flops or bytes of a launch."""
-
-    kernel: str
-    bound: Bound
-    work: float
-    lasts_ns: float
-
-    def sampler(self, sample_ns: float) -> Sampler:
-        """Samples as long as the row's: a thread that has just woken is not preempted for a while,
-        so that on busy cores short samples run faster than long ones.
-        """
-        batch = min(timing.MOST_BATCH, round(sample_ns / self.lasts_ns))
-        if batch <= 1:
-            return timing.OneByOne(self.bound, "device")
-        return timing.Batched(self.bound, batch)
-
-
-@dataclass
-class Gauges:
-    """Those of a device, each made when a row first needs it and kept for the next rows. `best` is
-    the highest rate of each roof that a row of this run met.
+class Racer:
+    """A kernel in the rounds. `warms` launches for nobody before each sample: the kernels before it
+    drove its operands out of the caches.
     """
 
-    device: sp.Device
-    manifest: Mapping[str, Any]
-    settings: Settings
-    best: Roof = field(default_factory=Roof)
-    _made: dict[str, Gauge | None] = field(default_factory=dict)
-    stack: ExitStack = field(default_factory=ExitStack)
+    sampler: Sampler
+    warms: Sampler | None = None
+    device_ns: list[float] = field(default_factory=list)
+    host_ns: list[float] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self.stack.callback(self._made.clear)
+    @property
+    def times(self) -> list[float]:
+        return self.device_ns if self.sampler.primary == "device" else self.host_ns
 
-    def of(self, kind: str) -> list[Gauge]:
-        """The kernels of a roof: "f32", "f64", "copy" or "read". Those that the device lacks, has
-        no memory for or computes wrongly are left out.
-        """
-        import sparkle_drv as sp
+    def sample(self) -> None:
+        if self.warms is not None:
+            self.warms.sample()
+        device, host = self.sampler.sample()
+        self.device_ns.append(device)
+        self.host_ns.append(host)
 
-        for kernel, kinds in roofs.KERNELS.items():
-            if kind in kinds and kernel in self.manifest and kernel not in self._made:
-                self._made[kernel] = None
-                try:
-                    self._made[kernel] = self._gauge(kernel)
-                except sp.FenceTimeout:
-                    raise
-                except (sp.SparkleError, MemoryError, OSError) as error:
-                    log.warning("no roof by %s: %s", kernel, error)
-        made = ((kernel, self._made.get(kernel)) for kernel in roofs.KERNELS)
-        return [one for kernel, one in made if one and kind in roofs.KERNELS[kernel]]
-
-    def _gauge(self, kernel: str) -> Gauge | None:
-        """Verified at a small size, then loaded for good at the size at which it is timed. A stream
-        is that of the peak command; FMAs are as many as a sample lasts.
-        """
-        at = point(kernel, self.device.info)
-        size = "n" if "n" in at else "iters"
-        with self._bound(kernel, {**at, size: SMALL}) as bound:
-            verdict = bound.check(0)
-            if not verdict.ok:
-                log.warning("no roof by %s: %s", kernel, verdict.sentence)
-                return None
-        if size == "iters":
-            with self._bound(kernel, at) as bound:
-                scale = timing.SAMPLE_NS / max(timing.estimate(bound), 1.0)
-            at = {**at, size: max(SMALL, int(int(at[size]) * scale))}
-        bound = self.stack.enter_context(self._bound(kernel, at))
-        self._fill(bound)
-        lasts_ns = timing.estimate(bound)  # launches it, too, after which it has told its flops
-        work = bound.flops() if bound.job.flops_output else bound.job.nbytes
-        return Gauge(kernel, bound, work, max(lasts_ns, 1.0))
-
-    def _bound(self, kernel: str, at: Point) -> Bound:
-        info, seed = self.device.info, self.settings.seed
-        job = catalog.make(kernel, at, info, self.manifest, seed)
-        return Bound(job, self.device, seed, 1, self.settings.launch_timeout_s)
-
-    def _fill(self, bound: Bound) -> None:
-        """A short random pattern again and again: random numbers for all would take seconds."""
-        rng = np.random.default_rng(self.settings.seed)
-        for guarded in bound.placements[0].guarded.values():
-            operand = guarded.operand
-            values = fills.signed(rng, (1 << 14,), operand.dtype, 0)
-            guarded.view.write(np.resize(values, operand.shape))
-
-    def complete(self) -> None:
-        """Measures those roofs, for a drawing of all, that no row has met."""
-        for kind in ("f32", "f64", "copy", "read"):
-            known = self.best.gflops if kind.startswith("f") else self.best.gbytes_per_s
-            for gauge in self.of(kind) if kind not in known else ():
-                sampler = gauge.sampler(timing.SAMPLE_NS)
-                times = [sampler.sample()[0] for _ in range(stats.FEWEST_FOR_INTERVAL)]
-                sampler.close()
-                self._raise(kind, gauge.work / float(np.median(times)))
-
-    def met(self, share: Share, flop_type: str | None) -> None:
-        """Raises `best` to what a row met."""
-        kind = str(flop_type) if share.kind == "flops" else share.kind
-        self._raise(kind, float(np.median(share.roof)))
-
-    def _raise(self, kind: str, rate: float) -> None:
-        met = Roof({kind: rate}) if kind.startswith("f") else Roof({}, {kind: rate})
-        self.best = self.best.raised_to(met)
+    def forget(self) -> None:
+        self.device_ns.clear()
+        self.host_ns.clear()
 
 
-def point(kernel: str, info: sp.DeviceInfo) -> Point:
-    """The size at which a gauge is timed: that of the peak command."""
-    return catalog.expand(kernel, {}, info)[0]
+def take(
+    bound: Bound, sampler: Sampler, rule: StopRule, gauges: Gauges | None
+) -> tuple[Measured, Share | None]:
+    """The row's samples, and its share of the roof that it comes closest to."""
+    timing.warm_up(sampler, rule)
+    with ExitStack() as stack:
+        roofed = [] if gauges is None else gauges.roofs_of(bound, _lasts(sampler), stack)
+        if gauges is None or not roofed:
+            return timing.take(sampler, rule, warm=False), None
+        known = {probe.kernel: probe for one in roofed for probe in one.probes}
+        racers = {name: Racer(p.sampler, p.warms) for name, p in known.items()}
+        in_cache = working_set(bound) <= largest_cache(bound.device.info)
+        row = Racer(sampler, timing.OneByOne(bound, "device") if in_cache else None)
+        rng = np.random.default_rng(rule.least)
+        kept = _pilot(row, racers, roofed, rng)
+        racers = {p.kernel: racers[p.kernel] for one in kept for p in one.probes}
+        stop = rounds(row, racers, rule, rng)
+        rates = {name: [known[name].work / ns for ns in r.times] for name, r in racers.items()}
+        measured = Measured(
+            row.device_ns, row.host_ns, sampler.primary, sampler.batch, stop, probes=rates
+        )
+        shares = [_share(one, row.times, rates) for one in kept if one.kind != REFERENCE]
+        if row.warms is not None:
+            row.warms.close()
+        for probe in known.values():
+            probe.close()
+        for share in shares:
+            gauges.met(share, bound)
+        return measured, max(shares, key=lambda share: share.ratio.median, default=None)
 
 
-@contextmanager
-def gauges(
-    device: sp.Device, manifest: Mapping[str, Any], settings: Settings
-) -> Iterator[Gauges | None]:
-    """The gauges of a device while it is open; None where times mean nothing."""
-    if device.info.emulated:
-        yield None
-        return
-    made = Gauges(device, manifest, settings)
-    with made.stack:  # it hands a failure to each Bound, which then waits for nothing that is stuck
-        yield made
+def share_of(bound: Bound, sampler: Sampler, rule: StopRule, gauges: Gauges | None) -> Share | None:
+    """The share of a row whose time was measured in another way: a pipeline, a race of rivals."""
+    brief = replace(rule, least=stats.FEWEST_FOR_INTERVAL, timeout_s=min(rule.timeout_s, RATIO_S))
+    return take(bound, sampler, brief, gauges)[1] if gauges is not None else None
 
 
-def shares(bound: Bound, sampler: Sampler, sample_ns: float, known: Gauges) -> list[Share]:
-    """The row's share of each roof that concerns it, the largest first. `sampler` is the row's, and
-    one of its samples lasts `sample_ns`. The roof of memory concerns no row whose operands all fit
-    in a cache.
+def _lasts(sampler: Sampler) -> float:
+    """ns of the device that a launch takes: the shortest of a few."""
+    return min(sampler.sample()[0] for _ in range(3))
+
+
+def _share(roofed: Roofed, row: list[float], rates: Mapping[str, list[float]]) -> Share:
+    best = max(roofed.probes, key=lambda probe: float(np.median(rates[probe.kernel])))
+    return Share(roofed.kind, best.kernel, [roofed.work / ns for ns in row], rates[best.kernel])
+
+
+def _pilot(
+    row: Racer, racers: Mapping[str, Racer], roofed: list[Roofed], rng: np.random.Generator
+) -> list[Roofed]:
+    """The roofs that the row may come closest to, by the shortest times of a few rounds, whose
+    samples count for nothing else. The reference stays if no roof is near: a stream does not meet
+    what a kernel that hardly moves anything meets.
     """
-    job = bound.job
-    kinds = [(job.flop_type or "", "flops", job.executed or bound.flops())]
-    if not in_cache(bound):
-        stream = "read" if job.mostly_reads else "copy"
-        kinds.append((stream, stream, job.nbytes))
-    wanted = [(n, work, found) for kind, n, work in kinds if work and (found := known.of(kind))]
-    every = {gauge.kernel: gauge for *_, found in wanted for gauge in found}
-    if not every:
-        return []
-    rule = replace(known.settings.rule, least=stats.FEWEST_FOR_INTERVAL)
-    others = {name: gauge.sampler(sample_ns) for name, gauge in every.items()}
-    row, times = turns(sampler, others, rule)
-    for other in others.values():
-        other.close()
-    made = []
-    for name, work, found in wanted:
-        rates = {g.kernel: [g.work / ns for ns in times[g.kernel]] for g in found}
-        best = max(rates, key=lambda kernel: float(np.median(rates[kernel])))
-        made.append(Share(name, best, [work / ns for ns in row], rates[best]))
-    for share in made:
-        known.met(share, job.flop_type)
-    return sorted(made, key=lambda share: -share.ratio.median)
+    start = time.monotonic()
+    for done in range(PILOT_ROUNDS):
+        if done >= FEWEST_PILOT_ROUNDS and time.monotonic() - start >= PILOT_S:
+            break
+        _round(row, racers, rng)
+    shares = [
+        one.work / min(row.times) * min(min(racers[p.kernel].times) / p.work for p in one.probes)
+        for one in roofed
+    ]
+    for racer in (row, *racers.values()):
+        racer.forget()
+    top = max(shares)
+    return [
+        one
+        for one, share in zip(roofed, shares, strict=True)
+        if (top < NEAR_ROOF if one.kind == REFERENCE else share >= NEAR_ROOF * top)
+    ]
 
 
-def in_cache(bound: Bound) -> bool:
-    """Do all sets of its operands together fit in the largest cache?"""
-    largest = max((cache.nbytes for cache in bound.device.info.caches), default=0)
-    return len(bound.placements) * bound.job.footprint <= largest
-
-
-def turns(
-    sampler: Sampler,
-    others: Mapping[str, Sampler],
+def rounds(
+    row: Racer,
+    racers: Mapping[str, Racer],
     rule: StopRule,
+    rng: np.random.Generator,
     clock: Callable[[], float] = time.monotonic,
-) -> tuple[list[float], dict[str, list[float]]]:
-    """Times of a launch in ns, of the row and of each other kernel, turn by turn, until the ratios
-    are as precise as `rule` wants or its time is over.
+) -> str:
+    """Rounds until the rule has enough of the row's samples and the ratios are as precise, for
+    RATIO_S more at most. Why they ended.
     """
-    row: list[float] = []
-    times: dict[str, list[float]] = {name: [] for name in others}
-    everybody = [(sampler, row), *((others[name], times[name]) for name in others)]
-    limit_s, start = min(rule.timeout_s, LONGEST_S), clock()
+    start, stop = clock(), None
+    precise_s = 0.0  # when the row's samples were enough
     while True:
-        _turn(everybody, clock)
+        _round(row, racers, rng)
         spent = clock() - start
-        ratios = [[b / a for a, b in zip(row, other, strict=True)] for other in times.values()]
-        widest = max(stats.summarize(r).half_width for r in ratios)
-        enough = widest <= rule.precision or spent >= limit_s
-        if spent >= MOST_TIMEOUTS * rule.timeout_s or (len(row) >= rule.least and enough):
-            return row, times
+        if stop is None:
+            stop = rule.ask(row.times, spent)
+            precise_s = spent
+        if stop is None:
+            continue
+        if stop != "precision" or spent - precise_s >= RATIO_S or spent >= rule.timeout_s:
+            return stop
+        if _due(len(row.times)) and all(_precise(row, r, rule) for r in racers.values()):
+            return stop
 
 
-def _turn(everybody: list[tuple[Sampler, list[float]]], clock: Callable[[], float]) -> None:
-    """Appends each kernel's mean time of a launch over samples that alternate with the others'. The
-    kernel that begins changes, so that none always follows the same one.
-    """
-    samples: list[list[float]] = [[] for _ in everybody]
-    limit, start, first = TURN_S * len(everybody), clock(), 0
-    while not samples[0] or clock() - start < limit:
-        for at in range(len(everybody)):
-            which = (first + at) % len(everybody)
-            sampler = everybody[which][0]
-            if which == 0 and sampler.batch == 1:
-                sampler.sample()  # does not count: the others drove its operands out of the caches
-            samples[which].append(sampler.sample()[0 if sampler.primary == "device" else 1])
-        first += 1
-    for (_, taken), times in zip(everybody, samples, strict=True):
-        taken.append(sum(times) / len(times))
+def _due(n: int) -> bool:
+    """Not at every round: the interval would be asked until it happens to be narrow."""
+    return n % max(1, n // 10) == 0
+
+
+def _precise(row: Racer, other: Racer, rule: StopRule) -> bool:
+    return stats.paired(row.times, other.times).half_width <= rule.precision
+
+
+def _round(row: Racer, racers: Mapping[str, Racer], rng: np.random.Generator) -> None:
+    everybody = [row, *racers.values()]
+    for at in rng.permutation(len(everybody)):
+        everybody[at].sample()

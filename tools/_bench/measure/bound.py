@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from _bench.jobs import fills
 from _bench.jobs.fills import Array
 from _bench.jobs.job import Absent, Job, Operand, Scalar
 
@@ -30,6 +29,15 @@ BAND_NBYTES = (
     16384  # four pages: an index off by a row of thousands lands in it, and views stay page-aligned
 )
 LAUNCH_TIMEOUT_S = 120.0
+LOADS, LAUNCHES, JUDGES, TIMES = "loads", "launches", "judges", "times"
+
+
+def unheard(kernel: str, step: str) -> None:
+    """Nobody listens."""
+
+
+announce = unheard
+"""Called before each step (LOADS to TIMES) whose kernel it touches; "": any. child.py listens."""
 LEAVE_S = 1.0  # what closing waits for after a failure: a kernel that never ends ends here neither
 
 
@@ -127,6 +135,7 @@ class Bound:
         launch_timeout_s: float = LAUNCH_TIMEOUT_S,
         queue: sp.Queue | None = None,
     ) -> None:
+        announce(job.kernel, LOADS)
         self.job, self.device, self.seed = job, device, seed
         self.launch_timeout_s = launch_timeout_s
         self.outputs: dict[str, Array] = {}
@@ -148,6 +157,7 @@ class Bound:
             for placement in self.placements:
                 for guarded in placement.guarded.values():
                     guarded.write_bands(self._pattern)
+            announce("", TIMES)
             self._stack = stack.pop_all()
 
     def __enter__(self) -> Bound:
@@ -171,12 +181,12 @@ class Bound:
         """Randomness that depends on the seed, the row and the stream, so that any row can be
         repeated alone.
         """
-        name = self.job.inputs_of or self.job.kernel
-        row = zlib.crc32(f"{name} {sorted(self.job.axes.items())}".encode())
+        row = zlib.crc32(self.job.key.encode())
         return np.random.default_rng([self.seed, row, stream])
 
     def launch(self, placement: Placement) -> None:
         """One launch, waited for."""
+        announce(self.job.kernel, LAUNCHES)
         fence = self.queue.launch(self.kernel, *placement.arguments, **self.launch_options)
         fence.wait(timeout_s=self.launch_timeout_s)
 
@@ -188,12 +198,9 @@ class Bound:
         for name, guarded in placement.guarded.items():
             operand = guarded.operand
             if "r" in operand.access:
-                values = np.ascontiguousarray(
-                    operand.fill(rng, operand.shape, operand.dtype, phase)
-                )
+                values = operand.content(rng, phase)
             else:
-                values = fills.poison(operand.nbytes, operand.dtype, poison_rng).view(operand.dtype)
-                values = values.reshape(operand.shape)
+                values = operand.poison(poison_rng)
             guarded.view.write(values)
             before[name] = values
         return before
@@ -218,7 +225,10 @@ class Bound:
             for v in g.check_bands(self._pattern)
         ]
         verdict = verify.worst_of([*intact, *self._inputs_unchanged(placement, before)])
-        return self._outputs(placement, before, phase) if verdict.ok else verdict
+        if verdict.ok:
+            verdict = self._outputs(placement, before, phase)
+        announce("", TIMES)
+        return verdict
 
     def _inputs_unchanged(
         self, placement: Placement, before: dict[str, Array]
@@ -229,13 +239,15 @@ class Bound:
 
     def _outputs(self, placement: Placement, before: dict[str, Array], phase: int) -> Verdict:
         written = [g for g in placement.guarded.values() if g.operand.access != "r"]
-        outputs = self.outputs = {g.operand.name: g.read() for g in written}
-        values = {**before, **self.job.scalars}
+        outputs = self.outputs = {g.operand.name: g.operand.numbers(g.read()) for g in written}
+        held = {o.name: o.numbers(before[o.name]) for o in self.job.operands}
+        values = {**held, **self.job.scalars}
         if self.job.invariant:
             complaint = self.job.invariant(values, outputs)
             return verify.broken(complaint) if complaint else verify.passed(0.0, 0.0)
         if self.job.oracle is None:
             return self._repeatable(placement, outputs, phase)
+        announce(self.job.kernel, JUDGES)
         wanted = self.job.oracle(values)
         missing = [name for name in outputs if name not in wanted]
         if missing:
@@ -273,7 +285,8 @@ class Bound:
                         of=int(still.size),
                     )
         self.launch(placement)
-        again = {name: placement.guarded[name].read() for name in first}
+        written = {name: placement.guarded[name] for name in first}
+        again = {name: g.operand.numbers(g.read()) for name, g in written.items()}
         return verify.worst_of(
             [
                 verify.against(

@@ -10,14 +10,14 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from _bench.jobs.job import Job
-from _bench.machine import quiet
+from _bench.machine import noise, quiet
 from _bench.rows import stats
 from _bench.rows.overhead import Overhead
 from _bench.rows.results import Measured, Row, Share, Subject
 
 from . import beside, emulated, pipelined, timing, verify
-from .beside import Gauges
 from .bound import Bound
+from .probes import Gauges
 from .stop_rule import StopRule
 
 if TYPE_CHECKING:
@@ -38,11 +38,12 @@ class Settings:
     timeout_s: float = 5.0
     least: int = 20
     unverified: bool = False
+    launch_s: float = 0.0
 
     @property
     def launch_timeout_s(self) -> float:
         """How long one launch may last before the device counts as stuck."""
-        return max(LEAST_LAUNCH_S, LAUNCH_TIMEOUTS * self.timeout_s)
+        return self.launch_s or max(LEAST_LAUNCH_S, LAUNCH_TIMEOUTS * self.timeout_s)
 
     @property
     def rule(self) -> StopRule:
@@ -59,7 +60,7 @@ class Stuck(Exception):
 
 def run(job: Job, device: sp.Device, mode: str, settings: Settings, gauges: Gauges | None) -> Row:
     """Measures a job. What goes wrong on the device becomes a failed row, not an exception;
-    KeyboardInterrupt and mistakes in the job (UsageError, ImageError) pass through. Raises Stuck
+    KeyboardInterrupt and UsageErrors pass through. Raises Stuck
     when a launch does not end.
     """
     subject = subject_of(job, device.info, mode)
@@ -74,7 +75,8 @@ def run(job: Job, device: sp.Device, mode: str, settings: Settings, gauges: Gaug
 
 def told(job: Job, settings: Settings) -> dict[str, Any]:
     """What a row says of its job and of the run."""
-    return {"seed": settings.seed, "label": job.label, **job.extra}
+    operands = [f"{o.type}[{','.join(map(str, o.shape))}]" for o in job.operands]
+    return {"seed": settings.seed, "label": job.label, "operands": operands, **job.extra}
 
 
 def attempt(
@@ -87,16 +89,16 @@ def attempt(
 
     try:
         return work()
-    except sp.ImageError:
-        raise
     except sp.FenceTimeout as error:
         said = " ".join(str(error).split())
-        given = f"{settings.launch_timeout_s:g} s were given (--timeout raises that)"
-        what = f"never ended: {said}; {given}, the run ends here"
+        given = (
+            f"{settings.launch_timeout_s:g} s were given (--launch-timeout or --timeout raise that)"
+        )
+        what = f"never ended: {said}; {given}"
         row = Row.failed(subject, {"what": what}, what)
         row.extra |= extra
         raise Stuck(row) from error
-    except (sp.SparkleError, MemoryError, OSError) as error:
+    except (sp.SparkleError, MemoryError, OSError, ValueError, TypeError) as error:
         what = f"{type(error).__name__}: {error}"
         if isinstance(error, OSError) and error.errno == errno.EINTR:
             raise KeyboardInterrupt from error
@@ -110,6 +112,12 @@ def finish(row: Row, job: Job, info: sp.DeviceInfo, settings: Settings) -> Row:
     if row.measured and not info.emulated:
         rate(row, job, row.extra.pop("flops", job.flops))
     return row
+
+
+def lost(job: Job, info: sp.DeviceInfo, mode: str, settings: Settings) -> Row:
+    """The row of a job that must not be tried again."""
+    row = Row.failed(subject_of(job, info, mode), {"what": job.lost}, job.lost)
+    return finish(row, job, info, settings)
 
 
 def subject_of(job: Job, info: sp.DeviceInfo, mode: str) -> Subject:
@@ -143,10 +151,12 @@ def _run(
                 row.submission = submission
             return row
         quiet.rested()  # the oracle was numpy's
+        watch = noise.Watch(device._backend.sensors)
         measured, overhead, share = _take(bound, mode, settings, gauges)
+        disturbed = watch.noise()
         row = judged(bound, subject, measured, mode, nsets)
         if row.measured is not None:
-            row.overhead, row.share = overhead, share
+            row.overhead, row.share, row.noise = overhead, share, disturbed
         return row
 
 
@@ -189,23 +199,12 @@ def _take(
         ways = pipelined.ThreeWays(bound)
         sampler = pipelined.Pipelined(ways)
         measured, overhead = pipelined.take(ways, lambda: settings.rule)
+        share = beside.share_of(bound, sampler, settings.rule, gauges)
     else:
         sampler = timing.steady(bound, mode)
-        measured = timing.take(sampler, settings.rule)
-    share = beside_roof(bound, sampler, measured, gauges)
+        measured, share = beside.take(bound, sampler, settings.rule, gauges)
     sampler.close()
     return measured, overhead, share
-
-
-def beside_roof(
-    bound: Bound, sampler: timing.Sampler, measured: Measured, gauges: Gauges | None
-) -> Share | None:
-    """The row's share of the roof that it comes closest to, None without gauges for it."""
-    if gauges is None:
-        return None
-    sample_ns = measured.batch * min(measured.samples)  # as a gauge's: without what others took
-    found = beside.shares(bound, sampler, sample_ns, gauges)
-    return found[0] if found else None
 
 
 def last_level(info: sp.DeviceInfo) -> int:

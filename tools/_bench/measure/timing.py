@@ -36,6 +36,7 @@ WARM_UP_S, WARM_UP_SHARE = 0.2, 0.04
 cores that were idle as two threads of one of its own, and takes a tenth of a second to part them:
 in 9 of 60 tries on Zen 4 two processes, each on a core of its own, began at half their speed."""
 BEYOND_CACHE = 2
+ASSUMED_CACHE_NBYTES = 64 << 20  # of a device that does not tell its caches
 MOST_COLD_SHARE = 4  # rotating sets take at most a quarter of the device's memory
 MOST_COLD_SETS = (
     512  # tiny operands: allocating thousands of sets would take longer than timing them
@@ -60,7 +61,7 @@ def cold_sets(footprint: int, info: sp.DeviceInfo, sharers: int = 1) -> int:
     """How many copies of the operands exceed twice the last-level cache when used in turn;
     `sharers` jobs have the device's memory between them.
     """
-    cache = max((c.nbytes for c in info.caches), default=64 << 20)
+    cache = max((c.nbytes for c in info.caches), default=ASSUMED_CACHE_NBYTES)
     footprint = max(footprint, 1)
     wanted = max(2, math.ceil(BEYOND_CACHE * cache / footprint) + 1)
     room = (info.memory_nbytes or 1 << 32) // MOST_COLD_SHARE // sharers // footprint
@@ -150,11 +151,13 @@ def steady(bound: Bound, mode: str, estimate_ns: float | None = None) -> Sampler
     if mode == "latency":
         return single
     lasts = estimate(bound) if estimate_ns is None else estimate_ns
-    batch = min(MOST_BATCH, math.ceil(SAMPLE_NS / max(lasts, 1.0)))
-    if batch == 1:
-        return single
     single.close()
-    return Batched(bound, batch)
+    return several(bound, min(MOST_BATCH, math.ceil(SAMPLE_NS / max(lasts, 1.0))))
+
+
+def several(bound: Bound, batch: int) -> Sampler:
+    """The sampler of so many launches, by the device's clock."""
+    return Batched(bound, batch) if batch > 1 else OneByOne(bound, "device")
 
 
 def estimate(bound: Bound) -> float:
@@ -179,9 +182,15 @@ def warm_up(sampler: Sampler, rule: StopRule, clock: Callable[[], float] = time.
         sampler.sample()
 
 
-def take(sampler: Sampler, rule: StopRule, clock: Callable[[], float] = time.monotonic) -> Measured:
+def take(
+    sampler: Sampler,
+    rule: StopRule,
+    clock: Callable[[], float] = time.monotonic,
+    warm: bool = True,
+) -> Measured:
     """Warms up, then samples until the rule says why it is enough."""
-    warm_up(sampler, rule, clock)
+    if warm:
+        warm_up(sampler, rule, clock)
     device: list[float] = []
     host: list[float] = []
     primary = device if sampler.primary == "device" else host

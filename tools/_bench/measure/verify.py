@@ -71,6 +71,9 @@ def against(
     if not wrong:
         return passed(worst, tolerance)
     first = int(np.argmax(bad))
+    beyond = _overflows(bad, got, want)
+    if beyond.any():
+        first, what = int(np.argmax(beyond)), "the reference overflows the output's type"
     details: dict[str, Any] = {
         "what": what,
         "array": name,
@@ -84,6 +87,15 @@ def against(
     if got.dtype.kind == "f" or want.dtype.kind == "f":
         details["max_rel_rms"] = worst
     return Verdict(False, details)
+
+
+def _overflows(bad: npt.NDArray[np.bool_], got: Array, want: Array) -> npt.NDArray[np.bool_]:
+    """Where a wrong element is infinite or NaN and no finite number of its type could be right."""
+    if got.dtype.kind != "f" or want.dtype.kind not in "fiu":
+        return np.zeros(0, np.bool_)
+    at = bad & ~np.isfinite(got)
+    at[at] = np.isfinite(want[at]) & (np.abs(want[at].astype(np.float64)) > np.finfo(got.dtype).max)
+    return at
 
 
 def _compare_floats(

@@ -15,17 +15,15 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-from _console import table
-from _console.problems import UsageError
 
 from _bench.jobs.job import Job
 from _bench.rows import compare
 from _bench.rows.results import Measured, Row, Subject
 
-from . import engine, timing, verify
-from .beside import Gauges
+from . import beside, engine, timing, verify
 from .bound import Bound, timing_queue
 from .engine import Settings
+from .probes import Gauges
 from .timing import Sampler
 
 if TYPE_CHECKING:
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MOST_UNEQUAL = 100  # a kernel that much slower than another makes the common batch shorter
-COLUMNS = ("kernel", "against", "device", "axes", "mode", "ratio", "interval", "p", "verdict")
 
 
 @dataclass
@@ -76,7 +73,7 @@ def rows(
     threshold: float = compare.THRESHOLD,
 ) -> list[tuple[Row, Job]]:
     """The rows of a job and its rivals, in order; of a job without any, its one row. Raises as
-    `engine.run`, and UsageError for a rival that does not load with the job's arguments.
+    `engine.run`.
     """
     if not job.rivals:
         return [(engine.run(job, device, mode, settings, gauges), job)]
@@ -84,12 +81,6 @@ def rows(
     entrants = [Entrant(one, engine.subject_of(one, device.info, mode)) for one in jobs]
     with ExitStack() as stack:
         _load(entrants, device, mode, settings, stack)
-        for e in entrants:
-            if bound := e.bound:
-                e.row = (
-                    e.attempt(settings, partial(engine.refused, bound, e.subject, settings))
-                    or e.row
-                )
         _agree(entrants)
         _take(entrants, mode, settings)
         for e in entrants:
@@ -105,21 +96,21 @@ def rows(
 def _load(
     entrants: Sequence[Entrant], device: sp.Device, mode: str, settings: Settings, stack: ExitStack
 ) -> None:
-    """All on one queue: the idle worker of a second one would be in the way."""
-    import sparkle_drv as sp
-
+    """All on one queue: the idle worker of a second one would be in the way. Each is checked before
+    the next is compiled.
+    """
     queue = stack.enter_context(timing_queue(device))
     for e in entrants:
         nsets = engine.sets(e.job, mode, device.info, len(entrants))
         how = e.job, device, settings.seed, nsets, settings.launch_timeout_s, queue
-        try:
-            e.bound = e.attempt(settings, partial(Bound, *how))
-        except sp.ImageError as error:
-            if e is entrants[0]:
-                raise
-            raise UsageError(f"--vs {e.job.kernel}: {error}") from error
+        if e.job.lost:
+            e.row = engine.lost(e.job, device.info, mode, settings)
+            continue
+        e.bound = e.attempt(settings, partial(Bound, *how))
         if e.bound:
             stack.enter_context(e.bound)
+            work = partial(engine.refused, e.bound, e.subject, settings)
+            e.row = e.attempt(settings, work) or e.row
 
 
 def _agree(entrants: Sequence[Entrant]) -> None:
@@ -199,7 +190,8 @@ def _judge(e: Entrant, mode: str, settings: Settings, gauges: Gauges | None) -> 
         return
     nsets = len(e.bound.placements)
     measured = e.measured(e.sampler)
-    share = e.attempt(settings, partial(engine.beside_roof, e.bound, e.sampler, measured, gauges))
+    how = e.bound, e.sampler, settings.rule, gauges
+    share = e.attempt(settings, partial(beside.share_of, *how))
     e.sampler.close()
     if e.row is not None:
         return
@@ -226,19 +218,3 @@ def _compare(found: Sequence[Row], threshold: float) -> None:
                 "threshold": threshold,
                 "verdict": verdict,
             }
-
-
-def show(rows: Sequence[Row]) -> None:
-    """A second table, where there are rivals."""
-    lines = []
-    for row in rows:
-        s, v = row.subject, row.extra.get("versus")
-        if v:
-            axes = str(row.extra.get("label", ""))
-            interval = f"{v['ci_low']:.3f} .. {v['ci_high']:.3f}"
-            where = [s.kernel, v["against"], s.device, axes, s.mode]
-            lines.append([*where, f"{v['ratio']:.3f}", interval, f"{v['p']:.1e}", v["verdict"]])
-    if lines:
-        print()
-        table.show(COLUMNS, lines)
-        print("(ratio of times, below 1: the kernel takes less than the one it is against)")

@@ -1,9 +1,14 @@
 """Two results files, row by row: is the new one faster, slower, the same, or can one not tell?
 
+What is judged is the row beside a reference: a kernel that ran in the same rounds in both files. A
+machine that is slower now slows both, and the column `machine` has that. Where the files have no
+common reference, as older ones, the row's own times are judged.
+
 A row's shift is median(new) / median(old) - 1 with a bootstrap interval; Mann-Whitney's U test
-says whether the samples differ at all. SLOW and FAST need both: p below 1 % and an interval wholly
-beyond the threshold. SAME is an interval wholly within it. Everything else is AMBIGUOUS. Called by
-the compare command and by baseline.py.
+says whether they differ at all. Samples of one process follow each other too closely to be
+independent, so both take the medians of consecutive blocks. SLOW and FAST need both: p below 1 %
+and an interval wholly beyond the threshold. SAME is an interval wholly within it. Everything else
+is AMBIGUOUS. Called by the compare command and by baseline.py.
 """
 
 from __future__ import annotations
@@ -22,6 +27,7 @@ from . import stats
 
 SIGNIFICANT = 0.01
 THRESHOLD = 0.05
+Samples = Sequence[float] | stats.Floats
 _WHICH = ("old", "new")
 _ANOTHER = (
     "times of different devices say nothing about a change (--force compares them all the same)"
@@ -31,7 +37,7 @@ _ANOTHER = (
 @dataclass(frozen=True)
 class Pairing:
     """One row of the comparison; without a shift (None) there was nothing to compare, and
-    `verdict` says why.
+    `verdict` says why. `machine`: how much longer the reference took in the new file.
     """
 
     name: tuple[str, str, str, str]
@@ -42,6 +48,7 @@ class Pairing:
     interval: tuple[float, float] | None = None
     p: float | None = None
     label: str = ""
+    machine: float | None = None
 
     @property
     def is_regression(self) -> bool:
@@ -61,6 +68,7 @@ class Pairing:
             mode,
             table.duration(self.old_ns),
             table.duration(self.new_ns),
+            f"{self.machine:+.1%}" if self.machine is not None else "-",
             f"{self.shift:+.1%}" if self.shift is not None else "-",
             spread,
             f"{self.p:.1e}" if self.p is not None else "-",
@@ -75,6 +83,7 @@ COLUMNS = (
     "mode",
     "old",
     "new",
+    "machine",
     "shift",
     "95 % interval",
     "p",
@@ -82,7 +91,7 @@ COLUMNS = (
 )
 
 
-def mann_whitney(old: Sequence[float], new: Sequence[float]) -> float:
+def mann_whitney(old: Samples, new: Samples) -> float:
     """Two-sided p of Mann-Whitney's U test. Raises UsageError without scipy."""
     try:
         scipy_stats = importlib.import_module("scipy.stats")
@@ -92,12 +101,15 @@ def mann_whitney(old: Sequence[float], new: Sequence[float]) -> float:
 
 
 def judge(
-    old: Sequence[float], new: Sequence[float], threshold: float = THRESHOLD
+    old: Samples, new: Samples, threshold: float = THRESHOLD
 ) -> tuple[str, float, tuple[float, float], float]:
-    """(verdict, shift, interval of the shift, p) of two sets of samples."""
-    shift = float(np.median(new) / np.median(old)) - 1
-    low, high = (ratio - 1 for ratio in stats.ratio_interval(old, new))
-    p = mann_whitney(old, new)
+    """(verdict, shift, interval of the shift, p) of two sets of samples, each in the order in which
+    it was taken.
+    """
+    was, now = stats.blocks(old), stats.blocks(new)
+    shift = float(np.median(now) / np.median(was)) - 1
+    low, high = (ratio - 1 for ratio in stats.ratio_interval(was, now))
+    p = mann_whitney(was, now)
     if p < SIGNIFICANT and low > threshold:
         verdict = "SLOW"
     elif p < SIGNIFICANT and high < -threshold:
@@ -204,9 +216,31 @@ def _pair(
         return made("no time")
     if old["verified"] != new["verified"] or not new["verified"]:
         return made("unverified")
-    verdict, shift, interval, p = judge(a, b, threshold)
     medians = float(np.median(a)), float(np.median(b))
-    return Pairing(name, verdict, *medians, shift, interval, p, label)
+    machine = None
+    if reference := _reference(old, new):
+        was, now = (np.array(row["probes"][reference]) for row in (old, new))
+        machine = float(np.median(was) / np.median(now)) - 1
+        a, b = np.array(a) * was, np.array(b) * now
+    verdict, shift, interval, p = judge(a, b, threshold)
+    return Pairing(name, verdict, *medians, shift, interval, p, label, machine)
+
+
+def _reference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str | None:
+    """Of the kernels that ran in the rounds of both rows the one that moved most like the row: its
+    ratios have the narrowest intervals.
+    """
+
+    def width(kernel: str) -> float:
+        return sum(
+            stats.summarize(
+                stats.blocks(np.array(row["samples_ns"]) * np.array(row["probes"][kernel]))
+            ).half_width
+            for row in (old, new)
+        )
+
+    common = [k for k in old.get("probes") or () if k in (new.get("probes") or ())]
+    return min(common, key=width, default=None)
 
 
 def conditions(document: Mapping[str, Any]) -> str:
@@ -217,11 +251,31 @@ def conditions(document: Mapping[str, Any]) -> str:
     return ", ".join([str(env.get("date", "no date")), *said])
 
 
-def show(pairs: Sequence[Pairing]) -> None:
+def show(pairs: Sequence[Pairing], threshold: float = THRESHOLD) -> None:
     """The table, and one line with how many rows came out how."""
     table.show(COLUMNS, [pair.cells() for pair in pairs])
     counts = {
         v: sum(pair.verdict == v for pair in pairs)
         for v in dict.fromkeys(pair.verdict for pair in pairs)
     }
+    for line in machine_lines(pairs, threshold):
+        print(line)
     print(", ".join(f"{count} {verdict}" for verdict, count in counts.items()) or "no rows")
+
+
+def machine_lines(pairs: Sequence[Pairing], threshold: float) -> list[str]:
+    """What the references say of the machine, and of how many rows they say nothing."""
+    lines = []
+    moved = [pair.machine for pair in pairs if pair.machine is not None]
+    if moved and abs(middle := float(np.median(moved))) > threshold:
+        how = "slower" if middle > 0 else "faster"
+        lines.append(
+            f"the machine was {how}: the references' times moved by {middle:+.0%}; shifts are "
+            "beside them"
+        )
+    alone = sum(pair.shift is not None and pair.machine is None for pair in pairs)
+    if alone:
+        lines.append(
+            f"{alone} rows have no reference in both files: the machine may have moved them"
+        )
+    return lines

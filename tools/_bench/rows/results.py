@@ -18,6 +18,7 @@ import numpy as np
 from _console.problems import UsageError
 
 from _bench.jobs.axes import Value
+from _bench.machine.noise import Noise
 
 from . import stats
 from .overhead import Overhead
@@ -40,6 +41,12 @@ class Subject:
     mode: str
 
     @property
+    def where(self) -> str:
+        """The device's name, which says when it is emulated."""
+        known = not self.emulated or "emulated" in self.device_name
+        return self.device_name if known else f"{self.device_name} (emulated)"
+
+    @property
     def key(self) -> tuple[str, str, str, str]:
         return self.kernel, self.device, json.dumps(dict(self.axes), sort_keys=True), self.mode
 
@@ -47,7 +54,9 @@ class Subject:
 @dataclass(frozen=True)
 class Measured:
     """Samples in ns a launch, as taken: `primary` says which clock the row's time_ns is ("device"
-    or "host").
+    or "host"). `probes`: rates of the roofs' kernels in the same rounds, sample by sample, in
+    GFLOPS or GB/s. A row read from a file has the primary samples and `other`, what the other clock
+    came to.
     """
 
     device_ns: Sequence[float]
@@ -55,10 +64,17 @@ class Measured:
     primary: str
     batch: int
     stop: str
+    probes: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    other: stats.Summary | None = None
 
     @property
     def samples(self) -> Sequence[float]:
         return self.device_ns if self.primary == "device" else self.host_ns
+
+    def by(self, clock: str) -> stats.Summary | None:
+        """The times by the "device" or "host" clock, None where it took none."""
+        samples = self.device_ns if clock == "device" else self.host_ns
+        return stats.summarize(samples) if samples else self.other
 
 
 CACHE_COUNTS = {
@@ -107,9 +123,7 @@ class Submission:
 
 @dataclass(frozen=True)
 class Share:
-    """A row's rate over the roof's, turn by turn. Rates are flops or bytes per ns, which are GFLOPS
-    or GB/s.
-    """
+    """A row's rate over the roof's, round by round, both in GFLOPS or GB/s."""
 
     kind: str
     kernel: str
@@ -118,7 +132,7 @@ class Share:
 
     @property
     def ratio(self) -> stats.Summary:
-        return stats.summarize([a / b for a, b in zip(self.row, self.roof, strict=True)])
+        return stats.paired(self.row, self.roof)
 
     @property
     def is_known(self) -> bool:
@@ -149,6 +163,7 @@ class Row:
     measured: Measured | None = None
     overhead: Overhead | None = None
     submission: Submission | None = None
+    noise: Noise | None = None
     gflops: float | None = None
     gbytes_per_s: float | None = None
     share: Share | None = None
@@ -175,13 +190,17 @@ class Row:
         return stats.summarize(self.measured.samples) if self.measured else None
 
     @property
+    def spread_percent(self) -> float | None:
+        """How far the samples lie apart: the quartiles' distance, in per cent of the median."""
+        return 100 * stats.spread(self.measured.samples) if self.measured else None
+
+    @property
     def device(self) -> stats.Summary | None:
-        measured = self.measured
-        return stats.summarize(measured.device_ns) if measured and measured.device_ns else None
+        return self.measured.by("device") if self.measured else None
 
     @property
     def host(self) -> stats.Summary | None:
-        return stats.summarize(self.measured.host_ns) if self.measured else None
+        return self.measured.by("host") if self.measured else None
 
     def as_json(self) -> dict[str, Any]:
         """The row in the form of the schema."""
@@ -215,11 +234,18 @@ class Row:
                 "batch": m.batch,
             }
             row["samples_ns"] = [round(value, 2) for value in m.samples]
-            row["host_ns"] = stats.rounded(stats.summarize(m.host_ns))
-            device = self.device
-            row["device_ns"] = stats.rounded(device) if device else None
+            if m.probes:
+                row["probes"] = {
+                    kernel: [float(f"{rate:.6g}") for rate in rates]
+                    for kernel, rates in m.probes.items()
+                }
+            for clock in ("host", "device"):
+                summary = m.by(clock)
+                row[f"{clock}_ns"] = stats.rounded(summary) if summary else None
         if self.share is not None:
             row["roof_beside"] = self.share.as_json()
+        if self.noise is not None:
+            row["noise"] = {"noise_percent": self.spread_percent, **self.noise.as_json()}
         if self.overhead is not None:
             row["overhead"] = self.overhead.as_json()
         if self.submission is not None:
@@ -229,11 +255,14 @@ class Row:
 
 @dataclass
 class Report:
-    """The document: what was run where, and the rows so far."""
+    """The document: what was run where, and the rows so far. `command` says which tables the rows
+    make.
+    """
 
     env: Mapping[str, Any]
     rows: list[Row] = field(default_factory=list)
     interrupted: bool = False
+    command: str = "run"
     extra: dict[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
@@ -265,7 +294,7 @@ def load(path: Path) -> dict[str, Any]:
         document = json.loads(path.read_text())
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is not JSON: {error}") from error
     if not isinstance(document, dict) or not isinstance(document.get("results"), list):
         raise UsageError(
@@ -295,3 +324,9 @@ def _check_row(row: Any, where: str) -> None:
             raise UsageError(f"{where} has no usable {key!r}")
     if not all(isinstance(s, (int, float)) and s > 0 for s in row["samples_ns"]):
         raise UsageError(f"{where}: samples_ns must be positive numbers")
+    probes = row.get("probes") or {}
+    number = len(row["samples_ns"])
+    for rates in probes.values() if isinstance(probes, dict) else [None]:
+        known = isinstance(rates, list) and len(rates) == number
+        if not known or not all(isinstance(r, (int, float)) and r > 0 for r in rates or ()):
+            raise UsageError(f"{where}: probes must be positive numbers, one for each sample")

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 FEWEST_FOR_INTERVAL = 6  # 1 - 2 * 0.5**n reaches 95 % at n = 6
+BLOCKS = 20  # of samples of one process, which follow each other too closely to be independent
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,28 @@ def summarize(samples: npt.ArrayLike) -> Summary:
     return Summary(
         float(np.median(ordered)), float(ordered[low]), float(ordered[high]), int(ordered.size)
     )
+
+
+def spread(samples: npt.ArrayLike) -> float:
+    """The distance of the quartiles over the median: a tail does not count, but a second mode."""
+    low, middle, high = np.quantile(np.asarray(samples, dtype=np.float64), [0.25, 0.5, 0.75])
+    return float((high - low) / middle) if middle > 0 else math.inf
+
+
+def blocks(values: npt.ArrayLike) -> Floats:
+    """Medians of BLOCKS consecutive stretches, so that a disturbance that spans many samples counts
+    once; the values themselves where they are fewer than two a block.
+    """
+    every = np.asarray(values, dtype=np.float64)
+    if every.size < 2 * BLOCKS:
+        return every
+    return np.array([np.median(part) for part in np.array_split(every, BLOCKS)])
+
+
+def paired(a: npt.ArrayLike, b: npt.ArrayLike) -> Summary:
+    """Of the ratios a / b, round by round."""
+    ratios = np.asarray(a, dtype=np.float64) / np.asarray(b, dtype=np.float64)
+    return summarize(blocks(ratios))
 
 
 def rounded(s: Summary) -> dict[str, float | int]:

@@ -1,0 +1,132 @@
+"""What disturbed a row while it was measured, as far as the system tells: time that the host of a
+virtual machine took, threads that lost their core, throttling, the clock. Linux only; elsewhere
+nothing is known, and a column without anything is left out.
+
+Called by engine.py.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+COLUMNS = ("noise", "steal", "switches", "throttled", "MHz")
+CSV_COLUMNS = (
+    "noise_percent", "steal_percent", "involuntary_switches", "throttled_periods", "clock_mhz"
+)  # fmt: skip
+_TICKS = os.sysconf("SC_CLK_TCK")
+Sensors = Callable[[], Mapping[str, float]]
+
+
+@dataclass(frozen=True)
+class Noise:
+    """During a row's samples. `steal` is the share of all cores' time that the host gave to others,
+    `switches` how often a thread of this process lost its core, `throttled` in how many periods the
+    cgroup had used up its time, `mhz` the device's clock. None: the system does not tell.
+    """
+
+    steal: float | None = None
+    switches: int | None = None
+    throttled: int | None = None
+    mhz: float | None = None
+
+    def as_json(self) -> dict[str, float | int | None]:
+        """By CSV_COLUMNS, but for the first, which the samples tell."""
+        steal = None if self.steal is None else 100 * self.steal
+        values = (steal, self.switches, self.throttled, self.mhz)
+        return dict(zip(CSV_COLUMNS[1:], values, strict=True))
+
+    @classmethod
+    def of(cls, told: Mapping[str, float | int | None]) -> Noise:
+        """What `as_json` wrote."""
+        steal, switches, throttled, mhz = (told[name] for name in CSV_COLUMNS[1:])
+        return cls(None if steal is None else steal / 100, _whole(switches), _whole(throttled), mhz)
+
+    def cells(self) -> list[str]:
+        """By COLUMNS, but for the first; what was not disturbed is "-"."""
+        return [
+            f"{self.steal:.1%}" if self.steal else "-",
+            str(self.switches) if self.switches else "-",
+            str(self.throttled) if self.throttled else "-",
+            f"{self.mhz:.0f}" if self.mhz else "-",
+        ]
+
+
+class Watch:
+    """From when it is made: `noise()` is what happened since."""
+
+    def __init__(self, sensors: Sensors = dict, root: Path = Path("/")) -> None:
+        self._sensors, self._root = sensors, root
+        self._begin = self._now()
+
+    def _now(self) -> tuple[float, float | None, int | None, int | None, float | None]:
+        return time.monotonic(), self._steal_s(), _switches(), self._throttled(), self._mhz()
+
+    def noise(self) -> Noise:
+        now, steal, switches, throttled, mhz = self._now()
+        start, *before = self._begin
+        cores_s = (now - start) * (os.cpu_count() or 1)
+        stolen = _less(steal, before[0])
+        clocks = [value for value in (before[3], mhz) if value is not None]
+        return Noise(
+            None if stolen is None or cores_s <= 0 else min(1.0, stolen / cores_s),
+            _whole(_less(switches, before[1])),
+            _whole(_less(throttled, before[2])),
+            sum(clocks) / len(clocks) if clocks else None,
+        )
+
+    def _steal_s(self) -> float | None:
+        """Seconds of all cores, the eighth number of the first line of /proc/stat."""
+        fields = _read(self._root / "proc/stat").split("\n", 1)[0].split()
+        known = fields[:1] == ["cpu"] and len(fields) > 8 and fields[8].isdigit()
+        return int(fields[8]) / _TICKS if known else None
+
+    def _throttled(self) -> int | None:
+        """Periods of this process's cgroup, of either version."""
+        for line in _read(self._root / "proc/self/cgroup").splitlines():
+            _, controllers, path = [*line.split(":", 2), "", ""][:3]
+            mount = "" if not controllers else "cpu"
+            if controllers and "cpu" not in controllers.split(","):
+                continue
+            stat = self._root / "sys/fs/cgroup" / mount / path.lstrip("/") / "cpu.stat"
+            for entry in _read(stat).splitlines():
+                name, _, value = entry.partition(" ")
+                if name == "nr_throttled" and value.isdigit():
+                    return int(value)
+        return None
+
+    def _mhz(self) -> float | None:
+        """The first clock that the device tells."""
+        import sparkle_drv as sp
+
+        try:
+            found = [value for name, value in self._sensors().items() if name.endswith("_mhz")]
+        except (OSError, ValueError, sp.SparkleError):  # the row's own samples will tell it
+            return None
+        return float(found[0]) if found else None
+
+
+def _switches() -> int | None:
+    try:
+        import resource
+    except ImportError:
+        return None
+    return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+
+
+def _less(now: float | None, before: float | None) -> float | None:
+    return None if now is None or before is None else max(0.0, now - before)
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (OSError, ValueError):
+        return ""

@@ -1,0 +1,84 @@
+"""Can this machine be measured on now? A roof's kernel as a row beside itself reads 100 % whatever
+the machine does to both; how far its interval reaches says how well a share is known here.
+
+Called by runner.py at the start and the end of a run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from _bench.rows import stats
+
+from . import timing
+from .beside import Racer, rounds
+from .probes import Gauges
+from .stop_rule import StopRule
+
+AGREES = 0.03  # of 100 %: the whole interval lies within, else the machine is busy
+MOST_S, SHARE_OF_ROW = 0.5, 0.1  # seconds, and the part of a row's time, that it takes at most
+LAUNCH_NS = 1_500_000.0
+
+
+@dataclass(frozen=True)
+class SelfTest:
+    """A roof's kernel measured as a row beside itself: 100 % on any machine, if its rounds are
+    enough to tell.
+    """
+
+    kernel: str
+    ratio: stats.Summary
+    rate: float
+
+    @property
+    def agrees(self) -> bool:
+        """Does the whole interval lie within 3 % of 100 %?"""
+        return self.ratio.low >= 1 - AGREES and self.ratio.high <= 1 + AGREES
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "kernel": self.kernel,
+            "percent": 100 * self.ratio.median,
+            "ci_low_percent": 100 * self.ratio.low,
+            "ci_high_percent": 100 * self.ratio.high,
+            "agrees": self.agrees,
+            "gflops": self.rate,
+        }
+
+
+def run(gauges: Gauges, clock: Callable[[], float] = time.monotonic) -> SelfTest | None:
+    """By the first loop of FMAs that the device has; None where it has none, and where the
+    time does not suffice for an interval.
+    """
+    with ExitStack() as stack:
+        make = partial(gauges.fma, LAUNCH_NS, 1, stack)
+        for kind in ("f32", "f64"):
+            if len(twins := [p for _ in range(2) for p in gauges.probes(kind, make)]) == 2:
+                break
+        else:
+            return None
+        row, other = (Racer(probe.sampler) for probe in twins)
+        rule = StopRule(AGREES / 2, min(MOST_S, SHARE_OF_ROW * gauges.settings.timeout_s))
+        timing.warm_up(row.sampler, rule, clock)
+        rng = np.random.default_rng(gauges.settings.seed)
+        rounds(row, {"": other}, rule, rng, clock)
+        for probe in twins:
+            probe.close()
+        if len(row.times) < stats.FEWEST_FOR_INTERVAL:
+            return None
+        rates = [[p.work / ns for ns in r.times] for p, r in zip(twins, (row, other), strict=True)]
+        return SelfTest(twins[0].kernel, stats.paired(*rates), float(np.median(rates[1])))
+
+
+def words(tests: Mapping[str, Mapping[str, Any]]) -> str:
+    """For the heading, of what `as_json` has of the start and the end of a run."""
+    percents = [f"{t['ci_low_percent']:.0f}..{t['ci_high_percent']:.0f}" for t in tests.values()]
+    busy = not all(test["agrees"] for test in tests.values())
+    return f"{'machine busy: ' if busy else ''}self-test {' and '.join(percents)} %"
