@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from _bench.commands import runner
+from _console import output
 from where import ROOT
 
 TINY = ("run", "saxpy_f32", "-a", "n=64", "--quick", "--timeout", "0.02")
@@ -102,6 +103,20 @@ def test_tune(bench, capsys):
     out, err = capsys.readouterr()
     assert "gemm_f32" in out
     assert err == "bench.py: could not write /dev/full: No space left on device\n"
+
+
+def test_a_row_of_tune_is_in_the_file_when_it_is_done(bench, tmp_path, monkeypatch):
+    path, seen = tmp_path / "o.json", []
+    so_far = output.so_far
+
+    def noted(*words):
+        so_far(*words)
+        seen.append(len(json.loads(path.read_text())["results"]))
+
+    monkeypatch.setattr(output, "so_far", noted)
+    words = ("tune", "gemm_f32", "-a", "size=8,9", "--budget", "0.1", "--json", path)
+    assert bench(*words) == 0
+    assert seen == [1, 2]
 
 
 def test_a_baseline(bench, capsys, tmp_path, monkeypatch):
