@@ -230,14 +230,14 @@ def test_a_drawing_that_cannot_be_written_costs_no_other(bench, tmp_path, capsys
 def test_a_device_that_is_lost_keeps_the_rows_before_it(bench, tmp_path, capsys, monkeypatch):
     import sparkle_drv as sp
 
-    rows = runner.versus.rows
+    rows = runner.meter.versus.rows
 
     def lost(job, *more):
         if job.kernel == "copy_f32":
             raise sp.DeviceLost("the device is gone")
         return rows(job, *more)
 
-    monkeypatch.setattr(runner.versus, "rows", lost)
+    monkeypatch.setattr(runner.meter.versus, "rows", lost)
     words = ("run", "saxpy_f32", "copy_f32", *TINY[2:], "--json", tmp_path / "o.json")
     assert bench(*words) == 1
     out, err = capsys.readouterr()
