@@ -48,8 +48,9 @@ class Noise:
     @classmethod
     def of(cls, told: Mapping[str, float | int | None]) -> Noise:
         """What `as_json` wrote."""
-        steal, switches, throttled, mhz = (told[name] for name in CSV_COLUMNS[1:])
-        return cls(None if steal is None else steal / 100, _whole(switches), _whole(throttled), mhz)
+        values = [told[name] for name in CSV_COLUMNS[1:]]
+        others, steal = (None if share is None else share / 100 for share in values[:2])
+        return cls(others, steal, _whole(values[2]), _whole(values[3]), values[4])
 
     def cells(self) -> list[str]:
         """By COLUMNS, but for the first; what was not disturbed is "-"."""
