@@ -1,0 +1,197 @@
+"""Operators: numpy's operators, indexing and reductions of an Array.
+
+Nothing is computed here: the provider builds an expression, or refuses in one line. Words and rules
+are numpy's (NEP 50 for types); docs/getting-started.md says which results share memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+from sparkle_drv.core.deferred.provider import provider
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    from typing_extensions import Self
+
+    from sparkle_drv.core.array import Array
+
+    Operand = Array | int | float | np.generic | npt.NDArray[Any]
+    Axis = int | tuple[int, ...] | None
+
+
+def _forward(name: str) -> Callable[[Array, Operand], Array]:
+    def method(self: Array, other: Operand) -> Array:
+        return provider().ufunc(name, (self, other))
+
+    return method
+
+
+def _reflected(name: str) -> Callable[[Array, Operand], Array]:
+    def method(self: Array, other: Operand) -> Array:
+        return provider().ufunc(name, (other, self))
+
+    return method
+
+
+def _in_place(name: str) -> Callable[[Array, Operand], Array]:
+    def method(self: Array, other: Operand) -> Array:
+        return provider().update(name, self, other)
+
+    return method
+
+
+def _alone(name: str) -> Callable[[Array], Array]:
+    def method(self: Array) -> Array:
+        return provider().ufunc(name, (self,))
+
+    return method
+
+
+class Operators:
+    """What core.Array has of numpy's ndarray."""
+
+    __slots__ = ()
+
+    __add__, __radd__, __iadd__ = _forward("add"), _reflected("add"), _in_place("add")
+    __sub__, __rsub__ = _forward("subtract"), _reflected("subtract")
+    __isub__ = _in_place("subtract")
+    __mul__, __rmul__ = _forward("multiply"), _reflected("multiply")
+    __imul__ = _in_place("multiply")
+    __truediv__, __rtruediv__ = _forward("divide"), _reflected("divide")
+    __itruediv__ = _in_place("divide")
+    __floordiv__, __rfloordiv__ = _forward("floor_divide"), _reflected("floor_divide")
+    __ifloordiv__ = _in_place("floor_divide")
+    __mod__, __rmod__ = _forward("remainder"), _reflected("remainder")
+    __imod__ = _in_place("remainder")
+    __pow__, __rpow__, __ipow__ = _forward("power"), _reflected("power"), _in_place("power")
+    __and__, __rand__ = _forward("bitwise_and"), _reflected("bitwise_and")
+    __iand__ = _in_place("bitwise_and")
+    __or__, __ror__ = _forward("bitwise_or"), _reflected("bitwise_or")
+    __ior__ = _in_place("bitwise_or")
+    __xor__, __rxor__ = _forward("bitwise_xor"), _reflected("bitwise_xor")
+    __ixor__ = _in_place("bitwise_xor")
+    __neg__, __abs__, __invert__ = _alone("negative"), _alone("absolute"), _alone("invert")
+    __lt__, __le__ = _forward("less"), _forward("less_equal")
+    __gt__, __ge__ = _forward("greater"), _forward("greater_equal")
+
+    def __pos__(self) -> Self:
+        return self
+
+    def __eq__(self, other: Operand) -> Array:  # type: ignore[override]
+        """Elementwise; `x is y` asks for identity."""
+        return provider().ufunc("equal", (self, other))
+
+    def __ne__(self, other: Operand) -> Array:  # type: ignore[override]
+        return provider().ufunc("not_equal", (self, other))
+
+    def __matmul__(self, other: Operand) -> Array:
+        return provider().matmul(self, other)
+
+    def __rmatmul__(self, other: Operand) -> Array:
+        return provider().matmul(other, self)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Array:
+        """np.sin(x), np.add(x, 1) and what else maps know; TypeError for others."""
+        return provider().numpy_ufunc(ufunc, method, inputs, options)
+
+    def __array_function__(self, function: Any, *_: object) -> NoReturn:
+        raise TypeError(
+            f"numpy.{function.__name__} does not compute on devices: "
+            "call it with x.numpy(), a host array"
+        )
+
+    def __hash__(self) -> int:
+        raise TypeError("unhashable type: 'Array', because == is elementwise; use id(x)")
+
+    def __contains__(self, value: object) -> NoReturn:
+        raise TypeError("`in` is not possible for an Array: use (x == value).any()")
+
+    def __iter__(self) -> Iterator[NoReturn]:
+        raise TypeError("an Array is not iterable: use x.numpy(), or x[i] for i in range(len(x))")
+
+    def __getitem__(self, key: object) -> Array:
+        """Ints, slices, `...` and None: a view where the elements lie together, else a copy.
+
+        Raises IndexError, TypeError (a mask, a list), ValueError (step 0, closed).
+        """
+        return provider().getitem(cast("Array", self), key)
+
+    def __setitem__(self, key: object, value: Operand) -> None:
+        """Returns when the elements are written. `value` broadcasts and takes the dtype of x.
+
+        Raises as `x[key]`, and ValueError: shapes do not broadcast, read-only, another device.
+        """
+        provider().setitem(cast("Array", self), key, value)
+
+    @property
+    def T(self) -> Array:  # noqa: N802
+        """The dimensions reversed; a copy unless at most one is longer than 1."""
+        return provider().transpose(cast("Array", self), ())
+
+    def transpose(self, *axes: Any) -> Array:
+        """Dimension i is what dimension `axes[i]` was; without axes as `T`. TypeError, ValueError."""
+        return provider().transpose(cast("Array", self), axes)
+
+    def astype(self, dtype: npt.DTypeLike) -> Array:
+        """A copy in another dtype. Conversions run on the host. Raises TypeError."""
+        return provider().astype(cast("Array", self), dtype)
+
+    def sum(self, axis: Axis = None, *, keepdims: bool = False) -> Array:
+        """The sum over `axis`: None for all, one or several. Raises as numpy's, as those below."""
+        return provider().reduction(cast("Array", self), "sum", axis, keepdims)
+
+    def mean(self, axis: Axis = None, *, keepdims: bool = False) -> Array:
+        """The mean over `axis`."""
+        return provider().reduction(cast("Array", self), "mean", axis, keepdims)
+
+    def prod(self, axis: Axis = None, *, keepdims: bool = False) -> Array:
+        """The product over `axis`, on the host."""
+        return provider().reduction(cast("Array", self), "prod", axis, keepdims)
+
+    def max(self, axis: Axis = None, *, keepdims: bool = False) -> Array:
+        """The largest over `axis`; NaN wins."""
+        return provider().reduction(cast("Array", self), "max", axis, keepdims)
+
+    def min(self, axis: Axis = None, *, keepdims: bool = False) -> Array:
+        """The smallest over `axis`; NaN wins."""
+        return provider().reduction(cast("Array", self), "min", axis, keepdims)
+
+    def any(self, axis: Axis = None, *, keepdims: bool = False) -> Array:
+        """Is one over `axis` not 0? On the host."""
+        return provider().reduction(cast("Array", self), "any", axis, keepdims)
+
+    def all(self, axis: Axis = None, *, keepdims: bool = False) -> Array:
+        """Is none over `axis` 0? On the host."""
+        return provider().reduction(cast("Array", self), "all", axis, keepdims)
+
+    def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Array:
+        """Where the first largest is, as int64; on the host. None: in the flattened array."""
+        return provider().reduction(cast("Array", self), "argmax", axis, keepdims)
+
+    def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Array:
+        """Where the first smallest is, as int64; on the host. None: in the flattened array."""
+        return provider().reduction(cast("Array", self), "argmin", axis, keepdims)
+
+    def item(self) -> Any:
+        """The only element as a Python number, after waiting; ValueError: it has not one."""
+        x = cast("Array", self)
+        if x.size != 1:
+            raise ValueError(
+                f"expected an Array of one element, got shape {x.shape}: use any() or all()"
+            )
+        return x.reshape(-1).get(0).item()
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
