@@ -7,7 +7,7 @@ are numpy's (NEP 50 for types); docs/getting-started.md says which results share
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, cast
 
 from sparkle_drv.core.deferred.provider import provider
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from sparkle_drv.core.array import Array
 
-    Operand = Array | int | float | np.generic | npt.NDArray[Any]
-    Axis = int | tuple[int, ...] | None
+    Operand: TypeAlias = Array | complex | np.generic | npt.NDArray[Any]
+    Axis: TypeAlias = int | tuple[int, ...] | None
 
 
 def _forward(name: str) -> Callable[[Array, Operand], Array]:
@@ -127,12 +127,12 @@ class Operators:
         provider().setitem(cast("Array", self), key, value)
 
     @property
-    def T(self) -> Array:  # noqa: N802
+    def T(self) -> Array:
         """The dimensions reversed; a copy unless at most one is longer than 1."""
         return provider().transpose(cast("Array", self), ())
 
     def transpose(self, *axes: Any) -> Array:
-        """Dimension i is what dimension `axes[i]` was; without axes as `T`. TypeError, ValueError."""
+        """Dimension i is what `axes[i]` was; without axes as `T`. TypeError, ValueError."""
         return provider().transpose(cast("Array", self), axes)
 
     def astype(self, dtype: npt.DTypeLike) -> Array:

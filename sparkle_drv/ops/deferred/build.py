@@ -129,7 +129,10 @@ def _node(device: Device, name: str, operands: tuple[Any, ...]) -> Node | None:
                 return None
         elif not types.fits(x, tag):
             return None
-    if not wide and (not device.provides(f"map_{tag}") or dtype not in (types.BOOL, *_own(tag))):
+    if not wide and (
+        not device.provides(f"map_{tag}")
+        or check.DTYPES.get(dtype, tag if dtype == types.BOOL else "") != tag
+    ):
         return None
     node = Node(device, op, operands, dtype, shape, tag)
     if node.steps <= MOST_STEPS and node.leaves <= MOST_LEAVES:
@@ -138,10 +141,6 @@ def _node(device: Device, name: str, operands: tuple[Any, ...]) -> Node | None:
     if any(isinstance(x, Array) and x.dtype == types.BOOL for x in computed):
         return None
     return Node(device, op, computed, dtype, shape, tag)
-
-
-def _own(tag: str) -> list[np.dtype[Any]]:
-    return [dtype for dtype, own in check.DTYPES.items() if own == tag]
 
 
 def _kind(x: Any) -> types.Kind:

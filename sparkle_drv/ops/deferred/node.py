@@ -14,6 +14,7 @@ import numpy as np
 
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
+from sparkle_drv.ops.expression import promote
 from sparkle_drv.ops.expression.graph import Builder, Graph
 from sparkle_drv.ops.map.operation import fuses, map
 from sparkle_drv.ops.shapes.view import View
@@ -59,7 +60,7 @@ class Node:
         root = written.value(self)
         key = tuple(written.steps)
         if self.dtype == types.BOOL:  # maps have no truths to store
-            one = np.dtype(types.promote.dtype_name(self.tag)).type(1)
+            one = np.dtype(promote.dtype_name(self.tag)).type(1)
             key += (("where", root, written.number(one), written.number(one - one)),)
         graph = _graph(key, len(written.leaves), len(written.numbers))
         leaves = written.leaves
@@ -147,7 +148,7 @@ def _widened(x: Array, shape: Shape) -> Array:
     view = broadcast(x, shape)
     made = x.device.empty(shape, x.dtype)
     if sum(n > 1 for n in shape) > DIMS:
-        made.default_queue.write(made, np.broadcast_to(x._host(), shape)).wait()
+        x.device.default_queue.write(made, np.broadcast_to(x._host(), shape)).wait()
         return made
     return strided_copy(x.device, made, x, shape, src_strides=view.strides, src_offset=view.offset)
 

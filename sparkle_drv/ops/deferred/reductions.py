@@ -27,9 +27,8 @@ _KERNELS = {
 def reduction(x: Array, op: str, axis: Any, keepdims: bool) -> Array:
     """See Array; `op` is the name of numpy's function."""
     device = x.device
-    if op in ("argmax", "argmin"):
-        if axis is not None and check.index(axis) is None:
-            raise TypeError(f"axis: expected None or a whole number, got {axis!r}")
+    if op in ("argmax", "argmin") and axis is not None and check.index(axis) is None:
+        raise TypeError(f"axis: expected None or a whole number, got {axis!r}")
     axes = axes_of(axis, x.ndim)
     if op in ("max", "min", "argmax", "argmin") and any(x.shape[i] == 0 for i in axes):
         raise ValueError(f"{op}: expected elements to choose from, got shape {x.shape}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -68,7 +69,8 @@ def fits(value: Any, tag: str) -> bool:
         number = abs(float(value))
     except OverflowError:
         return False
-    return not float(np.finfo(promote.dtype_name(tag)).max) < number < np.inf
+    most = float(np.finfo(promote.dtype_name(tag)).max)
+    return number <= most or not math.isfinite(number)
 
 
 def _named(kind: Kind) -> str:
