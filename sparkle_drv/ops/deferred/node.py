@@ -90,7 +90,7 @@ class _Written:
 
     def value(self, x: Any) -> tuple[str, Any]:
         """What a step calls this operand: the number of a step, of a leaf or of a number."""
-        if isinstance(x, Node) and x.made is not None:
+        if isinstance(x, Node) and x.made is not None and x.dtype != types.BOOL:
             x = x.made
         if not isinstance(x, (Node, Array)):
             return self.number(x)

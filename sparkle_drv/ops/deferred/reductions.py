@@ -33,10 +33,10 @@ def reduction(x: Array, op: str, axis: Any, keepdims: bool) -> Array:
     if op in ("max", "min", "argmax", "argmin") and any(x.shape[i] == 0 for i in axes):
         raise ValueError(f"{op}: expected elements to choose from, got shape {x.shape}")
     tag = check.DTYPES.get(x.dtype)
-    if x.size and tag in _KERNELS.get(op, ()) and device.provides(f"reduce_sum_{tag}"):
+    kernels = (f"reduce_sum_{tag}", *((f"map_{tag}",) if op == "mean" else ()))
+    if x.size and tag in _KERNELS.get(op, ()) and all(map(device.provides, kernels)):
         if not axes:
-            x = x.reshape((*x.shape, 1))
-            axes = (x.ndim - 1,)
+            x, axes, keepdims = x.reshape((*x.shape, 1)), (x.ndim,), False
         made: Array = reduce(device, x, op, axes, keepdims=keepdims)
         return made
     given = axis if op in ("argmax", "argmin") else axes

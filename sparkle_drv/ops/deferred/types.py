@@ -70,7 +70,7 @@ def fits(value: Any, tag: str) -> bool:
     except OverflowError:
         return False
     most = float(np.finfo(promote.dtype_name(tag)).max)
-    return number <= most or not math.isfinite(number)
+    return bool(number <= most) or not math.isfinite(number)
 
 
 def _named(kind: Kind) -> str:
