@@ -18,7 +18,7 @@ from sparkle_drv.ops.map.operation import fuses
 from sparkle_drv.ops.shapes import space
 
 from . import types
-from .node import MOST_LEAVES, MOST_STEPS, Node
+from .node import MOST_LEAVES, MOST_STEPS, Node, bindable, is_bindable
 
 Shape = tuple[int, ...]
 
@@ -58,6 +58,7 @@ def update(name: str, x: Array, operand: object) -> Array:
         if x._thunk is not None:
             x._thunk = thunk
             return x
+    if isinstance(thunk, Node) and thunk.dtype == x.dtype != types.BOOL and is_bindable(x):
         made.close()
         x.device._pending.settle(x.device, wait=False)
         thunk.run(x)
@@ -104,7 +105,7 @@ def _operand(device: Device, x: object) -> Any:
 
 def _ready(x: Array) -> Array:
     x.buffer._open()
-    return x
+    return bindable(x)
 
 
 def _node(device: Device, name: str, operands: tuple[Any, ...]) -> Node | None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from sparkle_drv.core.array import Array
+from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.device import Device
 from sparkle_drv.ops.expression import promote
 from sparkle_drv.ops.expression.graph import Builder, Graph
@@ -151,6 +152,25 @@ def _widened(x: Array, shape: Shape) -> Array:
         x.device.default_queue.write(made, np.broadcast_to(x._host(), shape)).wait()
         return made
     return strided_copy(x.device, made, x, shape, src_strides=view.strides, src_offset=view.offset)
+
+
+def bindable(x: Array) -> Array:
+    """`x`, or a copy of what a kernel of this device cannot be given: a view that begins at an odd
+    address (OpenGL).
+    """
+    device = x.device
+    if is_bindable(x):
+        return x
+    made, queue, commands = device.empty(x.shape, x.dtype), device.default_queue, Commands()
+    if x.fence is not None and x.fence.queue is not queue:
+        commands.wait(x.fence)
+    made.fence = queue.submit(commands.copy(made, x.buffer.view(0, x.nbytes)))
+    return made
+
+
+def is_bindable(x: Array) -> bool:
+    """May it stand among the arguments of a launch, where its memory begins?"""
+    return not x.buffer.offset % x.device.info.offset_alignment
 
 
 def broadcast(x: Array, shape: Shape) -> View:

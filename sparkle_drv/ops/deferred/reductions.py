@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sparkle_drv.core.array import Array
+from sparkle_drv.core.commands import Commands
 from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.gemm.operation import gemm
 from sparkle_drv.ops.reduce.fold import axes_of
@@ -15,7 +16,7 @@ from sparkle_drv.ops.reduce.operation import reduce
 from sparkle_drv.ops.shapes import space
 
 from .build import device_of
-from .node import broadcast
+from .node import bindable, broadcast, is_bindable
 from .views import _made, astype
 
 _KERNELS = {
@@ -37,7 +38,7 @@ def reduction(x: Array, op: str, axis: Any, keepdims: bool) -> Array:
     if x.size and tag in _KERNELS.get(op, ()) and all(map(device.provides, kernels)):
         if not axes:
             x, axes, keepdims = x.reshape((*x.shape, 1)), (x.ndim,), False
-        made: Array = reduce(device, x, op, axes, keepdims=keepdims)
+        made: Array = reduce(device, bindable(x), op, axes, keepdims=keepdims)
         return made
     given = axis if op in ("argmax", "argmin") else axes
     with np.errstate(all="ignore"):
@@ -56,7 +57,7 @@ def matmul(a: Any, b: Any) -> Array:
         if not x.ndim:
             raise ValueError(f"{name}: expected 1 dimension or more, got a 0-d array")
     dtype = np.result_type(a.dtype, b.dtype)
-    left, right = (device.array(x) if isinstance(x, np.ndarray) else x for x in (a, b))
+    left, right = (device.array(x) if isinstance(x, np.ndarray) else bindable(x) for x in (a, b))
     first = left.reshape(1, -1) if left.ndim == 1 else left
     second = right.reshape(-1, 1) if right.ndim == 1 else right
     if first.shape[-1] != second.shape[-2]:
@@ -88,9 +89,14 @@ def matmul(a: Any, b: Any) -> Array:
     lefts, rights = first.reshape(count, m, k), second.reshape(count, k, n)
     made = device.empty((count, m, n), dtype)
     for i in range(count):
-        part = made.buffer.view(i * m * n * dtype.itemsize, m * n * dtype.itemsize)
-        out = part.array(dtype, (m, n))
-        made.fence = gemm(device, _one(lefts, i), _one(rights, i), out).fence or made.fence
+        out = _one(made, i)
+        straight = is_bindable(out)
+        done = gemm(
+            device, *(bindable(_one(x, i)) for x in (lefts, rights)), out if straight else None
+        )
+        made.fence = done.fence or made.fence
+        if not straight and done.nbytes:
+            made.fence = device.default_queue.submit(Commands().copy(out, done))
     return made.reshape(final)
 
 

@@ -19,7 +19,7 @@ from sparkle_drv.ops.shapes import space
 from sparkle_drv.ops.shapes.view import View
 from sparkle_drv.ops.strided.operation import strided_copy
 
-from .node import broadcast
+from .node import bindable, broadcast
 
 
 def getitem(x: Array, key: object) -> Array:
@@ -54,7 +54,12 @@ def _made(x: Array, view: View) -> Array:
     made = x.device.empty(view.shape, x.dtype)
     try:
         return strided_copy(
-            x.device, made, x, view.shape, src_strides=view.strides, src_offset=view.offset
+            x.device,
+            made,
+            bindable(x),
+            view.shape,
+            src_strides=view.strides,
+            src_offset=view.offset,
         )
     except (staging.NotThere, ValueError) as error:  # elements of 1 byte, 5 dimensions
         host = x._host()
@@ -107,7 +112,7 @@ def assign(x: Array, key: object, value: object) -> None:
             x.device.default_queue.write(x, np.broadcast_to(host, view.shape)).wait()
             return
         source = device.array(host)
-    source = source.reshape(shape)
+    source = bindable(source.reshape(shape))
     read = broadcast(source, view.shape)
     try:
         strided_copy(

@@ -42,9 +42,8 @@ class Twin:
         if self.exact:
             np.testing.assert_array_equal(got, self.host, what)
         else:
-            half = self.host.dtype == np.float16
-            np.testing.assert_allclose(got, self.host, 2e-5 if not half else 2e-3,
-                                       self.scale * (2e-5 if not half else 2e-3), err_msg=what)  # fmt: skip
+            near = 2e-3 if self.host.dtype == np.float16 else 2e-5
+            np.testing.assert_allclose(got, self.host, near, near * self.scale, err_msg=what)
 
 
 def largest(*given: object) -> float:
@@ -107,7 +106,9 @@ class Play:
 
     def both(self, name: str, function, *twins: Twin, exact: bool = True) -> None:
         """`function` of twins makes a twin, or raises what numpy raises."""
-        self.log.append(f"{name} {[(str(np.result_type(t.host)), np.shape(t.host)) for t in twins]}")
+        self.log.append(
+            f"{name} {[(str(np.result_type(t.host)), np.shape(t.host)) for t in twins]}"
+        )
         try:
             with np.errstate(all="ignore"):
                 host = np.asarray(function(*(t.host for t in twins)))
