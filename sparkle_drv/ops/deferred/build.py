@@ -54,18 +54,18 @@ def update(name: str, x: Array, operand: object) -> Array:
     if not np.can_cast(made.dtype, x.dtype, "same_kind"):
         raise TypeError(f"in-place: a result of {made.dtype} does not fit {x.dtype}")
     thunk = made._thunk
-    if isinstance(thunk, Node) and thunk.dtype == x.dtype and x.dtype != types.BOOL:
+    if isinstance(thunk, Node) and thunk.dtype == x.dtype:
         if x._thunk is not None:
             x._thunk = thunk
             return x
-    if isinstance(thunk, Node) and thunk.dtype == x.dtype != types.BOOL and is_bindable(x):
-        made.close()
-        x.device._pending.settle(x.device, wait=False)
-        thunk.run(x)
-        thunk.made = None
-        if x.fence is not None:
-            x.fence.wait()  # other views of this memory know nothing of the fence
-        return x
+        if x.dtype != types.BOOL and is_bindable(x):
+            made.close()
+            x.device._pending.settle(x.device, wait=False)
+            thunk.run(x)
+            thunk.made = None
+            if x.fence is not None:
+                x.fence.wait()  # other views of this memory know nothing of the fence
+            return x
     from .views import assign
 
     assign(x, ..., made)
