@@ -8,11 +8,11 @@ import twins
 
 @pytest.mark.devices("cpu", "egl:0", "emu:gfx1100")
 @pytest.mark.timeout(400)
-def test_random_expressions(device, request):
+def test_random_expressions(fresh, request):
     """--expressions 500 draws so many; the message of a failure ends with its seed and steps."""
     wanted, done, seed = request.config.getoption("--expressions"), 0, 26
     while done < wanted:
-        play = twins.Play(device, seed)
+        play = twins.Play(fresh, seed)
         while play.expressions < 25:
             play.step()
         for twin in play.twins:

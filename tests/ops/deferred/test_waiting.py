@@ -28,25 +28,25 @@ def maps(monkeypatch):
     return seen
 
 
-def test_an_expression_is_one_launch_when_it_is_read(device, maps):
-    x, y = device.array(HOST), device.array(HOST + 1)
+def test_an_expression_is_one_launch_when_it_is_read(fresh, maps):
+    x, y = fresh.array(HOST), fresh.array(HOST + 1)
     z = np.sin(x) + y * 2
     assert not maps
     assert "waits" in repr(z)
-    assert z.explain().startswith(f"one map on {device.uri}: add(sin(x0), mul(x1, 2))")
+    assert z.explain().startswith(f"one map on {fresh.uri}: add(sin(x0), mul(x1, 2))")
     np.testing.assert_allclose(z.numpy(), np.sin(HOST) + (HOST + 1) * 2, 1e-5, 1e-5)
     assert len(maps) == 1
     z.numpy()
     assert len(maps) == 1
 
 
-def test_what_nobody_reads_is_not_computed(device, maps):
-    x = device.array(HOST)
+def test_what_nobody_reads_is_not_computed(fresh, maps):
+    x = fresh.array(HOST)
     z = x + 1
     z.close()
     del z
-    x * 2  # noqa: B018
-    device.array(HOST)
+    x * 2
+    fresh.array(HOST)
     assert not maps
     with pytest.raises(ValueError, match="closed"):
         x.close() or x + 1
@@ -115,45 +115,45 @@ WAYS += (in_place, by_an_operation, closed)
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-def test_no_write_changes_an_expression(device, way):
-    x = device.array(HOST)
+def test_no_write_changes_an_expression(fresh, way):
+    x = fresh.array(HOST)
     z = np.sqrt(x) * 2
     twice = z + x
-    way(device, x)
-    device.wait_idle()
+    way(fresh, x)
+    fresh.wait_idle()
     np.testing.assert_allclose(z.numpy(), np.sqrt(HOST) * 2, 1e-6)
     np.testing.assert_allclose(twice.numpy(), np.sqrt(HOST) * 2 + HOST, 1e-6)
 
 
-def test_a_launch_takes_what_waits(device):
+def test_a_launch_takes_what_waits(fresh):
     """As an argument of a launch, a list and an operation it is computed first."""
-    x, kernel = device.array(HOST), device.kernel("saxpy_f32")
+    x, kernel = fresh.array(HOST), fresh.kernel("saxpy_f32")
     y, z, w = x * 2, x + 0, x + 0
-    device.default_queue.launch(kernel, y, z, 1.0, 64, groups=1)
+    fresh.default_queue.launch(kernel, y, z, 1.0, 64, groups=1)
     np.testing.assert_array_equal(y.numpy(), HOST * 3)
     commands = sp.Commands().dispatch(kernel, w, y, 1.0, 64, groups=1)
-    device.default_queue.submit(commands).wait()
+    fresh.default_queue.submit(commands).wait()
     np.testing.assert_array_equal(w.numpy(), HOST * 4)
-    made = sp.ops.reduce(device, x + 1)
+    made = sp.ops.reduce(fresh, x + 1)
     assert made.item() == HOST.sum() + 64
 
 
-def test_memory_that_others_write_is_read_at_once(device):
+def test_memory_that_others_write_is_read_at_once(fresh):
     """An address, a view of numpy's or a wrapped array may be written by anybody at any time."""
-    x = device.array(HOST)
+    x = fresh.array(HOST)
     assert x.buffer.address
     z = x + 1
     assert "waits" not in repr(z)
-    if device.info.unified:
+    if fresh.info.unified:
         host = HOST.copy()
-        wrapped = device.wrap(host).array("f4", 64)
+        wrapped = fresh.wrap(host).array("f4", 64)
         z = wrapped + 1
         host[...] = 0
         np.testing.assert_array_equal(z.numpy(), HOST + 1)
 
 
-def test_threads_read_one_array(device, maps):
-    x = device.array(HOST)
+def test_threads_read_one_array(fresh, maps):
+    x = fresh.array(HOST)
     z = x * 3 + 1
     found, start = [], threading.Barrier(4)
 
@@ -171,20 +171,20 @@ def test_threads_read_one_array(device, maps):
     assert len(maps) == 1
 
 
-def test_a_failure_before_a_write_is_told_to_who_reads(device, monkeypatch):
-    x = device.array(HOST)
+def test_a_failure_before_a_write_is_told_to_who_reads(fresh, monkeypatch):
+    x = fresh.array(HOST)
     z = x + 1
     with monkeypatch.context() as patch:
-        patch.setattr(type(device), "empty", lambda *_: 1 / 0)
-        device.default_queue.write(x, HOST * 0).wait()
+        patch.setattr(type(fresh), "empty", lambda *_: 1 / 0)
+        fresh.default_queue.write(x, HOST * 0).wait()
     with pytest.raises(ZeroDivisionError):
         z.numpy()
     assert (x + 1).get(0) == 1
 
 
-def test_a_long_chain_ends(device):
-    """Without a bound a loop would build an expression that no kernel takes, and keep all memory."""
-    x = device.array(HOST)
+def test_a_long_chain_ends(fresh):
+    """Without a bound a loop would build an expression that no kernel takes."""
+    x = fresh.array(HOST)
     for _ in range(200):
         x = x + 1
     np.testing.assert_array_equal(x.numpy(), HOST + 200)
