@@ -91,9 +91,8 @@ def matmul(a: Any, b: Any) -> Array:
     for i in range(count):
         out = _one(made, i)
         straight = is_bindable(out)
-        done = gemm(
-            device, *(bindable(_one(x, i)) for x in (lefts, rights)), out if straight else None
-        )
+        a_i, b_i = bindable(_one(lefts, i)), bindable(_one(rights, i))
+        done = gemm(device, a_i, b_i, out if straight else None)
         made.fence = done.fence or made.fence
         if not straight and done.nbytes:
             made.fence = device.default_queue.submit(Commands().copy(out, done))

@@ -61,7 +61,7 @@ def typed(name: str, kinds: tuple[Kind, ...]) -> Typed:
     return Typed(dtype, op, met)
 
 
-def fits(value: Any, tag: str) -> bool:
+def fits(value: float, tag: str) -> bool:
     """Can a map take this number in a step that computes in `tag`? numpy decides about others."""
     if tag == "i32":
         return -(2**31) <= value < 2**31
@@ -70,7 +70,7 @@ def fits(value: Any, tag: str) -> bool:
     except OverflowError:
         return False
     most = float(np.finfo(promote.dtype_name(tag)).max)
-    return bool(number <= most) or not math.isfinite(number)
+    return number <= most or not math.isfinite(number)
 
 
 def _named(kind: Kind) -> str:
