@@ -7,45 +7,47 @@ are numpy's (NEP 50 for types); docs/getting-started.md says which results share
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from sparkle_drv.core.deferred.provider import provider
+from sparkle_drv.core.deferred.provider import X, provider
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
     from typing_extensions import Self
 
-    from sparkle_drv.core.array import Array
-
-    Operand: TypeAlias = Array | complex | np.generic | npt.NDArray[Any]
+    Operand: TypeAlias = "Operators | complex | np.generic | npt.NDArray[Any]"
     Axis: TypeAlias = int | tuple[int, ...] | None
 
 
-def _forward(name: str) -> Callable[[Array, Operand], Array]:
-    def method(self: Array, other: Operand) -> Array:
-        return provider().ufunc(name, (self, other))
+def _forward(name: str) -> Callable[[X, Operand], X]:
+    def method(self: X, other: Operand) -> X:
+        made: X = provider().ufunc(name, (self, other))
+        return made
 
     return method
 
 
-def _reflected(name: str) -> Callable[[Array, Operand], Array]:
-    def method(self: Array, other: Operand) -> Array:
-        return provider().ufunc(name, (other, self))
+def _reflected(name: str) -> Callable[[X, Operand], X]:
+    def method(self: X, other: Operand) -> X:
+        made: X = provider().ufunc(name, (other, self))
+        return made
 
     return method
 
 
-def _in_place(name: str) -> Callable[[Array, Operand], Array]:
-    def method(self: Array, other: Operand) -> Array:
-        return provider().update(name, self, other)
+def _in_place(name: str) -> Callable[[X, Operand], X]:
+    def method(self: X, other: Operand) -> X:
+        made: X = provider().update(name, self, other)
+        return made
 
     return method
 
 
-def _alone(name: str) -> Callable[[Array], Array]:
-    def method(self: Array) -> Array:
-        return provider().ufunc(name, (self,))
+def _alone(name: str) -> Callable[[X], X]:
+    def method(self: X) -> X:
+        made: X = provider().ufunc(name, (self,))
+        return made
 
     return method
 
@@ -80,22 +82,27 @@ class Operators:
     def __pos__(self) -> Self:
         return self
 
-    def __eq__(self, other: Operand) -> Array:  # type: ignore[override]
+    def __eq__(self, other: Operand) -> Self:  # type: ignore[override]
         """Elementwise; `x is y` asks for identity."""
-        return provider().ufunc("equal", (self, other))
+        made: Self = provider().ufunc("equal", (self, other))
+        return made
 
-    def __ne__(self, other: Operand) -> Array:  # type: ignore[override]
-        return provider().ufunc("not_equal", (self, other))
+    def __ne__(self, other: Operand) -> Self:  # type: ignore[override]
+        made: Self = provider().ufunc("not_equal", (self, other))
+        return made
 
-    def __matmul__(self, other: Operand) -> Array:
-        return provider().matmul(self, other)
+    def __matmul__(self, other: Operand) -> Self:
+        made: Self = provider().matmul(self, other)
+        return made
 
-    def __rmatmul__(self, other: Operand) -> Array:
-        return provider().matmul(other, self)
+    def __rmatmul__(self, other: Operand) -> Self:
+        made: Self = provider().matmul(other, self)
+        return made
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Array:
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Self:
         """np.sin(x), np.add(x, 1) and what else maps know; TypeError for others."""
-        return provider().numpy_ufunc(ufunc, method, inputs, options)
+        made: Self = provider().numpy_ufunc(ufunc, method, inputs, options)
+        return made
 
     def __array_function__(self, function: Any, *_: object) -> NoReturn:
         raise TypeError(
@@ -112,72 +119,72 @@ class Operators:
     def __iter__(self) -> Iterator[NoReturn]:
         raise TypeError("an Array is not iterable: use x.numpy(), or x[i] for i in range(len(x))")
 
-    def __getitem__(self, key: object) -> Array:
+    def __getitem__(self, key: object) -> Self:
         """Ints, slices, `...` and None: a view where the elements lie together, else a copy.
 
         Raises IndexError, TypeError (a mask, a list), ValueError (step 0, closed).
         """
-        return provider().getitem(cast("Array", self), key)
+        return provider().getitem(self, key)
 
     def __setitem__(self, key: object, value: Operand) -> None:
         """Returns when the elements are written. `value` broadcasts and takes the dtype of x.
 
         Raises as `x[key]`, and ValueError: shapes do not broadcast, read-only, another device.
         """
-        provider().setitem(cast("Array", self), key, value)
+        provider().setitem(self, key, value)
 
     @property
-    def T(self) -> Array:
+    def T(self) -> Self:
         """The dimensions reversed; a copy unless at most one is longer than 1."""
-        return provider().transpose(cast("Array", self), ())
+        return provider().transpose(self, ())
 
-    def transpose(self, *axes: Any) -> Array:
+    def transpose(self, *axes: Any) -> Self:
         """Dimension i is what `axes[i]` was; without axes as `T`. TypeError, ValueError."""
-        return provider().transpose(cast("Array", self), axes)
+        return provider().transpose(self, axes)
 
-    def astype(self, dtype: npt.DTypeLike) -> Array:
+    def astype(self, dtype: npt.DTypeLike) -> Self:
         """A copy in another dtype. Conversions run on the host. Raises TypeError."""
-        return provider().astype(cast("Array", self), dtype)
+        return provider().astype(self, dtype)
 
-    def sum(self, axis: Axis = None, *, keepdims: bool = False) -> Array:
+    def sum(self, axis: Axis = None, *, keepdims: bool = False) -> Self:
         """The sum over `axis`: None for all, one or several. Raises as numpy's, as those below."""
-        return provider().reduction(cast("Array", self), "sum", axis, keepdims)
+        return provider().reduction(self, "sum", axis, keepdims)
 
-    def mean(self, axis: Axis = None, *, keepdims: bool = False) -> Array:
+    def mean(self, axis: Axis = None, *, keepdims: bool = False) -> Self:
         """The mean over `axis`."""
-        return provider().reduction(cast("Array", self), "mean", axis, keepdims)
+        return provider().reduction(self, "mean", axis, keepdims)
 
-    def prod(self, axis: Axis = None, *, keepdims: bool = False) -> Array:
+    def prod(self, axis: Axis = None, *, keepdims: bool = False) -> Self:
         """The product over `axis`, on the host."""
-        return provider().reduction(cast("Array", self), "prod", axis, keepdims)
+        return provider().reduction(self, "prod", axis, keepdims)
 
-    def max(self, axis: Axis = None, *, keepdims: bool = False) -> Array:
+    def max(self, axis: Axis = None, *, keepdims: bool = False) -> Self:
         """The largest over `axis`; NaN wins."""
-        return provider().reduction(cast("Array", self), "max", axis, keepdims)
+        return provider().reduction(self, "max", axis, keepdims)
 
-    def min(self, axis: Axis = None, *, keepdims: bool = False) -> Array:
+    def min(self, axis: Axis = None, *, keepdims: bool = False) -> Self:
         """The smallest over `axis`; NaN wins."""
-        return provider().reduction(cast("Array", self), "min", axis, keepdims)
+        return provider().reduction(self, "min", axis, keepdims)
 
-    def any(self, axis: Axis = None, *, keepdims: bool = False) -> Array:
+    def any(self, axis: Axis = None, *, keepdims: bool = False) -> Self:
         """Is one over `axis` not 0? On the host."""
-        return provider().reduction(cast("Array", self), "any", axis, keepdims)
+        return provider().reduction(self, "any", axis, keepdims)
 
-    def all(self, axis: Axis = None, *, keepdims: bool = False) -> Array:
+    def all(self, axis: Axis = None, *, keepdims: bool = False) -> Self:
         """Is none over `axis` 0? On the host."""
-        return provider().reduction(cast("Array", self), "all", axis, keepdims)
+        return provider().reduction(self, "all", axis, keepdims)
 
-    def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Array:
+    def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Self:
         """Where the first largest is, as int64; on the host. None: in the flattened array."""
-        return provider().reduction(cast("Array", self), "argmax", axis, keepdims)
+        return provider().reduction(self, "argmax", axis, keepdims)
 
-    def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Array:
+    def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Self:
         """Where the first smallest is, as int64; on the host. None: in the flattened array."""
-        return provider().reduction(cast("Array", self), "argmin", axis, keepdims)
+        return provider().reduction(self, "argmin", axis, keepdims)
 
     def item(self) -> Any:
         """The only element as a Python number, after waiting; ValueError: it has not one."""
-        x = cast("Array", self)
+        x: Any = self
         if x.size != 1:
             raise ValueError(
                 f"expected an Array of one element, got shape {x.shape}: use any() or all()"

@@ -10,11 +10,27 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
-from typing import TYPE_CHECKING, NoReturn
+from typing import Any, NoReturn, Protocol
 
-if TYPE_CHECKING:
-    from sparkle_drv.core.array import Array
-    from sparkle_drv.core.device import Device
+from .provider import Thunk
+
+
+class Array(Protocol):
+    """core.Array, which is above this folder."""
+
+    _thunk: Thunk | None
+    _fence: Any
+
+    def _take(self, made: Any) -> None: ...
+
+
+class Device(Protocol):
+    """core.Device, which is above this folder."""
+
+    _backend: Any
+    _epoch: int
+
+    def _open_queues(self) -> list[Any]: ...
 
 
 class Failed:
@@ -60,10 +76,10 @@ class Pending:
         if self.stale:
             with self._lock:
                 if self._runs:
-                    return device._backend.epoch()
+                    return int(device._backend.epoch())
                 self.settle(device, wait=len(device._open_queues()) > 1)
-        device._epoch = now = device._backend.epoch()
-        return now
+        device._epoch = device._backend.epoch()
+        return device._epoch
 
     def settle(self, device: Device, *, wait: bool = True) -> None:
         """Compute every array that waits. `wait`: until they are done, because what comes next is
