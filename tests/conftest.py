@@ -81,6 +81,9 @@ def pytest_addoption(parser):
     parser.addoption(
         "--device", action="append", metavar="URI", help="test only this device; may be repeated"
     )
+    parser.addoption(
+        "--expressions", type=int, default=100, metavar="N", help="random expressions a device"
+    )
 
 
 def pytest_generate_tests(metafunc):

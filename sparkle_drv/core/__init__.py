@@ -27,5 +27,5 @@ handles.
     registry.py             URI schemes, entry points of plug-ins, discover
     settings.py             environment variables SPARKLE_*, and the options of open
 
-abi/ below has the bytes that Python and C agree on.
+abi/ below has the bytes that Python and C agree on; deferred/ has arrays that wait to be computed.
 """

@@ -17,6 +17,7 @@ from sparkle_drv.core.abi.elements import READONLY, of_dtype
 from sparkle_drv.core.array_shape import Shaped
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.closing import Closing
+from sparkle_drv.core.deferred.operators import Operators
 from sparkle_drv.core.fence import Fence
 from sparkle_drv.core.host_pointer import Pointer
 from sparkle_drv.core.whole_number import several
@@ -24,6 +25,7 @@ from sparkle_drv.core.whole_number import several
 if TYPE_CHECKING:
     import numpy as np
 
+    from sparkle_drv.core.deferred.provider import Thunk
     from sparkle_drv.core.device import Device
 
 
@@ -91,15 +93,22 @@ def extents(shape: Any, dtype: Any) -> tuple[tuple[int, ...], np.dtype[Any], int
     return dims, kind, math.prod(dims) * kind.itemsize
 
 
-class Array(Pointer, Shaped, Closing):
+class Array(Pointer, Shaped, Closing, Operators):
     """Row-major elements of one dtype; `Device.array`, `Device.empty`, `Buffer.array` make them.
 
     It has `dtype` (numpy's), `shape`, `nbytes`, `layout` ("NCHW" or the like, or None), `buffer`
     (the memory), and `fence`: that of the operation that fills it, None when nothing is pending.
     `numpy()`, `__array__`, `__array_interface__` and `__dlpack__` wait for that fence first.
+
+    Operators and numpy's ufuncs build expressions: such an Array has no memory until somebody asks
+    for it or writes to memory of the device, then one launch computes it. Several threads may read
+    it.
     """
 
-    __slots__ = ("__weakref__", "_exported", "buffer", "dtype", "fence", "layout", "shape")
+    __slots__ = (
+        "__weakref__", "_buffer", "_exported", "_fence", "_origin", "_thunk", "dtype", "layout",
+        "shape",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -108,31 +117,91 @@ class Array(Pointer, Shaped, Closing):
         shape: tuple[int, ...],
         layout: str | None = None,
     ) -> None:
-        self.buffer = buffer
+        self._buffer: Buffer | None = buffer
+        self._thunk: Thunk | None = None
         self.dtype = dtype
         self.shape = shape
         self.layout = layout
-        self.fence: Fence | None = None
+        self._fence: Fence | None = None
+        self._origin = ""
         self._exported: np.ndarray[Any, Any] | None = None
         elements = of_dtype(dtype) | buffer._elements & READONLY
         nbytes = math.prod(shape) * dtype.itemsize
         self._begin(buffer._storage, buffer._address, nbytes, elements)
 
+    @classmethod
+    def _deferred(cls, thunk: Thunk, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+        """An Array that waits for `thunk` to be run."""
+        array = cls.__new__(cls)
+        array._buffer = array._fence = array.layout = array._exported = None
+        array._origin = ""
+        array._thunk, array.dtype, array.shape = thunk, dtype, shape
+        thunk.device._pending.add(thunk.device, array)
+        return array
+
+    def _ready(self) -> None:
+        thunk = self._thunk
+        if thunk is not None:
+            thunk.device._pending.compute(thunk.device, self)
+
+    def _take(self, made: Array) -> None:
+        """The memory of `made`, which is what the thunk has computed, from now on."""
+        buffer = made.buffer
+        self._begin(buffer._storage, buffer._address, made.nbytes, made._elements)
+        self._buffer, self._fence = buffer, made._fence
+        self._thunk = None  # last: without the lock, others read what stands above
+
+    @property
+    def buffer(self) -> Buffer:
+        """The memory. An Array that waits is computed first; ValueError once it is closed."""
+        self._ready()
+        if self._buffer is None:
+            raise ValueError("the buffer is closed")
+        return self._buffer
+
+    @property
+    def fence(self) -> Fence | None:
+        """That of the operation that fills it; None when nothing is pending."""
+        self._ready()
+        return self._fence
+
+    @fence.setter
+    def fence(self, fence: Fence | None) -> None:
+        self._ready()
+        self._fence = fence
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its elements."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def explain(self) -> str:
+        """One line: how it will be computed, or why the host computed it; else ""."""
+        thunk = self._thunk
+        return self._origin if thunk is None else thunk.explain()
+
     def __repr__(self) -> str:
-        uri = self.buffer._uri()
-        where = f"on {uri}" if uri else "closed"
+        thunk = self._thunk
+        if thunk is not None:
+            where = f"waits on {thunk.device.uri}"
+        else:
+            uri = "" if self._buffer is None else self._buffer._uri()
+            where = f"on {uri}" if uri else "closed"
         layout = f" {self.layout}" if self.layout else ""
         return f"<Array {self.dtype}{list(self.shape)}{layout} {where}>"
 
     @property
     def device(self) -> Device:
         """Where its memory is; ValueError once it is closed."""
-        return self.buffer.device
+        thunk = self._thunk
+        return self.buffer.device if thunk is None else thunk.device
 
     @property
     def closed(self) -> bool:
         """Is its buffer closed, by itself or with what it is a view of?"""
-        return self.buffer.closed
+        if self._thunk is not None:
+            return False
+        return self._buffer is None or self._buffer.closed
 
     def reshape(self, *shape: Any) -> Array:
         """The same memory and fence in another shape of the same size, without a layout.
@@ -152,6 +221,10 @@ class Array(Pointer, Shaped, Closing):
         array.fence = self.fence
         return array
 
+    def ravel(self) -> Array:
+        """The same memory in one dimension."""
+        return self.reshape(-1)
+
     def numpy(self) -> np.ndarray[Any, Any]:
         """The elements on the host, after waiting for `fence`.
 
@@ -168,6 +241,18 @@ class Array(Pointer, Shaped, Closing):
             return self.buffer.read(self.dtype, self.shape)
         view: np.ndarray[Any, Any] = np.ndarray(self.shape, self.dtype, self.buffer.map())
         return view
+
+    def _host(self) -> np.ndarray[Any, Any]:
+        """`numpy` for readers of ours, who keep no view and write to none."""
+        import numpy as np
+
+        if self.fence is not None:
+            self.fence.wait()
+        buffer = self.buffer
+        if not self.device.info.unified:
+            return buffer.read(self.dtype, self.shape)
+        host: np.ndarray[Any, Any] = np.ndarray(self.shape, self.dtype, buffer._bytes())
+        return host
 
     def get(self, *at: int) -> Any:
         """The element at this index as a numpy scalar, after waiting for `fence`: `x.get(2, 0)`. It
@@ -216,5 +301,8 @@ class Array(Pointer, Shaped, Closing):
 
     def close(self) -> None:
         """Close its buffer; the one it was made over by `Buffer.array` stays open. Idempotent."""
-        self.buffer.close()
-        self._end()
+        if self._thunk is not None:  # nobody has read it: it is not computed any more
+            self._thunk = None
+        elif self._buffer is not None:
+            self._buffer.close()
+            self._end()

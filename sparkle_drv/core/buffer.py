@@ -81,8 +81,15 @@ class Buffer(Pointer, Closing):
     @property
     def address(self) -> int:
         """The device address of the first byte."""
-        self._open()
+        self._exposed()
         return self._address
+
+    def _exposed(self) -> Storage:
+        """Others may write to the memory from now on: what waits to be computed is, first."""
+        storage = self._open()
+        storage.exposed = True
+        storage.owner._pending.settle(storage.owner)
+        return storage
 
     def view(self, offset: int = 0, nbytes: int | None = None) -> Buffer:
         """A buffer over `nbytes` bytes of this one (None: the rest) from `offset` bytes on.
@@ -102,6 +109,11 @@ class Buffer(Pointer, Closing):
 
         Ordering against work in flight is the caller's: wait for its fence first.
         """
+        self._exposed()
+        return self._bytes()
+
+    def _bytes(self) -> memoryview:
+        """`map` for readers of ours, who let go of it before anything else is submitted."""
         storage = self._open()
         with storage:
             whole = memoryview(storage.owner._backend.map(storage.handle, storage.nbytes)).cast("B")
@@ -154,12 +166,18 @@ class Buffer(Pointer, Closing):
         It stands for the whole allocation, also of a view. ValueError unless Memory.SHARED, or made
         as `exportable`.
         """
-        storage = self._open()
+        storage = self._exposed()
         with storage:
             return storage.owner._backend.export(storage.handle)
 
     def close(self) -> None:
-        """Idempotent. Memory in use is freed when the device has done with it."""
+        """Idempotent. Memory in use is freed when the device has done with it.
+
+        Expressions that wait to be computed are computed first: they may read this memory.
+        """
+        device = self._storage.device
+        if device is not None and not device.closed:
+            device._pending.settle(device, wait=False)
         storage = self._end()
         if storage.device is None:
             return

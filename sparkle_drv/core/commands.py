@@ -193,12 +193,12 @@ class Commands(CommandsBase):
             self._encoded[at : at + len(record)] = record
         return self
 
-    def _bind(self, queue: Queue) -> tuple[Any, int, int]:
+    def _bind(self, queue: Queue, epoch: int) -> tuple[Any, int, int]:
         """What the backend's `submit` takes of this list. Where native code submits it, later
         submissions to that queue hand it over without Python: `patch` rewrites the same bytes.
         """
         with self._binding:
-            ready = self._encode(queue._device)
+            ready = self._encode(queue._device, epoch)
             if queue._in_c and not self._waits:
                 submission = ffi.new("struct sp_submission *", (queue._handle, *ready))
                 bound = Prepared()
@@ -208,9 +208,10 @@ class Commands(CommandsBase):
                 self._bound = bound
             return ready
 
-    def _encode(self, device: Device) -> tuple[Any, int, int]:
+    def _encode(self, device: Device, epoch: int | None = None) -> tuple[Any, int, int]:
         """(address of the records, bytes, epoch), encoded anew only after a change or a close."""
-        epoch = device._epoch  # before anything is looked at
+        if epoch is None:
+            epoch = device._epoch  # before anything is looked at
         if self._device is not device or self._ready[2] != epoch:
             encoded, offsets = bytearray(), []
             for command in self.commands:
@@ -225,7 +226,8 @@ class Commands(CommandsBase):
 
 def _address(device: Device, what: str, buffer: Buffer) -> int:
     device._check_own(f"{what}: the buffer", buffer.device)
-    return buffer.address
+    buffer._open()
+    return buffer._address
 
 
 def _record(device: Device, dispatch: Dispatch) -> bytes:

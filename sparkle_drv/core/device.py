@@ -20,6 +20,7 @@ from sparkle_drv.core.abi.signature import Arg, Signature, parse_args
 from sparkle_drv.core.array import Array, extents, host_array
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.closing import Closing
+from sparkle_drv.core.deferred.pending import Pending
 from sparkle_drv.core.fence import timeout_ns
 from sparkle_drv.core.interop import adopt
 from sparkle_drv.core.kernel import Kernel, triple
@@ -68,6 +69,7 @@ class Device(DeviceBase, Closing):
         shown = rates.known(backend.info, home)
         self._shown = None if shown is backend.info else shown  # with what was measured of it
         self._epoch = backend.epoch()  # see _advance
+        self._pending = Pending()
         self._pid = os.getpid()
         self._retired = RetireList(backend)
         self._lock = threading.RLock()  # of the children and the default queue
@@ -82,12 +84,13 @@ class Device(DeviceBase, Closing):
     def _advance(self) -> None:
         """Something is marked closed: work packed before must look again (sp_queue.h, epoch)."""
         if self._finalizer.alive:
-            self._epoch = self._backend.advance()
+            now = self._backend.advance()
+            if not self._pending.stale:
+                self._epoch = now
 
-    def _renew(self) -> None:
-        """Work was refused as stale: it packs again with the epoch as it is now."""
-        if self._finalizer.alive:
-            self._epoch = self._backend.epoch()
+    def _renew(self) -> int:
+        """Work was refused as stale: it packs again with this epoch, that of now."""
+        return self._pending.epoch(self) if self._finalizer.alive else self._epoch
 
     def _living(self, kind: type[_T]) -> list[_T]:
         """The children of that class: other threads may open things meanwhile."""
@@ -159,9 +162,14 @@ class Device(DeviceBase, Closing):
             return False
 
     def _store(
-        self, made: Allocation, nbytes: int, memory: Memory, readonly: bool = False
+        self,
+        made: Allocation,
+        nbytes: int,
+        memory: Memory,
+        readonly: bool = False,
+        exposed: bool = True,
     ) -> Buffer:
-        storage = self._adopt(Storage(self, made.handle, made.address, nbytes, memory))
+        storage = self._adopt(Storage(self, made.handle, made.address, nbytes, memory, exposed))
         return Buffer(storage, 0, nbytes, readonly=readonly)
 
     def buffer(
@@ -191,7 +199,7 @@ class Device(DeviceBase, Closing):
             )
         else:
             allocation = self._abilities.exports.alloc_exportable(n)
-        return self._store(allocation, n, memory)
+        return self._store(allocation, n, memory, exposed=False)
 
     def import_buffer(self, fd: int, nbytes: int) -> Buffer:
         """The first `nbytes` bytes of what `Buffer.export` shared, in this process or another.

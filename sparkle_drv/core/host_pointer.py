@@ -30,6 +30,9 @@ class Pointer(PointerBase):
         """True over wrapped memory that must not be written."""
         return bool(self._elements & READONLY)
 
+    def _ready(self) -> None:
+        """Have memory behind it: an Array computes what it stands for."""
+
 
 class Borrowed(Pointer):
     """Memory that is `owner`'s, of elements of `dtype`."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from sparkle_drv import _hot
 from sparkle_drv._native import lib
 from sparkle_drv.core.abi.signature import Arg
+from sparkle_drv.core.host_pointer import Pointer
 from sparkle_drv.core.kernel import Kernel, triple
 from sparkle_drv.errors import DeviceLost, check
 
@@ -27,6 +28,9 @@ _OURS = (-errno.ECHILD, -errno.ESHUTDOWN, -errno.ESTALE)  # not what a driver sa
 
 def packed(device: Device, kernel: Any, args: tuple[Any, ...], words: Shape) -> bytes:
     """The record of a launch of plain numbers (`_hot.plain`), or the error that says why not."""
+    for given in args:
+        if isinstance(given, Pointer):
+            given._ready()
     made: bytes | Refusal = _hot.pack(device, kernel, args, *words)
     if isinstance(made, tuple):
         refuse(device, kernel, args, words, made)

@@ -31,7 +31,7 @@ from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.cross_queue_waits import Waited, note
 from sparkle_drv.core.describe import describe
 from sparkle_drv.core.fence import Fence, timeout_ns
-from sparkle_drv.core.host_pointer import HostPointer
+from sparkle_drv.core.host_pointer import HostPointer, Pointer
 from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.core.launch_errors import (
     WORDS,
@@ -196,8 +196,10 @@ class Queue(QueueBase, Closing):
                 return self._backend.launch(self._handle, record, len(record), epoch)
 
         while True:
-            device._renew()
-            epoch = device._epoch  # before anything is looked at: see _advance
+            for given in args:
+                if isinstance(given, Pointer):
+                    given._ready()
+            epoch = device._renew()  # before anything is looked at: see _advance
             record: Any = _hot.pack(device, kernel, args, *shape)
             if isinstance(record, tuple):
                 if record[0] == lib.SP_REFUSED_POINTER and args[record[1]] is not None:
@@ -268,6 +270,8 @@ class Queue(QueueBase, Closing):
         ]
 
     def _pointer(self, where: str, given: Any) -> Any:
+        if isinstance(given, Pointer):
+            given._ready()
         if given is None or isinstance(given, PointerBase):
             return given
         device = self._device
@@ -310,8 +314,7 @@ class Queue(QueueBase, Closing):
             nonlocal record
             prepared: Any = -errno.ESTALE
             while prepared == -errno.ESTALE:
-                device._renew()
-                epoch = device._epoch
+                epoch = device._renew()
                 record = packed(device, kernel, args, shape)
                 prepared = backend.prepare(self._handle, record, epoch)
             if isinstance(prepared, int):
@@ -339,12 +342,13 @@ class Queue(QueueBase, Closing):
             raise TypeError(f"submit: Commands are wanted, got {type(commands).__name__}")
         device = self._device
         taken = partial(note, self._waits, commands._waits) if commands._waits else None
+        epoch = device._epoch
         while True:
-            submit = partial(self._backend.submit, self._handle, *commands._bind(self))
+            submit = partial(self._backend.submit, self._handle, *commands._bind(self, epoch))
             value = self._through(submit, value, taken)
             if value != -errno.ESTALE:
                 return self._fence(value or -errno.EPROTO, "submit")
-            device._renew()
+            epoch = device._renew()
 
     def write(self, buffer: Buffer | Array, array: Any) -> Fence:
         """Copy a numpy array (any buffer, C order) to the start of `buffer`, a Buffer or Array.
@@ -357,6 +361,7 @@ class Queue(QueueBase, Closing):
         target = self._own("buffer", buffer, data.nbytes)
         if target.readonly:
             raise ValueError("write: the buffer is read-only")
+        self._overtakes_nothing()
         return self._transfer("write", self._backend.upload, target, data)
 
     def read(self, buffer: Buffer | Array, out: Any) -> Fence:
@@ -395,13 +400,14 @@ class Queue(QueueBase, Closing):
             raise ValueError(
                 f"copy_peer: {peer.uri} and {self._device.uri} are of different backends"
             )
+        self._overtakes_nothing()
         with target._open(), source._open():
             taken = partial(peer._retired.also, self._backend, self._handle)
             submit = partial(
                 self._backend.copy_peer,
                 self._handle,
-                target.address,
-                source.address,
+                target._address,
+                source._address,
                 source.nbytes,
                 peer._backend,
             )
@@ -411,6 +417,11 @@ class Queue(QueueBase, Closing):
             host = bytearray(source.nbytes)  # the read keeps it until it ends, also after a timeout
             peer.default_queue.read(source, host).wait(self._timeout_s)
             return self.write(target, host)
+
+    def _overtakes_nothing(self) -> None:
+        """Compute what waits before a copy that writes, which has no epoch to be refused by."""
+        device = self._device
+        device._pending.settle(device, wait=self is not device._default_queue)
 
     def _own(self, what: str, given: Any, nbytes: int) -> Buffer:
         """A Buffer or Array of this device as a Buffer of at least `nbytes` bytes."""
@@ -435,7 +446,7 @@ class Queue(QueueBase, Closing):
 
         def submit() -> int:
             nonlocal kept
-            value, kept = move(self._handle, buffer.address, data)
+            value, kept = move(self._handle, buffer._address, data)
             return value
 
         def taken(value: int) -> None:

@@ -26,6 +26,7 @@ class Storage(StorageBase):
         "_finalizer",
         "_pins",
         "address",
+        "exposed",
         "handle",
         "memory",
         "nbytes",
@@ -33,7 +34,13 @@ class Storage(StorageBase):
     )
 
     def __init__(
-        self, device: Device, handle: Any, address: int, nbytes: int, memory: Memory
+        self,
+        device: Device,
+        handle: Any,
+        address: int,
+        nbytes: int,
+        memory: Memory,
+        exposed: bool = False,
     ) -> None:
         self.device = device
         self.owner = device
@@ -41,6 +48,8 @@ class Storage(StorageBase):
         self.address = address
         self.nbytes = nbytes
         self.memory = memory
+        self.exposed = exposed
+        """May others write to it? Expressions over it are then computed at once (@private)."""
         self._pins = 0
         free = partial(device._backend.free, handle)
         self._finalizer = weakref.finalize(self, device._retired.retire, free)

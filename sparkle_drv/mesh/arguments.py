@@ -236,7 +236,7 @@ def check_apart(name: str, read: Taken, written: Taken) -> None:
 def _meet(one: Array, other: Array) -> bool:
     """Do they share a byte? Devices that compute on the host's memory have its addresses."""
     same = one.device is other.device or (one.device.info.unified and other.device.info.unified)
-    begin, its = one.buffer.address, other.buffer.address
+    begin, its = one.buffer._address, other.buffer._address
     return same and begin < its + other.nbytes and its < begin + one.nbytes
 
 

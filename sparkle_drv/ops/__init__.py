@@ -9,7 +9,8 @@ the memory of results. `gemm` and `conv2d` are objects, so that they can have a 
 
 gemm/, conv2d/, map/, reduce/, layout/ and strided/ have one operation each. Below are calls/
 (choice of a plan), tiles/ (plans), memory/ (staging, constants), expression/ (the language of
-maps), shapes/, arguments/ (checks) and ref/. functions.py has the functions of traced maps.
+maps), deferred/ (operators of Arrays), shapes/, arguments/ (checks) and ref/. functions.py has the
+functions of traced maps.
 
 Imported by `sparkle_drv` only when somebody first says `sparkle_drv.ops`: this layer needs numpy.
 """

@@ -64,7 +64,7 @@ def whole(stage: staging.Stage, inputs: list[Any], shape: tuple[int, ...], dtype
     made = []
     for x in inputs:
         if tuple(x.shape) != shape or x.dtype != (dtype or x.dtype):
-            host = x.numpy() if isinstance(x, Array) else x
+            host = x._host() if isinstance(x, Array) else x
             x = np.broadcast_to(host.astype(dtype or x.dtype, copy=False), shape)
         made.append(stage.pointer(x))
     return made

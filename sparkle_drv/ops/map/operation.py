@@ -165,7 +165,7 @@ def sorted_out(values: Named) -> tuple[Named, Named]:
         for name in [name for name, x in arrays.items() if not x.shape]:
             x = arrays.pop(name)
             check.dtype("map", name, x.dtype, _WANTED)
-            single[name] = (x if isinstance(x, np.ndarray) else x.numpy())[()]
+            single[name] = (x if isinstance(x, np.ndarray) else x._host())[()]
     return arrays, single
 
 

@@ -60,6 +60,7 @@ def operand(name: str, given: Any) -> Operand:
     if isinstance(given, np.ndarray):  # a subclass may say anything of its shape
         return given if type(given) is np.ndarray else np.asarray(given)
     if isinstance(given, Array):
+        given._ready()
         return given
     kind = type(given).__name__
     if of_context(given):

@@ -1,0 +1,204 @@
+"""Operators: numpy's operators, indexing and reductions of an Array.
+
+Nothing is computed here: the provider builds an expression, or refuses in one line. Words and rules
+are numpy's (NEP 50 for types); docs/getting-started.md says which results share memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+
+from sparkle_drv.core.deferred.provider import X, provider
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    from typing_extensions import Self
+
+    Operand: TypeAlias = "Operators | complex | np.generic | npt.NDArray[Any]"
+    Axis: TypeAlias = int | tuple[int, ...] | None
+
+
+def _forward(name: str) -> Callable[[X, Operand], X]:
+    def method(self: X, other: Operand) -> X:
+        made: X = provider().ufunc(name, (self, other))
+        return made
+
+    return method
+
+
+def _reflected(name: str) -> Callable[[X, Operand], X]:
+    def method(self: X, other: Operand) -> X:
+        made: X = provider().ufunc(name, (other, self))
+        return made
+
+    return method
+
+
+def _in_place(name: str) -> Callable[[X, Operand], X]:
+    def method(self: X, other: Operand) -> X:
+        made: X = provider().update(name, self, other)
+        return made
+
+    return method
+
+
+def _alone(name: str) -> Callable[[X], X]:
+    def method(self: X) -> X:
+        made: X = provider().ufunc(name, (self,))
+        return made
+
+    return method
+
+
+class Operators:
+    """What core.Array has of numpy's ndarray."""
+
+    __slots__ = ()
+
+    __add__, __radd__, __iadd__ = _forward("add"), _reflected("add"), _in_place("add")
+    __sub__, __rsub__ = _forward("subtract"), _reflected("subtract")
+    __isub__ = _in_place("subtract")
+    __mul__, __rmul__ = _forward("multiply"), _reflected("multiply")
+    __imul__ = _in_place("multiply")
+    __truediv__, __rtruediv__ = _forward("divide"), _reflected("divide")
+    __itruediv__ = _in_place("divide")
+    __floordiv__, __rfloordiv__ = _forward("floor_divide"), _reflected("floor_divide")
+    __ifloordiv__ = _in_place("floor_divide")
+    __mod__, __rmod__ = _forward("remainder"), _reflected("remainder")
+    __imod__ = _in_place("remainder")
+    __pow__, __rpow__, __ipow__ = _forward("power"), _reflected("power"), _in_place("power")
+    __and__, __rand__ = _forward("bitwise_and"), _reflected("bitwise_and")
+    __iand__ = _in_place("bitwise_and")
+    __or__, __ror__ = _forward("bitwise_or"), _reflected("bitwise_or")
+    __ior__ = _in_place("bitwise_or")
+    __xor__, __rxor__ = _forward("bitwise_xor"), _reflected("bitwise_xor")
+    __ixor__ = _in_place("bitwise_xor")
+    __neg__, __abs__, __invert__ = _alone("negative"), _alone("absolute"), _alone("invert")
+    __lt__, __le__ = _forward("less"), _forward("less_equal")
+    __gt__, __ge__ = _forward("greater"), _forward("greater_equal")
+
+    def __pos__(self) -> Self:
+        return self
+
+    def __eq__(self, other: Operand) -> Self:  # type: ignore[override]
+        """Elementwise; `x is y` asks for identity."""
+        made: Self = provider().ufunc("equal", (self, other))
+        return made
+
+    def __ne__(self, other: Operand) -> Self:  # type: ignore[override]
+        made: Self = provider().ufunc("not_equal", (self, other))
+        return made
+
+    def __matmul__(self, other: Operand) -> Self:
+        made: Self = provider().matmul(self, other)
+        return made
+
+    def __rmatmul__(self, other: Operand) -> Self:
+        made: Self = provider().matmul(other, self)
+        return made
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Self:
+        """np.sin(x), np.add(x, 1) and what else maps know; TypeError for others."""
+        made: Self = provider().numpy_ufunc(ufunc, method, inputs, options)
+        return made
+
+    def __array_function__(self, function: Any, *_: object) -> NoReturn:
+        raise TypeError(
+            f"numpy.{function.__name__} does not compute on devices: "
+            "call it with x.numpy(), a host array"
+        )
+
+    def __hash__(self) -> int:
+        raise TypeError("unhashable type: 'Array', because == is elementwise; use id(x)")
+
+    def __contains__(self, value: object) -> NoReturn:
+        raise TypeError("`in` is not possible for an Array: use (x == value).any()")
+
+    def __iter__(self) -> Iterator[NoReturn]:
+        raise TypeError("an Array is not iterable: use x.numpy(), or x[i] for i in range(len(x))")
+
+    def __getitem__(self, key: object) -> Self:
+        """Ints, slices, `...` and None: a view where the elements lie together, else a copy.
+
+        Raises IndexError, TypeError (a mask, a list), ValueError (step 0, closed).
+        """
+        return provider().getitem(self, key)
+
+    def __setitem__(self, key: object, value: Operand) -> None:
+        """Returns when the elements are written. `value` broadcasts and takes the dtype of x.
+
+        Raises as `x[key]`, and ValueError: shapes do not broadcast, read-only, another device.
+        """
+        provider().setitem(self, key, value)
+
+    @property
+    def T(self) -> Self:
+        """The dimensions reversed; a copy unless at most one is longer than 1."""
+        return provider().transpose(self, ())
+
+    def transpose(self, *axes: Any) -> Self:
+        """Dimension i is what `axes[i]` was; without axes as `T`. TypeError, ValueError."""
+        return provider().transpose(self, axes)
+
+    def astype(self, dtype: npt.DTypeLike) -> Self:
+        """A copy in another dtype. Conversions run on the host. Raises TypeError."""
+        return provider().astype(self, dtype)
+
+    def sum(self, axis: Axis = None, *, keepdims: bool = False) -> Self:
+        """The sum over `axis`: None for all, one or several. Raises as numpy's, as those below."""
+        return provider().reduction(self, "sum", axis, keepdims)
+
+    def mean(self, axis: Axis = None, *, keepdims: bool = False) -> Self:
+        """The mean over `axis`."""
+        return provider().reduction(self, "mean", axis, keepdims)
+
+    def prod(self, axis: Axis = None, *, keepdims: bool = False) -> Self:
+        """The product over `axis`, on the host."""
+        return provider().reduction(self, "prod", axis, keepdims)
+
+    def max(self, axis: Axis = None, *, keepdims: bool = False) -> Self:
+        """The largest over `axis`; NaN wins."""
+        return provider().reduction(self, "max", axis, keepdims)
+
+    def min(self, axis: Axis = None, *, keepdims: bool = False) -> Self:
+        """The smallest over `axis`; NaN wins."""
+        return provider().reduction(self, "min", axis, keepdims)
+
+    def any(self, axis: Axis = None, *, keepdims: bool = False) -> Self:
+        """Is one over `axis` not 0? On the host."""
+        return provider().reduction(self, "any", axis, keepdims)
+
+    def all(self, axis: Axis = None, *, keepdims: bool = False) -> Self:
+        """Is none over `axis` 0? On the host."""
+        return provider().reduction(self, "all", axis, keepdims)
+
+    def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Self:
+        """Where the first largest is, as int64; on the host. None: in the flattened array."""
+        return provider().reduction(self, "argmax", axis, keepdims)
+
+    def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Self:
+        """Where the first smallest is, as int64; on the host. None: in the flattened array."""
+        return provider().reduction(self, "argmin", axis, keepdims)
+
+    def item(self) -> Any:
+        """The only element as a Python number, after waiting; ValueError: it has not one."""
+        x: Any = self
+        if x.size != 1:
+            raise ValueError(
+                f"expected an Array of one element, got shape {x.shape}: use any() or all()"
+            )
+        return x.reshape(-1).get(0).item()
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())

@@ -1,0 +1,56 @@
+"""What core asks for when somebody uses an Array as numpy's: see core/deferred/provider.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sparkle_drv.core.array import Array
+
+from . import types
+from .build import expression as ufunc
+from .build import update
+from .reductions import matmul, reduction
+from .views import astype, getitem, setitem, transpose
+
+__all__ = ["astype", "getitem", "matmul", "numpy_ufunc", "reduction", "setitem", "transpose"]
+__all__ += ["ufunc", "update"]
+
+
+def numpy_ufunc(
+    given: Any, method: str, inputs: tuple[object, ...], options: dict[str, Any]
+) -> Array:
+    """np.sin(x) and the like; `out=` may be an Array."""
+    name = str(given.__name__)
+    if method != "__call__":
+        hint = f"x.{_METHODS[name]}()" if method == "reduce" and name in _METHODS else "x.numpy()"
+        raise TypeError(f"numpy.{name}.{method}: expected a plain call of Arrays; use {hint}")
+    (out,) = options.pop("out", None) or (None,)
+    options = {k: v for k, v in options.items() if v is not None}
+    if options:
+        raise TypeError(f"numpy.{name}: expected no {', '.join(options)} with Arrays")
+    if out is not None and not isinstance(out, Array):
+        raise TypeError(
+            "out: expected an Array, because an operand is one; take x.numpy(), a host array"
+        )
+    if given is np.matmul:
+        made = matmul(*inputs)
+    elif getattr(np, name, None) is given and (name in types.MAPPED or name in types.HOST):
+        made = ufunc(name, inputs)
+    else:
+        raise TypeError(
+            f"numpy.{name} does not compute on devices: call it with x.numpy(), a host array"
+        )
+    if out is None:
+        return made
+    if not np.can_cast(made.dtype, out.dtype, "same_kind"):
+        raise TypeError(f"out: expected dtype {made.dtype}, got {out.dtype}")
+    if made.shape != out.shape:
+        raise ValueError(f"out: expected shape {made.shape}, got {out.shape}")
+    setitem(out, ..., made)
+    return out
+
+
+_METHODS = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min"}
+_METHODS |= {"logical_or": "any", "logical_and": "all"}

@@ -1,0 +1,77 @@
+"""numpy's result types (NEP 50), and which steps a map can compute. Pure."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sparkle_drv.ops.arguments import check
+from sparkle_drv.ops.expression import promote
+from sparkle_drv.ops.expression.elementwise import ELEMENTWISE
+
+Kind = np.dtype[Any] | type
+"""Of an operand: a dtype, or int, float, complex for Python's numbers, which are weak."""
+BOOL = np.dtype(bool)
+MAPPED = {f.__name__: op for op, f in ELEMENTWISE.items() if isinstance(f, np.ufunc)}
+_OF_TRUTHS = {
+    "bitwise_and": "mul", "logical_and": "mul", "bitwise_or": "add", "logical_or": "add",
+    "bitwise_xor": "ne", "logical_xor": "ne",
+}  # fmt: skip
+"""What maps have for truths, which are 0 or 1."""
+HOST = frozenset(
+    {*_OF_TRUTHS, "floor_divide", "remainder", "fmod", "invert", "logical_not", "left_shift"}
+    | {"right_shift", "ceil", "trunc", "rint", "sign", "isnan", "isinf", "isfinite", "reciprocal"}
+    | {"log2", "log10", "log1p", "exp2", "expm1", "tan", "arctan", "arctan2", "hypot"}
+)
+"""ufuncs that numpy computes on the host."""
+_INEXACT_OF_WHOLE = frozenset({"pow", "floor"})  # of i32, a map has them for few operands
+
+
+class Typed(NamedTuple):
+    """A step: the dtype of its result; the map's operation, "" if there is none; and the type
+    that this computes in, "" for truths."""
+
+    dtype: np.dtype[Any]
+    op: str
+    tag: str
+
+
+@lru_cache(maxsize=4096)
+def typed(name: str, kinds: tuple[Kind, ...]) -> Typed:
+    """The step that numpy's `name` is for operands of these kinds; raises TypeError as numpy."""
+    ufunc = getattr(np, name)
+    samples = [np.empty(0, k) if isinstance(k, np.dtype) else k(1) for k in kinds]
+    dtype = ufunc(*samples).dtype
+    if name in _OF_TRUTHS and all(k == BOOL for k in kinds):
+        return Typed(dtype, _OF_TRUTHS[name], "")
+    op = MAPPED.get(name, "")
+    if not op or complex in kinds:
+        return Typed(dtype, "", "")
+    try:
+        met, result = promote.rule(op, tuple(_named(k) for k in kinds))
+        same = np.dtype(promote.dtype_name(result)) == dtype
+    except TypeError:
+        return Typed(dtype, "", "")
+    whole = met == "i32" and op in _INEXACT_OF_WHOLE
+    if not same or whole or met not in check.DTYPES.values():
+        return Typed(dtype, "", "")
+    return Typed(dtype, op, met)
+
+
+def fits(value: float, tag: str) -> bool:
+    """Can a map take this number in a step that computes in `tag`? numpy decides about others."""
+    if tag == "i32":
+        return -(2**31) <= value < 2**31
+    try:
+        number = abs(float(value))
+    except OverflowError:
+        return False
+    most = float(np.finfo(promote.dtype_name(tag)).max)
+    return number <= most or not math.isfinite(number)
+
+
+def _named(kind: Kind) -> str:
+    return kind.__name__ if isinstance(kind, type) else check.DTYPES.get(kind, kind.name)

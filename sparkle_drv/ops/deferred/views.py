@@ -1,0 +1,153 @@
+"""Indexing, assignment, transposes and conversions of Arrays, which are row-major.
+
+What lies together is a view of the same memory; anything else is a strided copy on the device. The
+host does what no kernel does, and the result says so.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from sparkle_drv.core.array import Array
+from sparkle_drv.core.array import check_fixed as check_fixed_bytes
+from sparkle_drv.ops.arguments.words import shown
+from sparkle_drv.ops.memory import staging
+from sparkle_drv.ops.shapes import space
+from sparkle_drv.ops.shapes.view import View
+from sparkle_drv.ops.strided.operation import strided_copy
+
+from .node import bindable, broadcast
+
+
+def getitem(x: Array, key: object) -> Array:
+    """See Array."""
+    x.buffer._open()
+    return _made(x, View.of(x.shape).at(key))
+
+
+def transpose(x: Array, axes: tuple[Any, ...]) -> Array:
+    """See Array."""
+    x.buffer._open()
+    order = (
+        axes[0]
+        if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list)))
+        else axes
+    )
+    return _made(x, View.of(x.shape).turned(order or None))
+
+
+def _made(x: Array, view: View) -> Array:
+    size = math.prod(view.shape)
+    plain = space.row_major(view.shape, 1)
+    if (
+        all(n == 1 or s == p for n, s, p in zip(view.shape, view.strides, plain, strict=True))
+        or not size
+    ):
+        itemsize = x.dtype.itemsize
+        start = view.offset * itemsize if size else 0
+        made = x.buffer.view(start, size * itemsize).array(x.dtype, view.shape)
+        made.fence = x.fence
+        return made
+    made = x.device.empty(view.shape, x.dtype)
+    try:
+        return strided_copy(
+            x.device,
+            made,
+            bindable(x),
+            view.shape,
+            src_strides=view.strides,
+            src_offset=view.offset,
+        )
+    except (staging.NotThere, ValueError) as error:  # elements of 1 byte, 5 dimensions
+        host = x._host()
+        flat = np.lib.stride_tricks.as_strided(
+            host.reshape(-1)[view.offset :],
+            view.shape,
+            [s * host.itemsize for s in view.strides],
+        )
+        made.device.default_queue.write(made, np.ascontiguousarray(flat)).wait()
+        made._origin = f"numpy on the host: {error}"
+        return made
+
+
+def setitem(x: Array, key: object, value: object) -> None:
+    """See Array."""
+    assign(x, key, value)
+
+
+def assign(x: Array, key: object, value: object) -> None:
+    """`x[key] = value`, done when this returns: other views of x know nothing of a fence."""
+    device = x.device
+    if x.readonly:
+        raise ValueError("x[...] = value: expected a writable Array, got a read-only one")
+    if isinstance(value, Array):
+        device._check_own("value: it", value.device, "array")
+    elif not isinstance(value, (bool, int, float, complex, np.generic, np.ndarray)):
+        raise TypeError(
+            f"value: expected an Array, a numpy array or a number, got {type(value).__name__}"
+        )
+    x.buffer._open()
+    view = View.of(x.shape).at(key)
+    shape = value.shape if isinstance(value, (Array, np.ndarray)) else ()
+    while len(shape) > len(view.shape) and shape[0] == 1:
+        shape = shape[1:]
+    if len(shape) > len(view.shape) or any(
+        n not in (1, m) for n, m in zip(shape[::-1], view.shape[::-1], strict=False)
+    ):
+        raise ValueError(f"value: expected a shape that broadcasts to {view.shape}, got {shape}")
+    if isinstance(value, Array):
+        source = astype(value, x.dtype) if value.dtype != x.dtype else value
+        if staging.overlap(x, source):
+            source = copy(source)
+    else:
+        with np.errstate(all="ignore"):
+            if isinstance(value, (np.generic, np.ndarray)):
+                host = np.asarray(value).astype(x.dtype)
+            else:
+                host = np.asarray(value, x.dtype)  # OverflowError of a Python integer, as numpy
+        if _is_whole(x, view):
+            x.device.default_queue.write(x, np.broadcast_to(host, view.shape)).wait()
+            return
+        source = device.array(host)
+    source = bindable(source.reshape(shape))
+    read = broadcast(source, view.shape)
+    try:
+        strided_copy(
+            device, x, source, view.shape, dst_strides=view.strides, dst_offset=view.offset,
+            src_strides=read.strides,
+        )  # fmt: skip
+        if x.fence is not None:
+            x.fence.wait()
+    except (staging.NotThere, ValueError):
+        whole = x._host().copy()
+        whole[key] = source._host()
+        device.default_queue.write(x, whole).wait()
+
+
+def _is_whole(x: Array, view: View) -> bool:
+    return view == View.of(x.shape)
+
+
+def copy(x: Array) -> Array:
+    """The same elements in memory of their own."""
+    made: Array = staging.Stage(x.device, {"x": x}).copy(x)
+    return made
+
+
+def astype(x: Array, dtype: Any) -> Array:
+    """See Array."""
+    try:
+        kind = np.dtype(dtype)
+    except TypeError:
+        raise TypeError(f"dtype: expected a numpy dtype, got {shown(dtype)}") from None
+    check_fixed_bytes("dtype: ", kind)
+    x.buffer._open()
+    if kind == x.dtype:
+        return copy(x)
+    with np.errstate(all="ignore"):
+        made = x.device.array(x._host().astype(kind))
+    made._origin = f"numpy on the host: {x.dtype} to {kind} has no kernel on {x.device.uri}"
+    return made
