@@ -1,0 +1,49 @@
+"""Documents that a stranger reads at once: short sentences, a README of two screens and a half.
+
+When this fails, somebody who opens the README or a page of docs/ gives up before the first command.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from where import ROOT
+
+WORDS, LONG_SHARE = 25, 0.03
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
+LINES = {"README.md": 150, "CHANGELOG.md": 90}
+
+
+def sentences(text: str) -> list[str]:
+    """Those of paragraphs and list items. Tables, headings and code blocks have none; code in a
+    sentence counts as one word. A colon or semicolon ends none.
+    """
+    text = re.sub(r"^```.*?^```", "\n\n", text, flags=re.M | re.S)
+    found = []
+    for block in re.split(r"\n\s*\n", text):
+        if block.lstrip().startswith(("|", "#", "!")):
+            continue
+        for item in re.split(r"\n(?=\s*(?:[*-]|\d+\.)\s)", block):
+            words = re.sub(r"`[^`]*`", "X", re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", item))
+            found += re.split(r"(?<=[.!?])\s+", " ".join(words.split()))
+    return [sentence for sentence in found if sentence]
+
+
+def test_at_most_three_in_a_hundred_sentences_are_long():
+    every = [(page.name, one) for page in PAGES for one in sentences(page.read_text())]
+    long = [f"{name}: {one}" for name, one in every if len(one.split()) > WORDS]
+    assert len(long) <= LONG_SHARE * len(every), "\n".join(long)
+
+
+@pytest.mark.parametrize(("name", "most"), LINES.items())
+def test_a_page_that_is_read_first_is_short(name, most):
+    assert len((ROOT / name).read_text().splitlines()) <= most
+
+
+def test_the_measure_finds_what_it_is_to_find():
+    page = "One `a b c` two. Three!\n\n| a table |\n\n```c\nint x;\n```\n* four\n* five"
+    assert sentences(page) == ["One X two.", "Three!", "* four", "* five"]
