@@ -7,8 +7,8 @@ common reference, as older ones, the row's own times are judged.
 A row's shift is median(new) / median(old) - 1 with a bootstrap interval; Mann-Whitney's U test
 says whether they differ at all. Samples of one process follow each other too closely to be
 independent, so both take the medians of consecutive blocks. Medians change when the scheduler
-gives a kernel one core less; so beside a reference the interval reaches to the shift of the
-fastest samples, too, and it is widened by how much more busy one of the runs was.
+gives a kernel one core less; so the interval reaches to the shifts of the fastest samples and
+beside the other references, too, and it is widened by how much more busy one of the runs was.
 
 SLOW and FAST need p below 1 % and an interval wholly beyond the threshold, and of the row's own
 fastest samples the same direction. SAME is an interval wholly within it. Everything else is
@@ -235,9 +235,12 @@ def _pair(
     was, now = (np.array(row["probes"][reference]) for row in (old, new))
     _, shift, (low, high), p = judge(np.array(a) * was, np.array(b) * now, threshold)
     own = _fast(b) / _fast(a) - 1
-    beside = (1 + own) * _fast(1 / was) / _fast(1 / now) - 1
+    others = [(1 + own) * _fast(1 / was) / _fast(1 / now) - 1]
+    others += [
+        _paired(new, kernel) / _paired(old, kernel) - 1 for kernel in _like(old, new, reference)
+    ]
     doubt = _doubt(old, new, reference)
-    low, high = min(low, beside) - doubt, max(high, beside) + doubt
+    low, high = min(low, *others) - doubt, max(high, *others) + doubt
     verdict = _verdict(low, high, p, threshold)
     if (verdict == "SLOW" and own <= threshold) or (verdict == "FAST" and own >= -threshold):
         verdict = "AMBIGUOUS"
@@ -250,21 +253,27 @@ def _fast(times: Samples) -> float:
 
 
 def _doubt(old: Mapping[str, Any], new: Mapping[str, Any], reference: str) -> float:
-    """What may be the machine's of a shift: by the references like this one, FMAs or streams, and
-    by how busy the cores were.
+    """What may be the machine's of a shift: by what the references moved, and by how busy the cores
+    were.
     """
     moved = [
         abs(float(np.log(np.quantile(old["probes"][k], q) / np.quantile(new["probes"][k], q))))
-        for k in _common(old, new)
-        if _is_fma(k) == _is_fma(reference)
+        for k in _like(old, new, reference)
         for q in (0.5, 1 - FASTEST)
     ]
     busy = [(row.get("noise") or {}).get("others_percent") or 0.0 for row in (old, new)]
     return float(OF_REFERENCE * max(moved) + OF_OTHERS * abs(busy[1] - busy[0]) / 100)
 
 
-def _is_fma(kernel: str) -> bool:
-    return kernel.startswith("peak_fma")
+def _paired(row: Mapping[str, Any], kernel: str) -> float:
+    """The row's time in the kernel's work."""
+    return float(np.median(stats.blocks(np.multiply(row["samples_ns"], row["probes"][kernel]))))
+
+
+def _like(old: Mapping[str, Any], new: Mapping[str, Any], reference: str) -> list[str]:
+    """The reference and those like it: FMAs by other threads, or other streams."""
+    fma = reference.startswith("peak_fma")
+    return [k for k in _common(old, new) if k.startswith("peak_fma") == fma]
 
 
 def _common(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
