@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from _bench.jobs import images, sweeps
@@ -202,4 +203,13 @@ def test_the_best_row():
     assert sweep_table.best(rates) == [1]
     assert sweep_table.best([row("a", 1.0, False), row("a", 2.0), row("a", 3.0)]) == [1]
     assert sweep_table.best([]) == []
+    sizes = [
+        row("a", t, N=n, BLOCK=b)
+        for t, n, b in ((1.0, 1, 1), (2.0, 1, 2), (9.0, 8, 1), (8.0, 8, 2))
+    ]
+    for one in sizes:
+        one.extra["operands"] = [f"f32[{one.subject.axes['N']}]"]
+    assert sweep_table.best(sizes) == [0, 3]  # not one over both sizes
+    emulated = [replace(one, subject=replace(one.subject, emulated=True)) for one in sizes]
+    assert sweep_table.best(emulated) == []
     assert sweep_table.swept([row("a", 1.0, n=1, m=2), row("a", 1.0, n=2, m=2)]) == ["n"]

@@ -2,8 +2,12 @@
 
 Nothing is measured here. Called by commands/ and tune/.
 
-    writers.py                     --json, --csv, --md: whole after every row
-    row_table.py, sweep_table.py   the columns on a terminal; those of a swept axis
-    drawings.py, figures.py        what --svg draws; the frame of every drawing
+    writers.py, csv_table.py       --json, --csv, --md: whole after every row
+    tables.py                      all tables of a report, printed or as Markdown
+    row_table.py, sweep_table.py   the columns of rows; those of a swept axis, and the best
+    versus_table.py                how rivals stand to each other
+    drawings.py                    what --svg draws
+    figures.py, ticks.py           the frame of every drawing; plain numbers, labels that keep apart
     roofline.py, sweep_curves.py   the roofline; curves over an axis or a size
+    versus_picture.py              the ratios of rivals
 """
