@@ -52,9 +52,10 @@ class Context:
     """A set of open devices, made by `init`. Each call goes where it will take the least time.
 
     `devices` is the tuple of them, `device` the first. Operations take what those of
-    `sparkle_drv.ops` take, ContextArrays too: numpy in, numpy out; a ContextArray in, one out,
-    asynchronous. `devices=` of an operation is a list of URIs of this Context to choose among;
-    without it all are, but for those that `init` says take part only where they are named.
+    `sparkle_drv.ops` take, arrays of other libraries (DLPack) and ContextArrays too: numpy in,
+    numpy out; a ContextArray in, one out, asynchronous. `devices=` of an operation is a list of
+    URIs of this Context to choose among; without it all are, but for those that `init` says take
+    part only where they are named.
     They raise what those of `sparkle_drv.ops` raise, ValueError when no device can do it (what is
     needed and what there is) or the devices are wrong, and what the last device raised when all
     have failed. What is told about a call afterwards: `last_plan`, `explain_last_plan`. Once it is

@@ -121,9 +121,9 @@ class Conv2d(CallableBase):
         changes of them do not matter. A Constant is not copied, and must stay open.
         """
         staging.device(dev)
-        w = staging.readable("w", w)
+        w = staging.readable("w", w, dev)
         if bias is not None:
-            bias = staging.readable("bias", bias)
+            bias = staging.readable("bias", bias, dev)
         extents = _extents(x_shape)
         shape = geometry(extents, w.shape, stride, padding, dilation, groups, layout)
         if not (shape.n and shape.oc):

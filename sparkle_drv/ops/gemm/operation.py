@@ -109,7 +109,7 @@ class Gemm(CallableBase):
         check.one_of("algo", algo, ALGOS)
         kernel, tile = plans.gemm(dev, m, n, k, tag, algo, b is not None)
         if b is not None:
-            b = staging.readable("b", b)
+            b = staging.readable("b", b, dev)
             check.same_dtype("b", b.dtype, "dtype", np.dtype(dtype))
             check.shape("b", tuple(b.shape), (k, n), "for this plan")
             kernel, b = _packed(dev, weights.kept(dev, "b", b), m, kernel, tile)

@@ -76,7 +76,7 @@ def map(
     if known is not None:
         return known
     graph = graph_of(expression)
-    arrays, numbers = sorted_out(bind(graph, args, names))
+    arrays, numbers = sorted_out(bind(graph, args, names), dev)
     if not arrays:
         return _fill(dev, graph, numbers, out)
     shape, kinds, layout = outline("map", arrays)
@@ -150,7 +150,7 @@ def bind(graph: Graph, args: tuple[Any, ...], names: Named) -> Named:
     return {name: given[name] for name in graph.names}
 
 
-def sorted_out(values: Named) -> tuple[Named, Named]:
+def sorted_out(values: Named, dev: Device | None = None) -> tuple[Named, Named]:
     """(arrays, scalars) by name; arrays without dimensions are scalars if there are others."""
     arrays: Named = {}
     single: Named = {}
@@ -160,7 +160,7 @@ def sorted_out(values: Named) -> tuple[Named, Named]:
         elif isinstance(value, numbers.Number):
             raise TypeError(f"{short(name)}: a real number is wanted, got {shown(value)}")
         else:
-            arrays[name] = staging.readable(name, value)
+            arrays[name] = staging.readable(name, value, dev)
     if any(x.shape for x in arrays.values()):
         for name in [name for name, x in arrays.items() if not x.shape]:
             x = arrays.pop(name)
@@ -246,7 +246,7 @@ def _fill(dev: Device, graph: Graph, given: Named, out: Any) -> Any:
     """`out` full of an expression of numbers only."""
     if out is None:
         raise TypeError("map: at least one array is wanted, or out=")
-    like = staging.operand("out", out)
+    like = staging.operand("out", out, dev)
     tag = check.dtype("map", "out", like.dtype, _WANTED)
     last = len(graph.nodes) - 1
     value = scalars.values(graph, given)[last]
