@@ -174,7 +174,7 @@ def test_the_wheel_has_what_the_package_needs_and_nothing_else(wheel):
     assert all(n.split("/")[0].endswith(".dist-info") for n in others)
     assert any(n.endswith("/licenses/LICENSE") for n in others)
     of_a_checkout = (".c", ".h", ".pyc", ".sh", "setup_env.py", "_packages.py", "_egl_look.py")
-    archives = ("bringup_archive.py", "gpu_kit.py", "packed.py")
+    archives = ("bringup_archive.py", "gpu_kit.py", "wheels.py", "packed.py")
     assert not [n for n in inside if n.endswith((*of_a_checkout, *archives))]
     assert not [n for n in inside if n.startswith("tools/") and re.search(r"/_?(gen|isa_c)\b", n)]
     required = re.findall(r"^Requires-Dist: (\w+)[^;\n]*$", metadata, re.M)

@@ -11,19 +11,21 @@ import math
 import numbers
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.ops.arguments import check
+from sparkle_drv.ops.arguments.annotations import Exporter, Host, Number
 from sparkle_drv.ops.arguments.words import listed, short, shown
 from sparkle_drv.ops.calls import table
 from sparkle_drv.ops.expression import grammar, lower, program, promote, scalars
 from sparkle_drv.ops.expression.graph import Graph
 from sparkle_drv.ops.expression.trace import Traced, trace
 from sparkle_drv.ops.memory import staging
+from sparkle_drv.ops.memory.constant import Constant
 from sparkle_drv.ops.shapes import space
 from sparkle_drv.ops.tiles import gpu as tiles_gpu
 
@@ -38,6 +40,23 @@ Named = dict[str, Any]  # values by the names of an expression
 PIECE = 2**32 - 2**12  # elements of one launch: n is a u32
 
 
+@overload
+def map(  # type: ignore[overload-overlap]  # a call without an array fits two
+    dev: Device, expression: str | Graph | Callable[..., Any], /, *args: Host | Number,
+    out: Host | None = None, **names: Host | Number,
+) -> Host: ...  # fmt: skip
+@overload
+def map(
+    dev: Device, expression: str | Graph | Callable[..., Any], /,
+    *args: Array | Constant | Host | Number, out: Array | None = None,
+    **names: Array | Constant | Host | Number,
+) -> Array: ...  # fmt: skip
+@overload
+def map(
+    dev: Device, expression: str | Graph | Callable[..., Any], /,
+    *args: Exporter | Array | Constant | Number, out: Array | Host | Exporter | None = None,
+    **names: Exporter | Array | Constant | Number,
+) -> Host | Array: ...  # fmt: skip
 def map(
     dev: Device,
     expression: str | Graph | Callable[..., Any],
