@@ -13,7 +13,7 @@ SANITIZE := -fsanitize=address,undefined
 RACES := -fsanitize=thread -g -O1 -fno-omit-frame-pointer
 STRICT_TO := --build-temp build/strict --build-lib build/strict/lib
 
-.PHONY: quick help build bench test test-long test-quick test-free-threaded lint format check-c perf peers wheel bringup-archive docs asan tsan preload fake-cuda gpu-kit test-radv test-radv-chips gen golden-llvm shaders fuzz fuzz-elf fuzz-isa fuzz-pm4 fuzz-faults fuzz-strict fuzz-mesh fuzz-shards fuzz-cluster random-calls loc test-fresh clean cuda-sweep lowered
+.PHONY: quick help build bench test test-long test-quick test-free-threaded lint format check-c perf peers wheel wheels bringup-archive docs asan tsan preload fake-cuda gpu-kit test-radv test-radv-chips gen golden-llvm shaders fuzz fuzz-elf fuzz-isa fuzz-pm4 fuzz-faults fuzz-strict fuzz-mesh fuzz-shards fuzz-cluster random-calls loc test-fresh clean cuda-sweep lowered
 
 quick: build lint test-quick ## the quick loop: build, lint, types, quick tests
 
@@ -64,6 +64,9 @@ wheel: build ## dist/: the sdist, and the abi3 wheel built from it
 	@rm -rf dist
 	@$(PY) -m build --no-isolation --outdir dist . >build/wheel.log 2>&1 || { cat build/wheel.log; exit 1; }
 	@ls -l dist
+
+wheels: build ## dist/: wheels for any glibc since 2.17, x86_64 and aarch64, linked by zig (pip): 10 minutes
+	@$(PY) tools/wheels.py
 
 bringup-archive: preload ## dist/bringup.pyz: everything for a machine with a card and only Python
 	@$(PY) tools/bringup_archive.py

@@ -4,8 +4,8 @@ All metadata is in pyproject.toml. setuptools compiles an extension's files one 
 all of them when one changed; `BuildExt` compiles per object, in parallel, only what changed: the
 compiler's own dependency files say which headers an object saw, the command line stored beside it
 how it was made. Every file gets the same flags but for `-Os`: a kernel that needs an instruction
-set says so itself (`#pragma GCC target`). CC, CFLAGS and LDFLAGS of the environment are honoured,
-the flags with which the interpreter happened to be built (-g, RUNPATH) are not.
+set says so itself (`#pragma GCC target`). CC, CFLAGS, LDSHARED and LDFLAGS of the environment are
+honoured, the flags with which the interpreter happened to be built (-g, RUNPATH) are not.
 """
 
 import ast
@@ -59,7 +59,8 @@ OF_TESTS = ("cluster/transport/air.py", *(f"testing/{name}" for name in JUDGES))
 # Of shaders/ and tools/, what only a checkout needs.
 GENERATORS = ("gen.py", "_gen")  # they write into native/
 SET_UP = ("setup_env.py", "_packages.py", "_egl_look.py")
-ARCHIVES = ("bringup_archive.py", "gpu_kit.py", "_kit")  # they build and pack the package
+# They build and pack the package.
+ARCHIVES = ("bringup_archive.py", "gpu_kit.py", "wheels.py", "_kit")
 NOT_INSTALLED = (
     *("__pycache__", "*.pyc", "*.sh", "README.md", *SET_UP, *ARCHIVES, *GENERATORS),
     *("loc.py", "_loc"),
@@ -73,6 +74,11 @@ def compiler():
     named = shlex.split(os.environ.get("CC", ""))
     found = next((name for name in ("gcc", "cc", "clang") if shutil.which(name)), "gcc")
     return named or [found]
+
+
+def linker():
+    """What links, as a list: LDSHARED, else the compiler."""
+    return shlex.split(os.environ.get("LDSHARED", "")) or compiler()
 
 
 def prerequisites(depfile):
@@ -175,7 +181,7 @@ class BuildExt(build_ext):
         flags = shlex.split(f"{LINK_FLAGS} {os.environ.get('LDFLAGS', '')}")
         if "-g" not in shlex.split(os.environ.get("CFLAGS", "")):
             flags += [STRIP]
-        command = [*compiler(), *flags, "-o", str(fresh), *map(str, objects)]
+        command = [*linker(), *flags, "-o", str(fresh), *map(str, objects)]
         command += [f"-l{name}" for name in libraries]
         if not is_fresh(target, record, shlex.join(command), lambda: objects):
             make(command, f"ld {target}", record)

@@ -79,7 +79,9 @@ class Worker:
         """One step down."""
         for name, g in gradients.items():
             w = self.weights[name]
-            sp.ops.map(self.device, "w - r * g", w=w, r=RATE, g=g, out=w).fence.wait()
+            stepped = sp.ops.map(self.device, "w - r * g", w=w, r=RATE, g=g, out=w)
+            if stepped.fence is not None:
+                stepped.fence.wait()
 
     def weights_now(self) -> Weights:
         """A copy of its weights."""

@@ -1,12 +1,14 @@
 """`python -m sparkle_drv TOOL ...` runs tools/TOOL.py, in a checkout or an installed wheel.
 
-info, doctor, explain, trace, replay, mesh, node and certs are subcommands of sparkle.py.
+info, doctor, explain, trace, replay, mesh, node and certs are subcommands of sparkle.py. An
+installed package also has sparkle, sparkle-bench, sparkle-bringup and sparkle-pm4 on the path.
 """
 
 from __future__ import annotations
 
 import runpy
 import sys
+from pathlib import Path
 
 from sparkle_drv import assets
 
@@ -30,11 +32,21 @@ def main(argv: list[str]) -> int:
         print(f"usage: python -m sparkle_drv {{{','.join(names)}}} ...", file=sys.stderr)
         return 0 if argv[:1] in (["-h"], ["--help"]) else 2
     tool = _WITHIN.get(argv[0], argv[0])
-    path = str(folder / f"{tool}.py")
-    sys.argv = [path, *(argv if argv[0] in _WITHIN else argv[1:])]
-    sys.path.insert(0, str(folder))
-    runpy.run_path(path, run_name="__main__")
+    path = folder / f"{tool}.py"
+    sys.argv = [str(path), *(argv if argv[0] in _WITHIN else argv[1:])]
+    return _run(path)
+
+
+def _run(path: Path) -> int:
+    sys.path.insert(0, str(path.parent))
+    runpy.run_path(str(path), run_name="__main__")
     return 0
+
+
+def script() -> int:
+    """The console scripts: `sparkle-bench` runs bench.py, `sparkle` sparkle.py."""
+    tool = Path(sys.argv[0]).name.removeprefix("sparkle-")
+    return _run(assets.folder("tools") / f"{tool}.py")
 
 
 if __name__ == "__main__":

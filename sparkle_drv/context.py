@@ -1,6 +1,6 @@
 """Context: what `init` returns. Opens devices and hands each call to the scheduler; no more.
 
-Over 400 lines, half of which are docstrings: they are the reference of the calls, in one place.
+Over 400 lines, mostly docstrings and overloads: they are the reference of the calls, in one place.
 """
 
 from __future__ import annotations
@@ -9,11 +9,14 @@ import contextlib
 import copy
 import numbers
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
+
+import numpy.typing as npt
 
 from sparkle_drv import ops
 from sparkle_drv.core import registry, settings
+from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import timeout_ns
 from sparkle_drv.core.registry import devices as usable
@@ -21,6 +24,19 @@ from sparkle_drv.core.registry import open_device
 from sparkle_drv.core.retire import BRIEFLY_S
 from sparkle_drv.errors import DeviceNotFound, SparkleError, leave
 from sparkle_drv.mesh.mesh import Mesh
+from sparkle_drv.ops.arguments.annotations import (
+    Axis,
+    ConvOptions,
+    Exporter,
+    F,
+    GemmOptions,
+    Host,
+    Number,
+    ReduceOp,
+    S,
+    Shards,
+    Topology,
+)  # fmt: skip
 from sparkle_drv.ops.arguments.words import shown
 from sparkle_drv.sched.check.inspector import Inspector
 from sparkle_drv.sched.decide.opt_in import only_named
@@ -45,6 +61,10 @@ from sparkle_drv.sched.run.local import LocalExecutor, default_clock
 from sparkle_drv.sched.run.sharding import KeptShards, Terms
 from sparkle_drv.telemetry.trace import Trace
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+Given: TypeAlias = ContextConstant | Host | Exporter
 _BY_POSITION = "; a name in an expression that is called so gets its value by position"
 
 
@@ -52,9 +72,10 @@ class Context:
     """A set of open devices, made by `init`. Each call goes where it will take the least time.
 
     `devices` is the tuple of them, `device` the first. Operations take what those of
-    `sparkle_drv.ops` take, ContextArrays too: numpy in, numpy out; a ContextArray in, one out,
-    asynchronous. `devices=` of an operation is a list of URIs of this Context to choose among;
-    without it all are, but for those that `init` says take part only where they are named.
+    `sparkle_drv.ops` take, arrays of other libraries (DLPack) and ContextArrays too: numpy in,
+    numpy out; a ContextArray in, one out, asynchronous. `devices=` of an operation is a list of
+    URIs of this Context to choose among; without it all are, but for those that `init` says take
+    part only where they are named.
     They raise what those of `sparkle_drv.ops` raise, ValueError when no device can do it (what is
     needed and what there is) or the devices are wrong, and what the last device raised when all
     have failed. What is told about a call afterwards: `last_plan`, `explain_last_plan`. Once it is
@@ -157,6 +178,36 @@ class Context:
                 raise ValueError(f"{name}: expected topology='mesh' beside it, got 'single'")
         return None
 
+    @overload
+    def gemm(
+        self, a: npt.NDArray[S], b: npt.NDArray[S] | ContextConstant,
+        out: npt.NDArray[S] | None = None, **options: Unpack[GemmOptions],
+    ) -> npt.NDArray[S]: ...  # fmt: skip
+    @overload
+    def gemm(
+        self, a: ContextArray, b: ContextArray | Given, out: ContextArray | None = None,
+        **options: Unpack[GemmOptions],
+    ) -> ContextArray: ...  # fmt: skip
+    @overload
+    def gemm(
+        self, a: Given, b: ContextArray, out: ContextArray | None = None,
+        **options: Unpack[GemmOptions],
+    ) -> ContextArray: ...  # fmt: skip
+    @overload
+    def gemm(
+        self, a: Array, b: Array | Given, out: Array | None = None,
+        **options: Unpack[GemmOptions],
+    ) -> Array: ...  # fmt: skip
+    @overload
+    def gemm(
+        self, a: Given, b: Array, out: Array | None = None,
+        **options: Unpack[GemmOptions],
+    ) -> Array: ...  # fmt: skip
+    @overload
+    def gemm(
+        self, a: Given, b: Given, out: Any = None,
+        **options: Unpack[GemmOptions],
+    ) -> Host | Array: ...  # fmt: skip
     def gemm(
         self, a: Any, b: Any, out: Any = None, *, devices: Sequence[str] | None = None,
         topology: str | None = None, shards: Any = "auto", reduce: str = "none",
@@ -184,6 +235,36 @@ class Context:
                 raise ValueError("reduce: expected topology='mesh' beside it, got 'single'")
         return repeated.call(self._executor, uris, ops.gemm, calls.gemm, (a, b), options, out)
 
+    @overload
+    def conv2d(
+        self, x: npt.NDArray[S], w: npt.NDArray[S] | ContextConstant, bias: Any = None,
+        out: npt.NDArray[S] | None = None, **options: Unpack[ConvOptions],
+    ) -> npt.NDArray[S]: ...  # fmt: skip
+    @overload
+    def conv2d(
+        self, x: ContextArray, w: ContextArray | Given, bias: Any = None,
+        out: ContextArray | None = None, **options: Unpack[ConvOptions],
+    ) -> ContextArray: ...  # fmt: skip
+    @overload
+    def conv2d(
+        self, x: Given, w: ContextArray, bias: Any = None,
+        out: ContextArray | None = None, **options: Unpack[ConvOptions],
+    ) -> ContextArray: ...  # fmt: skip
+    @overload
+    def conv2d(
+        self, x: Array, w: Array | Given, bias: Any = None,
+        out: Array | None = None, **options: Unpack[ConvOptions],
+    ) -> Array: ...  # fmt: skip
+    @overload
+    def conv2d(
+        self, x: Given, w: Array, bias: Any = None,
+        out: Array | None = None, **options: Unpack[ConvOptions],
+    ) -> Array: ...  # fmt: skip
+    @overload
+    def conv2d(
+        self, x: Given, w: Given, bias: Any = None,
+        out: Any = None, **options: Unpack[ConvOptions],
+    ) -> Host | Array: ...  # fmt: skip
     def conv2d(
         self, x: Any, w: Any, bias: Any = None, out: Any = None, *,
         devices: Sequence[str] | None = None, topology: str | None = None, shards: Any = "auto",
@@ -203,6 +284,42 @@ class Context:
         given = x, w, bias
         return repeated.call(self._executor, uris, ops.conv2d, calls.conv2d, given, options, out)
 
+    @overload
+    def map(  # type: ignore[overload-overlap]  # a call without an array
+        self, expression: str | Callable[..., Any], /,
+        *values: Host | Number,
+        out: Host | None = None, devices: Sequence[str] | None = None,
+        topology: Topology | None = None, shards: Shards = "auto",
+        max_vram_gb: float | None = None, prefer_p2p: bool = True,
+        **named: Host | Number,
+    ) -> Host: ...  # fmt: skip
+    @overload
+    def map(  # type: ignore[overload-overlap]  # a call without an array
+        self, expression: str | Callable[..., Any], /,
+        *values: ContextArray | ContextConstant | Host | Number,
+        out: ContextArray | None = None, devices: Sequence[str] | None = None,
+        topology: Topology | None = None, shards: Shards = "auto",
+        max_vram_gb: float | None = None, prefer_p2p: bool = True,
+        **named: ContextArray | ContextConstant | Host | Number,
+    ) -> ContextArray: ...  # fmt: skip
+    @overload
+    def map(
+        self, expression: str | Callable[..., Any], /,
+        *values: Array | ContextConstant | Host | Number,
+        out: Array | None = None, devices: Sequence[str] | None = None,
+        topology: Topology | None = None, shards: Shards = "auto",
+        max_vram_gb: float | None = None, prefer_p2p: bool = True,
+        **named: Array | ContextConstant | Host | Number,
+    ) -> Array: ...  # fmt: skip
+    @overload
+    def map(
+        self, expression: str | Callable[..., Any], /,
+        *values: Given | Number,
+        out: Any = None, devices: Sequence[str] | None = None,
+        topology: Topology | None = None, shards: Shards = "auto",
+        max_vram_gb: float | None = None, prefer_p2p: bool = True,
+        **named: Given | Number,
+    ) -> Host | Array: ...  # fmt: skip
     def map(
         self, expression: Any, /, *values: Any, out: Any = None,
         devices: Sequence[str] | None = None, topology: str | None = None, shards: Any = "auto",
@@ -221,6 +338,42 @@ class Context:
         given = expression, *values
         return repeated.call(self._executor, uris, ops.map, calls.map, given, named, out)
 
+    @overload
+    def reduce(
+        self, a: npt.NDArray[F], op: ReduceOp = "sum", axis: Axis = None, *,
+        keepdims: bool = False, devices: Sequence[str] | None = None,
+        topology: Topology | None = None, shards: Shards = "auto",
+        max_vram_gb: float | None = None, prefer_p2p: bool = True,
+    ) -> npt.NDArray[F]: ...  # fmt: skip
+    @overload
+    def reduce(
+        self, a: ContextArray, op: ReduceOp = "sum", axis: Axis = None, *,
+        keepdims: bool = False, devices: Sequence[str] | None = None,
+        topology: Topology | None = None, shards: Shards = "auto",
+        max_vram_gb: float | None = None, prefer_p2p: bool = True,
+    ) -> ContextArray: ...  # fmt: skip
+    @overload
+    def reduce(
+        self, a: Array, op: ReduceOp = "sum", axis: Axis = None, *,
+        keepdims: bool = False, devices: Sequence[str] | None = None,
+        topology: Topology | None = None, shards: Shards = "auto",
+        max_vram_gb: float | None = None, prefer_p2p: bool = True,
+    ) -> Array: ...  # fmt: skip
+    @overload
+    def reduce(
+        self, a: Host, op: ReduceOp = "sum", axis: Axis = None, *,
+        keepdims: bool = False, devices: Sequence[str] | None = None,
+        topology: Topology | None = None, shards: Shards = "auto",
+        max_vram_gb: float | None = None, prefer_p2p: bool = True,
+    ) -> Host: ...  # fmt: skip
+    @overload
+    def reduce(
+        self, a: Exporter | ContextConstant | str | Callable[..., Any],
+        op: ReduceOp = "sum", axis: Axis = None, *,
+        keepdims: bool = False, devices: Sequence[str] | None = None,
+        topology: Topology | None = None, shards: Shards = "auto",
+        max_vram_gb: float | None = None, prefer_p2p: bool = True, **names: Any,
+    ) -> Host | Array | ContextArray: ...  # fmt: skip
     def reduce(
         self, a: Any, op: str = "sum", axis: Any = None, *, keepdims: bool = False,
         devices: Sequence[str] | None = None, topology: str | None = None, shards: Any = "auto",
@@ -283,6 +436,26 @@ class Context:
         planned: Estimate | KeptShards = getattr(asked, op)(*given, **options)
         return planned
 
+    @overload
+    def layout(
+        self, a: npt.NDArray[S], layout: str, *,
+        devices: Sequence[str] | None = None, **options: Any,
+    ) -> npt.NDArray[S]: ...  # fmt: skip
+    @overload
+    def layout(
+        self, a: ContextArray, layout: str, *,
+        devices: Sequence[str] | None = None, **options: Any,
+    ) -> ContextArray: ...  # fmt: skip
+    @overload
+    def layout(
+        self, a: Array, layout: str, *,
+        devices: Sequence[str] | None = None, **options: Any,
+    ) -> Array: ...  # fmt: skip
+    @overload
+    def layout(
+        self, a: Exporter | ContextConstant, layout: str, *,
+        devices: Sequence[str] | None = None, **options: Any,
+    ) -> Host | Array | ContextArray: ...  # fmt: skip
     def layout(
         self, a: Any, layout: str, *, devices: Sequence[str] | None = None, **options: Any
     ) -> Any:
@@ -402,7 +575,7 @@ def init(
     profile: bool = True,
     validate: float = 0.0,
     deterministic: bool = False,
-    topology: str = "mesh",
+    topology: Topology = "mesh",
 ) -> Context:
     """Open devices as one Context: "all" that are usable, the best first, or a list of URIs.
 

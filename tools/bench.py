@@ -17,11 +17,12 @@ from collections.abc import Sequence  # noqa: E402
 
 from _bench.commands import compare, facts, kernel, options, run, transfer, tune  # noqa: E402
 from _bench.measure.engine import Stuck  # noqa: E402
-from _console import output  # noqa: E402
+from _console import command_line, output  # noqa: E402
 from _console.problems import FAILED, NO_DEVICE, USAGE, NoSuchDevice, NotComparable, UsageError  # noqa: E402
 
 from sparkle_drv.errors import SparkleError  # noqa: E402
 
+PROG = command_line.called("bench.py")
 # In the order of --help; a new subcommand is one line here.
 COMMANDS = (
     run.add,
@@ -37,9 +38,7 @@ COMMANDS = (
 
 def parser() -> argparse.ArgumentParser:
     """The command line; every subcommand sets `command` to the function that runs it."""
-    top = argparse.ArgumentParser(
-        prog="bench.py", description=(__doc__ or "").partition("\n")[0], epilog=options.EXIT_CODES
-    )
+    top = command_line.top(PROG, __doc__, options.EXIT_CODES)
     top.add_argument(
         "--log",
         default="warning",
@@ -47,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
         help="what to log to stderr",
     )
     top.set_defaults(command=None)
-    sub = top.add_subparsers(title="commands", metavar="COMMAND")
+    sub = command_line.commands(top, required=False)
     for add in COMMANDS:
         add(sub)
     return top
@@ -57,7 +56,7 @@ def main(argv: Sequence[str]) -> int:
     """Runs one command; what is wrong with it is one line on stderr and an exit code, never a
     traceback.
     """
-    return output.guarded("bench.py", lambda: _main(argv))
+    return output.guarded(PROG, lambda: _main(argv))
 
 
 def _main(argv: Sequence[str]) -> int:
@@ -65,22 +64,21 @@ def _main(argv: Sequence[str]) -> int:
     args = top.parse_args(argv or ["run"])
     logging.basicConfig(level=args.log.upper(), format="%(levelname)s %(name)s: %(message)s")
     if args.command is None:
-        top.print_usage(sys.stderr)
-        return USAGE
+        top.error("expected a COMMAND")
     try:
         code: int = args.command(args)
         return code
     except (UsageError, SparkleError, OSError, ValueError, TypeError, ImportError) as error:
-        print(f"bench.py: {_line(error)}", file=sys.stderr)
+        print(f"{PROG}: {_line(error)}", file=sys.stderr)
         return USAGE if isinstance(error, UsageError) else FAILED
     except (NotComparable, Stuck) as error:
-        print(f"bench.py: {_line(error)}", file=sys.stderr)
+        print(f"{PROG}: {_line(error)}", file=sys.stderr)
         return FAILED
     except NoSuchDevice as error:
-        print(f"bench.py: {_line(error)}", file=sys.stderr)
+        print(f"{PROG}: {_line(error)}", file=sys.stderr)
         return NO_DEVICE
     except KeyboardInterrupt:
-        print("bench.py: interrupted", file=sys.stderr)
+        print(f"{PROG}: interrupted", file=sys.stderr)
         return FAILED
 
 

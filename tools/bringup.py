@@ -16,11 +16,12 @@ from collections.abc import Sequence  # noqa: E402
 
 from _bringup.commands import info, ladder, mem, options  # noqa: E402
 from _bringup.results.rung import Wrong  # noqa: E402
-from _console import output  # noqa: E402
+from _console import command_line, output  # noqa: E402
 from _console.problems import FAILED, NO_DEVICE, USAGE, NoSuchDevice, UsageError  # noqa: E402
 
 from sparkle_drv.errors import DeviceNotFound, SparkleError  # noqa: E402
 
+PROG = command_line.called("bringup.py")
 # In the order of --help; a new subcommand is one line here.
 COMMANDS = (ladder.add, mem.add, info.add)
 NAMES = ("ladder", "mem", "info")
@@ -28,10 +29,8 @@ NAMES = ("ladder", "mem", "info")
 
 def parser() -> argparse.ArgumentParser:
     """The command line; every subcommand sets `command` to the function that runs it."""
-    top = argparse.ArgumentParser(
-        prog="bringup.py", description=(__doc__ or "").partition("\n")[0], epilog=options.EXIT_CODES
-    )
-    sub = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    top = command_line.top(PROG, __doc__, options.EXIT_CODES)
+    sub = command_line.commands(top)
     for add in COMMANDS:
         add(sub)
     return top
@@ -40,26 +39,26 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str]) -> int:
     """Runs one command; what is wrong with it is one line on stderr and an exit code, never a
     traceback."""
-    return output.guarded("bringup.py", lambda: _main(argv))
+    return output.guarded(PROG, lambda: _main(argv))
 
 
 def _main(argv: Sequence[str]) -> int:
-    plain = bool(argv) and (argv[0] in NAMES or argv[0] in ("-h", "--help"))
+    plain = bool(argv) and (argv[0] in NAMES or argv[0] in ("-h", "--help", "--version"))
     args = parser().parse_args(argv if plain else ["ladder", *argv])
     try:
         code: int = args.command(args)
         return code
     except UsageError as error:
-        print(f"bringup.py: {error}", file=sys.stderr)
+        print(f"{PROG}: {error}", file=sys.stderr)
         return USAGE
     except (NoSuchDevice, DeviceNotFound) as error:
-        print(f"bringup.py: {error}", file=sys.stderr)
+        print(f"{PROG}: {error}", file=sys.stderr)
         return NO_DEVICE
     except (Wrong, SparkleError, OSError, ValueError, ImportError) as error:
-        print(f"bringup.py: {error}", file=sys.stderr)
+        print(f"{PROG}: {error}", file=sys.stderr)
         return FAILED
     except KeyboardInterrupt:
-        print("bringup.py: interrupted", file=sys.stderr)
+        print(f"{PROG}: interrupted", file=sys.stderr)
         return FAILED
 
 

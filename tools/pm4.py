@@ -14,11 +14,12 @@ import argparse  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
 
-from _console import output  # noqa: E402
+from _console import command_line, output  # noqa: E402
 from _console.problems import FAILED, USAGE, UsageError  # noqa: E402
 from _pm4 import common, decode, diff, lint, reg  # noqa: E402
 from _pm4.common import InputError  # noqa: E402
 
+PROG = command_line.called("pm4.py")
 # In the order of --help; a new subcommand is one line here.
 COMMANDS = (
     decode.add_decode,
@@ -31,10 +32,8 @@ COMMANDS = (
 
 def parser() -> argparse.ArgumentParser:
     """The command line; every subcommand sets `command` to the function that runs it."""
-    top = argparse.ArgumentParser(
-        prog="pm4.py", description=(__doc__ or "").partition("\n")[0], epilog=common.EXIT_CODES
-    )
-    sub = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    top = command_line.top(PROG, __doc__, common.EXIT_CODES)
+    sub = command_line.commands(top)
     for add in COMMANDS:
         add(sub)
     return top
@@ -42,7 +41,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str]) -> int:
     """Runs one command; what is wrong is one line on stderr and an exit code, never a traceback."""
-    return output.guarded("pm4.py", lambda: _main(argv))
+    return output.guarded(PROG, lambda: _main(argv))
 
 
 def _main(argv: Sequence[str]) -> int:
@@ -51,13 +50,13 @@ def _main(argv: Sequence[str]) -> int:
         code: int = args.command(args)
         return code
     except UsageError as error:
-        print(f"pm4.py: {error}", file=sys.stderr)
+        print(f"{PROG}: {error}", file=sys.stderr)
         return USAGE
     except (InputError, OSError, ValueError) as error:
-        print(f"pm4.py: {error}", file=sys.stderr)
+        print(f"{PROG}: {error}", file=sys.stderr)
         return FAILED
     except KeyboardInterrupt:
-        print("pm4.py: interrupted", file=sys.stderr)
+        print(f"{PROG}: interrupted", file=sys.stderr)
         return FAILED
 
 

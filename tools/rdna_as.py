@@ -20,7 +20,7 @@ import sys  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
 from pathlib import Path  # noqa: E402
 
-from _console import output  # noqa: E402
+from _console import command_line, output  # noqa: E402
 from _console.problems import FAILED, OK  # noqa: E402
 
 from sparkle_drv.lowlevel import emit, isa  # noqa: E402
@@ -30,10 +30,8 @@ CPUS = {"gfx10": "gfx1036", "gfx11": "gfx1100"}
 
 
 def parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(
-        prog="rdna_as.py", description=(__doc__ or "").partition("\n")[0], epilog=EXIT_CODES
-    )
-    sub = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    top = command_line.top("rdna_as.py", __doc__, EXIT_CODES)
+    sub = command_line.commands(top)
     for name, command, what in (
         ("assemble", assemble_command, "text to dwords"),
         ("disassemble", disassemble_command, "dwords (raw, hex or an ELF file) to text"),

@@ -18,7 +18,7 @@ import sys  # noqa: E402
 from collections.abc import Iterator, Sequence  # noqa: E402
 from typing import TYPE_CHECKING, Any  # noqa: E402
 
-from _console import output  # noqa: E402
+from _console import command_line, output  # noqa: E402
 from _console.problems import FAILED, NO_DEVICE, OK, USAGE, NoSuchDevice, UsageError  # noqa: E402
 from _sparkle import certs, explain, mesh, node, replay, trace  # noqa: E402
 from _sparkle.common import EXIT_CODES  # noqa: E402
@@ -27,15 +27,14 @@ if TYPE_CHECKING:
     import sparkle_drv as sp
     from sparkle_drv.types import Found
 
+PROG = command_line.called("sparkle.py")
 CHECK_TIMEOUT_S = 10.0
 CPU_VARIABLES = ("SPARKLE_CPU_ISA", "SPARKLE_THREADS")  # sparkle_drv/core/settings.py
 
 
 def parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(
-        prog="sparkle.py", description=(__doc__ or "").partition("\n")[0], epilog=EXIT_CODES
-    )
-    sub = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    top = command_line.top(PROG, __doc__, EXIT_CODES)
+    sub = command_line.commands(top)
     info = sub.add_parser("info", help="the usable devices, best first", epilog=EXIT_CODES)
     info.add_argument("--json", action="store_true", help="as JSON, with every field of DeviceInfo")
     info.set_defaults(command=info_command)
@@ -189,7 +188,7 @@ def _try(uri: str) -> str:
 
 def main(argv: Sequence[str]) -> int:
     """Runs one command; what stops it is one line on stderr, never a traceback."""
-    return output.guarded("sparkle.py", lambda: _main(argv))
+    return output.guarded(PROG, lambda: _main(argv))
 
 
 def _main(argv: Sequence[str]) -> int:
@@ -198,10 +197,10 @@ def _main(argv: Sequence[str]) -> int:
         code: int = args.command(args)
         return code
     except NoSuchDevice as error:
-        print(f"sparkle.py: {error}", file=sys.stderr)
+        print(f"{PROG}: {error}", file=sys.stderr)
         return NO_DEVICE
     except UsageError as error:
-        print(f"sparkle.py: {error}", file=sys.stderr)
+        print(f"{PROG}: {error}", file=sys.stderr)
         return USAGE
     except ImportError as error:
         print(
@@ -209,9 +208,9 @@ def _main(argv: Sequence[str]) -> int:
             file=sys.stderr,
         )
     except (OSError, ValueError) as error:
-        print(f"sparkle.py: {error}", file=sys.stderr)
+        print(f"{PROG}: {error}", file=sys.stderr)
     except KeyboardInterrupt:
-        print("sparkle.py: interrupted", file=sys.stderr)
+        print(f"{PROG}: interrupted", file=sys.stderr)
     return FAILED
 
 

@@ -223,8 +223,7 @@ class Device(DeviceBase, Closing):
         self._check_open()
         adopted = adopt(self, array)
         if adopted is not None:
-            there, of = adopted
-            return self._store(there, of.nbytes, Memory.DEVICE, of.readonly)
+            return adopted[0]
         host = host_array("array", array)
         if not host.flags.c_contiguous:
             raise ValueError("array: a C-contiguous array is wanted; wrap makes no copies")

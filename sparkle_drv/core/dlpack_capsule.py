@@ -1,14 +1,29 @@
 """DLPack capsules for memory that numpy cannot export or take: that of other devices.
 
-The structures are those of dlpack.h 0.8 (DLManagedTensor): what every consumer takes, also one that
-knows version 1. ctypes rather than native code: a capsule is made once an exchange.
+The structures are those of dlpack.h: DLManagedTensorVersioned of version 1 for whoever knows it,
+which alone says that memory is read-only, and the older DLManagedTensor. ctypes rather than native
+code: a capsule is made once an exchange.
 """
 
 from __future__ import annotations
 
 import ctypes
+import math
+import sys
 from contextlib import ExitStack
-from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_uint8, c_uint16, c_uint64, c_void_p
+from ctypes import (
+    POINTER,
+    c_char_p,
+    c_int,
+    c_int32,
+    c_int64,
+    c_uint8,
+    c_uint16,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from sparkle_drv.core.host_pointer import Foreign
@@ -17,8 +32,14 @@ if TYPE_CHECKING:
     from sparkle_drv.core.device import Device
 
 _KINDS = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}  # enum DLDataTypeCode, by numpy's letters
-_CODES = {**{code: kind for kind, code in _KINDS.items()}, 4: "bf"}  # 4: bfloat
-_NAME, _USED = b"dltensor", b"used_dltensor"
+_BFLOAT = 4
+_CODES = {**{code: kind for kind, code in _KINDS.items()}, _BFLOAT: "bf"}
+_NAMES = b"dltensor_versioned", b"dltensor"
+VERSION = 1, 0
+"""The newest version that is written here. Of version 1, every minor one can be read."""
+_USED = {name: b"used_" + name for name in _NAMES}  # capsules point to these texts
+_ORDER = "<" if sys.byteorder == "little" else ">"
+_READ_ONLY = 1  # DLPACK_FLAG_BITMASK_READ_ONLY
 
 
 class _Tensor(ctypes.Structure):
@@ -38,6 +59,18 @@ class _Tensor(ctypes.Structure):
 
 class _Managed(ctypes.Structure):
     _fields_ = (("tensor", _Tensor), ("context", c_void_p), ("deleter", c_void_p))
+    flags = 0
+
+
+class _Versioned(ctypes.Structure):
+    _fields_ = (
+        ("major", c_uint32),
+        ("minor", c_uint32),
+        ("context", c_void_p),
+        ("deleter", c_void_p),
+        ("flags", c_uint64),
+        ("tensor", _Tensor),
+    )
 
 
 _Deleter = ctypes.CFUNCTYPE(None, c_void_p)
@@ -65,31 +98,44 @@ def _delete(address: int) -> None:
 
 def _drop(capsule: int) -> None:
     """The capsule goes; nobody took what is in it."""
-    if _is_unused(capsule, _NAME):
-        _delete(_pointer(capsule, _NAME))
+    for name in _NAMES:
+        if _is_unused(capsule, name):
+            _delete(_pointer(capsule, name))
 
 
 _deleter, _destructor = _Deleter(_delete), _Deleter(_drop)
 
 
 def capsule(
-    address: int, device: tuple[int, int], dtype: Any, shape: tuple[int, ...], kept: ExitStack
+    address: int, device: tuple[int, int], dtype: Any, shape: tuple[int, ...], kept: ExitStack,
+    versioned: bool, readonly: bool,
 ) -> Any:  # fmt: skip
     """Memory at `address` as a capsule, row-major; `kept` ends once its consumer lets go.
 
-    Raises BufferError for a numpy dtype that DLPack does not have.
+    Raises BufferError for a numpy dtype that DLPack does not have, and for read-only memory unless
+    `versioned`.
     """
-    if dtype.kind not in _KINDS or not dtype.isnative:
+    code = _BFLOAT if dtype.name == "bfloat16" else _KINDS.get(dtype.kind)
+    if code is None or not dtype.isnative:
         raise BufferError(f"DLPack has no elements like {dtype}")
-    sizes = (c_int64 * len(shape))(*shape)
+    if readonly and not versioned:
+        raise BufferError("the array is read-only, which only DLPack 1 (max_version) can say")
+    n = len(shape)
+    strides = (math.prod(shape[i + 1 :]) for i in range(n))
+    sizes = (c_int64 * (2 * n))(*shape, *strides)
     tensor = _Tensor(
-        address or None, *device, len(shape), _KINDS[dtype.kind], 8 * dtype.itemsize, 1,
+        address or None, *device, n, code, 8 * dtype.itemsize, 1,
         ctypes.cast(sizes, POINTER(c_int64)),
     )  # fmt: skip
-    managed = _Managed(tensor, None, ctypes.cast(_deleter, c_void_p))
+    deleter = ctypes.cast(_deleter, c_void_p)
+    managed: Any = _Managed(tensor, None, deleter)
+    if versioned:
+        # Version 1.2 forbids strides to be absent.
+        tensor.strides = ctypes.cast(ctypes.addressof(sizes) + 8 * n, POINTER(c_int64))
+        managed = _Versioned(*VERSION, None, deleter, _READ_ONLY * readonly, tensor)
     where = ctypes.addressof(managed)
     _exported[where] = managed, sizes, kept.pop_all()
-    return _new(where, _NAME, ctypes.cast(_destructor, c_void_p))
+    return _new(where, _NAMES[not versioned], ctypes.cast(_destructor, c_void_p))
 
 
 class _Owner:
@@ -105,25 +151,67 @@ class _Owner:
             _Deleter(self._managed.deleter)(ctypes.addressof(self._managed))
 
 
+class _Export:
+    """What an exporter's capsule says; its memory stays while `owner` is kept.
+
+    TypeError for an export that fails, or is of a later version.
+    """
+
+    def __init__(self, given: Any, **options: Any) -> None:
+        try:
+            managed = self._managed(given, options)
+        except Exception as error:  # an exporter's code may raise anything
+            raise TypeError(f"its DLPack export says: {error}") from None
+        self.owner = _Owner(managed)
+        version = getattr(managed, "major", VERSION[0])
+        if version > VERSION[0]:  # the rest of the structure is unknown
+            raise TypeError(f"expected a DLPack capsule of version 1 at most, got {version}")
+        tensor = managed.tensor
+        self.place = tensor.device_type, tensor.device_id
+        self.itemsize, rest = divmod(tensor.bits * tensor.lanes, 8)
+        self.kind = _CODES.get(tensor.code, "") if tensor.lanes == 1 and not rest else ""
+        self.address = (tensor.data or 0) + tensor.byte_offset
+        self.shape = tuple(tensor.shape[: tensor.ndim])
+        self.strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else None
+        self.versioned = isinstance(managed, _Versioned)
+        self.readonly = bool(managed.flags & _READ_ONLY)
+
+    def _managed(self, given: Any, options: dict[str, Any]) -> Any:
+        """The managed tensor, which is ours from now on."""
+        try:
+            capsule = given.__dlpack__(**options, max_version=VERSION)
+        except TypeError:  # an exporter older than versions
+            capsule = given.__dlpack__(**options)
+        versioned = _is_unused(id(capsule), _NAMES[0])
+        name = _NAMES[not versioned]
+        kind: Any = _Versioned if versioned else _Managed
+        managed = kind.from_address(_pointer(id(capsule), name))
+        _rename(id(capsule), _USED[name])
+        return managed
+
+
 def take(device: Device, given: Any, stream: int, place: tuple[int, int]) -> Foreign:
     """The memory of an exporter, its producer's until the owner is forgotten.
 
-    TypeError for an export that fails or is of another place; ValueError for a strided one.
+    TypeError as _Export, and for another place than it said; ValueError for a strided one.
     """
-    try:
-        capsule = given.__dlpack__(stream=stream)
-        managed = _Managed.from_address(_pointer(id(capsule), _NAME))
-    except Exception as error:  # an exporter's code may raise anything
-        raise TypeError(f"its DLPack export says: {error}") from None
-    _rename(id(capsule), _USED)
-    owner, tensor = _Owner(managed), managed.tensor
-    found = tensor.device_type, tensor.device_id
-    if found != place:
-        raise TypeError(f"its DLPack capsule is of device {found}, it said {place}")
-    itemsize, rest = divmod(tensor.bits * tensor.lanes, 8)
-    kind = _CODES.get(tensor.code, "") if tensor.lanes == 1 and not rest else ""
-    shape, strides = tensor.shape[: tensor.ndim], tensor.strides
+    x = _Export(given, stream=stream)
+    if x.place != place:
+        raise TypeError(f"its DLPack capsule is of device {x.place}, it said {place}")
     return Foreign(
-        device, (tensor.data or 0) + tensor.byte_offset, shape,
-        strides[: tensor.ndim] if strides else None, 1, kind, itemsize, False, owner,
-    )  # fmt: skip
+        device, x.address, x.shape, x.strides, 1, x.kind, x.itemsize, x.readonly, x.owner
+    )
+
+
+def host_interface(given: Any) -> tuple[str, Any]:
+    """(kind, an object with `__array_interface__` that has unsigned integers of its size) for an
+    exporter of host memory: for elements that numpy does not take by itself. TypeError as _Export.
+    """
+    x = _Export(given)
+    strides = None if x.strides is None else tuple(x.itemsize * step for step in x.strides)
+    # Without flags, an exporter may not know that somebody writes: read-only, as in numpy.
+    said = {
+        "version": 3, "typestr": f"{_ORDER}u{x.itemsize}", "shape": x.shape, "strides": strides,
+        "data": (x.address, x.readonly or not x.versioned),
+    }  # fmt: skip
+    return x.kind, SimpleNamespace(__array_interface__=said, owner=x.owner)

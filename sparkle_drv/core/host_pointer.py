@@ -62,7 +62,7 @@ class Foreign(Borrowed):
     `step` apart; None: it is.
     """
 
-    __slots__ = ()
+    __slots__ = ("shape",)
 
     def __init__(
         self, device: Device, address: int, shape: Sequence[int], strides: Sequence[int] | None,
@@ -75,6 +75,7 @@ class Foreign(Borrowed):
                 step *= n
         nbytes, elements = math.prod(shape) * itemsize, of_kind(kind, itemsize)
         super().__init__(device, address, nbytes, elements, readonly, f"{kind}{itemsize}", owner)
+        self.shape = tuple(shape)
 
 
 class HostSpan(Borrowed):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from sparkle_drv.core.host_pointer import Foreign
 from sparkle_drv.core.whole_number import within
 from sparkle_drv.errors import check
+from sparkle_drv.types import Memory
 
 if TYPE_CHECKING:
     from sparkle_drv.backends.abilities import SharesStreams
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from sparkle_drv.core.device import Device
     from sparkle_drv.core.queue import Queue
 
+HOST = 1, 0
+"""DLPack's kDLCPU."""
 NO_STREAM = -1
 """DLPack: the consumer wants no ordering."""
 MOST = 1 << 64
@@ -47,11 +50,17 @@ def wrap(device: Device, array: Any) -> Buffer:
     return device.wrap(array)
 
 
-def place_of(device: Device) -> tuple[int, int]:
-    """The device's (type, id) in DLPack's terms; BufferError where only host memory is shared."""
+def place_of(device: Device, wanted: Any = None) -> tuple[int, int]:
+    """Where an export of the device's memory is, in DLPack's terms (type, id): where it is
+    `wanted`, the host or the device itself. BufferError: neither, or only the host can have it."""
+    asked = None if wanted is None else tuple(map(int, wanted))
+    if asked == HOST:
+        return HOST
     shares = device._abilities.shares_streams
     if shares is None:
         raise BufferError(f"{device.uri} memory is not host memory; use numpy() for a copy")
+    if asked not in (None, shares.dlpack):
+        raise BufferError(f"DLPack: the array is on {device.uri}, {shares.dlpack}, not on {wanted}")
     return shares.dlpack
 
 
@@ -100,15 +109,16 @@ def _by_interface(queue: Queue, given: Any) -> Foreign:
     return Foreign(queue.device, address, shape, strides, step, kind, step, bool(readonly), given)
 
 
-def adopt(device: Device, array: Any) -> tuple[Any, Foreign] | None:
-    """(the backend's allocation, what it stands for) for `Device.wrap`; None as `borrowed`."""
+def adopt(device: Device, array: Any) -> tuple[Buffer, Foreign] | None:
+    """A buffer over it for `Device.wrap`, and what it stands for; None as `borrowed`."""
     shares = device._abilities.shares_streams
     if shares is None or (found := borrowed(device.default_queue, array)) is None:
         return None
     for other in device._open_queues():
         if other is not device.default_queue:
             other.wait_stream(device.default_queue.stream)
-    return shares.adopt(found._address, found.nbytes, found.owner), found
+    there = shares.adopt(found._address, found.nbytes, found.owner)
+    return device._store(there, found.nbytes, Memory.DEVICE, found.readonly), found
 
 
 def export(
@@ -117,26 +127,30 @@ def export(
 ) -> Any:  # fmt: skip
     """`array` as a DLPack capsule, the device's work ordered before `stream`.
 
-    Its memory is kept until the consumer lets go, also when the array is closed before. Any version
-    of a consumer takes this capsule.
+    Its memory is kept until the consumer lets go, also when the array is closed before. The capsule
+    is of version 1 where `max_version` allows that. `dl_device` (1, 0), the host, gives a copy.
+    Raises BufferError: another device, a copy on the device.
     """
     from sparkle_drv.core import dlpack_capsule
 
-    device, place = array.device, place_of(array.device)
-    if array.readonly:
-        raise BufferError("the array is read-only, which DLPack cannot say")
+    device, place = array.device, place_of(array.device, dl_device)
+    versioned = max_version is not None and tuple(max_version) >= dlpack_capsule.VERSION
+    if place == HOST:
+        if copy is False:
+            raise BufferError(f"{device.uri} memory reaches the host as a copy, got copy=False")
+        return array.numpy().__dlpack__(**({"max_version": max_version} if versioned else {}))
     if copy:
         raise BufferError("DLPack: an export is never a copy here")
-    if dl_device is not None and tuple(map(int, dl_device)) != place:
-        raise BufferError(f"DLPack: the array is on {device.uri}, {place}, not on {dl_device}")
     if stream != NO_STREAM:
         handle = checked(OLD_DEFAULT if stream is None else stream)
         for queue in device._working():
             queue.order_stream(handle)
     with contextlib.ExitStack() as pinned:
         pinned.enter_context(array.buffer._open())
-        address = array.buffer.address
-        return dlpack_capsule.capsule(address, place, array.dtype, array.shape, pinned)
+        address, readonly = array.buffer.address, array.readonly
+        return dlpack_capsule.capsule(
+            address, place, array.dtype, array.shape, pinned, versioned, readonly
+        )
 
 
 def interface(array: Array) -> dict[str, Any]:

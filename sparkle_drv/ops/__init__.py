@@ -1,9 +1,11 @@
 """Operations: checked arguments, a tile plan, a kernel of the manifest.
 
 numpy arrays in: synchronous, numpy arrays out. core.Array in: asynchronous on dev.default_queue, an
-Array out with `.fence` set. Every call reads its operands anew; weights that never change are best
-made a `constant`. `ref` holds the float64 references, `tiles` the tile plans, `recycled`
-the memory of results. `gemm` and `conv2d` are objects, so that they can have a `plan`. Their calls:
+Array out with `.fence` set. Arrays of other libraries (DLPack) count as numpy's in host memory, and
+as an Array in the device's (memory/foreign.py). Every call reads its operands
+anew; weights that never change are best made a `constant`. `ref` holds the float64 references,
+`tiles` the tile plans, `recycled` the memory of results. `gemm` and `conv2d` are objects, so that
+they can have a `plan`. Their calls:
 `sparkle_drv.ops.gemm.operation.Gemm.__call__`
 `sparkle_drv.ops.conv2d.operation.Conv2d.__call__`
 

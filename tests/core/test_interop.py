@@ -94,9 +94,9 @@ class Foreign(dlpack.Exporter):
     def __dlpack_device__(self):
         return self.device, self.index
 
-    def __dlpack__(self, stream=None):
+    def __dlpack__(self, stream=None, max_version=None):
         self.streams.append(stream)
-        capsule = super().__dlpack__()
+        capsule = super().__dlpack__(max_version=max_version)
         self.managed.tensor.device.id = 3
         return capsule
 
@@ -287,7 +287,9 @@ def test_what_an_export_cannot_be(dev):
         with pytest.raises(BufferError, match="never a copy"):
             a.__dlpack__(copy=True)
         with pytest.raises(BufferError, match="not on"):
-            a.__dlpack__(dl_device=(1, 0))
+            a.__dlpack__(dl_device=(2, 7))
+        with pytest.raises(BufferError, match="got copy=False"):
+            a.__dlpack__(dl_device=(1, 0), copy=False)
         dlpack.Reader(a.__dlpack__(dl_device=PLACE, copy=False, max_version=(1, 0))).close()
         with pytest.raises(BufferError, match="datetime64"):
             dates.__dlpack__()
@@ -295,6 +297,48 @@ def test_what_an_export_cannot_be(dev):
     host.flags.writeable = False
     with sp.wrap(dev, Interface(host)) as buffer, pytest.raises(BufferError, match="read-only"):
         buffer.array(np.float64, 2).__dlpack__()
+
+
+def test_an_export_of_version_1_says_what_is_read_only(dev):
+    """torch, JAX and numpy write into what they do not know to be read-only."""
+    host = np.arange(6, dtype=np.float32).reshape(2, 3)
+    for readonly in (False, True):
+        host.flags.writeable = not readonly
+        with sp.wrap(dev, Interface(host)) as buffer:
+            before = dev.live_counts()["native_allocations"]
+            array = buffer.array(np.float32, (2, 3))
+            reader = dlpack.Reader(array.__dlpack__(max_version=(1, 3)))
+            assert (reader.readonly, reader.shape, reader.strides) == (readonly, (2, 3), (3, 1))
+            assert (reader.managed.major, reader.address) == (1, buffer.address)
+            array.close()
+            reader.close()
+            assert dev.live_counts()["native_allocations"] == before
+        del buffer, array
+
+
+def test_an_export_to_the_host_is_a_copy(dev):
+    with dev.array(np.arange(4, dtype=np.float32)) as a:
+        reader = dlpack.Reader(a.__dlpack__(dl_device=(1, 0), max_version=(1, 0)))
+        assert reader.device == (dlpack.CPU, 0)
+        assert reader.address != a.buffer.address
+        assert list(reader.floats(4)) == [0, 1, 2, 3]
+        reader.close()
+
+
+def test_a_capsule_of_version_1_is_read(dev):
+    """Its flag keeps our kernels from writing an array that others count on."""
+    for readonly in (False, True):
+        x = Foreign([1, 2, 3, 4], version=1, readonly=readonly)
+        with sp.wrap(dev, x) as buffer:
+            assert (buffer.nbytes, buffer.readonly) == (16, readonly)
+        del buffer
+        gc.collect()
+        assert x.released == 1
+    later = Foreign([1.0], version=2)
+    with pytest.raises(TypeError, match="version 1 at most, got 2"):
+        sp.wrap(dev, later)
+    gc.collect()
+    assert later.released == 1
 
 
 def test_the_array_interface_of_an_array(dev):

@@ -1,15 +1,27 @@
-"""DLPack without numpy: an exporter and a reader in ctypes, after the header dlpack.h (v0.8).
+"""DLPack without numpy: an exporter and a reader in ctypes, after the header dlpack.h (v0.8, and
+v1.0 for versioned capsules).
 
-Not a test; used by tests/core/test_core_dlpack.py, so that both directions are judged by somebody
+Not a test; used by those of core, ops and sched, so that both directions are judged by somebody
 other than numpy.
 """
 
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, c_char_p, c_int32, c_int64, c_uint8, c_uint16, c_uint64, c_void_p
+from ctypes import (
+    POINTER,
+    c_char_p,
+    c_int,
+    c_int32,
+    c_int64,
+    c_uint8,
+    c_uint16,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
 
-INT, UINT, FLOAT = 0, 1, 2
+INT, UINT, FLOAT, BFLOAT, BOOL = 0, 1, 2, 4, 6
 CPU, CUDA = 1, 2
 
 
@@ -40,13 +52,28 @@ class Managed(ctypes.Structure):
 DELETER = ctypes.CFUNCTYPE(None, POINTER(Managed))
 Managed._fields_ = (("tensor", Tensor), ("context", c_void_p), ("deleter", DELETER))
 
+
+class Versioned(ctypes.Structure):
+    _fields_ = (
+        ("major", c_uint32),
+        ("minor", c_uint32),
+        ("context", c_void_p),
+        ("deleter", DELETER),  # of this structure; it is told by its address alone
+        ("flags", c_uint64),
+        ("tensor", Tensor),
+    )
+
+
 _new = ctypes.pythonapi.PyCapsule_New
 _new.restype, _new.argtypes = ctypes.py_object, (c_void_p, c_char_p, c_void_p)
 _pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer.restype, _pointer.argtypes = c_void_p, (ctypes.py_object, c_char_p)
 _rename = ctypes.pythonapi.PyCapsule_SetName
 _rename.argtypes = (ctypes.py_object, c_char_p)
+_is_valid = ctypes.pythonapi.PyCapsule_IsValid
+_is_valid.restype, _is_valid.argtypes = c_int, (ctypes.py_object, c_char_p)
 _NAME, _USED = b"dltensor", b"used_dltensor"
+_NEW_NAME, _NEW_USED = b"dltensor_versioned", b"used_dltensor_versioned"
 
 _out = {}
 """What capsules point to, by address, until it is released: whoever made it may be gone by then."""
@@ -55,10 +82,18 @@ _last = []
 
 
 class Exporter:
-    """Floats in memory of ctypes' own, offered by __dlpack__; counts how often it was released."""
+    """Floats in memory of ctypes' own, offered by __dlpack__; counts how often it was released.
 
-    def __init__(self, values, shape=None, strides=None, device=CPU, code=FLOAT, bits=32):
-        self.memory = (ctypes.c_float * len(values))(*values)
+    `version`: of its capsules, for a consumer that takes it; 0: the old kind. `first`: the element
+    that the memory is said to begin with.
+    """
+
+    def __init__(
+        self, values, shape=None, strides=None, device=CPU, code=FLOAT, bits=32, *,
+        version=0, readonly=False, first=0, memory=None,
+    ):  # fmt: skip
+        self.memory = (ctypes.c_float * len(values))(*values) if memory is None else memory
+        self.version, self.readonly, self.first = version, readonly, first
         self.shape = tuple(shape or (len(values),))
         self.strides = strides
         self.device = device
@@ -68,14 +103,16 @@ class Exporter:
     def __dlpack_device__(self):
         return self.device, 0
 
-    def __dlpack__(self, **_):
+    def __dlpack__(self, *, max_version=None, **_):
         n = len(self.shape)
         shape = (c_int64 * n)(*self.shape)
         strides = (c_int64 * n)(*self.strides) if self.strides else None
         deleter = DELETER(self._release)
-        managed = Managed()
+        new = self.version and max_version is not None
+        managed = Versioned(self.version, 0, flags=self.readonly) if new else Managed()
         tensor = managed.tensor
         tensor.data = ctypes.addressof(self.memory)
+        tensor.byte_offset = self.first * self.bits // 8
         tensor.device = Device(self.device, 0)
         tensor.ndim, tensor.dtype = n, Type(self.code, self.bits, 1)
         tensor.shape = ctypes.cast(shape, POINTER(c_int64))
@@ -85,7 +122,7 @@ class Exporter:
         _out[where] = managed, shape, strides, deleter
         self.managed = managed  # for tests that change what it says
         self.exported += 1
-        return _new(where, _NAME, None)
+        return _new(where, _NEW_NAME if new else _NAME, None)
 
     def _release(self, managed):
         self.released += 1
@@ -97,8 +134,11 @@ class Reader:
     """What a capsule says, read with no copy; `close` gives it back to its producer."""
 
     def __init__(self, capsule):
-        self.managed = ctypes.cast(_pointer(capsule, _NAME), POINTER(Managed)).contents
-        _rename(capsule, _USED)
+        new = _is_valid(capsule, _NEW_NAME)
+        kind, name, used = (Versioned, _NEW_NAME, _NEW_USED) if new else (Managed, _NAME, _USED)
+        self.managed = kind.from_address(_pointer(capsule, name))
+        _rename(capsule, used)
+        self.readonly = bool(self.managed.flags & 1) if new else None
         tensor = self.managed.tensor
         self.address = tensor.data + tensor.byte_offset
         self.shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
@@ -112,4 +152,4 @@ class Reader:
         return (ctypes.c_float * n).from_address(self.address)
 
     def close(self):
-        self.managed.deleter(ctypes.pointer(self.managed))
+        self.managed.deleter(ctypes.cast(ctypes.pointer(self.managed), POINTER(Managed)))

@@ -85,6 +85,13 @@ for name in sp.__all__:
             print(f"{name}.{path} {value.__doc__[:40]!r}")
 """
 
+START = """
+import os, sys
+name = sys.argv[1]
+path = os.path.join(os.path.dirname(sys.executable), name)
+os.execv(path, [path, *sys.argv[2:]])
+"""
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
@@ -167,7 +174,7 @@ def test_the_wheel_has_what_the_package_needs_and_nothing_else(wheel):
     assert all(n.split("/")[0].endswith(".dist-info") for n in others)
     assert any(n.endswith("/licenses/LICENSE") for n in others)
     of_a_checkout = (".c", ".h", ".pyc", ".sh", "setup_env.py", "_packages.py", "_egl_look.py")
-    archives = ("bringup_archive.py", "gpu_kit.py", "packed.py")
+    archives = ("bringup_archive.py", "gpu_kit.py", "wheels.py", "packed.py")
     assert not [n for n in inside if n.endswith((*of_a_checkout, *archives))]
     assert not [n for n in inside if n.startswith("tools/") and re.search(r"/_?(gen|isa_c)\b", n)]
     required = re.findall(r"^Requires-Dist: (\w+)[^;\n]*$", metadata, re.M)
@@ -208,6 +215,22 @@ def test_what_is_public_has_the_docstrings_of_the_checkout(installed):
     assert there.returncode == 0, there.stderr
     assert "Array.numpy" in there.stdout
     assert there.stdout.splitlines() == here.stdout.splitlines()
+
+
+@pytest.mark.parametrize("script", ["sparkle", "sparkle-bench", "sparkle-bringup", "sparkle-pm4"])
+def test_console_scripts(installed, script):
+    import sparkle_drv as sp
+
+    def run(*words):
+        return installed("-c", START, script, *words)
+
+    done = run("--version")
+    assert (done.returncode, done.stdout) == (0, f"{script} {sp.__version__}\n"), done.stderr
+    done = run("--help")
+    assert done.returncode == 0, done.stderr
+    assert f"usage: {script} " in done.stdout
+    done = run("nonsense")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
 
 
 def test_info(installed):

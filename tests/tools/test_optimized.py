@@ -22,6 +22,7 @@ SCRIPTS = {
     "tools/setup_env.py": None,
     "tools/shaders.py": None,
     "tools/sparkle.py": ("info",),
+    "tools/wheels.py": None,
     "benchmarks/against.py": None,
     "benchmarks/amdgpu_submit.py": None,
     "benchmarks/async_executor.py": None,

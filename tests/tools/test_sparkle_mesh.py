@@ -64,4 +64,4 @@ def test_usage(sparkle, capsys, words):
     with pytest.raises(SystemExit) as leave:
         sparkle("mesh", *words)
     assert leave.value.code == 2
-    assert "usage: sparkle.py" in capsys.readouterr().err
+    assert "--help)" in capsys.readouterr().err

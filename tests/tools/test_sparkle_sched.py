@@ -101,7 +101,7 @@ def test_usage(sparkle, capsys, words):
     with pytest.raises(SystemExit) as leave:
         sparkle(*words)
     assert leave.value.code == 2
-    assert "usage: sparkle.py" in capsys.readouterr().err
+    assert "--help)" in capsys.readouterr().err
 
 
 def test_a_trace_is_summed_up(sparkle, capsys, saved):

@@ -3,6 +3,7 @@
  * A 64-byte header in front of the data remembers what to give back, so a free needs the pointer only (cffi's gc). */
 #define _GNU_SOURCE
 #include "core/base.h"
+#include "core/syscalls.h"
 #include "include/sp_cpu.h"
 
 #include <errno.h>
@@ -94,7 +95,7 @@ void *sp_cpu_map_shared(int fd, uint64_t nbytes)
 
 void *sp_cpu_alloc_shared(uint64_t nbytes, int *fd)
 {
-    *fd = memfd_create("sparkle-shared", MFD_CLOEXEC);
+    *fd = sp_memfd_create("sparkle-shared", MFD_CLOEXEC);
     if (*fd < 0)
         return NULL;
     void *data = ftruncate(*fd, (off_t)nbytes) == 0 ? sp_cpu_map_shared(*fd, nbytes) : NULL;

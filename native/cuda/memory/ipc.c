@@ -5,6 +5,7 @@
  * CUDA C++ Programming Guide): memory that is to be exported is allocated in blocks of its own. */
 #define _GNU_SOURCE
 #include "ipc.h"
+#include "core/syscalls.h"
 #include "core/timeline.h"
 #include "cuda/device/context.h"
 #include "cuda/device/lost.h"
@@ -13,7 +14,6 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 enum { LAZY_ENABLE_PEER_ACCESS = 1 }; /* CUipcMem_flags: the only one, and wanted */
@@ -38,7 +38,7 @@ static void know_oneself(void)
 {
     size_t got = 0;
     while (got < sizeof this_process) {
-        ssize_t n = getrandom(this_process + got, sizeof this_process - got, 0);
+        ssize_t n = sp_getrandom(this_process + got, sizeof this_process - got);
         if (n > 0)
             got += (size_t)n;
         else if (errno != EINTR)
@@ -58,7 +58,7 @@ static int wait_zeroed(struct sp_cuda *dev)
 
 static int write_file(const struct passport *p)
 {
-    int fd = memfd_create("sparkle-cuda-memory", MFD_CLOEXEC);
+    int fd = sp_memfd_create("sparkle-cuda-memory", MFD_CLOEXEC);
     if (fd < 0)
         return -errno;
     ssize_t n = pwrite(fd, p, sizeof *p, 0);

@@ -1,6 +1,7 @@
 /* Memory of the cuda device: the GPU's own, page-locked, shared by a mapped file, and other people's. */
 #define _GNU_SOURCE
 #include "memory.h"
+#include "core/syscalls.h"
 #include "cuda/device/context.h"
 #include "cuda/device/lost.h"
 #include "cuda/device/open.h"
@@ -137,7 +138,7 @@ static int map_file(struct sp_cuda_memory *m, int fd)
 
 static int alloc_shared(struct sp_cuda_memory *m)
 {
-    int fd = memfd_create("sparkle-shared", MFD_CLOEXEC);
+    int fd = sp_memfd_create("sparkle-shared", MFD_CLOEXEC);
     if (fd < 0)
         return -errno;
     if (ftruncate(fd, (off_t)m->nbytes)) {

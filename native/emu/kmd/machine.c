@@ -1,5 +1,6 @@
 /* A machine: its cards and its memory, from its beginning to its end. */
-#define _GNU_SOURCE /* memfd_create, OFD locks, fallocate */
+#define _GNU_SOURCE /* OFD locks, fallocate */
+#include "core/syscalls.h"
 #include "emu/cache/l2.h"
 #include "emu/kmd/faults/faults.h"
 #include "emu/kmd/files/files.h"
@@ -60,7 +61,7 @@ static int open_memory(struct kmd_machine *machine)
 {
     struct stat st;
     machine->next_offset = FIRST_OFFSET;
-    machine->memfd = memfd_create("sparkle-emu", MFD_CLOEXEC);
+    machine->memfd = sp_memfd_create("sparkle-emu", MFD_CLOEXEC);
     if (machine->memfd < 0 || ftruncate(machine->memfd, MEMFD_NBYTES) < 0 || fstat(machine->memfd, &st) < 0)
         return -errno;
     machine->inode = st.st_ino;

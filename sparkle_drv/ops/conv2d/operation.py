@@ -7,7 +7,9 @@ call of numpy arrays that was made before is made again by the call table (calls
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, overload
+
+import numpy.typing as npt
 
 from sparkle_drv._hot import CallableBase, direct
 from sparkle_drv.core.array import Array
@@ -15,6 +17,14 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
 from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.ops.arguments import check
+from sparkle_drv.ops.arguments.annotations import (
+    Activation,
+    ConvAlgo,
+    Exporter,
+    Host,
+    ImageLayout,
+    S,
+)  # fmt: skip
 from sparkle_drv.ops.arguments.words import shown
 from sparkle_drv.ops.calls import plans, table
 from sparkle_drv.ops.calls.planned import Plan
@@ -62,6 +72,34 @@ class Conv2d(CallableBase):
     Raises TypeError (not arrays, not float32) and ValueError (shapes, an output without a pixel).
     """
 
+    @overload
+    def __call__(
+        self, dev: Device, x: npt.NDArray[S], w: npt.NDArray[S] | Constant,
+        bias: npt.NDArray[S] | Constant | None = None, out: npt.NDArray[S] | None = None, *,
+        stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
+        activation: Activation = None, layout: ImageLayout = "NCHW", algo: ConvAlgo = "auto",
+    ) -> npt.NDArray[S]: ...  # fmt: skip
+    @overload
+    def __call__(
+        self, dev: Device, x: Array, w: Array | Host | Exporter | Constant,
+        bias: Array | Host | Exporter | Constant | None = None, out: Array | None = None, *,
+        stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
+        activation: Activation = None, layout: ImageLayout = "NCHW", algo: ConvAlgo = "auto",
+    ) -> Array: ...  # fmt: skip
+    @overload
+    def __call__(
+        self, dev: Device, x: Host | Exporter, w: Array,
+        bias: Array | Host | Exporter | Constant | None = None, out: Array | None = None, *,
+        stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
+        activation: Activation = None, layout: ImageLayout = "NCHW", algo: ConvAlgo = "auto",
+    ) -> Array: ...  # fmt: skip
+    @overload
+    def __call__(
+        self, dev: Device, x: Host | Exporter, w: Host | Exporter | Constant,
+        bias: Array | Host | Exporter | Constant | None = None, out: Any = None, *,
+        stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
+        activation: Activation = None, layout: ImageLayout = "NCHW", algo: ConvAlgo = "auto",
+    ) -> Host | Array: ...  # fmt: skip
     def __call__(
         self,
         dev: Device,
@@ -74,9 +112,9 @@ class Conv2d(CallableBase):
         padding: Any = 0,
         dilation: Any = 1,
         groups: int = 1,
-        activation: str | None = None,
-        layout: str = "NCHW",
-        algo: str = "auto",
+        activation: Activation = None,
+        layout: ImageLayout = "NCHW",
+        algo: ConvAlgo = "auto",
     ) -> Any:
         """What the class says. @public"""
         values = (
@@ -111,9 +149,9 @@ class Conv2d(CallableBase):
         padding: Any = 0,
         dilation: Any = 1,
         groups: int = 1,
-        activation: str | None = None,
-        layout: str = "NCHW",
-        algo: str = "auto",
+        activation: Activation = None,
+        layout: ImageLayout = "NCHW",
+        algo: ConvAlgo = "auto",
     ) -> Conv2dPlan:
         """Everything decided once for images of `x_shape` and these weights: see Conv2dPlan.
 
@@ -121,9 +159,9 @@ class Conv2d(CallableBase):
         changes of them do not matter. A Constant is not copied, and must stay open.
         """
         staging.device(dev)
-        w = staging.readable("w", w)
+        w = staging.readable("w", w, dev)
         if bias is not None:
-            bias = staging.readable("bias", bias)
+            bias = staging.readable("bias", bias, dev)
         extents = _extents(x_shape)
         shape = geometry(extents, w.shape, stride, padding, dilation, groups, layout)
         if not (shape.n and shape.oc):

@@ -8,9 +8,10 @@ again by the call table (calls/table.py).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from sparkle_drv._hot import CallableBase, direct
 from sparkle_drv.core.array import Array
@@ -18,6 +19,7 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
 from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.ops.arguments import check
+from sparkle_drv.ops.arguments.annotations import Activation, Exporter, GemmAlgo, Host, S
 from sparkle_drv.ops.calls import plans, table
 from sparkle_drv.ops.calls.planned import Plan
 from sparkle_drv.ops.memory import staging, weights
@@ -46,6 +48,30 @@ class Gemm(CallableBase):
     Raises TypeError (not arrays, mixed or other dtypes) and ValueError (shapes, a read-only `out`).
     """
 
+    @overload
+    def __call__(
+        self, dev: Device, a: npt.NDArray[S], b: npt.NDArray[S] | Constant,
+        out: npt.NDArray[S] | None = None, *, bias: npt.NDArray[S] | Constant | None = None,
+        activation: Activation = None, algo: GemmAlgo = "auto",
+    ) -> npt.NDArray[S]: ...  # fmt: skip
+    @overload
+    def __call__(
+        self, dev: Device, a: Array, b: Array | Host | Exporter | Constant,
+        out: Array | None = None, *, bias: Array | Host | Exporter | Constant | None = None,
+        activation: Activation = None, algo: GemmAlgo = "auto",
+    ) -> Array: ...  # fmt: skip
+    @overload
+    def __call__(
+        self, dev: Device, a: Host | Exporter, b: Array, out: Array | None = None, *,
+        bias: Array | Host | Exporter | Constant | None = None,
+        activation: Activation = None, algo: GemmAlgo = "auto",
+    ) -> Array: ...  # fmt: skip
+    @overload
+    def __call__(
+        self, dev: Device, a: Host | Exporter | Constant, b: Host | Exporter | Constant,
+        out: Any = None, *, bias: Array | Host | Exporter | Constant | None = None,
+        activation: Activation = None, algo: GemmAlgo = "auto",
+    ) -> Host | Array: ...  # fmt: skip
     def __call__(
         self,
         dev: Device,
@@ -54,8 +80,8 @@ class Gemm(CallableBase):
         out: Any = None,
         *,
         bias: Any = None,
-        activation: str | None = None,
-        algo: str = "auto",
+        activation: Activation = None,
+        algo: GemmAlgo = "auto",
     ) -> Any:
         """What the class says. @public"""
         values = a, b, out, bias, activation, algo
@@ -90,10 +116,10 @@ class Gemm(CallableBase):
         m: int,
         n: int,
         k: int,
-        dtype: Any = np.float32,
+        dtype: npt.DTypeLike = np.float32,
         *,
-        activation: str | None = None,
-        algo: str = "auto",
+        activation: Activation = None,
+        algo: GemmAlgo = "auto",
         b: Any = None,
     ) -> GemmPlan:
         """Everything decided once, for products of this shape (1 or more each): see GemmPlan.
@@ -109,7 +135,7 @@ class Gemm(CallableBase):
         check.one_of("algo", algo, ALGOS)
         kernel, tile = plans.gemm(dev, m, n, k, tag, algo, b is not None)
         if b is not None:
-            b = staging.readable("b", b)
+            b = staging.readable("b", b, dev)
             check.same_dtype("b", b.dtype, "dtype", np.dtype(dtype))
             check.shape("b", tuple(b.shape), (k, n), "for this plan")
             kernel, b = _packed(dev, weights.kept(dev, "b", b), m, kernel, tile)

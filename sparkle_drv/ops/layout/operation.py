@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
+import numpy.typing as npt
+
+from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.ops.arguments import check
+from sparkle_drv.ops.arguments.annotations import Exporter, Host, S
 from sparkle_drv.ops.arguments.words import shown
 from sparkle_drv.ops.calls import table
 from sparkle_drv.ops.memory import staging
+from sparkle_drv.ops.memory.constant import Constant
 
 Shape = tuple[int, ...]
 MAX_BLOCK = 64
@@ -61,6 +66,21 @@ def parse(name: str, given: Any) -> Layout:
     return Layout(given, block)
 
 
+@overload
+def layout(
+    dev: Device, a: npt.NDArray[S], target: str, *, source: str | None = None,
+    channels: int | None = None, out: npt.NDArray[S] | None = None,
+) -> npt.NDArray[S]: ...  # fmt: skip
+@overload
+def layout(
+    dev: Device, a: Array, target: str, *, source: str | None = None,
+    channels: int | None = None, out: Array | None = None,
+) -> Array: ...  # fmt: skip
+@overload
+def layout(
+    dev: Device, a: Exporter | Constant, target: str, *, source: str | None = None,
+    channels: int | None = None, out: Array | Host | Exporter | None = None,
+) -> Host | Array: ...  # fmt: skip
 def layout(
     dev: Device, a: Any, target: str, *, source: str | None = None, channels: int | None = None,
     out: Any = None,

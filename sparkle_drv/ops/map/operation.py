@@ -11,19 +11,21 @@ import math
 import numbers
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.ops.arguments import check
+from sparkle_drv.ops.arguments.annotations import Exporter, Host, Number
 from sparkle_drv.ops.arguments.words import listed, short, shown
 from sparkle_drv.ops.calls import table
 from sparkle_drv.ops.expression import grammar, lower, program, promote, scalars
 from sparkle_drv.ops.expression.graph import Graph
 from sparkle_drv.ops.expression.trace import Traced, trace
 from sparkle_drv.ops.memory import staging
+from sparkle_drv.ops.memory.constant import Constant
 from sparkle_drv.ops.shapes import space
 from sparkle_drv.ops.tiles import gpu as tiles_gpu
 
@@ -38,6 +40,23 @@ Named = dict[str, Any]  # values by the names of an expression
 PIECE = 2**32 - 2**12  # elements of one launch: n is a u32
 
 
+@overload
+def map(  # type: ignore[overload-overlap]  # a call without an array fits two
+    dev: Device, expression: str | Graph | Callable[..., Any], /, *args: Host | Number,
+    out: Host | None = None, **names: Host | Number,
+) -> Host: ...  # fmt: skip
+@overload
+def map(
+    dev: Device, expression: str | Graph | Callable[..., Any], /,
+    *args: Array | Constant | Host | Number, out: Array | None = None,
+    **names: Array | Constant | Host | Number,
+) -> Array: ...  # fmt: skip
+@overload
+def map(
+    dev: Device, expression: str | Graph | Callable[..., Any], /,
+    *args: Exporter | Array | Constant | Number, out: Array | Host | Exporter | None = None,
+    **names: Exporter | Array | Constant | Number,
+) -> Host | Array: ...  # fmt: skip
 def map(
     dev: Device,
     expression: str | Graph | Callable[..., Any],
@@ -76,7 +95,7 @@ def map(
     if known is not None:
         return known
     graph = graph_of(expression)
-    arrays, numbers = sorted_out(bind(graph, args, names))
+    arrays, numbers = sorted_out(bind(graph, args, names), dev)
     if not arrays:
         return _fill(dev, graph, numbers, out)
     shape, kinds, layout = outline("map", arrays)
@@ -150,7 +169,7 @@ def bind(graph: Graph, args: tuple[Any, ...], names: Named) -> Named:
     return {name: given[name] for name in graph.names}
 
 
-def sorted_out(values: Named) -> tuple[Named, Named]:
+def sorted_out(values: Named, dev: Device | None = None) -> tuple[Named, Named]:
     """(arrays, scalars) by name; arrays without dimensions are scalars if there are others."""
     arrays: Named = {}
     single: Named = {}
@@ -160,7 +179,7 @@ def sorted_out(values: Named) -> tuple[Named, Named]:
         elif isinstance(value, numbers.Number):
             raise TypeError(f"{short(name)}: a real number is wanted, got {shown(value)}")
         else:
-            arrays[name] = staging.readable(name, value)
+            arrays[name] = staging.readable(name, value, dev)
     if any(x.shape for x in arrays.values()):
         for name in [name for name, x in arrays.items() if not x.shape]:
             x = arrays.pop(name)
@@ -246,7 +265,7 @@ def _fill(dev: Device, graph: Graph, given: Named, out: Any) -> Any:
     """`out` full of an expression of numbers only."""
     if out is None:
         raise TypeError("map: at least one array is wanted, or out=")
-    like = staging.operand("out", out)
+    like = staging.operand("out", out, dev)
     tag = check.dtype("map", "out", like.dtype, _WANTED)
     last = len(graph.nodes) - 1
     value = scalars.values(graph, given)[last]

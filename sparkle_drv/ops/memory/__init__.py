@@ -2,5 +2,6 @@
 
 staging.py has Stage, by which one call's operands get to a device and its result back. constant.py
 has what keeps weights on a device, weights.py copies and packs them, recycled.py keeps the memory
-of former results. Nothing here knows one operation. calls, the operations and sched call it.
+of former results, foreign.py takes arrays of other libraries. Nothing here knows one operation.
+calls, the operations and sched call it.
 """

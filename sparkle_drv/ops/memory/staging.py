@@ -27,7 +27,7 @@ from sparkle_drv.ops.arguments.words import short
 from sparkle_drv.ops.shapes import space
 from sparkle_drv.types import TilePlan
 
-from . import recycled
+from . import foreign, recycled
 from .constant import Constant, check_here
 
 Host = npt.NDArray[Any]
@@ -50,8 +50,9 @@ def of_context(given: Any) -> bool:
     return hasattr(given, "places") and hasattr(given, "on")
 
 
-def operand(name: str, given: Any) -> Operand:
-    """A numpy array or an Array; of a subclass of numpy's what numpy itself knows of it.
+def operand(name: str, given: Any, dev: Device | None = None) -> Operand:
+    """A numpy array or an Array; of a subclass of numpy's what numpy itself knows of it. One of
+    another library: see foreign.py.
 
     TypeError for everything else, lists too: their dtype would be a guess.
     """
@@ -62,15 +63,17 @@ def operand(name: str, given: Any) -> Operand:
     if isinstance(given, Array):
         given._ready()
         return given
+    if foreign.is_foreign(given):
+        return foreign.operand(name, given, dev)
     kind = type(given).__name__
     if of_context(given):
         kind = f"a {kind}: operations of its Context take it, and x.on(uri) is its Array"
     raise TypeError(f"{short(name)}: a numpy array or an Array is wanted, got {kind}")
 
 
-def readable(name: str, given: Any) -> Any:
+def readable(name: str, given: Any, dev: Device | None = None) -> Any:
     """What an operation can read: a Constant, too. Else as `operand`."""
-    return given if isinstance(given, Constant) else operand(name, given)
+    return given if isinstance(given, Constant) else operand(name, given, dev)
 
 
 def kernel(dev: Device, name: str, plan: TilePlan | None = None) -> Kernel:
@@ -133,12 +136,12 @@ class Stage:
     ) -> None:  # fmt: skip
         self.dev = device(dev)
         self.queue = dev.default_queue
-        self.out = None if out is None else operand("out", out)
+        self.out = None if out is None else operand("out", out, dev)
         self.returned = out  # it may be of a subclass
         self.fence: Fence | None = None
         self.launched: list[tuple[Kernel, tuple[Any, ...]]] = []
         given = {
-            name: None if x is None and name == optional else readable(name, x)
+            name: None if x is None and name == optional else readable(name, x, dev)
             for name, x in operands.items()
         }
         arrays = {n: x for n, x in (*given.items(), ("out", self.out)) if isinstance(x, Array)}

@@ -50,9 +50,9 @@ def blob(dev: Device, kernel: Kernel, source: Array | npt.NDArray[Any], *scalars
 def constant(dev: Device, w: Any) -> Constant:
     """A private copy of `w`, made now, for weights that never change.
 
-    `w` is a numpy array of any strides, an Array of any device, a ContextArray or a Constant. The
-    cpu device packs the copy once, in the first call of a kernel that wants packed weights. Other
-    devices keep it in their memory.
+    `w` is a numpy array of any strides, an Array of any device, a ContextArray, a Constant, or what
+    an operation takes of another library. The cpu device packs the copy once, in the first call of
+    a kernel that wants packed weights. Other devices keep it in their memory.
 
     Raises TypeError (no array, a dtype without fixed bytes), ValueError (closed),
     OutOfDeviceMemory.
@@ -60,7 +60,7 @@ def constant(dev: Device, w: Any) -> Constant:
     staging.device(dev)
     if isinstance(w, Constant) or staging.of_context(w):
         w = w.__array__()
-    w = staging.operand("w", w)
+    w = staging.operand("w", w, dev)
     if isinstance(w, np.ndarray):
         return Constant(dev.array(w))
     if not w.closed and w.device is not dev:

@@ -54,7 +54,7 @@ def fold(dev: Device, given: Lazy, op: str, axis: Any, keepdims: bool) -> Any:
 
     TypeError: no arrays, types; ValueError: shapes.
     """
-    arrays, numbers = sorted_out(given.values)
+    arrays, numbers = sorted_out(given.values, dev)
     if not arrays:
         raise TypeError("reduce: at least one array is wanted in the expression")
     shape, kinds, _ = outline("reduce", arrays)

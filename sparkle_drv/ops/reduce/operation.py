@@ -7,18 +7,22 @@ middle; axes that do not are reduced one run after the other, innermost first.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.ops.arguments import check
+from sparkle_drv.ops.arguments.annotations import Axis, Exporter, F, Host, Number, ReduceOp
 from sparkle_drv.ops.arguments.words import listed, shown
 from sparkle_drv.ops.calls import plans, table
 from sparkle_drv.ops.expression import program
 from sparkle_drv.ops.map.operation import run as run_map
 from sparkle_drv.ops.memory import staging
+from sparkle_drv.ops.memory.constant import Constant
 from sparkle_drv.ops.tiles import gpu as tiles_gpu
 
 from .fold import (
@@ -38,12 +42,45 @@ from .fold import (
 OPS = {"sum": "sum", "max": "max", "min": "min", "mean": "sum"}  # and the kernel that does it
 
 
+@overload
+def reduce(
+    dev: Device, a: npt.NDArray[F], /,
+    op: ReduceOp = "sum", axis: Axis = None, *, keepdims: bool = False,
+) -> npt.NDArray[F]: ...  # fmt: skip
+@overload
+def reduce(
+    dev: Device, a: Array, /,
+    op: ReduceOp = "sum", axis: Axis = None, *, keepdims: bool = False,
+) -> Array: ...  # fmt: skip
+@overload
+def reduce(
+    dev: Device, a: Host, /,
+    op: ReduceOp = "sum", axis: Axis = None, *, keepdims: bool = False,
+) -> Host: ...  # fmt: skip
+@overload
+def reduce(  # type: ignore[overload-overlap]  # a call without an array fits two
+    dev: Device, a: str | Callable[..., Any], /,
+    op: ReduceOp = "sum", axis: Axis = None, *, keepdims: bool = False,
+    **names: Host | Number,
+) -> Host: ...  # fmt: skip
+@overload
+def reduce(
+    dev: Device, a: str | Callable[..., Any], /,
+    op: ReduceOp = "sum", axis: Axis = None, *, keepdims: bool = False,
+    **names: Array | Constant | Host | Number,
+) -> Array: ...  # fmt: skip
+@overload
+def reduce(
+    dev: Device, a: Exporter | Constant | Lazy | str | Callable[..., Any], /,
+    op: ReduceOp = "sum", axis: Axis = None, *, keepdims: bool = False,
+    **names: Exporter | Array | Constant | Number,
+) -> Host | Array: ...  # fmt: skip
 def reduce(
     dev: Device,
     a: Any,
     /,
-    op: str = "sum",
-    axis: Any = None,
+    op: ReduceOp = "sum",
+    axis: Axis = None,
     *,
     keepdims: bool = False,
     **names: Any,

@@ -17,6 +17,7 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.map.operation import bind, graph_of
 from sparkle_drv.ops.memory.constant import Constant
+from sparkle_drv.ops.memory.foreign import is_foreign
 from sparkle_drv.ops.reduce.fold import Lazy
 from sparkle_drv.sched.graph.fuse.compose import written
 from sparkle_drv.sched.model import outline
@@ -24,6 +25,7 @@ from sparkle_drv.sched.model.task import Task, Value, bound
 from sparkle_drv.sched.run.arrays import ContextArray
 from sparkle_drv.sched.run.call_spans import call
 from sparkle_drv.sched.run.constants import ContextConstant
+from sparkle_drv.sched.run.foreign import taken
 from sparkle_drv.sched.run.local import LocalExecutor
 
 from .inputs import check_out, input_kind, kind_of, overlap
@@ -98,7 +100,8 @@ class TaskGraph:
         self._tasks: list[Task] = []
         self._values: list[Value] = []
         self._given: dict[int, Any] = {}  # by the number of its value
-        self._known: dict[int, Value] = {}  # by the id of what is in _given
+        self._known: dict[int, Value] = {}  # by the id of what is in _kept
+        self._kept: list[Any] = []  # what the caller gave for what is in _given
         self._outs: dict[int, Any] = {}
         self._outputs: list[Value] = []
         self._inputs: dict[int, Value] = {}  # by the number of its value
@@ -274,7 +277,7 @@ class TaskGraph:
             value = self._node("inputs", node)
             if value.number not in self._inputs:
                 raise ValueError(f"inputs: {node!r} is a result and no input of the graph")
-            given[value.number] = x
+            given[value.number] = taken(self._executor.devices, "inputs", x)
         outs = self._outs.values()
         kinds = {n: input_kind(self._executor, self._inputs[n], x, outs) for n, x in given.items()}
         for number, value in self._inputs.items():
@@ -294,6 +297,7 @@ class TaskGraph:
             run, self._run = self._run, None
             self._given.clear()
             self._known.clear()
+            self._kept.clear()
             self._outs.clear()
             if run is not None:
                 run.let_go()
@@ -329,7 +333,7 @@ class TaskGraph:
     def _bound(self, values: dict[str, Any]) -> dict[str, Any]:
         kinds = (np.ndarray, Array, Constant, ContextArray, ContextConstant, Node)
         return {
-            name: self._operand(name, x) if isinstance(x, kinds) else x
+            name: self._operand(name, x) if isinstance(x, kinds) or is_foreign(x) else x
             for name, x in values.items()
         }
 
@@ -346,6 +350,8 @@ class TaskGraph:
         known = self._known.get(id(given))
         if known is not None:
             return known
+        key = given
+        given = taken(self._executor.devices, name, given)
         kind = kind_of(self._executor, name, given)
         for out in self._outs.values():
             if overlap(given, out):
@@ -356,7 +362,8 @@ class TaskGraph:
         layout = getattr(given, "layout", None)
         made = Value(len(self._values), tuple(given.shape), np.dtype(given.dtype), layout, kind)
         self._values.append(made)
-        self._known[id(given)] = made
+        self._known[id(key)] = made
+        self._kept.append(key)  # its id() is not used again
         self._given[made.number] = given
         return made
 
@@ -372,6 +379,7 @@ class TaskGraph:
         shape, dtype, layout = made
         value = Value(len(self._values), shape, dtype, layout)
         if out is not None:
+            out = taken(self._executor.devices, "out", out)
             if isinstance(out, Node):
                 raise TypeError(
                     "out: a node is the result of its own operation, an array is wanted"

@@ -89,7 +89,7 @@ def conv2d_class(shape: Geometry) -> tuple[Class, float]:
     return Class(name, lambda dev, i: _image(dev, i, filters, groups, shape.layout)), flops
 
 
-def _image(dev: Device, i: int, filters: int, groups: int, layout: str) -> Runs:
+def _image(dev: Device, i: int, filters: int, groups: int, layout: Any) -> Runs:
     """Images of 7 << i/2 pixels a side, 16 << i/2 channels; groups 0: one a channel."""
     side, channels = 7 * 2 ** (i // 2), 16 * 2 ** ((i + 1) // 2)
     each = groups or channels
@@ -141,7 +141,7 @@ def rows_like(shapes: Mapping[str, tuple[int, ...]], rows: int) -> dict[str, tup
     return found
 
 
-def reduce_class(op: str, dtype: Any) -> Class:
+def reduce_class(op: Any, dtype: Any) -> Class:
     """The class of a reduction; its size is the bytes it reads."""
     kind = np.dtype(dtype)
 

@@ -16,6 +16,7 @@ graphs are in graph. Called by graph and `sparkle_drv.context`.
     argument_checks.py    refuses what ops would refuse, before anything is measured
     arrays.py             ContextArray: which copies there are, and which are valid
     constants.py          ContextConstant: weights, copied to a device at first use
+    foreign.py            arrays of other libraries among the arguments
     probe.py              measures the time of a class of work
     ways.py               brings an array to a device, by peer or over the host
     stepwise.py           a call as timed steps: copy in, convert layout, compute, copy out

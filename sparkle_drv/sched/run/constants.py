@@ -15,6 +15,8 @@ from sparkle_drv.core.array_shape import Shaped
 from sparkle_drv.ops.memory import staging
 from sparkle_drv.ops.memory.constant import Constant
 
+from .foreign import taken
+
 if TYPE_CHECKING:
     from .local import LocalExecutor
 
@@ -33,6 +35,7 @@ class ContextConstant(Shaped):
     )  # fmt: skip
 
     def __init__(self, executor: LocalExecutor, w: Any) -> None:
+        w = taken(executor.devices, "w", w)
         self.layout = getattr(w, "layout", None)
         if isinstance(w, (Constant, ContextConstant)) or staging.of_context(w):
             w = w.__array__()

@@ -6,7 +6,7 @@ a device that fails or hangs leaves them as they were.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -24,6 +24,7 @@ from sparkle_drv.sched.shard.cuts import Cut
 from . import calls
 from .arrays import ContextArray, check_own, on_host
 from .call_spans import call
+from .foreign import all_taken
 from .local import FAILURES, LocalExecutor
 from .sharding import Sharding, Terms
 from .user_kernels import Arguments, UserKernel, arguments, groups_of, kernel_of
@@ -164,6 +165,10 @@ def dispatch(
     """The kernel on the devices of `uris` that have it: see `Context.dispatch`."""
     executor.check_open()
     found = kernel_of(kernel)
+    if isinstance(args, Mapping):
+        args = all_taken(executor.devices, (), args)[1]
+    elif isinstance(args, (list, tuple)):
+        args = all_taken(executor.devices, tuple(args), {})[0]
     how = arguments(found, args, cut, out)
     check_own(executor, how.given)
     one = _Call(found, how, groups_of(groups, how.extent), group_size)

@@ -18,8 +18,9 @@ from numpy import ndarray
 
 from sparkle_drv.core import numpy_layout
 from sparkle_drv.ops.calls.table import call_key
+from sparkle_drv.ops.memory.foreign import is_foreign
 
-from . import calls
+from . import calls, foreign
 from .arrays import ContextArray, here
 from .constants import ContextConstant
 from .local import FAILURES, LocalExecutor, may_be_redone
@@ -45,7 +46,13 @@ def call(
     values, head = given, (uris, placed)
     if named:
         values, head = (*given, *named.values()), (uris, placed, *named)  # type: ignore[assignment]
-    key = call_key(head, values, _shape if placed is calls.map else _about)
+    try:
+        key = call_key(head, values, _shape if placed is calls.map else _about)
+        if is_foreign(out):
+            raise foreign.Foreign
+    except foreign.Foreign:
+        again = partial(call, executor, uris, operation, placed)
+        return foreign.call(executor.devices, again, given, named, out)
     held = key[-1] and any(isinstance(x, _HELD) for x in values)
     kept = executor.plans.get(key)
     if out is not None:
@@ -88,7 +95,14 @@ def divided(
 ) -> Any:  # fmt: skip
     """The same, of a call that several devices may share."""
     head = (uris, placed, sharding.about, *named)
-    key = call_key(head, (*given, *named.values()), _shape if placed is calls.map else _about)
+    try:
+        values = (*given, *named.values())
+        key = call_key(head, values, _shape if placed is calls.map else _about)
+        if is_foreign(out):
+            raise foreign.Foreign
+    except foreign.Foreign:
+        again = partial(divided, sharding, uris, operation, placed)
+        return foreign.call(sharding.devices, again, given, named, out)
     executor = sharding.alone(key)
     if executor is not None:
         return call(executor, uris, operation, placed, given, named, out)
@@ -102,6 +116,8 @@ def _about(x: Any) -> Any:
     """The part of a call's key for an argument of any type but ndarray, str, bool and None."""
     if isinstance(x, _ARRAYS):
         return _shape(x)
+    if is_foreign(x):
+        raise foreign.Foreign
     return x if isinstance(x, int) else repr(x)
 
 
@@ -110,6 +126,8 @@ def _shape(x: Any) -> Any:
     if isinstance(x, _ARRAYS):
         places = getattr(x, "places", None)
         return x.__class__, x.shape, x.dtype, getattr(x, "layout", None), places
+    if is_foreign(x):
+        raise foreign.Foreign
     return x.__class__
 
 

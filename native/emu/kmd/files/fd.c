@@ -4,8 +4,9 @@
  *
  * Nobody tells us of a plain close(). A render node and a dma-buf therefore carry an OFD lock, which the kernel releases
  * with the last duplicate; a socket says POLLHUP at our end. kmd_sweep looks. */
-#define _GNU_SOURCE /* memfd_create, OFD locks, fallocate */
+#define _GNU_SOURCE /* OFD locks, fallocate */
 #include "files.h"
+#include "core/syscalls.h"
 #include "emu/kmd/memory/memory.h"
 #include "emu/kmd/sync/sync.h"
 
@@ -137,7 +138,7 @@ static struct kmd_token *add_token(struct kmd_machine *machine, uint32_t kind, i
 
 static int new_dmabuf(struct kmd_machine *machine, struct kmd_bo *bo)
 {
-    int fd = memfd_create("dmabuf", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int fd = sp_memfd_create("dmabuf", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
         return -errno;
     if (ftruncate(fd, (off_t)bo->nbytes) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0) {

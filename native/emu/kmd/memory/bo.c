@@ -1,6 +1,6 @@
 /* Memory of BOs: a range of the machine's memfd that is never given to another BO, so that a stale mapping sees zeros and
  * not somebody else's data; and in which heap it counts. Heaps are bookkeeping: the pages are host memory in any case. */
-#define _GNU_SOURCE /* memfd_create, OFD locks, fallocate */
+#define _GNU_SOURCE /* OFD locks, fallocate */
 #include "memory.h"
 
 #include "emu/cache/l2.h"

@@ -1,0 +1,17 @@
+/* roundeven of C23, for the emulator alone: glibc has it since 2.25, and a wheel is linked for 2.17.
+ * The host's rounding mode is the wave's, so rint will not do. Where the CPU has an instruction, compilers use that. */
+#include <math.h>
+
+double roundeven(double x)
+{
+    if (!(fabs(x) < 0x1p52)) /* whole already, or no number: a signaling NaN becomes quiet */
+        return x != x ? x + x : x;
+    double below = floor(x), part = x - below; /* exact */
+    double odd = below - 2 * floor(below / 2);
+    return copysign(part < 0.5 || (part == 0.5 && odd == 0) ? below : below + 1, x);
+}
+
+float roundevenf(float x)
+{
+    return (float)roundeven((double)x);
+}

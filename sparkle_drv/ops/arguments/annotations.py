@@ -1,0 +1,65 @@
+"""What operations take, as type checkers see it: words, operands and arrays of other libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+Activation: TypeAlias = Literal["relu", "tanh", "sigmoid"] | None
+GemmAlgo: TypeAlias = Literal["auto", "naive", "blocked"]
+ConvAlgo: TypeAlias = Literal[
+    "auto", "naive", "direct", "im2col", "winograd", "winograd2", "winograd6"
+]
+ImageLayout: TypeAlias = Literal["NCHW", "NHWC"]
+"""What conv2d works in; `layout` knows blocked ones besides, of any block, as str."""
+ReduceOp: TypeAlias = Literal["sum", "max", "min", "mean"]
+Axis: TypeAlias = int | Sequence[int] | None
+Topology: TypeAlias = Literal["mesh", "single"]
+Shards: TypeAlias = "Literal['auto', 'each'] | dict[str, float]"
+SumOrNone: TypeAlias = Literal["none", "sum"]
+
+Host: TypeAlias = npt.NDArray[Any]
+Number: TypeAlias = "float | np.number[Any] | np.bool_"
+S = TypeVar("S", bound=np.generic)
+F = TypeVar("F", np.float32, np.float64)
+
+
+class Exporter(Protocol):
+    """An array of another library: whatever speaks DLPack."""
+
+    def __dlpack__(self, *, stream: Any = None) -> Any: ...
+    def __dlpack_device__(self) -> tuple[Any, int]: ...
+
+
+class Divided(TypedDict, total=False):
+    """Where a call of a Context may go, and how it is divided."""
+
+    devices: Sequence[str] | None
+    topology: Topology | None
+    shards: Shards
+    max_vram_gb: float | None
+    prefer_p2p: bool
+
+
+class GemmOptions(Divided, total=False):
+    """Of `Context.gemm`, by name."""
+
+    bias: Any
+    activation: Activation
+    algo: GemmAlgo
+    reduce: SumOrNone
+
+
+class ConvOptions(Divided, total=False):
+    """Of `Context.conv2d`, by name."""
+
+    stride: int | tuple[int, int]
+    padding: Any
+    dilation: int | tuple[int, int]
+    groups: int
+    activation: Activation
+    layout: ImageLayout
+    algo: ConvAlgo

@@ -1,0 +1,91 @@
+"""Arrays of other libraries as operands: whatever speaks DLPack (torch, JAX, CuPy), where it lies.
+
+One in host memory counts as the numpy array that numpy makes over it; one in the memory of the
+device counts as an Array over it. Neither is copied here, and no third kind is taken. Called for
+what is neither numpy's nor ours, by staging.py and by the calls of a Context.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+
+from sparkle_drv.core.array import Array, host_array
+from sparkle_drv.core.device import Device
+from sparkle_drv.core.interop import adopt
+from sparkle_drv.ops.arguments.words import short
+
+HOST_KINDS = (1, 3, 11, 13)
+"""DLDeviceType of memory that the host reads: plain, pinned by CUDA or ROCm, and CUDA's managed."""
+_NAMES = {2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 14: "oneapi"}
+
+
+def is_foreign(given: Any) -> bool:
+    """Does it speak DLPack, and is neither numpy's nor ours?"""
+    return not isinstance(given, (np.ndarray, Array)) and hasattr(given, "__dlpack__")
+
+
+def place_of(name: str, given: Any) -> tuple[int, int]:
+    """DLPack's (type, number) of the device whose memory it is. TypeError: it does not say."""
+    try:
+        kind, number = given.__dlpack_device__()
+        return int(kind), int(number)
+    except Exception as error:  # an exporter's code may raise anything
+        raise TypeError(f"{short(name)}: its DLPack device cannot be told: {error!r}") from None
+
+
+def operand(name: str, given: Any, dev: Device | None = None) -> np.ndarray[Any, Any] | Array:
+    """A numpy array over host memory, an Array over memory of `dev`.
+
+    Work that its library has in flight on `dev` comes before ours. Raises TypeError (the memory of
+    another device, elements that numpy has no dtype for, a failed export) and ValueError (memory of
+    `dev` that is not C-contiguous).
+    """
+    place = place_of(name, given)
+    if place[0] in HOST_KINDS:
+        return _host(short(name), given)
+    shares = None if dev is None else dev._abilities.shares_streams
+    if dev is None or shares is None or place != shares.dlpack:
+        where = f"{_NAMES.get(place[0], f'DLPack device {place[0]}')}:{place[1]}"
+        here = f"the host or of {dev.uri}" if dev is not None and shares else "the host"
+        raise TypeError(
+            f"{short(name)}: expected an array in memory of {here}, got one in that of {where}; "
+            "copy it there first"
+        )
+    try:
+        found = adopt(dev, given)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{short(name)}: {error}") from error
+    if found is None:  # it named another device when it was asked again
+        raise TypeError(f"{short(name)}: it changed its DLPack device")
+    buffer, memory = found
+    return buffer.array(_dtype(name, memory.dtype), memory.shape)
+
+
+def _host(name: str, given: Any) -> np.ndarray[Any, Any]:
+    try:
+        return host_array(name, given)
+    except TypeError as error:  # numpy has no bfloat16, and ml_dtypes does not teach it DLPack
+        from sparkle_drv.core import dlpack_capsule  # not before it is needed: ctypes takes time
+
+        try:
+            kind, raw = dlpack_capsule.host_interface(given)
+        except TypeError:
+            raise error from None
+        if kind != "bf":
+            raise
+        return np.asarray(raw).view(_dtype(name, "bf2"))
+
+
+def _dtype(name: str, code: str) -> np.dtype[Any]:
+    """numpy's dtype for a kind and a size in bytes, "bf2" for bfloat16."""
+    try:
+        known = importlib.import_module("ml_dtypes").bfloat16 if code == "bf2" else code
+        dtype: np.dtype[Any] = np.dtype(known)
+        return dtype
+    except ImportError:
+        raise TypeError(f"{short(name)}: bfloat16 needs the package ml_dtypes") from None
+    except TypeError:
+        raise TypeError(f"{short(name)}: numpy has no dtype for its elements") from None

@@ -1,0 +1,54 @@
+"""Arrays of other libraries among the arguments of a call of a Context (ops/memory/foreign.py).
+
+One in host memory is placed as numpy's are; one in the memory of a device of the Context binds the
+call to that device, as a core.Array does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from sparkle_drv.core.device import Device
+from sparkle_drv.ops.memory.foreign import is_foreign, operand, place_of
+
+Devices = Mapping[str, Device]
+"""Of the Context, by URI."""
+
+
+class Foreign(Exception):
+    """An argument is of another library: the call begins again with `taken` in its place."""
+
+
+def taken(devices: Devices, name: str, given: Any) -> Any:
+    """`given`, or what operations take for an array of another library. Raises as its `operand`."""
+    if not is_foreign(given):
+        return given
+    place = place_of(name, given)
+    for device in devices.values():
+        shares = device._abilities.shares_streams
+        if shares is not None and shares.dlpack == place:
+            return operand(name, given, device)
+    return operand(name, given)
+
+
+def all_taken(devices: Devices, given: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+    """The same of all arguments: (by position, by name)."""
+    there = []
+    for i, x in enumerate(given):
+        there.append(taken(devices, f"operand {i + 1}", x))
+    return tuple(there), {name: taken(devices, name, x) for name, x in named.items()}
+
+
+def call(
+    devices: Devices, again: Callable[..., Any], given: tuple[Any, ...],
+    named: Mapping[str, Any], out: Any,
+) -> Any:  # fmt: skip
+    """`again(given, named, out)` of what these are taken for; the caller's own `out`, if it is host
+    memory.
+    """
+    there = taken(devices, "out", out)
+    made = again(*all_taken(devices, given, named), there)
+    return out if isinstance(there, np.ndarray) else made

@@ -1,0 +1,63 @@
+"""The parser of a tool's command line: wrong usage is one line on stderr and exit 2; `--version`.
+
+Called by the frame of every tool that is installed; what a tool's subcommands are is its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+_SCRIPTS = ("sparkle", "sparkle-bench", "sparkle-bringup", "sparkle-pm4")  # of pyproject.toml
+
+
+def called(script: str) -> str:
+    """The name under which a tool of this file name was started: its own, or a console script's."""
+    name = os.path.basename(sys.argv[0])
+    return name if name in _SCRIPTS else script
+
+
+class CommandLine(argparse.ArgumentParser):
+    """What `top` makes, and each subcommand of it."""
+
+    def error(self, message: str) -> NoReturn:
+        """Exit 2 with one line on stderr."""
+        said = " ".join(message.split())
+        self.exit(2, f"{self.prog}: {said} (see {self.prog} --help)\n")
+
+
+class _Version(argparse.Action):
+    """Alone on the command line: prints the version and exits."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        from sparkle_drv.version import VERSION  # a tool says itself when that does not load
+
+        print(f"{parser.prog} {VERSION}")
+        parser.exit()
+
+
+class _Top(CommandLine):
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        given: Sequence[str] = sys.argv[1:] if args is None else list(args)
+        if "--version" in given[:1] and given[1:]:
+            self.error(f"--version takes nothing beside it, got {given[1]!r}")
+        return super().parse_known_args(given, namespace)
+
+
+def top(prog: str, doc: str | None, epilog: str) -> CommandLine:
+    """The parser of the tool called `prog`, described by the first line of its docstring."""
+    made = _Top(prog=prog, description=(doc or "").partition("\n")[0], epilog=epilog)
+    made.add_argument(
+        "--version", action=_Version, nargs=0, help="print the version of the package and exit"
+    )
+    return made
+
+
+def commands(parser: CommandLine, required: bool = True) -> Any:
+    """Where its subcommands are added."""
+    return parser.add_subparsers(
+        title="commands", metavar="COMMAND", required=required, parser_class=CommandLine
+    )
