@@ -162,7 +162,7 @@ def refused_of(
 ) -> dict[tuple[int, str], str]:
     """By (task, URI): why the device cannot do the task, for a reason of the task's own."""
     return {
-        (i, uri): f"algo {task.options['algo']!r} is on the cpu only"
+        (i, uri): f"algo {task.options['algo']!r} is there on the cpu only"
         for i, task in enumerate(tasks)
         for uri in uris
         if task.options.get("algo") in WINOGRAD and not packs(executor.devices[uri])
