@@ -139,8 +139,8 @@ class Nonsense:
 @pytest.mark.parametrize(
     ("item", "says"),
     [
-        ({"ok": {}}, "info is missing"),
-        ({"ok": {"info": {}, "kernels": [], "clock": True}}, "uri is missing"),
+        ({"ok": {}}, "expected the field info, got none"),
+        ({"ok": {"info": {}, "kernels": [], "clock": True}}, "expected the field uri, got none"),
         ({"ok": {"info": {"uri": 5}, "kernels": [], "clock": True}}, "expected str"),
         ({"ok": 5}, "a message failed here: Damaged"),
         ({"error": "SystemExit", "words": "x\x1b[0m"}, r"box1/cpu: x\?\[0m"),
