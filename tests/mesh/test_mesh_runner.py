@@ -309,8 +309,8 @@ def test_a_clock_knows_which_lanes_run(seed):
     ("steps", "says"),
     [
         ((Step(1, Lane("d"), "x"),), "expected number 0, got 1"),
-        ((Step(0, Lane("d"), "x", (0,)),), "step 0 waits for"),
-        ((Step(0, Lane("d"), "x"), Step(1, Lane("d"), "y", (2,))), "step 1 waits for"),
+        ((Step(0, Lane("d"), "x", (0,)),), "expected step 0 after"),
+        ((Step(0, Lane("d"), "x"), Step(1, Lane("d"), "y", (2,))), "expected step 1 after"),
     ],
 )
 def test_what_is_no_program_is_refused(steps, says):

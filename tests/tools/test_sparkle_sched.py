@@ -138,7 +138,7 @@ def test_traces_that_are_wrong(sparkle, capsys, saved, tmp_path):
         events.append({**first, "ts": first["ts"] + first["dur"] / 2, "dur": 1e9})
 
     for change, said in (
-        (one_sided, "one beginning and one end are wanted"),
+        (one_sided, "expected one beginning and one end"),
         (overlapping, "in part"),
         (lambda events: events.append({"ph": "X"}), "no name, pid, ts, dur, tid"),
         (lambda events: [events.append(5) for _ in range(30)], "and 10 more"),

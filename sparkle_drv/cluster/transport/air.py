@@ -231,7 +231,7 @@ class _End:
     def start(self, receive: Receive, seen: Seen) -> None:
         with self._air._lock:
             if self.name in self._air._ends:
-                raise Refused(f"two nodes of one name: {self.name!r} is there already")
+                raise Refused(f"expected one node of each name, got a second {self.name!r}")
             self.receive, self.seen = receive, seen
             self._air._ends[self.name] = self
             self._air._look()

@@ -133,5 +133,5 @@ def test_a_node_without_a_device_does_not_start():
     assert server.usable(["cpu"]) == ["cpu"]
     with pytest.raises(DeviceNotFound):
         server.usable(["cuda:77"])
-    with pytest.raises(DeviceNotFound, match="no usable device to lend"):
+    with pytest.raises(DeviceNotFound, match="expected a usable device to lend"):
         server.usable([])

@@ -205,7 +205,7 @@ def test_nodes_that_join_route_for_their_clients(made, address, node_folder):
 def test_two_nodes_of_one_name_are_noticed_and_the_first_goes_on(pair, made, address, node_folder):
     node, client = pair
     second = Engine("node", node_folder, connect=[address], node=True)
-    with pytest.raises(Refused, match="two nodes of one name: 'node' is there already"):
+    with pytest.raises(Refused, match="expected one node of each name, got a second 'node'"):
         second.start(print, print)
     client.engine.send("node", Lane.CONTROL, b"still")
     assert node.next() == ("client.1", b"still")
@@ -230,7 +230,7 @@ def test_of_two_nodes_of_one_name_that_start_at_once_one_stays(pair, address, no
         for thread in threads:
             thread.join(20)
         ((loser, words),) = refused
-        assert words == "two nodes of one name: 'twin' is there already"
+        assert words == "expected one node of each name, got a second 'twin'"
         pair[1].engine.send("twin", Lane.CONTROL, b"who")
         engine, message = got.get(timeout=5)
         assert engine is not loser

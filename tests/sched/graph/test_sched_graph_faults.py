@@ -148,7 +148,7 @@ def test_arrays_of_another_device_or_context_are_refused(made, opened):
     with graph(executor) as g:
         with pytest.raises(ValueError, match="a: expected one of this Context, got one of another"):
             g.gemm(arrays.empty(other, opened("cpu"), (8, 8), F32, None), b)
-        with pytest.raises(ValueError, match=r"b: an Array of this Context \(cpu\) is wanted, got"):
+        with pytest.raises(ValueError, match=r"b: expected an Array of this Context \(cpu\), got"):
             g.gemm(a, opened("egl:0").array(b))
         closed = opened("cpu").array(b)
         closed.close()

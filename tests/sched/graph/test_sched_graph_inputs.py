@@ -167,7 +167,7 @@ def test_what_is_bound_wrongly_is_told_before_anything_is_done(made, opened):
     closed.close()
     before = [dev.default_queue.submitted for dev in executor.devices.values()]
     for wrong, error, message in (
-        ({}, ValueError, "has no array yet: run"),
+        ({}, ValueError, "has no array yet: call run"),
         ({x: a}, ValueError, "<Node 1 .* has no array yet"),
         ({x: a, y: b[:4]}, ValueError, r"input 1: shape \(8, 8\) is wanted for this input"),
         ({x: a, y: b.astype(np.float64)}, TypeError, "input 1: float32 is wanted"),
