@@ -108,7 +108,7 @@ def span(begin, end, name="x", track=1):
         ([span(0, 10, "a"), span(5, 15, "b")], "'b' overlaps 'a' in part"),
         ([span(0, 10), span(2, 4), span(3, 5, "c")], "'c' overlaps"),
         ([span(5, 3)], "ends before it begins"),
-        ([{"ph": "X", "name": "x", "pid": 1}], "no ts, dur, tid"),
+        ([{"ph": "X", "name": "x", "pid": 1}], "expected ts, dur, tid"),
         ([{"ph": "Q"}], "got 'Q'"),
         (["text"], "got None"),
         ([{**span(1, 2), "ts": "soon"}], "expected ts of the right type"),
@@ -117,8 +117,8 @@ def span(begin, end, name="x", track=1):
         ([{**span(1, 2), "name": 5}], "expected name of"),
         ([{**span(1, 2), "args": 5}], "expected args of"),
         ([{"ph": "M", "name": "process_name", "pid": 1}], "expected args.name of"),
-        ([{"ph": "s", "name": "x", "pid": 1, "tid": 1, "ts": 0, "id": {}}], "no id,"),
-        ([{"ph": "s", "name": "x", "pid": 1, "tid": 1, "ts": 0, "id": 3}], "flow 3: 1 ends"),
+        ([{"ph": "s", "name": "x", "pid": 1, "tid": 1, "ts": 0, "id": {}}], "expected id of"),
+        ([{"ph": "s", "name": "x", "pid": 1, "tid": 1, "ts": 0, "id": 3}], "got 1 ends"),
         (
             [
                 {"ph": ph, "name": "x", "pid": 1, "tid": 1, "ts": ts, "id": 3}

@@ -243,6 +243,6 @@ def test_names():
     assert not any(found.backend == "sim" for found in sp.discover())
     with sp.open("cpu") as real:
         assert real.clock is None
-        with pytest.raises(TypeError, match="a sim: device is wanted, got cpu"):
+        with pytest.raises(TypeError, match="expected a sim: device, got cpu"):
             sim.apply(Schedule(0, []), real)
         assert LocalExecutor([real], default_clock()).clock_of(real) is default_clock()

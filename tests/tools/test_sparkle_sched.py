@@ -140,7 +140,7 @@ def test_traces_that_are_wrong(sparkle, capsys, saved, tmp_path):
     for change, said in (
         (one_sided, "expected one beginning and one end"),
         (overlapping, "in part"),
-        (lambda events: events.append({"ph": "X"}), "no name, pid, ts, dur, tid"),
+        (lambda events: events.append({"ph": "X"}), "expected name, pid, ts, dur, tid"),
         (lambda events: [events.append(5) for _ in range(30)], "and 10 more"),
     ):
         assert sparkle("trace", broken(saved, tmp_path, change)) == 1
@@ -190,11 +190,11 @@ def test_a_journal_that_was_changed_comes_out_otherwise(sparkle, capsys, saved, 
 def test_what_is_no_journal(sparkle, capsys, saved, tmp_path):
     journal = saved.with_name("t.json.journal").read_text()
     for content, said in (
-        ("", "it is no journal"),
-        ("{}", "it is no journal"),
+        ("", "expected a journal"),
+        ("{}", "expected a journal"),
         ('{"costs": {}}', "line 1: KeyError: 'journal'"),
         ('{"costs"', "line 1: JSONDecodeError"),
-        (journal.replace('"journal": 5', '"journal": 9', 1), "version 9"),
+        (journal.replace('"journal": 5', '"journal": 9', 1), "expected version 5, got 9"),
         (journal.replace('"told"', '"asked"', 1), "KeyError: 'decided'"),
         (journal.replace('"call": "probed"', '"call": "rm"', 1), "there is no 'rm'"),
     ):

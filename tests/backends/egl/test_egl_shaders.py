@@ -161,9 +161,9 @@ def test_launch_shapes_that_the_shader_does_not_have(egl):
     with load(egl, SCALE) as k, egl.buffer(256) as y, egl.buffer(256) as x:
         launch = egl.default_queue.launch
         before = egl.default_queue.submitted
-        with pytest.raises(ValueError, match=r"compiled for \(64, 1, 1\)"):
+        with pytest.raises(ValueError, match=r"expected \(64, 1, 1\), which"):
             launch(k, y, x, 1.0, 64, groups=1, group_size=32)
-        with pytest.raises(ValueError, match="declares its shared memory itself"):
+        with pytest.raises(ValueError, match="expected 0, since a shader declares"):
             launch(k, y, x, 1.0, 64, groups=1, shared=4)
         with pytest.raises(ValueError, match="groups"):
             launch(k, y, x, 1.0, 64, groups=egl.info.max_groups[0] + 1)

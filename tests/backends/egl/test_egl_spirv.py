@@ -52,8 +52,8 @@ def test_a_right_module_passes_in_both_byte_orders():
 @pytest.mark.parametrize(
     ("blob", "says"),
     [
-        (GOOD[:16], "no whole"),
-        (GOOD[:-1], "no whole"),
+        (GOOD[:16], "expected a whole"),
+        (GOOD[:-1], "expected a whole"),
         (GOOD[:-4], "truncated"),
         (module(CAPABILITY, MODEL, ENTRY, SIZE, TYPES, BODY[:-1]), "truncated"),
         (GOOD + struct.pack("<I", 0), "says 0 words"),

@@ -73,12 +73,12 @@ def fault(client, value, records_):
         (records.timestamp(FIRST + 4), errno.EFAULT, "expected a multiple of 8"),
         (records.timestamp(FIRST), errno.EINVAL, "lives in host memory"),
         (records.wait(9, 1), errno.EINVAL, "expected a submitted value of queue 9, got 1"),
-        (records.fill(FIRST, 256, 0, 4)[:-8], errno.EINVAL, "no record"),
+        (records.fill(FIRST, 256, 0, 4)[:-8], errno.EINVAL, "expected whole records"),
         (records.HEAD.pack(records.FILL, 8), errno.EINVAL, "cut short"),
-        (records.HEAD.pack(records.COPY, 4), errno.EINVAL, "no record"),
+        (records.HEAD.pack(records.COPY, 4), errno.EINVAL, "expected whole records"),
         (records.HEAD.pack(records.DISPATCH, 8), errno.EINVAL, "cut short"),
         (records.HEAD.pack(77, 8), errno.EINVAL, "none of kind 77"),
-        (b"\0" * 7, errno.EINVAL, "no record"),
+        (b"\0" * 7, errno.EINVAL, "expected whole records"),
     ],
 )
 def test_records(client, other, listed, code, says):
@@ -163,7 +163,7 @@ def test_requests(client, other, asked, kind, says):
     [
         ("no_such_f32", {}, "not in the manifest"),
         ("../noop", {}, "not in the manifest"),
-        ("gemm_f32", {"plan": {"algo": "evil"}}, "algo 'evil'"),
+        ("gemm_f32", {"plan": {"algo": "evil"}}, "got 'evil'"),
         ("gemm_f32", {"plan": {"levels": [[-1, 1, 1]]}}, ""),
         ("gemm_f32", {"plan": {"levels": [[2**32, 1, 1]]}}, ""),
         ("gemm_f32", {"plan": {"levels": [[1, 1]]}}, "expected 3 values"),

@@ -174,7 +174,7 @@ def test_what_is_bound_wrongly_is_told_before_anything_is_done(made, opened):
         ({x: a, y: b.tolist()}, TypeError, "input 1: a numpy array or an Array is wanted"),
         ({x: a, y: None}, TypeError, "input 1: a numpy array or an Array is wanted"),
         ({x: a, y: x}, TypeError, "inputs: expected an array, got the node"),
-        ({x: a, y: closed}, ValueError, "this one is closed"),
+        ({x: a, y: closed}, ValueError, "expected an open array"),
         ({x: a, y: out}, ValueError, "input 1: expected no out of this graph"),
         ({x: a, y: b, z: a}, ValueError, "expected an input of the graph, got the result"),
         ({x: a, y: b, other: a}, ValueError, "expected a node of this graph"),
