@@ -196,7 +196,7 @@ def test_what_is_no_journal(sparkle, capsys, saved, tmp_path):
         ('{"costs"', "line 1: JSONDecodeError"),
         (journal.replace('"journal": 5', '"journal": 9', 1), "expected version 5, got 9"),
         (journal.replace('"told"', '"asked"', 1), "KeyError: 'decided'"),
-        (journal.replace('"call": "probed"', '"call": "rm"', 1), "there is no 'rm'"),
+        (journal.replace('"call": "probed"', '"call": "rm"', 1), "got 'rm'"),
     ):
         (tmp_path / "j").write_text(content)
         assert sparkle("replay", tmp_path / "j") == 1
