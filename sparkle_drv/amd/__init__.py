@@ -1,6 +1,6 @@
-"""What is known of AMD's command streams, machine code and kernel interface, without a device.
+"""AMD's command streams, machine code and kernel interface, as data and text: needs no device.
 
 Tables of packets and registers, the assembler, code objects, streams as text, recordings. The
 backend, codegen/rdna, tools/ and the tests use them. Nothing here decides what runs; only kmd/ and
-record/ touch a render node.
+record/ open a render node.
 """

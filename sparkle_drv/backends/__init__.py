@@ -1,9 +1,8 @@
-"""The contract of a device kind and what our backends share; one folder below for each backend.
+"""The protocol of a device kind and what our backends share; one folder below for each backend.
 
-base.py is the protocol that every backend implements. abilities.py is what a backend may do
-beside it. native.py is the half of a queue that backends in native code share. machine.py has
-threads, NUMA nodes and memory of the host, cgroup.py what cgroups grant of them, fixed.py the plans
-of kernels that are compiled beforehand. rates.py keeps measured rates of devices, and says under
-which name measurements of a device are kept. Not here: policy, operations, checks of arguments.
-core calls it.
+base.py is the protocol that every backend implements, abilities.py what it may add. native.py is
+the queue half of backends in native code. machine.py describes threads, NUMA nodes and memory of
+the host, cgroup.py what cgroups grant of them, fixed.py the plans of precompiled kernels. rates.py
+keeps measured rates of devices, and defines the keys of kept measurements. Policy, operations and
+checks of arguments are elsewhere. core calls it.
 """

@@ -1,9 +1,9 @@
-"""What a backend may be able to do beside the protocol of base.py: each ability a Protocol.
+"""Optional abilities of a backend beside the protocol of base.py, one Protocol each.
 
-A backend has an ability by having its members; it inherits nothing and registers nothing. A member
-that is None counts as absent: a class that derives from another backend takes an ability away with
-`room = None`. Not here: what core does without an ability. core asks once, as it opens a device
-(`Abilities`). Queues, handles and records are those of `Backend`.
+A backend has an ability if it has its members; it inherits and registers nothing. A member that is
+None counts as absent, so that a derived class can remove an ability with `room = None`. What core
+does without an ability is not here. core looks once, when it opens a device (`Abilities`). Queues,
+handles and records are those of `Backend`.
 """
 
 # mypy: disable-error-code="type-abstract"
@@ -21,52 +21,52 @@ from sparkle_drv.backends.base import Allocation
 
 
 class TellsRefusal(Protocol):
-    """It knows more of a refused dispatch than an errno."""
+    """It can explain a refused dispatch beyond an errno."""
 
     def refusal(self, record: bytes, rc: int) -> str:
-        """Why `check` did not take this record; "": nothing is known."""
+        """Why `check` refused this record; "" if unknown."""
 
 
 class TellsFault(Protocol):
-    """It knows more of a failed submission than an errno."""
+    """It can explain a failed submission beyond an errno."""
 
     def fault(self, queue: Any, value: int) -> str:
-        """How the submission failed; "": nothing is known."""
+        """How the submission failed; "" if unknown."""
 
 
 class TellsLoss(Protocol):
-    """It knows how a device is lost."""
+    """It knows why a device was lost."""
 
     def lost(self) -> str:
-        """Why the device is gone; "" while it is not."""
+        """Why the device is lost; "" while it is not."""
 
 
 class TellsError(Protocol):
-    """It keeps what its driver says of each thread's calls."""
+    """It keeps its driver's messages about each thread's calls."""
 
     def said(self) -> str:
-        """How the last call of this thread failed that returned -errno; "": nothing is known."""
+        """How this thread's last call that returned -errno failed; "" if unknown."""
 
 
 class TellsFailure(Protocol):
-    """It can say how a value ended so that nobody counts as told of it; `wait` tells."""
+    """It can return how a value ended without marking the failure as reported; `wait` marks it."""
 
     def failure(self, queue: Any, value: int) -> int:
-        """0 or the -errno with which a value ended that has been reached."""
+        """0 or the -errno of a value that has been reached."""
 
 
 class Exports(Protocol):
-    """It can give its own memory to other processes."""
+    """It can share its own memory with other processes."""
 
     def alloc_exportable(self, nbytes: int) -> Allocation:
         """As `alloc` of Memory.DEVICE; `export` takes its handle. Raises NotImplementedError."""
 
 
 class SharesStreams(Protocol):
-    """Other libraries of the process use its memory in place and know its queues as streams.
+    """Other libraries of the process use its memory in place, and its queues as streams.
 
-    A `stream` is a handle, or as DLPack and the CUDA array interface have it 1, the default stream
-    of the old kind, and 2, the default stream of the calling thread. The host never waits.
+    A `stream` is a handle, or a number as in DLPack and the CUDA array interface: 1 is the legacy
+    default stream, 2 the calling thread's default stream. The host never waits.
     """
 
     @property
@@ -74,82 +74,82 @@ class SharesStreams(Protocol):
         """(device type, device id) of DLPack's DLDevice: (2, 0) is the first CUDA device."""
 
     def owns(self, address: int) -> bool:
-        """Is this memory of the device, by whomever it was allocated?"""
+        """Is this memory on the device, whoever allocated it?"""
 
     def adopt(self, address: int, nbytes: int, owner: object) -> Allocation:
-        """Such memory, in place; `owner` is kept alive until `free`.
+        """An Allocation of such memory, in place; `owner` is kept alive until `free`.
 
-        ValueError: it is not memory of this device.
+        Raises ValueError if it is not memory of this device.
         """
 
     def share_stream(self, queue: Any) -> int:
-        """The handle, above 2, of the stream that the queue's work is in."""
+        """The handle, above 2, of the stream that the queue uses."""
 
     def wait_stream(self, queue: Any, stream: int) -> int:
-        """What is submitted to the queue from now on runs after what `stream` has been given: 0 or
+        """Later submissions to the queue run after the present work of `stream`. Returns 0 or
         -errno."""
 
     def order_stream(self, queue: Any, stream: int) -> int:
-        """What `stream` is given from now on runs after what was submitted to the queue: 0 or
+        """Later work of `stream` runs after the present submissions to the queue. Returns 0 or
         -errno."""
 
 
 class TakesThreads(Protocol):
-    """Its class honours `Settings.threads`. Without this core refuses `threads=` of `open`."""
+    """Its class honours `Settings.threads`. Otherwise core refuses `threads=` of `open`."""
 
     takes_threads: bool
-    """True; False: it has not this ability."""
+    """True; False means that it lacks the ability."""
 
 
 class KeepsTime(Protocol):
-    """Its time is not the machine's, as that of a simulated device."""
+    """It has its own clock, such as a simulated device."""
 
     def clock(self) -> float:
-        """Seconds by which its work is to be timed. A wait that ends lets them pass."""
+        """Seconds for timing its work. Time passes when a wait ends."""
 
 
 class KeepsLanes(Protocol):
-    """Its time passes when all threads that use it wait. Devices of one clock have one `lanes`."""
+    """Its time passes when all its threads wait. Devices with one clock share one `lanes`."""
 
     @property
     def lanes(self) -> base.Lanes:
-        """Whom the threads of a program tell when they run and wait."""
+        """The object that threads of a program tell when they run and wait."""
 
 
 class TellsPeer(Protocol):
-    """It knows how its `copy_peer` carries bytes. Without this they count as staged."""
+    """It knows how its `copy_peer` moves bytes. Otherwise they count as staged."""
 
     def peer(self, other: Any) -> str:
-        """Of another open backend whose `info.backend` is the same: "direct", no byte of a copy
-        from there passes the host's hands; "staged", all do.
+        """For another open backend of the same `info.backend`: "direct" if no byte of a copy from
+        there passes through the host, "staged" if all do.
         """
 
 
 class BringsKernels(Protocol):
-    """It brings manifest kernels of its own, as a plug-in does. Of those that codegen knows its
-    `load` still gets `spec.made`, if it has a `DeviceInfo.language`.
+    """It has manifest kernels of its own, as a plug-in does. If it has a `DeviceInfo.language`, its
+    `load` still gets `spec.made` for kernels that codegen can generate.
 
-    Without this the kernels of codegen count if it has a `DeviceInfo.language`, else the entries of
-    shaders/manifest.json under the name `info.backend`.
+    Otherwise it has codegen's kernels if it has a `DeviceInfo.language`, else the entries of
+    shaders/manifest.json under `info.backend`.
     """
 
     @property
     def kernels(self) -> Mapping[str, Any]:
-        """From manifest names to what its `load` wants as `spec.manifest`."""
+        """By manifest name: the value that its `load` gets as `spec.manifest`."""
 
 
 class HandsOver(Protocol):
-    """It takes a long submission in parts and sends the rest without a wait for the end."""
+    """It takes a long submission in parts, and sends the rest without waiting for the end."""
 
     def hand_over(self, queue: Any, value: int, timeout_ns: int) -> int:
-        """BEGUN of base.py: 0 all is sent, -EAGAIN some was, -ETIMEDOUT none was."""
+        """See BEGUN of base.py: 0 if all is sent, -EAGAIN if a part was, -ETIMEDOUT if none was."""
 
 
 class MakesRoom(Protocol):
     """Its full queues return -EAGAIN at once and can be waited for."""
 
     def room(self, queue: Any, timeout_ns: int) -> int:
-        """Wait until the queue takes submissions again: 0 or -ETIMEDOUT."""
+        """Waits until the queue takes submissions again. Returns 0 or -ETIMEDOUT."""
 
 
 CALLED_BY_C = ("launch", "run", "submit", "submitted", "reached", "wait")
@@ -160,7 +160,7 @@ class IsNative(Protocol):
 
     @property
     def _native(self) -> object:
-        """Has those of CALLED_BY_C as Python calls them."""
+        """The object with the functions of CALLED_BY_C for Python."""
 
 
 _Kind = TypeVar("_Kind")
@@ -176,13 +176,13 @@ def members(kind: type) -> list[str]:
 
 
 def ability(backend: object, kind: type[_Kind]) -> _Kind | None:
-    """A backend, or its class, as a thing with this ability; None: it has not all the members."""
+    """A backend or its class, typed as having this ability; None if it lacks a member."""
     there = all(getattr(backend, name, None) is not None for name in members(kind))
     return cast(_Kind, backend) if there else None
 
 
 class Abilities:
-    """What an open backend can do: itself under each ability that it has, None under others."""
+    """The abilities of an open backend: itself under each one that it has, None under others."""
 
     def __init__(self, backend: object) -> None:
         self._backend = backend
@@ -200,8 +200,8 @@ class Abilities:
         self.is_native = ability(backend, IsNative)
 
     def lets_c_call(self) -> bool:
-        """May C call its functions by itself? Not where a class that derives from the backend has
-        changed one, or somebody has set another: then all of them are called through Python.
+        """May C call its functions directly? Not if a derived class or an assignment has replaced
+        one of them: then all are called through Python.
         """
         at, backend = self.is_native, self._backend
         return at is not None and all(
@@ -210,12 +210,12 @@ class Abilities:
 
     @cached_property
     def shares_streams(self) -> SharesStreams | None:
-        """Asked when memory or streams are shared first: `dlpack` may have to ask a driver."""
+        """Looked up when memory or streams are first shared: `dlpack` may have to ask a driver."""
         return ability(self._backend, SharesStreams)
 
     @cached_property
     def brings_kernels(self) -> BringsKernels | None:
-        """Asked when the first kernel is: a backend may take long to list its own."""
+        """Looked up for the first kernel: a backend may be slow to list its own."""
         return ability(self._backend, BringsKernels)
 
 

@@ -1,10 +1,10 @@
-"""Which control groups this process is in, and what they grant: CPU time and memory.
+"""The control groups of this process, and the CPU time and memory that they grant.
 
-Linux' Documentation/admin-guide/cgroup-v2.rst (cpu.max, memory.max) and cgroup-v1
+Sources: Linux' Documentation/admin-guide/cgroup-v2.rst (cpu.max, memory.max) and cgroup-v1
 (Documentation/scheduler/sched-bwc.rst: cpu.cfs_quota_us, cpu.cfs_period_us;
 Documentation/admin-guide/cgroup-v1/memory.rst). A group may take no more than any group around it
-grants, so every limit here is the least of all from the process's own group up to the mount.
-Called by machine.py; `root` lets tests point at a made-up tree.
+grants. Every limit here is thus the least of all groups from the process's own up to the mount.
+Called by machine.py; tests pass a made-up tree as `root`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 def read(path: Path) -> str:
-    """The stripped text of a small file; "" where it is not there or not to be read."""
+    """The stripped text of a small file; "" if it is missing or unreadable."""
     try:
         return path.read_text().strip()
     except (OSError, UnicodeDecodeError):
@@ -44,12 +44,12 @@ def _cpus(group: Path) -> float:
 
 
 def _groups(root: Path, controller: str) -> Iterator[Path]:
-    """The folders of the groups around this process that may limit `controller`, own one first."""
+    """Folders of the groups around this process that may limit `controller`, its own first."""
     own = _own_paths(root, controller)
     for kind, top, mount in _mounts(root, controller):
         path = own.get(kind, "/")
-        # Where a container sees its own group alone, it is mounted as the top of the hierarchy,
-        # while /proc/self/cgroup may still give the path that the host knows it by.
+        # A container that sees only its own group has it mounted as the top of the hierarchy, while
+        # /proc/self/cgroup may still give the host's path.
         inside = path[len(top) :] if path == top or path.startswith(top.rstrip("/") + "/") else ""
         parts = [part for part in inside.split("/") if part not in ("", "..")]
         for depth in range(len(parts), -1, -1):
@@ -57,7 +57,7 @@ def _groups(root: Path, controller: str) -> Iterator[Path]:
 
 
 def _own_paths(root: Path, controller: str) -> dict[str, str]:
-    """By kind of hierarchy the path of this process's group: /proc/self/cgroup, see cgroups(7)."""
+    """By kind of hierarchy: the path of this process's group; /proc/self/cgroup, see cgroups(7)."""
     found = {}
     for line in read(root / "proc/self/cgroup").splitlines():
         number, _, rest = line.partition(":")
@@ -70,7 +70,7 @@ def _own_paths(root: Path, controller: str) -> dict[str, str]:
 
 
 def _mounts(root: Path, controller: str) -> list[tuple[str, str, str]]:
-    """(kind, the group that is mounted, where) from /proc/self/mountinfo, see proc(5)."""
+    """(kind, mounted group, mount point) from /proc/self/mountinfo, see proc(5)."""
     found = []
     for line in read(root / "proc/self/mountinfo").splitlines():
         before, _, after = line.partition(" - ")
@@ -81,4 +81,4 @@ def _mounts(root: Path, controller: str) -> list[tuple[str, str, str]]:
         if kind == "cgroup2" or (kind == "cgroup" and controller in options):
             found.append((kind, fields[3], fields[4]))
     usual = ("cgroup2", "/", "/sys/fs/cgroup"), ("cgroup", "/", f"/sys/fs/cgroup/{controller}")
-    return found or list(usual)  # what systemd and containers make, should /proc not tell
+    return found or list(usual)  # the mounts of systemd and containers, if /proc has none

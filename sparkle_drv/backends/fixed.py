@@ -1,7 +1,7 @@
-"""Plans for kernels that are compiled beforehand: one form of each, whose tiles nobody can change.
+"""Plans for precompiled kernels: each has one form, whose tiles cannot be changed.
 
-A plan's levels, vectors and layouts are then the model's guess of what it costs, and as good as any
-other; what would need another kernel is refused. Called by the loaders of cuda and amdgpu.
+A plan's levels, vectors and layouts are then only the model's estimate of the cost, and any of them
+will do. A plan that would need another kernel is refused. Called by the loaders of cuda and amdgpu.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _OTHERS = ("auto", "naive")
 
 
 def check_plan(spec: KernelSpec, backend: str) -> None:
-    """ValueError for a plan of a manifest kernel that its one form cannot honour."""
+    """Raises ValueError for a plan of a manifest kernel that its one form cannot follow."""
     plan = spec.plan
     if plan is None or spec.manifest is None:
         return
@@ -24,18 +24,16 @@ def check_plan(spec: KernelSpec, backend: str) -> None:
     if plan.algo not in known:
         algo = plan.algo if len(plan.algo) <= 40 else f"{plan.algo[:37]}..."
         raise ValueError(
-            f"plan: algo {algo!r} is not there for {spec.name} on {backend}; known: "
-            f"{', '.join(known)}"
+            f"plan: expected algo {' or '.join(known)} for {spec.name} on {backend}, got {algo!r}"
         )
     if plan.program and spec.made is None:
         raise ValueError(
-            f"plan: program is for kernels that are made when they are loaded, {spec.name} on "
-            f"{backend} reads its program at each launch"
+            f"plan: expected no program, since {spec.name} on {backend} reads it at each launch"
         )
     if plan.pack:
-        raise ValueError(f"plan: pack is for the cpu, {spec.name} on {backend} takes plain weights")
+        raise ValueError(f"plan: expected no pack for {spec.name} on {backend}, got pack")
     if plan.threads:
         raise ValueError(
-            f"plan: threads is for the cpu, {spec.name} on {backend} takes the whole device, "
+            f"plan: expected no threads, since {spec.name} on {backend} takes the whole device, "
             f"got {plan.threads}"
         )

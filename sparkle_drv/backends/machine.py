@@ -1,6 +1,6 @@
-"""What this machine is: CPU name, caches, memory, NUMA nodes, and how many threads we may use.
+"""Facts of this machine: CPU name, caches, memory, NUMA nodes, and the threads that we may use.
 
-Reads /proc and /sys, runs nothing. `root` lets tests point at a made-up tree.
+It reads /proc and /sys and runs nothing. Tests pass a made-up tree as `root`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sparkle_drv.backends.cgroup import read
 from sparkle_drv.types import CacheLevel
 
 MOST_THREADS = 1024
-"""Of one cpu device, as native/cpu/runtime/device.c."""
+"""Threads of one cpu device at most, as native/cpu/runtime/device.c."""
 _PCI = re.compile(r"([0-9a-f]{1,8}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])", re.ASCII | re.IGNORECASE)
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
@@ -30,7 +30,7 @@ def name_and_vendor(root: Path = Path("/")) -> tuple[str, str]:
 
 
 def cpu_list(text: str) -> list[int]:
-    """The CPUs that a kernel list such as "0-3,8" names."""
+    """The CPUs in a kernel list such as "0-3,8"."""
     found: list[int] = []
     for part in text.split(","):
         low, _, high = (number.strip() for number in part.partition("-"))
@@ -40,7 +40,7 @@ def cpu_list(text: str) -> list[int]:
 
 
 def caches(root: Path = Path("/"), cpu: int = 0) -> tuple[CacheLevel, ...]:
-    """Data and unified caches of one CPU, from sysfs; empty where the kernel does not tell."""
+    """Data and unified caches of one CPU, from sysfs; empty if the kernel reports none."""
     found = []
     for index in sorted((root / f"sys/devices/system/cpu/cpu{cpu}/cache").glob("index*")):
         size = re.fullmatch(r"(\d+)([KMG]?)", read(index / "size"))
@@ -55,7 +55,7 @@ def _shared_by(index: Path) -> int:
 
 
 def memory_nbytes(root: Path = Path("/")) -> int:
-    """Memory we may use: MemTotal, less where a cgroup says so."""
+    """Bytes of memory that we may use: MemTotal, or less if a cgroup limits it."""
     total = re.search(r"^MemTotal:\s+(\d+) kB", read(root / "proc/meminfo"), re.M)
     limits = [int(total[1]) * 1024] if total else []
     granted = cgroup.memory_nbytes(root)
@@ -63,10 +63,10 @@ def memory_nbytes(root: Path = Path("/")) -> int:
 
 
 def thread_count(root: Path = Path("/")) -> int:
-    """The affinity mask, cut to what the cgroups grant.
+    """The CPUs of the affinity mask, limited to what the cgroups grant.
 
-    A part of a CPU beyond whole ones counts as one: threads that wait for each other in memory or
-    at the end of a job leave it to those that do not.
+    A fraction of a CPU counts as one. Threads that wait for memory or at the end of a job leave it
+    to the others.
     """
     granted = cgroup.quota(root)
     mask = len(os.sched_getaffinity(0))
@@ -74,16 +74,16 @@ def thread_count(root: Path = Path("/")) -> int:
 
 
 def slot(text: str) -> str:
-    """A PCI address as Linux spells it (drivers/pci/probe.c, pci_setup_device), or "".
+    """A PCI address in Linux' spelling (drivers/pci/probe.c, pci_setup_device), or "".
 
-    CUDA spells it with capital letters; tools of NVIDIA write the domain with eight digits.
+    CUDA uses capital letters; NVIDIA's tools write the domain with eight digits.
     """
     match = _PCI.fullmatch(text)
     return f"{int(match[1], 16):04x}:{match[2]}:{match[3]}.{match[4]}".lower() if match else ""
 
 
 def slot_of(node: str | Path, root: Path = Path("/")) -> str:
-    """The PCI address of a DRM node, "/dev/dri/renderD128", from sysfs; "" where it has none.
+    """The PCI address of a DRM node, "/dev/dri/renderD128", from sysfs; "" if it has none.
 
     Linux' Documentation/ABI: /sys/class/drm/renderD128/device links to the device's folder, and
     folders of PCI devices are named by their addresses.
@@ -99,11 +99,11 @@ class Node:
     number: int
     """Its number in sysfs."""
     cpus: tuple[int, ...]
-    """Those of its CPUs that the affinity mask has; never empty."""
+    """Its CPUs in the affinity mask; never empty."""
 
 
 def nodes(root: Path = Path("/")) -> tuple[Node, ...]:
-    """The nodes with CPUs of ours, from sysfs; empty where the kernel does not tell.
+    """The nodes with CPUs of ours, from sysfs; empty if the kernel reports none.
 
     Linux' Documentation/ABI/stable/sysfs-devices-node: nodeN/cpulist. Nodes without CPUs (memory
     of accelerators, CXL) have an empty list.
@@ -120,7 +120,7 @@ def nodes(root: Path = Path("/")) -> tuple[Node, ...]:
 def spread(nodes: Sequence[Node], threads: int) -> tuple[int, ...]:
     """The node (an index into `nodes`) of each of `threads` threads, in runs of neighbours.
 
-    Each node has threads as it has CPUs: its share of them, rounded so that the sum is right.
+    Each node gets threads in proportion to its CPUs, rounded so that the sum is right.
     """
     total = sum(len(node.cpus) for node in nodes)
     ends, passed = [], 0

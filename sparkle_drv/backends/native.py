@@ -1,9 +1,9 @@
-"""What backends in native code share: queues, prepared launches, epochs, progress.
+"""The common part of backends in native code: queues, prepared launches, epochs, progress.
 
-The C functions of sp_queue.h take the devices and queues of every family. The others are called
-sp_<family>_queue_open and so on and are declared alike; sp_cpu.h says what they do. A backend keeps
-one `Native`, with the device in it, as `_native`, and has its methods by `Lent`; nothing of memory,
-images or kernels is in here.
+The C functions of sp_queue.h take devices and queues of every family. The others are named
+sp_<family>_queue_open and so on, and are declared alike; sp_cpu.h documents them. A backend keeps
+one `Native`, with the device in it, as `_native`, and gets its methods by `Lent`. Memory, images
+and kernels are elsewhere.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FEW, _MANY = 4096, 1 << 26  # bytes of records that `describe` asks for
 
 
 class Native:
-    """`device` is a cffi pointer to struct sp_<family>, None once it is closed; `uri` is for
+    """`device` is a cffi pointer to struct sp_<family>, None once it is closed. `uri` is for
     messages.
     """
 
@@ -68,7 +68,7 @@ class Native:
         return ffi.gc(out[0], lib.sp_unprepare) if rc == 0 else rc
 
     def copy(self, queue: Any, dst: int, src: int, nbytes: int) -> int:
-        """Submit one copy between addresses that the device can reach: value or -errno."""
+        """Submits one copy between addresses that the device reaches. Value or -errno."""
         size = ffi.sizeof("struct sp_cmd_copy")
         record = ffi.new("struct sp_cmd_copy *", (lib.SP_CMD_COPY, size, dst, src, nbytes))
         value: int = self.submit(queue, record, size, ANY_EPOCH)
@@ -101,7 +101,7 @@ class Native:
         )
 
     def timestamp(self) -> int:
-        """CLOCK_MONOTONIC, in which every device of ours tells its time."""
+        """CLOCK_MONOTONIC in ns, the clock of all our devices."""
         now: int = lib.sp_clock_ns()
         return now
 
@@ -112,7 +112,7 @@ class Native:
 
 
 class Lent(Generic[_P, _R]):
-    """In the body of a backend's class: this method of its `_native`."""
+    """In the body of a backend's class: a method of its `_native`."""
 
     def __init__(self, method: Callable[Concatenate[Native, _P], _R]) -> None:
         self._method = method
@@ -123,5 +123,5 @@ class Lent(Generic[_P, _R]):
 
 
 def kernel_pointer(kernel: Any) -> int:
-    """What dispatch records carry of a kernel."""
+    """The number of a kernel in dispatch records."""
     return int(ffi.cast("uintptr_t", kernel))

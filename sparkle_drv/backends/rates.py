@@ -1,8 +1,8 @@
-"""The keys under which measurements of devices are kept, and their best measured rates
-(SPARKLE_HOME/rates.json).
+"""The keys of kept measurements of devices, and their best measured rates, which are kept in
+SPARKLE_HOME/rates.json.
 
-Whoever measures tells `Device.learned`; `open` and `devices` show it in DeviceInfo. Nothing is
-measured or chosen here. Emulated devices have no rates.
+Code that measures calls `Device.learned`; `open` and `devices` show the rates in DeviceInfo.
+Nothing is measured or chosen here. Emulated devices have no rates.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from sparkle_drv.version import VERSION
 log = logging.getLogger("sparkle_drv")
 FIELDS = ("peak_gflops", "mem_bw_gbs")
 MOST = 1e9
-"""No device does more GFLOP/s or GB/s: a file that says so is damaged."""
+"""No device exceeds this in GFLOP/s or GB/s: a file with more is damaged."""
 
 
 def identity(info: DeviceInfo, version: str = VERSION) -> str:
-    """What a plan, or a roof of the bench, was measured on, as the key of its file.
+    """The key of plans and of the bench's roofs: what they were measured on.
 
-    The PCI slot is no part of it: a plan holds for every card of a kind.
+    It omits the PCI slot, since a plan applies to every card of a kind.
     """
     facts = (info.backend, info.vendor, info.name, info.driver, info.isa, info.compute_units)
-    cores = [name for name in info.shares if ":" in name]  # named ones; not all need be alike
+    cores = [name for name in info.shares if ":" in name]  # named cores, which may differ
     return "|".join(str(fact) for fact in (*facts, *cores, version))
 
 
 def slot_key(info: DeviceInfo) -> str:
-    """The name under which what was measured of a device and of its ways is kept.
+    """The key of measurements of a device and of its ways.
 
-    It has the PCI slot: equal cards find their own measurements in whatever order they are
-    enumerated, and a card in another slot is measured anew. Devices without a slot have their URI.
+    It has the PCI slot. Equal cards thus find their own measurements in any order of enumeration,
+    and a card in another slot is measured again. Devices without a slot use their URI.
     """
     return f"{info.slot or info.uri}|{identity(info)}"
 
@@ -54,7 +54,7 @@ def _file(home: str) -> DeviceFile | None:
 
 
 def raised(info: DeviceInfo, rates: dict[str, float]) -> DeviceInfo:
-    """`info` with those of the rates that are higher; itself where none is."""
+    """`info` with the rates that are higher; unchanged if none is."""
     if info.emulated:
         return info
     higher = {
@@ -66,14 +66,14 @@ def raised(info: DeviceInfo, rates: dict[str, float]) -> DeviceInfo:
 
 
 def known(info: DeviceInfo, home: str) -> DeviceInfo:
-    """`info` with what was measured of the device in this or an earlier process."""
+    """`info` with the rates measured in this or an earlier process."""
     file = None if info.emulated else _file(home)
     entry = file.read().get(slot_key(info)) if file else None
     return raised(info, entry) if entry else info
 
 
 def keep(info: DeviceInfo, home: str) -> None:
-    """Keep the rates in `info`. A file that cannot be written is told in the log."""
+    """Keeps the rates in `info`. If the file cannot be written, the log says so."""
     file = _file(home)
     if file is None or info.emulated:
         return
@@ -85,4 +85,4 @@ def keep(info: DeviceInfo, home: str) -> None:
     try:
         file.update(slot_key(info), change, 1.0)
     except OSError as error:
-        log.warning("%s: what was measured is not kept: %s", info.uri, error)
+        log.warning("%s: the measured rates are not kept: %s", info.uri, error)

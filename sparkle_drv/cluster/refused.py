@@ -1,4 +1,4 @@
-"""What ends a session before it begins, with one clear line for both ends."""
+"""The error that ends a session before it begins, with one clear line for both ends."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from sparkle_drv.errors import DeviceNotFound
 
 
 class Refused(DeviceNotFound):
-    """A node, a certificate or a message that is not accepted; the text says why."""
+    """A node, certificate or message was not accepted; the text says why."""

@@ -1,5 +1,5 @@
-"""Checks what callers give a Mesh, before anything is changed: ValueError and TypeError that name
-the argument.
+"""Checks the arguments of a Mesh before anything is changed. Raises ValueError and TypeError that
+name the argument.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST_NBYTES = 2**63 - 1
 
 
 class Mesh(Protocol):
-    """What is read of one."""
+    """The part of a Mesh that is read here."""
 
     devices: dict[str, Device]
 
@@ -39,28 +39,28 @@ class Anywhere(Protocol):
 
     @property
     def closed(self) -> bool:
-        """Was it closed?"""
+        """True once it was closed."""
 
     @property
     def places(self) -> tuple[str, ...]:
-        """URIs of devices with a valid copy, the one written last first."""
+        """URIs of devices with a valid copy, the last written first."""
 
     def on(self, device: str) -> Array:
-        """The copy on a device, brought there first if it must be. Raises ValueError."""
+        """The copy on a device, moved there first if necessary. Raises ValueError."""
 
     def wrote(self, device: str) -> None:
-        """The copy there has changed: all others are dropped."""
+        """The copy on `device` has changed: drops all others."""
 
 
 Given = Array | Anywhere
-"""What collectives take."""
+"""An array that collectives take."""
 
 
 class Taken(dict[str, Array]):
-    """Arrays that take part, by URI; `owners` are those of a Context among them."""
+    """Arrays that take part, by URI; `owners` has the arrays of a Context among them."""
 
     def __init__(self, mesh: Mesh, where: Mapping[str, tuple[str, Given]]) -> None:
-        """`where` has the name of the argument and what was given, by URI."""
+        """`where` maps URIs to (name of the argument, the array given)."""
         super().__init__()
         self.owners = {uri: x for uri, (_, x) in where.items() if not isinstance(x, Array)}
         for uri, (name, x) in where.items():
@@ -71,13 +71,13 @@ class Taken(dict[str, Array]):
             check_array(mesh, name, self[uri])
 
     def wrote(self) -> None:
-        """They have changed: no other copy is valid."""
+        """The arrays have changed: drops their other copies."""
         for uri, owner in self.owners.items():
             owner.wrote(uri)
 
 
 def check_array(mesh: Mesh, name: str, array: Any, written: bool = False) -> None:
-    """An open Array on a device of the mesh, writable if it is `written`."""
+    """Raises unless `array` is an open Array on a device of the mesh, writable if `written`."""
     if not isinstance(array, Array):
         raise TypeError(f"{name}: expected an Array, got {type(array).__name__}")
     if array.closed:
@@ -90,14 +90,14 @@ def check_array(mesh: Mesh, name: str, array: Any, written: bool = False) -> Non
 
 
 def check_like(name: str, array: Given, other: Given, shape: bool = True) -> None:
-    """An array of the dtype and the layout of another one, and of its shape."""
+    """Raises ValueError unless `array` has the dtype and layout of `other`, and its shape."""
     same = array.dtype == other.dtype and array.layout == other.layout
     if not same or (shape and array.shape != other.shape):
         raise ValueError(f"{name}: expected {_shown(other)}, got {_shown(array)}")
 
 
 def reduced(name: str, dtype: Any) -> np.dtype[Any]:
-    """A dtype that collectives add up."""
+    """`dtype` as numpy's, if collectives can add it up. Raises TypeError."""
     names = [str(known) for known in check.DTYPES]
     found: np.dtype[Any] | None = None
     with suppress(TypeError):
@@ -108,7 +108,7 @@ def reduced(name: str, dtype: Any) -> np.dtype[Any]:
 
 
 def _place(mesh: Mesh, name: str, x: Any, written: bool, usual: str) -> str:
-    """Where an array takes part; one of a Context does so on `usual`."""
+    """The URI where an array takes part: its own device, or `usual` for one of a Context."""
     if not isinstance(x, Array) and isinstance(x, Anywhere):
         if x.closed:
             raise ValueError(f"{name}: expected an open {type(x).__name__}, got a closed one")
@@ -118,8 +118,8 @@ def _place(mesh: Mesh, name: str, x: Any, written: bool, usual: str) -> str:
 
 
 def one(mesh: Mesh, name: str, x: Any, written: bool = False) -> Taken:
-    """An array on any device of the mesh. One of a Context takes part where it was written last. If
-    no copy is on the mesh, the first device takes part.
+    """An array on any device of the mesh. An array of a Context takes part where it was last
+    written, or on the first device if no copy is on the mesh.
     """
     places = x.places if not isinstance(x, Array) and isinstance(x, Anywhere) else ()
     usual = next((uri for uri in places if uri in mesh.devices), next(iter(mesh.devices)))
@@ -129,8 +129,8 @@ def one(mesh: Mesh, name: str, x: Any, written: bool = False) -> Taken:
 def one_each(
     mesh: Mesh, name: str, arrays: Any, written: bool = False, alike: bool = False
 ) -> Taken:
-    """An array on each device, all of one dtype and layout, by URI in the order of the mesh; of one
-    shape if they are `alike`. The i-th array of a Context takes part on the i-th device.
+    """An array on each device, all of one dtype and layout, by URI in the order of the mesh. With
+    `alike`, all have one shape. The i-th array of a Context takes part on the i-th device.
     """
     if not isinstance(arrays, (list, tuple)):
         raise TypeError(f"{name}: expected a list of Arrays, got {type(arrays).__name__}")
@@ -155,14 +155,14 @@ def one_each(
 
 
 def alike(mesh: Mesh, name: str, arrays: Any, written: bool = True) -> Taken:
-    """As `one_each`, all of one shape."""
+    """As `one_each`, with one shape for all."""
     return one_each(mesh, name, arrays, written, alike=True)
 
 
 def parts(
     name: str, cut: Mapping[str, Array], whole_name: str, whole: Array
 ) -> list[tuple[int, int]]:
-    """(begin, bytes) of the arrays `cut`, which are `whole` one behind the other along axis 0."""
+    """(offset, bytes) of each array of `cut` in `whole`, in order along axis 0. ValueError."""
     found, rows, at = [], 0, 0
     for uri, part in cut.items():
         like = part.dtype == whole.dtype and part.layout == whole.layout
@@ -182,7 +182,7 @@ def parts(
 
 
 def known(mesh: Mesh, name: str, given: Any) -> str:
-    """The URI of a device of the mesh, by whatever alias."""
+    """The URI of a device of the mesh, given by any alias. Raises TypeError, ValueError."""
     if not isinstance(given, str):
         raise TypeError(f"{name}: expected a URI, got {type(given).__name__}")
     for uri in (given, *registry.spellings(given)):
@@ -192,7 +192,7 @@ def known(mesh: Mesh, name: str, given: Any) -> str:
 
 
 def root(mesh: Mesh, arrays: Taken, given: Any) -> str:
-    """The URI of the root of a broadcast."""
+    """The URI of the root of a broadcast. Raises TypeError, ValueError."""
     if isinstance(given, str):
         return known(mesh, "root", given)
     for uri, array in arrays.items():
@@ -204,7 +204,7 @@ def root(mesh: Mesh, arrays: Taken, given: Any) -> str:
 
 
 def nbytes(given: Any, itemsize: int = 1) -> int:
-    """A number of bytes, of whole elements."""
+    """`given` as a number of bytes, a multiple of `itemsize`. Raises TypeError, ValueError."""
     found = check.whole("nbytes", given, 0, MOST_NBYTES)
     if found % itemsize:
         raise ValueError(f"nbytes: expected a multiple of {itemsize}, got {found}")
@@ -212,7 +212,7 @@ def nbytes(given: Any, itemsize: int = 1) -> int:
 
 
 def check_op(op: Any, arrays: Iterable[Array]) -> None:
-    """A reduction that the device of each array has for its elements."""
+    """Raises unless the device of each array has the reduction `op` for its dtype."""
     if op not in OPS:
         raise ValueError(f"op: expected one of {', '.join(OPS)}, got {op!r}")
     tags = list(check.DTYPES.values())
@@ -224,7 +224,7 @@ def check_op(op: Any, arrays: Iterable[Array]) -> None:
 
 
 def check_apart(name: str, read: Taken, written: Taken) -> None:
-    """No array that is written, of the argument `name`, has memory of one that is read."""
+    """Raises ValueError if a written array (argument `name`) shares memory with one of `read`."""
     for uri, owner in written.owners.items():
         if any(owner is given for given in read.owners.values()):
             raise ValueError(f"{name}: expected other arrays than those read, got one on {uri}")
@@ -234,7 +234,7 @@ def check_apart(name: str, read: Taken, written: Taken) -> None:
 
 
 def _meet(one: Array, other: Array) -> bool:
-    """Do they share a byte? Devices that compute on the host's memory have its addresses."""
+    """Do they share a byte? Devices that compute on the host's memory share its addresses."""
     same = one.device is other.device or (one.device.info.unified and other.device.info.unified)
     begin, its = one.buffer._address, other.buffer._address
     return same and begin < its + other.nbytes and its < begin + one.nbytes

@@ -1,4 +1,4 @@
-"""Measures what a device's memory does at best: copies far beyond the caches."""
+"""Measures the best bandwidth of a device's memory, by copies far larger than its caches."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.device import Device
 
 LEAST_NBYTES, MOST_NBYTES = 1 << 26, 1 << 29
-"""Bytes of a copy: beyond most caches, within a fraction of a second."""
+"""Bytes of a copy: more than most caches hold, yet done within a fraction of a second."""
 TIMES, ENOUGH_S = 5, 0.3
-"""The most copies, and the seconds after which no other one begins."""
+"""Copies at most, and seconds after which no further one begins."""
 
 
 def measure(device: Device) -> float:
-    """10^9 bytes a second, read and written, of the best of up to TIMES copies within the device.
+    """The best of up to TIMES copies within the device, in 10^9 bytes read and written per second.
 
-    A copy is four times the largest cache, but LEAST_NBYTES to MOST_NBYTES; after ENOUGH_S no other
-    one begins. 0.0: the device is emulated, or has no memory for it. Raises what devices do.
+    A copy is four times the largest cache, within LEAST_NBYTES to MOST_NBYTES. After ENOUGH_S no
+    further one begins. 0.0 if the device is emulated or has too little memory. Raises what devices
+    raise.
     """
     info = device.info
     cache = max((level.nbytes for level in info.caches), default=0)

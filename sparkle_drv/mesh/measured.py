@@ -1,6 +1,6 @@
-"""What a survey measures of a set of devices, and the names under which a profile keeps it. Data.
+"""The results of a survey of some devices, and their names in a profile. Data.
 
-An entry of a profile belongs to one device; a way is in the entry of the device that it leads to.
+An entry of a profile belongs to one device; a way is in the entry of its destination.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ from .links.line import Point
 from .links.network import HOST
 
 Way = tuple[str, str]
-"""(from, to), URIs."""
+"""(from, to) as URIs."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a survey found. Points are (bytes, seconds)."""
+    """The results of a survey. Points are (bytes, seconds)."""
 
     ways: Mapping[Way, list[Point]]
     adds: Mapping[str, list[Point]] = field(default_factory=dict)
-    """By place: to add one array to another there."""
+    """By place: adding one array to another there."""
     sends: Mapping[str, list[Point]] = field(default_factory=dict)
-    """By place: all its ways out at once; the bytes of all together."""
+    """By place: all its ways out at once, with the bytes of all together."""
     receives: Mapping[str, list[Point]] = field(default_factory=dict)
     boths: Mapping[str, list[Point]] = field(default_factory=dict)
-    """All ways in and out at once."""
+    """The same for all ways in and out at once."""
 
 
 class Kept(Protocol):
     """Keeps points between runs: sched/model/profile.py."""
 
     def points(self, info: DeviceInfo) -> Mapping[str, list[Point]]:
-        """By name: what is kept of this very device, by `slot_key`."""
+        """By name: the points that are kept of this device, by `slot_key`."""
 
     def put(self, info: DeviceInfo, measured: dict[str, list[Point]]) -> None:
-        """Keep these, too."""
+        """Keeps these points, too."""
 
 
 def load(kept: Kept, infos: Mapping[str, DeviceInfo]) -> Measured | None:
-    """What is kept of these devices, by URI; None unless all of it is."""
+    """The kept measurements of these devices, by URI; None if any is missing."""
     entries = {uri: kept.points(info) for uri, info in infos.items()}
     found: dict[str, dict[Any, list[Point]]] = {what: {} for what in WHATS}
     for what, part, uri, name in _names(infos):
@@ -56,7 +56,7 @@ def load(kept: Kept, infos: Mapping[str, DeviceInfo]) -> Measured | None:
 
 
 def store(kept: Kept, infos: Mapping[str, DeviceInfo], measured: Measured) -> None:
-    """Keep all of it."""
+    """Keeps all measurements."""
     entries: dict[str, dict[str, list[Point]]] = {uri: {} for uri in infos}
     for what, part, uri, name in _names(infos):
         points = getattr(measured, what).get(part)
@@ -68,19 +68,19 @@ def store(kept: Kept, infos: Mapping[str, DeviceInfo], measured: Measured) -> No
 
 WHATS = ("ways", "adds", "sends", "receives", "boths")
 LINK = "link:"
-"""What names of ways begin with, among those of classes of work; sizes are bytes."""
+"""Prefix of names of ways, which share a profile with classes of work; sizes are bytes."""
 INTO, BACK = f"{LINK}in", f"{LINK}out"
-"""From the host, and to it."""
+"""The ways from the host and to it."""
 
 
 def between(source: DeviceInfo) -> str:
-    """The name, in the entry of another device, of the way from `source` to that."""
+    """The name of the way from `source`, in the entry of its destination."""
     return f"{LINK}from {slot_key(source)}"
 
 
 def named(infos: Mapping[str, DeviceInfo], uri: str, name: str) -> Iterator[Way]:
-    """The way that has this name in the entry of a device; nothing for one from a device that is
-    not among `infos`.
+    """The way with this name in the entry of a device. Yields nothing if its source is not among
+    `infos`.
     """
     if name == INTO:
         yield HOST, uri

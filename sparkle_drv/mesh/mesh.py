@@ -1,4 +1,4 @@
-"""Mesh: several devices, what the ways between them take, and collectives of arrays on them."""
+"""Mesh: several devices, the ways between them, and collectives of arrays on them."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ log = logging.getLogger("sparkle_drv.mesh")
 
 
 class Mesh(Closing):
-    """`Context.create_mesh` makes it; its devices stay their owner's. For one thread at a time.
+    """Several devices and the ways between them. For one thread at a time.
 
-    What the ways take is measured when it is first needed. `plan` is that of the last collective.
-    `ways` between these devices stay their owner's, too.
+    `Context.create_mesh` makes it. Devices and `ways` belong to their owner. The ways are measured
+    when first needed. `plan` is the plan of the last collective.
     """
 
     BRIEFLY = Ways.BRIEFLY
@@ -80,14 +80,14 @@ class Mesh(Closing):
         return f"<Mesh of {', '.join(self.devices)}>"
 
     def health(self) -> dict[str, Any]:
-        """By URI, the Health (sched/health/device.py) of each device as its Context sees it:
-        `state`, `weight`, `why`, `story`, `explain()`. Empty of a Mesh without a Context.
+        """By URI: the Health (sched/health/device.py) of each device in its Context, with `state`,
+        `weight`, `why`, `story`, `explain()`. Empty without a Context.
         """
         return {uri: its for uri, its in self._health().items() if uri in self.devices}
 
     @property
     def topology(self) -> Topology:
-        """What is known of the ways; measured now, the first time. Raises what devices do."""
+        """What is known of the ways; the first use measures them. Raises what devices raise."""
         self._check_open()
         if self._topology is None:
             doing = progress.told(f"measuring the ways between {', '.join(self.devices)}")
@@ -110,18 +110,18 @@ class Mesh(Closing):
 
     @property
     def network(self) -> Network:
-        """What plans are made for: the topology, less what has become slow or unreliable."""
+        """The network that plans use: the topology, corrected by recent transfers."""
         return self.topology.network
 
     @property
     def moved(self) -> dict[str, int]:
-        """Bytes that went over the ways so far, by transport (lanes/transports.py): those of calls
-        and graphs of the Context, and of the measurements, too.
+        """Bytes that went over the ways so far, by transport (lanes/transports.py). It includes
+        calls and graphs of the Context, and measurements.
         """
         return self._ways.moved(self.devices)
 
     def best_route(self, src: str, dst: str, nbytes: int) -> Route:
-        """The way of least predicted seconds for these bytes between two devices, given by URI
+        """The route with the least predicted seconds for `nbytes` between two devices
         (links/routes.py). Raises ValueError (no such device, no way, a negative size), TypeError.
         """
         given = *self._ends(src, dst), arguments.nbytes(nbytes)
@@ -136,8 +136,8 @@ class Mesh(Closing):
         return arguments.known(self, "src", src), arguments.known(self, "dst", dst)
 
     def plan_all_reduce(self, nbytes: int, dtype: Any = "float32") -> Plan:
-        """What all_reduce would do with arrays of `nbytes` each; nothing is run. Raises ValueError
-        (a negative size, part of an element) and TypeError.
+        """The plan of all_reduce for arrays of `nbytes` each; nothing is run. Raises ValueError (a
+        negative size, part of an element) and TypeError.
         """
         itemsize = arguments.reduced("dtype", dtype).itemsize
         nbytes = arguments.nbytes(nbytes, itemsize)
@@ -150,12 +150,12 @@ class Mesh(Closing):
         return self._plans[key]
 
     def all_reduce(self, arrays: Sequence[Given], op: str = "sum") -> None:
-        """Fill each of `arrays` with the sum, max or mean of all, element by element.
+        """Fills each of `arrays` with the sum, max or mean of all, element by element.
 
-        One Array on each device of the mesh, all of one shape, dtype and layout. Of ContextArrays
-        the i-th takes part on the i-th device; afterwards it is there alone. Returns when all are
-        done. Raises ValueError and TypeError before anything is changed. What is raised later,
-        Ctrl-C too, says that the arrays hold partial results.
+        It takes one Array on each device of the mesh, all of one shape, dtype and layout. The i-th
+        ContextArray takes part on the i-th device, and is only there afterwards. Returns when all
+        are done. Raises ValueError and TypeError before anything is changed. A later error, also
+        Ctrl-C, says that the arrays hold partial results.
         """
         self._check_open()
         given = arguments.alike(self, "arrays", arrays)
@@ -164,11 +164,11 @@ class Mesh(Closing):
         self._move("all_reduce", self.plan_all_reduce(first.nbytes, first.dtype), given, op=op)
 
     def copy(self, dst: Array, src: Array) -> Route:
-        """Copy `src` to `dst`, on another device of the mesh, by the best route; returns that route
-        when all bytes are there. A way that fails is left out: the next route carries all bytes.
+        """Copies `src` to `dst`, on another device of the mesh, by the best route. Returns that
+        route when all bytes have arrived. If a way fails, the next best route carries all bytes.
 
         Raises ValueError (closed, read-only, not of this mesh, both on one device, another shape,
-        dtype or layout) and TypeError before anything is changed, and what the last route raised.
+        dtype or layout) and TypeError before anything is changed, and the last route's error.
         """
         self._check_open()
         arguments.check_array(self, "src", src)
@@ -185,18 +185,19 @@ class Mesh(Closing):
             except BaseException as error:
                 left = {way: line for way, line in network.links.items() if way not in lost}
                 network = replace(network, links=left)
-                # A transfer that is late may still write to dst: nothing else may do so then.
+                # A late transfer may still write to dst, so no other route may write there.
                 failed = isinstance(error, SparkleError) and not isinstance(error, FenceTimeout)
                 if not failed or not lost or not reaches(network, source, to):
                     if began.is_set():
                         explain(error, f"{name}: ", "; dst holds a part")
                     raise
-                log.warning("%s: %s; the next route is tried", name, error)
+                log.warning("%s: %s; trying the next route", name, error)
 
     def broadcast(self, arrays: Sequence[Given], root: str | Given) -> None:
-        """Fill each of `arrays` with what that of `root`, a URI or one of them, holds.
+        """Fills each of `arrays` with the elements of `root`, a URI or one of the arrays.
 
-        One Array on each device of the mesh, all of one shape and dtype. Raises as `all_reduce`.
+        It takes one Array on each device of the mesh, all of one shape and dtype. Raises as
+        `all_reduce`.
         """
         self._check_open()
         given = arguments.alike(self, "arrays", arrays)
@@ -206,7 +207,7 @@ class Mesh(Closing):
         self._move("broadcast", plan, given)
 
     def scatter(self, src: Given, arrays: Sequence[Given]) -> None:
-        """Fill `arrays`, one on each device, with parts of `src`, on any device of the mesh.
+        """Fills `arrays`, one on each device, with parts of `src`, on any device of the mesh.
 
         In the order of `devices` they are `src`, cut along axis 0. Raises as `all_reduce`.
         """
@@ -219,9 +220,9 @@ class Mesh(Closing):
         self._move("scatter", plan_scatter(self.network, root, cut), whole, parts)
 
     def gather(self, arrays: Sequence[Given], dst: Given) -> None:
-        """Fill `dst`, on any device of the mesh, with `arrays`, one on each device.
+        """Fills `dst`, on any device of the mesh, with `arrays`, one on each device.
 
-        In the order of `devices` they stand along axis 0. Raises as `all_reduce`.
+        They are joined along axis 0, in the order of `devices`. Raises as `all_reduce`.
         """
         self._check_open()
         parts = arguments.one_each(self, "arrays", arrays)
@@ -232,7 +233,7 @@ class Mesh(Closing):
         self._move("gather", plan_gather(self.network, root, cut), parts, whole)
 
     def all_gather(self, arrays: Sequence[Given], outs: Sequence[Given]) -> None:
-        """Fill each of `outs`, one on each device, with all `arrays`, as `gather` does one."""
+        """Fills each of `outs`, one on each device, with all `arrays`, as `gather` fills one."""
         self._check_open()
         parts = arguments.one_each(self, "arrays", arrays)
         whole = arguments.alike(self, "outs", outs)
@@ -243,10 +244,10 @@ class Mesh(Closing):
     def reduce_scatter(
         self, arrays: Sequence[Given], outs: Sequence[Given], op: str = "sum"
     ) -> None:
-        """Fill `outs`, one on each device, with parts of the sum, max or mean of all `arrays`.
+        """Fills `outs`, one on each device, with parts of the sum, max or mean of all `arrays`.
 
-        `arrays` are given as for `all_reduce`; they do not change. In the order of `devices` the
-        `outs` are the result, cut along axis 0. Raises as `all_reduce`.
+        `arrays` are as for `all_reduce`; they do not change. In the order of `devices` the `outs`
+        are the result, cut along axis 0. Raises as `all_reduce`.
         """
         self._check_open()
         whole = arguments.alike(self, "arrays", arrays, written=False)
@@ -289,8 +290,8 @@ class Mesh(Closing):
         outs: dict[str, Array] | None = None,
         failed: Callable[[Lane], object] = id,
     ) -> None:
-        """Run a program; what its transfers took corrects the topology. `began` is set before its
-        first step, `failed` is told the lanes of steps that fail.
+        """Runs a program; the times of its transfers correct the topology. `began` is set before
+        its first step. `failed` is called with the lanes of steps that fail.
         """
         topology = self.topology
 
@@ -326,11 +327,11 @@ class Mesh(Closing):
             raise ValueError("expected an open Mesh, got a closed one")
 
     def close(self, timeout_s: float = 30.0) -> None:
-        """Keep what was measured, and let go of the ways that are the mesh's own; idempotent. Ways
-        of a Context end with its devices, which stay open.
+        """Keeps measurements, and releases ways that the mesh owns; idempotent. Ways of a Context
+        end with its devices, which stay open.
 
-        FenceTimeout: a transfer still runs, whose device ends it when it is closed. A transfer that
-        an error abandoned is waited for briefly.
+        Raises FenceTimeout if a transfer is still running; its device ends it when it is closed. A
+        transfer that an error abandoned is waited for only briefly.
         """
         if not self._closed and self._topology is not None:
             measured = self._ways.surveyed[frozenset(self.devices)] = self._topology.kept()
@@ -343,5 +344,5 @@ class Mesh(Closing):
 
 
 def _added(op: str) -> str:
-    """What is computed of two elements; a mean is a sum, divided in the end."""
+    """The reduction of two elements; a mean is a sum that is divided in the end."""
     return "max" if op == "max" else "sum"

@@ -1,7 +1,7 @@
-"""Measures the ways between devices, by programs of the kind that is run on them later.
+"""Measures the ways between devices, with programs like those that run on them later.
 
-What counts is a step's time in the runner (lanes/runner.py): the calls from Python are in it, the
-taking of memory is not. The first step of each size is dropped.
+A measurement is the time of a step in the runner (lanes/runner.py): it includes the calls from
+Python, but no allocation. The first step of each size is dropped.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ from .links.probe import EACH, NoTimes, usable_points
 from .measured import Measured
 
 SIZES = (1 << 12, 1 << 16, 1 << 20, 1 << 23, 1 << 25)
-"""Bytes of the transfers that a line is fitted to; the last does not fit into most caches."""
+"""Bytes of the transfers that a line is fitted to; the last exceeds most caches."""
 PORT_SIZES = (1 << 18, 1 << 24)
-"""PORT_SIZES: bytes of each way when several run at once."""
+"""Bytes of each way when several run at once."""
 ENOUGH_S = 0.1
-"""Real seconds for a way: the next size is left out if it would take longer."""
+"""Real seconds for a way: the next size is left out if it would exceed them."""
 
 
 def survey(ways: Ways, places: Sequence[str] = (), **clocked: Any) -> Measured:
-    """Measure all ways between `places`, else all devices of `ways`; raises what devices do.
+    """Measures all ways between `places`, by default all devices of `ways`. Raises what devices
+    raise.
 
-    `clocked` is for runner.run, as in `carry`. What was measured of a way is not measured again.
+    `clocked` is for runner.run, as in `carry`. A way is measured only once.
     """
     places = places or tuple(ways.devices)
     one = _Survey(ways, clocked)
@@ -51,8 +52,8 @@ def survey(ways: Ways, places: Sequence[str] = (), **clocked: Any) -> Measured:
 
 
 def way(ways: Ways, source: str, to: str, **clocked: Any) -> list[Point]:
-    """(bytes, seconds) of transfers from one device of `ways` to another, measured once: those of
-    ways.points. Raises what devices do.
+    """(bytes, seconds) of transfers from one device of `ways` to another, measured once and kept in
+    ways.points. Raises what devices raise.
     """
     pair = source, to
     if pair not in ways.points:
@@ -66,16 +67,16 @@ What = tuple[str, str] | str
 
 
 class _Survey:
-    """Runs one measurement after the other."""
+    """Runs one measurement after another."""
 
     def __init__(self, ways: Ways, clocked: Mapping[str, Any]) -> None:
         self.ways, self.clocked = ways, clocked
         self.virtual = clocked.get("clock", time.perf_counter) != time.perf_counter
-        self.sizes = SIZES[:-1] if self.virtual else SIZES  # there are no caches then
+        self.sizes = SIZES[:-1] if self.virtual else SIZES  # simulated devices have no caches
 
     def points(self, whats: Sequence[What], sizes: Iterable[int]) -> list[Point]:
-        """(bytes of all together, seconds) of `whats` at once, by size of each; fewer sizes where
-        one does not fit into a device, or would take too long.
+        """(bytes of all together, seconds) of `whats` at once, by size of each. It stops before a
+        size that does not fit into a device or would take too long.
         """
         found: list[Point] = []
         begin = time.perf_counter()
@@ -87,7 +88,7 @@ class _Survey:
                     raise
                 break
             found += [(nbytes * len(whats), seconds) for seconds in _rounds(ran, len(whats))]
-            # What is measured by a virtual clock must not depend on the real one.
+            # Measurements on a virtual clock must not depend on the real one.
             late = not self.virtual and time.perf_counter() - begin + 16 * spent > ENOUGH_S
             if late and at + 1 >= LEAST_SIZES:
                 break
@@ -114,7 +115,7 @@ class _Survey:
 
 
 def _repeated(whats: Sequence[What], nbytes: int, patience_s: float) -> Program:
-    """All of `whats` at once, EACH + 1 times, each time when all have ended the time before. A step
+    """All of `whats` at once, EACH + 1 times; each round begins when the last one has ended. A step
     that takes longer than `patience_s` has failed.
     """
     steps: list[Step] = []
@@ -123,7 +124,7 @@ def _repeated(whats: Sequence[What], nbytes: int, patience_s: float) -> Program:
         begin, ends = len(steps), list[str]()
         for what in whats:
             to = what if isinstance(what, str) else what[1]
-            # Ways that end at one place write memory of their own there.
+            # Ways that end at one place need memory of their own there.
             temp = Region(to, "temp", ends.count(to) * nbytes, nbytes)
             ends.append(to)
             steps.append(_step(len(steps), what, temp, last, patience_s))

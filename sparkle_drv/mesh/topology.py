@@ -1,15 +1,15 @@
-"""Topology: what was measured of the ways of some devices, and what became of it since. Data.
+"""Topology: the measured ways of some devices, corrected by their transfers. Data.
 
 Each way has the line fitted to its points (links/line.py), and two averages over its transfers:
 
-* `pace`: seconds taken by seconds expected, of the latency and of the bytes apart. A transfer tells
-  of each as much as it is expected to consist of it: small ones say nothing about the rate. The
-  averages are of logarithms, and one transfer counts at most as `FAR` times too fast or too slow:
-  so one that something else disturbed changes little.
-* `reliability`: the share of transfers that ended well.
+* `pace`: seconds taken over seconds expected, separately for the latency and the bytes. A transfer
+  counts for each by its expected part in the time: small ones say nothing about the rate. The
+  averages are of logarithms. One transfer counts as at most `FAR` times too fast or too slow, so
+  that a disturbed one changes little.
+* `reliability`: the share of transfers that succeeded.
 
-All forget with weight `WEIGHT`, as exponential averages do. Planners read `network`: seconds are
-multiplied by pace and divided by reliability there.
+Both are exponential averages of weight `WEIGHT`. Planners read `network`, where seconds are
+multiplied by the pace and divided by the reliability.
 """
 
 from __future__ import annotations
@@ -26,43 +26,43 @@ from .links.network import Network, Port
 from .measured import Measured, Way
 
 WEIGHT = 0.1
-"""Of the newest transfer in an average."""
+"""Weight of the newest transfer in an average."""
 FAR = 2.0
 DRIFT = 1.25
-"""Plans are made anew once a way has become so much slower or faster than they assumed."""
+"""Plans are made again once a way is this much slower or faster than they assumed."""
 LEAST_RELIABILITY = 0.01
 
 
 @dataclass(frozen=True)
 class Link:
-    """A way between two devices as a person reads it."""
+    """A way between two devices, for people to read."""
 
     source: str
     to: str
     kind: str
     """The transport that carries it (lanes/transports.py)."""
     bw_gbs: float
-    """10^9 bytes a second of long transfers alone, infinite where no rate was seen."""
+    """10^9 bytes per second of long transfers alone; infinite if no rate was seen."""
     latency_us: float
     """Microseconds of a transfer of no bytes."""
     reliability: float
-    """0 to 1: the share of recent transfers that ended well."""
+    """0 to 1: the share of recent transfers that succeeded."""
 
 
 @dataclass
 class _Average:
     latency: float = 1.0
-    """The pace of seconds that do not depend on the bytes."""
+    """Pace of the seconds that do not depend on the bytes."""
     pace: float = 1.0
-    """That of the others."""
+    """Pace of the seconds that do."""
     reliability: float = 1.0
 
     def slowed(self, line: Line) -> Line:
-        """The line at the paces of now."""
+        """The line at the present paces."""
         return Line(line.a * self.latency, line.b * self.pace)
 
     def planned(self, line: Line) -> Line:
-        """What planners read: failures cost, too."""
+        """The line for planners, which also pay for failures."""
         now, sure = self.slowed(line), max(self.reliability, LEAST_RELIABILITY)
         return Line(now.a / sure, now.b / sure)
 
@@ -87,12 +87,12 @@ class Topology:
         whole = Network(places, lines, adds=adds, direct=direct)
         ports = {place: _port(whole, measured, place) for place in places}
         self._alone = replace(whole, ports=ports)
-        """As it was measured."""
+        """The network as it was measured."""
         self._network = self._alone
 
     @property
     def network(self) -> Network:
-        """What planners read. It is another object once a way has drifted by DRIFT."""
+        """The network for planners. It is a new object once a way has drifted by DRIFT."""
         now = {way: self._averages[way].planned(n) for way, n in self._alone.links.items()}
         if any(_drifted(line, self._network.links[way]) for way, line in now.items()):
             self._network = replace(self._alone, links=now)
@@ -100,7 +100,7 @@ class Topology:
 
     @property
     def links(self) -> dict[Way, Link]:
-        """By (from, to), as of now."""
+        """The present links by (from, to)."""
         found = {}
         for way, line in sorted(self._alone.links.items()):
             now = self._averages[way]
@@ -112,11 +112,11 @@ class Topology:
 
     @property
     def ports(self) -> dict[str, Port]:
-        """By place: bytes a second of all its ways at once."""
+        """By place: bytes per second of all its ways at once."""
         return dict(self._alone.ports)
 
     def adjacency(self) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """GB/s by (from, to), in the order of `places`; 0 where there is no way."""
+        """GB/s as float64 [from, to], in the order of `places`; 0 if there is no way."""
         at = {place: i for i, place in enumerate(self.places)}
         made = np.zeros((len(self.places), len(self.places)))
         for (source, to), link in self.links.items():
@@ -124,14 +124,14 @@ class Topology:
         return made
 
     def took(self, way: Way, ratio: float, nbytes: float) -> None:
-        """Transfers over a way, of so many bytes each, took `ratio` times the seconds that were
-        expected of them, as the network has it. Ignores ratios that are not positive and finite.
+        """Transfers over a way, of `nbytes` each, took `ratio` times the seconds that the network
+        predicts. Ignores ratios that are not positive and finite.
         """
         average = self._averages.get(way)
         if average is None or not 0 < ratio < math.inf:
             return
         now = average.slowed(self._alone.links[way])
-        # The expectation had the paces and the reliability that the network assumed.
+        # The prediction used the pace and reliability that the network assumed.
         seen = math.log(ratio * self._network.links[way].at(nbytes) / now.at(nbytes))
         step = WEIGHT * max(-math.log(FAR), min(math.log(FAR), seen))
         part = min(1.0, now.a / now.at(nbytes))
@@ -140,13 +140,13 @@ class Topology:
         average.reliability += WEIGHT * (1 - average.reliability)
 
     def failed(self, way: Way) -> None:
-        """A transfer over a way did not end well."""
+        """A transfer over a way failed."""
         average = self._averages.get(way)
         if average is not None:
             average.reliability -= WEIGHT * average.reliability
 
     def kept(self) -> Measured:
-        """What is worth keeping: the points, those of ways at their paces of now."""
+        """The measurements to keep: the points, with ways at their present paces."""
         ways = {}
         for way, points in self.measured.ways.items():
             line = self._alone.links[way]
@@ -159,13 +159,13 @@ class Topology:
 
 
 def _drifted(now: Line, assumed: Line) -> bool:
-    """Has one of its parts become so much slower or faster?"""
+    """Has a part of the line changed by more than DRIFT?"""
     parts = ((now.a, assumed.a), (now.b, assumed.b))
     return any(was and not 1 / DRIFT < part / was < DRIFT for part, was in parts)
 
 
 def _port(alone: Network, measured: Measured, place: str) -> Port:
-    """Rates of all ways at once; none is less than that of the fastest way alone."""
+    """Rates of all ways at once; none is below that of the fastest way alone."""
     out = max((alone.rate(*way) for way in alone.links if way[0] == place), default=0.0)
     into = max((alone.rate(*way) for way in alone.links if way[1] == place), default=0.0)
 
@@ -181,7 +181,7 @@ def _port(alone: Network, measured: Measured, place: str) -> Port:
 
 
 def _matrix(topology: Topology) -> list[str]:
-    """A row for each source: GB/s to each."""
+    """A row per source: GB/s to each place."""
     width = max(8, *(len(place) for place in topology.places))
     rows = [" ".join(["GB/s from".ljust(width + 2), *(p.rjust(width) for p in topology.places)])]
     for place, rates in zip(topology.places, topology.adjacency(), strict=True):
@@ -191,7 +191,7 @@ def _matrix(topology: Topology) -> list[str]:
 
 
 def _ways(topology: Topology) -> list[str]:
-    """A row for each way, and one for each place's ports."""
+    """A row per way, and one per place for its ports."""
     rows = [
         f"{one.source} to {one.to}: {one.kind}, {one.bw_gbs:.3g} GB/s, "
         f"{one.latency_us:.3g} us, reliability {one.reliability:.2f}"

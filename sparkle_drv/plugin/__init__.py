@@ -1,14 +1,14 @@
-"""What a backend outside this package builds on: names only; docs/plugins.md says how.
+"""The base for a backend outside this package: names only; docs/plugins.md explains them.
 
-The protocol and its data (`Backend`, `Settings`, `KernelSpec`, `Generated`, `Loaded`, `Allocation`,
-`Progress`); what a backend may do beside it (`abilities`); and for backends written in Python the
-half of the protocol that is alike for all of them: `decode` makes data of command records,
-`Kernels` checks dispatches, `Queues` keeps timelines.
+It has the protocol and its data (`Backend`, `Settings`, `KernelSpec`, `Generated`, `Loaded`,
+`Allocation`, `Progress`), and optional `abilities`. For backends written in Python it has the
+common half of the protocol: `decode` turns command records into data, `Kernels` checks dispatches,
+and `Queues` keeps timelines.
 
     commands.py    decode: command records as data
     kernels.py     Kernels: loaded kernels by number, the check of a dispatch
     queues.py      Queues: timelines, epochs, waits, failures
-    ledger.py      which submissions failed, who was told, their times
+    ledger.py      failed submissions, which waits were told, times
 """
 
 from sparkle_drv.backends import abilities

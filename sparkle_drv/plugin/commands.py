@@ -13,20 +13,20 @@ class Dispatch:
     """Run a kernel."""
 
     kernel: int
-    """`Loaded.pointer` of it."""
+    """The kernel's `Loaded.pointer`."""
     groups: tuple[int, int, int]
-    """Workgroups along x, y, z; one of them may be 0: nothing runs."""
+    """Workgroups along x, y, z; nothing runs if one of them is 0."""
     group_size: tuple[int, int, int]
     """Threads of a workgroup along x, y, z."""
     shared_nbytes: int
-    """`shared=` of the launch."""
+    """`shared=` of the launch, in bytes."""
     args: bytes
-    """The arguments, packed as C packs them; then, for each pointer, how many bytes lie behind."""
+    """The arguments, packed as in C; then, per pointer, the bytes of memory behind it."""
 
 
 @dataclass(frozen=True)
 class Copy:
-    """Copy `nbytes` bytes; the two may overlap."""
+    """Copy `nbytes` bytes; source and destination may overlap."""
 
     dst: int
     src: int
@@ -35,7 +35,7 @@ class Copy:
 
 @dataclass(frozen=True)
 class Fill:
-    """Fill `nbytes` bytes with `pattern`, 1, 2 or 4 bytes that go into them evenly."""
+    """Fill `nbytes` bytes with `pattern`: 1, 2 or 4 bytes that divide `nbytes`."""
 
     dst: int
     nbytes: int
@@ -44,7 +44,7 @@ class Fill:
 
 @dataclass(frozen=True)
 class Barrier:
-    """What follows sees what came before: so it is already, where lists run in order."""
+    """Later commands see results of earlier ones. Lists that run in order do that anyway."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Wait:
     """Wait until another queue of the device has reached `value`."""
 
     queue: int
-    """What `queue_pointer` gave for it."""
+    """Its `queue_pointer`."""
     value: int
 
 
@@ -67,21 +67,21 @@ Command = Dispatch | Copy | Fill | Barrier | Wait | Timestamp
 
 
 class Given(list[Command]):
-    """The commands of one submission, in their order."""
+    """The commands of one submission, in order."""
 
     __slots__ = ("__weakref__", "data", "kept", "offsets", "prepared", "waits")
 
     def __init__(self, data: bytes, found: list[tuple[int, Command]]) -> None:
         super().__init__(command for _, command in found)
         self.data = data
-        """The records."""
+        """The records as bytes."""
         self.offsets = [at for at, _ in found]
-        """In bytes, where each begins."""
+        """Offset of each record in bytes."""
         self.waits = [command for command in self if isinstance(command, Wait)]
         self.prepared = False
-        """Is it given as often as somebody runs it? It is the same object each time."""
+        """Is it a prepared submission? Then each run passes this same object."""
         self.kept: Any = None
-        """The backend's own, of what was prepared."""
+        """For the backend's own use, for a prepared submission."""
 
     @staticmethod
     def of(data: bytes) -> Given:
@@ -90,14 +90,14 @@ class Given(list[Command]):
 
 
 def decode(data: bytes) -> list[tuple[int, Command]]:
-    """(offset in bytes, command) of each record; ValueError for what is no list of records."""
+    """(offset in bytes, command) of each record. Raises ValueError for other bytes."""
     found: list[tuple[int, Command]] = []
     end = 0
     for at, kind, record in records.split(data):
         found.append((at, _command(kind, record)))
         end = at + len(record)
     if end != len(data):
-        raise ValueError(f"records: {len(data)} bytes, of which those from {end} on are no record")
+        raise ValueError(f"records: expected whole records, got {len(data)} bytes, none from {end}")
     return found
 
 

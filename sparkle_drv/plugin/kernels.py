@@ -1,5 +1,5 @@
-"""The kernels that a backend written in Python has loaded: by the numbers that dispatch records
-carry, with the check of a dispatch that native backends do in C.
+"""The loaded kernels of a backend written in Python, by the numbers in dispatch records. Includes
+the check of a dispatch that native backends make in C.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sparkle_drv.core.abi.signature import SCALARS
 from sparkle_drv.plugin.commands import Dispatch, decode
 from sparkle_drv.types import DeviceInfo, Resources
 
-# Never 0, and never used again while the process lives: a stale record names nothing.
+# Never 0, and never reused in the process, so that a stale record names no kernel.
 _numbers = itertools.count(1)
 
 
@@ -28,25 +28,25 @@ class Entry:
     pointer: int
     """For `Loaded.pointer`."""
     spec: KernelSpec
-    """What it was loaded from."""
+    """The spec that it was loaded from."""
     resources: Resources
-    """What it takes; `max_group_size` is a limit."""
+    """Its resources; `max_group_size` is a limit."""
     own: Any
-    """Whatever the backend runs it by."""
+    """The backend's own object for it."""
     layout: struct.Struct
     """The arguments in natural C alignment."""
 
     def values(self, dispatch: Dispatch) -> tuple[Any, ...]:
-        """The arguments of a dispatch: numbers, and addresses for pointers (0: null)."""
+        """The arguments of a dispatch: numbers, and addresses for pointers (0 is null)."""
         return self.layout.unpack_from(dispatch.args)
 
 
 Refuses = Callable[[Entry, Dispatch], str]
-"""Why a kernel cannot do a dispatch whose shape is within the limits, in words; "": it can."""
+"""Why a kernel cannot do a dispatch whose shape is within the limits; "" if it can."""
 
 
 class Kernels:
-    """Of one device. Any thread may use it: each method is one operation of a dict."""
+    """The kernels of one device. Any thread may use it: each method is one operation on a dict."""
 
     def __init__(self, info: DeviceInfo, refuses: Refuses | None = None) -> None:
         self._info = info
@@ -57,7 +57,7 @@ class Kernels:
         return len(self._entries)
 
     def add(self, spec: KernelSpec, resources: Resources, own: Any, pointer: int = 0) -> Entry:
-        """A kernel that was loaded; `own` is the backend's, and so is `pointer` if it is not 0."""
+        """Adds a loaded kernel. `own` is the backend's, and so is `pointer` if it is not 0."""
         codes = "".join("Q" if t.endswith("*") else SCALARS[t] for t in spec.args)
         layout = struct.Struct("@" + codes)  # with "@", struct aligns as C does
         entry = Entry(pointer or next(_numbers), spec, resources, own, layout)
@@ -65,16 +65,16 @@ class Kernels:
         return entry
 
     def remove(self, entry: Entry) -> None:
-        """It is unloaded; idempotent."""
+        """Removes an unloaded kernel; idempotent."""
         self._entries.pop(entry.pointer, None)
 
     def find(self, pointer: int) -> Entry | None:
-        """The kernel that a dispatch names; None: it is not there."""
+        """The kernel that a dispatch names; None if it is not loaded."""
         return self._entries.get(pointer)
 
     def check(self, dispatch: Dispatch) -> int:
-        """0, or the -errno with which a launch is refused: -EINVAL for a kernel that is not loaded
-        or a shape beyond the limits of device and kernel, else what sp_signature_check says of the
+        """0, or the -errno of a refused launch. It is -EINVAL if the kernel is not loaded or the
+        shape exceeds the limits of device or kernel, else the result of sp_signature_check for the
         arguments (sp_cmd.h).
         """
         entry = self._entries.get(dispatch.kernel)
@@ -87,7 +87,7 @@ class Kernels:
         return rc
 
     def refusal(self, record: bytes, rc: int) -> str:
-        """The protocol's method: what of this dispatch its kernel cannot do."""
+        """Implements the protocol: the reason that the kernel cannot do this dispatch."""
         del rc
         for _, command in decode(record):
             if isinstance(command, Dispatch) and (entry := self.find(command.kernel)) is not None:

@@ -1,14 +1,14 @@
 """The queue half of the Backend protocol for backends written in Python: timelines, epochs, waits,
-refusals, who was told of which failure.
+refusals, and which waits were told of which failure.
 
-A backend says how commands are given to its device (`start`) and how far such work is (`Work`); all
-else that the protocol asks of a queue is here, and its methods are those of `Queues`:
+A backend defines how its device gets commands (`start`) and the state of such work (`Work`). All
+else that the protocol asks of a queue is here, as methods of `Queues`:
 
     self._queues = queues = Queues(self.kernels_loaded, self._start)
     self.launch, self.submit, self.wait = queues.launch, queues.submit, queues.wait   # and so on
 
-Nothing here has a thread: who asks how far a queue is looks at the work in flight, and who waits
-looks again and again, in naps that grow to a millisecond, or whenever the backend's `News` says so.
+Nothing here has a thread. A query of a queue's progress polls the work in flight. A wait polls
+repeatedly, with naps that grow to a millisecond, or whenever the backend's `News` arrives.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from sparkle_drv.plugin.commands import Dispatch, Given
 from sparkle_drv.plugin.kernels import Kernels
 from sparkle_drv.plugin.ledger import Ledger
 
-_FULL_NS = 100_000_000  # for how long a submission to a full queue waits before -EAGAIN
-_SPINS = 20  # looks without a nap between them
+_FULL_NS = 100_000_000  # wait of a submission to a full queue before -EAGAIN
+_SPINS = 20  # polls without a nap between them
 _NAP_S = (20e-6, 1e-3)  # the first nap and the longest
 
 
 class Failed(Exception):
-    """What `start` raises when nothing was given to the device: an errno, in words too."""
+    """Raised by `start` if the device got nothing: an errno, with text."""
 
     def __init__(self, code: int, words: str) -> None:
         super().__init__(words)
@@ -44,41 +44,41 @@ class Failed(Exception):
 
 
 class Work(Protocol):
-    """A submission that the device has been given."""
+    """A submission that the device has."""
 
     def ended(self) -> int | None:
-        """None while it runs; 0 or -errno once all of it has ended. Never blocks, and may be asked
-        again. -ENODEV: the device is lost, with all that is in flight.
+        """None while it runs; 0 or -errno once all of it has ended. Never blocks; may be called
+        again. -ENODEV means that the device is lost, with all work in flight.
         """
 
     def running(self) -> tuple[int, float]:
-        """(the index of the command that runs now, -1 for none yet; seconds since it began)."""
+        """(index of the running command, -1 if none has begun; seconds since it began)."""
 
     def times(self) -> tuple[int, int] | None:
-        """(start, end) in ns of the device clock, once it has ended; None: not known."""
+        """(start, end) in ns of the device clock, once it has ended; None if unknown."""
 
     def words(self) -> str:
-        """How it failed, in words."""
+        """The reason of its failure, as text."""
 
 
 Start = Callable[[Any, Given, "Sequence[Work]"], Work]
 """start(own, commands, awaited) gives commands to the device, in order, and does not wait.
 
-`own` is what `open_queue` was given; `awaited` is the work of other queues, still in flight, that
-`Wait`s among the commands stand for: none of the commands may begin before all of it has ended.
-Calls for one queue do not overlap. Raises Failed.
+`own` is the value given to `open_queue`. `awaited` is the work of other queues, still in flight,
+that `Wait`s among the commands refer to: no command may begin before all of it has ended. Calls for
+one queue do not overlap. Raises Failed.
 """
 
 
 class News(Protocol):
-    """What wakes those who wait, where the device or its driver can."""
+    """Wakes waiting threads, if the device or its driver can."""
 
     def mark(self) -> int:
         """A number that grows with each piece of news."""
 
     def wait(self, own: Any, mark: int, seconds: float) -> None:
-        """Return when there is news that `mark` did not count, or after so many seconds. `own` is
-        that of the queue for which somebody waits. May return early."""
+        """Returns on news after `mark`, or after `seconds`; may return early. `own` is that of the
+        queue that is waited for."""
 
 
 class _InFlight:
@@ -99,7 +99,7 @@ class Timeline:
         self.submitted = self.reached = 0
         self.closing = False
         self.lock = threading.Lock()  # orders submissions; held while `start` runs
-        self.looking = threading.Lock()  # of all below
+        self.looking = threading.Lock()  # guards all members below
         self.flight: deque[_InFlight] = deque()
         self.ledger = Ledger()
 
@@ -116,52 +116,52 @@ class Queues:
         self._news = news
         self._pid = os.getpid()
         self._epoch = 0
-        self._epoch_lock = threading.RLock()  # a signal's handler may close things, too
+        self._epoch_lock = threading.RLock()  # re-entrant: a signal handler may close things
         self._open: weakref.WeakValueDictionary[int, Timeline] = weakref.WeakValueDictionary()
         self._lost = ""
         self._closed = False
         self._said = threading.local()
 
-    # What the backend itself calls
+    # Calls by the backend itself
 
     def lose(self, words: str) -> None:
-        """The device is gone: what is in flight fails, nothing more is taken. `words` say why."""
+        """The device is lost: work in flight fails, and no more is taken. `words` is the reason."""
         self._lost = self._lost or words
 
     def close(self) -> None:
-        """Take no more work; what is in flight goes on."""
+        """Takes no more work; work in flight continues."""
         self._closed = True
 
     @property
     def forked(self) -> bool:
-        """Is this a child of the process that opened the device? Its driver must be left alone."""
+        """Is this a child of the process that opened the device? It must not use the driver."""
         return os.getpid() != self._pid
 
     def open(self, own: Any, timing: bool) -> Timeline:
-        """For `open_queue`."""
+        """Opens a queue, for `open_queue`."""
         queue = Timeline(own, timing)
         self._open[id(queue)] = queue
         return queue
 
     def copy(self, queue: Timeline, dst: int, src: int, nbytes: int) -> int:
-        """Submit one copy; value or -errno."""
+        """Submits one copy. Returns its value or -errno."""
         return self._submit(queue, records.copy(dst, src, nbytes), ANY_EPOCH)
 
     def give(self, queue: Timeline, start: Callable[[Any], Work]) -> int:
-        """Submit what is no record, such as a copy to the host: `start(own)` gives it to the device
-        as `Start` does. Value or -errno."""
+        """Submits work that is no record, such as a copy to the host: `start(own)` gives it to the
+        device as `Start` does. Returns its value or -errno."""
         self._said.words = ""
         return self._give(queue, Given(b"", []), ANY_EPOCH, start)
 
     def queues(self) -> list[Timeline]:
-        """All whose handles somebody has."""
+        """All queues whose handles still exist."""
         return [queue for at in self._open.valuerefs() if (queue := at()) is not None]
 
     def idle(self, queue: Timeline) -> bool:
-        """Has all that was submitted ended, and may more be?"""
+        """Has all submitted work ended, and may more be submitted?"""
         return not self._refusal(queue) and self.reached(queue) == queue.submitted
 
-    # The protocol's methods, by its names
+    # Methods of the protocol, under its names
 
     def close_queue(self, queue: Timeline, timeout_ns: int) -> int:
         if self.forked:
@@ -206,8 +206,8 @@ class Queues:
         return queue.submitted
 
     def settled(self, queue: Timeline) -> int:
-        # A finalizer asks, below `start` of this very thread, or while another one's `start` waits
-        # for something that this one has: to wait for the lock would be for ever.
+        # A finalizer may call this inside `start` of its own thread, or while another thread's
+        # `start` waits for something that this one holds. Waiting for the lock could deadlock.
         return -errno.EAGAIN if queue.lock.locked() and not self.forked else queue.submitted
 
     def reached(self, queue: Timeline) -> int:
@@ -216,10 +216,10 @@ class Queues:
         return queue.reached
 
     def _try_look(self, queue: Timeline) -> bool:
-        """False: another thread is looking."""
+        """Polls the queue. False if another thread is polling it."""
         if queue.looking.locked():
             return False
-        # Not acquire(False): an interrupt just behind it would leave the lock taken.
+        # Not acquire(False): an interrupt just after it would leave the lock taken.
         with queue.looking:
             self._look(queue)
         return True
@@ -270,7 +270,7 @@ class Queues:
     def said(self) -> str:
         return getattr(self._said, "words", "")
 
-    # How they do it
+    # Implementation
 
     def _refusal(self, queue: Timeline) -> int:
         if self.forked:
@@ -294,7 +294,7 @@ class Queues:
 
     def _submit(self, queue: Timeline, data: bytes, epoch: int) -> int:
         self._said.words = ""
-        if rc := self._refusal(queue) or self._stale(epoch):  # look at what it names again
+        if rc := self._refusal(queue) or self._stale(epoch):  # core checks its arguments again
             return rc
         rc, given = self._judge(data)
         return rc if given is None else self._give(queue, given, epoch)
@@ -319,13 +319,13 @@ class Queues:
                 if error.code == errno.ENODEV:
                     self.lose(str(error))
                 return -error.code
-            # No call stands before this, at which an interrupt could lose what runs.
+            # No call before this, at which an interrupt could lose the running work.
             queue.submitted = begun.value
             queue.flight.append(begun)
             return begun.value
 
     def _room(self, queue: Timeline) -> int:
-        """0, or -EAGAIN when the queue stays full for 0.1 s."""
+        """0, or -EAGAIN if the queue stays full for 0.1 s."""
         oldest = queue.submitted - self._depth + 1
         if oldest <= queue.reached:
             return 0
@@ -336,14 +336,14 @@ class Queues:
         for wait in given.waits:
             other = self._open.get(wait.queue)
             if other is None:
-                continue  # a queue that has gone: not before all of it had ended
+                continue  # a queue that is gone had ended all of its work
             with other.looking:
                 self._look(other)
                 found += [f.work for f in other.flight if f.value <= wait.value][-1:]
         return found
 
     def _reach(self, queue: Timeline, value: int, timeout_ns: int) -> int:
-        """0 once `value` has ended, however it did; -ETIMEDOUT."""
+        """0 once `value` has ended, with or without a fault; -ETIMEDOUT."""
         deadline = time.monotonic_ns() + timeout_ns
         looks, nap = 0, _NAP_S[0]
         news = self._news
@@ -365,7 +365,7 @@ class Queues:
         return 0
 
     def _look(self, queue: Timeline) -> None:
-        """Takes note of what has ended; under `looking`."""
+        """Takes note of ended work; needs the lock `looking`."""
         while queue.flight:
             first = queue.flight[0]
             rc = first.work.ended()

@@ -1,9 +1,9 @@
-"""What happened when, for people: traces and notices. A leaf: imports nothing of ours.
+"""Records of what happened when, for people: traces and notices. A leaf: imports nothing of ours.
 
-    trace.py     what is recorded: spans on tracks and the arrows between them
-    chrome.py    as trace-event JSON, a dict for Perfetto and chrome://tracing; and a check of it
+    trace.py     what is recorded: spans on tracks, and flows between them
+    chrome.py    trace-event JSON for Perfetto and chrome://tracing, as a dict; and a check of it
                  (sched/run/trace_files.py writes the file)
-    progress.py  what takes long is told on the terminal and in the log
+    progress.py  reports slow steps on the terminal and in the log
 
-Nobody records unless asked: code that might record has a `Trace` or None and tests for it.
+Nothing is recorded unless asked for: code that might record has a `Trace` or None, and tests it.
 """

@@ -1,9 +1,9 @@
 """Traces as trace-event JSON in its object form, and a check of such a document.
 
-Format: "Trace Event Format", the document of the Chrome project: complete events ("X") with times
-in microseconds, flow events ("s" begins, "f" ends, bound to the enclosing slice by "bp": "e"),
-metadata ("M"). Spans on one track must nest; a node is a process there, a track of it a thread.
-What several threads did at once goes to a second track, "calls 2", and so on.
+Format: "Trace Event Format", the document of the Chrome project. It has complete events ("X") with
+times in microseconds, flow events ("s" begins, "f" ends, bound to the enclosing slice by "bp":
+"e"), and metadata ("M"). Spans on one track must nest. A node is a process there, a track of it a
+thread. Overlapping spans of several threads go to a second track, "calls 2", and so on.
 """
 
 from __future__ import annotations
@@ -51,9 +51,7 @@ def document(traces: Iterable[Trace], about: Mapping[str, Any] | None = None) ->
 
 
 def _lanes(spans: Iterable[Span]) -> dict[int, Track]:
-    """By id: the track of each span, its own, or where it would overlap another in part, one
-    beside.
-    """
+    """By id of a span: its own track, or a numbered one beside it if it would partly overlap."""
     found: dict[int, Track] = {}
     ends: dict[Track, list[list[int]]] = {}
     for span in sorted(spans, key=lambda s: (s.begin_ns, -s.end_ns)):
@@ -97,18 +95,18 @@ def _names(tracks: dict[Track, tuple[int, int]]) -> list[dict[str, Any]]:
 
 
 def problems(given: Any) -> list[str]:
-    """What is wrong with a document: not the object form, events without what they must have, spans
-    that overlap in part on a track, flows that are not paired. []: nothing.
+    """The errors of a document: no object form, events without required members, spans that partly
+    overlap on a track, unpaired flows. [] if there are none.
     """
     if not isinstance(given, dict) or not isinstance(given.get("traceEvents"), list):
-        return ['no object with a list "traceEvents"']
+        return ['expected an object with a list "traceEvents"']
     found: list[str] = []
     tracks: dict[tuple[Any, Any], list[tuple[float, float, str]]] = {}
     flows: dict[Any, list[tuple[str, float]]] = {}
     for i, event in enumerate(given["traceEvents"]):
         ph = event.get("ph") if isinstance(event, dict) else None
         if ph not in ("X", "s", "f", "M"):
-            found.append(f"event {i}: ph {ph!r}")
+            found.append(f"event {i}: expected ph X, s, f or M, got {ph!r}")
             continue
         wanted = {"X": ("ts", "dur", "tid"), "s": ("ts", "id", "tid"), "f": ("ts", "id", "tid")}
         missing = [k for k in ("name", "pid", *wanted.get(ph, ())) if not _sane(k, event.get(k))]
@@ -117,7 +115,7 @@ def problems(given: Any) -> list[str]:
         if event.get("name") in ("process_name", "thread_name") and not missing:
             missing += [f"args.{k}" for k in ("name",) if k not in event.get("args", {})]
         if missing:
-            found.append(f"event {i}: no {', '.join(missing)}, or of a wrong type")
+            found.append(f"event {i}: expected {', '.join(missing)} of the right type")
         elif ph == "X":
             if event["dur"] < 0:
                 found.append(f"event {i}: it ends before it begins")
@@ -129,14 +127,14 @@ def problems(given: Any) -> list[str]:
         found += [f"track {track}: {what}" for what in _partial(spans)]
     for flow, ends in flows.items():
         if sorted(ph for ph, _ in ends) != ["f", "s"]:
-            found.append(f"flow {flow}: {len(ends)} ends, one beginning and one end are wanted")
+            found.append(f"flow {flow}: expected one beginning and one end, got {len(ends)} ends")
         elif dict(ends)["f"] < dict(ends)["s"]:
             found.append(f"flow {flow}: it ends before it begins")
     return found
 
 
 def _sane(key: str, value: Any) -> bool:
-    """Is it what stands under this key of an event?"""
+    """Has the value the type that this key of an event needs?"""
     if isinstance(value, bool):
         return False
     if key in ("ts", "dur"):
@@ -145,7 +143,7 @@ def _sane(key: str, value: Any) -> bool:
 
 
 def _partial(spans: list[tuple[float, float, str]]) -> list[str]:
-    """Spans that begin within another and end after it; a rounding error of 1 ns is none."""
+    """Spans that begin within another one and end after it. Rounding errors of 1 ns are ignored."""
     found = []
     open_: list[tuple[float, float, str]] = []
     for span in sorted(spans, key=lambda s: (s[0], -s[1])):

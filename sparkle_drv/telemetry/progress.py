@@ -1,6 +1,6 @@
-"""What takes long is told: a line on the terminal while it goes on, and a record in the log.
+"""Reports slow steps: a line on the terminal while they run, and a record in the log.
 
-Called around what may take long without the user's doing: measuring a device, compiling a kernel.
+Used around steps that may be slow for no fault of the user: measuring a device, compiling a kernel.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import TextIO
 log = logging.getLogger("sparkle_drv")
 
 LONG_S = 0.5
-"""People notice a wait from about here on, and want to know what it is for."""
+"""Seconds after which people notice a wait and want to know its reason."""
 
 _here = threading.local()  # `inside`: is this thread in a block already?
 
 
 @contextlib.contextmanager
 def told(what: str) -> Iterator[None]:
-    """Tell of the block if it takes longer than LONG_S: on stderr as soon as it does, where that is
-    a terminal, and in the log (INFO) once it has ended. A block inside another one is part of that.
+    """Reports the block if it takes longer than LONG_S: on stderr at that moment, if that is a
+    terminal, and in the log (INFO) at its end. A block inside another one is part of that.
     """
     if getattr(_here, "inside", False):
         yield
@@ -51,7 +51,7 @@ def _terminal() -> TextIO | None:
 
 
 class _Line:
-    """Printed once: by a timer, or at the end where code that keeps the GIL has held that up."""
+    """Prints a line once: by a timer, or at the end if code that holds the GIL delays the timer."""
 
     def __init__(self, terminal: TextIO, what: str) -> None:
         self._terminal = terminal
@@ -60,7 +60,7 @@ class _Line:
         self._due = True
         self._timer = threading.Timer(LONG_S, self._print)
         self._timer.daemon = True
-        with contextlib.suppress(RuntimeError):  # no more threads: then it is told at the end
+        with contextlib.suppress(RuntimeError):  # no more threads: the end reports it
             self._timer.start()
 
     def _print(self) -> None:
@@ -68,7 +68,7 @@ class _Line:
             if not self._due:
                 return
             self._due = False
-            with contextlib.suppress(OSError, ValueError):  # the terminal has gone
+            with contextlib.suppress(OSError, ValueError):  # the terminal is gone
                 self._terminal.write(self._text)
                 self._terminal.flush()
 

@@ -1,4 +1,4 @@
-"""Trace: spans on tracks, and flows between spans. Appending is all that is done while it runs."""
+"""Trace: spans on tracks, and flows between spans. While it runs, it only appends."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Track = tuple[str, str]
-"""(node, queue): ("host", "plan"), ("cuda:0", "compute"). One after another happens on a track."""
+"""(node, queue): ("host", "plan") or ("cuda:0", "compute"). Spans on a track follow one another."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """Something that took from `begin_ns` to `end_ns` on the clock of the trace."""
+    """An interval from `begin_ns` to `end_ns` on the trace's clock."""
 
     track: Track
     name: str
@@ -36,22 +36,22 @@ class Trace:
 
     name: str
     begin_ns: int
-    """When it began, and, once it has, when it ended."""
+    """Its beginning; `end_ns` is its end, 0 while it runs."""
     end_ns: int = 0
     spans: list[Span] = field(default_factory=list)
     flows: list[Flow] = field(default_factory=list)
     journal: list[str] = field(default_factory=list)
-    """What the recorder wrote down to decide the same again, a line each."""
+    """The recorder's journal, from which it can decide the same again; one line each."""
     noted: list[tuple[Track, str, int, int]] = field(default_factory=list, repr=False)
-    """Spans as (track, name, begin, end), until `settle`: to append one takes next to no time, so
-    that what stands between two is next to nothing."""
+    """Spans as (track, name, begin, end) until `settle`. Appending one is so quick that the gap
+    between two spans is negligible."""
     _calls: threading.local = field(default_factory=threading.local, repr=False, compare=False)
-    # A signal's handler, or a finalizer, may append as well, in the middle of either.
+    # Re-entrant: a signal handler or finalizer may append in the middle of either.
     _lock: Any = field(default_factory=threading.RLock, repr=False, compare=False)
 
     @property
     def call_ns(self) -> int:
-        """When the call that is going on in this thread began, or, if it was before, the trace."""
+        """Beginning of this thread's current call, or of the trace if that is later."""
         return getattr(self._calls, "began_ns", self.begin_ns)
 
     @call_ns.setter
@@ -59,32 +59,32 @@ class Trace:
         self._calls.began_ns = now
 
     def span(self, track: Track, name: str, begin_ns: int, end_ns: int, **args: Any) -> Span:
-        """Note a span that has ended."""
+        """Records a span that has ended."""
         made = Span(track, name, begin_ns, end_ns, args)
         with self._lock:
             self.spans.append(made)
         return made
 
     def flow(self, name: str, source: Span, to: Span) -> None:
-        """Note that data went from one span to another."""
+        """Records that data went from one span to another."""
         with self._lock:
             self.flows.append(Flow(name, source, to))
 
     def settle(self) -> None:
-        """Make spans of what was noted."""
+        """Turns `noted` entries into spans."""
         with self._lock:
-            count = len(self.noted)  # others may note more meanwhile
+            count = len(self.noted)  # other threads may append more meanwhile
             self.spans += [Span(*one) for one in self.noted[:count]]
             del self.noted[:count]
 
     def taken(self) -> tuple[list[Span], list[Flow]]:
-        """The spans and flows so far, also while calls that had begun in it still append."""
+        """The spans and flows so far; calls that began in the trace may still append."""
         self.settle()
         with self._lock:
             return list(self.spans), list(self.flows)
 
     def covered(self) -> float:
-        """The share of the time from beginning to end in which at least one span was going on."""
+        """The part of the time from beginning to end in which at least one span was active."""
         total = self.end_ns - self.begin_ns
         if total <= 0:
             return 0.0

@@ -1,22 +1,22 @@
-"""Test equipment, public and apart: the conformance suite that judges every device (suite.py),
-emulated cards (emu.py) and simulated devices (sim.py), and what goes wrong with them (faults.py).
+"""Public test equipment, separate from the rest: the conformance suite for devices (suite.py),
+emulated cards (emu.py), simulated devices (sim.py), and faults for them (faults.py).
 
-May import anything of the package; nothing but tools and tests imports it.
+It may import anything of the package; only tools and tests import it.
 
     suite.py, checks/                             the conformance suite, and its checks
-    faults.py                                     plans of faults: what goes wrong, and when
+    faults.py                                     plans of faults: what fails, and when
     fault_suite.py                                the suite on an emulated card with such a plan
-    emu.py                                        the URI emu: the amdgpu backend on emulated cards
-    emulator.py, emulated_options.py              Machine: emulated cards; its options, checked
-    emulated_gpu.py                               Gpu of amd/kmd, freed by itself, for tests
+    emu.py                                        the scheme emu: the amdgpu backend, emulated cards
+    emulator.py, emulated_options.py              Machine: emulated cards; checks of its options
+    emulated_gpu.py                               Gpu of amd/kmd for tests, which frees itself
     emulated_dispatch.py, emulated_kernels.py     a dispatch as an IB; HSA kernels on a card
-    emulated_faults.py                            makes a card's n-th ioctl fail, by such a plan
+    emulated_faults.py                            applies a plan of faults to an emulated card
     planted.py                                    cards with one defect, for the bring-up ladder
-    sim.py                                        the URI sim: the cpu's results in virtual time
-    simulated.py, sim_time.py, sim_faults.py      rates of such a machine; time; faults
+    sim.py                                        the scheme sim: the cpu's results in virtual time
+    simulated.py, sim_time.py, sim_faults.py      rates of a simulated machine; time; faults
     sim_clock.py, sim_links.py                    its clock, which lanes share; links and ports
-    juggler.py                                    regret: how far the scheduler is from the best
-    rules.py, placements.py                       what its rules and methods of placing are worth
+    juggler.py                                    regret: distance of the scheduler from the best
+    rules.py, placements.py                       the worth of its rules and placement methods
     shards/                                       machines to cut work for; plays such plans
     calls.py                                      a submission's addresses, for programs in C
 """

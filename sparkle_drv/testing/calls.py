@@ -1,4 +1,4 @@
-"""A submission as addresses, for programs in C that measure what it costs without Python."""
+"""A submission as addresses, for C programs that measure its cost without Python."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from sparkle_drv.core.queue import Queue
 
 class Calls(NamedTuple):
     """Addresses of functions (`resend` sp_amdgpu_resend, `submit` sp_amdgpu_submit, `wait`
-    sp_amdgpu_wait, `seam` sp_emu_seam) and what `Queue.submit` hands to the first two; good while
-    `kept` and the queue are."""
+    sp_amdgpu_wait, `seam` sp_emu_seam), and the arguments that `Queue.submit` passes to the first
+    two. Valid while `kept` and the queue exist."""
 
     resend: int
     submit: int
@@ -28,7 +28,7 @@ class Calls(NamedTuple):
 
 
 def of_submission(queue: Queue, commands: Commands) -> Calls:
-    """What `queue.submit(commands)` comes to on an emulated card. Raises as that."""
+    """The Calls of `queue.submit(commands)` on an emulated card. Raises as that."""
     records, nbytes, epoch = commands._encode(queue.device)
 
     def address(of: Any) -> int:

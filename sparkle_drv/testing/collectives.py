@@ -1,7 +1,7 @@
-"""Judges plans of collectives, and draws networks for them. Knows nothing of how plans are made.
+"""Judges plans of collectives, and draws networks for them. It does not know how plans are made.
 
-`counted` runs a program on numbers of contributions in place of data, in a random order that its
-steps allow: a step that does not wait for what it needs meets the wrong numbers sooner or later.
+`counted` runs a program on counts of contributions instead of data, in a random order that its
+steps allow. A step that fails to wait for an operand then gets wrong counts sooner or later.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sparkle_drv.mesh.links.line import Line
 from sparkle_drv.mesh.links.network import Network, Port
 
 POISON = -(1 << 20)
-"""In memory that nobody has written; no sum of contributions is as low."""
+"""Marks memory that was never written; no sum of contributions is as low."""
 
 
 def counted(
@@ -25,7 +25,7 @@ def counted(
 ) -> dict[str, np.ndarray[tuple[int, int], np.dtype[np.int64]]]:
     """By place: how often each element (rows) has the contribution of each place (columns).
 
-    Raises ValueError for a region that cuts an element, or is outside of "data".
+    Raises ValueError for a region that cuts an element, or lies outside "data".
     """
     size, p = nbytes // itemsize, len(places)
     data = {place: np.zeros((size, p), np.int64) for place in places}
@@ -53,7 +53,7 @@ def counted(
 
 
 def ordered(program: Program, seed: int) -> list[Step]:
-    """The steps in a random order that their lanes and what they wait for allow."""
+    """The steps in a random order that their lanes and dependencies allow."""
     chance, found = random.Random(seed), list[Step]()
     lanes: dict[Lane, deque[Step]] = {}
     missing, readers = [len(step.after) for step in program.steps], dict[int, list[Step]]()
@@ -79,8 +79,8 @@ def ordered(program: Program, seed: int) -> list[Step]:
 
 
 def star(rates: Sequence[float], latency_s: float = 20e-6) -> Network:
-    """Places whose ports have these rates, bytes a second, and reach one another as fast as both
-    ports allow.
+    """Places whose ports have these rates in bytes per second; each link is as fast as both ports
+    allow.
     """
     places = tuple(f"d{at}" for at in range(len(rates)))
     return Network(

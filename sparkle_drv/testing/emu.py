@@ -1,8 +1,8 @@
 """`emu:gfx1100`, `emu:gfx1036#1`, `emu:gfx1103:kms-3.42:bar-256M`: the amdgpu backend on emulated
-cards, known once `sparkle_drv.testing` is imported.
+cards, registered when `sparkle_drv.testing` is imported.
 
-The cards of a process are in one machine, four of each chip, so that two of them are peers: gfx1100
-and gfx1036 from its beginning, other chips from when they are first named. Each text with options
+The cards of a process are in one machine, four of each chip, so that any two are peers. gfx1100 and
+gfx1036 are there from the beginning, other chips once they are first named. Each text with options
 (native/emu/README.md) has four cards in a machine of its own.
 """
 
@@ -27,17 +27,17 @@ from sparkle_drv.types import Found
 
 CHIPS, CARDS = ("gfx1100", "gfx1036"), 4
 FIRST_BUS = 3
-"""Of the first card's PCI address, as native/emu/preload/tree.c."""
+"""PCI bus of the first card, as native/emu/preload/tree.c."""
 _URI = re.compile(r"emu(?::([\w.:-]+)(?:#(\d+))?)?\Z")
-_machines: dict[int, Machine] = {}  # by process: a forked child has its own
+_machines: dict[int, Machine] = {}  # by process, since a forked child has its own
 _apart: dict[tuple[int, str], Machine] = {}  # by process and text: cards with options
-_others: list[Machine] = []  # that `on` has put in the usual one's place
+_others: list[Machine] = []  # replacements of the usual one by `on`
 _cards: weakref.WeakKeyDictionary[AmdgpuBackend, tuple[Machine, int]] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 
 
 class _EmulatedBackend(AmdgpuBackend):
-    """On a real card the kernel's log has the reason of a fault; here the machine has."""
+    """The reason of a fault comes from the machine; for a real card it is in the kernel's log."""
 
     def fault(self, queue: Any, value: int) -> str:
         words = super().fault(queue, value)
@@ -50,7 +50,7 @@ class _EmulatedBackend(AmdgpuBackend):
 
 
 def machine() -> Machine:
-    """The machine of this process, made when first asked for."""
+    """The machine of this process, made on first use."""
     with _lock:
         return _common()
 
@@ -62,7 +62,7 @@ def _common() -> Machine:
 
 
 def _holder(text: str) -> Machine:
-    """The machine that has the cards of a text, or would have them. ValueError: it names none."""
+    """The machine for the cards of a text. Raises ValueError if it names none."""
     with _lock:
         there = _common()
         if text in there.chips or there in _others:
@@ -79,7 +79,7 @@ def _holder(text: str) -> Machine:
 
 @contextmanager
 def on(other: Machine) -> Iterator[Machine]:
-    """Within the block `emu:` means the cards of another machine: for tests that break one."""
+    """Inside the block `emu:` means the cards of another machine, for tests that break one."""
     pid = os.getpid()
     with _lock:
         usual = _machines.pop(pid, None)
@@ -108,7 +108,7 @@ def open_card(machine: Machine, card: int, uri: str, *, name: str = "") -> Amdgp
 
 
 def caches(device: Device) -> dict[str, int] | None:
-    """What the caches of a device's card have done so far (Machine.caches); None: it has none."""
+    """Counts of a device's emulated caches so far (Machine.caches); None if it is not emulated."""
     backend = device._backend
     if not isinstance(backend, AmdgpuBackend) or backend not in _cards:
         return None
@@ -122,11 +122,11 @@ def open_device(machine: Machine, card: int, uri: str) -> Device:
 
 
 class EmuBackend:
-    """The scheme `emu`; what it opens is an AmdgpuBackend."""
+    """The scheme `emu`; it opens an AmdgpuBackend."""
 
     @staticmethod
     def discover(settings: Settings) -> Sequence[Found]:
-        """None: an emulated card is there for who names it, and no mesh takes it unasked."""
+        """Empty: an emulated card must be named, and no mesh takes it unasked."""
         return []
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""A plan of faults (faults.py) put on an emulated card."""
+"""Applies a plan of faults (faults.py) to an emulated card."""
 
 from __future__ import annotations
 
@@ -61,15 +61,15 @@ def _planned(fault: Fault) -> Any:
 
 
 def apply(schedule: Schedule, machine: Machine, card: int = 0) -> None:
-    """From now on it happens to this card; jobs and ioctls are counted from here. What was put on
-    it before goes on."""
+    """Applies the plan to this card; jobs and ioctls count from now. Earlier plans stay in
+    force."""
     for fault in schedule:
         check(lib.sp_emu_plan(machine.handle, card, _planned(fault)), "sp_emu_plan")
 
 
 def happened(machine: Machine, card: int = 0) -> dict[str, int]:
-    """How often each kind of fault has happened on a card, by the words of faults.py; a corruption
-    when something was corrupted."""
+    """How often each kind of fault has happened on a card, by the words of faults.py. A corruption
+    counts only if a byte changed."""
     counts = ffi.new("uint64_t[]", lib.SP_EMU_ACTIONS)
     check(lib.sp_emu_plan_done(machine.handle, card, counts), "sp_emu_plan_done")
     back = {v: k for k, v in _WORDS.items()}

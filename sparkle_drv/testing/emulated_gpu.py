@@ -1,5 +1,5 @@
-"""amd/kmd/gpu.py for tests on an emulated card: buffers belong to whoever made them, IBs go when
-their jobs have been waited for, and a failure names the card's last fault.
+"""amd/kmd/gpu.py for tests on an emulated card: buffers belong to their creators, IBs are freed
+when their jobs have been waited for, and a failure names the card's last fault.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["IP", "NOP", "Buffer", "Gpu", "Job"]
 
 
 class _Kept:
-    """What a Gpu has to give back: a context, the IBs of its jobs."""
+    """The resources that a Gpu frees: a context, and the IBs of its jobs."""
 
     def __init__(self, node: Node) -> None:
         self.node, self.ctx = node, 0
@@ -39,8 +39,8 @@ def _forget(kept: _Kept) -> None:
 
 
 class Gpu(gpu.Gpu):
-    """One context on a node. One that nobody holds gives its context and IBs back. A buffer that is
-    forgotten lives as long as its node: arrays over `map` may be what is left of it.
+    """One context on a node; its finalizer frees the context and IBs. A forgotten buffer lives as
+    long as its node, since arrays over `map` may still use it.
     """
 
     node: Node
@@ -60,7 +60,7 @@ class Gpu(gpu.Gpu):
         self._kept.ctx = ctx
 
     def take_va(self, nbytes: int) -> int:
-        """Addresses that nobody has; an unmapped page follows them."""
+        """Free addresses, followed by an unmapped page."""
         return self.node.take_va(-(-nbytes // gpu.PAGE) * gpu.PAGE + gpu.PAGE)
 
     def _own(self, buffer: Buffer) -> Buffer:
@@ -70,7 +70,7 @@ class Gpu(gpu.Gpu):
         self._kept.ibs.append((job, ib))
 
     def wait(self, job: Job, timeout_s: float = 10.0) -> None:
-        """Until the job is done: Late, or OSError when it failed, naming the fault."""
+        """Waits for the job. Raises Late, or OSError that names the fault if it failed."""
         try:
             super().wait(job, timeout_s)
         except Late:
@@ -82,7 +82,7 @@ class Gpu(gpu.Gpu):
             self._collect(job)
 
     def _collect(self, done: Job) -> None:
-        """Frees the IBs of this entity up to `done`: GEM_CLOSE leaves jobs that still run alone."""
+        """Frees the IBs of this entity up to `done`. GEM_CLOSE does not affect running jobs."""
         kept = self._kept
         mine = [(j, ib) for j, ib in kept.ibs if j[:2] == done[:2] and j.seq <= done.seq]
         kept.ibs = [pair for pair in kept.ibs if pair not in mine]
@@ -90,5 +90,5 @@ class Gpu(gpu.Gpu):
             ib.close()
 
     def close(self) -> None:
-        """Frees the context and what `submit` made; buffers are the caller's."""
+        """Frees the context and the IBs of `submit`; buffers belong to the caller."""
         self._kept.close()

@@ -1,7 +1,7 @@
-"""Which instructions the emulated waves execute, and which they know by name only.
+"""The instructions that emulated waves execute, and those that they know only by name.
 
 A program that reaches one of the latter ends with a fault that names it. tools/rdna_as.py prints
-the list; tests/emu/wave/test_wave_lacking.py says what may be on it, and why.
+the list; tests/emu/wave/test_wave_lacking.py says which may be on it, and why.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["lacking"]
 
 
 def _executed() -> set[str]:
-    """Names, those of RDNA3 where the generations differ, of what has a function."""
+    """Names of instructions that have a function; RDNA3 names where the generations differ."""
     found, number = set(), 1
     while (name := lib.sp_emu_op_name(number)) != ffi.NULL:
         if lib.sp_emu_op_modelled(number):
@@ -23,7 +23,7 @@ def _executed() -> set[str]:
 
 
 def lacking(gfx: str) -> dict[str, list[str]]:
-    """The chip's instructions without a function, by format; ValueError for an unknown chip."""
+    """By format: the chip's instructions without a function. ValueError for an unknown chip."""
     executed, found = _executed(), dict[str, list[str]]()
     for row in table(generation(gfx)).rows:
         known = row.same_as in executed

@@ -1,5 +1,5 @@
-"""What a Machine can be told, checked: the words for the C enums of sp_emu.h, the numbers and their
-ranges. Anything else is a TypeError or ValueError that names the argument.
+"""Checks the options of a Machine: words for the C enums of sp_emu.h, numbers and their ranges.
+Raises TypeError or ValueError that names the argument.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = [
 
 
 def words(enum: str, prefix: str) -> dict[str, int]:
-    """The constants of a C enum as small words: SP_FAULT_TRAP is "trap"."""
+    """The constants of a C enum as lower-case words: SP_FAULT_TRAP is "trap"."""
     elements = ffi.typeof(f"enum {enum}").elements
     return {name.removeprefix(prefix).lower(): value for value, name in sorted(elements.items())}
 
@@ -36,7 +36,7 @@ FLAWS = {k: v for k, v in words("sp_emu_flaw", "SP_FLAW_").items() if k != "sp_f
 FAULT_KINDS = tuple(words("sp_emu_fault_kind", "SP_FAULT_"))
 
 THREADS_MOST = 64  # of native/emu/run/dispatch.c
-# The whole-number options, and the largest of each; 0 is the default of all.
+# The integer options with the largest value of each; all default to 0.
 MOST = {
     "threads": THREADS_MOST,
     "kms_minor": 2**31 - 1,  # drm_version.version_minor is an int
@@ -52,18 +52,18 @@ def _whole(argument: str, value: object, most: int) -> int:
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise TypeError(f"{argument} must be a whole number, not {type(value).__name__}") from None
+        raise TypeError(f"{argument}: expected an integer, got {type(value).__name__}") from None
     if not 0 <= number <= most:
-        raise ValueError(f"{argument} must be 0 to {most}, not {number}")
+        raise ValueError(f"{argument}: expected 0 to {most}, got {number}")
     return number
 
 
 def _nanoseconds(argument: str, value: object) -> int:
-    """Of seconds. What is not 0 is 1 ns at least: 0 means the default."""
+    """Seconds as nanoseconds, at least 1 unless they are 0, which means the default."""
     if not isinstance(value, int | float):
-        raise TypeError(f"{argument} must be a number of seconds, not {type(value).__name__}")
+        raise TypeError(f"{argument}: expected seconds as a number, got {type(value).__name__}")
     if not (math.isfinite(value) and 0 <= value <= 1e9) or 0 < value < 1e-9:
-        raise ValueError(f"{argument} must be 0, or 1e-9 to 1e9 seconds, not {value}")
+        raise ValueError(f"{argument}: expected 0, or 1e-9 to 1e9 seconds, got {value}")
     return int(value * 1e9)
 
 
@@ -71,12 +71,12 @@ def _leniencies(value: object) -> int:
     if isinstance(value, int):
         return _whole("lenient", value, sum(LENIENT.values()))
     if isinstance(value, str) or not isinstance(value, Iterable):
-        raise TypeError(f"lenient must be words or their bits, not {type(value).__name__}")
+        raise TypeError(f"lenient: expected words or their bits, got {type(value).__name__}")
     return sum(LENIENT[one_of("lenient", word, LENIENT)] for word in set(value))
 
 
 def card_problem(text: str) -> str:
-    """Why `text` names no card, "" where it does: "gfx1103:kms-3.42"."""
+    """Why `text` names no card; "" if it does: "gfx1103:kms-3.42"."""
     why = ffi.new("char[]", 256)
     lib.sp_emu_check_card(text.encode(), why, len(why))
     said: str = ffi.string(why).decode(errors="replace")
@@ -84,13 +84,13 @@ def card_problem(text: str) -> str:
 
 
 def card_texts(chips: Sequence[str]) -> list[str]:
-    """The texts of cards, each known to name one."""
+    """The texts of cards, each checked."""
     if isinstance(chips, str) or not isinstance(chips, Iterable):
-        raise TypeError(f"chips must be a list of chip names, not {chips!r}")
+        raise TypeError(f"chips: expected a list of chip names, got {chips!r}")
     names = list(chips)
     for name in names:
         if not isinstance(name, str):
-            raise TypeError(f"chips must be strings, not {type(name).__name__}")
+            raise TypeError(f"chips: expected strings, got {type(name).__name__}")
         if problem := card_problem(name):
             raise ValueError(f"chips: {name!r}: {problem}")
     return names

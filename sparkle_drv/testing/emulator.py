@@ -7,10 +7,10 @@
         seq = gpu.submit("compute", [0xC0033700, 0x00100500, out.lo, out.hi, 42], bos=[out])
         gpu.wait(seq)
 
-`Machine` owns the emulated kernel. `Node` is one open render node with an ioctl call that raises
-OSError. `Gpu` (emulated_gpu.py, on amd/kmd/gpu.py) is the least that a test of packets or shaders
-needs. No driver: the `amdgpu` backend reaches the same machine through `Machine.ops`. What the
-emulator models: native/emu/README.md.
+`Machine` owns the emulated kernel. `Node` is one open render node; its ioctl call raises OSError.
+`Gpu` (emulated_gpu.py, on amd/kmd/gpu.py) is the minimum for a test of packets or shaders. This is
+no driver: the `amdgpu` backend reaches the same machine through `Machine.ops`. native/emu/README.md
+says what the emulator models.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from .emulated_options import FAULT_KINDS, FLAWS, RECOVERY, card_texts, options
 
 __all__ = ["IP", "NOP", "Buffer", "Fault", "Gpu", "Job", "Machine", "Node", "Seam", "seam"]
 
-VERSION = 8  # of the interface, sp_emu_version
+VERSION = 8  # version of the interface, sp_emu_version
 
 
 def check(rc: int, call: str) -> int:
-    """A result that is not negative, or OSError."""
+    """`rc`, if it is not negative. Raises OSError."""
     if rc < 0:
         raise OSError(-rc, f"{call}: {errno.errorcode.get(-rc, '?')}")
     return rc
 
 
 class Fault(NamedTuple):
-    """Why a job was stopped. `kind` is a word of FAULT_KINDS, `access` 1 read, 2 write, 4 run."""
+    """Why a job was stopped. `kind`: one of FAULT_KINDS. `access`: 1 read, 2 write, 4 run."""
 
     kind: str
     text: str
@@ -54,20 +54,20 @@ class Fault(NamedTuple):
 
 
 class Seam(NamedTuple):
-    """What went through the seam: ioctls, those that submit, and ns that callers were inside."""
+    """Totals at the seam: ioctls, submitting ioctls, and ns that callers spent inside."""
 
     ioctls: int
     submissions: int
     ns: int
 
     def since(self, before: Seam) -> Seam:
-        """What came after `before`."""
+        """The difference to `before`."""
         return Seam(*(now - then for now, then in zip(self, before, strict=True)))
 
 
 def seam() -> Seam:
-    """Of all machines and threads of this process so far: what a driver takes beyond `ns` is its
-    own."""
+    """Totals of all machines and threads of this process. A driver's own time is what exceeds
+    `ns`."""
     out = ffi.new("struct sp_emu_seam *")
     lib.sp_emu_seam(out)
     return Seam(out.ioctls, out.submissions, out.ns)
@@ -75,18 +75,18 @@ def seam() -> Seam:
 
 class Machine:
     """Cards by text: "gfx1100", or with options of its own "gfx1103:kms-3.42:bar-256M"
-    (native/emu/README.md). Options of all cards, with a default each:
+    (native/emu/README.md). Options of all cards, each with a default:
 
-    lenient: words of LENIENT (emulated_options.py), or their bits; threads of one dispatch (1, at
+    lenient: words of LENIENT (emulated_options.py), or their bits; threads per dispatch (1, at
     most 64);
     recovery of a job that hangs or faults: "ring", "soft", "full", "vram_lost"; job_limit_s (10);
     delay_s: jobs start and complete late by up to this at random, from `seed`;
-    kms_minor (54), vram_nbytes, visible_nbytes, gtt_nbytes: of cards whose text does not say;
-    trace: 1 ioctls and jobs, 2 packets and instructions too;
-    name_stale: a read of old bytes from a cache is a fault that names the missing invalidation;
-    sys_nice: contexts above normal priority are allowed.
+    kms_minor (54), vram_nbytes, visible_nbytes, gtt_nbytes: for cards whose text does not say;
+    trace: 1 for ioctls and jobs, 2 also for packets and instructions;
+    name_stale: reading old bytes from a cache is a fault that names the missing invalidation;
+    sys_nice: allows contexts above normal priority.
 
-    A machine that nobody holds is closed; its nodes hold it.
+    An unreferenced machine is closed; its nodes keep it.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Machine:
         self._machine: Any = None
         if lib.sp_emu_version() != VERSION:
             raise RuntimeError(
-                f"_emu speaks version {lib.sp_emu_version()}, not {VERSION}: rebuild"
+                f"_emu: expected version {VERSION}, got {lib.sp_emu_version()}: rebuild"
             )
         given = options(
             lenient=lenient,
@@ -133,16 +133,16 @@ class Machine:
         array = ffi.new("const char *[]", strings)
         rc = lib.sp_emu_machine_open(array, len(strings), given, out)
         if rc == -errno.EINVAL:
-            raise ValueError(f"chips must be 1 to 32 cards, not {len(texts)}")
+            raise ValueError(f"chips: expected 1 to 32 cards, got {len(texts)}")
         check(rc, "sp_emu_machine_open")
         self._machine = out[0]
         self._ops = lib.sp_emu_machine_ops(out[0])
-        self._naming = threading.RLock()  # held where another thread may close what a call names
+        self._naming = threading.RLock()  # held where another thread may close what a call uses
         self._finalizer = weakref.finalize(self, lib.sp_emu_machine_close, out[0])
         self.chips = tuple(texts)
 
     def add(self, chip: str) -> int:
-        """One more card: its index."""
+        """Adds a card; returns its index."""
         (text,) = card_texts([chip])
         index = check(lib.sp_emu_add_card(self.handle, text.encode()), "sp_emu_add_card")
         self.chips = (*self.chips, text)
@@ -152,19 +152,19 @@ class Machine:
     def handle(self) -> Any:
         """The `struct sp_emu_machine *`."""
         if self._machine is None:
-            raise ValueError("the machine is closed")
+            raise ValueError("expected an open machine, got a closed one")
         return self._machine
 
     @property
     def ops(self) -> Any:
-        """The `const struct sp_kmd_ops *`: the seam. ValueError when the machine is closed; whoever
-        had it before gets ENODEV then."""
+        """The `const struct sp_kmd_ops *`: the seam. Raises ValueError if the machine is closed; an
+        earlier pointer then returns ENODEV."""
         if self._machine is None:
-            raise ValueError("the machine is closed")
+            raise ValueError("expected an open machine, got a closed one")
         return self._ops
 
     def close(self) -> None:
-        """Stops all jobs and closes what is open; descriptors and mappings of memory stay."""
+        """Stops all jobs and closes all nodes; descriptors and mappings of memory stay."""
         with self._naming:
             self._machine = None
             self._finalizer()
@@ -181,14 +181,14 @@ class Machine:
             return Node(self, check(lib.sp_emu_open(self.handle, card), "open"))
 
     def live_counts(self) -> dict[str, int]:
-        """Objects alive, by kind; all 0 when everything handed out is closed."""
+        """Live objects by kind; all 0 once everything is closed."""
         live = ffi.new("struct sp_emu_live *")
         with self._naming:
             lib.sp_emu_live_counts(self.handle, live)
         return {name: getattr(live, name) for name, _ in ffi.typeof("struct sp_emu_live").fields}
 
     def fault(self, card: int = 0) -> Fault | None:
-        """The last fault of a card."""
+        """The last fault of a card, or None."""
         r = self._report(card)
         if r.count == 0:
             return None
@@ -197,13 +197,13 @@ class Machine:
         return Fault(FAULT_KINDS[r.kind], text, r.va, r.access, r.pc, group, r.wave, r.lane)
 
     def fault_of(self, fd: int) -> Fault | None:
-        """The last fault of the card whose node that is; None also where it, or all, is closed."""
+        """The last fault of the card of this node; None without one, or if anything is closed."""
         with self._naming:
             card = -1 if self._machine is None else lib.sp_emu_fd_card(self._machine, fd)
             return self.fault(card) if card >= 0 else None
 
     def fault_count(self, card: int = 0) -> int:
-        """Faults of a card since the machine was made."""
+        """Number of faults of a card since the machine was made."""
         return int(self._report(card).count)
 
     def lane_ops(self, card: int = 0) -> int:
@@ -211,7 +211,7 @@ class Machine:
         return int(self._report(card).lane_ops)
 
     def evict(self, times: int = 1, card: int = 0) -> None:
-        """The kernel says that it has moved so much more of the card's memory for want of room."""
+        """Lets the kernel report `times` more moves of the card's memory for want of room."""
         check(lib.sp_emu_evict(self.handle, card, times), "sp_emu_evict")
 
     def userptr_pages(self, card: int = 0) -> int:
@@ -221,8 +221,8 @@ class Machine:
         return int(pages[0])
 
     def caches(self, card: int = 0) -> dict[str, int]:
-        """What its caches have done so far: invalidations by kind, flushes and write-backs of GL2,
-        bytes written back and fetched, and bytes over the bus of a card with memory of its own."""
+        """Counts of its caches so far: invalidations by kind, flushes and write-backs of GL2, bytes
+        written back and fetched, and bytes over the bus of a card with memory of its own."""
         out = ffi.new("struct sp_emu_caches *")
         check(lib.sp_emu_cache_counts(self.handle, card, out), "sp_emu_cache_counts")
         kinds = zip(("gli", "glk", "glv", "gl1", "gl2"), out.invalidations, strict=True)
@@ -235,7 +235,7 @@ class Machine:
         }
 
     def dispatches(self, card: int = 0) -> tuple[int, int]:
-        """How many dispatches had their code in VRAM, and how many elsewhere."""
+        """(dispatches with code in VRAM, dispatches with code elsewhere)."""
         report = self._report(card)
         return int(report.vram_dispatches), int(report.other_dispatches)
 
@@ -246,42 +246,42 @@ class Machine:
         return report
 
     def fail_ioctl(self, nr: int, error: int, count: int = 1) -> None:
-        """The next `count` ioctls with this number (bits 0-7 of the request) fail with `error`."""
+        """The next `count` ioctls of this number (bits 0-7 of the request) fail with `error`."""
         check(lib.sp_emu_fail_ioctl(self.handle, nr & 0xFF, count, error), "sp_emu_fail_ioctl")
 
     def hang_next_job(self, card: int = 0, recovery: str = "ring") -> None:
-        """The next job submitted never ends by itself; at its time limit `recovery` happens."""
+        """Lets the next job never end by itself; at its time limit `recovery` happens."""
         rc = lib.sp_emu_hang_next_job(
             self.handle, card, RECOVERY[one_of("recovery", recovery, RECOVERY)]
         )
         check(rc, "sp_emu_hang_next_job")
 
     def fault_next_job(self, card: int = 0, va: int = 0) -> None:
-        """The next job submitted reads unmapped memory first thing."""
+        """Lets the next job first read unmapped memory."""
         check(lib.sp_emu_fault_next_job(self.handle, card, va), "sp_emu_fault_next_job")
 
     def reset(self, card: int = 0, *, vram_lost: bool = False) -> None:
-        """A reset that is nobody's fault."""
+        """Resets the card without any job's fault."""
         check(lib.sp_emu_reset_card(self.handle, card, vram_lost), "sp_emu_reset_card")
 
     def unplug(self, card: int = 0) -> None:
-        """The card is gone: -ENODEV from now on."""
+        """Removes the card: -ENODEV from now on."""
         check(lib.sp_emu_unplug_card(self.handle, card), "sp_emu_unplug_card")
 
     def hold_jobs(self, card: int = 0, hold: bool = True) -> None:
-        """Jobs wait before they start, until this is called with False."""
+        """Keeps jobs from starting, until called with False."""
         check(lib.sp_emu_hold_jobs(self.handle, card, hold), "sp_emu_hold_jobs")
 
     def plant(self, flaw: str, a: int = 0, b: int = 0, *, card: int = 0) -> None:
-        """Breaks something in a card for good: a word of FLAWS, what `a` and `b` are stands in
-        sp_emu.h. Before the card is opened; a drift of the clock may change later."""
+        """Breaks the card permanently. `flaw` is a word of FLAWS; sp_emu.h explains `a` and `b`.
+        Call it before the card is opened; only a clock drift may change later."""
         number = FLAWS[one_of("flaw", flaw, FLAWS)]
         a, b = a % 2**64, b % 2**64
         check(lib.sp_emu_plant(self.handle, card, number, a, b), "sp_emu_plant")
 
     @property
     def trace(self) -> Iterator[str]:
-        """The lines logged since it was last asked for, oldest first."""
+        """The lines logged since the last call, oldest first."""
         line = ffi.new("char[]", 256)
         while lib.sp_emu_trace_read(self.handle, line, len(line)) >= 0:
             yield ffi.string(line).decode()
@@ -291,32 +291,32 @@ def _close_node(machine: Machine, descriptor: list[int]) -> None:
     fd, descriptor[0] = descriptor[0], -1
     if fd < 0:
         return
-    if machine._machine is None:  # the machine went first; the descriptor is still one
+    if machine._machine is None:  # the machine is gone, but the descriptor is still open
         os.close(fd)
     else:
         check(machine.ops.close(machine.ops.self, fd), "close")
 
 
 class Node(raw.Node):
-    """One open render node: a file descriptor of its own, with its own GPU address space. One that
-    nobody holds is closed."""
+    """One open render node: a file descriptor with its own GPU address space. An unreferenced one
+    is closed."""
 
     def __init__(self, machine: Machine, fd: int) -> None:
         self.machine = machine
         self._descriptor = [fd]
         self.last = ""
         weakref.finalize(self, _close_node, machine, self._descriptor)
-        self.next_va = 0x1_0000_0000  # of what Gpu maps here
+        self.next_va = 0x1_0000_0000  # for mappings by Gpu
         self._lock = threading.Lock()
 
     @property
     def ops(self) -> Any:
-        """The machine's, while it is open."""
+        """The machine's ops, while it is open."""
         return self.machine.ops
 
     @property
     def fd(self) -> int:
-        """The descriptor; -1 when closed. Who closes it himself sets it to -1."""
+        """The descriptor; -1 if closed. Code that closes it must set it to -1."""
         return self._descriptor[0]
 
     @fd.setter
@@ -324,20 +324,20 @@ class Node(raw.Node):
         self._descriptor[0] = fd
 
     def close(self) -> None:
-        """Closes the descriptor. As with a real one, a mapping that is left keeps the node open."""
+        """Closes the descriptor. As in reality, a remaining mapping keeps the node open."""
         _close_node(self.machine, self._descriptor)
 
     def __enter__(self) -> Node:
         return self
 
     def take_va(self, nbytes: int) -> int:
-        """Addresses that nobody has taken yet."""
+        """Addresses that were not taken before."""
         with self._lock:
             va = self.next_va
             self.next_va += nbytes
         return va
 
     def raw(self, request: int, arg: Any) -> int:
-        """ops->ioctl once: 0 or more, or -errno."""
+        """Calls ops->ioctl once. Returns 0 or more, or -errno."""
         ops = self.machine.ops
         return int(ops.ioctl(ops.self, self.fd, request, arg))

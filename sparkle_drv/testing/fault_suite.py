@@ -1,12 +1,12 @@
-"""The conformance suite on an emulated card on which things go wrong by plan.
+"""The conformance suite on an emulated card with planned faults.
 
     report = fault_suite.run(Schedule(7), "gfx1100")
     assert not report.wrong, report
 
-A check may be right, or end in a typed error. Anything else is wrong: a comparison that fails
-although the emulator corrupted nothing (the device reported a wrong result as right), a corruption
-that no comparison noticed, an error of another type, a wait that does not end, objects left alive,
-a fault of the card that nobody planned.
+A check may succeed, or end in a typed error. Anything else is wrong: a failed comparison although
+the emulator corrupted nothing (the device reported a wrong result as right), a corruption that no
+comparison noticed, an error of another type, a wait that does not end, objects left alive, or a
+fault of the card that was not planned.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from sparkle_drv.testing.faults import Schedule
 
 __all__ = ["BOUND_S", "Outcome", "Report", "checks", "run"]
 
-# No wait of the checks or of the backend is longer than 30 s, and the emulated driver ends every
-# job after JOB_LIMIT_S.
+# No wait of the checks or the backend exceeds 30 s, and the emulated driver ends every job after
+# JOB_LIMIT_S.
 BOUND_S, JOB_LIMIT_S = 60.0, 0.25
 MIB = 1 << 20
 CHECKS_A_SCHEDULE = 3
 
-# They take seconds, and what they compare is the float64 reference of an endless sum.
+# They take seconds, for the float64 reference of a very long sum.
 SLOW = ("kernels: peak_fma_f32", "kernels: peak_fma_f64")
 
 RIGHT, REFUSED, NOTICED, NOT_PROVIDED = "right", "refused", "noticed", "not provided"
@@ -45,8 +45,8 @@ WRONG = "wrong"
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a check ended: "right", "refused" by a typed error, "noticed" when something was
-    corrupted and the check said so, "not provided", or "wrong"."""
+    """How a check ended: "right", "refused" by a typed error, "noticed" if it reported a
+    corruption, "not provided", or "wrong"."""
 
     check: str
     status: str
@@ -59,8 +59,8 @@ class Outcome:
 
 @dataclass
 class Report:
-    """What became of one schedule. `happened`: how often each kind of fault came about; `left`:
-    what was alive afterwards and not before; `unplanned`: faults of the card that it has not."""
+    """The result of one schedule. `happened`: number of faults by kind. `left`: objects alive that
+    were not before. `unplanned`: faults of the card that are not in the schedule."""
 
     schedule: Schedule
     chip: str
@@ -72,7 +72,7 @@ class Report:
 
     @property
     def wrong(self) -> list[str]:
-        """Everything that must not be; empty when all is well."""
+        """All errors; empty if there are none."""
         said = [f"{o.check}: {o.message}" for o in self.outcomes if o.status == WRONG]
         said += [f"{n} {kind} left alive" for kind, n in self.left.items()]
         said += [f"a fault that nobody planned: {text}" for text in self.unplanned]
@@ -85,8 +85,8 @@ class Report:
 
 
 def checks(schedule: Schedule, count: int = CHECKS_A_SCHEDULE) -> list[base.Check]:
-    """A sample of the suite, by the schedule's seed. Where something is corrupted, kernels alone:
-    their checks compare every byte that a job may write."""
+    """A sample of the suite, by the schedule's seed. If anything is corrupted, only kernels: their
+    checks compare every byte that a job may write."""
     known = [c for c in suite.checks() if c.name not in SLOW]
     if "corrupt" in schedule.kinds:
         known = [c for c in known if c.covers == "kernels"]
@@ -97,7 +97,7 @@ _speeds: dict[str, float] = {}
 
 
 def _speed(chip: str) -> float:
-    """Of busy_u32, on a card on which nothing goes wrong; once a process."""
+    """The speed of busy_u32 on a card without faults; measured once per process."""
     if chip not in _speeds:
         with Machine([chip]) as machine, emu.on(machine), sp.open(f"emu:{chip}") as dev:
             _speeds[chip] = base.busy_speed(dev)
@@ -110,8 +110,8 @@ def run(
     chosen: Iterable[base.Check] | None = None,
     **options: Any,
 ) -> Report:
-    """Those checks, or a sample by the schedule's seed, one after another on one device of a
-    machine of its own; `options` are the Machine's."""
+    """Runs those checks, or a sample by the schedule's seed, one after another on one device of a
+    new machine; `options` are the Machine's."""
     report = Report(schedule, chip)
     _speed(chip)
     before = _alive()
@@ -125,7 +125,7 @@ def run(
         if worker.is_alive():
             frame = sys._current_frames().get(worker.ident or 0)
             report.stuck = "".join(traceback.format_stack(frame))
-            machine.unplug()  # so that it ends after all
+            machine.unplug()  # so that it ends nevertheless
             worker.join(BOUND_S)
             return report
         report.happened = happened(machine)
@@ -138,7 +138,7 @@ def run(
 def _left(
     alive: Callable[[], dict[str, int]], before: Mapping[str, int] | None = None
 ) -> dict[str, int]:
-    """What there is more of than before; garbage is collected only when something is."""
+    """Objects beyond those of `before`. Garbage is collected only if there are any."""
     for attempt in range(2):
         more = {k: n - (before or {}).get(k, 0) for k, n in alive().items()}
         more = {k: n for k, n in more.items() if n > 0}
@@ -174,21 +174,21 @@ def _run(report: Report, machine: Machine, picked: Sequence[base.Check]) -> None
 
 
 def _is_typed(error: BaseException | None) -> bool:
-    """Was it a typed error where a check wanted another one? (`raise AssertionError from it`)"""
+    """Was it a typed error where a check expected another one? (`raise AssertionError from it`)"""
     while error is not None and not isinstance(error, sp.SparkleError):
         error = error.__cause__
     return error is not None
 
 
 def _forget(error: BaseException | None) -> None:
-    """Lets go of what the frames of a failed check hold, lest it wait for the garbage collector."""
+    """Drops what the frames of a failed check hold, so that the garbage collector need not."""
     while error is not None:
         traceback.clear_frames(error.__traceback__)
         error = error.__cause__ or error.__context__
 
 
 def _status(error: Exception) -> tuple[str, str]:
-    """How a check ended that raised, and why."""
+    """(how a check that raised has ended, why)."""
     if isinstance(error, base.NotProvided):
         return NOT_PROVIDED, str(error)
     if isinstance(error, AssertionError):
@@ -199,8 +199,8 @@ def _status(error: Exception) -> tuple[str, str]:
 
 
 def _unplanned(schedule: Schedule, machine: Machine) -> list[str]:
-    """The card's last fault, unless the schedule has it: a program that runs on what was corrupted
-    may do anything."""
+    """The card's last fault, unless the schedule has it: a program on corrupted data may do
+    anything."""
     fault = machine.fault()
     planned = {f.parameters["va"] for f in schedule if f.what == "pagefault"}
     if not fault or fault.kind == "timeout" or happened(machine)["corrupt"]:

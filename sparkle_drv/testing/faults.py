@@ -1,14 +1,14 @@
-"""Plans of faults, as data: what goes wrong on a device, and when.
+"""Plans of faults, as data: what fails on a device, and when.
 
     plan = Schedule(7)                       # drawn from the seed 7
     print(plan)                              # a line a fault
     assert Schedule.parse(str(plan)) == plan
     plan = Schedule(0, [Fault("job", 3, "hang", recovery="full")])
 
-A fault happens at the n-th event of a kind: the n-th job that a device is given, or the n-th call
-to its driver that allocates, maps, submits, ... . Counting events and not time makes a plan happen
-alike each time, on a device whose user does the same. Nothing in here knows an emulator:
-`emulated_faults.apply` puts a plan on an emulated card.
+A fault happens at the n-th event of a kind: the n-th job of a device, or the n-th call to its
+driver that allocates, maps, submits, and so on. Events count instead of time, so that a plan
+repeats itself on a device whose user does. Nothing in here knows an emulator:
+`emulated_faults.apply` applies a plan to an emulated card.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ __all__ = ["EVENTS", "KINDS", "RECOVERIES", "Fault", "Schedule"]
 CALLS = ("any", "alloc", "map", "submit", "wait", "context")
 EVENTS = ("job", *CALLS)
 RECOVERIES = ("ring", "soft", "full", "vram_lost")
-NO_RECOVERY = "none"  # of a hang, on simulated devices alone: the job never ends
-# The sign of a number or the top bit of its exponent: what no tolerance hides.
+NO_RECOVERY = "none"  # of a hang, only on simulated devices: the job never ends
+# The sign of a number, or the top bit of its exponent: no tolerance hides a change of it.
 MASK = 0x4000_0000
 
-# What there is, with its parameters and what they are when nothing is said.
+# The kinds of faults, with the parameters and their defaults.
 KINDS: dict[str, dict[str, int | str]] = {
     "fail": {"error": "ENOMEM", "count": 1},  # a call, and the next count - 1 of its kind
     "reset": {"vram_lost": 0},  # before the call or job; 1: what was in VRAM is gone
@@ -47,7 +47,7 @@ OF_JOBS = ("reset", "unplug", "hang", "pagefault", "slow", "corrupt")
 class Fault:
     """`what`, a word of KINDS with its parameters, at the `at`-th (from 1) event of the kind `on`.
 
-    Immutable. TypeError or ValueError for words and numbers that mean nothing.
+    Immutable. Raises TypeError or ValueError for invalid words and numbers.
     """
 
     __slots__ = ("at", "on", "parameters", "what")
@@ -58,14 +58,14 @@ class Fault:
 
     def __init__(self, on: str, at: int, what: str, **parameters: int | str) -> None:
         if what not in KINDS:
-            raise ValueError(f"what: {what!r} is none of {', '.join(KINDS)}")
+            raise ValueError(f"what: expected one of {', '.join(KINDS)}, got {what!r}")
         fit = (("job",) if what in OF_JOBS else ()) + (CALLS if what in OF_CALLS else ())
         if on not in fit:
-            raise ValueError(f"on: {what} is for {', '.join(fit)}, not {on!r}")
+            raise ValueError(f"on: expected {' or '.join(fit)} for {what}, got {on!r}")
         if isinstance(at, bool) or not isinstance(at, int):
-            raise TypeError(f"at: a whole number is wanted, got {type(at).__name__}")
+            raise TypeError(f"at: expected an integer, got {type(at).__name__}")
         if not 1 <= at < 2**64:
-            raise ValueError(f"at: events are counted from 1 to 2^64 - 1, got {at}")
+            raise ValueError(f"at: expected 1 to 2^64 - 1, got {at}")
         unknown = parameters.keys() - KINDS[what].keys()
         if unknown:
             raise ValueError(f"{what} has no parameter {min(unknown)!r}")
@@ -95,11 +95,11 @@ class Fault:
 
     @classmethod
     def parse(cls, line: str) -> Fault:
-        """What `str` gives, parameters that are usual left out or not. ValueError."""
+        """The inverse of `str`; default parameters may be missing. Raises ValueError."""
         when, colon, rest = line.partition(":")
         words, (what, *pairs) = when.split(), rest.split() or [""]
         if not colon or len(words) != 2 or not words[1].isdigit():
-            raise ValueError(f"{line!r}: 'EVENT NUMBER: WHAT NAME=VALUE ...' is wanted")
+            raise ValueError(f"expected 'EVENT NUMBER: WHAT NAME=VALUE ...', got {line!r}")
         parameters: dict[str, int | str] = {}
         for pair in pairs:
             name, equals, value = pair.partition("=")
@@ -110,7 +110,7 @@ class Fault:
             parameters[name] = int(value, 0) if value[:1].isdigit() else value
         try:
             return cls(words[0], int(words[1]), what, **parameters)
-        except TypeError as error:  # a word where a number is wanted
+        except TypeError as error:  # a word in place of a number
             raise ValueError(f"{line!r}: {error}") from None
 
 
@@ -122,23 +122,23 @@ def _check(what: str, name: str, value: Any) -> None:
     words = {"error": errno.errorcode.values(), "recovery": (*RECOVERIES, NO_RECOVERY)}.get(name)
     if words is not None:
         if value not in words:
-            raise ValueError(f"{what}: {name}={value!r} is not known")
+            raise ValueError(f"{what}: {name}: expected one of {', '.join(words)}, got {value!r}")
         return
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{what}: {name} is a whole number, got {type(value).__name__}")
+        raise TypeError(f"{what}: {name}: expected an integer, got {type(value).__name__}")
     least, most = {
         "vram_lost": (0, 1),
         "mask": (1, 2**32 - 1),
         "factor": (1, 10**6),
     }.get(name, (0, 2**64 - 1))
     if not least <= value <= most:
-        raise ValueError(f"{what}: {name} is {least} to {most}, got {value}")
+        raise ValueError(f"{what}: {name}: expected {least} to {most}, got {value}")
 
 
 class Schedule:
-    """Faults of one run. `Schedule(seed)` draws 1 to `most` of them within the first `jobs` jobs,
-    as many calls of one kind, five times as many of any; with `faults` it is those, and the seed
-    a name only."""
+    """The faults of one run. `Schedule(seed)` draws 1 to `most` faults within the first `jobs`
+    jobs, as many calls of one kind, and five times as many of any kind. With `faults` it has those,
+    and the seed is only a name."""
 
     __slots__ = ("faults", "seed")
 
@@ -155,7 +155,7 @@ class Schedule:
         if faults is None:
             rng, allowed = random.Random(seed), tuple(kinds)
             if not allowed or set(allowed) - KINDS.keys() or jobs < 1 or most < 1:
-                raise ValueError(f"words of {', '.join(KINDS)} are wanted, jobs and most from 1 on")
+                raise ValueError(f"expected kinds of {', '.join(KINDS)}; jobs and most at least 1")
             faults = [_drawn(rng, rng.choice(allowed), jobs) for _ in range(rng.randint(1, most))]
         self.faults = tuple(faults)
 
@@ -180,26 +180,26 @@ class Schedule:
 
     @property
     def kinds(self) -> frozenset[str]:
-        """The words of what it does."""
+        """The kinds of its faults."""
         return frozenset(fault.what for fault in self.faults)
 
     @classmethod
     def parse(cls, text: str) -> Schedule:
-        """What `str` gives; empty lines and what follows a # are left out. ValueError."""
+        """The inverse of `str`; it ignores empty lines and text after a #. Raises ValueError."""
         lines = [line.partition("#")[0].strip() for line in text.splitlines()]
         head, *rest = [line for line in lines if line] or [""]
         word, _, seed = head.partition(" ")
         if word != "schedule" or not seed.strip().isdigit():
-            raise ValueError(f"{head!r}: 'schedule SEED' is wanted first")
+            raise ValueError(f"expected 'schedule SEED' first, got {head!r}")
         return cls(int(seed), [Fault.parse(line) for line in rest])
 
 
 def _drawn(rng: random.Random, what: str, jobs: int) -> Fault:
-    """One fault, small numbers more often than large ones."""
+    """Draws one fault, with small numbers more often than large ones."""
     on = rng.choice([*(CALLS if what in OF_CALLS else ()), *(("job",) if what in OF_JOBS else ())])
     error = rng.choice(("ENOMEM", "EINTR", "EAGAIN"))
     if what == "fail" and error == "ENOMEM" and on == "any":
-        on = rng.choice(CALLS[1:])  # a kernel closes things without asking for memory
+        on = rng.choice(CALLS[1:])  # a kernel needs no memory to close things
     at = 1 + int((5 * jobs if on == "any" else jobs) * rng.random() ** 2)
     match what:
         case "fail":

@@ -1,5 +1,5 @@
-"""Somebody who calls one operation with all sizes on a simulated machine, planned by the scheduler:
-how far from the best device each call ends up. The judge of tests and of benchmarks/juggling.py.
+"""A caller of one operation with all sizes on a simulated machine, planned by the scheduler: how
+far each call is from the best device. Used by tests and benchmarks/juggling.py.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PROBES = tuple(sim.LEAST * (sim.MOST / sim.LEAST) ** (i / 6) for i in range(7))
 
 
 def probe(machine: sim.SimMachine) -> Costs:
-    """What start-up probes tell of a machine: four runs of each size, the first dropped."""
+    """Costs from start-up probes of a machine: four runs of each size, the first dropped."""
     costs = Costs()
     for uri, device in machine.devices.items():
         unified = device.to_s == (0.0, 0.0)
@@ -38,19 +38,19 @@ def probe(machine: sim.SimMachine) -> Costs:
 
 @dataclass(frozen=True)
 class Called:
-    """One call: where it went, and the true seconds on each device."""
+    """One call: its device, and the true seconds on each device."""
 
     device: str
     true_s: dict[str, float]
 
     @property
     def regret(self) -> float:
-        """The true time of the chosen device over that of the best one, less one."""
+        """The true time of the chosen device over that of the best one, minus one."""
         return self.true_s[self.device] / min(self.true_s.values()) - 1
 
 
 class Caller:
-    """Products of random sizes, evenly over a log scale, from the host and back to it."""
+    """Calls products of random sizes, evenly over a log scale, from the host and back to it."""
 
     def __init__(self, seed: int) -> None:
         self.machine = sim.machine(seed)
@@ -59,7 +59,7 @@ class Caller:
         self._chance = random.Random(seed)
 
     def call(self, learn: bool) -> Called:
-        """One product; `learn`: it is run, and what it took is told to the costs."""
+        """Calls one product. `learn`: it is run, and its time is reported to the costs."""
         size = sim.LEAST * (sim.MOST / sim.LEAST) ** self._chance.random()
         into, out = sim.nbytes_of(size)
         plan = choose(self.costs, Work(OP, size, (Operand(into),), out, HOST), self.devices)
@@ -71,13 +71,13 @@ class Caller:
         return Called(plan.device, true)
 
     def regret(self, calls: int, learn: bool = False) -> float:
-        """The mean regret of so many calls."""
+        """The mean regret of `calls` calls."""
         return mean(self.call(learn).regret for _ in range(calls))
 
     def faster_than_one(self, calls: int) -> float:
-        """The share of the time that juggling saves against the best single device, over calls that
-        are learnt from. Each call counts by its time over the best possible one: else the largest
-        would be all that counts.
+        """The part of the time saved against the best single device, over calls that are learnt
+        from. Each call counts by its time over the best possible one; otherwise the largest calls
+        would dominate.
         """
         ours = 0.0
         singles = dict.fromkeys(self.devices, 0.0)
@@ -90,7 +90,7 @@ class Caller:
         return 1 - ours / min(singles.values())
 
     def slow_down(self, factor: float, calls: int) -> float:
-        """The busiest device becomes slower; the mean regret after `calls` calls learnt from."""
+        """Slows the busiest device down; returns the mean regret after `calls` calls."""
         used = [self.call(learn=True).device for _ in range(50)]
         busiest = self.machine.devices[max(sorted(set(used)), key=used.count)]
         busiest.slower = factor

@@ -1,4 +1,4 @@
-"""Random task graphs, and what each method of placing them is worth, for benchmarks/placing.py."""
+"""Random task graphs, and the worth of each method of placing them, for benchmarks/placing.py."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from sparkle_drv.sched.decide.dag import Problem, Schedule
 
 Reads = Callable[[int, random.Random], tuple[int, ...]]
 FAN = 6
-"""Tasks between a fork and the join behind it."""
+"""Tasks between a fork and its join."""
 
 
 def some(task: int, chance: random.Random) -> tuple[int, ...]:
-    """Up to three of the tasks shortly before."""
+    """Up to three of the preceding tasks."""
     count = chance.choice((0, 1, 1, 2, 2, 3)) if task else 0
     return tuple(sorted({chance.randrange(max(0, task - 12), task) for _ in range(count)}))
 
@@ -42,7 +42,7 @@ FORMS: dict[str, Reads] = {
 
 
 def graph(tasks: int, form: str, seed: int) -> Problem:
-    """Work on two to four unequal devices, of four kinds or of one; moves cost from little to more
+    """Work on two to four unequal devices, of four kinds or of one. Moves cost from little to more
     than the work; some devices share a lane.
     """
     chance = random.Random(f"{tasks} {form} {seed}")
@@ -70,7 +70,7 @@ def changes(
     problem: Problem,
     was: Schedule,
 ) -> Iterator[Any]:
-    """Those of `every` but for the ones that put so many tasks on other devices."""
+    """Changes in `every`, except those that move this many tasks to other devices."""
     where = was.device_of()
     for change in every(problem, was):
         if sum(change.device[task] != where[task] for task in where) != differ:
@@ -78,7 +78,7 @@ def changes(
 
 
 def without() -> Iterator[tuple[str, Callable[[], AbstractContextManager[object]]]]:
-    """What is left out, and how; nothing first."""
+    """(name of what is left out, how); first with nothing left out."""
     yield "", nullcontext
     for name in schedule.METHODS:
         rest = {other: made for other, made in schedule.METHODS.items() if other != name}
@@ -92,7 +92,7 @@ def without() -> Iterator[tuple[str, Callable[[], AbstractContextManager[object]
 
 
 def measured(tasks: int, graphs: int) -> dict[str, dict[str, float]]:
-    """By what was left out, the figures over `graphs` graphs of each form."""
+    """By what was left out: the figures over `graphs` graphs of each form."""
     problems = [graph(tasks, form, seed) for form in FORMS for seed in range(graphs)]
     whole: list[float] = []
     found = {}

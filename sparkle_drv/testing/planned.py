@@ -1,7 +1,7 @@
-"""How good the planner's choice is on a network: figures for benchmarks/mesh.py and tests.
+"""The quality of the planner's choice on a network: figures for benchmarks/mesh.py and tests.
 
-Predicted seconds are those of the planner. Simulated ones are what `sim:` devices with these links
-and ports take by their virtual clock, which another program of fair shares drives (sim_links.py).
+Predicted seconds come from the planner. Simulated seconds are those of `sim:` devices with these
+links and ports, on their virtual clock. A separate program of fair shares drives it (sim_links.py).
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ def all_reduce_s(network: Network, nbytes: int) -> float:
 
 
 def all_reduce_over_best(network: Network, nbytes: int) -> float:
-    """Predicted seconds by those of the best algorithm tried alone."""
+    """Predicted seconds over those of the best algorithm tried alone."""
     alone = (predicted_s(program, network) for _, program in all_reduces(network, nbytes, 4))
     return all_reduce_s(network, nbytes) / min(alone)
 
 
 def all_reduce_simulated_s(network: Network, nbytes: int) -> tuple[float, float]:
-    """(simulated, predicted) seconds of the plan for float32. AssertionError: a wrong sum."""
+    """(simulated, predicted) seconds of the plan for float32. AssertionError for a wrong sum."""
     machine, named = simulated(network)
     plan = plan_all_reduce(named, nbytes, 4)
-    # A deadline counts real seconds. A program of 30,000 simulated steps runs for minutes.
+    # Deadlines count real seconds, and a program of 30,000 simulated steps runs for minutes.
     steps = tuple(replace(step, deadline_s=DEADLINE_S) for step in plan.program.steps)
     with ExitStack() as stack:
         stack.enter_context(sim.on(machine))
@@ -63,7 +63,7 @@ def all_reduce_simulated_s(network: Network, nbytes: int) -> tuple[float, float]
 
 
 def known_bound_s(rates: list[float], nbytes: int) -> float:
-    """n max(1 / b_min, 2 (p - 1) / sum b): seconds of an all_reduce over ports of these bytes a
-    second at least, without latency.
+    """n max(1 / b_min, 2 (p - 1) / sum b): least seconds of an all_reduce over ports with these
+    rates in bytes per second, without latency.
     """
     return nbytes * max(1 / min(rates), 2 * (len(rates) - 1) / sum(rates))

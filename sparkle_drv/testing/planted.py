@@ -1,12 +1,11 @@
-"""Cards with one thing broken, and where bring-up must find it: what judges the ladder of
-tools/bringup.py.
+"""Cards with one defect each, and the rung of tools/bringup.py's ladder that must find it.
 
     defect = PLANTED["sdma-fill"]
     with defect.machine("gfx1100") as machine:  # its card 0 has the defect
         ...
 
-Each says how to plant it, the first rung that must fail, and a phrase that one of the causes that
-are named there must hold.
+Each entry says how to plant the defect, the first rung that must fail, and a phrase that one of the
+named causes must contain.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ VRAM, GTT = lib.AMDGPU_GEM_DOMAIN_VRAM, lib.AMDGPU_GEM_DOMAIN_GTT
 
 @dataclass(frozen=True)
 class Break:
-    """Something that is done to a machine; no two of a card may have one `what`."""
+    """A change of a machine; no two of a card may have the same `what`."""
 
     what: str
     do: Callable[[Machine], None]
@@ -39,7 +38,7 @@ class Break:
 
 @dataclass(frozen=True)
 class Planted:
-    """`options` of the Machine, and what is done to it before its card is opened."""
+    """`options` of the Machine, and changes to it before its card is opened."""
 
     name: str
     rung: str
@@ -49,7 +48,7 @@ class Planted:
 
     @property
     def breaks(self) -> frozenset[str]:
-        """What it breaks, in words of the machine's."""
+        """What it breaks, in the machine's words."""
         return frozenset((*self.options, *(one.what for one in self.does)))
 
     def machine(self, chip: str = "gfx1100") -> Machine:
@@ -58,7 +57,7 @@ class Planted:
 
 
 def machine(chip: str, *defects: Planted) -> Machine:
-    """One card with all these defects. ValueError when two of them break one thing."""
+    """One card with all these defects. Raises ValueError if two of them break the same thing."""
     options: dict[str, Any] = {"job_limit_s": JOB_LIMIT_S, "kms_minor": 58}
     broken = [what for defect in defects for what in defect.breaks]
     if len(set(broken)) < len(broken):
@@ -82,7 +81,7 @@ def _refuses(ioctl: str, error: int) -> Break:
     return Break(ioctl, lambda machine: machine.fail_ioctl(number, error, FOR_EVER))
 
 
-# Family and external_rev of a chip of the same generation: what `device` finds nothing wrong with.
+# Family and external_rev of another chip of the same generation, which `device` accepts.
 _NEIGHBOUR = {10: (lib.AMDGPU_FAMILY_VGH, 0x01), 11: (lib.AMDGPU_FAMILY_GC_11_0_0, 0x10)}
 
 

@@ -1,4 +1,4 @@
-"""What each rule of the scheduler is worth: the same figures without it, for
+"""The worth of each rule of the scheduler: the same figures without it, for
 benchmarks/juggling.py.
 """
 
@@ -27,19 +27,19 @@ PREDICTING: dict[str, Values] = {
     "LEAST_CHANGE, pace": {(speed, "LEAST_CHANGE"): LARGE},
     "CHANGE, by the scatter": {(speed, "CHANGE"): 0.0},
 }
-"""Values that stand for no rule, of rules by which times are predicted."""
+"""For rules that predict times: values that disable them."""
 KEEPING: dict[str, Values] = {
     "": NONE,
     "kept plans": {(sampled.Kept, "due"): True, (sampled.Kept, "rests"): lambda _: None},
     "SAMPLE_S, short calls": {(sampled, "SAMPLE_S"): 0.0},
     "SAMPLE, any calls": {(sampled, "SAMPLE_S"): 0.0, (sampled, "SAMPLE"): 1},
 }
-"""The same of rules by which plans are kept."""
+"""The same for rules that keep plans."""
 
 
 def predicting(machines: int, calls: int) -> dict[str, str]:
-    """Mean regret after `calls` calls, with a tenth of all runs disturbed, and 20 calls after the
-    busiest device has become three times slower.
+    """Mean regret after `calls` calls, also with a tenth of all runs disturbed, and 20 calls after
+    the busiest device has become three times slower.
     """
 
     def figures() -> str:
@@ -60,7 +60,7 @@ def predicting(machines: int, calls: int) -> dict[str, str]:
 
 
 def exploring(machines: int, calls: int) -> dict[str, str]:
-    """Mean regret after `calls` calls where the best device was 20 times slower when probed."""
+    """Mean regret after `calls` calls if the best device was 20 times slower when probed."""
 
     def figures() -> str:
         regrets = []
@@ -72,7 +72,7 @@ def exploring(machines: int, calls: int) -> dict[str, str]:
             caller.costs = juggler.probe(caller.machine)
             best.slower = 1.0
             caller.regret(calls, learn=True)
-            caller.costs.spare_s = -LARGE  # what is chosen now is what is thought to be best
+            caller.costs.spare_s = -LARGE  # no trials: the choice is what is believed best
             regrets.append(caller.regret(100))
         return f"{mean(regrets):.1%}"
 

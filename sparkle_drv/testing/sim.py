@@ -1,13 +1,13 @@
-"""`sim:gpu0`, `sim:7/gpu0`: simulated devices that can be opened, known once `sparkle_drv.testing`
-is imported.
+"""`sim:gpu0`, `sim:7/gpu0`: simulated devices that can be opened, registered when
+`sparkle_drv.testing` is imported.
 
-What they compute is right: the cpu backend does it, on host memory. What it takes is virtual: the
-rates, bends, noise, drift and ways of a simulated machine (simulated.py), by its clock, which
-`Device.clock` and the times of queues show; a wait lets it pass. `sim:7/gpu0` is a device of
-`machine(7)`, `sim:gpu0` one of the machine of the process: `machine(0)`, or another within `on`.
-Faults are those of faults.py: `apply`.
+Their results are right: the cpu backend computes them in host memory. Their times are virtual: the
+rates, bends, noise, drift and ways of a simulated machine (simulated.py), on its clock, which
+`Device.clock` and the times of queues show. A wait lets time pass. `sim:7/gpu0` is a device of
+`machine(7)`. `sim:gpu0` is one of the process's machine: `machine(0)`, or another one inside `on`.
+faults.py has the faults; see `apply`.
 
-Over 400 lines because the Backend protocol is one class, of which each call has a line or two here.
+Over 400 lines because the Backend protocol is one class, and each call has a line or two here.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ _current: list[SimMachine] = []
 
 
 def of_seed(seed: int) -> SimMachine:
-    """`machine(seed)`, one for the whole process."""
+    """`machine(seed)`, one per process."""
     with _lock:
         return _machines.setdefault(seed, machine(seed))
 
 
 @contextmanager
 def on(other: SimMachine) -> Iterator[SimMachine]:
-    """Within the block `sim:NAME` means the devices of this machine."""
+    """Inside the block `sim:NAME` means the devices of this machine."""
     _current.append(other)
     try:
         yield other
@@ -65,17 +65,17 @@ def on(other: SimMachine) -> Iterator[SimMachine]:
 
 
 def apply(schedule: Schedule, device: Device) -> Faulty:
-    """From now on it happens to this open device; returns what counts what has happened."""
+    """Applies the plan to this open device; returns the counter of its faults."""
     backend = device._backend
     if not isinstance(backend, SimBackend):
-        raise TypeError(f"device: a sim: device is wanted, got {device.uri}")
+        raise TypeError(f"device: expected a sim: device, got {device.uri}")
     backend.faulty.apply(schedule)
     return backend.faulty
 
 
 def resume(device: Device) -> None:
-    """The queues of a sim: device that hang go on: the job ends now, without having done its work.
-    A closed device may be given: its memory is freed then.
+    """Lets hanging queues of a sim: device go on: the job ends now without having done its work.
+    For a closed device this frees its memory.
     """
     backend = device._backend
     assert isinstance(backend, SimBackend)
@@ -89,23 +89,23 @@ def resume(device: Device) -> None:
 
 @dataclass(eq=False)
 class _Queue:
-    """A queue of the cpu backend and its virtual timeline."""
+    """A queue of the cpu backend with its virtual timeline."""
 
     inner: Any
     timing: bool
     time: Timeline = field(default_factory=Timeline)
     failed: dict[int, tuple[int, str]] = field(default_factory=dict)
-    """By value: errno and why, of submissions that failed and nobody was told of."""
+    """By value: (errno, reason) of failed submissions that were not reported."""
     told: dict[int, tuple[int, str]] = field(default_factory=dict)
     stamps: deque[tuple[int, Any]] = field(default_factory=deque)
-    """(value, memory that it copies from)"""
+    """(value, the memory that it copies from)."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     hung: int = 0
-    """The first value that is never reached; 0: there is none."""
+    """The first value that is never reached; 0 if there is none."""
 
 
 class SimBackend:
-    """The cpu backend, with other times and with faults; all else is its own methods."""
+    """The cpu backend with other times and with faults; all else is the cpu's."""
 
     takes_threads = True
 
@@ -117,7 +117,7 @@ class SimBackend:
         self._queues: WeakValueDictionary[int, _Queue] = WeakValueDictionary()
         self._taken = 0
         self._pinned: dict[int, int] = {}
-        """By address, bytes of host memory: a copy from there or to it crosses the way to it."""
+        """By address: bytes of host memory. A copy from or to it uses the way to the host."""
         self.info = _info(uri, self.device, self._inner.info)
         self.kernels: Mapping[str, Any] = {
             name: entry["backends"]["cpu"]
@@ -127,7 +127,7 @@ class SimBackend:
 
     @staticmethod
     def discover(settings: Settings) -> Sequence[Found]:
-        """None: a simulated device is there for who names it."""
+        """Empty: a simulated device must be named."""
         return []
 
     @staticmethod
@@ -154,7 +154,7 @@ class SimBackend:
 
     @property
     def lanes(self) -> Clock:
-        """The machine's clock, which must know of threads that run beside one another."""
+        """The machine's clock, which must know of threads that run in parallel."""
         return self.machine.clock
 
     # Memory
@@ -172,7 +172,7 @@ class SimBackend:
         return self._made(made, nbytes, nbytes if memory is not Memory.DEVICE else 0)
 
     def _made(self, made: Allocation, taken: int, of_host: int) -> Allocation:
-        """`of_host`: the bytes of it that are the host's memory."""
+        """`of_host`: how many of its bytes are in the host's memory."""
         if of_host and not self.info.unified:
             self._pinned[made.address] = of_host
         return replace(made, handle=_Held(made.handle, taken, made.address))
@@ -245,7 +245,7 @@ class SimBackend:
         rc = int(self._inner.wait(queue.inner, value, timeout_ns))
         if rc == -errno.ETIMEDOUT:
             return rc
-        # Not with the queue's lock: others may need it while virtual time passes.
+        # Without the queue's lock: others may need it while virtual time passes.
         if not self.machine.clock.sleep(queue.time.end(value), timeout_ns / 1e9):
             return -errno.ETIMEDOUT
         with queue.lock:
@@ -257,7 +257,7 @@ class SimBackend:
             return -queue.told[value][0] if value in queue.told else rc
 
     def failure(self, queue: _Queue, value: int) -> int:
-        """How a value that was reached ended: 0 or -errno; counts as nobody's being told."""
+        """How a reached value ended: 0 or -errno. It does not count as reported."""
         with queue.lock:
             found = queue.told.get(value) or queue.failed.get(value)
         return -found[0] if found else 0
@@ -268,7 +268,7 @@ class SimBackend:
         return found[1] if found else ""
 
     def lost(self) -> str:
-        """Why the device is gone; "": it is not."""
+        """Why the device is gone; "" if it is not."""
         return self.faulty.lost
 
     def launch(self, queue: _Queue, record: bytes, nbytes: int, epoch: int) -> int:
@@ -291,7 +291,7 @@ class SimBackend:
         raw = bytes(ffi.buffer(ffi.cast("char *", given), nbytes)) if nbytes else b""
         parts = [(kind, record) for _, kind, record in records.split(raw)]
         whole = sum(len(record) for _, record in parts) == nbytes
-        if not whole:  # malformed: the inner one says so
+        if not whole:  # malformed: the inner backend reports it
             return int(self._inner.submit(queue.inner, given, nbytes, epoch))
         stamped, stamps = self._stamped(queue, parts)
 
@@ -340,7 +340,7 @@ class SimBackend:
         return value
 
     def peer(self, other: Any) -> str:
-        """Over the host, but for the device itself and those that a link comes from."""
+        """Over the host, except for the device itself and those with a link from them."""
         linked = other.machine is self.machine and (
             other.device.uri, self.device.uri) in self.machine.links  # fmt: skip
         return "direct" if other is self or linked else "staged"
@@ -348,23 +348,23 @@ class SimBackend:
     def _transfer(
         self, queue: _Queue, nbytes: int, act: Any, more_s: float = 0.0, begins: Any = None
     ) -> tuple[int, object]:
-        """Bytes to or from the host, which take `more_s` more; or over a link, by `begins`."""
+        """Moves bytes to or from the host in `more_s` more, or over a link, by `begins`."""
         if code := self._called("submit"):
             return -code, None
         at_once = None
         with queue.lock:
             before = self._inner.submitted(queue.inner)
             value, kept = act()
-            if value == before and queue.hung:  # not at once: behind what never ends
+            if value == before and queue.hung:  # not at once, but after what never ends
                 value = int(self._inner.submit(queue.inner, ffi.NULL, 0, ANY_EPOCH))
             if value > 0 or (value == 0 and nbytes):
                 with self.machine.clock.lock:
                     begins = begins or self._lasts(more_s + self._meter.transfer_s(nbytes))
                     new = value if value != before else 0
                     end = queue.time.runs(new, self.clock(), begins)
-                if value == before:  # it was done at once, and whoever asked has waited for it
+                if value == before:  # it was done at once, and the caller has waited for it
                     at_once = end
-                    if value in queue.told:  # of what failed before it, its waiter knows nothing
+                    if value in queue.told:  # its waiter knows nothing of an earlier failure
                         value = 0
         if at_once is not None:
             self.machine.clock.sleep(at_once)
@@ -375,12 +375,12 @@ class SimBackend:
         return lambda begin_s: Event(begin_s + seconds)
 
     def _called(self, kind: str) -> int:
-        """A call that submits comes: the errno with which it fails; EINTR is tried again."""
+        """Counts a submitting call; returns the errno with which it fails. EINTR is retried."""
         code = self.faulty.call(kind)
         return 0 if code == errno.EINTR else code
 
     def _job(self, queue: _Queue, parts: list[tuple[int, bytes]], act: Any) -> int:
-        """Submit by `act`, with the faults and the times that are due."""
+        """Submits by `act`, with the faults and times that are due."""
         if code := self._called("submit"):
             return -code
         faults = {fault.what: fault for fault in self.faulty.job()}
@@ -388,7 +388,7 @@ class SimBackend:
             ended = next((w for w in ("unplug", "reset", "hang", "pagefault") if w in faults), "")
             if ended and self.faulty.lost:
                 return -errno.ENODEV
-            if ended:  # the job does nothing, and its value says so
+            if ended:  # the job does nothing, and its value reports that
                 value = int(self._inner.submit(queue.inner, ffi.NULL, 0, ANY_EPOCH))
                 never = faults[ended].parameters.get("recovery") == NO_RECOVERY
                 if value > 0:
@@ -415,7 +415,7 @@ class SimBackend:
         return value
 
     def _took(self, parts: list[tuple[int, bytes]]) -> tuple[list[Event], float]:
-        """(what it waits for, seconds of the records themselves)."""
+        """(events that it waits for, seconds of the records themselves)."""
         after, seconds = list[Event](), 0.0
         for kind, record in parts:
             if kind == records.DISPATCH:
@@ -437,7 +437,7 @@ class SimBackend:
         return any(at <= end < at + nbytes for end in ends for at, nbytes in spans)
 
     def _stamped(self, queue: _Queue, parts: list[tuple[int, bytes]]) -> tuple[bytes, list[Any]]:
-        """The records with copies of virtual times in place of timestamps, and what they copy."""
+        """(records with copies of virtual times in place of timestamps, the memory copied)."""
         out: list[bytes] = []
         stamps: list[Any] = []
         done = 0.0
@@ -463,7 +463,7 @@ class SimBackend:
     def _corrupt(
         self, queue: _Queue, regions: list[Region], before: list[bytes], how: Mapping[str, Any]
     ) -> None:
-        """One dword that the job has changed is xored."""
+        """Xors one dword that the job has changed."""
         after = self._held(queue, regions)
         changed = [
             (region, at)
@@ -491,7 +491,7 @@ class _Held:
 
 
 def _info(uri: str, device: SimDevice, cpu: DeviceInfo) -> DeviceInfo:
-    # Other rates are another driver to what is kept of measurements (sched/model/profile.py).
+    # For kept measurements, other rates are another driver (sched/model/profile.py).
     fixed = repr((device.rates, device.to_s, device.noise, device.drift, device.other))
     known = hashlib.sha256(fixed.encode()).hexdigest()[:8]
     unified = device.to_s == (0.0, 0.0)
@@ -513,7 +513,7 @@ def _info(uri: str, device: SimDevice, cpu: DeviceInfo) -> DeviceInfo:
 def _refuse(code: int, call: str) -> None:
     if code == errno.ENOMEM:
         raise OutOfDeviceMemory(f"{call}: out of memory")
-    if code not in (errno.EINTR, errno.EAGAIN):  # those are tried again
+    if code not in (errno.EINTR, errno.EAGAIN):  # those are retried
         check(-code, call)
 
 
@@ -531,6 +531,6 @@ if TYPE_CHECKING:
         abilities.TellsLoss,
         Protocol,
     ):
-        """What mypy holds this backend to."""
+        """The protocol that mypy checks this backend against."""
 
     _claims: type[_Claims] = SimBackend

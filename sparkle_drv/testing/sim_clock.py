@@ -1,11 +1,12 @@
-"""The clock of a simulated machine: virtual seconds, which pass when everybody waits.
+"""The clock of a simulated machine: virtual seconds, which pass when every actor waits.
 
-A discrete-event simulation whose actors are real threads. Those that run the lanes of a program
-(mesh/lanes/runner.py) say so: the clock then jumps to the next event only when every lane waits, so
-that threads give one timeline, whoever runs first. Any other thread lets time pass by waiting.
+It is a discrete-event simulation whose actors are real threads. Threads that run the lanes of a
+program (mesh/lanes/runner.py) register. The clock then jumps to the next event only when every lane
+waits, so that the timeline does not depend on which thread runs first. Any other thread lets time
+pass by waiting.
 
-Events of one instant all happen before a thread that they wake runs on. So what they do must not
-depend on their order: fair shares (sim_links.py) are of sorted flows.
+All events of one instant happen before a thread that they wake runs on. Their effects must
+therefore not depend on their order: fair shares (sim_links.py) use sorted flows.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ import time
 from collections.abc import Callable
 
 POLL_S = 0.05
-"""Real seconds between looks of a waiting thread: whoever let time pass may have ended."""
+"""Real seconds between checks of a waiting thread: the one that let time pass may have ended."""
 STALL_S = 2.0
-"""Real seconds in which no lane waited, began or ended. One of them then waits for a lock that a
-sleeping lane holds. Time passes although that lane runs; another run may give another order."""
+"""Real seconds in which no lane waited, began or ended. Then a lane probably waits for a lock that
+a sleeping lane holds. Time passes although that lane runs; another run may give another order."""
 
 
 class Event:
-    """Happens once, at `at_s` of the clock; None: that is not known yet."""
+    """Happens once, at `at_s` of the clock; None while that is unknown."""
 
     __slots__ = ("_then", "at_s")
 
@@ -34,21 +35,21 @@ class Event:
         self._then: list[Callable[[float], object]] = []
 
     def known(self, at_s: float) -> None:
-        """It is known when; whoever asked is told."""
+        """Sets its time; registered callers are told."""
         self.at_s = at_s
         told, self._then = self._then, []
         for call in told:
             call(at_s)
 
     def then(self, call: Callable[[float], object]) -> None:
-        """`call(at_s)`, at once or when that is known."""
+        """Calls `call(at_s)`, now or when the time is known."""
         if self.at_s is None:
             self._then.append(call)
         else:
             call(self.at_s)
 
     def forget(self, call: Callable[[float], object]) -> None:
-        """`call` is not called any more; what is known by now has called it."""
+        """Removes `call`, unless it was already called."""
         if call in self._then:
             self._then.remove(call)
 
@@ -60,7 +61,7 @@ class _Sleeper:
 
 
 class Clock:
-    """Seconds that pass only when somebody waits. Its lanes are those of mesh/lanes/runner.py."""
+    """Seconds that pass only when some thread waits. Its lanes: mesh/lanes/runner.py."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -76,7 +77,7 @@ class Clock:
         self._woke = False  # a sleeper, since time last began to pass
         self._stirred = time.monotonic()
 
-    # What lanes say
+    # Calls by lanes
 
     def enter(self, n: int = 1) -> None:
         """`n` lanes run from now on; called before their threads start."""
@@ -85,7 +86,7 @@ class Clock:
     def here(self) -> None:
         """The calling thread is one of them."""
         self._here.lane = True
-        self._outlives.discard(threading.get_ident())  # another thread's, which had this number
+        self._outlives.discard(threading.get_ident())  # an earlier thread's with this number
 
     def leave(self) -> None:
         """A lane ends, that of this thread or one that never began."""

@@ -1,9 +1,9 @@
-"""Links between simulated devices: pair links, ports that transfers share, and what goes wrong.
+"""Links between simulated devices: links of pairs, ports that transfers share, and faults.
 
-A transfer takes the latency of its link, then its bytes flow. Flows that are under way at once get
-their max-min fair shares of the ports at their ends (the words of mesh/links/network.py), by
-progressive filling: the rates of all rise together until a port is full or a link is at its rate.
-Written apart from the planner's predictor, which it judges.
+A transfer takes the latency of its link, then its bytes flow. Simultaneous flows get their max-min
+fair shares of the ports at their ends (as mesh/links/network.py defines them), by progressive
+filling: all rates rise together until a port is full or a link is at its rate. It is written
+independently of the planner's predictor, which it judges.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ Pair = tuple[str, str]
 """(from, to), URIs."""
 FAULTS = ("cut", "slow", "corrupt")
 SAME = 1e-12
-"""Relative difference below which rates, and seconds below which ends, are the same."""
+"""Relative difference below which rates count as equal, and seconds below which ends do."""
 
 
 @dataclass(frozen=True)
 class LinkFault:
-    """What goes wrong at the `at`-th transfer over a link, counted from 1.
+    """A fault at the `at`-th transfer over a link, counted from 1.
 
-    cut      that transfer and all later ones fail: refused, or in mid-transfer if `within`
+    cut      that transfer and all later ones fail: at once, or in mid-transfer if `within`
     slow     it and the next `count` - 1 take `factor` times as long
-    corrupt  one dword that it brings is xored
+    corrupt  one dword of its bytes is xored
     """
 
     what: str
@@ -45,7 +45,7 @@ class LinkFault:
         if self.what not in FAULTS:
             raise ValueError(f"what: expected one of {', '.join(FAULTS)}, got {self.what!r}")
         if self.at < 1 or self.count < 1 or not self.factor > 0:
-            raise ValueError(f"at, count, factor: expected 1, 1 and above 0 at least, got {self}")
+            raise ValueError(f"at, count, factor: expected at least 1, 1, above 0, got {self}")
 
 
 @dataclass
@@ -54,15 +54,15 @@ class SimLink:
 
     latency_s: float
     per_s: float
-    """Bytes a second of a transfer alone. A change counts from the next time flows share."""
+    """Bytes per second of a transfer alone. A change applies when flows next share."""
     faults: tuple[LinkFault, ...] = ()
     transfers: int = 0
-    """So far."""
+    """Number so far."""
     happened: Counter[str] = field(default_factory=Counter)
-    """By word of FAULTS."""
+    """Counts by word of FAULTS."""
 
     def comes(self) -> dict[str, LinkFault]:
-        """A transfer comes: what goes wrong with it."""
+        """Counts a transfer; returns its faults."""
         self.transfers += 1
         due = {}
         for fault in self.faults:
@@ -97,12 +97,12 @@ class Fabric:
             if math.isfinite(getattr(port, kind))
         }
         self._flows: list[_Flow] = []
-        self._since_s = 0.0  # `left` of each flow is as of then
-        self._turn = 0  # how often rates have changed
+        self._since_s = 0.0  # time to which `left` of each flow refers
+        self._turn = 0  # number of changes of rates
 
     def carry(self, pair: Pair, nbytes: int, begin_s: float, factor: float = 1.0) -> Event:
-        """Bytes that set out at `begin_s`, `factor` times as slow; when they have arrived. With the
-        clock's lock.
+        """Starts bytes at `begin_s`, `factor` times as slow as usual; returns their arrival. Needs
+        the clock's lock.
         """
         link, (source, to) = self.links[pair], pair
         ends = ((source, "send"), (source, "both"), (to, "receive"), (to, "both"))
@@ -155,7 +155,7 @@ def _lasts(flow: _Flow) -> float:
 
 
 def fair(flows: Sequence[_Flow], rates: Mapping[tuple[str, str], float]) -> None:
-    """Give each flow its max-min fair rate."""
+    """Sets the max-min fair rate of each flow."""
     free, rising = dict(rates), list(flows)
     while rising:
         users = Counter(port for flow in rising for port in flow.ports)
@@ -172,8 +172,8 @@ def fair(flows: Sequence[_Flow], rates: Mapping[tuple[str, str], float]) -> None
 
 
 def simulated(network: Network, seed: int = 0, noise: float = 0.0) -> tuple[SimMachine, Network]:
-    """A machine with devices `sim:PLACE`, links and ports as the network has them; and the network
-    with places of these names.
+    """(a machine with devices `sim:PLACE` and the network's links and ports, the network with
+    places of these names).
     """
     names = {place: f"sim:{place}" for place in network.places}
     named = Network(
@@ -186,11 +186,11 @@ def simulated(network: Network, seed: int = 0, noise: float = 0.0) -> tuple[SimM
     devices = {}
     for uri in named.places:
         add = named.adds.get(uri)
-        # An addition reads two arrays and writes one: three pointers count.
+        # An addition reads two arrays and writes one, so three pointers count.
         other = (
             Rate(1e-9, math.inf) if add is None else Rate(add.a, 3 / add.b if add.b else math.inf)
         )
-        # The way to the host is next to nothing: what a call brings along is not in the network.
+        # The way to the host costs almost nothing: the network has no operands of calls.
         devices[uri] = SimDevice(uri, {}, (1e-9, 1e12), noise=noise, other=other)
     links = {
         pair: SimLink(line.a, 1 / line.b if line.b > 0 else math.inf)

@@ -1,7 +1,7 @@
-"""The virtual time of an open simulated device: what a submission takes by the rates of the device
-(simulated.py), and when it began and ended on the clock of its machine.
+"""The virtual time of an open simulated device: the duration of a submission by the device's rates
+(simulated.py), and its begin and end on the machine's clock.
 
-Real work is done meanwhile, by somebody else, and its time is nobody's business here.
+The real work happens elsewhere at the same time; its duration does not matter here.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Costed:
 
     @classmethod
     def of(cls, spec: Any) -> Costed:
-        """Of a KernelSpec; a user's image has no names, extents and accesses."""
+        """For a KernelSpec. A user's image has no names, extents and accesses."""
         entry = assets.entry(spec.entry) if spec.manifest is not None else None
         if entry is None:
             unnamed = tuple((f"a{i}", kind) for i, kind in enumerate(spec.args))
@@ -58,7 +58,7 @@ class Costed:
         return cls(spec.entry, named, written, spec.native)
 
     def size(self, args: bytes) -> float:
-        """Of the work: operations of products, else bytes behind the pointers."""
+        """The size of the work: operations of products, else bytes behind the pointers."""
         given = self._scalars(args)
         if self.name.startswith("gemm"):
             return float(2 * given["m"] * given["n"] * given["k"])
@@ -99,21 +99,21 @@ class Span:
 
 @dataclass
 class Timeline:
-    """When the submissions of one queue begin and end, in seconds of the machine's clock. With the
+    """Begin and end of the submissions of one queue, in seconds of the machine's clock. Needs the
     clock's lock.
     """
 
     busy: Event = field(default_factory=lambda: Event(0.0))
-    """When the last one ends."""
+    """End of the last one."""
     spans: OrderedDict[int, Span] = field(default_factory=OrderedDict)
 
     def end(self, value: int) -> Event:
-        """When a value is reached; 0 where that is forgotten, or was free."""
+        """When a value is reached; 0 if that is forgotten, or took no time."""
         span = self.spans.get(value)
         return Event(0.0) if span is None else span.end
 
     def times(self, value: int) -> tuple[float, float] | None:
-        """(begin, end) of a submission, where that is known."""
+        """(begin, end) of a submission, if known."""
         span = self.spans.get(value)
         if span is None or span.end.at_s is None:
             return None
@@ -122,15 +122,15 @@ class Timeline:
     def took(
         self, value: int, start_s: float, seconds: float, after: Sequence[Event] = ()
     ) -> Event:
-        """A submission that could begin at `start_s` takes so long, behind those before it and
-        `after` others; its end.
+        """A submission that may begin at `start_s` takes `seconds`, after earlier ones and after
+        `after`. Returns its end.
         """
         return self.runs(value, start_s, lambda begin_s: Event(begin_s + seconds), after)
 
     def runs(
         self, value: int, start_s: float, run: Callable[[float], Event], after: Sequence[Event] = ()
     ) -> Event:
-        """As `took`, of what ends when `run(begin)` says."""
+        """As `took`, for a submission that ends when `run(begin)` says."""
         span = Span(Event(), start_s)
         waits = [self.busy, *after]
 
@@ -152,14 +152,14 @@ class Timeline:
 
 @dataclass
 class Meter:
-    """What the records of a submission take on one device of a machine."""
+    """The time that the records of a submission take on one device of a machine."""
 
     machine: SimMachine
     uri: str
     kernels: dict[int, Costed] = field(default_factory=dict)
-    """By what dispatch records carry."""
+    """By the number in dispatch records."""
     slow: float = 1.0
-    """A factor on the jobs of now, of a plan of faults."""
+    """A factor on the present jobs, from a plan of faults."""
 
     def dispatch_s(self, record: bytes) -> float:
         """Seconds of a dispatch."""
@@ -169,17 +169,17 @@ class Meter:
         return self.slow * self.machine.draw(self.uri, costed.name, costed.size(args))
 
     def dispatched(self, record: bytes) -> tuple[Costed | None, bytes]:
-        """The kernel of a dispatch record, and its packed arguments with what follows them."""
+        """The kernel of a dispatch record, and its packed arguments with the extents after them."""
         head = records.DISPATCH_HEAD.unpack_from(record)
         begin = records.DISPATCH_HEAD.size
         return self.kernels.get(head[2]), record[begin:]
 
     def transfer_s(self, nbytes: int) -> float:
-        """Seconds of bytes on their way from or to the host."""
+        """Seconds of a transfer from or to the host."""
         return self.slow * self.machine.draw_transfer(self.uri, nbytes)
 
     def copy_s(self, nbytes: int) -> float:
-        """Seconds of bytes copied, or filled, within the device."""
+        """Seconds of a copy or fill within the device."""
         return self.slow * self.machine.draw(self.uri, "copy", 2.0 * nbytes)
 
     def written(self, parts: list[tuple[int, bytes]]) -> Iterator[Region]:

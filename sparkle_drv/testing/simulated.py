@@ -1,9 +1,9 @@
-"""Simulated devices: a virtual clock, and devices whose times follow from stated rates. Not in any
-way a device that computes: what takes how long, and what fails, is all there is. sim.py makes
-devices of them that can be opened, and compute.
+"""Simulated devices: a virtual clock, and devices whose times follow from stated rates. They do not
+compute: they only have times and failures. sim.py turns them into devices that can be opened and
+compute.
 
-A machine made by `machine(seed)` has devices of which none is best at everything. Judges the
-scheduler: `mean_s` is the truth that a plan is compared with, `run` what a measurement shows of it.
+A machine made by `machine(seed)` has devices of which none is best at everything. It judges the
+scheduler: `mean_s` is the truth that a plan is compared with, `run` gives a noisy measurement.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rate:
-    """The time of one operation on one device: launch_s + size / per_s, bent below `bend_size`:
-    there the device is not full, and reaches only (size / bend_size)**bend of its rate.
+    """The time of one operation on one device: launch_s + size / per_s, bent below `bend_size`.
+    There the device is not full, and reaches only (size / bend_size)**bend of its rate.
     """
 
     launch_s: float
@@ -49,21 +49,21 @@ class SimDevice:
     rates: dict[str, Rate]
     """By operation."""
     to_s: tuple[float, float] = (0.0, 0.0)
-    """(latency in seconds, bytes a second) from the host; the same way back. (0, 0): unified."""
+    """(latency in seconds, bytes per second) to and from the host; (0, 0) if unified."""
     noise: float = 0.0
     """Standard deviation of log(time)."""
     spikes: float = 0.0
-    """Share of runs that take `SPIKE` times as long: something else had the machine."""
+    """Part of runs that take `SPIKE` times as long, as if another program had the machine."""
     memory_nbytes: int = 0
     shares: tuple[str, ...] = ()
     slower: float = 1.0
     """A factor on all its times: drift, set while a simulation runs."""
     fails: float = 0.0
-    """Share of runs that end in a DeviceLost."""
+    """Part of runs that end in DeviceLost."""
     drift: float = 0.0
-    """log of the factor by which its times grow in a second of the clock."""
+    """log of the factor by which its times grow per second of the clock."""
     other: Rate = Rate(2e-6, 1e10)
-    """Of operations that `rates` does not have, by bytes."""
+    """The rate of operations that `rates` lacks, by bytes."""
     runs: int = 0
 
     SPIKE = 3.0
@@ -88,9 +88,9 @@ class SimMachine:
     links: dict[tuple[str, str], SimLink] = field(default_factory=dict)
     """By (from, to): links of pairs. Other transfers go over the host."""
     ports: dict[str, Port] = field(default_factory=dict)
-    """By URI: what all links of a device share."""
+    """By URI: the port that all links of a device share."""
     seed: int = 0
-    """Of draws, where there are links."""
+    """Seed of draws, if there are links."""
     _draws: dict[tuple[str, str], int] = field(default_factory=dict)
 
     @cached_property
@@ -101,8 +101,8 @@ class SimMachine:
         return Fabric(self.clock, self.links, self.ports)
 
     def chance(self, uri: str, op: str) -> Random:
-        """What the next draw for an operation of a device is made from. With links, devices run
-        beside one another: then it depends on nothing but how many there were of this kind.
+        """The generator for the next draw for an operation of a device. With links, devices run in
+        parallel; it then depends only on the number of such draws so far.
         """
         if not self.links:
             return self.random
@@ -110,13 +110,13 @@ class SimMachine:
         return Random(f"{self.seed} {uri} {op} {at}")
 
     def run(self, uri: str, op: str, size: float) -> float:
-        """Run the operation; the seconds that a clock beside it shows."""
+        """Runs the operation; returns the measured seconds."""
         seconds = self.draw(uri, op, size)
         self.clock.advance(seconds)
         return seconds
 
     def draw(self, uri: str, op: str, size: float) -> float:
-        """Seconds that a run of the operation takes that begins now."""
+        """Seconds of a run of the operation that begins now."""
         device = self.devices[uri]
         device.runs += 1
         chance = self.chance(uri, op)
@@ -126,28 +126,28 @@ class SimMachine:
         return seconds * math.exp(device.drift * self.clock.now_s)
 
     def transfer(self, uri: str, nbytes: float) -> float:
-        """Move bytes between host and device; the seconds measured."""
+        """Moves bytes between host and device; returns the measured seconds."""
         seconds = self.draw_transfer(uri, nbytes)
         self.clock.advance(seconds)
         return seconds
 
     def draw_transfer(self, uri: str, nbytes: float) -> float:
-        """Seconds that bytes take between host and device."""
+        """Seconds of a transfer between host and device that begins now."""
         device = self.devices[uri]
         chance = self.chance(uri, "transfer")
         return device.transfer_s(nbytes) * math.exp(chance.gauss(0.0, device.noise / 2))
 
 
 LEAST, MOST = 1e3, 1e10
-"""Sizes, in operations, that the devices of `machine` differ over."""
+"""The range of sizes, in operations, over which the devices of `machine` differ."""
 
 
 def machine(seed: int, op: str = "gemm_f32") -> SimMachine:
-    """Two to four devices, each the best over some of the sizes between LEAST and MOST.
+    """Two to four devices, each the best for some sizes between LEAST and MOST.
 
-    The first is a CPU beside the host's memory; each further one is faster for large work and
-    dearer to reach, by factors drawn from `seed`. A draw in which one device is best for nearly all
-    sizes is thrown away.
+    The first is a CPU with the host's memory. Each further one is faster for large work and costs
+    more to reach, by factors drawn from `seed`. A draw is discarded if one device is best for
+    nearly all sizes.
     """
     chance = random.Random(seed)
     while True:

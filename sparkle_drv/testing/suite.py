@@ -11,8 +11,8 @@ or in pytest, one test for each check:
     def test_conformance(check, my_device):
         suite.judge(check, my_device)
 
-It uses the public API alone, looks sizes and limits up in `device.info`, and kernels in the
-manifest: what a backend need not have and does not have is "not provided", never passed in silence.
+It uses only the public API, takes sizes and limits from `device.info`, and kernels from the
+manifest. An optional feature that is missing gives "not provided", and never passes silently.
 Called by tests/testing/test_conformance.py and by authors of plug-ins.
 """
 
@@ -52,7 +52,7 @@ PASSED, FAILED, NOT_PROVIDED = "passed", "failed", "not provided"
 
 @dataclass(frozen=True)
 class Result:
-    """How one check ended: "passed", "failed" or "not provided", and why if not "passed"."""
+    """How one check ended: "passed", "failed" or "not provided", and the reason unless "passed"."""
 
     name: str
     status: str

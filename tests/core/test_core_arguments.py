@@ -110,7 +110,7 @@ def test_a_routine_that_refuses_its_arguments(cpu):
 
 
 def test_plans_that_make_no_sense(cpu):
-    with pytest.raises(ValueError, match="plan: algo 'fft'"):
+    with pytest.raises(ValueError, match="plan: expected algo"):
         cpu.kernel("gemm_f32", plan=sp.TilePlan("fft"))
     with cpu.kernel("gemm_f32", plan=sp.TilePlan("naive", levels=((8, 8, 8),))) as k:
         assert k.form == "routine"

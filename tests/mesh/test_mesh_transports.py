@@ -281,7 +281,7 @@ def test_the_next_transport_takes_over(way, source, to, monkeypatch, caplog):
         )
         carried(one, 5000, at)
         assert one.failed[name] == f"{name} is out of order"
-        assert f"no more by {name}" in caplog.text
+        assert f"stopped using {name}" in caplog.text
     assert list(one.moved) == fit[1:]
 
 

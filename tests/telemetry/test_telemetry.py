@@ -108,17 +108,17 @@ def span(begin, end, name="x", track=1):
         ([span(0, 10, "a"), span(5, 15, "b")], "'b' overlaps 'a' in part"),
         ([span(0, 10), span(2, 4), span(3, 5, "c")], "'c' overlaps"),
         ([span(5, 3)], "ends before it begins"),
-        ([{"ph": "X", "name": "x", "pid": 1}], "no ts, dur, tid"),
-        ([{"ph": "Q"}], "ph 'Q'"),
-        (["text"], "ph None"),
-        ([{**span(1, 2), "ts": "soon"}], "no ts, or of a wrong type"),
-        ([{**span(1, 2), "dur": float("nan")}], "no dur,"),
-        ([{**span(1, 2), "tid": []}], "no tid,"),
-        ([{**span(1, 2), "name": 5}], "no name,"),
-        ([{**span(1, 2), "args": 5}], "no args,"),
-        ([{"ph": "M", "name": "process_name", "pid": 1}], "no args.name,"),
-        ([{"ph": "s", "name": "x", "pid": 1, "tid": 1, "ts": 0, "id": {}}], "no id,"),
-        ([{"ph": "s", "name": "x", "pid": 1, "tid": 1, "ts": 0, "id": 3}], "flow 3: 1 ends"),
+        ([{"ph": "X", "name": "x", "pid": 1}], "expected ts, dur, tid"),
+        ([{"ph": "Q"}], "got 'Q'"),
+        (["text"], "got None"),
+        ([{**span(1, 2), "ts": "soon"}], "expected ts of the right type"),
+        ([{**span(1, 2), "dur": float("nan")}], "expected dur of"),
+        ([{**span(1, 2), "tid": []}], "expected tid of"),
+        ([{**span(1, 2), "name": 5}], "expected name of"),
+        ([{**span(1, 2), "args": 5}], "expected args of"),
+        ([{"ph": "M", "name": "process_name", "pid": 1}], "expected args.name of"),
+        ([{"ph": "s", "name": "x", "pid": 1, "tid": 1, "ts": 0, "id": {}}], "expected id of"),
+        ([{"ph": "s", "name": "x", "pid": 1, "tid": 1, "ts": 0, "id": 3}], "got 1 ends"),
         (
             [
                 {"ph": ph, "name": "x", "pid": 1, "tid": 1, "ts": ts, "id": 3}
@@ -140,7 +140,7 @@ def test_spans_that_nest_or_follow_are_well():
 
 @pytest.mark.parametrize("given", [[], {}, {"traceEvents": 5}, None])
 def test_what_is_no_document(given):
-    assert chrome.problems(given) == ['no object with a list "traceEvents"']
+    assert chrome.problems(given) == ['expected an object with a list "traceEvents"']
 
 
 def test_each_thread_has_calls_of_its_own():

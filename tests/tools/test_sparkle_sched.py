@@ -138,9 +138,9 @@ def test_traces_that_are_wrong(sparkle, capsys, saved, tmp_path):
         events.append({**first, "ts": first["ts"] + first["dur"] / 2, "dur": 1e9})
 
     for change, said in (
-        (one_sided, "one beginning and one end are wanted"),
+        (one_sided, "expected one beginning and one end"),
         (overlapping, "in part"),
-        (lambda events: events.append({"ph": "X"}), "no name, pid, ts, dur, tid"),
+        (lambda events: events.append({"ph": "X"}), "expected name, pid, ts, dur, tid"),
         (lambda events: [events.append(5) for _ in range(30)], "and 10 more"),
     ):
         assert sparkle("trace", broken(saved, tmp_path, change)) == 1
@@ -190,24 +190,24 @@ def test_a_journal_that_was_changed_comes_out_otherwise(sparkle, capsys, saved, 
 def test_what_is_no_journal(sparkle, capsys, saved, tmp_path):
     journal = saved.with_name("t.json.journal").read_text()
     for content, said in (
-        ("", "it is no journal"),
-        ("{}", "it is no journal"),
+        ("", "expected a journal"),
+        ("{}", "expected a journal"),
         ('{"costs": {}}', "line 1: KeyError: 'journal'"),
         ('{"costs"', "line 1: JSONDecodeError"),
-        (journal.replace('"journal": 5', '"journal": 9', 1), "version 9"),
+        (journal.replace('"journal": 5', '"journal": 9', 1), "expected version 5, got 9"),
         (journal.replace('"told"', '"asked"', 1), "KeyError: 'decided'"),
-        (journal.replace('"call": "probed"', '"call": "rm"', 1), "there is no 'rm'"),
+        (journal.replace('"call": "probed"', '"call": "rm"', 1), "got 'rm'"),
     ):
         (tmp_path / "j").write_text(content)
         assert sparkle("replay", tmp_path / "j") == 1
         assert said in capsys.readouterr().err
     (tmp_path / "j").write_bytes(b"\xff\x00")
     assert sparkle("replay", tmp_path / "j") == 1
-    assert "it is not text" in capsys.readouterr().err
+    assert "got a file that is no text" in capsys.readouterr().err
     assert sparkle("replay", tmp_path / "nowhere") == 1
     for asked in (["--without", "cuda:9"], ["--rate", "cuda:9=2"]):
         assert sparkle("replay", saved, *asked) == 2
-        assert "cuda:9: the journal knows cpu, egl:0" in capsys.readouterr().err
+        assert "expected one of cpu, egl:0, got cuda:9" in capsys.readouterr().err
 
 
 def damaged(saved, change):
@@ -258,12 +258,12 @@ def test_from_python(saved):
     assert [(one.op, one.device) for one in found][1] == ("gemm_f32", "egl:0")
     assert all(one.same and one.now_device == one.device for one in found)
     for more, error, said in (
-        ({"rate": {"cpu": -1}}, ValueError, "rate: a factor above 0"),
-        ({"rate": {"cpu": "a"}}, TypeError, "rate: a factor above 0 is wanted for cpu, got 'a'"),
-        ({"rate": [1]}, TypeError, "rate: factors by URI"),
-        ({"without": "cpu"}, TypeError, "without: a list of URIs is wanted, got 'cpu'"),
-        ({"without": None}, TypeError, "without: a list"),
-        ({"without": ["tpu"]}, ValueError, "tpu: the journal knows cpu, egl:0"),
+        ({"rate": {"cpu": -1}}, ValueError, "rate: expected a factor above 0"),
+        ({"rate": {"cpu": "a"}}, TypeError, "rate: expected a factor above 0 for cpu, got 'a'"),
+        ({"rate": [1]}, TypeError, "rate: expected a dict of factors by URI"),
+        ({"without": "cpu"}, TypeError, "without: expected a list of URIs, got 'cpu'"),
+        ({"without": None}, TypeError, "without: expected a list"),
+        ({"without": ["tpu"]}, ValueError, "expected one of cpu, egl:0, got tpu"),
     ):
         with pytest.raises(error, match=said):
             sp.replay(saved, **more)

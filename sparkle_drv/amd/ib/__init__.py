@@ -1,10 +1,10 @@
-"""Indirect buffers (IBs) as people handle them: read, printed, parsed, followed, linted, compared.
+"""Indirect buffers (IBs): reads, prints, parses, follows, lints and compares them.
 
 tools/pm4.py, bring-up and record/ use it through sparkle_drv.lowlevel. The packets are declared in
 tables/; the backend does not need this folder to run.
 
     model.py                 Ib: dwords, address, generation and queue
-    read.py                  tells text, hex, bytes and captures apart, and reads them
+    read.py                  detects text, hex, bytes or capture, and reads it
     lex.py, parse.py         the text form: its grammar; from text to dwords
     print.py                 from dwords to the text form
     shape.py                 what text may leave out: names and defaults for both directions

@@ -1,15 +1,15 @@
 """The amdgpu device: an AMD GPU by DRM ioctls, through native/amdgpu.
 
-Nodes, memory, loading, the packets that native code copies. What is known of AMD's streams without
-a device is in sparkle_drv/amd. `BACKEND` is what the registry opens, imported when asked for.
+It has nodes, memory, loading, and the packets that native code copies. sparkle_drv/amd has what
+needs no device, such as AMD's streams. The registry opens `BACKEND`, which is imported on demand.
 
     backend.py           AmdgpuBackend: the protocol of base.py over native/amdgpu
-    info.py              what a node says of itself: DeviceInfo, chip, caches, limits
+    info.py              facts of a node: DeviceInfo, chip, caches, limits
     loader.py            loads a kernel: code object, upload, template of its dispatch
-    builtin.py           which code object of shaders/ a manifest's kernel has
-    template.py          packets: begin and end of an IB, a dispatch, and what changes in it
+    builtin.py           the code objects in shaders/ for kernels of the manifest
+    template.py          packets: begin and end of an IB, a dispatch, and its variable parts
     memory.py            handles of memory, host views
-    launch_refusal.py    words for a launch that native code refused
+    launch_refusal.py    explains launches that native code refused
     links.py             what two devices share for copies between them
     unended.py           queues of copies between cards, kept until their work ends
 """

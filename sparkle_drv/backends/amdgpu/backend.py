@@ -1,6 +1,6 @@
 """The amdgpu backend: thin typed calls into native/amdgpu, which drives the card by DRM ioctls.
 
-The same class runs on the emulated GPU (sparkle_drv.testing.emu), through other `ops`.
+The same class runs on the emulated GPU (sparkle_drv.testing.emu), with other `ops`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class AmdgpuBackend:
     def __init__(
         self, ops: Any, fd: int, uri: str, *, name: str = "", emulated: bool = False, slot: str = ""
     ) -> None:
-        """`fd` is a render node's and becomes the device's own; `slot` is that of DeviceInfo.
+        """Takes over `fd`, a descriptor of a render node; `slot` is that of DeviceInfo.
 
         Raises DeviceNotFound.
         """
@@ -112,7 +112,7 @@ class AmdgpuBackend:
     def open(uri: str, settings: Settings) -> AmdgpuBackend:
         which = uri.partition(":")[2] or "0"
         if not which.isdigit():
-            raise DeviceNotFound(f"{uri}: 'amdgpu:0', 'amdgpu:1', ... are wanted")
+            raise DeviceNotFound(f"{uri}: expected 'amdgpu:0', 'amdgpu:1', ..., got this name")
         listed, usable = nodes.listed(), 0
         tried = [str(n) for n in listed if not nodes.maybe_ours(n)]
         for node in filter(nodes.maybe_ours, listed):
@@ -186,7 +186,7 @@ class AmdgpuBackend:
         out = ffi.new("struct sp_amdgpu_memory **")
         address = ffi.cast("void *", pointer)
         rc = lib.sp_amdgpu_wrap(self._raw, address, nbytes, False, out)
-        if rc in (-errno.EFAULT, -errno.EPERM):  # pages that even we may not write
+        if rc in (-errno.EFAULT, -errno.EPERM):  # pages that this process itself may not write
             rc = lib.sp_amdgpu_wrap(self._raw, address, nbytes, True, out)
         check(rc, f"wrap of {nbytes} bytes", self.info.uri)
         return MemoryHandle(out[0], owner).allocation()
@@ -217,8 +217,9 @@ class AmdgpuBackend:
         return lib.sp_amdgpu_download(queue, address, target, out.nbytes), target
 
     def copy_peer(self, queue: Any, dst: int, src: int, nbytes: int, peer: Backend) -> int:
-        """Within one device a copy. Between two: through chunks in GTT that both map (links.py),
-        filled by the peer. Neither half is waited for; how the peer's ends shows at the fence.
+        """Within one device a copy. Between two it goes through chunks in GTT that both map
+        (links.py), filled by the peer. It waits for neither half; the peer's failure shows at the
+        fence.
         """
         if peer is self or not nbytes:
             return self._native.copy(queue, dst, src, nbytes)
@@ -230,7 +231,7 @@ class AmdgpuBackend:
         return value
 
     def peer(self, other: Any) -> str:
-        """Both devices map the same memory in GTT: the host's hands touch nothing."""
+        """Both devices map the same memory in GTT: the host copies nothing."""
         return "direct" if isinstance(other, AmdgpuBackend) else "staged"
 
     # Kernels
@@ -241,14 +242,14 @@ class AmdgpuBackend:
     def unload(self, handle: KernelHandle) -> None:
         handle.drop()
 
-    # Words
+    # Explanations
 
     def refusal(self, record: bytes, rc: int) -> str:
-        """What of a dispatch record this kernel cannot do, in words; "" when it is none of that."""
+        """Why this kernel cannot do a dispatch record; "" if the reason is another."""
         return launch_refusal.words(record, rc, self._engines)
 
     def fault(self, queue: Any, value: int) -> str:
-        """Which kernel failed, and what the kernel driver said of it."""
+        """The kernel that failed, and the kernel driver's message."""
         text = ffi.new("char[]", 512)
         nbytes = lib.sp_amdgpu_fault(queue, value, text, len(text))
         return bytes(ffi.buffer(text, nbytes)).decode(errors="replace")
@@ -260,13 +261,13 @@ class AmdgpuBackend:
         return bytes(ffi.string(text)).decode(errors="replace")
 
     def said(self) -> str:
-        """How the last call of this thread failed; "" where its -errno says all."""
+        """How the last call of this thread failed; "" if its -errno says all."""
         text = ffi.new("char[]", 256)
         lib.sp_amdgpu_said(text, len(text))
         return bytes(ffi.string(text)).decode(errors="replace")
 
     def sensors(self) -> dict[str, float]:
-        """Clocks, temperature, load and power where the kernel tells."""
+        """Clocks, temperature, load and power, as far as the kernel reports them."""
         found = {}
         value = ffi.new("uint32_t *")
         for name, (kind, scale) in _SENSORS.items():
@@ -275,11 +276,11 @@ class AmdgpuBackend:
         return found
 
     def counters(self) -> dict[str, int]:
-        """What was counted since the device was opened.
+        """Counts since the device was opened.
 
-        Submissions, jobs (CS ioctls), jobs of the ring for copies, ioctls, dwords of IBs and
-        dispatches; how often memory went to another heap for want of room; bytes of code in VRAM
-        and in GTT; bytes that downloads staged by a copy of the GPU, and that the CPU read itself.
+        They cover submissions, jobs (CS ioctls), jobs of the copy ring, ioctls, dwords of IBs, and
+        dispatches. Also: allocations that went to another heap for want of room; bytes of code in
+        VRAM and in GTT; bytes that downloads staged by a GPU copy, and bytes that the CPU read.
         """
         out = ffi.new("struct sp_amdgpu_counts *")
         lib.sp_amdgpu_counts(self._raw, out)
@@ -288,9 +289,9 @@ class AmdgpuBackend:
         }
 
     def close(self) -> None:
-        """Idempotent; the node itself is closed when the last queue and memory have gone."""
+        """Idempotent. The node is closed when the last queue and memory are gone."""
         links.close(self)
-        # Not ffi.release: a call that another thread is in keeps the device until it returns.
+        # Not ffi.release: a call in progress in another thread keeps the device until it returns.
         self._native.device = self._raw = None
 
 
@@ -307,6 +308,6 @@ if TYPE_CHECKING:
         abilities.TellsRefusal,
         Protocol,
     ):
-        """What mypy holds this backend to."""
+        """The protocol that mypy checks this backend against."""
 
     _claims: type[_Claims] = AmdgpuBackend

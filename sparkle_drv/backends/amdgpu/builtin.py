@@ -4,7 +4,7 @@
     code = codeobject.load(blob, spec.entry, mach=..., args=spec.args, name=path)
 
 The entry ("backends": {"amdgpu": ...}) also has `groups`, the grid in terms of the kernel's integer
-arguments (Loaded.groups), and `group_size`. For peak_fma_* any number of groups is right: a
+arguments (Loaded.groups), and `group_size`. For peak_fma_* any number of groups is right; a
 multiple of the device's compute units is best.
 """
 
@@ -19,20 +19,20 @@ from sparkle_drv.errors import ImageError
 
 
 def image(entry: Mapping[str, Any], mach: Sequence[str]) -> tuple[bytes, str]:
-    """(code object, its path) for the first target of `mach` that there is one for.
+    """(code object, its path) for the first target of `mach` that has one.
 
-    ImageError when there is none, or when the file is not the one that was built.
+    Raises ImageError if there is none, or if the file is not the one that was built.
     """
     name = entry["image"]
     blobs = assets.manifest()["images"][name]["blobs"]
     found = next((blobs[target] for target in mach if target in blobs), None)
     if found is None:
-        raise ImageError(f"{name} is built for {', '.join(blobs)}, not for {' or '.join(mach)}")
+        raise ImageError(f"{name}: expected code for {' or '.join(mach)}, got {', '.join(blobs)}")
     path = str(assets.folder("shaders") / found["file"])
     try:
         blob = assets.image(found["file"])
     except OSError as error:
         raise ImageError(f"{error.filename}: {error.strerror}") from None
     if hashlib.sha256(blob).hexdigest() != found["sha256"]:
-        raise ImageError(f"{path}: not the file that was built (its SHA-256 differs)")
+        raise ImageError(f"{path}: expected the file that was built, got another SHA-256")
     return blob, path

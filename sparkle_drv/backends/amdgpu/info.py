@@ -1,6 +1,6 @@
-"""What a render node says of itself, as DeviceInfo and as the set-up of native code.
+"""The facts of a render node, as DeviceInfo and as the set-up of native code.
 
-gfx10.3 and gfx11 are driven.
+It drives gfx10.3 and gfx11.
 """
 
 from __future__ import annotations
@@ -17,36 +17,36 @@ from sparkle_drv.types import CacheLevel, DeviceInfo
 
 LDS_NBYTES = 65536
 MAX_GROUP_SIZE = 1024
-# The kernel driver ends jobs of 2 s, on some versions. On the smallest chip there is (2 CUs, 128
-# waves, 2 GHz) a kernel of ten million cycles a wave ends a job of so many threads in 0.7 s; from
-# then on the jobs of each kernel become as long as was measured to take JOB_NS.
+# Some versions of the kernel driver end jobs after 2 s. On the smallest chip (2 CUs, 128 waves,
+# 2 GHz) a kernel of ten million cycles a wave ends a job of this many threads in 0.7 s. From then
+# on, each kernel's jobs get as long as measurements say they may for JOB_NS.
 JOB_THREADS = 1 << 19
 JOB_NS = 200_000_000
-# Two clocks in an IB cost a few microseconds: less would be noticed, and tell less.
+# Two timestamps in an IB cost a few microseconds. In smaller jobs that would matter, and say less.
 MEASURED_THREADS = 1 << 16
 KIB = 1024
 _LEAST_MINOR = 32  # of KMS 3: timeline syncobjs
-# The IB flag EMIT_MEM_SYNC is of 3.38, but SDMA 5.2 got its emit_mem_sync in Linux 5.13 (patch of
-# April 2021), and before that L2 may hold old data when a copy begins. 3.42 is the first minor that
+# The IB flag EMIT_MEM_SYNC came with 3.38, but SDMA 5.2 got its emit_mem_sync in Linux 5.13 (patch
+# of April 2021). Before that, L2 may hold old data when a copy begins. 3.42 is the first minor that
 # no older kernel has.
 _MEM_SYNC_MINOR = 42
 
 
 @dataclass(frozen=True)
 class Chip:
-    """`isa` is the compiler's name, "gfx1036"; `gfx` names the tables that hold for it."""
+    """`isa` is the compiler's name, "gfx1036"; `gfx` names the tables that apply to it."""
 
     isa: str
     gfx: int
 
 
 def ask(ops: Any, fd: int, what: str) -> Any:
-    """`struct sp_amdgpu_facts` of an open node; DeviceNotFound with the reason."""
+    """`struct sp_amdgpu_facts` of an open node. Raises DeviceNotFound with the reason."""
     facts, call = ffi.new("struct sp_amdgpu_facts *"), ffi.new("char[]", 64)
     rc = lib.sp_amdgpu_facts(ops, fd, facts, call, len(call))
     driver = ffi.string(facts.driver).decode(errors="replace")
     if rc == -errno.EXDEV:
-        raise DeviceNotFound(f"{what}: its driver is {driver!r}, not amdgpu")
+        raise DeviceNotFound(f"{what}: expected the driver amdgpu, got {driver!r}")
     if rc < 0:
         name = errno.errorcode.get(-rc, str(-rc))
         raise DeviceNotFound(f"{what}: {ffi.string(call).decode()} failed with {name}")
@@ -54,17 +54,17 @@ def ask(ops: Any, fd: int, what: str) -> Any:
 
 
 def chip(facts: Any, what: str) -> Chip:
-    """Which chip it is, and that it can be driven; DeviceNotFound otherwise."""
+    """The chip, if it can be driven. Raises DeviceNotFound otherwise."""
     isa = chips.target(facts.gfx, facts.device)
     if not isa:
         raise DeviceNotFound(
-            f"{what}: an unknown chip: {chips.words(facts.gfx, facts.device)}; "
-            "chips of gfx10.3 and gfx11 are supported"
+            f"{what}: expected a chip of gfx10.3 or gfx11, got "
+            f"{chips.words(facts.gfx, facts.device)}"
         )
     if facts.major != 3 or facts.minor < _LEAST_MINOR or not facts.timeline:
         raise DeviceNotFound(
-            f"{what}: amdgpu {facts.major}.{facts.minor}: 3.{_LEAST_MINOR} with timeline syncobjs "
-            "is the oldest that will do (Linux 5.3)"
+            f"{what}: expected amdgpu 3.{_LEAST_MINOR} or newer, which has timeline syncobjs "
+            f"(Linux 5.3), got {facts.major}.{facts.minor}"
         )
     if not facts.accel_working or not facts.compute.available_rings:
         raise DeviceNotFound(
@@ -76,7 +76,7 @@ def chip(facts: Any, what: str) -> Chip:
 def device_info(
     facts: Any, known: Chip, uri: str, name: str, emulated: bool, slot: str
 ) -> DeviceInfo:
-    """DeviceInfo of a chip that can be driven."""
+    """The DeviceInfo of a supported chip."""
     d, memory = facts.device, facts.memory
     apu = bool(d.ids_flags & lib.AMDGPU_IDS_FLAGS_FUSION)
     total = memory.vram.total_heap_size + (memory.gtt.total_heap_size if apu else 0)

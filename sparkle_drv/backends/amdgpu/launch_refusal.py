@@ -1,4 +1,4 @@
-"""Why native code did not take a dispatch record, in words (native/amdgpu/submit/check.c)."""
+"""Explains why native code refused a dispatch record (native/amdgpu/submit/check.c)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _W32 = regs.COMPUTE_DISPATCH_INITIATOR.encode(CS_W32_EN=1)
 
 
 def words(record: bytes, rc: int, engines: int) -> str:
-    """ "" when it is nothing that only this backend knows. `engines`: shader engines."""
+    """The reason, or "" if it is not specific to this backend. `engines` is shader engines."""
     kept = ffi.from_buffer(record)
     d = ffi.cast("struct sp_cmd_dispatch *", kept)
     made = ffi.new("struct sp_amdgpu_template *")
@@ -22,7 +22,7 @@ def words(record: bytes, rc: int, engines: int) -> str:
         return ""
     size, wanted = tuple(d.group_size), tuple(made.required_size)
     if rc == -errno.EINVAL and wanted[0] and size != wanted:
-        return f"group_size: it is compiled for {wanted} only, got {size}"
+        return f"group_size: expected {wanted}, which it is compiled for, got {size}"
     if rc == -errno.E2BIG and made.lds_nbytes + d.shared_nbytes > 65536:
         return (
             f"shared: {d.shared_nbytes} bytes and the kernel's own {made.lds_nbytes} are more "
@@ -36,7 +36,7 @@ def words(record: bytes, rc: int, engines: int) -> str:
 
 
 def _scratch(d: Any, made: Any, engines: int) -> str:
-    """Each shader engine has scratch for the waves of one group at least (submit/scratch.c)."""
+    """Each shader engine has scratch for the waves of at least one group (submit/scratch.c)."""
     threads = d.group_size[0] * d.group_size[1] * d.group_size[2]
     lanes = 32 if made.dwords[made.dims_at + 3] & _W32 else 64
     waves, most = -(-threads // lanes), lib.SP_AMDGPU_SCRATCH_MOST // engines

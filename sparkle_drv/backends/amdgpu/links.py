@@ -1,5 +1,5 @@
-"""Links between open amdgpu devices: made at the first copy of an ordered pair, ended when either
-device closes. What a link is: native/amdgpu/flight/link.h.
+"""Links between open amdgpu devices: made at the first copy of an ordered pair, closed when either
+device closes. native/amdgpu/flight/link.h defines a link.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from sparkle_drv.backends.amdgpu.backend import AmdgpuBackend
 
 _open: dict[tuple[AmdgpuBackend, AmdgpuBackend], tuple[Any, Any]] = {}
-"""By (reads from, writes to): the link, and the queue of the former that fills its chunks."""
+"""By (source, destination): the link, and the source's queue that fills its chunks."""
 
 
 def between(there: AmdgpuBackend, here: AmdgpuBackend) -> Any:
-    """The `struct sp_amdgpu_link *` from one device to another; a copy under way keeps it by this.
+    """The `struct sp_amdgpu_link *` from one device to another; a copy in progress keeps it alive.
 
-    Raises OutOfDeviceMemory, DeviceLost, SparkleError, and then nothing is kept.
+    Raises OutOfDeviceMemory, DeviceLost, SparkleError; nothing is kept then.
     """
     pair = there, here
     kept = _open.get(pair)
@@ -29,7 +29,7 @@ def between(there: AmdgpuBackend, here: AmdgpuBackend) -> Any:
         kept = _open.setdefault(pair, made)
         if kept is not made:  # another thread was first
             unended.close(there, made[1])
-    return kept[0]  # another thread's `close` may have taken it out meanwhile
+    return kept[0]  # even if another thread's `close` has removed it by now
 
 
 def _made(there: AmdgpuBackend, here: AmdgpuBackend) -> tuple[Any, Any]:
@@ -45,7 +45,7 @@ def _made(there: AmdgpuBackend, here: AmdgpuBackend) -> tuple[Any, Any]:
 
 
 def close(backend: AmdgpuBackend) -> None:
-    """End the links from and to a device. Copies on their way keep what they need."""
+    """Closes the links from and to a device. Copies in progress keep what they need."""
     for pair in [pair for pair in list(_open) if backend in pair]:
         _, reader = _open.pop(pair, (None, None))
         if reader is not None:

@@ -21,7 +21,7 @@ from sparkle_drv.types import Resources
 
 
 class KernelHandle:
-    """A loaded kernel, which holds its code."""
+    """A loaded kernel; it keeps its code alive."""
 
     __slots__ = ("kernel",)
 
@@ -29,14 +29,14 @@ class KernelHandle:
         self.kernel = ffi.gc(kernel, lib.sp_amdgpu_unload)
 
     def drop(self) -> None:
-        """End it now."""
+        """Frees the kernel now."""
         kernel, self.kernel = self.kernel, None
         if kernel is not None:
             ffi.release(kernel)
 
 
 def _blob(spec: KernelSpec, isa: str) -> tuple[bytes, str]:
-    """The code object's bytes, and what to call it."""
+    """(bytes of the code object, its name in messages)."""
     if spec.manifest is None:
         if spec.path:
             return Path(spec.path).read_bytes(), spec.path
@@ -64,8 +64,8 @@ def load(
     take: Callable[[int, int], MemoryHandle],
     device: Any,
 ) -> Loaded:
-    """A kernel of the manifest, of a map's expression or of a user's code object; ImageError,
-    ValueError for a plan that asks for another form."""
+    """A kernel of the manifest, of a map's expression, or of a user's code object. Raises
+    ImageError, and ValueError for a plan that needs another form."""
     check_plan(spec, "amdgpu")
     if spec.made:
         code = spec.made.code
@@ -82,7 +82,7 @@ def load(
         f"load {spec.name}",
         uri,
     )
-    memory.drop()  # the kernel holds it
+    memory.drop()  # the kernel keeps it
     handle = KernelHandle(out[0])
     groups: tuple[str, ...] = ()
     size = code.required_group_size

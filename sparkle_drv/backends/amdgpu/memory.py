@@ -1,5 +1,5 @@
-"""Memory of the amdgpu device as core wants it: handles that end what they stand for, host views
-that keep it."""
+"""Memory of the amdgpu device as core wants it: handles that free what they stand for, and host
+views that keep it alive."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KINDS = {"device": lib.SP_AMDGPU_DEVICE, "host": lib.SP_AMDGPU_HOST, "shared": l
 
 
 class MemoryHandle:
-    """One `struct sp_amdgpu_memory`; `owner` is what it was made over, if anything."""
+    """A `struct sp_amdgpu_memory`; `owner` is the object that it wraps, if any."""
 
     __slots__ = ("owner", "pointer")
 
@@ -25,12 +25,13 @@ class MemoryHandle:
         return Allocation(self, lib.sp_amdgpu_address(self.pointer))
 
     def map(self, nbytes: int, uri: str) -> Any:
-        """A writable view that keeps the memory; ValueError where the CPU does not reach it."""
+        """A writable view that keeps the memory alive. ValueError if the CPU cannot reach it."""
         out = ffi.new("void **")
         rc = lib.sp_amdgpu_view(self.pointer, out)
         if rc == -errno.EOPNOTSUPP:
             raise ValueError(
-                f"map: the CPU does not reach all memory of {uri}; use Memory.HOST, read and write"
+                f"map: expected memory that the CPU reaches, got other memory of {uri}; use "
+                "Memory.HOST, read and write"
             )
         check(rc, "map", uri)
         held, owner = self.pointer, self.owner
@@ -41,8 +42,8 @@ class MemoryHandle:
         return ffi.buffer(ffi.gc(ffi.cast("char *", out[0]), let_go), nbytes)
 
     def drop(self) -> None:
-        """End it now; views that are held keep the memory itself."""
+        """Frees it now; existing views keep the memory itself."""
         pointer, self.pointer = self.pointer, None
         if pointer is not None:
             ffi.release(pointer)
-        self.owner = None  # last: the driver had its pages locked
+        self.owner = None  # last, since the driver had locked its pages

@@ -1,8 +1,8 @@
-"""The packets that native code copies: what every IB of a device begins and ends with, and one
-dispatch of a kernel with the places of what changes from launch to launch.
+"""The packets that native code copies: the beginning and end of every IB of a device, and one
+dispatch of a kernel with the positions of what changes between launches.
 
-Made once, at `open` and `load`, from the declarations of amd/tables; native/amdgpu knows
-positions only. AMDGPU_FACTS 4.4 has the order of packets, tests/golden compares.
+They are made once, at `open` and `load`, from the declarations of amd/tables; native/amdgpu knows
+only positions. AMDGPU_FACTS 4.4 has the order of packets, tests/golden compares.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _KINDS = {
     "hidden_grid_dims": lib.SP_AMDGPU_GRID_DIMS,
     "hidden_dynamic_lds_size": lib.SP_AMDGPU_DYNAMIC_LDS,
 }
-# Every group is full: remainders are 0, as the segment is where nothing is written.
+# Every group is full, so remainders are 0, as is the segment where nothing is written.
 if {*_KINDS, *(f"hidden_remainder_{a}" for a in "xyz")} != {*FILLED}:
     raise RuntimeError("hidden arguments: those that are filled differ from those that are known")
 
 
 def idle(gfx: int, me_feature: int) -> tuple[list[int], list[int], list[int]]:
-    """Packets that wait for all waves; where in them an address goes, and a value.
+    """(packets that wait for all waves, positions of an address in them, positions of a value).
 
-    CS_PARTIAL_FLUSH returns early on old firmware; there the end of the pipe writes a value, and
-    the packet after it waits for that.
+    CS_PARTIAL_FLUSH returns early on old firmware. There the end of the pipe writes a value, and
+    the packet after it waits for that value.
     """
     if me_feature >= RELIABLE_FLUSH[gfx]:
         return dispatch.flush(gfx), [], []
@@ -61,7 +61,7 @@ def _packets(target: Any, dwords: Sequence[int], va: Sequence[int], value: Seque
 
 
 def fill_setup(setup: Any, gfx: int, engines: int, me_feature: int) -> None:
-    """The packets of `struct sp_amdgpu_setup`."""
+    """Writes the packets of `struct sp_amdgpu_setup`."""
     waiting, va, value = idle(gfx, me_feature)
     acquire = pm4.AcquireMem.encode(gfx=gfx, gcr=SHADER_CACHES)
     _packets(setup.begin, dispatch.begin(gfx, engines), [], [])
@@ -71,7 +71,7 @@ def fill_setup(setup: Any, gfx: int, engines: int, me_feature: int) -> None:
 
 
 def _places(dwords: Sequence[int], gfx: int) -> dict[str, int]:
-    """Register -> the dword that it is written with."""
+    """By register: the dword that it is written with."""
     found = {}
     for packet in pm4.stream(dwords, gfx):
         if packet.cls is pm4.SetShReg:

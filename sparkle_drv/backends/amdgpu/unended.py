@@ -1,9 +1,9 @@
-"""Queues that read for copies between devices, until their work has ended.
+"""Queues that read for copies between devices, kept until their work has ended.
 
-A queue that goes while the GPU still works on it would take the job's IB and its memory along. So
-one that does not end in time stays in a list, with its node open, and is looked at whenever another
-is opened and whenever live objects are counted. What still runs when the process leaves is the
-kernel's to end.
+Freeing a queue while the GPU works on it would free the job's IB and memory, too. So a queue that
+does not end in time stays in a list, with its node open. It is checked whenever another one is
+opened and whenever live objects are counted. The kernel ends work that is left when the process
+exits.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ _left: deque[tuple[AmdgpuBackend, Any]] = deque()
 
 
 def open(backend: AmdgpuBackend) -> Any:
-    """A queue of the backend, for `close`."""
+    """A queue of the backend; free it with `close`."""
     sweep()
     return backend.open_queue(False)
 
 
 def close(backend: AmdgpuBackend, queue: Any) -> None:
-    """Closes a queue now, or as soon as its work has ended; it is not waited for."""
-    _left.append((backend, queue))  # first: an interrupt must not lose it
+    """Closes a queue now, or as soon as its work has ended. Does not wait."""
+    _left.append((backend, queue))  # first, so that an interrupt cannot lose it
     sweep()
 
 
 def sweep() -> None:
-    """Closes those whose work has ended."""
+    """Closes the queues whose work has ended."""
     for one in list(_left):
         backend, queue = one
         if backend.close_queue(queue, 0) != -errno.ETIMEDOUT:
-            with contextlib.suppress(ValueError):  # another thread has closed it, too
+            with contextlib.suppress(ValueError):  # another thread has removed it
                 _left.remove(one)

@@ -1,4 +1,4 @@
-"""The cpu backend: thin typed calls into native/cpu, as backends/base.py asks for them.
+"""The cpu backend: thin typed calls into native/cpu, as backends/base.py defines them.
 
 Handles are cffi objects that free what they stand for.
 """
@@ -24,8 +24,8 @@ from sparkle_drv.types import DeviceInfo, Found, Memory, Resources, TilePlan
 log = logging.getLogger("sparkle_drv.cpu")
 
 URI = "cpu"
-_PAGES = 1 << 16  # memory from here on has pages of its own, as native/cpu/runtime/alloc.c
-_MUCH = 1 << 28  # an allocation from here on is set against all others
+_PAGES = 1 << 16  # from this size on, memory has pages of its own, as native/cpu/runtime/alloc.c
+_MUCH = 1 << 28  # from this size on, an allocation is checked against all others
 MAX_GROUP_SIZE = 65536  # as native/cpu/runtime/replay.c
 ISAS = {
     lib.SP_ISA_REF: "ref",
@@ -54,13 +54,13 @@ def _wanted_isa(name: str) -> int:
     isa: int = next(i for i, n in ISAS.items() if n == name) if name else _best_isa()
     if not lib.sp_cpu_isa_mask() >> isa & 1:
         raise DeviceNotFound(
-            f"cpu: SPARKLE_CPU_ISA={name} asks for an instruction set that this CPU does not have"
+            f"cpu: expected an instruction set of this CPU, got SPARKLE_CPU_ISA={name}"
         )
     return isa
 
 
 def _isa_of(which: Named) -> int:
-    """The instruction set that the URI of named cores names."""
+    """The instruction set in the URI of named cores."""
     there = {name: int(isa) for isa, name in ISAS.items() if lib.sp_cpu_isa_mask() >> isa & 1}
     if which.isa in there:
         return there[which.isa]
@@ -99,7 +99,7 @@ class CpuBackend:
     """
 
     takes_threads = True
-    # The queue half of the protocol is the same in every backend in native code.
+    # All backends in native code share the queue half of the protocol.
     open_queue = Lent(Native.open_queue)
     close_queue = Lent(Native.close_queue)
     queue_pointer = Lent(Native.queue_pointer)
@@ -127,7 +127,7 @@ class CpuBackend:
         self._native = native = Native("cpu", ffi.gc(out[0], lib.sp_cpu_close), self._uri)
         self._flags = lib.SP_PLAN_DETERMINISTIC if settings.deterministic else 0
         nodes = which.nodes if which else machine.nodes(root)
-        # The first touch runs in the caller, too: memory of named cores waits for their own.
+        # The caller also touches memory first, so memory of named cores waits for their threads.
         self._placed = which is None and threads > 1 and len(nodes) > 1
         if self._placed or which:
             check(_place(native.device, nodes, threads), "place threads on cores", self._uri)
@@ -153,11 +153,11 @@ class CpuBackend:
         return CpuBackend(settings, which=None if uri in (URI, "cpu:0") else named(uri))
 
     # Memory: an address is a host pointer, a handle is a cffi pointer that frees the memory when
-    # its last user lets go.
+    # its last user drops it.
 
     def alloc(self, nbytes: int, memory: Memory) -> Allocation:
         taken = self.live_counts()["allocated_nbytes"] if nbytes > _MUCH else 0
-        if nbytes + taken > self.info.memory_nbytes:  # Linux would give it, and kill us later
+        if nbytes + taken > self.info.memory_nbytes:  # Linux would grant it, and kill us later
             raise OutOfDeviceMemory(
                 f"cpu: {nbytes} bytes asked for and {taken} taken, "
                 f"the machine has {self.info.memory_nbytes}"
@@ -180,7 +180,7 @@ class CpuBackend:
         return self._owned(pointer, size, fd[0] if pointer != ffi.NULL else None)
 
     def _prefer(self, pointer: Any, nbytes: int) -> None:
-        """New memory of cores on one NUMA node is to be there, whoever touches it first."""
+        """Places new memory on the NUMA node of the cores, whichever thread touches it first."""
         if self._node is None or pointer == ffi.NULL:
             return
         rc = lib.sp_cpu_prefer_node(pointer, nbytes, self._node)
@@ -234,7 +234,7 @@ class CpuBackend:
         return lib.sp_cpu_upload(queue, address, ffi.from_buffer(data), data.nbytes), None
 
     def room(self, queue: Any, timeout_ns: int) -> int:
-        """Wait for room in a queue that returned -EAGAIN; see core/queue.py."""
+        """Waits for room in a queue that returned -EAGAIN; see core/queue.py."""
         rc: int = lib.sp_cpu_room(queue, timeout_ns)
         return rc
 
@@ -253,7 +253,7 @@ class CpuBackend:
         return self._native.copy(queue, dst, src, nbytes)
 
     def peer(self, other: Any) -> str:
-        """All is the host's memory."""
+        """All memory is the host's."""
         return "direct"
 
     # Kernels
@@ -291,7 +291,7 @@ class CpuBackend:
         handle.drop()
 
     def sensors(self) -> dict[str, float]:
-        """The clock of the first core in MHz where Linux tells; empty elsewhere."""
+        """The clock of the first core in MHz, if Linux reports it; else empty."""
         found = {}
         cpu = Path(f"/sys/devices/system/cpu/cpu{self._sensed}")
         mhz = cpu / "cpufreq/scaling_cur_freq"
@@ -311,7 +311,7 @@ def _name(rc: int) -> str:
 class _Memory:
     """Memory and, if it is shared, its descriptor.
 
-    Views that numpy holds keep `pointer` alive past `drop`.
+    numpy views keep `pointer` alive past `drop`.
     """
 
     __slots__ = ("fd", "owner", "pointer")
@@ -327,14 +327,14 @@ class _Memory:
 
 
 class _Wrapped:
-    """A cffi pointer to foreign memory; whoever holds it keeps the owner alive."""
+    """A cffi pointer to foreign memory, which keeps its owner alive."""
 
     def __init__(self, pointer: int, owner: object) -> None:
         self.pointer = ffi.gc(ffi.cast("char *", pointer), lambda _, kept=owner: None)
 
 
 class _Kernel:
-    """A kernel handle and the device it runs on, which must not go first."""
+    """A kernel handle and its device, which must not be freed first."""
 
     __slots__ = ("dev", "kernel")
 
@@ -346,7 +346,7 @@ class _Kernel:
 
 
 def _place(device: Any, nodes: Sequence[machine.Node], threads: int) -> int:
-    """Thread i to its node, as sp_cpu_place wants it."""
+    """Assigns thread i to its node, by sp_cpu_place. Returns 0 or -errno."""
     node_of = {cpu: index for index, node in enumerate(nodes) for cpu in node.cpus}
     cpus = [node_of.get(cpu, 2**32 - 1) for cpu in range(max(node_of) + 1)]
     placed: int = lib.sp_cpu_place(
@@ -358,11 +358,9 @@ def _place(device: Any, nodes: Sequence[machine.Node], threads: int) -> int:
 def _plan(plan: TilePlan, flags: int) -> Any:
     """types.TilePlan as struct sp_tile_plan: levels are (mc, nc, kc), then (mr, nr, 1)."""
     if plan.algo not in _ALGOS:
-        raise ValueError(
-            f"plan: algo {plan.algo!r} is not there on cpu; known: {', '.join(_ALGOS)}"
-        )
+        raise ValueError(f"plan: expected algo {' or '.join(_ALGOS)} on cpu, got {plan.algo!r}")
     if plan.program:
-        raise ValueError("plan: program is for GPUs; map on cpu reads its program at each launch")
+        raise ValueError("plan: expected no program, since map on cpu reads it at each launch")
     (mc, nc, kc), (mr, nr, _) = (*plan.levels, (0, 0, 0), (0, 0, 0))[:2]
     fields = dict(mc=mc, nc=nc, kc=kc, mr=mr, nr=nr, threads=plan.threads, pack=plan.pack)
     return ffi.new("struct sp_tile_plan *", {"algo": _ALGOS[plan.algo], "flags": flags, **fields})
@@ -378,6 +376,6 @@ if TYPE_CHECKING:
         abilities.TellsFailure,
         Protocol,
     ):
-        """What mypy holds this backend to."""
+        """The protocol that mypy checks this backend against."""
 
     _claims: type[_Claims] = CpuBackend

@@ -1,4 +1,4 @@
-"""Named cores: what "cpu:c2-5/avx2" or "cpu:node1" asks for, checked against this machine."""
+"""Named cores: the meaning of "cpu:c2-5/avx2" or "cpu:node1", checked against this machine."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _FORM = re.compile(r"cpu:(?:c(\d{1,6})(?:-(\d{1,6}))?|node(\d{1,6}))(?:/(\w+))?"
 
 @dataclass(frozen=True)
 class Named:
-    """The cores of one device, and the instruction set that its URI names."""
+    """The cores of one device, and the instruction set in its URI."""
 
     uri: str
     """Canonical: "cpu:c2" for "cpu:c02-2"."""
     nodes: tuple[machine.Node, ...]
-    """The cores by NUMA node, as `machine.nodes`; one node where the kernel does not tell."""
+    """The cores by NUMA node, as `machine.nodes`; one node if the kernel does not report any."""
     isa: str
-    """"" where the URI names none."""
+    """"" if the URI names none."""
 
     @property
     def cores(self) -> tuple[int, ...]:
@@ -31,11 +31,11 @@ class Named:
 
     @property
     def node(self) -> int | None:
-        """Linux' number of the NUMA node that has all the cores; None where they are on several."""
+        """Linux' number of the NUMA node with all the cores; None if they are on several."""
         return self.nodes[0].number if len(self.nodes) == 1 else None
 
     def threads(self, wanted: int) -> int:
-        """As many as cores where `wanted` is 0; ValueError where it exceeds them."""
+        """The number of threads: `wanted`, or one per core if it is 0. ValueError if too many."""
         most = min(len(self.cores), machine.MOST_THREADS)
         if wanted > most:
             raise ValueError(
@@ -46,10 +46,10 @@ class Named:
 
 
 def named(uri: str, root: Path = Path("/")) -> Named:
-    """What a URI names. The instruction set is not checked here.
+    """The cores in a URI. Does not check the instruction set.
 
-    Raises DeviceNotFound for another form, for cores that the affinity mask lacks and for nodes
-    without any; ValueError for a range that runs backwards.
+    Raises DeviceNotFound for another form, for cores outside the affinity mask, and for nodes
+    without cores; ValueError for a descending range.
     """
     match = _FORM.fullmatch(uri)
     if match is None:
@@ -92,7 +92,7 @@ def _by_node(cores: set[int], nodes: tuple[machine.Node, ...]) -> tuple[machine.
         for node in nodes
         if (cpus := tuple(cpu for cpu in node.cpus if cpu in cores))
     ]
-    if sum(len(node.cpus) for node in found) != len(cores):  # the kernel does not tell of them all
+    if sum(len(node.cpus) for node in found) != len(cores):  # the kernel does not report them all
         return (machine.Node(0, tuple(sorted(cores))),)
     return tuple(found)
 

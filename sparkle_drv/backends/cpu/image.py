@@ -1,7 +1,7 @@
-"""A user's shared library, looked at before the loader maps it.
+"""Checks a user's shared library before the loader maps it.
 
-dlopen trusts the file: a truncated one ends in SIGBUS, not in an error. So the ELF header and the
-program headers are read first, and an image given as bytes is put into a memfd.
+dlopen trusts the file: a truncated one ends in SIGBUS instead of an error. So the ELF header and
+the program headers are read first. An image given as bytes goes into a memfd.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MACHINES = {"x86_64": "EM_X86_64", "aarch64": "EM_AARCH64"}
 
 
 def _checked(image: bytes, what: str, entry: str) -> None:
-    """Raise ImageError unless `image` is a complete shared library for this machine."""
+    """Raises ImageError unless `image` is a complete shared library for this machine."""
     from elftools.elf.elffile import ELFFile
 
     try:
@@ -29,13 +29,13 @@ def _checked(image: bytes, what: str, entry: str) -> None:
         machine, kind, bits = elf["e_machine"], elf["e_type"], elf.elfclass
         segments = [(s["p_offset"], s["p_filesz"], s["p_type"]) for s in elf.iter_segments()]
         type_of_entry = _symbol_type(elf, entry)
-    except Exception as error:  # hostile bytes fail in many ways inside the parser, all mean this
-        raise ImageError(f"{what}: not a readable ELF file ({error})") from None
+    except Exception as error:  # hostile bytes raise many kinds of errors inside the parser
+        raise ImageError(f"{what}: expected a readable ELF file, got: {error}") from None
     wanted = _MACHINES.get(platform.machine())
     if kind != "ET_DYN" or bits != 64 or (wanted and machine != wanted):
         raise ImageError(
-            f"{what}: a 64-bit shared library for {platform.machine()} is wanted, "
-            f"this is {kind} for {machine}"
+            f"{what}: expected a 64-bit shared library for {platform.machine()}, "
+            f"got {kind} for {machine}"
         )
     if not any(t == "PT_LOAD" for _, _, t in segments):
         raise ImageError(f"{what}: it has nothing to load")
@@ -49,7 +49,7 @@ def _checked(image: bytes, what: str, entry: str) -> None:
 
 
 def _symbol_type(elf: Any, entry: str) -> str:
-    """The type of a symbol that the library defines, "" when it defines none of that name."""
+    """The type of a symbol that the library defines; "" if it defines none of that name."""
     for segment in elf.iter_segments("PT_DYNAMIC"):
         for symbol in segment.iter_symbols():
             if symbol.name == entry and symbol["st_shndx"] != "SHN_UNDEF":
@@ -61,10 +61,10 @@ _count = itertools.count()
 
 
 def _unique_detour() -> str:
-    """A way from a folder to itself that was not used before.
+    """A path from a folder to itself that was not used before.
 
-    The loader hands out a library it already has under the same *name*, and descriptor numbers
-    come back: each decimal digit d of a running number becomes d + 1 times "./" and one more
+    The loader returns a library that it already has under the same *name*, and descriptor numbers
+    are reused. So each decimal digit d of a running number becomes d + 1 times "./" and one more
     slash.
     """
     return "".join("./" * (int(digit) + 1) + "/" for digit in str(next(_count)))
@@ -72,10 +72,10 @@ def _unique_detour() -> str:
 
 @contextmanager
 def loadable(path: str, image: bytes, entry: str) -> Iterator[str]:
-    """A path that dlopen may be given, for as long as the context lasts; ImageError, OSError.
+    """A path for dlopen, valid inside the context. Raises ImageError, OSError.
 
-    Always a private copy: the loader would otherwise hand out the library it already has under that
-    name, although the file may have been rebuilt since.
+    It is always a private copy: otherwise the loader would return the library it already has under
+    that name, although the file may have been rebuilt since.
     """
     blob = Path(path).read_bytes() if path else image
     _checked(blob, path or f"image of {len(image)} bytes", entry)

@@ -1,11 +1,12 @@
-"""The cuda device: an NVIDIA GPU through its driver library alone. `BACKEND` is what the registry
-opens.
+"""The cuda device: an NVIDIA GPU through its driver library alone.
+
+The registry opens `BACKEND`.
 
     backend.py           CudaBackend: the protocol of base.py over native/cuda
-    driver.py            finds libcuda, its devices, and words for its failures
-    image.py             PTX, cubin and fatbin: which blob fits a GPU; users' images
+    driver.py            finds libcuda and its devices, and explains its failures
+    image.py             PTX, cubin and fatbin: the blob that fits a GPU; users' images
     memory.py            handles of memory, host views
-    launch_refusal.py    words for a launch that native code refused
+    launch_refusal.py    explains launches that native code refused
 """
 
 from sparkle_drv.backends.base import Backend

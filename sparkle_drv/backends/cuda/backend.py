@@ -20,9 +20,9 @@ _KDL_CUDA = 2
 
 
 class CudaBackend:
-    """One GPU by its primary context."""
+    """One GPU, through its primary context."""
 
-    # The queue half of the protocol is the same in every backend in native code.
+    # All backends in native code share the queue half of the protocol.
     close_queue = Lent(Native.close_queue)
     queue_pointer = Lent(Native.queue_pointer)
     check = Lent(Native.check)
@@ -67,7 +67,7 @@ class CudaBackend:
     def open(uri: str, settings: Settings) -> CudaBackend:
         which = uri.partition(":")[2] or "0"
         if not (which.isascii() and which.isdigit()):
-            raise DeviceNotFound(f"{uri}: 'cuda:0', 'cuda:1', ... are wanted")
+            raise DeviceNotFound(f"{uri}: expected 'cuda:0', 'cuda:1', ..., got this name")
         try:
             count, _, tried = driver.probe(settings.libcuda)
         except DeviceNotFound as error:
@@ -89,7 +89,7 @@ class CudaBackend:
         return self._memory(nbytes, KINDS[memory.value])
 
     def alloc_exportable(self, nbytes: int) -> Allocation:
-        """Memory of the GPU that other processes can be given; NotImplementedError."""
+        """Memory of the GPU that other processes may get. Raises NotImplementedError."""
         if "ipc" not in self.info.features:
             raise NotImplementedError(
                 f"{self.info.driver} cannot give the GPU's memory to other processes"
@@ -125,7 +125,7 @@ class CudaBackend:
             raise ValueError(
                 f"wrap: this memory, or a page of it, is page-locked already ({driver.why()})"
             )
-        if rc not in (0, -errno.ENODEV, -errno.ECHILD):  # pages that even we may not write
+        if rc not in (0, -errno.ENODEV, -errno.ECHILD):  # pages that this process may not write
             rc = lib.sp_cuda_wrap(self._raw, address, nbytes, True, out)
         driver.checked(rc, f"wrap of {nbytes} bytes", self.info.uri)
         return MemoryHandle(out[0], owner).allocation()
@@ -170,7 +170,7 @@ class CudaBackend:
         return value
 
     def peer(self, other: Any) -> str:
-        """What cuDeviceCanAccessPeer says; cuMemcpyPeerAsync stages without access."""
+        """The result of cuDeviceCanAccessPeer; without access cuMemcpyPeerAsync stages."""
         if other is self:
             return "direct"
         own = isinstance(other, CudaBackend)
@@ -189,7 +189,7 @@ class CudaBackend:
 
     def adopt(self, address: int, nbytes: int, owner: object) -> Allocation:
         if nbytes and not self.owns(address):
-            raise ValueError(f"{address:#x} is no memory of {self.info.uri}")
+            raise ValueError(f"address: expected memory of {self.info.uri}, got {address:#x}")
         out = ffi.new("struct sp_cuda_memory **")
         driver.checked(lib.sp_cuda_adopt(self._raw, address, nbytes, out), "adopt", self.info.uri)
         return MemoryHandle(out[0], owner).allocation()
@@ -213,18 +213,18 @@ class CudaBackend:
     def unload(self, handle: image.KernelHandle) -> None:
         handle.drop()
 
-    # Words
+    # Explanations
 
     def refusal(self, record: bytes, rc: int) -> str:
-        """What of a dispatch record this kernel cannot do, in words; "" when it is none of that."""
+        """Why this kernel cannot do a dispatch record; "" if the reason is another."""
         return launch_refusal.words(self._limits, record, rc)
 
     def said(self) -> str:
-        """What the driver said of this thread's last call, when that failed."""
+        """The driver's message about this thread's last call, if that failed."""
         return driver.why()
 
     def fault(self, queue: Any, value: int) -> str:
-        """What the driver said when submission `value` failed."""
+        """The driver's message when submission `value` failed."""
         return driver.filled(lib.sp_cuda_fault, queue, value)
 
     def lost(self) -> str:
@@ -232,22 +232,22 @@ class CudaBackend:
         return driver.filled(lib.sp_cuda_lost, self._raw) if self._raw is not None else ""
 
     def sensors(self) -> dict[str, float]:
-        """Memory that nobody has taken, in MiB."""
+        """Free memory, in MiB."""
         free = ffi.new("uint64_t *")
         if self._raw is None or lib.sp_cuda_free_nbytes(self._raw, free):
             return {}
         return {"memory_free_mib": free[0] / (1 << 20)}
 
     def counters(self) -> dict[str, int]:
-        """Since it was opened: lists replayed call by call, graphs built, launched, updated."""
+        """Counts since opening: lists replayed call by call; graphs built, launched, updated."""
         out = ffi.new("struct sp_cuda_counts *")
         lib.sp_cuda_counts(self._raw, out)
         fields = ffi.typeof("struct sp_cuda_counts").fields
         return {name: getattr(out, name) for name, _ in fields}
 
     def close(self) -> None:
-        """Idempotent; the context is released when the last queue and memory have gone."""
-        # Not ffi.release: a call that another thread is in keeps the device until it returns.
+        """Idempotent. The context is released when the last queue and memory are gone."""
+        # Not ffi.release: a call in progress in another thread keeps the device until it returns.
         self._native.device = self._raw = None
 
 
@@ -265,6 +265,6 @@ if TYPE_CHECKING:
         abilities.TellsRefusal,
         Protocol,
     ):
-        """What mypy holds this backend to."""
+        """The protocol that mypy checks this backend against."""
 
     _claims: type[_Claims] = CudaBackend

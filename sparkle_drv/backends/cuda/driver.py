@@ -1,4 +1,4 @@
-"""The driver library: which devices it knows, and what native code said of a failure."""
+"""The driver library: its devices, and native code's messages about failures."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ _FEATURES = {
 
 
 def text(field: Any) -> str:
-    """A char array of a native struct."""
+    """A char array of a native struct, as str."""
     raw: bytes = ffi.string(field)
     return raw.decode(errors="replace")
 
 
 def filled(function: Any, *args: Any, nbytes: int = 1024) -> str:
-    """What a native function `(..., char *out, size_t capacity)` wrote."""
+    """The text that a native function `(..., char *out, size_t capacity)` writes."""
     out = ffi.new("char[]", nbytes)
     used = function(*args, out, nbytes)
     return bytes(ffi.buffer(out, used)).decode(errors="replace")
 
 
 def why() -> str:
-    """Words about this thread's last failure."""
+    """The message about this thread's last failure."""
     return filled(lib.sp_cuda_why)
 
 
 def checked(rc: int, call: str, uri: str) -> int:
-    """As errors.check, with the driver's words."""
+    """As errors.check, with the driver's message."""
     if rc == -errno.ENOMEM:
         raise OutOfDeviceMemory(f"{uri}: {call}: out of memory ({why()})")
     if rc == -errno.ENODEV:
@@ -47,29 +47,29 @@ def checked(rc: int, call: str, uri: str) -> int:
 
 
 def paths(first: str) -> Any:
-    """Where to look, a char pointer: `first` (SPARKLE_LIBCUDA) if there is one, then the usual."""
+    """Paths to try, as a char pointer: `first` (SPARKLE_LIBCUDA) if given, then the usual ones."""
     usual: bytes = ffi.string(lib.sp_dl_cuda_paths())
     return ffi.new("char[]", b"\n".join([first.encode(), usual]) if first else usual)
 
 
 def asked(first: str) -> tuple[int, Any]:
-    """(0 or -errno, struct sp_dl_cuda): which paths were tried, what the library said to cuInit."""
+    """(0 or -errno, struct sp_dl_cuda): the paths tried, and the library's result of cuInit."""
     out = ffi.new("struct sp_dl_cuda *")
     return lib.sp_dl_probe_cuda(paths(first), out), out
 
 
 def probe(first: str) -> tuple[int, str, tuple[str, ...]]:
-    """(devices, version of CUDA that the driver is for, what was tried). DeviceNotFound says why
+    """(devices, CUDA version of the driver, paths tried). Raises DeviceNotFound with the reason if
     there are none."""
     if lib.sp_cuda_forked():
         raise DeviceNotFound(
-            "cuda: the driver belongs to the process that this one was forked from: start the "
-            "child before the first look at cuda, or spawn it"
+            "cuda: expected a process of its own, got a fork of one that uses the driver: start "
+            "the child before cuda is first used, or spawn it"
         )
     rc, out = asked(first)
     tried = tuple(text(out.report).splitlines())
     if rc:
-        raise DeviceNotFound("cuda: no NVIDIA driver library: " + "; ".join(tried))
+        raise DeviceNotFound("cuda: expected an NVIDIA driver library, got: " + "; ".join(tried))
     library = text(out.library)
     major, minor = divmod(out.driver_version, 1000)
     version = f"{major}.{minor // 10}"
@@ -105,7 +105,7 @@ def info_of(raw: Any, uri: str) -> DeviceInfo:
 
 
 def described(first: str, ordinal: int, uri: str) -> DeviceInfo:
-    """A device that nobody has opened yet; DeviceNotFound with the driver's words."""
+    """The DeviceInfo of a device that is not open. DeviceNotFound with the driver's message."""
     raw = ffi.new("struct sp_cuda_info *")
     if lib.sp_cuda_describe(paths(first), ordinal, raw):
         raise DeviceNotFound(f"{uri}: {why()}")
@@ -113,7 +113,7 @@ def described(first: str, ordinal: int, uri: str) -> DeviceInfo:
 
 
 def opened(first: str, ordinal: int, uri: str) -> Any:
-    """A `struct sp_cuda *`; DeviceNotFound with the driver's words."""
+    """A `struct sp_cuda *`. DeviceNotFound with the driver's message."""
     out = ffi.new("struct sp_cuda **")
     if lib.sp_cuda_open(paths(first), ordinal, out):
         raise DeviceNotFound(f"{uri}: {why()}")

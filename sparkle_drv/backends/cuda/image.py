@@ -1,4 +1,4 @@
-"""Kernels of the cuda device: which blob of a manifest's entry fits, and images of users'."""
+"""Kernels of the cuda device: the blob of a manifest's entry that fits, and users' images."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _VERSION = re.compile(rb"\.version\s+([\d.]+)")
 _PTX_TARGET = re.compile(rb"\.target\s+(\w+)")
 _ELF, _FATBIN = b"\x7fELF", b"\x50\xed\x55\xba"
 _EMPTY = "SHT_NOBITS"  # a section without bytes in the file
-_CUDA = (190, "EM_CUDA")  # e_machine, as pyelftools says it
+_CUDA = (190, "EM_CUDA")  # e_machine in pyelftools
 
 
 class KernelHandle:
@@ -34,16 +34,16 @@ class KernelHandle:
         self.kernel = ffi.gc(kernel, lib.sp_cuda_unload)
 
     def drop(self) -> None:
-        """End it now."""
+        """Frees the kernel now."""
         kernel, self.kernel = self.kernel, None
         if kernel is not None:
             ffi.release(kernel)
 
 
 def best(targets: list[str], isa: str) -> str:
-    """Of "sm_80", "sm_90a", ... the newest that runs on `isa`; ValueError when none does.
+    """The newest of "sm_80", "sm_90a", ... that runs on `isa`. ValueError if none does.
 
-    PTX for sm_80 is compiled for every later GPU, PTX for sm_90a for compute capability 9.0 alone.
+    PTX for sm_80 is compiled for every later GPU, PTX for sm_90a only for compute capability 9.0.
     """
     own = _number(isa)
     fits = [
@@ -53,7 +53,7 @@ def best(targets: list[str], isa: str) -> str:
         and (int(found[1]) == own if found[2] else int(found[1]) <= own)
     ]
     if not fits:
-        raise ValueError(f"there is code for {', '.join(targets)}, none of it runs on {isa}")
+        raise ValueError(f"expected code for {isa}, got code for {', '.join(targets)}")
     return max(fits)[2]
 
 
@@ -70,14 +70,14 @@ def _manifest_blob(spec: KernelSpec, isa: str) -> tuple[bytes, str]:
         try:
             return assets.image(file), file.rpartition("/")[2]
         except FileNotFoundError as error:
-            # A wheel has no file for sm_90a that says what the one for sm_80 does (setup.py).
+            # A wheel omits the file for sm_90a if it equals the one for sm_80 (setup.py).
             there.remove(target)
             if not there:
                 raise ImageError(f"{error.filename}: {error.strerror}") from None
 
 
 def _check_cubin(blob: bytes, what: str) -> None:
-    """Raise ImageError when it is cut short: the driver is told no length, and reads on."""
+    """Raises ImageError if it is truncated: the driver gets no length and would read past it."""
     from elftools.elf.elffile import ELFFile
 
     try:
@@ -88,21 +88,21 @@ def _check_cubin(blob: bytes, what: str) -> None:
         ends += [
             s["sh_offset"] + s["sh_size"] for s in elf.iter_sections() if s["sh_type"] != _EMPTY
         ]
-    except Exception as error:  # hostile bytes fail in many ways inside the parser, all mean this
-        raise ImageError(f"{what}: not a readable cubin ({error})") from None
+    except Exception as error:  # hostile bytes raise many kinds of errors inside the parser
+        raise ImageError(f"{what}: expected a readable cubin, got: {error}") from None
     if machine not in _CUDA:
-        raise ImageError(f"{what}: no cubin, an ELF file of machine {machine}")
+        raise ImageError(f"{what}: expected a cubin, got an ELF file of machine {machine}")
     if bits != 64:
-        raise ImageError(f"{what}: a 64-bit cubin is wanted")
+        raise ImageError(f"{what}: expected a 64-bit cubin, got one of {bits} bits")
     if (end := max([table, *ends])) > len(blob):
         raise ImageError(f"{what}: truncated: a part of it ends at byte {end} of {len(blob)}")
 
 
 def _target_of(blob: bytes) -> str:
-    """What the image says it is for, in words; "" when it does not say."""
+    """The image's own target, as text; "" if it names none."""
     if blob[:4] == _ELF:
         flags = int.from_bytes(blob[48:52], "little")  # e_flags of a 64-bit file
-        # As nvcc 13.0 writes it, by the ABI version (byte 8), and as its forerunners did.
+        # As nvcc 13.0 writes it, by the ABI version (byte 8), and as earlier versions did.
         return f"a cubin for sm_{flags >> 8 & 0xFF if blob[8] >= 8 else flags & 0xFF}, "
     version, target = _VERSION.search(blob), _PTX_TARGET.search(blob)
     if blob[:4] == _FATBIN or not version or not target:
@@ -111,7 +111,7 @@ def _target_of(blob: bytes) -> str:
 
 
 def _check_fatbin(blob: bytes, what: str) -> None:
-    """The same of a fatbin, whose length is bytes 6-7 and 8-15 together, as nvcc 13.0 writes it."""
+    """The same for a fatbin, whose length is bytes 6-7 plus bytes 8-15, as nvcc 13.0 writes it."""
     end = int.from_bytes(blob[6:8], "little") + int.from_bytes(blob[8:16], "little")
     if max(end, 16) > len(blob):
         raise ImageError(f"{what}: truncated: it ends at byte {max(end, 16)} of {len(blob)}")
@@ -124,15 +124,15 @@ def _user_blob(spec: KernelSpec) -> tuple[bytes, str]:
         (_check_cubin if blob[:4] == _ELF else _check_fatbin)(blob, what)
         return blob, what
     if b".version" not in blob or b".target" not in blob:
-        raise ImageError(f"{what}: neither PTX (text with .version and .target) nor a cubin")
+        raise ImageError(f"{what}: expected PTX (.version and .target) or a cubin, got neither")
     if b"\0" in blob.rstrip(b"\0"):
-        raise ImageError(f"{what}: a zero byte within PTX, which is text")
+        raise ImageError(f"{what}: expected PTX, which is text, got a zero byte")
     return blob, what
 
 
 def load(spec: KernelSpec, info: DeviceInfo, device: Any) -> Loaded:
-    """A kernel of the manifest, or of a user's PTX, cubin or fatbin; ImageError, ValueError for a
-    plan that it cannot follow."""
+    """A kernel of the manifest, or of a user's PTX, cubin or fatbin. Raises ImageError, and
+    ValueError for a plan that it cannot follow."""
     check_plan(spec, "cuda")
     manifest = spec.manifest
     blob, what = _manifest_blob(spec, info.isa) if manifest is not None else _user_blob(spec)

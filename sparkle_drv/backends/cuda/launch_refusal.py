@@ -1,4 +1,4 @@
-"""Why native/cuda/records/check.c did not take a dispatch record, in words."""
+"""Explains why native/cuda/records/check.c refused a dispatch record."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sparkle_drv._native import ffi, lib
 
 
 def words(limits: Any, record: bytes, rc: int) -> str:
-    """`limits` is a struct sp_cuda_info; "" when it is nothing that only this backend knows."""
+    """The reason, or "" if it is not specific to this backend. `limits`: struct sp_cuda_info."""
     kept = ffi.from_buffer(record)
     d = ffi.cast("struct sp_cmd_dispatch *", kept)
     if len(record) < ffi.sizeof("struct sp_cmd_dispatch") or not d.kernel:

@@ -1,5 +1,5 @@
-"""Memory of the cuda device as core wants it: handles that end what they stand for, host views that
-keep it."""
+"""Memory of the cuda device as core wants it: handles that free what they stand for, and host views
+that keep it alive."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KINDS = {"device": lib.SP_CUDA_DEVICE, "host": lib.SP_CUDA_HOST, "shared": lib.S
 
 
 class MemoryHandle:
-    """One `struct sp_cuda_memory`; `owner` is what it was made over, if anything."""
+    """A `struct sp_cuda_memory`; `owner` is the object that it wraps, if any."""
 
     __slots__ = ("owner", "pointer")
 
@@ -24,7 +24,7 @@ class MemoryHandle:
         return Allocation(self, lib.sp_cuda_address(self.pointer), memory)
 
     def map(self, nbytes: int, uri: str) -> Any:
-        """A writable view that keeps the memory; ValueError where the host does not reach it."""
+        """A writable view that keeps the memory alive. ValueError if the host cannot reach it."""
         host = lib.sp_cuda_host(self.pointer)
         if host == ffi.NULL:
             raise ValueError(
@@ -39,8 +39,8 @@ class MemoryHandle:
         return ffi.buffer(ffi.gc(ffi.cast("char *", host), let_go), nbytes)
 
     def drop(self) -> None:
-        """End it now; views that are held keep the memory itself."""
+        """Frees it now; existing views keep the memory itself."""
         pointer, self.pointer = self.pointer, None
         if pointer is not None:
             ffi.release(pointer)
-        self.owner = None  # last: the driver had its pages locked
+        self.owner = None  # last, since the driver had locked its pages

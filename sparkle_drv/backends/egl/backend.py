@@ -1,5 +1,5 @@
-"""The egl backend: thin typed calls into native/egl. A handle of memory is its address, a kernel's
-and a queue's are cffi objects that free what they stand for.
+"""The egl backend: thin typed calls into native/egl. A handle of memory is its address. Handles of
+kernels and queues are cffi objects that free what they stand for.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class EglBackend:
 
     info: DeviceInfo
 
-    # The queue half of the protocol is the same in every backend in native code.
+    # All backends in native code share the queue half of the protocol.
     open_queue = Lent(Native.open_queue)
     close_queue = Lent(Native.close_queue)
     queue_pointer = Lent(Native.queue_pointer)
@@ -50,8 +50,8 @@ class EglBackend:
         self._native = native = Native("egl", dev, uri)
         self.info, self._raw = nodes.info_of(dev, uri, node)
         self._files: dict[int, int] = {}  # address -> descriptor of shared memory
-        self._kept: dict[int, Any] = {}  # address -> what frees the memory once nobody has it
-        self._freeing = threading.RLock()  # finalizers free, in any thread and below one another
+        self._kept: dict[int, Any] = {}  # address -> object that frees the memory once it is unused
+        self._freeing = threading.RLock()  # finalizers free, in any thread, even nested
         self._cache = ProgramCache(
             settings.home, (self.info.vendor, self.info.name, self.info.driver, self.info.isa)
         )
@@ -91,7 +91,7 @@ class EglBackend:
     def open(uri: str, settings: Settings) -> EglBackend:
         which = uri.partition(":")[2] or "0"
         if not which.isdigit():
-            raise DeviceNotFound(f"{uri}: 'egl:0', 'egl:1', ... are wanted")
+            raise DeviceNotFound(f"{uri}: expected 'egl:0', 'egl:1', ..., got this name")
         listed, report = nodes.listed()
         tried, left = list(report), int(which)
         usable = 0
@@ -112,7 +112,7 @@ class EglBackend:
         )
 
     def _heed(self) -> None:
-        """Pass on to logging what the driver said since the last time."""
+        """Passes new messages of the driver on to logging."""
         text = ffi.new("char[]", 8192)
         nbytes = lib.sp_egl_messages(self._native.device, text, len(text))
         for line in bytes(ffi.buffer(text, nbytes)).decode(errors="replace").splitlines():
@@ -144,7 +144,7 @@ class EglBackend:
         return Allocation(address, address)
 
     def _shared(self, fd: int, nbytes: int) -> Allocation:
-        """Memory tied to the file `fd`, which is kept, or closed when that fails."""
+        """Memory tied to the file `fd`, which is kept, or closed if this fails."""
         try:
             allocation = self._allocated(nbytes, lib.SP_EGL_SHARED)
             rc = lib.sp_egl_share(self._native.device, allocation.handle, fd)
@@ -164,14 +164,14 @@ class EglBackend:
         self._kept.pop(handle, None)
 
     def _end(self, address: int, _: Any) -> None:
-        """Back to the pool."""
+        """Returns memory to the pool."""
         with self._freeing:
             dev = self._native.device
-            if dev is not None:  # what outlives the device went with it
+            if dev is not None:  # otherwise the memory went with the device
                 lib.sp_egl_free(dev, address)
 
     def map(self, handle: int, nbytes: int) -> Any:
-        """As the protocol says, but not past `close`: the memory is the GL context's."""
+        """As the protocol, but not past `close`, since the memory belongs to the GL context."""
         out = ffi.new("void **")
         check(lib.sp_egl_map(self._native.device, handle, out), "map", self.info.uri)
         kept = self._kept[handle]
@@ -206,7 +206,7 @@ class EglBackend:
         return self._native.copy(queue, dst, src, nbytes) if peer is self else -errno.EOPNOTSUPP
 
     def peer(self, other: Any) -> str:
-        """Another context's bytes go over the host."""
+        """Bytes of another context go over the host."""
         return "direct" if other is self else "staged"
 
     # Kernels
@@ -240,19 +240,19 @@ class EglBackend:
             words = spirv.validated(blob, spec.entry, what)
             return self._load(spec, lib.SP_EGL_SPIRV_IMAGE, words, 0, "", what)
         try:
-            text = blob.decode("utf-8-sig")  # some editors begin a file with a byte order mark
+            text = blob.decode("utf-8-sig")  # some editors write a byte order mark
         except UnicodeDecodeError:
-            raise ImageError(f"{what}: neither GLSL (UTF-8 text) nor SPIR-V") from None
+            raise ImageError(f"{what}: expected GLSL (UTF-8 text) or SPIR-V, got neither") from None
         if "\0" in text:
-            raise ImageError(f"{what}: a zero byte in it, which no GLSL has")
+            raise ImageError(f"{what}: expected GLSL, got a zero byte")
         if not text.strip():
-            raise ImageError(f"{what}: no GLSL in it")
+            raise ImageError(f"{what}: expected GLSL, got an empty text")
         if spec.entry != "main":
-            raise ImageError(f"{what}: GLSL has one entry, 'main', not {spec.entry!r}")
+            raise ImageError(f"{what}: expected the entry 'main' of GLSL, got {spec.entry!r}")
         return self._compiled(spec, text, what)
 
     def _compiled(self, spec: KernelSpec, text: str, what: str) -> Any:
-        """From the cache, else compiled and put there."""
+        """The program from the cache, else compiled and put there."""
         source = with_version(text, self.info.isa)
         blob = source.encode()
         if "binaries" not in self.info.features:
@@ -293,14 +293,14 @@ class EglBackend:
     def unload(self, handle: _Kernel) -> None:
         handle.drop()
 
-    # Words
+    # Explanations
 
     def refusal(self, record: bytes, rc: int) -> str:
-        """What of a dispatch record this device cannot do, in words; "" when it is none of that."""
+        """Why this device cannot do a dispatch record; "" if the reason is another."""
         return launch_refusal.words(self._raw, record, rc)
 
     def fault(self, queue: Any, value: int) -> str:
-        """What the driver said when submission `value` failed."""
+        """The driver's message when submission `value` failed."""
         self._heed()
         text = ffi.new("char[]", 512)
         nbytes = lib.sp_egl_fault(queue, value, text, len(text))
@@ -310,13 +310,13 @@ class EglBackend:
         return {}
 
     def close(self) -> None:
-        """Idempotent. A driver that does not come back within 10 s is left behind, and said so."""
-        with self._freeing:  # who has the device there has done with it
+        """Idempotent. A driver that does not return within 10 s is abandoned, with a log entry."""
+        with self._freeing:  # other users of the device have finished
             dev, self._native.device = self._native.device, None
         if dev is None:
             return
         for handle in list(self._files):
-            fd = self._files.pop(handle, None)  # a finalizer of another thread may have it
+            fd = self._files.pop(handle, None)  # another thread's finalizer may have taken it
             if fd is not None:
                 os.close(fd)
         rc = lib.sp_egl_close(dev, _CLOSE_NS)
@@ -325,7 +325,7 @@ class EglBackend:
 
 
 class _Stale(Exception):
-    """The driver does not take a stored program any more."""
+    """The driver no longer accepts a stored program."""
 
 
 class _Kernel:
@@ -348,6 +348,6 @@ if TYPE_CHECKING:
         abilities.TellsRefusal,
         Protocol,
     ):
-        """What mypy holds this backend to."""
+        """The protocol that mypy checks this backend against."""
 
     _claims: type[_Claims] = EglBackend

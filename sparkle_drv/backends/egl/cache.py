@@ -1,8 +1,8 @@
-"""Linked programs kept on disk, under SPARKLE_HOME/egl/programs.
+"""Linked programs, kept on disk under SPARKLE_HOME/egl/programs.
 
-A file is named after everything that a program depends on: driver, source, entry. It is written
-beside its place and moved there; what is cut off or altered does not match its checksum and counts
-as absent. Nothing here fails a load: a cache that cannot be read or written is no cache.
+A file is named by everything that a program depends on: driver, source, entry. It is written beside
+its place and then moved there. A truncated or altered file does not match its checksum and counts
+as absent. Nothing here fails a load: a cache that cannot be read or written is ignored.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _log = logging.getLogger("sparkle_drv.egl")
 
 
 class ProgramCache:
-    """Threads: any; processes too."""
+    """Any thread and several processes may use it."""
 
     def __init__(self, home: str, driver: tuple[str, ...]) -> None:
         self.folder = Path(home) / "egl" / "programs"
         self._driver = driver
 
     def path(self, *parts: bytes) -> Path:
-        """Where the program made from `parts` by this driver is kept."""
+        """The file of the program made from `parts` by this driver."""
         digest = hashlib.sha256()
         for part in (*(text.encode() for text in self._driver), *parts):
             digest.update(struct.pack("<Q", len(part)))
@@ -38,7 +38,7 @@ class ProgramCache:
         return self.folder / f"{digest.hexdigest()}.bin"
 
     def get(self, path: Path) -> tuple[int, bytes] | None:
-        """(format, program), or None."""
+        """(format, program), or None if it is not there."""
         try:
             blob = path.read_bytes()
         except OSError:
@@ -48,7 +48,7 @@ class ProgramCache:
         magic, number, checksum = _HEAD.unpack_from(blob)
         program = blob[_HEAD.size :]
         if magic != _MAGIC or hashlib.sha256(program).digest() != checksum:
-            _log.info("%s is damaged and is not used", path)
+            _log.info("%s is damaged and is ignored", path)
             return None
         return number, program
 
@@ -62,12 +62,12 @@ class ProgramCache:
             _log.info("the program cache cannot be written: %s", error)
 
     def drop(self, path: Path) -> None:
-        """Forget a program that the driver does not take any more."""
+        """Deletes a program that the driver no longer accepts."""
         with contextlib.suppress(OSError):
             path.unlink()
 
     def _prune(self) -> None:
-        """Keep the newest files only."""
+        """Keeps only the newest files."""
         names = [entry for entry in os.scandir(self.folder) if entry.name.endswith(".bin")]
         if len(names) > _MOST_FILES:
             names.sort(key=lambda entry: entry.stat().st_mtime_ns)

@@ -1,7 +1,7 @@
-"""Why native/egl/run/check.c did not take a dispatch record, in words.
+"""Explains why native/egl/run/check.c refused a dispatch record.
 
-Runs only after core/launch_errors.py has found nothing wrong with arguments and shape in general.
-What is left are the limits of this device and of this shader.
+It runs only after core/launch_errors.py has found no general error of arguments and shape. What is
+left are the limits of this device and this shader.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _HEAD = struct.Struct("=IIQ8I")  # struct sp_cmd_dispatch
 
 
 def words(limits: Any, record: bytes, rc: int) -> str:
-    """`limits` is a struct sp_egl_info; "" when the record shows no reason."""
+    """The reason, or "" if the record shows none. `limits` is a struct sp_egl_info."""
     if len(record) < _HEAD.size:
         return ""
     _, _, pointer, *rest = _HEAD.unpack_from(record)
@@ -25,9 +25,9 @@ def words(limits: Any, record: bytes, rc: int) -> str:
     lib.sp_egl_kernel_shape(ffi.cast("struct sp_egl_kernel *", pointer), shape)
     own = tuple(shape.group_size)
     if tuple(size) != own:
-        return f"group_size: {tuple(size)}; the shader is compiled for {own}, leave group_size out"
+        return f"group_size: expected {own}, which the shader is compiled for, got {tuple(size)}"
     if shared:
-        return f"shared: {shared} bytes; a shader declares its shared memory itself, shared=0"
+        return f"shared: expected 0, since a shader declares its shared memory, got {shared} bytes"
     most = tuple(limits.max_groups)
     if rc == -errno.E2BIG:
         for axis, n, limit in zip("xyz", groups, most, strict=True):

@@ -1,8 +1,8 @@
-"""Which devices EGL lists, best first, and what a context on one says of itself.
+"""The devices that EGL lists, best first, and the facts of a context on one.
 
-NVIDIA's before other hardware, software last; the surfaceless platform, which names no device and
-may resolve to anything, only when no listed one gave a context. A device counts as there when a
-context was made on it, nothing less: a listed one may have no driver.
+NVIDIA's come before other hardware, software last. The surfaceless platform names no device and may
+resolve to anything, so it is used only when no listed device gave a context. A device counts as
+present only if a context was made on it, since a listed one may have no driver.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Node:
 
 
 def rank(node: Node) -> tuple[bool, bool, bool, int]:
-    """Sorts best first."""
+    """The sort key: best first."""
     nvidia = "EGL_NV_device_cuda" in node.extensions
     return node.index == SURFACELESS, node.software, not nvidia, node.index
 
@@ -59,18 +59,18 @@ def _text(field: Any) -> str:
 
 
 class Forked(DeviceNotFound):
-    """No driver is missing: EGL belongs to the process that this one was forked from."""
+    """EGL belongs to the process that this one was forked from; no driver is missing."""
 
 
 def listed() -> tuple[list[Node], list[str]]:
-    """(nodes best first, a line for each path tried); DeviceNotFound when there is no EGL."""
+    """(nodes best first, a line per path tried). DeviceNotFound if there is no EGL."""
     out = ffi.new("struct sp_egl_nodes *")
     rc = lib.sp_egl_list(out)
     report = _text(out.report).splitlines()
     if rc == -errno.ECHILD:
         raise Forked(f"egl: {report[0]}: start the child before the first look at egl, or spawn it")
     if rc:
-        raise DeviceNotFound("egl: no EGL library: " + "; ".join(report))
+        raise DeviceNotFound("egl: expected an EGL library, got: " + "; ".join(report))
     found = [
         Node(n.index, bool(n.software), _text(n.node), _text(n.extensions))
         for n in out.node[0 : out.count]
@@ -79,7 +79,7 @@ def listed() -> tuple[list[Node], list[str]]:
 
 
 def open_node(node: Node) -> Any:
-    """A `struct sp_egl *`; DeviceNotFound with the driver's reason."""
+    """A `struct sp_egl *`. DeviceNotFound with the driver's reason."""
     out = ffi.new("struct sp_egl **")
     why = ffi.new("char[]", 2048)
     rc = lib.sp_egl_open(node.index, why, len(why), out)
@@ -90,7 +90,7 @@ def open_node(node: Node) -> Any:
 
 
 def info_of(dev: Any, uri: str, node: Node) -> tuple[DeviceInfo, Any]:
-    """What a context said, as DeviceInfo and as the native struct."""
+    """The facts of a context, as DeviceInfo and as the native struct."""
     raw = ffi.new("struct sp_egl_info *")
     lib.sp_egl_describe(dev, raw)
     es, software = bool(raw.flags & lib.SP_EGL_ES), bool(raw.flags & lib.SP_EGL_SOFTWARE)

@@ -1,4 +1,4 @@
-"""GLSL as text: its first line, and the driver's complaints about it with the lines they mean."""
+"""GLSL as text: its first line, and the driver's messages with their source lines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WHERE = (
 
 
 def with_version(text: str, isa: str) -> str:
-    """`text` with a #version line for `isa` ("glsl 430", "essl 310") unless it has one."""
+    """`text` with a #version line for `isa` ("glsl 430", "essl 310"), unless it has one."""
     if _VERSION.search(text):
         return text
     head = _HEADS[isa]
@@ -27,7 +27,7 @@ def with_version(text: str, isa: str) -> str:
 
 
 def line_of(message: str) -> int | None:
-    """The line that one line of a driver's log speaks of; None when it names none."""
+    """The source line that a line of a driver's log names; None if it names none."""
     for pattern in _WHERE:
         found = pattern.match(message.strip())
         if found:
@@ -48,7 +48,7 @@ def explained(log: str, text: str) -> str:
 
 
 def _numbered(text: str) -> dict[int | None, str]:
-    """Lines by the numbers that the driver gives them; of two with one number, the later."""
+    """Lines by the driver's numbers; of two with the same number, the later one."""
     lines: dict[int | None, str] = {}
     number = 1
     for line in text.split("\n"):

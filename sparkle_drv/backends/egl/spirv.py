@@ -1,9 +1,8 @@
-"""SPIR-V looked at before a driver sees it: truncated modules and push constants crash some.
+"""Checks SPIR-V before a driver sees it: truncated modules and push constants crash some drivers.
 
-Structure only: magic, version, bound, every instruction's length, ids below the bound, a GLCompute
-entry point of the wanted name with a workgroup size, no push constants, a closed last function. A
-module that passes may still be wrong in ways that only a full validator finds; that is why SPIR-V
-is opt-in.
+It checks only structure: magic, version, bound, every instruction's length, ids below the bound, a
+GLCompute entry point of the wanted name with a workgroup size, no push constants, a closed last
+function. Only a full validator finds all errors, which is why SPIR-V is opt-in.
 """
 
 from __future__ import annotations
@@ -33,18 +32,18 @@ _SHORTEST = {
     _VARIABLE: 4,
     _DECORATE: 3,
 }
-# Where the id that an instruction makes stands, for those looked at here.
+# Position of an instruction's result id, for the ones checked here.
 _RESULT = {_TYPE_POINTER: 1, _FUNCTION: 2, _VARIABLE: 2}
 
 
 def is_spirv(blob: bytes) -> bool:
-    """Does it begin as SPIR-V of either byte order does?"""
+    """Does it begin like SPIR-V of either byte order?"""
     return blob[:4] in (struct.pack("<I", MAGIC), struct.pack(">I", MAGIC))
 
 
 def _words(blob: bytes, what: str) -> tuple[int, ...]:
     if len(blob) % 4 or len(blob) < 20:
-        raise ImageError(f"{what}: {len(blob)} bytes are no whole SPIR-V module")
+        raise ImageError(f"{what}: expected a whole SPIR-V module, got {len(blob)} bytes")
     order = "<" if blob[:4] == struct.pack("<I", MAGIC) else ">"
     return struct.unpack(f"{order}{len(blob) // 4}I", blob)
 
@@ -73,14 +72,14 @@ def _name(operands: tuple[int, ...], what: str) -> str:
 
 
 def validated(blob: bytes, entry: str, what: str) -> bytes:
-    """The module in this machine's byte order; ImageError says what is wrong with it."""
+    """The module in this machine's byte order. Raises ImageError with the error."""
     words = _words(blob, what)
     version, bound, schema = words[1], words[3], words[4]
     major, minor = version >> 16 & 0xFF, version >> 8 & 0xFF
     if version & 0xFF0000FF or major != 1 or minor > 6:
-        raise ImageError(f"{what}: SPIR-V version word {version:#010x} is not known (1.0 to 1.6)")
+        raise ImageError(f"{what}: expected SPIR-V 1.0 to 1.6, got version word {version:#010x}")
     if not 0 < bound <= _MOST_BOUND or schema:
-        raise ImageError(f"{what}: id bound {bound} or schema {schema} makes no sense")
+        raise ImageError(f"{what}: expected a valid id bound and schema 0, got {bound}, {schema}")
     entries: dict[str, int] = {}
     sized: set[int] = set()
     functions: set[int] = set()
@@ -88,7 +87,7 @@ def validated(blob: bytes, entry: str, what: str) -> bytes:
     for opcode, operands in _instructions(words, what):
         at = _RESULT.get(opcode)
         if at is not None and not 0 < operands[at - 1] < bound:
-            raise ImageError(f"{what}: id {operands[at - 1]} is not below the bound {bound}")
+            raise ImageError(f"{what}: expected ids below {bound}, got {operands[at - 1]}")
         if opcode == _CAPABILITY and operands[0] in (_KERNEL, _LINKAGE):
             raise ImageError(f"{what}: made for OpenCL or for linking (capability {operands[0]})")
         if opcode == _MEMORY_MODEL:
@@ -100,14 +99,14 @@ def validated(blob: bytes, entry: str, what: str) -> bytes:
             _LOCAL_SIZE_ID,
         ):
             if opcode == _EXECUTION_MODE and (len(operands) < 5 or 0 in operands[2:5]):
-                raise ImageError(f"{what}: a workgroup size of {operands[2:5]} makes no sense")
+                raise ImageError(f"{what}: expected a workgroup size, got {operands[2:5]}")
             sized.add(operands[0])
         elif opcode == _DECORATE and operands[1:3] == (_BUILTIN, _WORKGROUP_SIZE):
             any_size = True
         elif (opcode == _TYPE_POINTER and operands[1] == _PUSH_CONSTANT) or (
             opcode == _VARIABLE and operands[2] == _PUSH_CONSTANT
         ):
-            raise ImageError(f"{what}: OpenGL has no push constants; use uniforms with locations")
+            raise ImageError(f"{what}: expected uniforms with locations, got push constants")
         elif opcode in (_FUNCTION, _FUNCTION_END):
             if open_function is (opcode == _FUNCTION):
                 raise ImageError(f"{what}: functions are nested or end where none began")
@@ -118,7 +117,7 @@ def validated(blob: bytes, entry: str, what: str) -> bytes:
         raise ImageError(f"{what}: truncated, or it has no memory model")
     if entry not in entries:
         there = ", ".join(sorted(entries)) or "none"
-        raise ImageError(f"{what}: no compute entry point {entry!r}; there are: {there}")
+        raise ImageError(f"{what}: expected a compute entry point {entry!r}, got {there}")
     if entries[entry] not in functions:
         raise ImageError(f"{what}: the function of entry point {entry!r} is missing")
     if entries[entry] not in sized and not any_size:

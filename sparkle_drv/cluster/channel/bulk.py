@@ -1,8 +1,8 @@
 """Transfers: bytes in chunks that arrive in any order, any number of times.
 
-The receiver says which chunks it takes (GRANT), as its credit allows, and names those that are
-overdue. The sender only answers. A sender that hears nothing after its last chunk sends that again;
-the receiver then says how far it is.
+The receiver grants chunks (GRANT) as its credit allows, and names overdue ones. The sender only
+answers. A sender that hears nothing after its last chunk sends that chunk again. The receiver then
+answers with its progress.
 """
 
 from __future__ import annotations
@@ -12,31 +12,31 @@ from collections.abc import Callable
 from sparkle_drv.cluster.channel.credit import Credit
 
 CHUNK = 256 << 10
-"""Bytes of a chunk. The engine waits for room by message, and a small one does not wait long. Each
-chunk costs both ends time in Python: an upload reached 0.59 of bare Zenoh's rate, with 128 KiB
-0.45 (benchmarks/cluster.py, row `bulk device / zenoh`)."""
-FLIGHT = 6  # chunks of one transfer under way at most
-TOGETHER = 3  # chunks that are granted at once: each GRANT costs a message
-_NAMED = 16  # overdue chunks that one GRANT names
+"""Bytes of a chunk. The engine waits for room per message, and briefly for a small one. Each chunk
+costs both ends time in Python: an upload reached 0.59 of bare Zenoh's rate, with 128 KiB 0.45
+(benchmarks/cluster.py, row `bulk device / zenoh`)."""
+FLIGHT = 6  # chunks of one transfer in flight at most
+TOGETHER = 3  # chunks per grant: each GRANT costs a message
+_NAMED = 16  # overdue chunks that one GRANT names at most
 
 
 def chunks(nbytes: int) -> int:
-    """How many chunks a transfer of so many bytes has."""
+    """The number of chunks of a transfer of `nbytes`."""
     return -(-nbytes // CHUNK)
 
 
 class Sending:
-    """A transfer that this end sends. The channel's lock guards it."""
+    """A transfer that this end sends, guarded by the channel's lock."""
 
     def __init__(self, data: memoryview, done: Callable[[], None], now: float) -> None:
         self._data, self.done = data, done
         self._count = chunks(data.nbytes)
         self._next = 0
         self.heard_at = now
-        """When the receiver was heard of, or something was sent, last."""
+        """When the receiver was last heard, or something was last sent."""
 
     def granted(self, upto: int, missing: list[int], now: float) -> list[int]:
-        """The chunks to be sent now."""
+        """The chunks to send now, after a grant up to chunk `upto`."""
         self.heard_at = now
         wanted = [index for index in missing[:_NAMED] if 0 <= index < self._next]
         upto = min(upto, self._count)
@@ -45,7 +45,7 @@ class Sending:
         return wanted
 
     def overdue(self, now: float) -> list[int]:
-        """The chunk to be sent again because the receiver is silent."""
+        """The chunk to send again because the receiver is silent."""
         self.heard_at = now
         return [self._next - 1] if self._next else []
 
@@ -54,17 +54,17 @@ class Sending:
 
 
 class Receiving:
-    """A transfer that this end receives. The channel's lock guards it."""
+    """A transfer that this end receives, guarded by the channel's lock."""
 
     def __init__(self, into: memoryview, done: Callable[[], None], now: float) -> None:
         self._into = into
         self._count = chunks(into.nbytes)
         self._got = bytearray(self._count)
         self._left = self._count
-        self._upto = 0  # chunks below were granted
-        self._low = 0  # chunks below have all arrived
+        self._upto = 0  # chunks below this number are granted
+        self._low = 0  # chunks below this number have arrived
         self.waits = False
-        """Does it stand in the credit's queue?"""
+        """Is it in the credit's queue?"""
         self.done = done
         self.heard_at = now
 
@@ -74,16 +74,16 @@ class Receiving:
 
     @property
     def left(self) -> int:
-        """Chunks that have not arrived."""
+        """Number of chunks that have not arrived."""
         return self._left
 
     @property
     def held(self) -> int:
-        """Bytes of credit that it has."""
+        """Bytes of credit that it holds."""
         return (self._upto - (self._count - self._left)) * CHUNK
 
     def extend(self, credit: Credit, later: Callable[[], None]) -> bool:
-        """Take credit for what fits; True: there is something new to grant."""
+        """Takes credit for further chunks. Is there anything new to grant?"""
         before = self._upto
         while not self.waits and self._upto < self._count:
             more = min(TOGETHER, self._count - self._upto)
@@ -96,7 +96,7 @@ class Receiving:
         return self._upto > before
 
     def put(self, index: int, payload: bytes | memoryview, now: float) -> bool:
-        """A chunk arrived; True: it was new. A wrong index or size changes nothing."""
+        """Takes a chunk. Was it new? A wrong index or size changes nothing."""
         at = index * CHUNK
         if not 0 <= index < self._upto or len(payload) != min(CHUNK, self._into.nbytes - at):
             return False
@@ -111,7 +111,7 @@ class Receiving:
         return True
 
     def grant(self, overdue: bool) -> tuple[int, list[int]]:
-        """(upto, missing) of a GRANT; `overdue`: name the chunks that should be here by now."""
+        """(upto, missing) of a GRANT. With `overdue` it names the chunks that should be here."""
         if self.complete:
             return -1, []
         missing = []

@@ -1,7 +1,7 @@
-"""How many bytes a receiver lets all its senders together have under way.
+"""Credit: the bytes that a receiver allows all its senders together to have in flight.
 
-A receiver that stops with megabytes under way stalls nodes that have nothing to do with it (Zenoh
-issue 1876): 2 MiB lost none of 40 requests of bystanders, 6 x 8 MiB lost some.
+A receiver that stops with megabytes in flight stalls unrelated nodes (Zenoh issue 1876). With 2 MiB
+none of 40 requests of bystanders was lost, with 6 x 8 MiB some were.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from pathlib import Path
 from sparkle_drv.cluster.channel.stream import WINDOW
 
 TOTAL = 2 << 20
-"""Bytes, the windows of all streams among them."""
+"""Bytes in all, including the windows of all streams."""
 BULK = 512 << 10
-"""Bytes that must stay for transfers."""
+"""Bytes that must remain for transfers."""
 QUEUED = 1 << 20
-"""Bytes that a router's queue for one link takes."""
+"""Bytes that a router's queue for one link holds."""
 RMEM_MAX = Path("/proc/sys/net/core/rmem_max")
 
 
 def total(limit: Path = RMEM_MAX) -> int:
-    """TOTAL, or less where Linux limits the receive buffer: both together take what is under way
-    to a receiver that has stopped. Of 2 MiB and a buffer of 208 KiB, 39 of 40 requests were left.
+    """TOTAL, or less where Linux limits the receive buffer. Buffer and router must hold all bytes
+    in flight to a receiver that has stopped. With 2 MiB and a buffer of 208 KiB, 39 of 40 requests
+    arrived.
     """
     try:
         return min(TOTAL, QUEUED + int(limit.read_text()))
@@ -33,7 +34,7 @@ def total(limit: Path = RMEM_MAX) -> int:
 
 
 class Credit:
-    """Of one endpoint. Any thread may call it; callbacks come without a lock held."""
+    """The credit of one endpoint. Any thread may call it; callbacks come without a lock held."""
 
     def __init__(self, total: int = TOTAL) -> None:
         self._lock = threading.Lock()
@@ -41,7 +42,7 @@ class Credit:
         self._queue: deque[tuple[int, Callable[[], None]]] = deque()
 
     def admit(self) -> bool:
-        """Set a stream's window aside for a new session; False: there is none left."""
+        """Reserves a stream's window for a new session. False if too little is left."""
         with self._lock:
             if self._left < WINDOW + BULK:
                 return False
@@ -49,12 +50,12 @@ class Credit:
             return True
 
     def dismiss(self) -> None:
-        """A session has ended."""
+        """Returns the window of a session that has ended."""
         self.give(WINDOW)
 
     def take(self, nbytes: int, later: Callable[[], None]) -> bool:
-        """Take credit for so many bytes. False: too little is left; `later` is called when there is
-        enough, and asks again."""
+        """Takes credit for `nbytes`. False if too little is left: `later` is called once there is
+        enough, and must call again."""
         with self._lock:
             if nbytes <= self._left:
                 self._left -= nbytes
@@ -63,7 +64,7 @@ class Credit:
             return False
 
     def give(self, nbytes: int) -> None:
-        """Bytes have arrived, or never will."""
+        """Returns credit for bytes that have arrived or never will."""
         with self._lock:
             self._left += nbytes
         while True:
@@ -75,5 +76,5 @@ class Credit:
 
     @property
     def left(self) -> int:
-        """Bytes that nobody has."""
+        """Bytes of credit that are free."""
         return self._left

@@ -1,5 +1,5 @@
-"""Endpoint: a transport's sessions. It finds the session of each frame, carries the handshake, and
-has the two threads of a process's traffic: the clock and bulk.
+"""Endpoint: the sessions of a transport. It routes each frame to its session, runs the handshake,
+and has the two threads of a process's traffic: the clock and bulk.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from sparkle_drv.cluster.wire.values import Damaged, Field, checked, pack, unpac
 log = logging.getLogger("sparkle_drv.cluster")
 
 RTO_S = 0.25
-"""After so long without an acknowledgement an item is sent again."""
+"""Seconds without an acknowledgement after which an item is sent again."""
 SILENCE_S = 3.5
-"""A peer that is not heard for so long is lost."""
-_TICK_S = 0.005  # an acknowledgement waits so long for something to travel with
+"""Seconds of silence after which a peer is lost."""
+_TICK_S = 0.005  # seconds that an acknowledgement waits for a frame to travel with
 _MOST_HELLO = 16 << 10  # bytes of a handshake message
-_PENDING = 64  # handshakes under way
+_PENDING = 64  # handshakes in progress at most
 _STEPS = {
     "step": Field(str, 1, 16),
     "body": Field(dict, 0, 64),
@@ -45,25 +45,25 @@ class Caller(Protocol):
         """The first message."""
 
     def prove(self, welcome: dict[str, Any]) -> tuple[dict[str, Any], Keys]:
-        """The third, from the second; raises Refused."""
+        """(the third message, the keys), from the second message. Raises Refused."""
 
 
 class Answerer(Protocol):
-    """The node's half, of all sessions."""
+    """The node's half of handshakes, for all sessions."""
 
     def welcome(self, hello: dict[str, Any]) -> tuple[dict[str, Any], Any]:
-        """(the second message, what `admit` wants); raises Refused."""
+        """(the second message, what `admit` needs). Raises Refused."""
 
     def admit(self, pending: Any, proof: dict[str, Any]) -> Keys:
-        """The keys of the session that begins; raises Refused."""
+        """The keys of the new session. Raises Refused."""
 
 
 Accept = Callable[[Channel], None]
-"""accept(channel): a session begins; sets its `deliver` and `lost`. Raises Refused."""
+"""accept(channel): takes a new session, and sets its `deliver` and `lost`. Raises Refused."""
 
 
 class Endpoint:
-    """Any thread may call any method."""
+    """The sessions of one transport. Any thread may call any method."""
 
     def __init__(
         self, transport: Transport, *, answerer: Answerer | None = None,
@@ -92,9 +92,9 @@ class Endpoint:
     # Sessions
 
     def connect(self, node: str, caller: Caller, timeout_s: float = 5.0) -> Channel:
-        """A session with a node. Raises Refused: nobody answers, or with the reason that it gives.
+        """A session with a node. Raises Refused if nobody answers, or with the node's reason.
 
-        Its `deliver` and `lost` are the caller's to set before anything is posted.
+        The caller must set its `deliver` and `lost` before anything is posted.
         """
         end_s = time.monotonic() + timeout_s
         number = os.urandom(16)
@@ -112,7 +112,7 @@ class Endpoint:
                     channel.admitted.wait(self._rto_s)
                     with contextlib.suppress(queue.Empty):
                         _told(node, answers.get_nowait())
-            except BaseException:  # its credit goes back at once
+            except BaseException:  # returns its credit at once
                 channel.end("it did not begin", tell=False)
                 raise
             if channel.ended:
@@ -143,13 +143,13 @@ class Endpoint:
         )  # fmt: skip
         with self._lock:
             self._channels[keys.session] = (peer, channel)
-        self._urge()  # the clock may sleep for a second where there was no session
+        self._urge()  # without sessions the clock sleeps for a second
         with self._watching:
             self.transport.watch(peer)
         return channel
 
     def close(self) -> None:
-        """End every session and the transport; idempotent."""
+        """Ends every session and the transport; idempotent."""
         with self._lock:
             ending = [channel for _, channel in self._channels.values()]
         for channel in ending:
@@ -192,7 +192,7 @@ class Endpoint:
     def _hello(self, to: str, number: bytes, step: str, body: Mapping[str, Any]) -> bytes:
         payload = pack({"step": step, "body": body})
         frame = encode(Head(Kind.HELLO, number, 0, 0, 0), payload, b"", None)
-        with contextlib.suppress(Stalled):  # as if it were lost: it is sent again, or given up
+        with contextlib.suppress(Stalled):  # as if lost: it is sent again, or given up
             self.transport.send(to, Lane.CONTROL, frame)
         return payload
 
@@ -222,7 +222,7 @@ class Endpoint:
     def _answer(
         self, answerer: Answerer, sender: str, number: bytes, step: str, body: dict[str, Any]
     ) -> None:
-        """A client's first or third message, which may come several times."""
+        """Handles a client's first or third message, which may arrive several times."""
         known = self._pending.get(number)
         if step == "hello":
             if known is None:
@@ -235,13 +235,13 @@ class Endpoint:
                 reply = unpack(known[0], _MOST_HELLO)
             self._hello(sender, number, "welcome", reply)
         elif step == "proof" and known is not None and self._accept is not None:
-            if isinstance(known[1], Channel):  # what was said of it has been lost
+            if isinstance(known[1], Channel):  # the answer was lost
                 if known[1].ended:
                     raise Refused(known[1].ended)
                 known[1].speak()
                 return
             channel = self._begin(sender, answerer.admit(known[1], body), is_node=True)
-            with self._lock:  # a proof begins one session: its keys serve no other
+            with self._lock:  # a proof begins one session only: its keys serve no other
                 self._pending[number] = (known[0], channel)
             try:
                 self._accept(channel)
@@ -272,7 +272,7 @@ class Endpoint:
                 next_s = min(next_s, channel.tick(now, self._silence_s))
 
     def _unwatch(self, peer: str) -> None:
-        """A thread of its own: it may wait for the engine."""
+        """Runs in a thread of its own, since it may wait for the engine."""
         with self._watching:
             with self._lock:
                 wanted = any(name == peer for name, _ in self._channels.values())
@@ -295,7 +295,7 @@ class Endpoint:
 
 
 def _told(node: str, answer: dict[str, Any]) -> dict[str, Any]:
-    """The body of an answer; Refused with the other end's words."""
+    """The body of an answer. Raises Refused with the other end's reason."""
     body: dict[str, Any] = answer["body"]
     if answer["step"] == "refused":
         words = "".join(c for c in str(body.get("refused", ""))[:300] if c.isprintable())

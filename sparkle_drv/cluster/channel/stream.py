@@ -1,7 +1,7 @@
 """The ordered stream of one direction: numbered items, sent again until they are acknowledged.
 
-Not locked: the channel's lock is. Items are packed msgpack values; a key lets a newer item replace
-one that has not been sent yet.
+The channel's lock guards it. Items are packed msgpack values. A key lets a newer item replace an
+unsent one.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Hashable
 
 WINDOW = 64 << 10
-"""Bytes of items that may be on their way unacknowledged: a receiver's share for this session."""
-AHEAD = 4096  # items that may arrive before those in front of them
+"""Bytes of unacknowledged items in flight at most: a receiver's share for this session."""
+AHEAD = 4096  # items that may arrive early
 
 
 class _Item:
@@ -23,7 +23,7 @@ class _Item:
 
 
 class Outgoing:
-    """What this end sends."""
+    """The items that this end sends."""
 
     def __init__(self) -> None:
         self._waiting: deque[_Item] = deque()
@@ -33,11 +33,11 @@ class Outgoing:
         self._waiting_nbytes = 0
         self._next = 0
         self.sent_at = 0.0
-        """When the oldest unacknowledged item was sent last."""
+        """When the oldest unacknowledged item was last sent."""
 
     def post(self, data: bytes, key: Hashable = None, follows: Hashable = None) -> None:
-        """Append an item; one of the same key that still waits is replaced in its place. So is the
-        last one, if it waits and has the same `follows`."""
+        """Appends an item. It replaces an unsent item of the same key in its place, or the last
+        item if that is unsent and has the same `follows`."""
         old = self._keyed.get(key)
         if follows is not None and self._waiting and self._waiting[-1].follows == follows:
             old = self._waiting[-1]
@@ -53,12 +53,12 @@ class Outgoing:
 
     @property
     def nbytes(self) -> int:
-        """Of all that has not arrived."""
+        """Bytes of all items that have not arrived."""
         return self._waiting_nbytes + self._sent_nbytes
 
     @property
     def waiting(self) -> bool:
-        """Is there an item that was never sent, and room for it?"""
+        """Is there an unsent item, and room for it?"""
         return bool(self._waiting) and (
             not self._sent or self._sent_nbytes + len(self._waiting[0].data) <= WINDOW
         )
@@ -73,7 +73,7 @@ class Outgoing:
         return not self._waiting and not self._sent
 
     def take(self, now: float) -> tuple[int, bytes] | None:
-        """(number of the first, payload) of the next DATA frame; None: nothing may be sent."""
+        """(number of the first item, payload) of the next DATA frame; None if none may be sent."""
         taken: list[_Item] = []
         while self.waiting:
             item = self._waiting.popleft()
@@ -90,12 +90,12 @@ class Outgoing:
         return _payload(taken)
 
     def again(self, now: float) -> tuple[int, bytes] | None:
-        """All that is unacknowledged, as one payload."""
+        """All unacknowledged items, as one payload."""
         self.sent_at = now
         return _payload(self._sent)
 
     def acknowledged(self, below: int, now: float) -> None:
-        """Everything below that number has arrived."""
+        """All items with numbers below `below` have arrived."""
         while self._sent and self._sent[0].number < below:
             self._sent_nbytes -= len(self._sent.popleft().data)
             self.sent_at = now
@@ -109,15 +109,15 @@ def _payload(items: deque[_Item] | list[_Item]) -> tuple[int, bytes] | None:
 
 
 class Incoming:
-    """What the other end sends."""
+    """The items that the other end sends."""
 
     def __init__(self) -> None:
         self.expected = 0
-        """The number of the first item that has not arrived."""
+        """Number of the first item that has not arrived."""
         self._ahead: dict[int, object] = {}
 
     def take(self, first: int, items: list[object]) -> list[object]:
-        """The items that are new and in order now."""
+        """The new items that are now in order."""
         for number, item in enumerate(items, first):
             if self.expected <= number < self.expected + AHEAD:
                 self._ahead[number] = item

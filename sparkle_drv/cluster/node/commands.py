@@ -1,7 +1,8 @@
-"""Records of a stranger: every pointer, kernel and queue in them is looked up in the session, and
-core records them anew, so it checks sizes, shapes and limits as it does for a local caller.
+"""Command records of an untrusted client. Every pointer, kernel and queue in them is looked up in
+the session, and core records them again. Sizes, shapes and limits are thus checked as for a local
+caller.
 
-What is wrong is an error before anything is submitted.
+Errors come before anything is submitted.
 """
 
 from __future__ import annotations
@@ -19,20 +20,20 @@ from sparkle_drv.core.queue import Queue
 from sparkle_drv.core.timestamp import Timestamp
 
 WaitFor = Callable[[int, int], Fence | None]
-"""(queue number, its client's value) as the fence to wait for; None: there is nothing to wait for.
-Raises ValueError."""
+"""(queue number, the client's value) -> the fence to wait for, or None if there is nothing to wait
+for. Raises ValueError."""
 
 
 def decode(records: bytes) -> list[plugin.Command]:
-    """Raises ValueError for bytes that are not records."""
+    """The commands in `records`. Raises ValueError for bytes that are no records."""
     try:
         return [command for _, command in plugin.decode(records)]
     except struct.error as error:
-        raise ValueError(f"records: one is cut short: {error}") from None
+        raise ValueError(f"records: expected whole records, got one cut short: {error}") from None
 
 
 def launch_of(tables: Tables, dispatch: plugin.Dispatch) -> Launch:
-    """A dispatch with the session's kernel and memory."""
+    """A dispatch, with the session's kernel and memory in it. Raises ValueError, OutsideMemory."""
     kernel = tables.kernel(dispatch.kernel)
     signature, packed = kernel.signature, dispatch.args
     expected = signature.args_nbytes + 8 * signature.npointers
@@ -49,13 +50,13 @@ def launch_of(tables: Tables, dispatch: plugin.Dispatch) -> Launch:
             continue
         what = f"{kernel.name}: argument {arg.name}"
         if value % arg.element_nbytes:
-            raise OutsideMemory(f"{what}: {value:#x} is not aligned for {arg.type}")
+            raise OutsideMemory(f"{what}: expected alignment for {arg.type}, got {value:#x}")
         args.append(tables.memory.at(what, value, next(covered)))
     return Launch(kernel, tuple(args), dispatch.groups, dispatch.group_size, dispatch.shared_nbytes)
 
 
 def checked(launch: Launch) -> Launch:
-    """The same, if core takes it; raises as Queue.launch."""
+    """`launch`, if core accepts it. Raises as Queue.launch."""
     Commands().dispatch(
         launch.kernel, *launch.args, groups=launch.groups, group_size=launch.group_size,
         shared=launch.shared,
@@ -64,7 +65,7 @@ def checked(launch: Launch) -> Launch:
 
 
 def submit(tables: Tables, queue: Queue, records: bytes, wait_for: WaitFor) -> Fence:
-    """Look up, check and submit records as one; raises before anything is submitted."""
+    """Looks up, checks and submits records as one submission. Raises before it submits anything."""
     given = decode(records)
     if len(given) == 1 and isinstance(given[0], plugin.Dispatch):
         one = launch_of(tables, given[0])
@@ -105,5 +106,5 @@ def _record(listed: Commands, tables: Tables, command: plugin.Command, wait_for:
 
 def _slot(memory: Memory, address: int) -> Any:
     if address % 8:
-        raise OutsideMemory(f"timestamp: {address:#x} is not aligned to 8 bytes")
+        raise OutsideMemory(f"timestamp: expected a multiple of 8, got {address:#x}")
     return memory.span("timestamp", address, 8)

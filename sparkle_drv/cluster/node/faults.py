@@ -1,6 +1,4 @@
-"""Errors as the other end is told of them: an errno and words on a timeline, a kind and words in a
-reply.
-"""
+"""Errors in the form that travels: errno and text on a timeline, kind and text in a reply."""
 
 from __future__ import annotations
 
@@ -13,31 +11,31 @@ from sparkle_drv.errors import DeviceLost, DeviceNotFound, DriverCallError, OutO
 
 
 class OutsideMemory(ValueError):
-    """A pointer, or a range, that does not lie in an allocation of the session."""
+    """A pointer or range outside the session's allocations."""
 
 
 _ERRNOS: Mapping[type[Exception], int] = {
     OutsideMemory: errno.EFAULT,
     OutOfDeviceMemory: errno.ENOMEM,
     DeviceLost: errno.ENODEV,
-    DeviceNotFound: errno.ENXIO,  # Refused among them
-    TimeoutError: errno.ETIMEDOUT,  # FenceTimeout among them
+    DeviceNotFound: errno.ENXIO,  # and Refused
+    TimeoutError: errno.ETIMEDOUT,  # and FenceTimeout
     ValueError: errno.EINVAL,
-    OverflowError: errno.EINVAL,  # a number of a plan that the device has no field for
+    OverflowError: errno.EINVAL,  # a number of a plan that exceeds its field
     TypeError: errno.EINVAL,
     NotImplementedError: errno.EOPNOTSUPP,
 }
 
 
 def errno_of(error: Exception) -> int:
-    """The errno that stands for an error of ours."""
+    """The errno for one of our errors."""
     if isinstance(error, DriverCallError) and error.errno:
         return error.errno
     return next((code for kind, code in _ERRNOS.items() if isinstance(error, kind)), errno.EIO)
 
 
 def words_of(error: Exception) -> str:
-    """What a person is to read of it."""
+    """The text of an error for people."""
     return (str(error) or type(error).__name__)[:MOST_WORDS]
 
 

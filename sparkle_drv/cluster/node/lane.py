@@ -1,7 +1,7 @@
-"""Lane: one queue of a session. One thread submits what it was given, in order; another one waits
-for the ends, in order, and tells the client.
+"""Lane: one queue of a session. One thread submits its work in order. Another one waits for the
+ends in order, and reports them to the client.
 
-Values are the client's. Work that fails before it runs reaches its value, too, with a fault.
+Values are the client's. Work that fails before it runs also reaches its value, with a fault.
 """
 
 from __future__ import annotations
@@ -26,36 +26,35 @@ from sparkle_drv.errors import SparkleError
 log = logging.getLogger("sparkle_drv.cluster")
 
 TOGETHER = 64
-"""Ends that one piece of news tells of, at most: it carries their faults and times."""
+"""Ends in one report at most: it carries their faults and times."""
 BACKLOG = 4 << 20
-"""Bytes of news and replies that wait for a client: more is not added until it has taken some."""
+"""Bytes of reports and replies that may wait for a client; then the node waits, too."""
 BACKLOG_S = 30.0
-"""A client that takes nothing for so long is given up."""
-_ROOM_S = 3600.0  # a full queue: the client waits, so does the thread that submits
+"""Seconds after which a client that takes nothing is given up."""
+_ROOM_S = 3600.0  # for a full queue: the client waits, and so does the thread that submits
 
 
 class Work(Protocol):
     """One submission."""
 
     def go(self) -> Fence | list[Fence | Exception]:
-        """Submit it; of several values, one for each. Raises if it cannot run."""
+        """Submits it. Returns a fence, or one result per value. Raises if it cannot run."""
 
     def ended(self) -> bool:
-        """It has run well: say what the client waits for beside the value, if there is anything;
-        True: something was said."""
+        """It succeeded: sends what the client waits for beside the value. Was anything sent?"""
 
 
 class Lane:
-    """`number` is the client's. `give` is called by one thread."""
+    """A queue with the client's `number`. One thread calls `give`."""
 
     def __init__(self, channel: Channel, number: int, queue: Queue) -> None:
         self._channel, self.number, self.queue = channel, number, queue
         queue.timeout_s = _ROOM_S
         self.given = 0
-        """The newest value that was given to it."""
+        """The newest value that it was given."""
         self.reached = 0
         self.lost = ""
-        """How the device was lost, if its work has met that."""
+        """How the device was lost, if its work noticed that."""
         self._closing: Callable[[], None] | None = None
         self._taken = 0
         self._fences: dict[int, Fence] = {}
@@ -72,8 +71,8 @@ class Lane:
             thread.start()
 
     def give(self, value: int, work: Work | Exception, count: int = 1) -> None:
-        """Submit this next; an exception: it fails with that. It takes `count` values and ends with
-        `value`. ValueError: not the next ones."""
+        """Submits `work` next; an exception lets it fail. It takes `count` values, up to `value`.
+        Raises ValueError if these are not the next ones."""
         first = self.given + 1
         if value - count + 1 != first:
             raise ValueError(f"value: expected {first} of queue {self.number}, got {value}")
@@ -81,31 +80,31 @@ class Lane:
         self._todo.put((first, count, work))
 
     def close(self, closed: Callable[[], None]) -> None:
-        """Take nothing more; `closed` is called by the lane's thread when all has ended."""
+        """Takes no more work. The lane's thread calls `closed` when all has ended."""
         self._closing = closed
         self._todo.put(None)
 
     def stop(self) -> None:
-        """The session is over: nobody is to be told of anything."""
+        """The session is over: stops without further reports."""
         self._stopped = True
         with self._changed:
             self._changed.notify_all()
         self._todo.put(None)
 
     def say(self) -> None:
-        """Tell how far it is, again."""
+        """Reports again how far it is."""
         self._news.say(self.reached, again=True)
 
     def fence(self, value: int, timeout_s: float) -> Fence | None:
-        """The fence of a value that was given, once it is submitted; None: it has ended.
+        """The fence of a given value, once that is submitted; None if it has ended.
 
         Raises TimeoutError.
         """
         with self._changed:
             if not self._changed.wait_for(lambda: self._taken >= value or self._stopped, timeout_s):
                 raise TimeoutError(
-                    f"wait: value {value} of queue {self.number} was not submitted within "
-                    f"{timeout_s:g} s"
+                    f"wait: expected value {value} of queue {self.number} to be submitted within "
+                    f"{timeout_s:g} s, got none"
                 )
             return self._fences.get(value)
 
@@ -118,7 +117,7 @@ class Lane:
                     raise work
                 went = work.go()
                 every = went if isinstance(went, list) else [went]
-            except Exception as error:  # whatever it is, the value is reached and says so
+            except Exception as error:  # whatever it is, the value is reached with that fault
                 every = [error] * count
             with self._changed:
                 self._taken = first + count - 1
@@ -166,7 +165,7 @@ class Lane:
             self._news.fault(value, faults.errno_of(error), faults.words_of(error))
 
     def _await(self, value: int, came: Fence | Exception) -> bool:
-        """Wait for the end and note how it was; False: the session is over."""
+        """Waits for the end and notes its outcome. False if the session is over."""
         if isinstance(came, Exception):
             self._fail(value, faults.errno_of(came), faults.words_of(came))
             return True
@@ -180,8 +179,8 @@ class Lane:
             told = self.queue.device._abilities.tells_fault
             words = told.fault(handle, came.value) if told is not None else ""
             self._fail(value, -rc, words)
-        with contextlib.suppress(SparkleError):  # the other queue's failure is told there
-            came.wait(0)  # what the device keeps for it may go
+        with contextlib.suppress(SparkleError):  # another queue's failure is reported there
+            came.wait(0)  # lets the device free what it keeps for the fence
         if self.queue.timing and (times := backend.times(handle, came.value)) is not None:
             self._news.time(value, *times)
         return True
@@ -194,9 +193,9 @@ class Lane:
 
 
 class _News:
-    """What one lane says. A timeline that has neither faults nor times replaces the one before it,
-    if that was not sent; others are all sent. What must come before a timeline ends that:
-    a newer timeline in the place of an older one would overtake it.
+    """The reports of one lane. A timeline without faults or times replaces an unsent one before
+    it; all others are sent. After an item that must precede the next timeline, no older timeline is
+    replaced, since the new one would then overtake that item.
     """
 
     def __init__(self, channel: Channel, number: int) -> None:
@@ -210,7 +209,7 @@ class _News:
 
     @property
     def many(self) -> bool:
-        """Is it time to say something, although more has ended already?"""
+        """Is it time to report, even if more has already ended?"""
         self._ends += 1
         return self._ends >= TOGETHER
 
@@ -223,7 +222,7 @@ class _News:
             self._times.append([value, start, end])
 
     def well(self, value: int) -> bool:
-        """Has that value no fault?"""
+        """Did this value end without a fault?"""
         return not self._faults or self._faults[-1][0] != value
 
     def barrier(self) -> None:
@@ -255,7 +254,7 @@ class _News:
 
 
 def await_room(channel: Channel) -> None:
-    """Wait while too much waits for the client; one that takes nothing is given up."""
+    """Waits while too much is queued for the client. Gives up a client that takes nothing."""
     end_s = time.monotonic() + BACKLOG_S
     while channel.backlog > BACKLOG and not channel.ended:
         if time.monotonic() >= end_s:

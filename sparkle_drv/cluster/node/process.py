@@ -1,6 +1,6 @@
-"""A node on the network: certificates, Zenoh and the sessions of a Node, from files and addresses.
+"""A node on the network: the certificates, Zenoh and sessions of a Node, from files and addresses.
 
-`sparkle node` runs one. Tests put a Node on the in-process wire instead.
+`sparkle node` runs one. Tests put a Node on the in-process transport instead.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from sparkle_drv.cluster.trust.keys import Keys
 
 _Said = TypeVar("_Said")
 SILENCE_S = 10.0
-"""A client that is not heard for so long is lost. One that dies is noticed sooner, by its token; a
-live one on busy cores may say nothing for 4 s."""
+"""Seconds of silence after which a client is lost. The token of a dead client disappears sooner. A
+live one on busy cores may be silent for 4 s."""
 
 
 class Process:
@@ -55,7 +55,7 @@ class Process:
             say(f"{self._identity.name}: {trouble}")
 
     def run(self, stopped: Callable[[float], object]) -> None:
-        """Until `stopped(timeout_s)`, which waits, says so; the node then ends every session."""
+        """Runs until `stopped(timeout_s)`, which waits, is true; then ends every session."""
         try:
             while not stopped(renewal.look_s(self._identity)):
                 self._renew()
@@ -72,21 +72,21 @@ class Process:
 
     def _granted(self, grant: dict[str, Any]) -> None:
         try:
-            renewal.renewal_take(self._identity, grant)  # the next look finds it
+            renewal.renewal_take(self._identity, grant)  # the next check of the files finds it
         except OSError as error:
             self._trouble(error)
             raise Refused(str(error)) from error
 
     def _trouble(self, error: Exception) -> None:
-        """Said once, not with each look."""
+        """Reports a problem once, not at each check."""
         line = f"{self._identity.name}: the certificate is not renewed: {error}"
         if line != self._said:
             self._said = line
             self._say(line)
 
     def _renew(self) -> None:
-        """A new certificate where the CA is. Elsewhere clients are asked for one, and a look at the
-        files finds it."""
+        """Makes a new certificate if the CA is here. Otherwise it asks clients for one; a later
+        check of the files finds it."""
         try:
             renewed = identity.read(self._home)
             if renewal.due(renewed):
@@ -105,7 +105,7 @@ class Process:
 
 
 class _Answers:
-    """The node's half of handshakes, which tells of refusals and outlives a certificate."""
+    """The node's half of handshakes. It reports refusals, and outlives a certificate."""
 
     def __init__(self, own: Identity, epoch: int, say: Callable[[str], None]) -> None:
         self._epoch, self._say = epoch, say

@@ -1,4 +1,4 @@
-"""What one session may hold; a refusal names the quota, its value and what was asked for."""
+"""What one session may hold. A refusal names the quota, its value and the request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MEMORY = ("memory", "buffers")  # OutOfDeviceMemory; others are ValueError
 
 @dataclass(frozen=True)
 class Quotas:
-    """Of one session, but for `sessions`."""
+    """The limits of one session; `sessions` is that of the node."""
 
     memory: int = 8 << 30
     """Bytes of buffers."""
@@ -20,16 +20,16 @@ class Quotas:
     queues: int = 16
     kernels: int = 1024
     prepared: int = 1 << 16
-    """Launches that are kept under a number."""
+    """Prepared launches."""
     flight: int = 256 << 20
-    """Bytes of transfers under way; one transfer may have so many at most."""
+    """Bytes of transfers in flight; also the largest transfer."""
     waiting: int = 128 << 20
-    """Bytes of requests that have come and have not been executed."""
+    """Bytes of requests that have arrived and were not executed."""
     sessions: int = 8
     """Sessions of the node at a time."""
 
     def plain(self) -> dict[str, int]:
-        """By name."""
+        """The quotas by name."""
         return asdict(self)
 
     def check(self, name: str, held: int, more: int = 1) -> None:
@@ -37,11 +37,11 @@ class Quotas:
         most: int = getattr(self, name)
         if held + more > most:
             kind = OutOfDeviceMemory if name in _MEMORY else ValueError
-            raise kind(f"quota {name}: {most} at most, {held} taken, {more} more asked for")
+            raise kind(f"quota {name}: expected at most {most}, got {more} beside {held} taken")
 
 
 def parse(text: str) -> Quotas:
-    """Quotas of "memory=8G,queues=4"; the rest as by default. Raises ValueError."""
+    """The quotas in text such as "memory=8G,queues=4"; others are the defaults. ValueError."""
     known = {field.name for field in fields(Quotas)}
     given: dict[str, int] = {}
     for part in filter(None, text.split(",")):

@@ -1,6 +1,6 @@
-"""Node: the devices that are lent, and the sessions that have them.
+"""Node: the devices that are lent, and the sessions that use them.
 
-Each session opens its device anew, so it shares nothing with the others but the hardware.
+Each session opens its device anew, so that sessions share nothing but the hardware.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Granted = Callable[[dict[str, Any]], None]
 
 
 def usable(uris: Sequence[str] | None) -> list[str]:
-    """Those devices, once each of them was opened; None: all that this machine has.
+    """The URIs of these devices, after opening each of them; None means all of this machine.
 
-    Raises DeviceNotFound: one of them, or all, cannot be used.
+    Raises DeviceNotFound if one of them, or all, cannot be used.
     """
     if uris is None:
         found = [info.uri for info in registry.devices()]
@@ -36,16 +36,17 @@ def usable(uris: Sequence[str] | None) -> list[str]:
                 if device.uri not in found:
                     found.append(device.uri)
     if not found:
-        raise DeviceNotFound("no usable device to lend; `sparkle doctor` says what was tried")
+        raise DeviceNotFound("expected a usable device to lend, got none; see `sparkle doctor`")
     return found
 
 
 class Node:
-    """`accept` is for an Endpoint. `say(line)` is told of sessions that begin, end or are refused.
+    """The devices that are lent and their sessions. `accept` is for an Endpoint.
 
-    `trusted` are hashes of public keys (Keys.trusted) whose owners may bring code. `renew` makes
-    certificates, where this node can; `granted` takes the node's own from a client that can.
-    `seal_only` refuses sessions that are not sealed.
+    `say(line)` is called when sessions begin, end or are refused. `trusted` has hashes of public
+    keys (Keys.trusted) whose owners may bring code. `renew` makes certificates, if this node can;
+    `granted` takes the node's own certificate from a client that can. `seal_only` refuses sessions
+    without encryption.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class Node:
         self._sessions: set[Session] = set()
 
     def accept(self, channel: Channel) -> None:
-        """A session begins; raises Refused."""
+        """Begins a session. Raises Refused."""
         with self._lock:
             held, words = len(self._sessions), ""
             if self._seal_only and not channel.keys.seal:
@@ -80,7 +81,7 @@ class Node:
         self._say(f"{channel.keys.peer}: begins")
 
     def live(self) -> dict[str, int]:
-        """What its sessions hold, all together."""
+        """What all sessions together hold, by name."""
         with self._lock:
             sessions = list(self._sessions)
         total = {"sessions": len(sessions)}
@@ -90,7 +91,7 @@ class Node:
         return total
 
     def close(self) -> None:
-        """End every session; idempotent."""
+        """Ends every session; idempotent."""
         with self._lock:
             ending = list(self._sessions)
         for session in ending:
@@ -100,14 +101,14 @@ class Node:
                 session.thread.join(3 * END_S)
 
     def ask_renewal(self, request: dict[str, Any]) -> None:
-        """Ask all clients for a new certificate of the node."""
+        """Asks all clients for a new certificate of the node."""
         with self._lock:
             asked = list(self._sessions)
         for session in asked:
             session.ask_renewal(request)
 
     def end_revoked(self, keys: Collection[bytes]) -> None:
-        """End sessions of clients whose keys' hashes are among these."""
+        """Ends sessions of clients whose keys have one of these hashes."""
         with self._lock:
             asked = list(self._sessions)
         for session in asked:
@@ -120,7 +121,7 @@ class Node:
         spelt = set(registry.spellings(uri)) | {uri}
         offered = next((own for own in self.devices if spelt & set(_spellings(own))), None)
         if offered is None:
-            raise DeviceNotFound(f"{uri!r} is not lent here; there are {', '.join(self.devices)}")
+            raise DeviceNotFound(f"expected one of {', '.join(self.devices)}, got {uri!r}")
         return registry.open_as(offered, threads or None, deterministic, isa)
 
     def trusts(self, key: str) -> bool:
@@ -128,12 +129,12 @@ class Node:
 
     def renew(self, channel: Channel, request: dict[str, Any]) -> dict[str, Any]:
         if self._renew is None:
-            raise Refused("this node makes no certificates")
+            raise Refused("expected a node that makes certificates, got one that does not")
         return self._renew(channel, request)
 
     def granted(self, grant: dict[str, Any]) -> None:
         if self._granted is None:
-            raise Refused("this node has asked for no certificate")
+            raise Refused("expected a certificate that this node asked for, got another")
         self._granted(grant)
 
     def ended(self, session: Session, words: str) -> None:

@@ -1,8 +1,8 @@
-"""Session: one client's requests, in their order. Quick ones run in the session's own thread, those
-of queues in their lanes. The transport's thread only appends.
+"""Session: one client's requests, in order. Quick ones run in the session's own thread, those of
+queues in their lanes. The transport's thread only appends.
 
-A request that is refused says so in its reply, or on its queue's timeline. One that has neither
-ends the session: a client that waits for nothing would otherwise go on with what it does not have.
+A refusal is reported in the reply of its request, or on its queue's timeline. If it has neither,
+the session ends: otherwise the client would go on with things that it does not have.
 """
 
 from __future__ import annotations
@@ -36,33 +36,33 @@ from sparkle_drv.types import Memory, TilePlan
 log = logging.getLogger("sparkle_drv.cluster")
 
 END_S = 5.0
-"""Work of a client that has gone has so long to end; then it is abandoned."""
-_COST = 512  # bytes that any waiting request counts
+"""Seconds that work of a departed client has to end; then it is abandoned."""
+_COST = 512  # bytes that each waiting request counts at least
 
 
 class Lender(Protocol):
-    """What a session has of its node."""
+    """The part of its node that a session uses."""
 
     quotas: Quotas
 
     def open(self, uri: str, threads: int, deterministic: bool, isa: str) -> Device:
-        """A device that is lent; raises DeviceNotFound."""
+        """Opens a device that is lent. Raises DeviceNotFound."""
 
     def trusts(self, key: str) -> bool:
         """May the owner of this public key bring code?"""
 
     def renew(self, channel: Channel, request: dict[str, Any]) -> dict[str, Any]:
-        """A new certificate for the session's client; raises Refused."""
+        """A new certificate for the session's client. Raises Refused."""
 
     def granted(self, grant: dict[str, Any]) -> None:
-        """Take the new certificate that `Session.ask_renewal` has asked for; raises Refused."""
+        """Takes the new certificate that `Session.ask_renewal` asked for. Raises Refused."""
 
     def ended(self, session: Session, words: str) -> None:
-        """It has nothing any more."""
+        """The session has released everything."""
 
 
 class Session:
-    """Of one channel."""
+    """The session of one channel."""
 
     def __init__(self, channel: Channel, lender: Lender) -> None:
         self.channel, self._lender, self._quotas = channel, lender, lender.quotas
@@ -80,14 +80,14 @@ class Session:
         self.thread.start()
 
     def counts(self) -> dict[str, int]:
-        """What it holds."""
+        """What it holds, by name."""
         return {
             **self._tables.counts(), "queues": len(self.lanes), "flight": self._flight.taken,
             "waiting": self._waiting,
         }  # fmt: skip
 
     def ask_renewal(self, request: dict[str, Any]) -> None:
-        """Ask the client for a new certificate of the node: it may be where the CA is."""
+        """Asks the client for a new certificate of the node, in case it has the CA."""
         self.channel.post({"on": "renew", "request": request}, "renew")
         self.channel.flush()
 
@@ -170,7 +170,7 @@ class Session:
         number = fields.pop("queue")
         lane = self.lanes.get(number)
         if lane is None:
-            raise ValueError(f"{name}: queue {number} is not open")
+            raise ValueError(f"{name}: expected an open queue, got {number}")
         if name == "close_queue":
             lane.close(partial(self._close_queue, lane, reply))
             done()
@@ -208,9 +208,9 @@ class Session:
 
         def wait_for(number: int, value: int) -> Fence | None:
             if number == lane.number or number in self._closed:
-                return None  # what came before on this queue has its order
+                return None  # earlier work on this queue is ordered anyway
             if value > given.get(number, -1):
-                raise ValueError(f"wait: value {value} of queue {number} was not submitted")
+                raise ValueError(f"wait: expected a submitted value of queue {number}, got {value}")
             other = self.lanes.get(number)
             return None if other is None else other.fence(value, SILENT_S + ROOM_S)
 
@@ -234,7 +234,7 @@ class Session:
     def _launch(self, number: int) -> Launch:
         found = self._tables.prepared.get(number)
         if found is None:
-            raise ValueError(f"prepared: {number} is not there")
+            raise ValueError(f"prepared: expected a prepared launch, got number {number}")
         return found
 
     def _write(
@@ -253,7 +253,7 @@ class Session:
         return Download(self.channel, lane.queue, source, room, transfer, done)
 
     def _coming(self, data: bytes | None, transfer: int, nbytes: int) -> Callable[[], Any]:
-        """What returns the bytes of an item: those in it, or those of its transfer."""
+        """A function that returns the bytes of an item, from the item or from its transfer."""
         if (data is None) != bool(transfer):
             raise ValueError("expected bytes in the item or a transfer, got both or neither")
         if data is None:
@@ -266,7 +266,7 @@ class Session:
 
     def _do_open(self, device: str, threads: int, deterministic: bool, isa: str) -> dict[str, Any]:
         if self.device is not None:
-            raise ValueError(f"open: {self.device.uri} is open already")
+            raise ValueError(f"open: expected one open, got another after {self.device.uri}")
         opened = self.device = self._lender.open(device, threads, deterministic, isa)
         listed = assets.manifest()
         names = [*listed["kernels"], *listed["packing"]]
@@ -285,7 +285,7 @@ class Session:
         return True
 
     def _open_device(self) -> Device:
-        assert self.device is not None  # _item has looked
+        assert self.device is not None  # _item has checked
         return self.device
 
     def _do_alloc(self, nbytes: int, memory: str) -> dict[str, Any]:
@@ -304,7 +304,7 @@ class Session:
         make: Callable[[], Kernel]
         if transfer:
             if not self._lender.trusts(self.channel.keys.trusted):
-                raise Refused("images need --trust-code with this client's certificate")
+                raise Refused("expected a client named by --trust-code for an image, got another")
             types = ", ".join(str(arg) for arg in args)
             image = Room(self.channel, self._flight, nbytes, transfer).take().tobytes()
             make = partial(device.kernel, image=image, entry=entry, args=types, allow_spirv=spirv)
@@ -323,7 +323,7 @@ class Session:
 
     def _do_queue(self, queue: int, timing: bool) -> None:
         if queue in self.lanes:
-            raise ValueError(f"queue: {queue} is open already")
+            raise ValueError(f"queue: expected a new number, got {queue}, which is open")
         self._quotas.check("queues", len(self.lanes))
         made: Queue = self._open_device().queue(timing)
         self._closed.pop(queue, None)
@@ -331,11 +331,11 @@ class Session:
 
     def _do_prepare(self, prepared: int, record: bytes) -> None:
         if prepared in self._tables.prepared:
-            raise ValueError(f"prepare: {prepared} is there already")
+            raise ValueError(f"prepare: expected a new number, got {prepared}")
         self._quotas.check("prepared", len(self._tables.prepared))
         given = commands.decode(record)
         if len(given) != 1 or not isinstance(given[0], plugin.Dispatch):
-            raise ValueError("prepare: expected one dispatch record")
+            raise ValueError("prepare: expected one dispatch record, got others")
         launch = commands.launch_of(self._tables, given[0])
         self._tables.prepared[prepared] = commands.checked(launch)
 
@@ -346,7 +346,7 @@ class Session:
     def _do_ask(self, queue: int) -> None:
         lane = self.lanes.get(queue)
         if lane is None:
-            raise ValueError(f"ask: queue {queue} is not open")
+            raise ValueError(f"ask: expected an open queue, got {queue}")
         lane.say()
 
     def _do_timestamp(self) -> dict[str, Any]:
@@ -370,8 +370,8 @@ class Session:
     # The end
 
     def _end(self) -> None:
-        """Let go of all that it has; idempotent."""
-        self._flight.ended = True  # a lane may wait for bytes that will not come
+        """Releases all that the session has; idempotent."""
+        self._flight.ended = True  # a lane may wait for bytes that will never come
         lanes, self.lanes = self.lanes, {}
         for lane in lanes.values():
             lane.stop()

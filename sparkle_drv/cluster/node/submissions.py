@@ -1,4 +1,4 @@
-"""What lanes are given: work that nobody waits for but by its value, and downloads."""
+"""The work that lanes get: submissions known by their value alone, and downloads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sparkle_drv.core.queue import Queue
 
 
 class Submission:
-    """A submission that nobody waits for but by its value. Lets go of what it has once it is
+    """A submission that the client knows by its value alone. It drops its references once it is
     submitted.
     """
 
@@ -35,7 +35,7 @@ class Submission:
 
 
 class Runs:
-    """Launches of what was prepared, one for each of several values."""
+    """Launches of a prepared kernel, one for each of several values."""
 
     def __init__(self, run: Callable[[], Fence], count: int, done: Callable[[], None]) -> None:
         self._run, self._count, self._done = run, count, done
@@ -49,7 +49,7 @@ class Runs:
     def _once(self) -> Fence | Exception:
         try:
             return self._run()
-        except Exception as error:  # of this value alone
+        except Exception as error:  # a fault of this value only
             return error
 
     def ended(self) -> bool:
@@ -57,7 +57,7 @@ class Runs:
 
 
 class Download:
-    """A download: its bytes go when they are there."""
+    """A download: its bytes are sent once they are there."""
 
     def __init__(
         self, channel: Channel, queue: Queue, source: Any, room: Room, transfer: int,

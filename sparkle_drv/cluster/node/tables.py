@@ -1,8 +1,8 @@
 """What one session has made: memory by addresses of its own, kernels and prepared launches by
 number.
 
-The addresses are not the device's: they say nothing about other sessions, and each is looked up.
-Two threads of a session use a table at a time: the lock is short.
+The addresses are not the device's: they reveal nothing of other sessions, and each is looked up.
+Two threads of a session may use a table at a time; the lock is held briefly.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.kernel import Kernel
 
 BEGIN = 1 << 32
-"""The first address: small numbers are none."""
+"""The first address, so that small numbers are invalid."""
 ALIGNMENT = 64
-GAP = 4096  # bytes between allocations: an overrun meets none
+GAP = 4096  # bytes between allocations, so that an overrun hits none
 
 
 class Memory:
@@ -34,13 +34,13 @@ class Memory:
         self._buffers: dict[int, Buffer] = {}
         self._next = BEGIN
         self.nbytes = 0
-        """Of all of them."""
+        """Bytes of all allocations."""
 
     def __len__(self) -> int:
         return len(self._buffers)
 
     def alloc(self, nbytes: int, make: Callable[[], Buffer]) -> int:
-        """The address of what `make` allocates, if the quotas allow it."""
+        """The address of the allocation that `make` makes, if the quotas allow it."""
         with self._lock:
             self._quotas.check("buffers", len(self._buffers))
             self._quotas.check("memory", self.nbytes, nbytes)
@@ -59,18 +59,18 @@ class Memory:
         return address
 
     def free(self, address: int) -> None:
-        """Raises OutsideMemory: no allocation begins at this address."""
+        """Frees an allocation. Raises OutsideMemory if none begins at this address."""
         with self._lock:
             buffer = self._buffers.pop(address, None)
             if buffer is None:
-                raise OutsideMemory(f"free: no allocation begins at {address:#x}")
+                raise OutsideMemory(f"free: expected the start of an allocation, got {address:#x}")
             self._starts.remove(address)
             self.nbytes -= buffer.nbytes
         buffer.close()
 
     def at(self, what: str, address: int, claimed: int | None) -> Buffer | None:
-        """From that address to the end of its allocation, or as many bytes as are claimed, if that
-        is less; None for a null pointer.
+        """The memory from that address to the end of its allocation, at most `claimed` bytes; None
+        for a null pointer. Raises OutsideMemory.
         """
         if address == 0:
             return None
@@ -79,12 +79,12 @@ class Memory:
         return buffer.view(offset, rest if claimed is None else min(claimed, rest))
 
     def span(self, what: str, address: int, nbytes: int) -> Buffer:
-        """Exactly these bytes; raises OutsideMemory."""
+        """Exactly `nbytes` from that address. Raises OutsideMemory."""
         buffer, offset = self._find(what, address)
         if nbytes > buffer.nbytes - offset:
             raise OutsideMemory(
-                f"{what}: {nbytes} bytes at {address:#x}, its allocation has "
-                f"{buffer.nbytes - offset} there"
+                f"{what}: expected at most {buffer.nbytes - offset} bytes at {address:#x}, "
+                f"got {nbytes}"
             )
         return buffer.view(offset, nbytes)
 
@@ -94,13 +94,13 @@ class Memory:
             start = self._starts[index] if index >= 0 else 0
             buffer = self._buffers.get(start)
         if buffer is None or address - start > buffer.nbytes:
-            raise OutsideMemory(f"{what}: {address:#x} is not in memory of this session")
+            raise OutsideMemory(f"{what}: expected memory of this session, got {address:#x}")
         return buffer, address - start
 
 
 @dataclass
 class Launch:
-    """A prepared launch: a kernel with its arguments, and per queue the callable that core made."""
+    """A prepared launch: a kernel, its arguments, and by queue the callable that core made."""
 
     kernel: Kernel
     args: tuple[Any, ...]
@@ -111,7 +111,7 @@ class Launch:
 
 
 class Tables:
-    """Everything but queues."""
+    """All that a session has made, except queues."""
 
     def __init__(self, quotas: Quotas) -> None:
         self.quotas = quotas
@@ -130,7 +130,7 @@ class Tables:
     def kernel(self, number: int) -> Kernel:
         found = self.kernels.get(number)
         if found is None:
-            raise ValueError(f"kernel {number} is not loaded in this session")
+            raise ValueError(f"kernel: expected one of this session, got {number}")
         return found
 
     def unload(self, number: int) -> None:

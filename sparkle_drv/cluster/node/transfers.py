@@ -1,7 +1,7 @@
-"""Bulk of a session: bytes that come for a request, bytes that go after one.
+"""Bulk of a session: bytes that arrive for a request, bytes that leave after one.
 
-`Flight` limits what is under way. It admits in the order of requests, so whoever holds room waits
-for nobody behind him. An arrival without progress for SILENT_S ends in TimeoutError.
+`Flight` limits the bytes in flight. It admits in the order of requests, so that a transfer with
+room never waits for a later one. An arrival without progress for SILENT_S ends in TimeoutError.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from sparkle_drv.cluster.channel.channel import Channel
 from sparkle_drv.cluster.node.quotas import Quotas
 
 SILENT_S = 10.0
-"""A transfer waits this long for its next chunk. Then it fails."""
+"""Seconds that a transfer waits for its next chunk before it fails."""
 ROOM_S = 60.0
-"""A transfer waits this long for room. Then it fails."""
+"""Seconds that a transfer waits for room before it fails."""
 _SLICE_S = 0.25
 Bytes = np.ndarray[tuple[int], np.dtype[np.uint8]]
 
 
 class Flight:
-    """Bytes of transfers under way."""
+    """Counts the bytes of transfers in flight."""
 
     def __init__(self, quotas: Quotas) -> None:
         self._quotas = quotas
@@ -34,17 +34,17 @@ class Flight:
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
         self.taken = 0
         self.ended = False
-        """Is the session over? Then nobody waits for bytes any more."""
+        """Is the session over? Then nothing waits for bytes any more."""
 
     def admit(self, nbytes: int, go: Callable[[], None]) -> None:
-        """Call `go` when there is room, at once or from any thread; ValueError: there never is."""
+        """Calls `go` once there is room, now or from any thread. Raises ValueError if never."""
         self._quotas.check("flight", 0, nbytes)
         with self._lock:
             self._waiting.append((nbytes, go))
         self._next()
 
     def give(self, nbytes: int) -> None:
-        """They have arrived, or never will."""
+        """Returns the room of bytes that have arrived or never will."""
         with self._lock:
             self.taken -= nbytes
         self._next()
@@ -63,14 +63,14 @@ class Flight:
 
 
 class Room:
-    """Host memory for one transfer; its bytes count until the last user lets go of it.
+    """Host memory for one transfer. Its bytes count until its last user drops it.
 
-    `transfer` comes from the other end, and is asked for as soon as there is room, so that it
-    travels while earlier work runs; 0: the memory is for bytes that go.
+    A `transfer` from the other end is requested as soon as there is room, so that it travels while
+    earlier work runs. 0 means memory for bytes that leave.
     """
 
     def __init__(self, channel: Channel, flight: Flight, nbytes: int, transfer: int = 0) -> None:
-        """Raises ValueError: so many bytes never fit."""
+        """Raises ValueError if `nbytes` can never fit."""
         self._channel, self._flight = channel, flight
         self._nbytes, self._transfer = nbytes, transfer
         self._admitted, self._there = False, threading.Event()
@@ -87,7 +87,7 @@ class Room:
             self._there.set()
 
     def take(self) -> Bytes:
-        """The memory with the bytes that have come, once; raises TimeoutError."""
+        """The memory, with the bytes that have arrived. Call it once. Raises TimeoutError."""
         left, end_s = -1, time.monotonic() + ROOM_S
         while not self._there.wait(_SLICE_S):
             now = self._channel.missing(self._transfer) if self._admitted else -1
@@ -101,7 +101,7 @@ class Room:
         return data
 
     def drop(self) -> None:
-        """Nobody takes it."""
+        """Releases the room unused."""
         if self._transfer:
             self._channel.drop(self._transfer)
         self._data = None
@@ -109,10 +109,10 @@ class Room:
     def _late(self) -> str:
         if self._admitted:
             return (
-                f"transfer {self._transfer}: no chunk of its {self._nbytes} bytes came for "
+                f"transfer {self._transfer}: expected its {self._nbytes} bytes, got no chunk for "
                 f"{SILENT_S:g} s"
             )
         return (
-            f"transfer: no room for {self._nbytes} bytes within {ROOM_S:g} s, "
-            f"{self._flight.taken} are under way"
+            f"transfer: expected room for {self._nbytes} bytes within {ROOM_S:g} s, got none: "
+            f"{self._flight.taken} are in flight"
         )

@@ -1,8 +1,8 @@
 """The backend of "box1/cuda:0": the Backend protocol over a session with the node box1.
 
-What a device needs of a queue is plugin.Queues, and launches are checked here as plugin.Kernels
-does: mistakes are found without a question to the node. Nothing waits for the node but what needs
-its answer (alloc, load, open_queue, timestamp, sensors, live_counts) and whoever waits for a fence.
+plugin.Queues provides the queues. plugin.Kernels checks launches here, so that mistakes are found
+without asking the node. Only calls that need an answer wait for the node: alloc, load, open_queue,
+timestamp, sensors, live_counts, and waits for a fence.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from sparkle_drv.plugin import abilities
 from sparkle_drv.types import DeviceInfo, Found, Memory, Resources
 
 BYE_S = 2.0
-"""A node has so long to let go of a session; then the session just ends."""
+"""Seconds that a node has to release a session; then the session just ends."""
 _LEAVES_S = 10.0
-_LOST_S = 0.2  # what is left of a lost one ends by itself
+_LOST_S = 0.2  # for a lost session, whose rest ends by itself
 _MOST_NBYTES = 1 << 62
 
-_PASSING = ("waiting", "flight")  # bytes on their way: of this very question, of what has come
+_PASSING = ("waiting", "flight")  # bytes in transit, of this question or of earlier data
 _OPENED = {
     "info": Field(dict, 0, 64), "kernels": Field(list, 0, 1 << 16), "clock": Field(bool),
     "most": Field(dict, 0, 64, optional=True),
@@ -90,7 +90,7 @@ class RemoteBackend:
 
     @staticmethod
     def discover(settings: plugin.Settings) -> Sequence[Found]:
-        return ()  # nothing is connected to before somebody names it
+        return ()  # connects to nothing before the user names it
 
     @staticmethod
     def open(uri: str, settings: plugin.Settings) -> RemoteBackend:
@@ -130,10 +130,10 @@ class RemoteBackend:
         return self._sync(queue) or self._queues.submit(queue, data, nbytes, epoch)
 
     def _sync(self, queue: plugin.Timeline) -> int:
-        """Send what the host has changed in mapped memory; 0 or -errno."""
+        """Sends what the host has changed in mapped memory. Returns 0 or -errno."""
         if not self._mirrors:
             return 0
-        self._queues.reached(queue)  # a full queue gets no look below: that would need the mirrors
+        self._queues.reached(queue)  # now: a full queue would need the mirrors' lock below
         working = any(q.reached < q.submitted for q in self._queues.queues())
         return self._mirrors.send(
             lambda address, data: self._transfers.upload(queue, address, data), working
@@ -163,7 +163,7 @@ class RemoteBackend:
         )
 
     def _lasting(self, given: plugin.Given) -> bytes:
-        """The records without waits for queues that have ended, and with them all their work."""
+        """The records without waits for queues that have ended: all work of those has ended."""
         if all(self._session.has(wait.queue) for wait in given.waits):
             return given.data
         gone = [
@@ -185,7 +185,7 @@ class RemoteBackend:
             forget.atexit = False
             kept = weakref.ref(given)
 
-            def refused() -> None:  # its quota: then the record travels each time
+            def refused() -> None:  # over its quota: the record then travels each time
                 forget.detach()
                 if (there := kept()) is not None:
                     there.kept = b""
@@ -209,8 +209,8 @@ class RemoteBackend:
     def map(self, handle: _Block, nbytes: int) -> Any:
         if handle.memory is Memory.DEVICE:
             raise ValueError(
-                f"map: the host does not reach memory of {self.info.uri}; use Memory.HOST, read "
-                "and write"
+                f"map: expected Memory.HOST, since the host cannot reach memory of {self.info.uri};"
+                " or use read and write"
             )
         return self._mirrors.map(handle.address, nbytes)
 
@@ -298,9 +298,9 @@ class RemoteBackend:
         if self._closed or self._queues.forked:
             return
         self._closed = True
-        # A finalizer may close, below a call that has a lock which the farewell needs.
+        # A finalizer may close it inside a call that holds a lock which the farewell needs.
         leaves = threading.Thread(target=self._leave, name="sparkle-bye", daemon=True)
-        with contextlib.suppress(RuntimeError):  # the interpreter ends: so does the connection
+        with contextlib.suppress(RuntimeError):  # the interpreter is ending, with the connection
             leaves.start()
             leaves.join(_LOST_S if self._session.channel.ended else _LEAVES_S)
 
@@ -321,9 +321,9 @@ def _refuses(entry: plugin.Entry, dispatch: plugin.Dispatch) -> str:
 def _opened(
     session: Session, device: str, settings: plugin.Settings
 ) -> tuple[DeviceInfo, list[str], bool]:
-    """What the node says of its device. Raises DeviceNotFound."""
+    """What the node reports of its device: (info, kernels, clock). Raises DeviceNotFound."""
     host, cpu = session.uri.partition("/")[0], device.partition(":")[0] == "cpu"
-    # SPARKLE_THREADS is for cpu devices; `threads=` is for whatever was asked to take it.
+    # SPARKLE_THREADS is for cpu devices; an explicit `threads=` is for any device.
     asked = cpu or settings.threads != environment.read().threads
     reply = session.ask(
         "open", device=device, threads=settings.threads if asked else 0,
@@ -368,6 +368,6 @@ if TYPE_CHECKING:
         abilities.TellsRefusal,
         Protocol,
     ):
-        """What mypy holds this backend to."""
+        """The protocol that mypy checks this backend against."""
 
     _claims: type[_Claims] = RemoteBackend

@@ -1,5 +1,5 @@
-"""Where a host is: SPARKLE_HOME/cluster/hosts.json, such as {"box1": "tls/10.0.0.5:7447"}; and the
-connections of this process, one for each address, which all devices behind it share.
+"""Addresses of hosts: SPARKLE_HOME/cluster/hosts.json, such as {"box1": "tls/10.0.0.5:7447"}. Also
+this process's connections, one per address, which all devices behind it share.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FORM = '{"NAME": "tls/host:port"} or {"NAME": {"address": "tls/host:port", "seal
 
 
 class Host(NamedTuple):
-    """What hosts.json says of one."""
+    """One entry of hosts.json."""
 
     name: str
     address: str
@@ -32,13 +32,13 @@ class Host(NamedTuple):
 
 
 def look_up(home: str, name: str) -> Host:
-    """Raises DeviceNotFound, which names the file and the line to add."""
+    """The entry of a host. Raises DeviceNotFound, with the file and the line to add."""
     file = Path(home, "cluster", "hosts.json")
     line = f'"{name}": "tls/HOST:7447"'
     try:
         listed = json.loads(file.read_text("utf-8"))
     except FileNotFoundError:
-        raise DeviceNotFound(f"{name}: {file} is not there; write {{{line}}} into it") from None
+        raise DeviceNotFound(f"{name}: {file} is missing; write {{{line}}} into it") from None
     except (OSError, ValueError, RecursionError) as error:
         words = getattr(error, "strerror", None) or error
         raise DeviceNotFound(f"{file}: expected {FORM}, got {words}") from None
@@ -63,7 +63,7 @@ class Dialed(NamedTuple):
 
     endpoint: Endpoint
     caller: Callable[[str, bool], Caller]
-    """What makes a handshake with a node of that name, sealed or not."""
+    """Makes a handshake with a node of that name, sealed or not."""
     renewing: Renewing | None = None
 
 
@@ -95,12 +95,12 @@ def _engine(home: str, address: str) -> Dialed:
 
 
 DIALS: dict[str, Dial] = {"tls": _engine, "tcp": _engine}
-"""By the protocol in front of an address; tests add their own."""
+"""By the protocol of an address; tests add their own."""
 
 
 @dataclass
 class _Shared:
-    """An endpoint and the devices that use it."""
+    """An endpoint, and how many devices use it."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)  # held while it is opened
     dialed: Dialed | None = None
@@ -113,8 +113,8 @@ _inherited: list[Any] = []
 
 
 def connect(home: str, host: Host, uri: str) -> tuple[Session, Callable[[], None]]:
-    """A session with the node, for a device that errors name so, and what is to be called once when
-    it is over. Raises Refused."""
+    """(a session with the node, a function to call once when it is over). `uri` names the device in
+    errors. Raises Refused."""
     key = (home, host.address)
     with _lock:
         shared = _shared.setdefault(key, _Shared())
@@ -148,10 +148,10 @@ def _release(key: tuple[str, str], shared: _Shared) -> None:
 
 
 def _forget() -> None:
-    """In a forked child: the threads of these connections did not come along."""
+    """In a forked child: drops the connections, whose threads exist only in the parent."""
     global _lock
     _lock = threading.Lock()
-    if _shared:  # kept for ever: their destructors are not the child's to run
+    if _shared:  # kept for ever: the child must not run their destructors
         _inherited.append(dict(_shared))
     _shared.clear()
 

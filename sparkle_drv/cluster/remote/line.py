@@ -1,4 +1,4 @@
-"""Line: a queue as the node has it. Work: a submission that it was given."""
+"""Line: a queue as the node has it. Work: one of its submissions."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any, Protocol
 
 from sparkle_drv.cluster.wire.values import Damaged
 
-_KEPT = 4096  # faults and times of submissions that nobody has looked at
+_KEPT = 4096  # faults and times of submissions that were not read yet, at most
 
 
 class Read:
-    """A download under way: `value` of its line counts once the bytes are in `into`."""
+    """A download in progress: `value` of its line is done once the bytes are in `into`."""
 
     __slots__ = ("into", "line", "value")
 
@@ -22,13 +22,13 @@ class Read:
 
 
 class Line:
-    """`lock` is its session's, of everything that news change."""
+    """A queue of the node. `lock` is its session's, and guards all that news changes."""
 
     def __init__(self, number: int, timing: bool, lock: threading.Condition) -> None:
         self.number, self.timing = number, timing
         self.submitted = 0
         self.heard_s = time.monotonic()
-        """When the node told of it, or was asked, last."""
+        """When the node last reported on it, or was asked to."""
         self._lock = lock
         self._told = 0
         self._faults: dict[int, tuple[int, str]] = {}
@@ -36,17 +36,18 @@ class Line:
         self._reads: dict[int, Read] = {}
 
     def reads(self, read: Read) -> None:
-        """The submission that is posted next is a download."""
+        """The next posted submission is this download."""
         with self._lock:
             self._reads[read.value] = read
 
     def arrived(self, read: Read) -> None:
-        """Its bytes are there, or will not come."""
+        """The download's bytes have arrived, or never will."""
         with self._lock:
             self._reads.pop(read.value, None)
 
     def tell(self, reached: int, faults: list[Any], times: list[Any]) -> list[Read]:
-        """What the node says; downloads that failed. Raises Damaged. The lock is held."""
+        """Takes a report of the node, with the lock held. Returns failed downloads. Raises
+        Damaged."""
         self.heard_s = time.monotonic()
         failed = []
         for fault in faults:
@@ -65,17 +66,17 @@ class Line:
 
     @property
     def done(self) -> int:
-        """The value up to which all has ended and all bytes are here."""
+        """The value up to which all work has ended and all bytes have arrived."""
         with self._lock:
             first = next(iter(self._reads), 0)
             return min(self._told, first - 1) if first else self._told
 
     def fault(self, value: int) -> tuple[int, str]:
-        """(errno, words), once."""
+        """(errno, text) of a value, once; (0, "") without a fault."""
         return self._faults.pop(value, (0, ""))
 
     def times(self, value: int) -> tuple[int, int] | None:
-        """When it ran, once."""
+        """(start, end) of a value in ns, once; None if unknown."""
         return self._times.pop(value, None)
 
 
@@ -89,11 +90,11 @@ class CatchesUp(Protocol):
     """Mirrors of mirror.py."""
 
     def caught_up(self, line: Line, value: int) -> bool:
-        """Has the host's copy of memory what this submission did?"""
+        """Do the host's copies of memory contain the results of this submission?"""
 
 
 class Work:
-    """As plugin.Work has it; the node says how it is."""
+    """Implements plugin.Work; the node reports its state."""
 
     __slots__ = ("_commands", "_line", "_mirrors", "_posted_s", "_rc", "_value", "_words")
 
@@ -113,7 +114,7 @@ class Work:
         return self._rc
 
     def running(self) -> tuple[int, float]:
-        # Which command of several runs the node alone knows.
+        # Only the node knows which of several commands is running.
         return (0 if self._commands == 1 else -1), time.monotonic() - self._posted_s
 
     def times(self) -> tuple[int, int] | None:

@@ -1,9 +1,8 @@
 """Mirrors: the host's copies of memory that it maps.
 
-A copy behaves as memory that host and device share: what the host has changed goes to the device
-before the next submission, and what the device has changed comes back before a submission counts as
-reached. Both cost a look at all mapped bytes, the second also a transfer of them: this is for
-flags and small results.
+A copy behaves like memory that host and device share. Changes by the host go to the device before
+the next submission. Changes by the device come back before a submission counts as reached. Both
+scan all mapped bytes, and the latter also transfers them: use it for flags and small results.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ if TYPE_CHECKING:
     import numpy as np
 
 MAP_S = 30.0
-"""`map` waits so long for the bytes."""
+"""Seconds that `map` waits for the bytes."""
 NEAR = 64
-"""Changes with fewer equal bytes between them travel as one while no work is in flight."""
+"""Changes with fewer equal bytes between them travel as one, while no work is in flight."""
 
 
 class Mirror:
-    """One allocation's bytes, here: `now` is what the host sees and changes, `base` what the device
-    has as far as is known, `came` what it had when it was asked last."""
+    """The host's copy of one allocation. The host sees and changes `now`; `base` is the device's
+    known content; `came` is the content that was last read from it."""
 
     def __init__(self, address: int, nbytes: int) -> None:
         import numpy as np
@@ -40,7 +39,7 @@ class Mirror:
         self._view: weakref.ref[Any] = lambda: None  # type: ignore[assignment]
 
     def view(self) -> Any:
-        """What the caller gets: who has a memoryview of it, has it."""
+        """The array for the caller; a memoryview of it keeps it alive."""
         view = self._view()
         if view is None:
             view = self.now[:]
@@ -49,17 +48,17 @@ class Mirror:
 
     @property
     def held(self) -> bool:
-        """Has anybody a view?"""
+        """Does any view exist?"""
         return self._view() is not None
 
     def merge(self) -> None:
-        """Take in what the device has, but for bytes that the host has changed since."""
+        """Takes in changes by the device, except for bytes that the host has changed since."""
         theirs = self.came != self.base
         self.now[theirs] = self.came[theirs]
         self.base[theirs] = self.came[theirs]
 
     def changes(self, near: int) -> list[tuple[int, np.ndarray[Any, Any]]]:
-        """(offset, bytes) of what the host has changed."""
+        """(offset, bytes) of the host's changes."""
         import numpy as np
 
         at = np.flatnonzero(self.now != self.base)
@@ -74,7 +73,7 @@ class Mirror:
 
 
 class Mirrors:
-    """Of one open device."""
+    """The mirrors of one open device."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -83,17 +82,17 @@ class Mirrors:
         self._line: Line | None = None
         self._merged: dict[Line, int] = {}
         self._coming: tuple[int, dict[Line, int]] | None = None
-        """The value of the reads under way, and what they will have seen of each line."""
+        """(value of the reads in progress, by line the value that they will include)."""
 
     def __bool__(self) -> bool:
         return bool(self._mirrors)
 
     def start(self) -> None:
-        """Open its queue."""
+        """Opens the mirrors' queue."""
         self._line = self._session.open_line(False, wait=False)
 
     def map(self, address: int, nbytes: int) -> Any:
-        """A view of the memory there; all of it must have been sent before (`send`)."""
+        """A view of the memory at `address`, after `send` has sent all changes."""
         with self._lock:
             mirror = self._mirrors.get(address) or Mirror(address, nbytes)
             self._settle(self._read([mirror]))
@@ -102,15 +101,15 @@ class Mirrors:
             return mirror.view()
 
     def forget(self, address: int) -> None:
-        """The memory is freed; views keep what they see."""
+        """The memory is freed; views keep their bytes."""
         self._mirrors.pop(address, None)
 
     def send(self, upload: Callable[[int, memoryview], int], working: bool) -> int:
-        """Give the device what the host has changed: 0, or the first -errno. Mirrors that nobody
-        looks at are let go."""
+        """Sends the host's changes to the device. Returns 0 or the first -errno. Drops mirrors
+        without a view."""
         with self._lock:
             for address, mirror in list(self._mirrors.items()):
-                held = mirror.held  # before the look: a view that is let go meanwhile is seen later
+                held = mirror.held  # first: changes by a view that is dropped now are still found
                 for at, data in mirror.changes(0 if working else NEAR):
                     value = upload(address + at, data.data)
                     if value < 0:
@@ -121,10 +120,11 @@ class Mirrors:
         return 0
 
     def caught_up(self, line: Line, value: int) -> bool:
-        """Has every mirror what this submission did? If not, it is on its way. Never blocks."""
+        """Does every mirror contain the results of this submission? If not, a read is started.
+        Never blocks."""
         if not self._mirrors or self._session.channel.ended:
             return True
-        if not self._lock.acquire(blocking=False):  # a finalizer may ask below any call here
+        if not self._lock.acquire(blocking=False):  # a finalizer may call this inside any call
             return False
         try:
             if self._coming is not None and self._done(self._coming[0]):
@@ -156,12 +156,12 @@ class Mirrors:
         return self._line is not None and self._line.done >= value
 
     def _settle(self, value: int) -> None:
-        """Wait for reads. Raises DeviceLost."""
+        """Waits for reads. Raises DeviceLost."""
         session, left_s = self._session, MAP_S
         while not self._done(value):
             mark = session.mark()
             if session.channel.ended or left_s <= 0:
-                words = session.words or f"the bytes did not come within {MAP_S:g} s"
+                words = session.words or f"expected the bytes within {MAP_S:g} s, got none"
                 raise DeviceLost(f"{session.uri}: map: {words}")
             if not self._done(value):
                 session.wait(self._line, mark, SILENT_S)

@@ -1,5 +1,5 @@
-"""Certificates that renew themselves while a connection is open: this machine's own, by its CA or
-over a session with a node that has the CA; and those of nodes that ask, if the CA is here.
+"""Renews certificates while a connection is open. This machine's own is renewed by its CA, or over
+a session with a node that has the CA. If the CA is here, nodes that ask are renewed, too.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from sparkle_drv.errors import SparkleError
 log = logging.getLogger("sparkle_drv.cluster")
 
 ANSWER_S = 10.0
-"""A node has so long to answer."""
+"""Seconds that a node has to answer."""
 
 
 class Renewing:
-    """Of one connection: a thread that looks at the certificate."""
+    """A thread that checks the certificate of one connection."""
 
     def __init__(self, own: Identity, engine: Engine) -> None:
         self.own = own
-        """Who this machine is, by its newest certificate."""
+        """This machine's identity, with its newest certificate."""
         self._home, self._engine = str(own.folder.parent), engine
         self._has_ca = (own.folder / files.CA_KEY).exists()
         self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
@@ -37,7 +37,7 @@ class Renewing:
         threading.Thread(target=self._run, name="sparkle-renew", daemon=True).start()
 
     def add(self, session: Session) -> None:
-        """A session that may carry requests and grants."""
+        """Adds a session that may carry requests and grants."""
         with self._lock:
             self._sessions.add(session)
         if self._has_ca:
@@ -94,7 +94,7 @@ class Renewing:
             self._say(f"{keys.peer}: its certificate is not renewed: {error}")
 
     def _say(self, line: str) -> None:
-        """Once, not with each look."""
+        """Logs a line once, not at each check."""
         if line != self._said:
             self._said = line
             log.warning("%s", line)

@@ -1,7 +1,7 @@
-"""Session: what a device of a node says and hears. Requests go out and, where somebody must know,
-a reply comes back; news wakes those who wait.
+"""Session: the requests and reports of a device of a node. Requests go out; a reply comes back if
+the caller needs one. News wakes waiting threads.
 
-`post_later` is for what finalizers may ask for: they may run while this very thread has a lock.
+`post_later` is for finalizers: they may run while their thread holds a lock.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from sparkle_drv.errors import (
 from sparkle_drv.plugin import Failed
 
 ANSWER_S = 60.0
-"""A reply that has not come after so long never will. A node may have to compile a kernel first."""
+"""Seconds to wait for a reply. A node may have to compile a kernel first."""
 CLOSED_S = 5.0
-"""Queues that were closed have so long to end at the node before another one is asked for."""
+"""Seconds that closed queues have to end at the node before another one is opened."""
 SILENT_S = 0.25
-"""After so long without news who waits asks."""
-_PATIENCE_S = 0.05  # of a flush by who waits
+"""Seconds without news after which a waiting thread asks."""
+_PATIENCE_S = 0.05  # for a flush by a waiting thread
 
 _KINDS: dict[str, type[Exception]] = {
     kind.__name__: kind
@@ -50,25 +50,25 @@ _Reply = dict[str, Any] | None
 
 
 def head(line: Line, do: str, **fields: Any) -> bytes:
-    """A submission packed but for its value, which is its last field."""
+    """A packed submission without its value, which is its last field."""
     return pack({"do": do, "queue": line.number, **fields, "value": 0})[:-1]
 
 
 class Session:
-    """Of one open device. Any thread may call any method."""
+    """The session of one open device. Any thread may call any method."""
 
     def __init__(self, channel: Channel, uri: str) -> None:
         self.uri = uri
-        """As errors name the device."""
+        """The device's name in errors."""
         self.channel = channel
         self.words = ""
-        """Why the session or the device is gone; "": it is not."""
+        """Why the session or the device is gone; "" if it is not."""
         self.on_loss: Callable[[str], None] = lambda words: None
         self.on_renew: Callable[[dict[str, Any]], None] = lambda request: None
-        """Called by the transport's thread: the node asks for a new certificate."""
+        """Called in the transport's thread when the node asks for a new certificate."""
         self._numbers = itertools.count(1)
         self._answers: dict[int, Callable[[_Reply], None]] = {}
-        self._changed = threading.Condition()  # over an RLock: a finalizer may wait, too
+        self._changed = threading.Condition()  # re-entrant lock: a finalizer may wait, too
         self._news = 0
         self._lines: dict[int, Line] = {}
         self._closing: dict[int, int] = {}
@@ -80,40 +80,41 @@ class Session:
     # Requests
 
     def check(self) -> None:
-        """Raises plugin.Failed if it is over."""
+        """Raises plugin.Failed if the session is over."""
         if self.words:
             raise Failed(errno.ENODEV, self.words)
 
     def number(self) -> int:
-        """A new number, of a queue, a transfer or what else is the client's to number."""
+        """A new number for a queue, a transfer, or anything else that the client numbers."""
         return next(self._numbers)
 
     def post(self, do: str, **fields: Any) -> None:
-        """A request that nobody waits for."""
+        """Sends a request without waiting."""
         if self.channel.post({"do": do, **fields}):
-            self.channel.flush()  # nothing is under way that it could go with
+            self.channel.flush()  # nothing is in flight that could carry it
 
     def give(self, line: Line, do: str, **fields: Any) -> int:
-        """A submission; its value."""
+        """Sends a submission; returns its value."""
         return self.run(line, head(line, do, **fields))
 
     def run(self, line: Line, packed: bytes, again: bool = False) -> int:
-        """The same, of what `head` made. `again`: it is a "run", which speaks for equal ones that
-        were posted just before it and have not been sent."""
+        """The same for the result of `head`. With `again` it is a "run": it replaces equal unsent
+        ones just before it, and stands for them."""
         value = line.submitted + 1
         follows = (packed, value // MOST_RUNS) if again else None
         idle = self.channel.post_packed(packed + _VALUE.pack(_U64, value), None, follows)
-        line.submitted = value  # no call stands between, at which an interrupt could come
+        line.submitted = value  # with no call between, so that no interrupt can separate them
         if idle:
             self.channel.flush()
         return value
 
     def post_later(self, do: str, **fields: Any) -> None:
-        """As `post`, from wherever a finalizer may run."""
+        """As `post`, for finalizers."""
         self.channel.post_later({"do": do, **fields})
 
     def ask(self, do: str, timeout_s: float = ANSWER_S, **fields: Any) -> dict[str, Any]:
-        """A request and its reply. Raises what the node says, and DeviceLost, also for silence."""
+        """Sends a request; returns its reply. Raises the node's error, or DeviceLost, also after
+        silence."""
         if self.words:
             raise DeviceLost(f"{self.uri}: {do}: {self.words}")
         answers: queue.SimpleQueue[_Reply] = queue.SimpleQueue()
@@ -127,7 +128,7 @@ class Session:
                     reply = answers.get(timeout=timeout_s)
                 except queue.Empty:
                     raise DeviceLost(
-                        f"{self.uri}: {do}: no answer within {timeout_s:g} s"
+                        f"{self.uri}: {do}: expected an answer within {timeout_s:g} s, got none"
                     ) from None
                 if reply is not None:
                     return self._ok(reply)
@@ -136,7 +137,7 @@ class Session:
             self._answers.pop(number, None)
 
     def ask_later(self, do: str, failed: Callable[[], None], **fields: Any) -> None:
-        """A request for which nobody waits; `failed()` if the node refuses it."""
+        """Sends a request without waiting; calls `failed()` if the node refuses it."""
         number = self.number()
         self._answers[number] = lambda reply: failed() if reply and "error" in reply else None
         self.channel.post({"do": do, "re": number, **fields})
@@ -150,7 +151,7 @@ class Session:
         raise kind(self.said(words or "refused, without a reason"))
 
     def said(self, words: str) -> str:
-        """What the node says, with the device's name as it is known here in front, once."""
+        """The node's text, with the device's name as known here in front, once."""
         there = self.uri.partition("/")[2]
         words = words.removeprefix(f"{self.uri}: ").removeprefix(f"{there}: ")
         return f"{self.uri}: {words}"
@@ -158,10 +159,10 @@ class Session:
     # Queues
 
     def open_line(self, timing: bool, wait: bool = True) -> Line:
-        """A new queue. Raises SparkleError."""
+        """Opens a queue. Raises SparkleError."""
         line = Line(self.number(), timing, self._changed)
         if wait:
-            self.settle()  # the node counts a queue until all of its work has ended
+            self.settle()  # the node counts a closed queue until all of its work has ended
             self.ask("queue", queue=line.number, timing=timing)
         else:
             self.post("queue", queue=line.number, timing=timing)
@@ -169,7 +170,7 @@ class Session:
         return line
 
     def close_line(self, line: Line) -> None:
-        """It has ended; idempotent."""
+        """Closes a queue whose work has ended; idempotent."""
         if self._lines.pop(line.number, None) is None:
             return
         number = self.number()
@@ -184,7 +185,7 @@ class Session:
         self.post_later("close_queue", queue=line.number, re=number)
 
     def settle(self) -> None:
-        """Wait until the node has closed what was closed here."""
+        """Waits until the node has closed all queues that were closed here."""
         if self._closing:
             self.channel.flush()
             with self._changed:
@@ -195,7 +196,7 @@ class Session:
         return number in self._lines
 
     def read(self, line: Line, address: int, into: memoryview) -> int:
-        """Post a download; its value."""
+        """Posts a download; returns its value."""
         read = Read(line, line.submitted + 1, into)
         transfer = self.number()
         line.reads(read)
@@ -205,11 +206,11 @@ class Session:
     # Waiting: plugin.News
 
     def mark(self) -> int:
-        """How much news there was."""
+        """A count of the news so far."""
         return self._news
 
     def wait(self, own: Any, mark: int, seconds: float) -> None:
-        """Until there is more."""
+        """Waits for further news."""
         self.channel.flush(_PATIENCE_S)
         with self._changed:
             if self._news == mark and not self.channel.ended:
@@ -252,7 +253,7 @@ class Session:
     def _bytes(self, name: str, fields: dict[str, Any]) -> None:
         read = self._reads.pop(fields["transfer"], None)
         if read is None:
-            return  # it has failed
+            return  # the read has failed
         if name == "ready":
             self.channel.expect(fields["transfer"], read.into, lambda: self._arrived(read))
             return

@@ -1,5 +1,5 @@
-"""Uploads and downloads. Small ones travel within a request. Larger ones go in pieces, each of them
-a submission, so that the network carries one while the node's device takes the one before.
+"""Uploads and downloads. Small ones travel within a request. Larger ones go in pieces, each one a
+submission. The network thus carries one piece while the node's device takes the last one.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from sparkle_drv.cluster.wire.requests import INLINE
 PIECE = 8 << 20
 """Bytes of one submission at most."""
 UNDER_WAY = 4
-"""Pieces that have not arrived: more are not copied before one has."""
+"""Pieces in flight at most; a further one is copied only once one has arrived."""
 FULL_S = 0.1
-"""A new upload waits so long for room before it is refused with -EAGAIN."""
+"""Seconds that a new upload waits for room before it fails with -EAGAIN."""
 STUCK_S = 30.0
-"""The second and later pieces wait so long."""
+"""Seconds that the second and later pieces wait."""
 
 
 class Transfers:
-    """Of one open device."""
+    """The transfers of one open device."""
 
     def __init__(self, session: Session, queues: plugin.Queues, mirrors: Mirrors) -> None:
         self._session, self._queues, self._mirrors = session, queues, mirrors
-        self._pieces: list[bytearray] = []  # memory that is fresh costs more than what is copied
+        self._pieces: list[bytearray] = []  # reused: fresh memory costs more than the copy
 
     def upload(self, queue: plugin.Timeline, address: int, data: memoryview) -> int:
-        """Value of the last piece, or -errno; `data` is copied."""
+        """The value of the last piece, or -errno. Copies `data`."""
         value, stuck_s = queue.submitted, time.monotonic() + STUCK_S
         for at in range(0, data.nbytes, PIECE):
             start = partial(self._write, address + at, data[at : at + PIECE])
             value = self._given(queue, start)
-            while value == -errno.EAGAIN and at:  # what has begun is not begun again
+            while value == -errno.EAGAIN and at:  # a begun upload must not begin again
                 if time.monotonic() >= stuck_s:
                     return -errno.ETIMEDOUT
                 value = self._given(queue, start)
@@ -49,7 +49,7 @@ class Transfers:
         return value
 
     def download(self, queue: plugin.Timeline, address: int, out: memoryview) -> int:
-        """The same; `out` has the bytes when the value is reached."""
+        """The value of the last piece, or -errno. `out` has the bytes when that is reached."""
         value = queue.submitted
         for at in range(0, out.nbytes, PIECE):
             piece = out[at : at + PIECE]
@@ -76,7 +76,7 @@ class Transfers:
             transfer = session.number()
             piece = self._pieces.pop() if self._pieces else bytearray(PIECE)
             copy = memoryview(piece)[: data.nbytes]
-            np.copyto(np.frombuffer(copy, np.uint8), np.frombuffer(data, np.uint8))  # no GIL
+            np.copyto(np.frombuffer(copy, np.uint8), np.frombuffer(data, np.uint8))  # without GIL
             session.channel.send_bulk(transfer, copy, partial(self._back, piece))
         value = session.give(
             line, "write", address=address, data=inline, transfer=transfer, nbytes=data.nbytes

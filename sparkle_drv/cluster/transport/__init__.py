@@ -4,10 +4,10 @@
     air.py       in process: loses, repeats, reorders and delays by seed
     engine.py    Zenoh: sessions, keys, liveness, renewal
     senders.py   threads that send; the watchdog
-    presence.py  who is there, by liveliness tokens
+    presence.py  which endpoints are alive, by liveliness tokens
     config.py    endpoints as text; Zenoh's configuration, as measured
-    links.py     what Zenoh says of links that a node refuses
+    links.py     Zenoh's messages about links that a node refuses
     probe.py     why an address does not answer
 
-engine.py alone imports Zenoh when an endpoint starts; presence.py and senders.py need no network.
+Only engine.py imports Zenoh, when an endpoint starts. presence.py and senders.py need no network.
 """

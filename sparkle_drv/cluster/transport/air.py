@@ -1,11 +1,11 @@
-"""The transport in process: a wire that loses, repeats, reorders and delays messages by seed.
+"""The transport in process. With a seed it loses, repeats, reorders and delays messages.
 
-Each link (sender, receiver, lane) draws from a generator of its own, so the fate of its n-th
-message depends on the seed alone and not on how threads interleave. Without a seed the wire is
-quiet and keeps the order of each lane. One thread delivers; control goes first.
+Each link (sender, receiver, lane) has a random generator of its own. The fate of its n-th message
+thus depends on the seed alone, not on how threads interleave. Without a seed no message is lost and
+each lane keeps its order. One thread delivers; control goes first.
 
 Failures are those of machines: `cut` a cable, `kill` or suspend (`stop`) a process. Threads cannot
-be suspended, so what a stopped endpoint sends is kept until `go`.
+be suspended, so messages that a stopped endpoint sends are kept until `go`.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from sparkle_drv.cluster.transport.base import (
 )
 
 HELD_BACK_S = 0.003
-"""A reordered message comes later by this at most."""
+"""Seconds that a reordered message is late at most."""
 TOGETHER = 16
-"""Bulk messages that are delivered before control is looked for again."""
+"""Bulk messages that are delivered before control is checked again."""
 
 Action = Callable[[], None]
 
@@ -64,27 +64,27 @@ class Air:
         self._asleep = False
 
     def endpoint(self, name: str) -> Transport:
-        """A new endpoint, which the others see from its start on."""
+        """A new endpoint; others see it once it is started."""
         return _End(self, check_name(name))
 
     def cut(self, name: str) -> None:
-        """Pull the cable: nothing passes, and both sides are told after the lease."""
+        """Pulls the cable: nothing passes, and both sides are told after the lease."""
         self._fail(name, cut=True)
 
     def heal(self, name: str) -> None:
-        """Plug it in again."""
+        """Plugs it in again."""
         self._mend(name, cut=False)
 
     def stop(self, name: str) -> None:
-        """Suspend the process: nothing passes, and the others are told after the lease."""
+        """Suspends the process: nothing passes, and the others are told after the lease."""
         self._fail(name, stopped=True)
 
     def go(self, name: str) -> None:
-        """Resume it. What waited for it comes, unless the lease has ended its links."""
+        """Resumes it. Waiting messages arrive, unless the lease has ended its links."""
         self._mend(name, stopped=False)
 
     def kill(self, name: str) -> None:
-        """End the process: the others are told at once."""
+        """Ends the process: the others are told at once."""
         with self._lock:
             self._gone(self._ends[name])
 
@@ -124,7 +124,7 @@ class Air:
         self._lock.notify()
 
     def _look(self) -> None:
-        """Tell every endpoint what has changed for it. Holds the lock."""
+        """Tells every endpoint its changes. Needs the lock."""
         for end in self._ends.values():
             for name, told in end.watched.items():
                 other = self._ends.get(name)
@@ -146,7 +146,7 @@ class Air:
                 self._put(due, lane, partial(self._leave, source, to, message))
 
     def _put(self, due: float, lane: Lane, action: Action) -> None:
-        """Run the action at that time of the monotonic clock; 0 is now. Holds the lock."""
+        """Schedules the action at a time of the monotonic clock; 0 is now. Needs the lock."""
         if due:
             heapq.heappush(self._later, (due, next(self._count), lane, action))
         else:
@@ -176,12 +176,12 @@ class Air:
             for action in batch:
                 try:
                     action()
-                except BaseException:  # of `receive` or `seen`: a bug, which must not end the wire
+                except BaseException:  # a bug of `receive` or `seen` must not end the wire
                     args = (*sys.exc_info(), threading.current_thread())
                     threading.excepthook(threading.ExceptHookArgs(args))
 
     def _ripen(self) -> float | None:
-        """Make ready what is due; the seconds until something else is."""
+        """Makes due actions ready. Returns the seconds until the next one, or None."""
         now = time.monotonic()
         while self._later and self._later[0][0] <= now:
             _, _, lane, action = heapq.heappop(self._later)
@@ -189,7 +189,7 @@ class Air:
         return self._later[0][0] - now if self._later else None
 
     def _held(self, end: _End, action: partial[None]) -> bool:
-        """Keep the action if the endpoint is suspended."""
+        """Keeps the action if the endpoint is suspended. Is it?"""
         with self._lock:
             if end.stopped:
                 end.kept.append(action)
@@ -222,16 +222,16 @@ class _End:
         self.receive: Receive
         self.seen: Seen
         self.watched: dict[str, bool] = {}
-        """What this endpoint was told last."""
+        """By name: what this endpoint was last told."""
         self.kept: list[partial[None]] = []
-        """What waits for a stopped endpoint to go on."""
+        """Actions that wait until a stopped endpoint goes on."""
         self.cut = self.stopped = self.lost = self.gone = False
         self.failures = 0
 
     def start(self, receive: Receive, seen: Seen) -> None:
         with self._air._lock:
             if self.name in self._air._ends:
-                raise Refused(f"two nodes of one name: {self.name!r} is there already")
+                raise Refused(f"expected one node of each name, got a second {self.name!r}")
             self.receive, self.seen = receive, seen
             self._air._ends[self.name] = self
             self._air._look()
@@ -264,7 +264,7 @@ class _Link:
         self._last = 0.0
 
     def fates(self) -> list[float]:
-        """When the copies of the next message arrive: none if it is lost."""
+        """Times at which copies of the next message arrive; [] if it is lost."""
         air, drawn = self._air, self._random.random
         lost, repeated = drawn() < air.lose, drawn() < air.repeat
         return [] if lost else [self._due() for _ in range(2 if repeated else 1)]
@@ -275,5 +275,5 @@ class _Link:
         due = time.monotonic() + delay_s
         if aside < self._air.reorder:
             return due + self._random.uniform(0.1, 1.0) * HELD_BACK_S
-        self._last = max(due, self._last)  # delay alone keeps the order, as a stream does
+        self._last = max(due, self._last)  # a delay keeps the order, as in a stream
         return self._last

@@ -1,8 +1,8 @@
-"""The protocol of transports: what carries messages between endpoints.
+"""The protocol of transports, which carry messages between endpoints.
 
-A transport may lose, repeat, reorder and delay messages. It never alters one in silence: a TLS link
-checks that, and channel/ checks it again by MAC. An endpoint's name is text without "/": a node's
-name, or a client's with a random tail.
+A transport may lose, repeat, reorder and delay messages. It never alters one unnoticed: TLS checks
+that, and channel/ checks again by MAC. An endpoint's name is text without "/": a node's name, or a
+client's with a random suffix.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from collections.abc import Callable
 from typing import Protocol
 
 MOST_NBYTES = 1 << 20
-"""Bytes of one message at most: more is ValueError before anything is sent."""
+"""Bytes of one message at most; a longer one raises ValueError before anything is sent."""
 
 
 MOST_NAME = 64
-"""Characters of a name."""
+"""Characters of a name at most."""
 
 
 def check_name(name: str) -> str:
-    """The name itself, if it can stand in a key of every transport."""
+    """`name`, if every transport can use it in a key. Raises ValueError."""
     fits = 0 < len(name) <= MOST_NAME and all("!" <= letter <= "~" for letter in name)
     if not fits or set(name) & set("/*$?#"):
         raise ValueError(f"expected a name of printable ASCII without / * $ ? #, got {name[:80]!r}")
@@ -28,7 +28,7 @@ def check_name(name: str) -> str:
 
 
 def check_message(message: bytes) -> None:
-    """ValueError for a message that is too long."""
+    """Raises ValueError for a message that is too long."""
     if len(message) > MOST_NBYTES:
         raise ValueError(f"expected at most {MOST_NBYTES} bytes, got {len(message)}")
 
@@ -41,37 +41,36 @@ class Lane(enum.Enum):
 
 
 class Stalled(Exception):
-    """The transport took a message for longer than its watchdog allows: the link is as good as
-    lost."""
+    """A send took longer than the transport's watchdog allows: the link counts as lost."""
 
 
 Receive = Callable[[str, bytes], None]
-"""receive(sender, message), from any thread; `sender` is what the message claims, unproven. It does
-not block and does not raise."""
+"""receive(sender, message), from any thread; `sender` is the message's unverified claim. It must
+not block or raise."""
 
 Seen = Callable[[str, bool], None]
-"""seen(name, alive): an endpoint has appeared or has gone, from any thread."""
+"""seen(name, alive): an endpoint has appeared or gone. Called from any thread."""
 
 
 class Transport(Protocol):
     """One endpoint. Any thread may call any method."""
 
     name: str
-    """Of this endpoint."""
+    """Name of this endpoint."""
 
     def start(self, receive: Receive, seen: Seen) -> None:
-        """Begin to receive; called once, before anything is sent."""
+        """Begins to receive. Called once, before anything is sent."""
 
     def watch(self, name: str) -> None:
-        """Tell `seen` of this endpoint from now on: at once if it is there, and when it goes."""
+        """Reports this endpoint to `seen` from now on: at once if it is there, and when it goes."""
 
     def unwatch(self, name: str) -> None:
-        """Tell nothing more of it."""
+        """Stops reports about it."""
 
     def send(self, to: str, lane: Lane, message: bytes) -> None:
-        """Hand over one message for `to`. It may wait for room as long as the watchdog allows, and
-        raises Stalled after that. A message for an endpoint that is not there is lost.
+        """Sends one message to `to`. It may wait for room as long as the watchdog allows, then
+        raises Stalled. A message to an endpoint that is not there is lost.
         """
 
     def close(self) -> None:
-        """Receive nothing more; idempotent. Others see this endpoint go."""
+        """Stops receiving; idempotent. Others see this endpoint go."""

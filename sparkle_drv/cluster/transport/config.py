@@ -1,7 +1,7 @@
-"""Endpoints as text, and the configuration of Zenoh that was measured.
+"""Endpoints as text, and the configuration of Zenoh, as measured.
 
-A node routes and listens. A client listens nowhere. Nothing is found by multicast, nothing is
-answered but our own keys, and all links but those of the loopback interface are mutual TLS.
+A node routes and listens. A client does not listen. There is no multicast discovery, and only our
+own keys are served. All links except those of the loopback interface use mutual TLS.
 """
 
 from __future__ import annotations
@@ -16,32 +16,34 @@ from typing import Any, NamedTuple
 from sparkle_drv.cluster.transport.base import MOST_NBYTES
 
 KEYS = "sparkle/**"
-"""All keys of ours."""
+"""All our keys."""
 PORT = 7447
-"""Where a node listens unless told otherwise."""
+"""Default port of a node."""
 LEASE_MS = 2000
-"""A link over which nothing comes for so long is lost; four keep-alives are sent meanwhile."""
+"""Silence after which a link is lost; four keep-alives are sent in that time."""
 WAIT_BEFORE_CLOSE_US = 5_000_000
-"""A link that takes no byte of a message for so long is closed."""
+"""Time without a byte taken of a message after which a link is closed."""
 BATCHES = 16
 """Batches of 64 KiB that wait for a link, of control and of bulk each: Zenoh's maximum. A router
-must take all credit of a receiver that stops, or it stops reading from those who send."""
+must hold all credit of a receiver that stops; otherwise it stops reading from its senders."""
 WAIT_BEFORE_DROP_US = 50_000
-"""Control that no link takes for so long is dropped; the sender repeats it."""
+"""Time after which control that no link takes is dropped; the sender repeats it."""
 OPEN_MS = 5000
-"""A link that is not established after so long is given up."""
+"""Time that establishing a link may take."""
 SNDBUF, RCVBUF = 128 << 10, 2 << 20
 """Socket buffers, which Linux doubles. Control waits behind the bulk of the send buffer: 11 ms at
-200 Mbit/s, 46 ms with 512 KiB; a link carries twice SNDBUF a round trip. The receive buffer takes
-2 MiB, the credit of a receiver: while a write to a suspended receiver is stuck, Zenoh does not end
-the link when its lease does. Behind a router control waits 55 ms with any of these: what exceeds
-BATCHES waits before the router, in the link of who sends. Linux limits RCVBUF to net.core.rmem_max:
-with 208 KiB, the default of older kernels, one of 40 requests of bystanders was lost."""
+200 Mbit/s, 46 ms with 512 KiB. A link carries twice SNDBUF per round trip.
+
+The receive buffer holds 2 MiB, the credit of a receiver. While a write to a suspended receiver is
+stuck, Zenoh does not end the link when its lease does. Behind a router control waits 55 ms with any
+of these sizes: what exceeds BATCHES waits before the router, in the sender's link. Linux limits
+RCVBUF to net.core.rmem_max. With 208 KiB, the default of older kernels, one of 40 requests of
+bystanders was lost."""
 FILES = ("ca.pem", "cert.pem", "key.pem")
 
 
 class Endpoint(NamedTuple):
-    """One address, checked."""
+    """One checked address."""
 
     protocol: str
     host: str
@@ -53,7 +55,7 @@ class Endpoint(NamedTuple):
 
 
 def endpoint(text: str) -> Endpoint:
-    """Read "tls/host:port". "tcp/..." is plaintext, which only the loopback interface may carry."""
+    """Parses "tls/host:port". "tcp/..." is plaintext, which only loopback addresses may use."""
     form = re.fullmatch(r"(tls|tcp)/(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]{1,253}):([0-9]{1,5})", text)
     if form is None or not 0 < int(form[3]) < 1 << 16:
         raise ValueError(f"expected tls/host:port, got {text[:300]!r}")
@@ -62,7 +64,7 @@ def endpoint(text: str) -> Endpoint:
 
 
 def _loopback(plain: Endpoint) -> Endpoint:
-    """The endpoint by address, so that a name cannot mean another host later."""
+    """The endpoint with its address resolved, so that the name cannot mean another host later."""
     try:
         found = {info[4][0] for info in socket.getaddrinfo(plain.host, plain.port)}
     except OSError as error:
@@ -79,7 +81,7 @@ def _loopback(plain: Endpoint) -> Endpoint:
 def settings(
     folder: Path | None, listen: Sequence[Endpoint], connect: Sequence[Endpoint], node: bool
 ) -> dict[str, Any]:
-    """The configuration as Zenoh's JSON has it; `folder` holds the certificates for TLS."""
+    """The configuration in the form of Zenoh's JSON. `folder` has the certificates for TLS."""
     every = (*listen, *connect)
     protocols = sorted({each.protocol for each in every}) or ["tls"]
     if listen and not node:
@@ -97,7 +99,7 @@ def settings(
                 },
             },
         },
-        # Twice the limit, so that send() is what refuses: Zenoh drops a longer one in silence.
+        # Twice the limit, so that send() refuses first: Zenoh drops longer messages silently.
         "rx": {"max_message_size": 2 * MOST_NBYTES},
         "tcp": {"so_sndbuf": SNDBUF, "so_rcvbuf": RCVBUF},
     }
@@ -108,7 +110,7 @@ def settings(
         "listen": {"endpoints": [str(each) for each in listen], "exit_on_failure": True},
         "connect": {
             "endpoints": [str(each) for each in connect],
-            # A node serves before those that it joins are there; a client is nothing without one.
+            # A node may start before the nodes that it joins; a client is useless without one.
             "timeout_ms": -1 if node else OPEN_MS,
             "exit_on_failure": not node,
             "retry": {
@@ -120,7 +122,7 @@ def settings(
         "scouting": {
             "delay": 0,
             "multicast": {"enabled": False},
-            # Addresses that strangers tell are for links with TLS alone.
+            # Addresses from strangers are only for links with TLS.
             "gossip": {
                 "enabled": protocols == ["tls"],
                 "multihop": True,
@@ -160,7 +162,7 @@ def _tls(folder: Path | None, node: bool) -> dict[str, Any]:
 
 
 def _access() -> dict[str, Any]:
-    """Of every link, both ways: messages, subscriptions and liveliness of our keys; no queries."""
+    """For every link, both ways: messages, subscriptions and liveliness of our keys; no queries."""
     liveliness = ["liveliness_token", "liveliness_query", "declare_liveliness_subscriber"]
     rule = {
         "id": "ours",

@@ -1,7 +1,7 @@
 """The transport over Zenoh: keys, liveliness, renewal.
 
-A message is a put to `sparkle/<to>/<from>/<lane>`. Queries are not used: a query that fails ends
-with an empty answer. An endpoint is alive as long as its token `sparkle/alive/<name>/<session>`.
+A message is a put to `sparkle/<to>/<from>/<lane>`. Queries are not used, since a failed query ends
+in an empty answer. An endpoint is alive while its token `sparkle/alive/<name>/<session>` exists.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ if TYPE_CHECKING:
     import zenoh
 
 LOOK_S = 1.0
-"""A node looks for another of its name for so long before it shows itself."""
+"""Seconds that a node looks for another one of its name before it shows itself."""
 AGAIN_S = 0.1
-"""A renewed endpoint that cannot open tries again after so long."""
+"""Seconds until a renewed endpoint that cannot open tries again."""
 ENDED_S = 6.0
-"""Opening and closing a session take at most this long, or are left to a thread."""
+"""Seconds that opening or closing a session may take; then a thread is left to finish it."""
 
 
 CALLING_S = 0.1
-"""Threads of a closed session that were about to call back have done so after this."""
+"""Seconds after which threads of a closed session have made their last callbacks."""
 _living: weakref.WeakSet[Engine] = weakref.WeakSet()
 _closed_s = [0.0]
-_opened = [False]  # in this process or in one that it was forked from
+_opened = [False]  # in this process, or in a parent that it was forked from
 _forked = [False]
 
 
 def _in_child() -> None:
-    """Zenoh's threads did not come along: what is open would hang as the child ends."""
+    """Zenoh's threads exist only in the parent: open sessions would hang at the child's exit."""
     _living.clear()
     _closed_s[0] = 0.0
     _forked[0] = _opened[0]
@@ -63,8 +63,8 @@ os.register_at_fork(after_in_child=_in_child)
 
 @atexit.register
 def _at_exit() -> None:
-    """Zenoh hangs in an interpreter that ends with an open session, and a thread of it that calls
-    back into one that has ended aborts the process."""
+    """Closes all sessions: Zenoh hangs at exit with an open one. It then waits, since a callback
+    into an interpreter that has ended aborts the process."""
     for engine in list(_living):
         engine.close()
     time.sleep(max(0.0, _closed_s[0] + CALLING_S - time.monotonic()))
@@ -117,7 +117,7 @@ class Engine:
         with self._lock:
             self._presence.remove(name)
             watched = self._watched.pop(name, None)
-            with contextlib.suppress(Exception):  # ZError: the session closes meanwhile
+            with contextlib.suppress(Exception):  # ZError if the session closes at the same time
                 if watched is not None:
                     _bounded(watched.undeclare)
 
@@ -138,18 +138,18 @@ class Engine:
         self._shut()
 
     def renewed(self, folder: Path) -> None:
-        """Go on with new certificates. Messages of the moment are lost; nobody is told of a loss
+        """Goes on with new certificates. Messages at that moment are lost. No loss is reported
         unless the endpoint stays away."""
         with self._lock:
             self._folder = folder
-            config.settings(folder, self._listen, self._connect, self._node)  # ValueError first
+            config.settings(folder, self._listen, self._connect, self._node)  # raises ValueError
             if self._closed:
                 raise Stalled("the endpoint is closed")
             self._say_renewal()
             self._presence.hold()
             self._shut()
             until = time.monotonic() + HOLD_S
-            while True:  # the other end may renew in the same moment
+            while True:  # the other end may renew at the same time
                 try:
                     return self._open(look=False)
                 except Refused:
@@ -158,10 +158,10 @@ class Engine:
                     time.sleep(AGAIN_S)
 
     def _say_renewal(self) -> None:
-        """By a token, not by a put: a subscriber's calls have a thread of their own, so only
-        tokens come in the order in which they were declared."""
+        """Announces the renewal by a token. A put would not do: subscribers' callbacks run in a
+        thread of their own, and only tokens arrive in the order of their declaration."""
         session, key = self._session, f"sparkle/alive/{self.name}/{RENEWS}"
-        if session is not None:  # the renewal before this one did not open
+        if session is not None:  # None if the last renewal failed to open
             _bounded(lambda: self._declared.append(session.liveliness().declare_token(key)))
 
     def _opened(self) -> zenoh.Session:
@@ -172,8 +172,8 @@ class Engine:
     def _open(self, look: bool) -> None:
         if _forked[0]:
             raise Refused(
-                f"{self._about()}: this process was forked from one that has had a connection, and "
-                "Zenoh does not work in it: start a new process in place of a fork"
+                f"{self._about()}: expected a new process, got a fork of one that had a "
+                "connection, in which Zenoh does not work"
             )
         import zenoh
 
@@ -193,20 +193,20 @@ class Engine:
         except zenoh.ZError as error:
             raise Refused(self._plainly(str(error))) from None
         if session is None:
-            raise Refused(f"{self._about()}: Zenoh did not open within {ENDED_S:g} s")
+            raise Refused(f"{self._about()}: expected Zenoh to open in {ENDED_S:g} s, it did not")
         self._session = session
         if look and self._connect:
             self._look(session)
         _bounded(lambda: self._declare(session))
-        if look and self._connect and self._node:  # for one that started in the same moment
+        if look and self._connect and self._node:  # again, for a node that started meanwhile
             self._look(session, self._token(session))
 
     def _token(self, session: zenoh.Session) -> str:
         return f"sparkle/alive/{self.name}/{session.zid()}"
 
     def _declare(self, session: zenoh.Session) -> None:
-        """In a daemon thread: those that Zenoh makes for callbacks inherit that, and an interpreter
-        that ends does not wait for them."""
+        """Declares subscribers and the token. It runs in a daemon thread: Zenoh's callback threads
+        inherit that, so that an ending interpreter does not wait for them."""
         keep = self._declared.append
         for lane in Lane:
             keep(session.declare_subscriber(f"sparkle/{self.name}/*/{lane.value}", self._on_put))
@@ -215,8 +215,8 @@ class Engine:
         keep(session.liveliness().declare_token(self._token(session)))
 
     def _look(self, session: zenoh.Session, own: str = "") -> None:
-        """Refused if another endpoint has the name. One that has just died may still be seen, so a
-        restarted node waits for its lease to end. Of two with a token the lesser one stays."""
+        """Raises Refused if another endpoint has the name. A restarted node waits for the lease of
+        its predecessor, which may still be seen. Of two with a token the lesser one stays."""
         there: set[str] = set()
 
         def told(key: str, alive: bool) -> None:
@@ -230,7 +230,7 @@ class Engine:
             time.sleep(0.02)
         looking.undeclare()
         if there:
-            raise Refused(f"two nodes of one name: {self.name!r} is there already")
+            raise Refused(f"expected one node of each name, got a second {self.name!r}")
 
     def _watch(self, session: zenoh.Session, name: str) -> None:
         self._watched[name] = _tokens(session, name, self._presence.token)
@@ -255,7 +255,7 @@ class Engine:
                     congestion_control=how.DROP if urgent else how.BLOCK,
                 )
         except zenoh.ZError:
-            pass  # the session closes or opens anew: the message is lost, as on a bad link
+            pass  # the session is closing or reopening: the message is lost, as on a bad link
 
     def _shut(self) -> None:
         session, self._session, self._declared, self._watched = self._session, None, [], {}
@@ -267,7 +267,7 @@ class Engine:
         return ", ".join(map(str, (*self._connect, *self._listen))) or "no address"
 
     def _plainly(self, said: str) -> str:
-        """One line from an error of Zenoh, which names its own source files."""
+        """A one-line message for an error of Zenoh, which names its own source files."""
         again = [(where, probe.reason(where, self._folder, 1.0)) for where in self._connect]
         for where, why in again:
             if why and not self._node:
@@ -282,14 +282,14 @@ class Engine:
 
 
 def log_links(level: str) -> None:
-    """Zenoh writes what it says of links to descriptor 1, unless RUST_LOG says otherwise."""
+    """Lets Zenoh log about links to descriptor 1, unless RUST_LOG says otherwise."""
     import zenoh
 
     zenoh.init_log_from_env_or(level)
 
 
 def _tokens(session: zenoh.Session, name: str, told: Callable[[str, bool], None]) -> Any:
-    """Tell of the tokens of a name: of those that are there, and of each that comes or goes."""
+    """Reports the tokens of a name: present ones, and each that comes or goes."""
     import zenoh
 
     def on_sample(sample: zenoh.Sample) -> None:
@@ -300,7 +300,7 @@ def _tokens(session: zenoh.Session, name: str, told: Callable[[str, bool], None]
 
 
 def _bounded(action: Callable[[], Any]) -> Any:
-    """The action's result, or None if it takes longer than ENDED_S; it then goes on alone."""
+    """The action's result, or None after ENDED_S; the action then continues on its own."""
     done: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
 
     def run() -> None:

@@ -1,6 +1,6 @@
-"""What Zenoh says of links that a node refuses, as lines. Zenoh writes to descriptor 1 alone, with
-colours, so a process that wants the lines gives that descriptor up: what else comes there is passed
-on to where it led, as is what Python prints.
+"""Zenoh's messages about links that a node refuses, as lines. Zenoh writes only to descriptor 1,
+with colours. A process that wants the lines therefore gives up that descriptor: other output to it,
+and what Python prints, is passed on to its old target.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from collections.abc import Callable
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _REFUSED = re.compile(r" WARN .*?zenoh_link_tls::\w+: (.*)")
-_HINT = re.compile(r"\. Hint: .*")  # of open files, whatever the reason was
+_HINT = re.compile(r"\. Hint: .*")  # about open files, whatever the reason was
 LEVEL = "zenoh_link_tls=warn"
 
 
 def hear(say: Callable[[str], None]) -> None:
-    """From now on `say(line)` for each link that is refused. Call it once, before Engine starts."""
+    """Calls `say(line)` for each refused link from now on. Call it once, before Engine starts."""
     ends = os.pipe()
     sys.stdout.flush()
     kept = os.dup(1)
     os.dup2(ends[1], 1)
     os.close(ends[1])
-    sys.stdout = open(kept, "w", buffering=1, closefd=False)  # noqa: SIM115  for the process's life
+    sys.stdout = open(kept, "w", buffering=1, closefd=False)  # noqa: SIM115  until the process ends
     args = (ends[0], kept, say)
     threading.Thread(target=_pass_on, args=args, name="sparkle-links", daemon=True).start()
     from sparkle_drv.cluster.transport.engine import log_links

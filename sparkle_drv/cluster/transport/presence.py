@@ -1,7 +1,7 @@
-"""Who is there: endpoints that are watched, by the liveliness tokens of their sessions.
+"""Which watched endpoints are alive, by the liveliness tokens of their sessions.
 
-An endpoint that renews its certificates leaves for a moment. It says so first, by a token RENEWS,
-and its absence is then told only if it lasts.
+An endpoint that renews its certificates leaves for a moment. It announces that by a token RENEWS.
+Its absence is then reported only if it lasts.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from sparkle_drv.cluster.transport.base import Seen
 
 RENEWS = "renews"
 HOLD_S = 3.0
-"""How long an endpoint that renews its certificates may stay away."""
+"""Seconds that an endpoint may be absent while it renews its certificates."""
 
 
 class Presence:
-    """Turns tokens that come and go into calls of `seen`, one for each change."""
+    """Turns tokens that come and go into calls of `seen`, one per change."""
 
     def __init__(self, seen: Seen) -> None:
         self._seen = seen
@@ -28,14 +28,14 @@ class Presence:
         self._ended = False
 
     def add(self, name: str) -> bool:
-        """False if the name is watched already."""
+        """Watches a name. False if it was watched already."""
         with self._lock:
             known = name in self._tokens
             self._tokens.setdefault(name, set())
             return not known
 
     def remove(self, name: str) -> None:
-        """Tell nothing more of it."""
+        """Stops reports about the name."""
         with self._lock:
             for kept in (self._tokens, self._told, self._held_until):
                 kept.pop(name, None)
@@ -45,7 +45,7 @@ class Presence:
             return list(self._tokens)
 
     def token(self, key: str, there: bool) -> None:
-        """A token has come or has gone."""
+        """A token has appeared or gone."""
         _, _, name, session = key.split("/")
         if session == RENEWS:
             if there:
@@ -59,7 +59,7 @@ class Presence:
             self._tell(name)
 
     def hold(self, name: str | None = None) -> None:
-        """The endpoint says that it renews; None: this endpoint itself renews, and forgets all."""
+        """The endpoint announces a renewal. None: this endpoint renews, and forgets all tokens."""
         with self._lock:
             for each in [name] if name else list(self._tokens):
                 self._held_until[each] = time.monotonic() + HOLD_S
@@ -70,7 +70,7 @@ class Presence:
                 later.start()
 
     def end(self) -> None:
-        """Tell nothing more."""
+        """Stops all reports."""
         self._ended = True
 
     def _tell(self, name: str) -> None:

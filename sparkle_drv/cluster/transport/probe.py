@@ -1,7 +1,7 @@
-"""Why an address does not answer, in plain words: Zenoh says "Timeout!" for every reason.
+"""Finds out why an address does not answer: Zenoh says "Timeout!" for every reason.
 
-A connection of our own, without Zenoh: TCP, then TLS with the same certificates, and a look at what
-the other end says of ours. A reachable node costs it two round trips.
+It makes a connection without Zenoh: TCP, then TLS with the same certificates. It then reads the
+other end's reaction to our certificate. This costs a reachable node two round trips.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from pathlib import Path
 from sparkle_drv.cluster.transport.config import FILES, Endpoint
 
 ANSWER_S = 2.0
-"""A node that accepts a certificate says so at once, by a session ticket; a refusal may take longer
-on busy cores."""
+"""Seconds to wait. A node that accepts a certificate sends a session ticket at once; a refusal may
+take longer on busy cores."""
 PLAIN_S = 0.3
-"""A port without TLS says nothing."""
+"""Seconds to wait for a port without TLS, which sends nothing."""
 
 TLS_ALERT = b"\x15"
 """RFC 8446, section 5.1: the content type of an alert."""
@@ -45,7 +45,7 @@ ERRNOS = {
 
 
 def reason(where: Endpoint, folder: Path | None, timeout_s: float) -> str | None:
-    """None if a link can be made, as far as can be seen without Zenoh."""
+    """Why no link can be made; None if nothing speaks against it."""
     until, spoken = time.monotonic() + timeout_s, ""
     try:
         with socket.create_connection((where.host, where.port), timeout_s) as raw:
@@ -78,7 +78,7 @@ def _context(folder: Path | None) -> ssl.SSLContext:
 
 
 def _said(link: ssl.SSLSocket) -> str | None:
-    """What the other end says of our certificate after its own part of the handshake."""
+    """The other end's reaction to our certificate; None if it accepts."""
     link.setblocking(False)
     until = time.monotonic() + ANSWER_S
     while (left_s := until - time.monotonic()) > 0:

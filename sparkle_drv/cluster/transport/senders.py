@@ -1,9 +1,9 @@
-"""Who calls the engine to send: the caller itself while all is well, without a change of threads.
+"""Calls the engine to send. Usually the caller's own thread does it, without a thread switch.
 
-A put of bulk waits for room in the link, which a suspended receiver does not give: callers of bulk
-can wait (channel/endpoint.py has a thread for it). Control never waits for room: when a link takes
-nothing, it is dropped. While a put of bulk takes long, control goes by a thread, since the engine
-may hold locks meanwhile; once it takes longer than the watchdog allows, whoever sends is told.
+A put of bulk waits for room in the link, which a suspended receiver does not give. Callers of bulk
+can wait: channel/endpoint.py has a thread for it. Control never waits for room: if a link takes
+nothing, it is dropped. While a put of bulk takes long, a thread sends control, since the engine may
+hold locks. Once the put exceeds the watchdog's time, senders get Stalled.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from collections.abc import Callable
 from sparkle_drv.cluster.transport.base import Lane, Stalled
 
 WATCHDOG_S = 4.0
-"""A put that takes longer is a stall."""
+"""Seconds after which a put counts as stalled."""
 SLOW_S = 0.05
-"""A put of bulk that takes longer makes control go by the thread."""
+"""Seconds of a put of bulk after which the thread sends control."""
 ROOM = 1024
-"""Messages of control that wait for the thread."""
+"""Control messages that may wait for the thread."""
 
 Put = Callable[[str, Lane, bytes], None]
 
 
 class Senders:
-    """Of one endpoint. Any thread may call it."""
+    """The sending side of one endpoint. Any thread may call it."""
 
     def __init__(self, put: Put, watchdog_s: float) -> None:
         self._put, self._watchdog_s = put, watchdog_s
         self._bulk = threading.Lock()
         self._began = 0.0
-        """When the put of bulk of this moment began; 0: there is none."""
+        """When the current put of bulk began; 0 if there is none."""
         self._waiting: list[tuple[str, bytes]] = []
         self._changed = threading.Condition()
         self._ended = False
@@ -40,23 +40,23 @@ class Senders:
         threading.Thread(target=self._run, name="send-control", daemon=True).start()
 
     def send(self, key: str, lane: Lane, message: bytes) -> None:
-        """Stalled if a put has taken longer than the watchdog allows."""
+        """Sends a message. Raises Stalled if a put has exceeded the watchdog's time."""
         began = self._began
         takes_s = time.monotonic() - began if began else 0.0
         if takes_s >= self._watchdog_s:
-            raise Stalled(f"the link took no message for {self._watchdog_s:g} s")
+            raise Stalled(f"expected room in the link within {self._watchdog_s:g} s, got none")
         if lane is Lane.BULK:
             self._put_bulk(key, message, self._watchdog_s - takes_s)
         elif takes_s < SLOW_S:
             self._put(key, lane, message)
         else:
             with self._changed:
-                if len(self._waiting) < ROOM:  # more is dropped, as by a link that takes nothing
+                if len(self._waiting) < ROOM:  # more is dropped, as on a link that takes nothing
                     self._waiting.append((key, message))
                     self._changed.notify_all()
 
     def end(self) -> None:
-        """The thread ends with the message that it has."""
+        """Ends the thread after its current message."""
         with self._changed:
             self._ended = True
             self._waiting.clear()
@@ -64,7 +64,7 @@ class Senders:
 
     def _put_bulk(self, key: str, message: bytes, patience_s: float) -> None:
         if not self._bulk.acquire(timeout=patience_s):
-            raise Stalled(f"the link took no message for {self._watchdog_s:g} s")
+            raise Stalled(f"expected room in the link within {self._watchdog_s:g} s, got none")
         try:
             self._began = time.monotonic()
             self._put(key, Lane.BULK, message)

@@ -1,7 +1,7 @@
-"""The CA: it makes certificates, signs requests, and revokes keys. `sparkle certs` calls it.
+"""The CA: makes certificates, signs requests, and revokes keys. `sparkle certs` calls it.
 
-Its folder has its key and, in issued/, the newest certificate of every key it ever signed: the
-record that revocation and renewal go by.
+Its folder has its key and, in issued/, the newest certificate of every key it ever signed. Those
+are the basis of revocation and renewal.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from .identity import authority_of
 
 CA_DAYS = 3652
 MOST_DAYS = 90
-"""Of a certificate. Few days are safe, because certificates renew themselves."""
+"""Longest validity of a certificate. A few days suffice, since certificates renew themselves."""
 EARLY = timedelta(minutes=5)
-"""Certificates hold from this long ago: the clocks of two machines differ."""
+"""Certificates are valid from this long ago, since the clocks of two machines differ."""
 
 
 class Authority:
@@ -49,8 +49,8 @@ class Authority:
         return {files.KEY: requests.key_file(key), **self.certify(of, key.public_key(), days)}
 
     def sign(self, request: bytes, days: float = 1) -> tuple[Subject, dict[str, bytes]]:
-        """Whom a request is for, and that machine's files but for the key, which it has. Raises
-        Refused, also for a revoked key, and ValueError.
+        """(the subject of a request, that machine's files except its key). Raises Refused, also for
+        a revoked key, and ValueError.
         """
         of, key = requests.checked(request, "request")
         self.revoked.check(key, f"request of {of}")
@@ -59,8 +59,8 @@ class Authority:
     def certify(
         self, of: Subject, key: ec.EllipticCurvePublicKey, days: float = 1
     ) -> dict[str, bytes]:
-        """A certificate for a key, on record, with what its owner needs beside it. Raises
-        ValueError, also for a name in use by another role: TLS sees the name alone.
+        """Makes and records a certificate for a key. Returns the files that its owner needs.
+        Raises ValueError, also for a name of another role: TLS compares only the name.
         """
         if self.on_record(key) is None:
             for known, made in self.issued():
@@ -79,12 +79,12 @@ class Authority:
         }
 
     def issued(self) -> Iterator[tuple[Subject, x509.Certificate]]:
-        """The newest certificate of every key. Raises Refused for a record that is damaged."""
+        """The newest certificate of every key. Raises Refused for a damaged record."""
         for path in sorted((self.folder / files.ISSUED).glob("*.pem")):
             yield self._recorded(path)
 
     def on_record(self, key: ec.EllipticCurvePublicKey) -> Subject | None:
-        """Whom this key's newest certificate is for; None: it never had one."""
+        """The subject of this key's newest certificate; None if it never had one."""
         path = self.folder / files.ISSUED / _record(key)
         return self._recorded(path)[0] if path.exists() else None
 
@@ -96,8 +96,8 @@ class Authority:
         return certificates.signed(made, self.certificate, str(path)), made
 
     def revoke(self, name: str) -> list[Subject]:
-        """Refuse every key that was ever certified for this name. Raises ValueError for a name that
-        has none.
+        """Revokes every key that was ever certified for this name. Raises ValueError if there is
+        none.
         """
         found = [(of, made) for of, made in self.issued() if of.name == name]
         if not found:
@@ -136,7 +136,7 @@ class Authority:
 
 
 def init(home: str) -> Authority:
-    """Make a CA. Raises FileExistsError where certificates are, and OSError."""
+    """Makes a CA. Raises FileExistsError if there is one, and OSError."""
     folder = files.folder(home)
     for path in (folder / files.CA, folder / files.CA_KEY):
         if path.exists():

@@ -1,7 +1,7 @@
-"""What a certificate says: a role, a name, hosts; and whether a CA signed it and it holds now.
+"""The content of a certificate: role, name, hosts; whether a CA signed it, and whether it is valid.
 
-The role and the name are one URI among the certificate's names, `sparkle:node/box1`. Certificates
-of peers are hostile input: their names are read only after the CA's signature was verified.
+Role and name are one URI among the certificate's names, `sparkle:node/box1`. Certificates of peers
+are untrusted input: their names are read only after the CA's signature is verified.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from sparkle_drv.cluster.refused import Refused
 
 ROLES = ("node", "client", "router")
 MOST_NBYTES = 4096
-"""Of a certificate or a request, as DER."""
+"""Bytes of a certificate or a request in DER, at most."""
 MOST_HOSTS = 16
 MOST_CLOCK = 253_402_300_799
-"""Seconds since 1970 at the end of the year 9999, the last that `datetime` knows."""
+"""Seconds since 1970 at the end of the year 9999, the last one of `datetime`."""
 _LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 _NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _URI = "sparkle:"
@@ -31,19 +31,19 @@ _URI = "sparkle:"
 
 @dataclass(frozen=True)
 class Subject:
-    """Whom a certificate is for."""
+    """The owner that a certificate names."""
 
     role: str
     name: str
     hosts: tuple[str, ...] = ()
-    """Addresses and host names, sorted, beside `name`; TLS compares them. () for clients."""
+    """Sorted addresses and host names beside `name`, for TLS to compare. () for clients."""
 
     def __str__(self) -> str:
         return f"{self.role} {self.name}"
 
 
 def subject(role: str, name: str, hosts: tuple[str, ...] = ()) -> Subject:
-    """Checked and in order. Raises ValueError."""
+    """A checked Subject with sorted hosts. Raises ValueError."""
     if role not in ROLES:
         raise ValueError(f"role: expected {', '.join(ROLES)}, got {role!r}")
     if not _NAME.fullmatch(name) or len(name) > 63:
@@ -81,7 +81,7 @@ def names(of: Subject) -> x509.SubjectAlternativeName:
 
 
 def told(extensions: x509.Extensions) -> Subject:
-    """`names` backwards. Raises ValueError, and x509's own exceptions."""
+    """The Subject in `names`. Raises ValueError, and x509's own exceptions."""
     said = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     (uri,) = said.get_values_for_type(x509.UniformResourceIdentifier)
     role, _, name = uri.removeprefix(_URI).partition("/")
@@ -93,25 +93,25 @@ def told(extensions: x509.Extensions) -> Subject:
 
 
 def parsed(der: bytes, whose: str) -> x509.Certificate:
-    """Raises Refused for what is no certificate, and for none at all."""
+    """The certificate in DER bytes. Raises Refused for other bytes, and for none."""
     if not der:
         raise Refused(f"{whose}: expected a certificate, got none")
     try:
         return x509.load_der_x509_certificate(der)
-    except Exception as error:  # of several kinds, by the version of cryptography
+    except Exception as error:  # its kind depends on the version of cryptography
         raise Refused(f"{whose}: expected a certificate, got {len(der)} other bytes") from error
 
 
 def signed(certificate: x509.Certificate, ca: x509.Certificate, whose: str) -> Subject:
-    """Whom the certificate is for, once the CA's signature on it is verified. Raises Refused."""
+    """The subject of the certificate, after verifying the CA's signature. Raises Refused."""
     try:
         certificate.verify_directly_issued_by(ca)
-    except Exception as error:  # as above
+    except Exception as error:  # its kind depends on the version of cryptography
         raise Refused(f"{whose}: {_stranger(certificate, ca)}") from error
     try:
         of_p256(certificate.public_key())
         return told(certificate.extensions)
-    except Exception as error:  # it was not made by authority.py
+    except Exception as error:  # authority.py did not make it
         raise Refused(
             f"{whose}: expected a certificate of a {' or '.join(ROLES)}, got another one"
         ) from error
@@ -123,38 +123,38 @@ def _stranger(certificate: x509.Certificate, ca: x509.Certificate) -> str:
         if certificate.issuer == certificate.subject:
             return f"{wanted}, got a self-signed one"
         issuer = common_name(certificate, issuer=True)
-    except Exception:  # as above
+    except Exception:  # its kind depends on the version of cryptography
         return f"{wanted}, got one of an unreadable CA"
     return f"{wanted}, got one of another CA" + (f", {issuer}" if issuer.isprintable() else "")
 
 
 def common_name(certificate: x509.Certificate, issuer: bool = False) -> str:
-    """The name of the subject or of the issuer; x509's exceptions for what is not ours."""
+    """The name of the subject or issuer. Raises x509's exceptions for a foreign certificate."""
     name = certificate.issuer if issuer else certificate.subject
     (found,) = name.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
     return str(found.value)[:64]
 
 
 def of_p256(key: object) -> ec.EllipticCurvePublicKey:
-    """The key, if it is of the one kind that we make; ValueError."""
+    """The key, if it has the one kind that we make. Raises ValueError."""
     if isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1):
         return key
     raise ValueError(f"expected a P-256 key, got {type(key).__name__}")
 
 
 def key_hash(key: ec.EllipticCurvePublicKey) -> bytes:
-    """SHA-256 of the public key: renewals keep it, and revocation and `--trust-code` name it."""
+    """SHA-256 of the public key. Renewals keep it; revocation and `--trust-code` use it."""
     der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     return hashlib.sha256(der).digest()
 
 
 def now() -> datetime:
-    """This machine's clock."""
+    """The time of this machine's clock."""
     return datetime.now(timezone.utc)
 
 
 def written(when: datetime) -> str:
-    """A time as people read it, to the second."""
+    """A time as text, to the second."""
     return f"{when:%Y-%m-%d %H:%M:%S} UTC"
 
 
@@ -165,8 +165,8 @@ def timely(
     reader: str = "this machine",
     theirs: int | None = None,
 ) -> None:
-    """Raises Refused for a certificate that is expired or not yet valid by the clock of `reader`,
-    which is this machine. `theirs` is the sender's clock, in seconds since 1970.
+    """Raises Refused for a certificate that is expired or not yet valid by this machine's clock.
+    `reader` names this machine. `theirs` is the sender's clock, in seconds since 1970.
     """
     here = now()
     first, last = certificate.not_valid_before_utc, certificate.not_valid_after_utc

@@ -1,4 +1,4 @@
-"""The files of one machine's certificates, in SPARKLE_HOME/cluster: names, modes, contents."""
+"""The files of one machine's certificates in SPARKLE_HOME/cluster: names, modes, contents."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from sparkle_drv.cluster.refused import Refused
 
 CA, CERTIFICATE, KEY, REVOKED = "ca.pem", "cert.pem", "key.pem", "revoked.list"
 CA_KEY, ISSUED, REQUEST = "ca.key", "issued", "request.pem"
-"""Where the CA is: its key, and a folder with each key's newest certificate. A request to it."""
+"""At the CA: its key, and a folder with each key's newest certificate. Elsewhere: a request."""
 _MOST_NBYTES = 1 << 17
 
 
 def folder(home: str) -> Path:
-    """Of this SPARKLE_HOME."""
+    """The folder of certificates in this SPARKLE_HOME."""
     return Path(home) / "cluster"
 
 
 def read(path: Path, missing: str = "", secret: bool = False) -> bytes:
-    """Raises Refused; where there is no file, it says what to do: `missing`. A `secret` is refused
-    when others than its owner may read it.
+    """The content of a file. Raises Refused; for a missing file the text is `missing`, which says
+    what to do. A `secret` is refused if others than its owner may read it.
     """
     try:
-        # A pipe of that name must not make the open wait for a writer.
+        # O_NONBLOCK: a pipe of that name must not make open() wait for a writer.
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as f:
             mode = os.fstat(f.fileno()).st_mode & 0o777
             if secret and mode & 0o077:
@@ -44,7 +44,7 @@ def read(path: Path, missing: str = "", secret: bool = False) -> bytes:
 
 
 def write(into: Path, contents: Mapping[str, bytes]) -> None:
-    """Each file whole and for its owner alone, in this order. Raises OSError."""
+    """Writes each file whole, for its owner alone, in this order. Raises OSError."""
     into.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name, content in contents.items():
         kept.replace(into / name, content, sync=True)

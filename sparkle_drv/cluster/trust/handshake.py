@@ -1,13 +1,14 @@
-"""Three messages that prove both certificates and end in the keys of a session.
+"""Three messages that prove both certificates and agree on the keys of a session.
 
-    hello      the caller: versions, certificate, a fresh key share, the name of the node it wants
-    welcome    the node: the same of itself, the session's number, its signature of both messages
+    hello      the caller: versions, certificate, a fresh key share, the name of the wanted node
+    welcome    the node: its own ones, the session's number, its signature of both messages
     proof      the caller: its signature of all three
 
-Each end signs the hash of everything said so far, both certificates included, with its role in
-front: no signature serves in another handshake, for another peer, or in the other direction. Fresh
-X25519 shares make the keys, so nobody reads old sessions with a certificate's key found later. The
-first frame's MAC shows that the other end has the keys. Nothing here waits or sends: channel/ does.
+Each end signs its role and the hash of everything said so far, including both certificates. No
+signature can thus be reused in another handshake, for another peer, or in the other direction.
+Fresh X25519 shares make the keys, so a certificate's key that leaks later reveals no old sessions.
+The MAC of the first frame proves that the other end has the keys. Nothing here waits or sends;
+channel/ does.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ PROOF = {"session": _SESSION, "signature": _SIGNATURE}
 
 @dataclass(frozen=True)
 class Pending:
-    """What a node keeps between its welcome and the proof."""
+    """The state that a node keeps between its welcome and the proof."""
 
     keys: Keys
     subject: Subject
@@ -65,23 +66,23 @@ class Pending:
 
 
 class Caller:
-    """The client's end of one handshake. Raises Refused when a message of the node is not
-    accepted; `messages.refusal` makes of it what the node is told.
+    """The client's end of one handshake. Raises Refused if it does not accept a message of the
+    node. `messages.refusal` turns that into the message for the node.
     """
 
     def __init__(self, identity: Identity, node: str, seal: bool = False) -> None:
-        """Raises ValueError for a text that names no node."""
+        """Raises ValueError if `node` is no name of a node."""
         certificates.subject("node", node)
         self._identity, self._node, self._seal = identity, node, seal
         self._share = x25519.X25519PrivateKey.generate()
         self._hello = {**_own(identity, self._share), "node": node, "seal": seal}
 
     def hello(self) -> dict[str, Any]:
-        """The same message each time: it may be sent again."""
+        """The hello; the same each time, so that it can be sent again."""
         return dict(self._hello)
 
     def prove(self, welcome: object) -> tuple[dict[str, Any], Keys]:
-        """The proof to send, and the keys."""
+        """(the proof to send, the keys)."""
         whose = f"node {self._node}"
         said = _checked(welcome, WELCOME, whose, self._identity)
         subject, key = _certified(said, whose, self._identity)
@@ -102,8 +103,8 @@ class Caller:
 
 
 class Answerer:
-    """The node's end, for any number of handshakes; any thread. It admits the roles in `callers`:
-    others than clients only where the caller of this asks for them. Raises Refused as Caller does.
+    """The node's end, for any number of handshakes, from any thread. It admits the roles in
+    `callers`. Raises Refused as Caller does.
     """
 
     def __init__(
@@ -117,7 +118,7 @@ class Answerer:
         self._identity, self._epoch, self._callers = identity, epoch, callers
 
     def welcome(self, hello: object) -> tuple[dict[str, Any], Pending]:
-        """The answer to send, and what to keep until the proof comes."""
+        """(the answer to send, the state to keep until the proof comes)."""
         said = _checked(hello, HELLO, "caller", self._identity)
         mine = self._identity
         if said["node"] != mine.name:
@@ -141,7 +142,7 @@ class Answerer:
         return answer, Pending(keys, subject, key, whole)
 
     def admit(self, pending: Pending, proof: object) -> Keys:
-        """The session's keys, once the caller has proved its certificate."""
+        """The session's keys, after the caller has proved its certificate."""
         whose = str(pending.subject)
         said = messages.checked(proof, PROOF, whose)
         if said["session"] != pending.keys.session:
@@ -153,7 +154,7 @@ class Answerer:
 
 @functools.lru_cache(maxsize=1)
 def manifest_hash() -> bytes:
-    """SHA-256 of the kernels' manifest: two ends with one hash mean the same kernel by a name."""
+    """SHA-256 of the kernels' manifest. Two ends with the same hash mean the same kernels."""
     return hashlib.sha256((assets.folder("shaders") / "manifest.json").read_bytes()).digest()
 
 
@@ -172,8 +173,8 @@ def _own(identity: Identity, share: x25519.X25519PrivateKey) -> dict[str, Any]:
 def _checked(
     message: object, fields: dict[str, Field], whose: str, mine: Identity
 ) -> dict[str, Any]:
-    """The fields, and both ends' versions compared. Another protocol may have other fields, so its
-    number comes first.
+    """The message's fields, after comparing both ends' versions. The protocol's number is checked
+    first, since another protocol may have other fields.
     """
     messages.raise_if_refusal(message, whose)
     theirs = message.get("protocol") if type(message) is dict else None
@@ -195,8 +196,8 @@ def _checked(
 def _certified(
     said: dict[str, Any], whose: str, mine: Identity
 ) -> tuple[Subject, ec.EllipticCurvePublicKey]:
-    """Whom a certificate is for, and its key; the signature of the handshake is yet to prove that
-    the sender has the key.
+    """(the subject of a certificate, its key). The handshake's signature has yet to prove that the
+    sender has the key.
     """
     certificate = certificates.parsed(said["certificate"], whose)
     subject = certificates.signed(certificate, mine.ca, whose)
@@ -213,7 +214,7 @@ def _certified(
 
 
 def _hash(*said: dict[str, Any]) -> bytes:
-    """Of messages as both ends see them: by the name of each field, in one encoding."""
+    """Hash of messages in a form equal at both ends: fields sorted by name, in one encoding."""
     packed = msgpack.packb([sorted(message.items()) for message in said])
     return hashlib.sha256(packed).digest()
 
@@ -236,10 +237,10 @@ def _verify(
 def _derived(
     share: x25519.X25519PrivateKey, theirs: bytes, transcript: bytes, whose: str
 ) -> tuple[bytes, bytes]:
-    """The keys to the node and to the client."""
+    """(the key to the node, the key to the client)."""
     try:
         secret = share.exchange(x25519.X25519PublicKey.from_public_bytes(theirs))
-    except ValueError as error:  # a share of small order: the secret would be known to all
+    except ValueError as error:  # a share of small order would give a secret known to all
         raise Refused(f"{whose}: expected a share of a key exchange, got a bad one") from error
     made = HKDF(hashes.SHA256(), 64, transcript, _LABEL + b"keys").derive(secret)
     return made[:32], made[32:]

@@ -1,4 +1,4 @@
-"""Who this machine is: its name, role, certificate and key, from SPARKLE_HOME/cluster."""
+"""This machine's identity: its name, role, certificate and key, from SPARKLE_HOME/cluster."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _NEW = "make a new certificate where the CA is: `sparkle certs renew`, or node, 
 
 @dataclass(frozen=True)
 class Identity:
-    """One certificate and its key, which fit each other and the CA."""
+    """A certificate and its key, which match each other and the CA."""
 
     subject: Subject
     folder: Path
-    """Where ca.pem, cert.pem and key.pem are: the engine reads them by itself."""
+    """The folder of ca.pem, cert.pem and key.pem, which the engine reads itself."""
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
     ca: x509.Certificate
@@ -45,7 +45,7 @@ class Identity:
 
     @property
     def der(self) -> bytes:
-        """The certificate, as it travels."""
+        """The certificate in DER."""
         return self.certificate.public_bytes(Encoding.DER)
 
     @property
@@ -57,8 +57,8 @@ class Identity:
 def load(home: str) -> Identity:
     """The identity in this SPARKLE_HOME.
 
-    Raises Refused: a file is missing or damaged, the CA is another one, or the certificate does not
-    hold now. The error says what to type.
+    Raises Refused if a file is missing or damaged, the CA is another one, or the certificate is not
+    valid now. The error says what to type.
     """
     found = read(home)
     authentic = f"{found.folder / files.CA}"
@@ -70,7 +70,7 @@ def load(home: str) -> Identity:
 
 
 def read(home: str) -> Identity:
-    """As `load`, of certificates that may be expired or revoked."""
+    """As `load`, but the certificates may be expired or revoked."""
     folder = files.folder(home)
     if not any((folder / name).exists() for name in (files.CA, files.CERTIFICATE, files.KEY)):
         raise Refused(f"{folder}: expected certificates, got none: {_NONE}")
@@ -90,13 +90,13 @@ def read(home: str) -> Identity:
 
 
 def fingerprint_of(path: Path) -> str:
-    """As Identity.fingerprint, of a certificate file alone. Raises Refused, OSError."""
+    """As Identity.fingerprint, for a certificate file alone. Raises Refused, OSError."""
     found = _pem(path, f"{path}: expected a certificate, got no such file")
     return certificates.key_hash(certificates.of_p256(found.public_key())).hex()
 
 
 def authority_of(folder: Path) -> x509.Certificate:
-    """The CA whose certificates count here. Raises Refused."""
+    """The certificate of the CA that is trusted here. Raises Refused."""
     path = folder / files.CA
     ca = _pem(path, _NONE)
     try:
@@ -106,7 +106,7 @@ def authority_of(folder: Path) -> x509.Certificate:
         constraints = ca.extensions.get_extension_for_class(x509.BasicConstraints).value
         if not constraints.ca:
             raise ValueError("not a CA")
-    except Exception as error:  # of several kinds, by the version of cryptography
+    except Exception as error:  # its kind depends on the version of cryptography
         raise Refused(
             f"{path}: expected the CA that `sparkle certs init` made, got another certificate"
         ) from error
@@ -117,7 +117,7 @@ def _pem(path: Path, missing: str) -> x509.Certificate:
     data = files.read(path, missing)
     try:
         return x509.load_pem_x509_certificate(data)
-    except Exception as error:  # as above
+    except Exception as error:  # its kind depends on the version of cryptography
         raise Refused(
             f"{path}: expected a certificate, got {len(data)} other bytes: {_NEW}"
         ) from error

@@ -1,4 +1,4 @@
-"""What a handshake ends with."""
+"""The result of a handshake."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Keys:
-    """Of one session; both ends have the same."""
+    """The keys of one session; both ends have the same."""
 
     session: bytes
-    """Its number, 16 random bytes, which every frame names."""
+    """The session's number, 16 random bytes, which every frame names."""
     epoch: int
-    """The node process's own number: another one after each start."""
+    """A number of the node's process, new after each start."""
     to_node: bytes
-    """32 bytes: the MAC key of what the client sends."""
+    """MAC key of the client's frames, 32 bytes."""
     to_client: bytes
-    """32 bytes: of what the node sends."""
+    """MAC key of the node's frames, 32 bytes."""
     seal: bool = False
-    """Are payloads encrypted, too, by AES-256-GCM under keys derived from these?"""
+    """Are payloads also encrypted, by AES-256-GCM with keys derived from these?"""
     peer: str = ""
-    """The other end's name as its certificate has it."""
+    """The other end's name, from its certificate."""
     trusted: str = ""
-    """SHA-256 of the other end's public key in hex: what `--trust-code` compares."""
+    """SHA-256 of the other end's public key in hex, which `--trust-code` compares."""
     role: str = ""
-    """The other end's, as its certificate has it: "client" or "node"."""
+    """The other end's role, from its certificate: "client" or "node"."""

@@ -1,7 +1,7 @@
-"""Fields of the messages that come before a session has keys, and how a refusal travels.
+"""Fields of the messages before a session has keys, and how a refusal travels.
 
-A message is a dict of str to int, str, bytes or bool. Every field has a kind and limits, each must
-be there, and no other one may be: whatever a peer sends, the answer is Refused and nothing else.
+A message is a dict of str to int, str, bytes or bool. Every field has a kind and limits. Each field
+must be there, and no other one. Any other message raises Refused and nothing else.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 from sparkle_drv.cluster.refused import Refused
 
 MOST_REFUSED = 300
-"""Characters of a refusal that travels."""
+"""Characters of a refusal that travels, at most."""
 
 
 @dataclass(frozen=True)
 class Field:
-    """A kind, and the limits of an int's value or of the length of str and bytes. Every character
-    of a str must print.
+    """A kind, with limits of an int's value or of the length of str and bytes. All characters of a
+    str must be printable.
     """
 
     kind: type
@@ -27,8 +27,8 @@ class Field:
     most: int = 0
 
     def complaint(self, value: object) -> str:
-        """What is wrong with a value; "": nothing."""
-        if type(value) is not self.kind:  # True is an int, too, but no number
+        """What is wrong with a value; "" if nothing is."""
+        if type(value) is not self.kind:  # bool is a subclass of int, but no number here
             return f"expected {self.kind.__name__}, got {type(value).__name__}"
         if isinstance(value, bool):
             return ""
@@ -44,7 +44,7 @@ class Field:
 
 
 def checked(message: object, fields: Mapping[str, Field], whose: str) -> dict[str, Any]:
-    """The message, each field as `fields` has it. Raises Refused: also for a refusal."""
+    """`message`, if its fields match `fields`. Raises Refused, also if it is a refusal."""
     raise_if_refusal(message, whose)
     if type(message) is not dict:
         raise Refused(f"{whose}: expected a message with fields, got {type(message).__name__}")
@@ -60,7 +60,7 @@ def checked(message: object, fields: Mapping[str, Field], whose: str) -> dict[st
 
 
 def shown(value: object) -> str:
-    """A peer's text for a message of ours: short, and only characters that print."""
+    """A peer's text for our messages: shortened, printable characters only."""
     if not isinstance(value, str):
         return f"a {type(value).__name__}"
     return printable(repr(value[:40]), 64)
@@ -71,12 +71,12 @@ def printable(text: str, most: int) -> str:
 
 
 def refusal(error: Refused) -> dict[str, Any]:
-    """What the other end is told."""
+    """The message that tells the other end of a refusal."""
     return {"refused": printable(str(error), MOST_REFUSED)}
 
 
 def raise_if_refusal(message: object, whose: str) -> None:
-    """Raises Refused with what the other end says, if this message is a refusal."""
+    """Raises Refused with the other end's text, if this message is a refusal."""
     if type(message) is dict and "refused" in message:
         said = message["refused"]
         text = printable(said, MOST_REFUSED) if isinstance(said, str) else "no reason given"

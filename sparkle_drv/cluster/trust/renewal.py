@@ -1,7 +1,7 @@
-"""Certificates of a day renew themselves: a new certificate for the same key, name, role and hosts.
+"""Certificates of a day renew themselves: a new one for the same key, name, role and hosts.
 
-Where the CA is, `renew` does it. Elsewhere a session carries a request to a machine with the CA and
-the answer back; node/ and remote/ do so when `due` says it is time.
+At the CA, `renew` does it. Elsewhere a session carries a request to a machine with the CA, and the
+answer back; node/ and remote/ do that when `due` says so.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .identity import Identity
 from .messages import Field
 
 LOOK_S = 60.0
-"""A certificate is looked at so often, and more often where it has less than ten times as long."""
+"""Seconds between checks of a certificate; less if its remaining life is below ten times that."""
 
 _REQUEST = {"request": Field(bytes, 1, certificates.MOST_NBYTES)}
 _GRANT = {
@@ -29,19 +29,19 @@ _GRANT = {
 
 
 def due(of: Identity) -> bool:
-    """Is a third of the certificate's life left, or less?"""
+    """Is at most a third of the certificate's life left?"""
     last = of.certificate.not_valid_after_utc
     return 3 * (last - certificates.now()) <= last - of.certificate.not_valid_before_utc
 
 
 def look_s(of: Identity) -> float:
-    """Seconds until it is to be looked at again."""
+    """Seconds until the next check of the certificate."""
     left_s = (of.certificate.not_valid_after_utc - certificates.now()).total_seconds()
     return min(LOOK_S, max(left_s / 10, 0.2)) if left_s > 0 else LOOK_S
 
 
 def renew(of: Identity, days: float = 1) -> Identity:
-    """Where the CA is. Raises Refused, also for a revoked key, ValueError and OSError."""
+    """Renews at the CA. Raises Refused, also for a revoked key, ValueError and OSError."""
     ca = authority.load(str(of.folder.parent))
     ca.revoked.check(of.key.public_key(), f"renewal of {of.subject}")
     files.write(of.folder, ca.certify(of.subject, of.key.public_key(), days))
@@ -49,7 +49,7 @@ def renew(of: Identity, days: float = 1) -> Identity:
 
 
 def renewal_request(of: Identity) -> dict[str, Any]:
-    """What to send to a machine with the CA."""
+    """The message for a machine with the CA."""
     return {"request": requests.made(of.subject, of.key).public_bytes(Encoding.DER)}
 
 
@@ -74,8 +74,8 @@ def renewal_grant(ca: Authority, request: object, peer_name: str, peer_role: str
 
 
 def renewal_take(of: Identity, grant: object) -> Identity:
-    """Check a grant and keep it, each file whole. Raises Refused, then nothing has changed, and
-    OSError.
+    """Checks a grant and writes its files, each one whole. Raises Refused, and then changes
+    nothing; OSError.
     """
     whose = f"renewal of {of.subject}"
     message = messages.checked(grant, _GRANT, whose)

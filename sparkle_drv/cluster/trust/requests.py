@@ -25,15 +25,15 @@ def new_key() -> ec.EllipticCurvePrivateKey:
 
 
 def key_file(key: ec.EllipticCurvePrivateKey) -> bytes:
-    """As PEM, without a password."""
+    """The key as PEM, without a password."""
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
 def key_of(pem: bytes, whose: str) -> ec.EllipticCurvePrivateKey:
-    """Raises Refused for what is no private key of ours."""
+    """The private key in a PEM. Raises Refused for other content."""
     try:
         key = load_pem_private_key(pem, None)
-    except Exception as error:  # of several kinds, by the version of cryptography
+    except Exception as error:  # its kind depends on the version of cryptography
         raise Refused(f"{whose}: expected a private key without a password, got none") from error
     if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
         raise Refused(f"{whose}: expected a P-256 key, got another kind")
@@ -41,8 +41,8 @@ def key_of(pem: bytes, whose: str) -> ec.EllipticCurvePrivateKey:
 
 
 def begun(folder: Path, of: Subject) -> str:
-    """Write a request beside the key in this folder, which is made if there is none; the key's
-    fingerprint. Raises Refused for a file that is no key, and OSError.
+    """Writes a request beside the key in this folder, making a key if there is none. Returns the
+    key's fingerprint. Raises Refused for a file that is no key, and OSError.
     """
     path = folder / files.KEY
     if path.exists():
@@ -69,8 +69,8 @@ def common_name(name: str) -> x509.Name:
 
 
 def checked(data: bytes, whose: str) -> tuple[Subject, ec.EllipticCurvePublicKey]:
-    """What a request, PEM or DER, asks for and for which key. Raises Refused for a damaged one, and
-    for one whose sender does not have the key.
+    """(subject, key) of a request in PEM or DER. Raises Refused for a damaged one, and if its
+    sender does not have the key.
     """
     try:
         if data.startswith(b"-----"):
@@ -80,7 +80,7 @@ def checked(data: bytes, whose: str) -> tuple[Subject, ec.EllipticCurvePublicKey
         if not asked.is_signature_valid:
             raise ValueError("signed by another key")
         return certificates.told(asked.extensions), certificates.of_p256(asked.public_key())
-    except Exception as error:  # as above; the request is hostile input
+    except Exception as error:  # of any kind: the request is untrusted input
         raise Refused(
             f"{whose}: expected a request of `sparkle certs request`, got another one or a "
             "damaged one"

@@ -1,8 +1,8 @@
-"""The signed list of keys that are refused although their certificates still hold.
+"""The signed list of keys that are refused although their certificates are still valid.
 
-It names public keys, which renewals keep, so one entry refuses every certificate of a key. A count
-grows with each change, and a list never gives way to one with a lower count: an old copy brings no
-key back.
+It lists public keys, which renewals keep, so that one entry refuses every certificate of a key. A
+count grows with each change. A list is never replaced by one with a lower count, so that an old
+copy cannot restore a key.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from sparkle_drv.cluster.refused import Refused
 from . import certificates, files
 
 MOST_NBYTES = 1 << 16
-"""Of a list, which has room for 1,900 keys."""
+"""Bytes of a list at most: room for 1,900 keys."""
 _LABEL = b"sparkle revocation 1\0"
 _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Listed:
-    """One list."""
+    """The content of one list."""
 
     count: int = 0
     keys: frozenset[bytes] = frozenset()
-    """`certificates.key_hash` of each."""
+    """`certificates.key_hash` of each key."""
 
 
 def packed(listed: Listed, key: ec.EllipticCurvePrivateKey) -> bytes:
-    """Signed by the CA's key. Raises ValueError for a list that is too long."""
+    """The list, signed by the CA's key. Raises ValueError if it is too long."""
     body = msgpack.packb([listed.count, sorted(listed.keys)])
     made: bytes = msgpack.packb([body, key.sign(_LABEL + body, ec.ECDSA(hashes.SHA256()))])
     if len(made) > MOST_NBYTES:
@@ -49,7 +49,7 @@ def packed(listed: Listed, key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def unpacked(data: bytes, ca: x509.Certificate, whose: str) -> Listed:
-    """Raises Refused for a list that is damaged or that the CA did not sign."""
+    """The content of a signed list. Raises Refused if it is damaged or the CA did not sign it."""
     if len(data) > MOST_NBYTES:
         raise Refused(f"{whose}: expected at most {MOST_NBYTES} bytes, got {len(data)}")
     try:
@@ -66,10 +66,10 @@ def unpacked(data: bytes, ca: x509.Certificate, whose: str) -> Listed:
 
 
 class Revocations:
-    """The list in a file, read again when the file changes. Any thread."""
+    """The list in a file, read again when the file changes. Any thread may use it."""
 
     def __init__(self, path: Path, ca: x509.Certificate) -> None:
-        """Raises Refused for a file that is no list. No file: nothing is revoked."""
+        """Raises Refused for a file that is no list. Without a file nothing is revoked."""
         self.path, self._ca = path, ca
         self._lock = threading.Lock()
         self._seen: object = None
@@ -78,7 +78,7 @@ class Revocations:
 
     @property
     def listed(self) -> Listed:
-        """The newest list. A file that is damaged meanwhile, or older, changes nothing."""
+        """The newest list. A file that becomes damaged or older changes nothing."""
         with self._lock:
             try:
                 self._read()
@@ -96,7 +96,7 @@ class Revocations:
             raise Refused(f"{whose}: the certificate is revoked")
 
     def take(self, data: bytes) -> bool:
-        """Keep a list that another machine sent; False: it is no newer. Raises Refused, OSError."""
+        """Keeps a list that another machine sent. False if not newer. Raises Refused, OSError."""
         offered = unpacked(data, self._ca, "revocation list").count
         with kept.locked(self.path):
             if offered <= self.listed.count:
@@ -105,7 +105,7 @@ class Revocations:
         return True
 
     def add(self, keys: frozenset[bytes], ca_key: ec.EllipticCurvePrivateKey) -> None:
-        """Revoke these, too. Raises ValueError when the list is full, and OSError."""
+        """Revokes these keys, too. Raises ValueError if the list is full, and OSError."""
         with kept.locked(self.path):
             old = self.listed
             data = packed(Listed(old.count + 1, old.keys | keys), ca_key)

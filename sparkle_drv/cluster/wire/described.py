@@ -1,6 +1,6 @@
 """DeviceInfo, Resources and TilePlan as mappings, and back, checked field by field.
 
-The other end may be newer, older or hostile: an unknown field is `Damaged`, one that is missing has
+The other end may be newer, older or hostile. An unknown field raises `Damaged`; a missing one gets
 its default.
 """
 
@@ -27,7 +27,7 @@ def plain(value: Any) -> Any:
 
 
 def described(kind: type[_T], given: Any) -> _T:
-    """The dataclass that a mapping describes; raises Damaged."""
+    """The dataclass that a mapping describes. Raises Damaged."""
     if type(given) is not dict:
         raise Damaged(f"{kind.__name__}: expected a mapping, got {type(given).__name__}")
     known = {one.name: one for one in fields(kind)}
@@ -35,16 +35,16 @@ def described(kind: type[_T], given: Any) -> _T:
     made = {}
     for name, value in given.items():
         if name not in known:
-            raise Damaged(f"{kind.__name__}: unknown field {str(name)[:40]!r}")
+            raise Damaged(f"{kind.__name__}: expected known fields, got {str(name)[:40]!r}")
         made[name] = _value(f"{kind.__name__}: {name}", hints[name], value)
     for name, one in known.items():
         if name not in made and one.default is MISSING and one.default_factory is MISSING:
-            raise Damaged(f"{kind.__name__}: {name} is missing")
+            raise Damaged(f"{kind.__name__}: expected the field {name}, got none")
     return kind(**made)
 
 
 def _value(what: str, hint: Any, value: Any) -> Any:
-    """`value` as the field's annotation wants it: int, float, str, bool, tuples of them, None."""
+    """`value` as the annotation `hint` wants it: int, float, str, bool, tuples of them, None."""
     options: tuple[Any, ...] = getattr(hint, "__args__", ())
     origin = getattr(hint, "__origin__", None)
     if origin is None and type(None) in options:  # X | None
@@ -67,7 +67,7 @@ def _value(what: str, hint: Any, value: Any) -> Any:
     if type(value) is not hint:
         raise Damaged(f"{what}: expected {hint.__name__}, got {type(value).__name__}")
     if hint is str and len(value) > _MOST_TEXT:
-        raise Damaged(f"{what}: a text of {len(value)} characters")
+        raise Damaged(f"{what}: expected at most {_MOST_TEXT} characters, got {len(value)}")
     if hint is int and not -(2**63) <= value < 2**64:
-        raise Damaged(f"{what}: {value} has more than 64 bits")
+        raise Damaged(f"{what}: expected at most 64 bits, got {value}")
     return value

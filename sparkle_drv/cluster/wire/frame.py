@@ -1,8 +1,8 @@
 """Frames: "SPK1", the head's size, the head, its MAC, the payload.
 
-The head is a msgpack array: kind, session, epoch, number, ack, then what the kind adds. The MAC is
-HMAC-SHA-256 (RFC 2104), cut to 16 bytes, over head and payload; of a chunk, whose payload is bulk,
-over the head alone. A sealed session encrypts payloads by AES-256-GCM, with the head as its
+The head is a msgpack array: kind, session, epoch, number, ack, then fields of the kind. The MAC is
+HMAC-SHA-256 (RFC 2104), cut to 16 bytes, over head and payload. For a chunk, whose payload is bulk,
+it covers the head alone. A sealed session encrypts payloads by AES-256-GCM, with the head as
 associated data.
 """
 
@@ -24,39 +24,39 @@ _PREFIX = struct.Struct("<4sI")
 
 
 class Kind(enum.IntEnum):
-    """What a frame is."""
+    """The kinds of frames."""
 
     HELLO = 0
-    """A message of the handshake, not yet under a session's keys."""
+    """A message of the handshake, before the session has keys."""
     DATA = 1
     """[first]: items of the ordered stream, from that number on."""
     ACK = 2
-    """Nothing but the head."""
+    """Only the head."""
     CHUNK = 3
     """[transfer, index]: a piece of bulk."""
     GRANT = 4
-    """[transfer, upto, missing]: which chunks the receiver takes; upto -1: it has all."""
+    """[transfer, upto, missing]: the chunks that the receiver takes; upto -1 if it has all."""
     END = 5
     """The session ends; the payload says why."""
     PING = 6
-    """An ACK that wants one."""
+    """An ACK that asks for one."""
 
 
-# How many numbers a kind adds to the head.
+# Numbers that a kind adds to the head.
 _MORE = {kind: 0 for kind in Kind} | {Kind.DATA: 1, Kind.CHUNK: 2, Kind.GRANT: 3}
 _KINDS = {int(kind): kind for kind in Kind}
 
 
 class Head(NamedTuple):
-    """The fields of every frame."""
+    """The fields of every frame's head."""
 
     kind: Kind
     session: bytes
     epoch: int
     number: int
     """Counts the frames of one end: it makes a sealed payload's nonce."""
+    """Counts the frames of one end; it is the nonce of a sealed payload."""
     ack: int
-    """All items of the other end's stream below this have arrived."""
     more: tuple[Any, ...] = ()
 
 
@@ -76,12 +76,12 @@ class Seal:
         try:
             opened: bytes = self._cipher.decrypt(struct.pack("<4xQ", number), payload, head)
         except Exception:  # InvalidTag, and others for payloads too short
-            raise Damaged("the payload does not fit its seal") from None
+            raise Damaged("expected a payload that fits its seal, got another") from None
         return opened
 
 
 def encode(head: Head, payload: bytes | memoryview, key: bytes, seal: Seal | None) -> bytes:
-    """A frame; `key` is b"" for a HELLO, which has no MAC."""
+    """A frame as bytes; `key` is b"" for a HELLO, which has no MAC."""
     raw = pack([int(head.kind), *head[1:5], *head.more])
     if seal is not None and len(payload):
         payload = seal.close(head.number, raw, bytes(payload))
@@ -96,12 +96,12 @@ def _mac(kind: Kind, raw: bytes, payload: bytes | memoryview, key: bytes) -> byt
 
 
 class Frame:
-    """A frame as it came, its head not yet proven."""
+    """A received frame whose head is not verified yet."""
 
     __slots__ = ("_mac", "_raw", "head", "payload")
 
     def __init__(self, data: bytes) -> None:
-        """Raises Damaged."""
+        """Parses a frame. Raises Damaged."""
         if len(data) < _PREFIX.size + MAC_NBYTES:
             raise Damaged(f"expected at least {_PREFIX.size + MAC_NBYTES} bytes, got {len(data)}")
         magic, nbytes = _PREFIX.unpack_from(data)
@@ -109,41 +109,40 @@ class Frame:
             raise Damaged(f"expected {MAGIC!r} in front, got {magic!r}")
         begin = _PREFIX.size + nbytes + MAC_NBYTES
         if nbytes > MOST_HEAD or begin > len(data):
-            raise Damaged(f"a head of {nbytes} bytes in a frame of {len(data)}")
+            raise Damaged(f"expected a head within {len(data)} bytes, got one of {nbytes}")
         self._raw = data[_PREFIX.size : _PREFIX.size + nbytes]
         self._mac = data[_PREFIX.size + nbytes : begin]
         self.payload: bytes | memoryview = memoryview(data)[begin:]
         self.head = _head(unpack(self._raw, MOST_HEAD))
 
     def prove(self, key: bytes, seal: Seal | None) -> None:
-        """Raises Damaged for a frame that does not come from whoever has the key; a sealed payload
-        is plain afterwards."""
+        """Verifies that the sender has the key; decrypts a sealed payload. Raises Damaged."""
         if not hmac.compare_digest(self._mac, _mac(self.head.kind, self._raw, self.payload, key)):
-            raise Damaged("the MAC does not fit: a forged or damaged frame")
+            raise Damaged("expected a MAC that fits, got a forged or damaged frame")
         if seal is not None and len(self.payload):
             self.payload = seal.open(self.head.number, self._raw, bytes(self.payload))
 
 
 def _head(value: Any) -> Head:
     if type(value) is not list or len(value) < 5:
-        raise Damaged("the head is no list of its fields")
+        raise Damaged("expected a list of at least 5 fields as the head, got another value")
     kind, session, epoch, number, ack, *more = value
     known = _KINDS.get(kind) if type(kind) is int else None
     if known is None:
-        raise Damaged(f"kind {str(kind)[:20]} is not known")
+        raise Damaged(f"kind: expected a known one, got {str(kind)[:20]}")
     if type(session) is not bytes or len(session) != 16:
-        raise Damaged("the session is not 16 bytes")
+        raise Damaged("session: expected 16 bytes, got another value")
     for given in (epoch, number, ack):
         if type(given) is not int or not 0 <= given <= MOST_NUMBER:
-            raise Damaged("epoch, number or ack is no number from 0 to 2^63-1")
+            raise Damaged("epoch, number, ack: expected 0 to 2^63-1, got another value")
     if len(more) != _MORE[known]:
-        raise Damaged(f"a {known.name} head with {len(more)} more fields")
+        raise Damaged(f"{known.name}: expected {_MORE[known]} more fields, got {len(more)}")
     numbers = more
     if known is Kind.GRANT:
         if type(more[2]) is not list:
-            raise Damaged("a GRANT head without its list")
+            raise Damaged("GRANT: expected a list of missing chunks, got another value")
         numbers = more[:2] + more[2]
     for given in numbers:
         if type(given) is not int or not -1 <= given <= MOST_NUMBER:
-            raise Damaged(f"a {known.name} head with {str(given)[:20]!r}")
+            raise Damaged(f"{known.name}: expected -1 to 2^63-1, got {str(given)[:20]!r}")
     return Head(known, session, epoch, number, ack, tuple(more))

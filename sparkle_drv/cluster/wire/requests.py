@@ -1,13 +1,13 @@
-"""What the two ends of a session say: items of the ordered stream, with their fields and limits.
+"""The messages of both ends of a session: items of the ordered stream, with fields and limits.
 
 A client's item is a *request*: {"do": name, "re": number, ...fields}. `re` is the number of the
-reply that the client waits for, 0: none. A node's item is a reply, {"re": number, "ok": {...}} or
+reply that the client expects, 0 for none. A node's item is a reply, {"re": number, "ok": {...}} or
 {"re": number, "error": kind, "words": text}, or *news*: {"on": name, ...fields}.
 
-Requests are executed in their order, those of one queue (`QUEUED`) each after the one before it
-and beside other queues' ones. Queue, prepared and transfer numbers are the client's, kernels and
-addresses the node's; all of them mean something within the session alone. Values are points of the
-client's timeline: the first submission of a queue is 1, and no number is left out.
+Requests run in order. Those of one queue (`QUEUED`) run one after another, beside those of other
+queues. The client chooses numbers of queues, prepared launches and transfers, the node those of
+kernels and addresses; all are valid within the session only. Values are points of the client's
+timeline: the first submission of a queue is 1, and no number is left out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from sparkle_drv.cluster.wire.values import Damaged, Field, checked
 
 INLINE = 32 << 10
-"""Bytes that travel within an item; more is a transfer."""
+"""Bytes that travel within an item at most; more goes as a transfer."""
 MOST_RECORDS = 16 << 20
 """Bytes of records of one submission at most."""
 MOST_RUNS = 256
@@ -27,7 +27,7 @@ MOST_RUNS = 256
 MOST_IMAGE = 64 << 20
 """Bytes of a user's image at most."""
 MOST_WORDS = 2000
-"""Characters of a text that a person is to read."""
+"""Characters of a text for people at most."""
 
 _NUMBER = Field(int)
 _ID = Field(int, 1, 2**53)
@@ -56,7 +56,7 @@ REQUESTS: Mapping[str, Mapping[str, Field]] = {
     },
     "unload": {"kernel": _ID},
     "queue": {"queue": _ID, "timing": _FLAG},
-    # Of what a queue was given before, nothing is lost; ok: {} once it has ended.
+    # All work given to the queue before still runs; ok: {} once it has ended.
     "close_queue": {"queue": _ID},
     # Records as in sp_cmd.h, with the session's own addresses, kernels and queue numbers.
     "submit": {
@@ -80,14 +80,14 @@ REQUESTS: Mapping[str, Mapping[str, Field]] = {
     "sensors": {},  # ok: {"sensors": {name: float}}
     "counts": {},  # ok: {"counts": {name: int}}: what the session holds at the node
     "renew": {"request": Field(dict, 1, 16)},  # ok: {"grant": mapping}: trust/renewal.py
-    "granted": {"grant": Field(dict, 1, 16)},  # what the node's news "renew" has asked for
-    "bye": {},  # the last request; ok: {}: all that the session had is gone
+    "granted": {"grant": Field(dict, 1, 16)},  # the answer to the node's news "renew"
+    "bye": {},  # the last request; ok: {}: the node has released everything
 }  # fmt: skip
 QUEUED = frozenset({"submit", "run", "write", "read", "close_queue"})
 
 NEWS: Mapping[str, Mapping[str, Field]] = {
-    # `reached` of a queue; what failed, [value, errno, words], and when things ran, [value, start,
-    # end], for every value above the `reached` that the client acknowledged last.
+    # `reached` of a queue. Failures as [value, errno, words] and times as [value, start, end], for
+    # every value above the `reached` that the client last acknowledged.
     "timeline": {
         "queue": _ID, "reached": _NUMBER, "faults": Field(list, 0, 1024),
         "times": Field(list, 0, 4096),
@@ -102,7 +102,7 @@ ERRORS = (
     "ValueError", "TypeError", "ImageError", "OutOfDeviceMemory", "DeviceLost", "DeviceNotFound",
     "NotImplementedError", "Refused", "SparkleError",
 )  # fmt: skip
-"""Kinds of errors that a reply may name; anything else is "SparkleError"."""
+"""Kinds of errors that a reply may name; all others become "SparkleError"."""
 
 _REPLY = {
     "re": _ID, "ok": Field(dict, 0, 64, optional=True), "error": Field(str, 1, 64, optional=True),
@@ -111,11 +111,11 @@ _REPLY = {
 
 
 def request(item: Any) -> tuple[str, int, dict[str, Any]]:
-    """(name, reply number, fields) of a client's item; raises Damaged."""
+    """(name, reply number, fields) of a client's item. Raises Damaged."""
     name = item.get("do") if type(item) is dict else None
     fields = REQUESTS.get(name) if type(name) is str else None
     if fields is None:
-        raise Damaged(f"no request is called {str(name)[:40]!r}")
+        raise Damaged(f"do: expected the name of a request, got {str(name)[:40]!r}")
     reply = item.get("re", 0)
     if type(reply) is not int or not 0 <= reply <= 2**53:
         raise Damaged(f"{name}: re: expected a number, got {str(reply)[:40]!r}")
@@ -124,11 +124,11 @@ def request(item: Any) -> tuple[str, int, dict[str, Any]]:
 
 
 def told(item: Any) -> tuple[str, dict[str, Any]]:
-    """("", reply) or (name of news, fields) of a node's item; raises Damaged."""
+    """("", reply) or (name of news, fields), of a node's item. Raises Damaged."""
     if type(item) is dict and "on" in item:
         fields = NEWS.get(item["on"]) if type(item["on"]) is str else None
         if fields is None:
-            raise Damaged(f"no news is called {str(item['on'])[:40]!r}")
+            raise Damaged(f"on: expected the name of news, got {str(item['on'])[:40]!r}")
         given = {key: value for key, value in item.items() if key != "on"}
         return item["on"], checked(given, fields, item["on"])
     return "", checked(item, _REPLY, "reply")

@@ -1,6 +1,6 @@
-"""msgpack with limits: what a stranger sends is plain data of known size, or `Damaged`.
+"""msgpack with limits: a stranger's bytes become plain data of known size, or raise `Damaged`.
 
-No extension types, no objects: nothing that comes off a wire runs or is built.
+No extension types and no objects: nothing from a wire is executed or constructed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import msgpack
 
 
 class Damaged(ValueError):
-    """Bytes that are no message of ours; the text says what is wrong with them."""
+    """Bytes that are no message of ours; the text says what is wrong."""
 
 
 def pack(value: Any) -> bytes:
@@ -22,7 +22,7 @@ def pack(value: Any) -> bytes:
 
 
 def unpack(data: bytes | memoryview, most: int) -> Any:
-    """The value that `data` is, all of it; `most` limits its bytes and the length of every part.
+    """The value that `data` encodes, all of it. `most` limits its bytes and each part's length.
 
     Raises Damaged.
     """
@@ -33,12 +33,12 @@ def unpack(data: bytes | memoryview, most: int) -> Any:
             data, raw=False, strict_map_key=True, max_str_len=most, max_bin_len=most,
             max_array_len=most, max_map_len=1024, max_ext_len=0,
         )  # fmt: skip
-    except Exception as error:  # msgpack raises a dozen kinds for bytes that are no value
-        raise Damaged(f"no msgpack value: {type(error).__name__}") from None
+    except Exception as error:  # msgpack raises a dozen kinds
+        raise Damaged(f"expected a msgpack value, got {type(error).__name__}") from None
 
 
 class Field:
-    """What a mapping's field must be: a type, and the least and most of its number or length."""
+    """What a field of a mapping must be: a type, and limits of its number or length."""
 
     __slots__ = ("kind", "least", "most", "optional")
 
@@ -49,7 +49,7 @@ class Field:
         self.kind, self.least, self.most, self.optional = kind, least, most, optional
 
     def wrong(self, value: Any) -> str:
-        """What is wrong with the value, in words; "": nothing."""
+        """What is wrong with the value, as text; "" if nothing is."""
         kinds = self.kind if isinstance(self.kind, tuple) else (self.kind,)
         if type(value) not in kinds:
             wanted = " or ".join(kind.__name__ for kind in kinds)
@@ -64,16 +64,16 @@ class Field:
 
 
 def checked(given: Any, fields: Mapping[str, Field], what: str) -> dict[str, Any]:
-    """`given` if it is a mapping of exactly these fields; Damaged names the first that is wrong."""
+    """`given`, if it is a mapping of exactly these fields. Raises Damaged for the first error."""
     if type(given) is not dict:
         raise Damaged(f"{what}: expected a mapping, got {type(given).__name__}")
     for name in given:
         if name not in fields:
-            raise Damaged(f"{what}: unknown field {str(name)[:40]!r}")
+            raise Damaged(f"{what}: expected known fields, got {str(name)[:40]!r}")
     for name, field in fields.items():
         if name not in given:
             if not field.optional:
-                raise Damaged(f"{what}: {name} is missing")
+                raise Damaged(f"{what}: expected the field {name}, got none")
         elif said := field.wrong(given[name]):
             raise Damaged(f"{what}: {name}: {said}")
     return given

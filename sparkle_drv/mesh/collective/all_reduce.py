@@ -1,8 +1,8 @@
-"""Ways to do an all_reduce, as programs. Pure.
+"""Algorithms of all_reduce, as programs. Pure.
 
-Every place has `nbytes` in "data"; in the end each has op of all. R. Thakur, R. Rabenseifner,
-W. Gropp, Optimization of Collective Communication Operations in MPICH, International Journal of
-High Performance Computing Applications 19(1), 2005, has doubling and the ring.
+Every place has `nbytes` in "data"; in the end each has op of all. Doubling and the ring are in
+R. Thakur, R. Rabenseifner, W. Gropp, Optimization of Collective Communication Operations in MPICH,
+International Journal of High Performance Computing Applications 19(1), 2005.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from .builder import Builder
 from .shares import aligned, cuts
 
 AHEAD = 1
-"""Chunks of the butterfly that are sent to be added up before the first sum is sent back."""
+"""Chunks of the butterfly that are sent for addition before the first sum is sent back."""
 WINDOW = 2
-"""Chunks that a place has scratch memory for, from each other place."""
+"""Chunks from each other place that a place has scratch memory for."""
 
 
 def doubling(places: Sequence[str], nbytes: int) -> Program:
-    """Recursive doubling: all data in each of log2 p rounds; two rounds more where p is no power of
-    two, whose first places stand in for the last ones.
+    """Recursive doubling: all data in each of log2 p rounds. If p is no power of two, two more
+    rounds let the first places stand in for the last ones.
     """
     made = Builder()
     power = 1 << (len(places).bit_length() - 1)
@@ -31,7 +31,7 @@ def doubling(places: Sequence[str], nbytes: int) -> Program:
         made.reduce(_temp(first, 0, nbytes), _data(first, 0, nbytes))
     distance = 1
     while distance < power:
-        # Rounds have memory of their own: a place that is ahead does not wait for the others.
+        # Rounds have memory of their own, so that a fast place need not wait for the others.
         at = distance.bit_length() * aligned(nbytes)
         for i in range(power):
             made.copy(_data(places[i], 0, nbytes), _temp(places[i ^ distance], at, nbytes))
@@ -44,18 +44,18 @@ def doubling(places: Sequence[str], nbytes: int) -> Program:
 
 
 def exchange(places: Sequence[str], nbytes: int) -> Program:
-    """All data of each place to all others, in one round. Each adds up in the same order, so that
-    all have the same bits: halves of the places first, the half with its own data into that.
+    """All data of each place to all others, in one round. Every place adds in the same order, so
+    that all get the same bits: first the halves of the places, and into the half with its own data.
     """
     made, p = Builder(), len(places)
 
     def slot(i: int, j: int) -> Region:
-        """Where place i has the data of j."""
+        """The region of place i with the data of j."""
         mine = _data(places[i], 0, nbytes)
         return mine if i == j else _temp(places[i], j * aligned(nbytes), nbytes)
 
     def added(i: int, low: int, high: int) -> Region:
-        """Where place i has the sum of places low to high."""
+        """The region of place i with the sum of places low to high."""
         if high - low == 1:
             return slot(i, low)
         middle = (low + high) // 2
@@ -73,7 +73,7 @@ def exchange(places: Sequence[str], nbytes: int) -> Program:
 
 
 def ring(places: Sequence[str], nbytes: int, itemsize: int) -> Program:
-    """Each place sends to the next one alone: p - 1 rounds to add parts up, p - 1 to hand round."""
+    """Each place sends only to the next: p - 1 rounds to add parts up, p - 1 to pass sums on."""
     made, p = Builder(), len(places)
     parts = cuts(nbytes, itemsize, [1 / p] * p)
     for turn in range(p - 1):
@@ -92,8 +92,8 @@ def ring(places: Sequence[str], nbytes: int, itemsize: int) -> Program:
 def butterfly(
     places: Sequence[str], nbytes: int, itemsize: int, shares: Sequence[float], chunks: int
 ) -> Program:
-    """Each place adds its share of the data up, from all others, and sends it back to them; in
-    chunks, of which several are on their way.
+    """Each place adds up its share of the data from all others, and sends the sums back. Several
+    chunks are in flight.
     """
     made, parts = Builder(), cuts(nbytes, itemsize, shares)
     cut = [cuts(size, itemsize, [1 / chunks] * chunks) for _, size in parts]
@@ -125,8 +125,9 @@ def butterfly(
 
 
 def shared(places: Sequence[str], nbytes: int, itemsize: int) -> Program:
-    """On memory that all places read and write: each adds its part up where it is, and copies the
-    sum to all others, in its own queue. If the receivers copied, their busy cores would delay it.
+    """For memory that all places read and write. Each place adds up its part in place, and pushes
+    the sum to all others from its own queue. If the receivers copied, their busy cores would delay
+    it.
     """
     made, p = Builder(), len(places)
     parts = cuts(nbytes, itemsize, [1 / p] * p)
@@ -140,7 +141,7 @@ def shared(places: Sequence[str], nbytes: int, itemsize: int) -> Program:
 
 
 def _others(places: Sequence[str], j: int) -> list[tuple[int, str]]:
-    """Those but j, the next one first: so that not all send to the same place at once."""
+    """All places but j, the next one first, so that not all send to the same place at once."""
     p = len(places)
     return [((j + d) % p, places[(j + d) % p]) for d in range(1, p)]
 

@@ -2,14 +2,14 @@
 
 `all_reduce_s` is for all_reduce, `moved_s` for the others.
 
-Each place must send and receive all of the data at least once: of what it sends the others make
-their sums, and what it receives are those sums. To add p vectors up in one copy, p - 1 of them must
-move, and as many copies of the sum: 2 (p - 1) times the data passes all ports together.
+Each place must send and receive all of the data at least once: the others need what it sends for
+their sums, and it receives those sums. To add p vectors up in one copy, p - 1 of them must move,
+and as many copies of the sum. So 2 (p - 1) times the data passes all ports together.
 
 A place reads shared memory in place, so nothing need move within such an island. The limits above
-hold between islands, also between those that slow links set apart (islands.py). Where all places
-share memory, they add p - 1 vectors to one together. Each byte of a result is the last of these
-additions, or a copy.
+then hold between islands, also those that slow links set apart (islands.py). Where all places share
+memory, they make p - 1 additions together. Each byte of a result comes from the last addition, or
+from a copy.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from .islands import Islands, islands, joined
 
 
 def all_reduce_s(network: Network, places: Sequence[str], nbytes: int) -> float:
-    """Seconds, for `nbytes` on each of `places`: latency once, and the data at the rates of ports
-    and links. 0 for less than two places, infinite where one of them cannot send or receive.
+    """Least seconds for `nbytes` on each of `places`: latency once, and the data at the rates of
+    ports and links. 0 for less than two places, infinite if a place cannot send or receive.
     """
     if len(places) < 2 or not nbytes:
         return 0.0
@@ -43,7 +43,7 @@ def all_reduce_s(network: Network, places: Sequence[str], nbytes: int) -> float:
 
 def _shared_s(network: Network, places: Sequence[str], nbytes: int) -> float:
     if any(pair not in network.direct for pair in permutations(places, 2)):
-        return 0.0  # some pairs do not share memory: what is best there is not known
+        return 0.0  # some pairs do not share memory: no better bound is known
     gets = [
         port_rate(network, place, [(by, place) for by in places], "receive") for place in places
     ]
@@ -53,7 +53,7 @@ def _shared_s(network: Network, places: Sequence[str], nbytes: int) -> float:
 
 
 def _between_s(network: Network, islands: Islands, nbytes: int) -> float:
-    """Seconds for the data to pass the ports and links that lead from island to island."""
+    """Least seconds for the data to pass the ports and links between islands."""
     everywhere = [place for island in islands for place in island]
     sends, gets, boths = [], [], []
     for island in islands:
@@ -82,8 +82,8 @@ def moved_s(
     sends: Mapping[str, int],
     receives: Mapping[str, int],
 ) -> float:
-    """Seconds if places must send and receive so many bytes at least; each byte that one receives
-    another one sends. 0 where nothing moves, infinite where a place cannot.
+    """Least seconds if places must send and receive at least these bytes. Another place sends each
+    byte that one receives. 0 if nothing moves, infinite if a place cannot.
     """
     total = max(sum(sends.values()), sum(receives.values()))
     if len(places) < 2 or not total:
@@ -108,7 +108,7 @@ def moved_s(
 
 
 def port_rate(network: Network, place: str, links: Sequence[tuple[str, str]], way: str) -> float:
-    """Bytes a second that a place can send, or receive: by its port, and by its links together."""
+    """Bytes per second that a place can send or receive, by its port and its links together."""
     port = network.ports.get(place, Port())
     alone = 0.0
     for link in links:
@@ -118,5 +118,5 @@ def port_rate(network: Network, place: str, links: Sequence[tuple[str, str]], wa
 
 
 def _rate(line: Line | None) -> float:
-    """Bytes a second of much; infinite where nothing is known to limit it."""
+    """Bytes per second of long transfers; infinite if nothing known limits them."""
     return 1 / line.b if line is not None and line.b > 0 else float("inf")

@@ -1,8 +1,8 @@
-"""Writes programs down: each step waits for the steps that its memory depends on. Pure.
+"""Builds programs: each step waits for the steps that its memory depends on. Pure.
 
-A step that reads waits for whoever wrote there last. A step that writes waits for that one and for
-all who have read since. So a program is right in whatever order its lanes run, if it is right in
-the order in which it was written down.
+A step that reads waits for the last writer of its memory. A step that writes waits for that writer
+and for all readers since. A program that is right in the order of its steps is thus right in any
+order in which its lanes run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sparkle_drv.mesh.lanes.program import Copy, Lane, Program, Reduce, Region, 
 
 @dataclass
 class _Piece:
-    """Bytes of one memory that all steps so far used alike."""
+    """Bytes of one memory that have had the same writer and readers so far."""
 
     writer: int = -1
     readers: list[int] = field(default_factory=list)
@@ -29,7 +29,7 @@ class _Memory:
     pieces: list[_Piece] = field(default_factory=lambda: [_Piece()])
 
     def within(self, begin: int, end: int) -> list[_Piece]:
-        """The pieces from `begin` to `end`, cut there if they have to be."""
+        """The pieces from `begin` to `end`; cuts pieces at both."""
         for at in (begin, end):
             found = bisect_left(self.begins, at)
             if found == len(self.begins) or self.begins[found] != at:
@@ -40,7 +40,7 @@ class _Memory:
 
 
 class Builder:
-    """A program that grows; `program` is what it has become."""
+    """Collects steps; `program` is the program of all so far."""
 
     def __init__(self) -> None:
         self._steps: list[Step] = []
@@ -48,19 +48,19 @@ class Builder:
 
     @property
     def program(self) -> Program:
-        """All steps so far."""
+        """The program of all steps so far."""
         return Program(tuple(self._steps))
 
     def copy(self, src: Region, dst: Region) -> None:
-        """Bytes of one place to another, in the lane of that link; within one, in its queue's."""
+        """Adds a copy between places, in the lane of that link; within a place, in its queue's."""
         self._add(Lane(src.place, dst.place if dst.place != src.place else ""), Copy(src, dst))
 
     def push(self, src: Region, dst: Region) -> None:
-        """As `copy`, on memory that both places reach, in the lane of the queue where `src` is."""
+        """As `copy`, in memory that both places reach, in the lane of the queue of `src`."""
         self._add(Lane(src.place), Copy(src, dst))
 
     def reduce(self, src: Region, dst: Region) -> None:
-        """dst = op(dst, src), in the lane of the queue where `dst` is."""
+        """Adds dst = op(dst, src), in the lane of the queue of `dst`."""
         self._add(Lane(dst.place), Reduce(src, dst))
 
     def _add(self, lane: Lane, what: Copy | Reduce) -> None:

@@ -1,4 +1,4 @@
-"""The plan of a collective that is predicted to take least. Pure."""
+"""The plan of a collective with the least predicted time. Pure."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ With 48 chunks that wait is a fiftieth of the total."""
 ISLAND_CHUNKS = 8
 """Chunks of the island plan. Its three parts use different links, so they overlap."""
 MOST_STEPS = 60_000
-"""Predicting a longer program takes seconds."""
+"""Longer programs are not tried: predicting them takes seconds."""
 LEAST_NBYTES = 64 << 10
-"""Data below which nothing is cut into chunks."""
+"""Smaller data is not cut into chunks."""
 MOST_SHOWN = 40
-"""Steps that a plan explains."""
+"""Steps that `explain` prints."""
 MOST_EXCHANGED = 16
-"""Places that send all to all others: scratch memory holds what all of them have."""
+"""Places up to which `exchange` is tried: each needs scratch memory for the data of all."""
 NEAR = 1.05
 """The search stops at a plan within this factor of the lower bound."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A collective, decided."""
+    """A collective as it will run."""
 
     name: str
     program: Program
     predicted_s: float
     bound_s: float
-    """No plan can take less."""
+    """Seconds that every plan takes at least."""
 
     @property
     def gap(self) -> float:
-        """predicted_s / bound_s - 1; 0 where there is nothing to do, infinite without a bound."""
+        """predicted_s / bound_s - 1; 0 if there is nothing to do, infinite without a bound."""
         if not self.bound_s:
             return math.inf if self.predicted_s else 0.0
         return self.predicted_s / self.bound_s - 1
@@ -58,8 +58,8 @@ class Plan:
         return f"{text}, at least {self.bound_s:.3g} s ({self.gap:.0%} above)"
 
     def explain(self, most: int = MOST_SHOWN) -> str:
-        """The plan as `str` has it, then what passes each lane, then its steps, the first and the
-        last of them if there are more than `most`.
+        """The plan as `str` gives it, the load of each lane, then its steps. Of more than `most`
+        steps it shows the first and the last.
         """
         steps, lanes = self.program.steps, dict[Lane, list[Step]]()
         for step in steps:
@@ -87,7 +87,7 @@ NOTHING = Plan("nothing", Program(()), 0.0, 0.0)
 def plan_all_reduce(network: Network, nbytes: int, itemsize: int) -> Plan:
     """The best plan for `nbytes` of elements of `itemsize` bytes on every place of the network.
 
-    Raises ValueError where one place cannot reach another.
+    Raises ValueError if one place cannot reach another.
     """
     places = network.places
     if len(places) < 2 or not nbytes:
@@ -98,7 +98,7 @@ def plan_all_reduce(network: Network, nbytes: int, itemsize: int) -> Plan:
 
 
 def check_links(network: Network) -> None:
-    """ValueError where one place has no link to another, or one that carries nothing."""
+    """Raises ValueError if a place has no usable link to another."""
     for a, b in permutations(network.places, 2):
         if not network.carries(a, b):
             got = network.links.get((a, b), "none")
@@ -106,7 +106,7 @@ def check_links(network: Network) -> None:
 
 
 def best(network: Network, tried: Iterable[tuple[str, Program]], least_s: float) -> Plan:
-    """The plan that is predicted to take least; `least_s` is the bound of all."""
+    """The plan with the least predicted time; `least_s` is the lower bound of all."""
     name, fastest, found, least = "", Program(()), None, math.inf
     for name_of, program in tried:
         taken = spans(program, network, least)
@@ -120,7 +120,7 @@ def best(network: Network, tried: Iterable[tuple[str, Program]], least_s: float)
 
 
 def all_reduces(network: Network, nbytes: int, itemsize: int) -> Iterator[tuple[str, Program]]:
-    """(name, program) of all that are tried, what is cheap to predict first."""
+    """(name, program) of all that are tried, those that are cheap to predict first."""
     places = network.places
     p = len(places)
     if all(pair in network.direct for pair in permutations(places, 2)):
@@ -144,7 +144,7 @@ def all_reduces(network: Network, nbytes: int, itemsize: int) -> Iterator[tuple[
 
 
 def ring_order(network: Network, first: str = "") -> Sequence[str]:
-    """Places so that the slowest link on the way round is fast: from each to the fastest left."""
+    """Places in the order of a ring of fast links: from each to the fastest one left."""
     order = [first or network.places[0]]
     left = [place for place in network.places if place != order[0]]
     while left:
@@ -154,7 +154,7 @@ def ring_order(network: Network, first: str = "") -> Sequence[str]:
 
 
 def port(network: Network, place: str) -> float:
-    """Bytes a second that a place sends and receives: the lesser of both."""
+    """Bytes per second that a place can both send and receive."""
     others = [other for other in network.places if other != place]
     out = port_rate(network, place, [(place, to) for to in others], "send")
     into = port_rate(network, place, [(by, place) for by in others], "receive")

@@ -1,7 +1,7 @@
-"""Plans of the collectives of moves.py that are predicted to take least. Pure.
+"""Plans of the collectives of moves.py with the least predicted time. Pure.
 
-`parts` are (begin, bytes) of what each place gives or gets, in the order of `network.places`. All
-raise ValueError where one place has no link to another.
+`parts` are (begin, bytes) of each place's operand or result, in the order of `network.places`. All
+functions raise ValueError if a place has no link to another.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from .choose import Plan, best, check_links, port, ring_order
 from .moves import Parts
 
 CHUNKS = (1, 4, 16, 64)
-"""Numbers of chunks of a chain that are tried."""
+"""Numbers of chunks that are tried for a chain."""
 
 
 def plan_broadcast(network: Network, root: str, nbytes: int, itemsize: int) -> Plan:
-    """`nbytes` of the root to all others."""
+    """The plan that sends `nbytes` from the root to all others."""
     check_links(network)
     others = [place for place in network.places if place != root]
     receives = dict.fromkeys(others, nbytes)
@@ -47,7 +47,7 @@ def _broadcasts(
 
 
 def plan_scatter(network: Network, root: str, parts: Parts) -> Plan:
-    """The parts of the root's array to their places."""
+    """The plan that sends parts of the root's array to their places."""
     check_links(network)
     away = {p: size for p, (_, size) in zip(network.places, parts, strict=True) if p != root}
     least_s = moved_s(network, network.places, {root: sum(away.values())}, away)
@@ -55,7 +55,7 @@ def plan_scatter(network: Network, root: str, parts: Parts) -> Plan:
 
 
 def plan_gather(network: Network, root: str, parts: Parts) -> Plan:
-    """The parts of all places to the root."""
+    """The plan that sends the parts of all places to the root."""
     check_links(network)
     away = {p: size for p, (_, size) in zip(network.places, parts, strict=True) if p != root}
     least_s = moved_s(network, network.places, away, {root: sum(away.values())})
@@ -63,7 +63,7 @@ def plan_gather(network: Network, root: str, parts: Parts) -> Plan:
 
 
 def plan_all_gather(network: Network, parts: Parts) -> Plan:
-    """The parts of all places to all."""
+    """The plan that sends the parts of all places to all."""
     check_links(network)
     places = network.places
     own = {place: size for place, (_, size) in zip(places, parts, strict=True)}
@@ -76,14 +76,14 @@ def plan_all_gather(network: Network, parts: Parts) -> Plan:
 
 
 def plan_reduce_scatter(network: Network, parts: Parts) -> Plan:
-    """Each place gets the sum of all arrays in its part."""
+    """The plan that gives each place its part of the sum of all arrays."""
     check_links(network)
     places = network.places
     own = {place: size for place, (_, size) in zip(places, parts, strict=True)}
     whole = sum(own.values())
     least_s = moved_s(network, places, {place: whole - own[place] for place in places}, own)
     tried = [("all to all", moves.reduce_scatter(places, parts))]
-    # A place of the ring adds up where the data lies: devices bind memory at multiples alone.
+    # A place of the ring adds in place, and devices bind memory only at multiples of ALIGN.
     if len(places) > 2 and all(begin % ALIGN == 0 for begin, _ in parts):
         tried.append(("ring", moves.reduce_scatter_ring(places, parts, ring_order(network))))
     return best(network, tried, least_s)

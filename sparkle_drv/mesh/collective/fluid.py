@@ -1,8 +1,8 @@
-"""What a program takes on a network: transfers that happen at once share ports, max-min fairly.
+"""Predicts the time of a program on a network: simultaneous transfers share ports max-min fairly.
 
-Pure: a discrete-event simulation. Between two events all rates are constant: the rates of all
-transfers are raised together until a port is full or a link is at its own rate, which fixes those
-it limits, and so on (the reference is in links/network.py).
+Pure: a discrete-event simulation. Between two events all rates are constant. To set them, the rates
+of all transfers rise together until a port is full or a link is at its own rate. Those transfers
+are then fixed, and the others rise on (the reference is in links/network.py).
 """
 
 from __future__ import annotations
@@ -18,36 +18,36 @@ from sparkle_drv.mesh.links.network import Network, Port
 
 FREE = Line(0.0, 0.0)
 LEAST_DEADLINE_S, LATE = 30.0, 10.0
-"""A step has failed after LATE times its predicted seconds, and LEAST_DEADLINE_S more."""
+"""A step has failed after LATE times its predicted seconds plus LEAST_DEADLINE_S."""
 SAME_S, SAME = 1e-12, 1e-14
 """Ends closer than SAME_S seconds, or SAME times the current time, are one event. Rounding errors
 are smaller."""
 MOST_RATE = 1e18
-"""Bytes a second where nothing limits a transfer."""
+"""Bytes per second of a transfer that nothing limits."""
 
 Spans = Sequence[tuple[float, float]]
-"""By step: when it begins and ends, in seconds."""
+"""By step: (begin, end) in seconds."""
 
 
 def spans(program: Program, network: Network, within_s: float = math.inf) -> Spans | None:
     """When each step begins and ends; None if the last end is later than `within_s`.
 
-    KeyError: a copy has no link.
+    Raises KeyError if a copy has no link.
     """
     run = _Run(program, network)
     return run.spans if run.ends(within_s) else None
 
 
 def predicted_s(program: Program, network: Network) -> float:
-    """Seconds from the first beginning to the last end. KeyError: a copy has no link."""
+    """Seconds from the first beginning to the last end. Raises KeyError if a copy has no link."""
     run = _Run(program, network)
     run.ends(math.inf)
     return run.now
 
 
 def timed(program: Program, network: Network, found: Spans | None = None) -> Program:
-    """The same program: each step says how long it is predicted to take, beside all others, and has
-    a deadline. `found` are its spans, if they are known. KeyError: a copy has no link.
+    """The same program with each step's predicted seconds, beside all others, and its deadline.
+    `found` are its spans, if they are known. Raises KeyError if a copy has no link.
     """
     known = found or spans(program, network) or ()
     steps = []
@@ -58,7 +58,7 @@ def timed(program: Program, network: Network, found: Spans | None = None) -> Pro
 
 
 class _Flow:
-    """The bytes of a copy that are on their way."""
+    """The bytes of a copy in progress."""
 
     __slots__ = ("left", "limits", "rate", "step", "turn")
 
@@ -69,9 +69,9 @@ class _Flow:
 
 
 class _Ports:
-    """The capacities of all ports, in bytes a second, and the flows that share each.
+    """The capacities of all ports, in bytes per second, and the flows that share each.
 
-    A link that is slower than the ports at its ends is one more port.
+    A link that is slower than the ports at its ends counts as one more port.
     """
 
     def __init__(self, network: Network) -> None:
@@ -93,7 +93,7 @@ class _Ports:
             self.flows.append({})
 
     def limits(self, source: str, to: str) -> tuple[int, ...]:
-        """Indices of what limits a transfer."""
+        """Indices of the ports that limit a transfer."""
         found = self._limits.get((source, to))
         if found is None:
             keys = [(source, "send"), (source, "both"), (to, "receive"), (to, "both")]
@@ -116,8 +116,8 @@ class _Ports:
             del self.flows[port][flow]
 
     def share(self) -> None:
-        """Set the rate of each flow. Ports are taken by the share that each flow would have there;
-        that only grows while others are taken, so the heap need not be kept up to date.
+        """Sets the rate of each flow. Ports are taken by the share of a flow there. That share only
+        grows while others are taken, so stale heap entries are merely too small.
         """
         left, users = self.rates[:], [len(flows) for flows in self.flows]
         heap = [(left[at] / n, at) for at, n in enumerate(users) if n]
@@ -163,13 +163,13 @@ class _Run:
             self._begin(lane)
 
     def ends(self, within_s: float) -> bool:
-        """Go on to the end; False: it is later than `within_s`."""
+        """Runs to the end. False if that is later than `within_s`."""
         while (self.timed or self.flows) and self.now <= within_s:
             self._event()
         return self.now <= within_s
 
     def _begin(self, lane: Lane) -> None:
-        """The next step of a lane, if it may begin."""
+        """Begins the next step of a lane, if it may begin."""
         queue = self.queues[lane]
         if lane in self.busy or not queue or self.missing[queue[0].number]:
             return
@@ -185,7 +185,7 @@ class _Run:
         heappush(self.timed, (self.now + seconds, step.number))
 
     def _event(self) -> None:
-        """Go on to the next end, or ends, and begin what may begin then."""
+        """Advances to the next end, and begins what may begin then."""
         lasts = min([flow.left / flow.rate for flow in self.flows], default=math.inf)
         at = min(self.now + lasts, self.timed[0][0] if self.timed else math.inf)
         passed, self.now = at - self.now, at

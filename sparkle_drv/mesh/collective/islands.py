@@ -1,11 +1,11 @@
-"""all_reduce on islands: places that share memory, or have faster links than others. Pure.
+"""all_reduce on islands: places that share memory, or that have faster links than others. Pure.
 
-Each island adds its own data up first, a part on each of its places. Then the parts of all islands
-are added up between them, and each island hands the sums round. Slow links then carry one place's
-data, not a whole island's.
+First each island adds up its own data, a part on each of its places. Then islands add up their
+parts with one another, and each island distributes the sums. Slow links thus carry the data of one
+place instead of a whole island's.
 
-Data is cut into units, each of which has an owner on every island. Two islands of s and t places
-have s t units, a different pair of owners for each: so that all links between them are used.
+Data is cut into units, each with an owner on every island. Two islands of s and t places have s t
+units, with a different pair of owners for each, so that all links between them are used.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from .shares import aligned, cuts
 APART = 4.0
 """Links within islands are at least this many times as fast as those between them."""
 MOST_UNITS = 16
-"""Above this number of units, some links between islands stay idle."""
+"""Units at most; with more, some links between islands would stay idle."""
 AHEAD = 2
-"""Chunks that islands add up before the sums of the first one are handed round."""
+"""Chunks that islands add up before the first chunk's sums are distributed."""
 WINDOW = AHEAD + 1
 """Chunks that a place has scratch memory for."""
 
@@ -33,7 +33,7 @@ Islands = Sequence[Sequence[str]]
 
 
 def islands(network: Network) -> Islands:
-    """The places of each island; [] where nothing sets islands apart."""
+    """The places of each island; [] if nothing sets islands apart."""
     pairs = list(combinations(network.places, 2))
     direct = {pair for pair in pairs if {pair, pair[::-1]} <= network.direct}
     if direct and len(direct) < len(pairs):
@@ -51,7 +51,7 @@ def islands(network: Network) -> Islands:
 
 
 def joined(places: Sequence[str], pairs: set[tuple[str, str]]) -> list[list[str]]:
-    """Places that pairs join, directly or by others; in their order."""
+    """Places that pairs join, directly or through others; in their order."""
     of = {place: {place} for place in places}
     for a, b in pairs:
         of[a] |= of[b]
@@ -103,7 +103,7 @@ def by_islands(
     def between(chunk: int) -> None:
         for (begin, size), at, owners in pieces[chunk]:
             parts = cuts(size, itemsize, [1 / len(owners)] * len(owners))
-            if len(owners) == 2:  # each sends all it has: one message, no more bytes than by halves
+            if len(owners) == 2:  # each sends all: one message, and no more bytes than by halves
                 parts = [(0, size)] * 2
             came: list[tuple[Region, Region]] = []
             for to, (offset, part) in zip(owners, parts, strict=True):

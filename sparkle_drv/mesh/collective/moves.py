@@ -1,8 +1,8 @@
-"""Ways to do the other collectives, as programs. Pure.
+"""Algorithms of the other collectives, as programs. Pure.
 
-"data" of a place is the array that it gives, "out" the one that it gets; a broadcast has "data"
-alone. `parts` are (begin, bytes) of what each place gives or gets, in the order of the places; in a
-whole array they lie one behind the other.
+"data" of a place is its operand, "out" its result; a broadcast has only "data". `parts` are
+(begin, bytes) of each place's operand or result, in the order of the places. In a whole array they
+lie one behind the other.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ Parts = Sequence[tuple[int, int]]
 
 
 def tree(places: Sequence[str], nbytes: int) -> Program:
-    """Broadcast from the first place, all data at once: in each of log2 p rounds each place that
-    has it sends it to one that has not.
+    """Broadcast from the first place, all data at once: in each of log2 p rounds, each place that
+    has the data sends it to one that has not.
     """
     made, have = Builder(), 1
     while have < len(places):
@@ -31,7 +31,7 @@ def tree(places: Sequence[str], nbytes: int) -> Program:
 
 
 def chain(places: Sequence[str], nbytes: int, itemsize: int, chunks: int) -> Program:
-    """Broadcast in chunks from each place to the next one."""
+    """Broadcast in chunks, from each place to the next one."""
     made = Builder()
     for begin, size in cuts(nbytes, itemsize, [1 / chunks] * chunks):
         for source, to in pairwise(places):
@@ -40,7 +40,7 @@ def chain(places: Sequence[str], nbytes: int, itemsize: int, chunks: int) -> Pro
 
 
 def spread(places: Sequence[str], nbytes: int, itemsize: int, shares: Sequence[float]) -> Program:
-    """Broadcast: the first place sends each other one its share, and those send it to the rest."""
+    """Broadcast: the first place sends each other one its share, and those pass it to the rest."""
     made = Builder()
     parts = cuts(nbytes, itemsize, [0.0, *shares])
     for place, (begin, size) in zip(places[1:], parts[1:], strict=True):
@@ -77,7 +77,7 @@ def all_gather(places: Sequence[str], parts: Parts) -> Program:
 
 
 def all_gather_ring(places: Sequence[str], parts: Parts, order: Sequence[str]) -> Program:
-    """Each place sends to the next one in `order` alone: p - 1 rounds."""
+    """Each place sends only to the next one in `order`: p - 1 rounds."""
     made, of = Builder(), dict(zip(places, parts, strict=True))
     for place, (begin, size) in of.items():
         made.copy(Region(place, "data", 0, size), Region(place, "out", begin, size))
@@ -90,7 +90,7 @@ def all_gather_ring(places: Sequence[str], parts: Parts, order: Sequence[str]) -
 
 
 def reduce_scatter(places: Sequence[str], parts: Parts) -> Program:
-    """Each place receives its part from all others, and adds them up."""
+    """Each place receives its part from all others and adds them up."""
     made = Builder()
     for place, (begin, size) in zip(places, parts, strict=True):
         mine = Region(place, "out", 0, size)
@@ -103,14 +103,14 @@ def reduce_scatter(places: Sequence[str], parts: Parts) -> Program:
 
 
 def reduce_scatter_ring(places: Sequence[str], parts: Parts, order: Sequence[str]) -> Program:
-    """A part begins at the place after its own, and each place on the way round adds its own."""
+    """A part begins at the place after its owner; each place on the way round adds its own."""
     made, of, p = Builder(), dict(zip(places, parts, strict=True)), len(order)
     most = aligned(max(size for _, size in parts))
     for turn in range(p - 1):
         for i, place in enumerate(order):
             owner, to = order[(i - 1 - turn) % p], order[(i + 1) % p]
             begin, size = of[owner]
-            # Two slots: a place receives the next part while the one before is on its way.
+            # Two slots: a place receives the next part while the last one is still in flight.
             came = Region(place, "temp", (turn - 1) % 2 * most, size)
             source = came if turn else Region(place, "data", begin, size)
             mine = Region(to, "out", 0, size) if to == owner else None
@@ -125,6 +125,6 @@ def _broadcast(made: Builder, source: str, to: str, begin: int, size: int) -> No
 
 
 def _from(places: Sequence[str], place: str) -> list[str]:
-    """The others, the next one first: so that not all send to the same place at once."""
+    """All other places, the next one first, so that not all send to the same place at once."""
     at = list(places).index(place)
     return [*places[at + 1 :], *places[:at]]

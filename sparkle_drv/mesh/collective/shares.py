@@ -1,4 +1,4 @@
-"""How the data is cut among places, each of which adds its part up. Pure."""
+"""Cuts the data among places, each of which adds up its part. Pure."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ the bound than with 0."""
 
 
 def weights(rates: Sequence[float]) -> list[float]:
-    """The share of the data that each place adds up, by the rate of its port; their sum is 1.
+    """The share of the data that each place adds up, by the rate of its port; the sum is 1.
 
     With share w a place of p sends and receives 1 + (p - 2) w times the data. All take the same
-    time T where w = (T rate - 1) / (p - 2), which is taken as 0 where it is less. A place with less
-    than LEAST of an equal share gets none: its short transfers would block other ports.
+    time T for w = (T rate - 1) / (p - 2), or 0 if that is negative. A place with less than LEAST of
+    an equal share gets none: its short transfers would block other ports.
     """
     p = len(rates)
     if p <= 2:
@@ -48,7 +48,7 @@ def cuts(nbytes: int, itemsize: int, shares: Sequence[float]) -> list[tuple[int,
         passed += share
         ends.append(max(ends[-1], min(nbytes, round(passed * nbytes / unit) * unit)))
     ends[-1] = nbytes
-    for at in range(len(ends) - 1, 0, -1):  # what rounding left over is the last real part's
+    for at in range(len(ends) - 1, 0, -1):  # the last part with a share gets what rounding leaves
         if shares[at - 1] > 0:
             break
         ends[at - 1] = nbytes

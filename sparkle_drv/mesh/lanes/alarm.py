@@ -1,4 +1,4 @@
-"""Threads wait for a change or for a time, on the clock of their run."""
+"""Lets threads wait for a change or for a time, on the clock of their run."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from collections.abc import Callable
 from sparkle_drv.backends.base import Lanes, Waker
 
 SLICE_S = 0.1
-"""Between looks of a thread that waits with no limit: Ctrl-C reaches it then."""
+"""Seconds between checks of a thread that waits without limit, so that Ctrl-C reaches it."""
 
 
 class Alarm:
-    """`turn` is read before one looks whether something has changed, and given to `wait` after."""
+    """A thread reads `turn`, checks for a change, and then passes `turn` to `wait`. A change in
+    between is thus not missed.
+    """
 
     def __init__(self, clock: Callable[[], float], lanes: Lanes | None = None) -> None:
         self.turn = 0
@@ -23,7 +25,7 @@ class Alarm:
         self._waiting: list[Waker] = []
 
     def ring(self) -> None:
-        """Something has changed: all who wait go on."""
+        """Announces a change: all waiting threads go on."""
         with self._lock:
             self.turn += 1
             waiting, self._waiting = self._waiting, []
@@ -31,7 +33,7 @@ class Alarm:
             waker.set()
 
     def wait(self, turn: int, until_s: float = math.inf) -> None:
-        """Return once it rang after `turn` was read, or at `until_s` of the clock."""
+        """Returns once it rang after `turn` was read, or at `until_s` of the clock."""
         with self._lock:
             if self.turn != turn:
                 return
@@ -41,7 +43,7 @@ class Alarm:
 
 
 class _Waker:
-    """Of real time."""
+    """Waits in real time."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock, self._event = clock, threading.Event()
@@ -58,11 +60,11 @@ class _Waker:
 
 
 class Shut(Exception):
-    """Nobody is let in any more."""
+    """The gate is shut: no thread may enter."""
 
 
 class Gate:
-    """A lock that lets a virtual clock pass while threads wait for it."""
+    """A lock that lets a virtual clock advance while threads wait for it."""
 
     def __init__(self, clock: Callable[[], float], lanes: Lanes | None = None) -> None:
         self._alarm = Alarm(clock, lanes)
@@ -70,7 +72,7 @@ class Gate:
         self._shut = False
 
     def acquire(self) -> None:
-        """Enter, once nobody else is inside. Raises Shut, also in who waits already."""
+        """Enters once no other thread is inside. Raises Shut, also in threads that wait already."""
         while True:
             turn = self._alarm.turn
             if self._shut:
@@ -80,12 +82,12 @@ class Gate:
             self._alarm.wait(turn)
 
     def shut(self) -> None:
-        """Who is inside may leave; nobody enters."""
+        """Lets no thread enter any more; those inside may leave."""
         self._shut = True
         self._alarm.ring()
 
     def release(self) -> None:
-        """Leave."""
+        """Leaves."""
         self._lock.release()
         self._alarm.ring()
 

@@ -1,7 +1,8 @@
-"""Carries programs of copies and reductions out on Arrays of several devices.
+"""Runs programs of copies and reductions on Arrays of several devices.
 
-Each place has two memories: "data", its Array, and "temp", scratch as large as the program's
-furthest byte there. Copies go by transports.py, reductions by ops.map in the queue of their device.
+Each place has the memories "data", its Array, and "temp", scratch memory up to the furthest byte
+that the program uses there. Copies go by transports.py, reductions by ops.map in the queue of their
+device.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from .program import Begun, Copy, Program, Reduce, Region, Step
 from .transports import Way
 
 EXPRESSIONS = {"sum": "a + b", "max": "max(a, b)"}
-"""By reduction: what ops.map computes of two elements."""
+"""By reduction: the expression of two elements for ops.map."""
 
 
 class Ways(Closing):
-    """The ways between some devices, each made when it is first used; `close` ends them.
+    """The ways between some devices, each made at its first use; `close` ends them.
 
     Calls, graphs and meshes of one Context share them, from several threads.
     """
@@ -41,9 +42,9 @@ class Ways(Closing):
     def __init__(self, devices: Mapping[str, Device]) -> None:
         self.devices = devices
         self.points: dict[tuple[str, str], list[Point]] = {}
-        """By way, (bytes, seconds): what survey.py measured of it."""
+        """By way: the (bytes, seconds) that survey.py measured."""
         self.surveyed: dict[frozenset[str], Any] = {}
-        """By URIs of a mesh: the newest of what was measured of them together (measured.py)."""
+        """By URIs of a mesh: its newest measurements (measured.py)."""
         self.measuring = threading.RLock()
         """Held while something is measured: surveys and probes must not disturb one another."""
         self._ways: dict[tuple[str, str], Way] = {}
@@ -57,7 +58,7 @@ class Ways(Closing):
         return known
 
     def moved(self, places: Collection[str] | None = None) -> dict[str, int]:
-        """Bytes by transport, of all ways between `places` together; None: all devices."""
+        """Bytes by transport, over all ways between `places`; None means all devices."""
         total: dict[str, int] = {}
         there = set(self.devices if places is None else places)
         for pair, way in list(self._ways.items()):
@@ -68,10 +69,10 @@ class Ways(Closing):
         return total
 
     def close(self, timeout_s: float = 30.0) -> None:
-        """Wait for what was begun, and let go of queues and memory; idempotent.
+        """Waits for transfers in progress, and releases queues and memory; idempotent.
 
-        If a transfer was abandoned, it waits at most BRIEFLY_S. FenceTimeout as of Way.close, once
-        all ways have been closed.
+        If a transfer was abandoned, it waits at most BRIEFLY_S. Raises FenceTimeout as Way.close,
+        once all ways have been closed.
         """
         ways, self._ways = list(self._ways.values()), {}
         left = any(way.unended for way in ways)
@@ -94,12 +95,12 @@ def carry(
     began: Event | None = None,
     **clocked: Any,
 ) -> list[runner.Ran]:
-    """Run `program` on `arrays` and `outs`, by URI, each of the same dtype: "data" and "out" of
-    regions. `op` is a key of EXPRESSIONS.
+    """Runs `program` on `arrays` ("data" of regions) and `outs` ("out"), both by URI and of one
+    dtype. `op` is a key of EXPRESSIONS.
 
-    What is pending on the arrays is waited for first; nothing is pending when this returns.
-    `began` is set before the first step begins. `clocked` is for runner.run. Raises what the
-    devices raise, with the step that failed: then the arrays may hold anything.
+    Waits for pending work on the arrays first; nothing is pending when this returns. `began` is set
+    before the first step begins. `clocked` is for runner.run. Raises what the devices raise, with
+    the step that failed. The arrays then hold undefined data.
     """
     outs = outs or {}
     for array in (*arrays.values(), *outs.values()):
@@ -162,7 +163,7 @@ class _Act:
         return whole.view(region.offset, region.nbytes)
 
     def reduced(self, what: Reduce) -> Begun | None:
-        """dst = op(dst, src); `src` of another place is read where it is."""
+        """dst = op(dst, src); a `src` of another place is read in place."""
         device, source = self.ways.devices[what.dst.place], self.buffer(what.src)
         if what.src.place != what.dst.place:
             source = device.wrap(self.elements(source).numpy())

@@ -1,7 +1,7 @@
 """A route as a program: chunks follow one another over its legs, and all legs work at once. Pure.
 
-A place in between stores SLOTS chunks, whatever the size of all: a chunk's slot is free when the
-one SLOTS before it has gone on.
+A place in between stores SLOTS chunks, whatever the total size. A chunk's slot is free when the
+chunk SLOTS before it has gone on.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from .program import Copy, Lane, Program, Region, Step
 
 SLOTS = 3
 ALIGN = 256
-"""Parts begin at multiples of this number of bytes, where every device binds memory: OpenGL allows
-at most 256 for SHADER_STORAGE_BUFFER_OFFSET_ALIGNMENT (DeviceInfo.offset_alignment)."""
+"""Parts begin at multiples of this many bytes, where every device binds memory: OpenGL allows at
+most 256 for SHADER_STORAGE_BUFFER_OFFSET_ALIGNMENT (DeviceInfo.offset_alignment)."""
 
 
 def legs(route: Route, nbytes: int) -> Program:
-    """Copies of "data" of the first place to "data" of the last one."""
+    """Copies from "data" of the first place to "data" of the last one."""
     chunk = -(-max(1, route.chunk_nbytes) // ALIGN) * ALIGN
     pairs = list(pairwise(route.places))
     steps: list[Step] = []

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple, Protocol
 
 
 class Lane(NamedTuple):
-    """What runs steps one after the other: one direction of a link, or a device's queue."""
+    """Runs steps one after another: one direction of a link, or a device's queue."""
 
     source: str
     to: str = ""
-    """The other end of the link; "": a lane of the queue of `source`."""
+    """The other end of the link; "" for a lane of the queue of `source`."""
 
     def __str__(self) -> str:
         return f"{self.source} to {self.to}" if self.to else self.source
@@ -26,8 +26,8 @@ class Region(NamedTuple):
 
     place: str
     memory: str
-    """"data": the array that takes part; "out": another one that gets the result; "temp": scratch
-    memory. One of each at a place.
+    """"data" is the array that takes part, "out" another one for the result, "temp" scratch memory.
+    A place has one of each.
     """
     offset: int
     nbytes: int
@@ -35,7 +35,7 @@ class Region(NamedTuple):
 
 @dataclass(frozen=True)
 class Copy:
-    """Bytes from one place to another; in a lane of a queue, that queue does it by itself."""
+    """Copies bytes from one place to another. In a lane of a queue, that queue does it alone."""
 
     src: Region
     dst: Region
@@ -46,7 +46,7 @@ class Copy:
 
 @dataclass(frozen=True)
 class Reduce:
-    """dst = op(dst, src), element by element; `src` may be of another place that `dst`'s reads."""
+    """dst = op(dst, src), element by element. `src` may be on another place that `dst`'s reads."""
 
     src: Region
     dst: Region
@@ -57,15 +57,15 @@ class Reduce:
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a lane."""
+    """One step of a program."""
 
     number: int
     """Its index in the program."""
     lane: Lane
     what: Any
-    """Copy, Reduce, or what else the caller of the runner knows how to begin."""
+    """Copy, Reduce, or anything else that the runner's caller can begin."""
     after: tuple[int, ...] = ()
-    """Numbers of steps, all lower than this one, that must have ended well."""
+    """Numbers of steps, all lower than this one, that must end without error first."""
     predicted_s: float = 0.0
     deadline_s: float = 30.0
     """Seconds from its beginning after which it has failed."""
@@ -75,15 +75,15 @@ class Step:
 
 
 class Begun(Protocol):
-    """Work under way: a Fence, or what carries work on while it is waited for."""
+    """Work in progress: a Fence, or an object whose `wait` carries the work on."""
 
     def wait(self, timeout_s: float, /) -> object:
-        """Return at its end; FenceTimeout after `timeout_s` seconds, and may be called again."""
+        """Returns at the end. FenceTimeout after `timeout_s` seconds; may be called again."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """Steps by number; those of one lane run in this order."""
+    """Steps by number; the steps of one lane run in this order. Raises ValueError."""
 
     steps: tuple[Step, ...]
 
@@ -92,4 +92,4 @@ class Program:
             if step.number != at:
                 raise ValueError(f"steps: expected number {at}, got {step.number}")
             if any(not 0 <= before < at for before in step.after):
-                raise ValueError(f"steps: step {at} waits for {step.after}, expected 0 to {at - 1}")
+                raise ValueError(f"steps: expected step {at} after 0 to {at - 1}, got {step.after}")

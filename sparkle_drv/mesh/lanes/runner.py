@@ -1,9 +1,9 @@
 """Runs a program: one thread for each lane, which starts its steps in order and waits for each.
 
 A lane is a device's queue or one direction of a link (program.py). Its thread waits in fences,
-which leave the GIL to the others. A step starts when all that it waits for has ended well. The
-first failure is raised at the end and names its step. What depends on a failed step is left out,
-all else runs on. A step that is not done by its deadline has failed, as by any other error.
+which release the GIL. A step starts when all steps that it waits for have ended without error. The
+first failure is raised at the end and names its step. Steps that depend on a failed step are left
+out, all others run. A step that passes its deadline has failed.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from .program import Begun, Lane, Program, Step
 log = logging.getLogger("sparkle_drv.mesh")
 
 Act = Callable[[Step], Begun | None]
-"""Begins a step; its fence, or None where it has ended already. Called in the lane's thread."""
+"""Begins a step; returns its fence, or None if it has ended. Called in the lane's thread."""
 SLICE_S = 0.1
-"""Between looks at whether the run was stopped."""
+"""Seconds between checks of whether the run was stopped."""
 
 
 @dataclass(frozen=True)
 class Ran:
-    """When a step began and ended, in seconds of the run's clock."""
+    """When a step began and ended, in seconds of the run's clock. `well`: it raised no error."""
 
     step: Step
     start_s: float
@@ -42,11 +42,11 @@ class Ran:
 
 
 class Stopped(Exception):
-    """The run was stopped: the caller was interrupted. Never leaves `run`."""
+    """The run was stopped because its caller was interrupted. Never leaves `run`."""
 
 
 def clocked(devices: Sequence[Device], clock: Callable[[], float]) -> dict[str, Any]:
-    """`clock` and `lanes` of `run` for work on these devices: theirs, if all have the same."""
+    """`clock` and `lanes` for `run` on these devices: theirs, if all have the same."""
     lanes = devices[0].lanes if devices else None
     if lanes is None or any(device.lanes is not lanes for device in devices):
         return {"clock": clock}
@@ -56,8 +56,8 @@ def clocked(devices: Sequence[Device], clock: Callable[[], float]) -> dict[str, 
 def wait(
     begun: Begun, timeout_s: float, stopped: threading.Event, since_s: float | None = None
 ) -> None:
-    """Wait for `begun` in slices. Raises FenceTimeout after `timeout_s` seconds, which count from
-    `since_s` of time.monotonic; Stopped soon after `stopped` is set.
+    """Waits for `begun` in slices. Raises FenceTimeout `timeout_s` seconds after `since_s` of
+    time.monotonic (default: now). Raises Stopped soon after `stopped` is set.
     """
     deadline = (time.monotonic() if since_s is None else since_s) + timeout_s
     while True:
@@ -83,12 +83,14 @@ def run(
     failed: Callable[[Ran], object] = lambda ran: None,
     stopped: threading.Event | None = None,
 ) -> list[Ran]:
-    """Run every step; what ran, by step number. `failed` is told of each step that failed, in the
-    thread of its lane. `stopped` is set when the run is stopped: an `act` that waits uses `wait`.
+    """Runs every step; returns what ran, by step number.
 
-    A program of one lane runs in the calling thread. Raises the first failure, its text preceded by
-    the step; SparkleError if the system gives no thread for a lane; KeyboardInterrupt and others
-    that interrupt the caller, once no thread is left.
+    `failed` is called for each step that failed, in the thread of its lane. `stopped` is set when
+    the run is stopped: an `act` that waits uses `wait`. A program of one lane runs in the calling
+    thread.
+
+    Raises the first failure, with the step named before its text. SparkleError if the system gives
+    no thread for a lane. KeyboardInterrupt and the like, once no thread is left.
     """
     if not program.steps:
         return []
@@ -103,7 +105,7 @@ def run(
 
 
 class _Work:
-    """What the lanes of one run share, under one lock."""
+    """The state that lanes of one run share, under one lock."""
 
     def __init__(
         self, program: Program, act: Act, clock: Callable[[], float], lanes: Lanes | None,
@@ -117,19 +119,19 @@ class _Work:
         self.ran: list[Ran] = []
         self.failure: BaseException | None = None
         self._lanes = lanes if len(self.queues) > 1 else None
-        self._well: dict[int, bool] = {}  # by number of a step that has ended: did it end well?
+        self._well: dict[int, bool] = {}  # by number of an ended step: did it end without error?
         self._lock = threading.Lock()
         self._turn = {lane: threading.Condition(self._lock) for lane in self.queues}
-        self._asleep: dict[Lane, Step] = {}  # which step each sleeping lane waits to begin
-        self._waiting: dict[int, set[Lane]] = {}  # by number: who sleeps until that step has ended
-        self._claimed: set[Lane] = set()  # by its thread; or by the caller, who was interrupted
-        self._never: set[Lane] = set()  # of those: by the caller
-        self._over: set[Lane] = set()  # have ended
-        self._gate = threading.Lock()  # open: one more has ended
-        self._entered = False  # does a clock expect all lanes?
+        self._asleep: dict[Lane, Step] = {}  # the step that each sleeping lane waits to begin
+        self._waiting: dict[int, set[Lane]] = {}  # by step: lanes that sleep until it has ended
+        self._claimed: set[Lane] = set()  # by their thread, or by the interrupted caller
+        self._never: set[Lane] = set()  # claimed by the interrupted caller: they never begin
+        self._over: set[Lane] = set()  # lanes that have ended
+        self._gate = threading.Lock()  # released when one more lane has ended
+        self._entered = False  # does a virtual clock expect all lanes?
 
     def threads(self) -> None:
-        """A thread for each lane; returns when all have ended, also when interrupted."""
+        """Runs a thread for each lane. Returns when all have ended, also after an interrupt."""
         made = [
             threading.Thread(
                 target=self._guarded, args=(lane,), name=f"sparkle {lane}", daemon=True
@@ -142,7 +144,7 @@ class _Work:
             self._await(made)
         except BaseException:
             interrupted: BaseException | None = None
-            while True:  # a second Ctrl-C, too, leaves no thread
+            while True:  # a second Ctrl-C must not leave a thread, either
                 try:
                     self._end(made)
                     break
@@ -153,9 +155,9 @@ class _Work:
             raise
 
     def _end(self, made: Sequence[threading.Thread]) -> None:
-        """Stop all lanes and wait for those that began; may be called again."""
+        """Stops all lanes and waits for those that began; may be called again."""
         self._stop()
-        with self._lock:  # an interrupted start() does not tell whether its thread will run
+        with self._lock:  # after an interrupted start() it is unknown whether its thread will run
             never = self.queues.keys() - self._claimed
             self._claimed |= never
             self._never |= never
@@ -165,19 +167,19 @@ class _Work:
             self._lanes.leave()
 
     def _await(self, made: Sequence[threading.Thread]) -> None:
-        """Return when all lanes have ended, but those that never begin.
+        """Returns when all lanes have ended, except those that never begin.
 
-        Thread.join alone does not tell: until Python 3.12 an interrupt in it marks a thread as
-        ended that still runs (CPython's bpo-45274).
+        Thread.join alone is not enough: until Python 3.12 an interrupt in it marks a running thread
+        as ended (CPython's bpo-45274).
         """
         while self.queues.keys() - self._never - self._over:
             self._gate.acquire(timeout=SLICE_S)
         for thread, lane in zip(made, self.queues, strict=True):
             if lane not in self._never:
-                thread.join(SLICE_S)  # it has left `lane`, and does nothing more
+                thread.join(SLICE_S)  # it has left `lane` and does nothing more
 
     def lane(self, lane: Lane) -> None:
-        """All steps of a lane, in their order."""
+        """Runs all steps of a lane, in order."""
         for step in self.queues[lane]:
             if not self._may_begin(step):
                 self._ended(step, False)
@@ -188,7 +190,7 @@ class _Work:
             except Stopped:
                 self._ended(step, False)
                 return
-            except Exception as error:  # the lane's own thread: `run` raises it in the caller's
+            except Exception as error:  # `run` raises it in the caller's thread
                 self._failed(step, error)
                 self._tell(Ran(step, start_s, self.clock(), False))
                 continue
@@ -200,14 +202,14 @@ class _Work:
             if lane in self._claimed:
                 return
             self._claimed.add(lane)
-            if self._lanes is not None and not self._entered:  # before one waits for another
-                self._lanes.enter(len(self.queues))  # not by the caller: an interrupt would lose it
+            if self._lanes is not None and not self._entered:  # before any lane waits for another
+                self._lanes.enter(len(self.queues))  # not in the caller: an interrupt would lose it
                 self._entered = True
         if self._lanes is not None:
             self._lanes.here()
         try:
             self.lane(lane)
-        except BaseException as error:  # a mistake of this file: nobody may wait for ever
+        except BaseException as error:  # an error of this file must not leave others waiting
             with self._lock:
                 self.failure = self.failure or error
             self._stop()
@@ -215,15 +217,15 @@ class _Work:
             if self._lanes is not None:
                 self._lanes.leave()
             self._over.add(lane)
-            with suppress(RuntimeError):  # it is open
+            with suppress(RuntimeError):  # already released
                 self._gate.release()
 
     def _tell(self, ran: Ran) -> None:
         try:
             self.told(ran)
-        except Exception:  # `run` raises what the step raised
+        except Exception:  # `run` raises the step's own error
             log.exception(
-                "step %d, %s: nobody could be told that it failed", ran.step.number, ran.step
+                "step %d, %s: the callback for its failure raised", ran.step.number, ran.step
             )
 
     def _done(self, step: Step) -> None:
@@ -233,7 +235,7 @@ class _Work:
             wait(begun, step.deadline_s, self._stopped, begin_s)
 
     def _may_begin(self, step: Step) -> bool:
-        """Waits for what the step waits for; False: one of those did not end well."""
+        """Waits for the steps before this one. False if one of them failed."""
         lane = step.lane
         with self._lock:
             while True:
@@ -255,7 +257,7 @@ class _Work:
             self._wake(self._waiting.pop(step.number, ()))
 
     def _wake(self, lanes: Sequence[Lane] | set[Lane] | tuple[()]) -> None:
-        """With the lock: these lanes look again. The clock is told before they can run."""
+        """With the lock held: wakes these lanes. The clock learns of it before they can run."""
         sleeping = [lane for lane in lanes if self._asleep.pop(lane, None) is not None]
         if sleeping and self._lanes is not None:
             self._lanes.wakes(len(sleeping))
@@ -272,7 +274,7 @@ class _Work:
         with self._lock:
             self._stopped.set()
             self._wake(list(self._asleep))
-            for turn in self._turn.values():  # an interrupt may have lost what an earlier call told
+            for turn in self._turn.values():  # an interrupt may have lost an earlier notify
                 turn.notify()
 
 
@@ -284,7 +286,7 @@ def _start(thread: threading.Thread, count: int) -> None:
 
 
 def explain(error: BaseException, before: str, after: str = "") -> None:
-    """Put words before and after what an error says."""
+    """Adds text before and after the message of an error."""
     if isinstance(error, OSError) and error.strerror is not None:
         error.strerror = f"{before}{error.strerror}{after}"
         return

@@ -1,8 +1,8 @@
-"""A transfer in chunks through memory of the host that both devices reach: both legs in flight.
+"""A transfer in chunks through host memory that both devices reach, with both legs in flight.
 
-STAGES pieces of memory follow one another. While chunk k is under way to the destination, the
-source writes chunk k + 1, and chunk k + 2 has its turn in the queue: neither device waits for the
-host. `wait` carries it on and may stop at any time, so no call lasts longer than it may.
+STAGES pieces of memory take turns. While chunk k goes to the destination, the source writes chunk
+k + 1, and chunk k + 2 waits in the queue: neither device waits for the host. `wait` carries the
+transfer on and may stop at any time, so that no call exceeds its timeout.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ STAGES = 3
 
 
 FAILURES = (SparkleError, OSError, ValueError, NotImplementedError)
-"""What a device raises that cannot do something."""
+"""Errors of a device that cannot do something."""
 
 
 def host_bytes(buffer: Buffer, nbytes: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
-    """The first bytes of memory that the host reaches."""
+    """The first `nbytes` of memory that the host reaches, as uint8 [nbytes]."""
     return np.frombuffer(buffer.map(), np.uint8, nbytes)
 
 
@@ -48,18 +48,18 @@ def _imported(to: Device, here: Buffer) -> Buffer:
 
 
 class Stage(Closing):
-    """Memory of the host that `source` writes and, where it can, `to` reads in place."""
+    """Host memory that `source` writes and that `to` reads in place if it can."""
 
     def __init__(self, source: Device, to: Device, nbytes: int) -> None:
         self.nbytes = nbytes
         self.there: Buffer | None = None
-        """The same memory as `to` has it; None: `to` cannot use it, so its bytes are uploaded."""
+        """The same memory as `to` has it; None if `to` cannot use it: its bytes are uploaded."""
         self.here = self._both(source, to)
         """Memory of `source`."""
 
     def _both(self, source: Device, to: Device) -> Buffer:
-        """Sets `there`, where that can be; `here`."""
-        if to.is_peer(source):  # a driver page-locks no address twice: a mapping each
+        """Sets `there` if possible; returns `here`."""
+        if to.is_peer(source):  # a mapping each, since a driver page-locks no address twice
             with suppress(*FAILURES), ExitStack() as stack:
                 here = stack.enter_context(source.buffer(self.nbytes, memory=Memory.SHARED))
                 self.there = _imported(to, here)
@@ -71,21 +71,21 @@ class Stage(Closing):
         return here
 
     def close(self) -> None:
-        """Let go of the memory, once nothing that was submitted uses it; idempotent."""
+        """Releases the memory once no submitted work uses it; idempotent."""
         if self.there is not None:
             self.there.close()
         self.here.close()
 
 
 class Stages(Protocol):
-    """Where a staged transfer gets its memory: the way (transports.py)."""
+    """The memory of staged transfers, which a way owns (transports.py)."""
 
     def stages(self, count: int, nbytes: int) -> list[Stage]: ...
     def keep(self, stages: list[Stage]) -> None: ...
 
 
 class Ends(Protocol):
-    """What a staged transfer needs: Moving of transports.py."""
+    """What a staged transfer needs: Moving of transports.py implements it."""
 
     @property
     def way(self) -> Stages: ...
@@ -94,20 +94,20 @@ class Ends(Protocol):
 
 
 class Staged:
-    """One transfer under way."""
+    """One transfer in progress."""
 
     def __init__(self, ends: Ends, src: Buffer, dst: Buffer) -> None:
         self.ends, self.src, self.dst = ends, src, dst
         self.chunk = min(src.nbytes, CHUNK_NBYTES)
         self.count = -(-src.nbytes // self.chunk)
         self.stages = ends.way.stages(min(STAGES, self.count), self.chunk)
-        self._read = self._put = self._gone = 0  # chunks that each leg was given; that have gone
+        self._read = self._put = self._gone = 0  # chunks: read submitted, write submitted, arrived
         self._coming: deque[Fence] = deque()
         self._going: deque[Fence] = deque()
         self._reads()
 
     def wait(self, timeout_s: float) -> None:
-        """Carry it on to its end; FenceTimeout, and what the devices raise."""
+        """Carries the transfer to its end. Raises FenceTimeout, and what the devices raise."""
         deadline = time.monotonic() + timeout_s
         while self._gone < self.count:
             self._reads()
@@ -123,7 +123,7 @@ class Staged:
         self.ends.way.keep(self.stages)
 
     def _reads(self) -> None:
-        """Submit reads into all stages that are free."""
+        """Submits reads into all free stages."""
         while self._read < min(self.count, self._gone + STAGES):
             nbytes, part = self._part(self.src, self._read)
             here = self.stages[self._read % STAGES].here.view(0, nbytes)

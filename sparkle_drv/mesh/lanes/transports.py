@@ -1,15 +1,15 @@
 """How bytes get from one device to another: a table of transports, and a way that tries them.
 
     shared    both devices compute on the host's memory: one copy within it
-    peer      devices of one backend that reach one another (CUDA peers, PRIME): no byte on the host
+    peer      devices of one backend that reach each other (CUDA peers, PRIME), not over the host
     into      the source is the host's memory: one upload
     back      the destination is the host's memory: one download
-    staged    in chunks through memory of the host (staged.py): both legs in flight
+    staged    in chunks through host memory (staged.py): both legs in flight
 
-A way takes the first that both devices can do; one that fails, at once or at its fence, is not
-tried again, and the next one takes its place. Each way has queues of its own, so that transfers
-pass work by. `shared` also serves devices on other NUMA nodes (`cpu:node1`): the cores of the
-destination do the copy.
+A way takes the first transport that both devices can do. A transport that fails, at once or at its
+fence, is not tried again, and the next one takes its place. Each way has queues of its own, so that
+transfers pass by queued work. `shared` also serves devices on other NUMA nodes (`cpu:node1`): the
+cores of the destination do the copy.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ log = logging.getLogger("sparkle_drv.mesh")
 
 
 Asks = Callable[[str], object]
-"""Called with the URI of a device before each call to it. An error is blamed on the last one."""
+"""Called with a device's URI before each call to it. The last one is blamed for an error."""
 
 
 class NoWay(SparkleError):
@@ -44,9 +44,9 @@ class NoWay(SparkleError):
 
 
 class Moving:
-    """A transfer under way, carried on by `wait`. For one thread.
+    """A transfer in progress, carried on by `wait`. For one thread.
 
-    DeviceLost and FenceTimeout end the transfer: the next transport would meet them, too.
+    DeviceLost and FenceTimeout end the transfer, since the next transport would fail, too.
     """
 
     def __init__(self, way: Way, src: Buffer, dst: Buffer, asks: Asks) -> None:
@@ -56,17 +56,17 @@ class Moving:
         self._begun = self._begin()
 
     def queue(self, end: str) -> Queue:
-        """That of the way; its device is asked next."""
+        """The way's queue at this end; its device is called next."""
         self.asks((self.way.source if end == "source" else self.way.to).uri)
         return self.way.queue(end)
 
     def ended(self, fence: Fence, timeout_s: float) -> None:
-        """Wait for a part of the transfer; its device is asked next."""
+        """Waits for a part of the transfer; its device is called next."""
         self.asks(fence.queue.device.uri)
         fence.wait(timeout_s)
 
     def _blamed(self) -> None:
-        """A copy by the destination fails where the source is lost, too."""
+        """Blames the source if it is lost: a copy by the destination then fails, too."""
         if not self.way.source.healthy:
             self.asks(self.way.source.uri)
 
@@ -82,9 +82,10 @@ class Moving:
                 self.way.fails(self._name, error)
 
     def wait(self, timeout_s: float = 30.0) -> None:
-        """Return when all bytes are there; idempotent. The next transport follows one that fails.
+        """Returns when all bytes have arrived; idempotent. If a transport fails, the next one
+        follows.
 
-        Raises FenceTimeout: wait again, or leave it. DeviceLost, NoWay.
+        Raises FenceTimeout (wait again, or abandon it), DeviceLost, NoWay.
         """
         deadline = time.monotonic() + timeout_s
         while not self._ended:
@@ -107,26 +108,26 @@ class Moving:
 
 @dataclass(eq=False)
 class Way(Closing):
-    """From one device to another, for several threads; `close` ends its queues."""
+    """A way from one device to another, for several threads; `close` ends its queues."""
 
     BRIEFLY = (BRIEFLY_S,)
 
     source: Device
     to: Device
     moved: dict[str, int] = field(default_factory=dict)
-    """Bytes by transport, of transfers that ended well."""
+    """Bytes by transport, of transfers that succeeded."""
     failed: dict[str, str] = field(default_factory=dict)
-    """By transport that is not tried any more: why. Once all have failed, the next transfer tries
-    them again: a fault may pass."""
+    """By transport that is no longer tried: the reason. Once all have failed, the next transfer
+    tries them again, since a fault may pass."""
     unended: int = 0
-    """Number of transfers that began and were not seen to end well."""
+    """Transfers that began and were not seen to succeed."""
     _queues: dict[str, Queue] = field(default_factory=dict)
     _stages: list[Stage] = field(default_factory=list)
     _all_stages: set[Stage] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def transport(self) -> str:
-        """The name of what carries the next bytes; NoWay when all have failed."""
+        """The name of the transport for the next bytes. Raises NoWay if all have failed."""
         for name, one in TABLE.items():
             if name not in self.failed and one.fits(self.source, self.to):
                 return name
@@ -134,22 +135,22 @@ class Way(Closing):
         raise NoWay(f"{self.source.uri} to {self.to.uri}: {why or 'no transport fits'}")
 
     def fails(self, name: str, error: Exception) -> None:
-        """The transport `name` is tried no more."""
+        """Stops trying the transport `name`."""
         self.failed[name] = str(error)
-        log.warning("%s to %s: no more by %s: %s", self.source.uri, self.to.uri, name, error)
+        log.warning("%s to %s: stopped using %s: %s", self.source.uri, self.to.uri, name, error)
 
     def counted(self, name: str = "", nbytes: int = 0, unended: int = 0) -> None:
-        """A transfer began, or ended well by the transport `name`."""
+        """Counts a transfer that began, or one that succeeded by the transport `name`."""
         with self._lock:
             self.unended += unended
             if name:
                 self.moved[name] = self.moved.get(name, 0) + nbytes
 
     def move(self, src: Buffer, dst: Buffer, asks: Asks = id) -> Moving | None:
-        """Copy all of `src` to `dst`, of the same size; None: no bytes, it has ended.
+        """Copies all of `src` to `dst`, of the same size. Returns None if there are no bytes.
 
-        What `src` holds must be there: nothing is waited for. The bytes arrive while the result is
-        waited for. Raises ValueError (sizes differ), DeviceLost, FenceTimeout, NoWay.
+        The bytes in `src` must be there: this waits for nothing. They arrive while the caller waits
+        for the result. Raises ValueError (sizes differ), DeviceLost, FenceTimeout, NoWay.
         """
         for name, buffer in (("src", src), ("dst", dst)):
             if buffer.closed:
@@ -161,14 +162,14 @@ class Way(Closing):
         return Moving(self, src, dst, asks) if src.nbytes else None
 
     def push(self, src: Buffer, dst: Buffer) -> Fence:
-        """The source writes `src` into memory that it shares with the other device, by this way's
-        queue. No transport carries it, and `moved` does not count it.
+        """Lets the source write `src` into memory that both devices share, in this way's queue. It
+        uses no transport, and `moved` does not count it.
         """
         there = self.source.wrap(host_bytes(dst, dst.nbytes))
         return self.queue("source").submit(Commands().copy(there, src))
 
     def queue(self, end: str) -> Queue:
-        """The queue of this way on the device at its "source", or that where it goes "to"."""
+        """The queue of this way on its "source" device, or on the device where it goes "to"."""
         with self._lock:
             made = self._queues.get(end)
             if made is None:
@@ -177,8 +178,8 @@ class Way(Closing):
             return made
 
     def stages(self, count: int, nbytes: int) -> list[Stage]:
-        """`count` pieces of `nbytes` at least of memory of the host, the caller's until it gives
-        them back to `keep`: a transfer that is left may still use its own.
+        """`count` pieces of host memory of at least `nbytes`. They belong to the caller until it
+        passes them to `keep`: an abandoned transfer may still use its own.
         """
         with self._lock:
             kept, self._stages = self._stages, []
@@ -192,7 +193,7 @@ class Way(Closing):
         return made
 
     def keep(self, stages: list[Stage]) -> None:
-        """Nothing uses these stages any more: they are for the next transfer."""
+        """Takes back stages that nothing uses, for the next transfer."""
         with self._lock:
             before, self._stages = self._stages, stages
         self._end(before)
@@ -203,10 +204,10 @@ class Way(Closing):
             self._all_stages.discard(stage)
 
     def close(self, timeout_s: float = 30.0) -> None:
-        """Wait for what was begun, and let go of queues and memory; idempotent.
+        """Waits for transfers in progress, and releases queues and memory; idempotent.
 
-        FenceTimeout: something runs for longer. Its device keeps the queue and what it uses, and
-        ends them when it is closed.
+        Raises FenceTimeout if one lasts longer. Its device then keeps the queue and its memory, and
+        frees them when it is closed.
         """
         queues, self._queues, self._stages = self._queues, {}, []
         deadline = time.monotonic() + timeout_s
@@ -236,7 +237,7 @@ def _back(moving: Moving, src: Buffer, dst: Buffer) -> Fence:
 
 @dataclass(frozen=True)
 class Transport:
-    """One row of the table."""
+    """A row of the table: `fits` says for which devices, `move` begins a transfer."""
 
     fits: Callable[[Device, Device], bool]
     move: Callable[[Moving, Buffer, Buffer], Begun]
@@ -249,4 +250,4 @@ TABLE = {
     "back": Transport(lambda a, b: b.info.unified, _back),
     "staged": Transport(lambda a, b: True, lambda moving, src, dst: Staged(moving, src, dst)),
 }
-"""By name, the best first."""
+"""Transports by name, the best first."""

@@ -1,10 +1,10 @@
-"""Links between places: what they take, how that is measured, and routes over them.
+"""Links between places: their times, how these are measured, and routes over them.
 
-Nothing here moves a byte but the probes. Called by lanes, collective and sched.
+Only the probes move bytes here. Called by lanes, collective and sched.
 
     line.py       fits T = a + b * size, robust against outliers
-    network.py    Network: places, links, ports, as data that planners read
+    network.py    Network: places, links and ports as data for planners
     probe.py      measures the ways to and from the host
-    routes.py     the fastest way for some bytes between two places, and why, in words
-    transfer.py   what a transfer takes by the lines that are known, straight or over the host
+    routes.py     the fastest route for some bytes between two places, with an explanation
+    transfer.py   predicts a transfer from the known lines, directly or over the host
 """

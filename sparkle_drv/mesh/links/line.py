@@ -1,9 +1,9 @@
-"""T = a + b * size: the time of work by its size, fitted to a few noisy measurements. Pure.
+"""T = a + b * size: the time of work as a function of size, fitted to a few noisy points. Pure.
 
-Sizes and times go over several powers of ten, so errors count relative to the time measured; beyond
-`FAR` they count less (Huber's weights), so that a measurement that something else disturbed does
-not carry the others with it. P. J. Huber, Robust Estimation of a Location Parameter, Annals of
-Mathematical Statistics 35(1), 1964.
+Sizes and times span several powers of ten, so errors are relative to the measured time. Errors
+beyond FAR count less (Huber's weights), so that a disturbed measurement does not bend the line.
+P. J. Huber, Robust Estimation of a Location Parameter, Annals of Mathematical Statistics 35(1),
+1964.
 """
 
 from __future__ import annotations
@@ -13,21 +13,20 @@ from dataclasses import dataclass
 from statistics import median
 
 FAR = 0.05
-"""Relative errors from here on count by their size rather than by its square."""
+"""Relative error from which errors count linearly instead of quadratically."""
 ROUNDS = 20
-"""Of weighting anew; the weights of so few points settle within ten."""
+"""Rounds of reweighting; for so few points the weights settle within ten."""
 
 Point = tuple[float, float]
 LEAST_SIZES = 2
-"""From measurements of one size nothing follows for others."""
+"""Sizes that a fit needs: one size says nothing about others."""
 LEAST_S, MOST_S, MOST_SIZE = 1e-18, 1e6, 1e24
-"""What a measurement can be: the squares of what is beyond leave the range of numbers, and nobody
-has waited for it."""
+"""Limits of a plausible measurement. Beyond them squares overflow or underflow."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """`at(size)` seconds: `a` whatever the size and `b` for each unit of it, neither negative."""
+    """`at(size)` seconds: `a` fixed and `b` per unit of size; neither is negative."""
 
     a: float
     b: float
@@ -38,26 +37,26 @@ class Line:
 
 
 def usable(point: Point) -> bool:
-    """Can it have been measured?"""
+    """Is the point plausible as a measurement?"""
     size, seconds = point
     return 0 <= size <= MOST_SIZE and LEAST_S <= seconds <= MOST_S
 
 
 def sizes(points: Iterable[Point]) -> int:
-    """How many sizes were measured: of one alone nobody knows what others take."""
+    """The number of different sizes. With one size, the times of others are unknown."""
     return len({size for size, _ in points})
 
 
 def fit(points: Sequence[Point]) -> Line:
-    """The line through (size, seconds) points; ValueError without one that is `usable`.
+    """The line through (size, seconds) points. Raises ValueError if none is `usable`.
 
-    Times grow by FAR at least over the sizes measured. A smaller slope is noise, and so would be
-    the rate that it stands for. Points of one size are one point at first, their median: the first
-    guess must not be a mean of what is right and what is disturbed.
+    Times grow by at least FAR over the measured sizes: a smaller slope is noise, and so is the rate
+    that it means. At first, points of one size count as one, their median: a mean of right and
+    disturbed points would be a bad first guess.
     """
     good = [point for point in points if usable(point)]
     if not good:
-        raise ValueError(f"points: positive times are wanted, got {list(points)!r}")
+        raise ValueError(f"points: expected positive times, got {list(points)!r}")
     ordered = sorted({size for size, _ in good})
     middles = [(size, median(t for at, t in good if at == size)) for size in ordered]
     line = _weighted((size, t, 1.0) for size, t in middles)
@@ -72,7 +71,7 @@ def fit(points: Sequence[Point]) -> Line:
 
 
 def _weighted(points: Iterable[tuple[float, float, float]]) -> Line:
-    """Least sum of weight * ((a + b*size) / t - 1)**2 with a, b >= 0."""
+    """The least sum of weight * ((a + b*size) / t - 1)**2 with a, b >= 0."""
     saa = sab = sbb = sa = sb = 0.0
     for size, t, weight in points:
         one, slope = 1 / t, size / t
@@ -90,5 +89,5 @@ def _weighted(points: Iterable[tuple[float, float, float]]) -> Line:
         if a >= 0:
             return Line(sa / saa, 0.0)
         return Line(0.0, sb / sbb)
-    # One size only: half of a prediction's error must go somewhere, and work costs by its size.
+    # One size cannot separate a and b; all goes to b, since work costs by its size.
     return Line(0.0, sb / sbb) if sbb else Line(sa / saa, 0.0)

@@ -1,9 +1,9 @@
-"""What planners of routes and collectives read of a set of places: links and ports, as data. Pure.
+"""Links and ports of a set of places, as data that planners of routes and collectives read. Pure.
 
 A transfer of n bytes over a link alone takes `links[source, to].at(n)` seconds: latency a, then
-bytes at 1 / b. Transfers that happen at once share the ports of their ends: a port limits the sum
-of their rates, and each gets its max-min fair share (D. Bertsekas, R. Gallager, Data Networks, 2nd
-edition, 1992, section 6.5.2). The latency of a transfer takes nothing of a port.
+bytes at 1 / b. Simultaneous transfers share the ports at their ends. A port limits the sum of their
+rates, and each gets its max-min fair share (D. Bertsekas, R. Gallager, Data Networks, 2nd edition,
+1992, section 6.5.2). A transfer in its latency uses no port.
 """
 
 from __future__ import annotations
@@ -14,37 +14,37 @@ from dataclasses import dataclass, field
 from .line import Line
 
 HOST = "host"
-"""The place that is the host's memory: numpy arrays are there."""
+"""The place that is the host's memory, where numpy arrays are."""
 
 
 @dataclass(frozen=True)
 class Port:
-    """Bytes a second of all transfers of one place at once; infinite where nothing limits them."""
+    """Bytes per second of all transfers of one place together; infinite if nothing limits them."""
 
     send: float = float("inf")
     receive: float = float("inf")
     both: float = float("inf")
-    """Sending and receiving together: a link that is not duplex."""
+    """Sending and receiving together: finite for a link that is not full duplex."""
 
 
 @dataclass(frozen=True)
 class Network:
-    """Places and what is known of the ways between them."""
+    """Places, and what is known of the ways between them."""
 
     places: tuple[str, ...]
     """URIs of devices, and HOST."""
     links: Mapping[tuple[str, str], Line]
-    """By (from, to): seconds by bytes of one transfer alone. No entry: no way."""
+    """By (from, to): seconds by bytes of one transfer alone. No entry means no way."""
     ports: Mapping[str, Port] = field(default_factory=dict)
-    """By place; no entry: nothing limits it but its links."""
+    """By place. Without an entry, only its links limit it."""
     adds: Mapping[str, Line] = field(default_factory=dict)
-    """By place: seconds by bytes to add one array to another there; no entry: no time."""
+    """By place: seconds by bytes to add one array to another. No entry means no time."""
     direct: frozenset[tuple[str, str]] = frozenset()
-    """Links whose ends share memory: each computes on the data of the other in place."""
+    """Links whose ends share memory: each end computes on the other's data in place."""
 
     def carries(self, source: str, to: str) -> bool:
-        """Is there a link over which bytes arrive? Not where its line is infinite, negative or no
-        number, or where a port at its ends has a rate of 0.
+        """Is there a usable link? Not if its line is infinite, negative or nan, or if a port at its
+        ends has rate 0.
         """
         link = self.links.get((source, to))
         if link is None or source == to:
@@ -53,7 +53,7 @@ class Network:
         return sane and self.rate(source, to) > 0
 
     def rate(self, source: str, to: str) -> float:
-        """Bytes a second of long transfers over a link alone, its ports included; 0: no link."""
+        """Bytes per second of long transfers over a link alone, with its ports; 0 if no link."""
         link = self.links.get((source, to))
         if link is None:
             return 0.0

@@ -1,6 +1,6 @@
 """Measures the ways to and from the host; survey.py measures those between devices.
 
-Each measurement waits for its fence; the first of each size is dropped.
+Each measurement waits for its fence; the first one of each size is dropped.
 """
 
 from __future__ import annotations
@@ -21,27 +21,28 @@ from .line import LEAST_SIZES, Point, usable
 EACH = 3
 """Measurements of one size that count."""
 WARM_S = 1e-3
-"""Work is done again and again for so long before it is measured, once at least: after a pause
-clocks, caches and sleeping threads make the first few of short runs slow."""
+"""Seconds of repeated work before a measurement, at least one run. After a pause, clocks, caches
+and sleeping threads slow down the first few short runs."""
 TRANSFERS = (1 << 12, 1 << 16, 1 << 20, 1 << 23)
 """Bytes of the transfers that a link is fitted to."""
 LINK_S, MOST_LINK_S = 0.1, 1.0
-"""Seconds for the transfers one way, the largest is the last that fits; and for LEAST_SIZES."""
+"""Seconds for the transfers one way; the largest is the last that fits. The latter limit holds for
+the first LEAST_SIZES sizes."""
 
 FAILURES = (SparkleError, OSError, MemoryError)
-"""What a probe may fail with."""
+"""Errors that a probe may raise."""
 
 
 class NoTimes(SparkleError):
-    """A clock that says nothing: no time that was measured can be one."""
+    """No measured time is plausible: the clock is unusable."""
 
 
 Clock = Callable[[], float]
 
 
 def links(dev: Device, clock: Clock = time.perf_counter) -> tuple[list[Point], list[Point]]:
-    """(host to device, device to host): (bytes, seconds), the taking of memory at the end of the
-    way included. Raises FAILURES.
+    """(host to device, device to host), each a list of (bytes, seconds). Times include allocation
+    at the destination. Raises FAILURES.
     """
 
     def into(nbytes: int, stack: contextlib.ExitStack) -> Callable[[], object]:
@@ -57,7 +58,7 @@ def links(dev: Device, clock: Clock = time.perf_counter) -> tuple[list[Point], l
 
 
 Prepared = Callable[[int, contextlib.ExitStack], Callable[[], object]]
-"""(bytes, what is closed afterwards) -> a transfer to its end."""
+"""(bytes, stack that closes memory afterwards) -> a call that makes a transfer and waits."""
 
 
 def _moves(prepared: Prepared, clock: Clock) -> list[Point]:
@@ -74,7 +75,7 @@ def _moves(prepared: Prepared, clock: Clock) -> list[Point]:
                     raise
                 break
         points += [(float(nbytes), t) for t in times]
-        # The next one has eight to sixteen times the bytes, and is done once more than EACH times.
+        # The next size has eight to sixteen times the bytes, and runs once more than EACH times.
         spent = time.perf_counter() - begin
         enough = i + 1 >= LEAST_SIZES
         runs, limit_s = (EACH + 1, LINK_S) if enough else (2, MOST_LINK_S)
@@ -88,15 +89,15 @@ def _host(nbytes: int) -> np.ndarray[Any, Any]:
 
 
 def usable_points(points: list[Point]) -> list[Point]:
-    """Those that can have been measured. NoTimes: there are points, and none can."""
+    """The plausible points. Raises NoTimes if there are points and none is plausible."""
     found = [point for point in points if usable(point)]
     if points and not found:
-        raise NoTimes(f"no time that was measured can be one: {points[0][1]} s")
+        raise NoTimes(f"expected a plausible time, got {points[0][1]} s")
     return found
 
 
 def fenced(made: Any) -> None:
-    """Wait until an Array, or what else has a fence, is done."""
+    """Waits for an Array, or for anything else with a fence."""
     fence = getattr(made, "fence", None)
     if fence is not None:
         fence.wait()
@@ -105,7 +106,7 @@ def fenced(made: Any) -> None:
 def timed(
     run: Callable[[], object], clock: Clock, warm_s: float = WARM_S, left_s: float = math.inf
 ) -> list[float]:
-    """Seconds of each of EACH runs, or of fewer that take `left_s` together, of one at least."""
+    """Seconds of each of EACH runs; fewer, at least one, once they have taken `left_s` together."""
     warm = clock() + warm_s
     run()
     while clock == time.perf_counter and clock() < warm:

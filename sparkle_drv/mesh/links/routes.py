@@ -1,16 +1,17 @@
-"""The fastest way for some bytes between two places, over other places where that is faster. Pure.
+"""The fastest route for some bytes between two places, over other places if that is faster. Pure.
 
 A route of several legs passes its bytes on in m equal chunks of c bytes, and all legs work at once:
 
     T(m) = sum(a + b c) + (m - 1) max(a + b c; 2 c / both)
 
-`a + b c` is the time of a chunk on one leg, its ports included; `both` is the port of a place in
-between that does not send and receive at once. T is convex in m, for each term of the maximum is
-constant + k / m + l m with k, l >= 0. With m = 1 each place stores all bytes before it sends them.
+`a + b c` is the time of a chunk on one leg, its ports included. `both` is the port of a place in
+between, if it does not send and receive at once. T is convex in m, since each term of the maximum
+is constant + k / m + l m with k, l >= 0. With m = 1 each place stores all bytes before it sends
+them.
 
-A longer route never takes less time than its beginning, so the search goes on from the fastest
-unfinished route. It drops a route to a place where another one is no worse in every sum and in
-every term of the maximum (E. Martins, On a multicriteria shortest path problem, EJOR 16, 1984).
+A longer route never takes less time than its beginning, so the search extends the fastest
+unfinished route. It drops a route to a place if another one is no worse in every sum and in every
+term of the maximum (E. Martins, On a multicriteria shortest path problem, EJOR 16, 1984).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from .line import Line
 from .network import Network, Port
 
 LEAST_CHUNK_NBYTES = 4096
-"""No chunk is smaller: below a page, calls cost more than a line tells."""
+"""Bytes of the smallest chunk. Below a page, calls cost more than a line predicts."""
 PREFERENCE = 1.05
 """A direct link is taken if it needs at most this many times the least time."""
 MOST_SHOWN = 3
@@ -32,16 +33,16 @@ MOST_SHOWN = 3
 
 @dataclass(frozen=True)
 class Route:
-    """How bytes get from the first of `places` to the last, and when they are there."""
+    """How bytes get from the first of `places` to the last, and the predicted time."""
 
     places: tuple[str, ...]
     legs: tuple[Line, ...]
-    """Seconds by bytes of each leg alone, limited by the ports of its ends."""
+    """Seconds by bytes of each leg alone, limited by the ports at its ends."""
     predicted_s: float
     chunk_nbytes: int
-    """Bytes of a chunk; all bytes where nothing is pipelined."""
+    """Bytes of a chunk; all bytes if nothing is pipelined."""
     direct: bool
-    """Is it one leg?"""
+    """Does it have a single leg?"""
 
     def __str__(self) -> str:
         text = f"{' -> '.join(self.places)}: {self.predicted_s * 1e6:.6g} us"
@@ -49,12 +50,13 @@ class Route:
 
 
 def best_route(network: Network, src: str, dst: str, nbytes: int) -> Route:
-    """The route of least predicted seconds, but the direct link if it is within PREFERENCE of it.
+    """The route with the least predicted seconds, or the direct link if it is within PREFERENCE.
 
-    Equal times are told apart by the sum of seconds a byte, then by fewer legs. A link with an
-    infinite or negative line, or through a port of rate 0, is no way.
+    Ties go to the least sum of seconds per byte, then to fewer legs. A link with an infinite or
+    negative line, or with a port of rate 0, is not used.
 
-    Raises ValueError: `src` or `dst` unknown, both the same, no way, `nbytes` below 0.
+    Raises ValueError if `src` or `dst` is unknown, both are the same, there is no way, or `nbytes`
+    is negative.
     """
     _check(network, src, dst, nbytes)
     best = _search(network, src, dst, nbytes)
@@ -70,8 +72,8 @@ def reaches(network: Network, src: str, dst: str) -> bool:
 
 
 def explain_route(network: Network, src: str, dst: str, nbytes: int) -> str:
-    """The route taken and why; a line for the fastest other one, and for the MOST_SHOWN fastest
-    with at most one place in between.
+    """The route taken and why, as text. It lists the fastest other route, and the MOST_SHOWN
+    fastest ones with at most one place in between.
 
     Raises as `best_route`.
     """
@@ -110,7 +112,7 @@ def _check(network: Network, src: str, dst: str, nbytes: int) -> None:
 
 @dataclass(frozen=True)
 class _Label:
-    """An unfinished route: what the time of all that go on from it depends on."""
+    """An unfinished route, as the numbers that the time of its continuations depends on."""
 
     places: tuple[str, ...]
     a: float = 0.0
@@ -119,7 +121,7 @@ class _Label:
     """(a, b) of each term a + b c of the maximum."""
 
     def onwards(self, network: Network, place: str) -> _Label | None:
-        """With one more leg; None: no way."""
+        """This route with one more leg; None if there is no way."""
         at = self.places[-1]
         leg = _leg(network, at, place)
         if leg is None:
@@ -130,7 +132,7 @@ class _Label:
         return _Label((*self.places, place), self.a + leg.a, self.b + leg.b, self.terms | terms)
 
     def no_worse(self, other: _Label) -> bool:
-        """Is every route that goes on from this one as fast as from the other one?"""
+        """Is every continuation of this route at least as fast as that of the other one?"""
         return (
             self.a <= other.a
             and self.b <= other.b
@@ -139,7 +141,7 @@ class _Label:
         )
 
     def fastest(self, nbytes: int) -> tuple[float, int]:
-        """(seconds, number of chunks)."""
+        """(least seconds, number of chunks)."""
         low, high = 1, 1 if len(self.places) < 3 else max(1, nbytes // LEAST_CHUNK_NBYTES)
         while low < high:
             middle = (low + high) // 2
@@ -150,21 +152,21 @@ class _Label:
         return self.seconds(nbytes, low), low
 
     def seconds(self, nbytes: int, chunks: int) -> float:
-        """T(chunks) of the head of this file."""
+        """T(chunks), as the head of this file defines it."""
         c = nbytes / chunks
         period = max((a + b * c for a, b in self.terms), default=0.0)
         return max(self.a + self.b * c + (chunks - 1) * period, 1e-12)
 
 
 def _leg(network: Network, source: str, to: str) -> Line | None:
-    """A link limited by its ports; None: no bytes pass."""
+    """A link limited by its ports; None if no bytes pass."""
     if not network.carries(source, to):
         return None
     return Line(network.links[source, to].a, 1 / network.rate(source, to))
 
 
 def _search(network: Network, src: str, dst: str, nbytes: int) -> Route | None:
-    """The fastest route; None: there is none."""
+    """The fastest route; None if there is none."""
     start = _Label((src,))
     heap = [(0.0, 0.0, 1, start.places, start)]
     kept: dict[str, list[_Label]] = {}
@@ -186,7 +188,7 @@ def _search(network: Network, src: str, dst: str, nbytes: int) -> Route | None:
 
 
 def _route(network: Network, places: tuple[str, ...], nbytes: int) -> Route | None:
-    """The route over these places; None: a link is missing."""
+    """The route over these places; None if a link is missing."""
     label: _Label | None = _Label(places[:1])
     legs = []
     for source, to in pairwise(places):

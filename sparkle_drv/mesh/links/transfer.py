@@ -1,7 +1,7 @@
-"""Predicted seconds of a transfer, from the fitted lines: of the nearest copy, straight or over the
+"""Predicted seconds of a transfer from the nearest copy, by the fitted lines, directly or over the
 host. Pure.
 
-`same(place)` says whether a place's memory is the host's: from there to HOST no byte moves.
+`same(place)` says whether a place's memory is the host's: no byte moves from there to HOST.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ Same = Callable[[str], bool]
 def transfer_s(
     lines: Lines, same: Same, nbytes: int, places: frozenset[str], to: str
 ) -> float:  # fmt: skip
-    """Seconds to bring a copy from the best of `places`; 0 where there is one already.
+    """Seconds to bring a copy from the best of `places`; 0 if `to` has one already.
 
-    Without a link from there the way is over the host.
+    Without a direct link the way leads over the host.
     """
     if nbytes == 0 or to in places or (HOST in places and same(to)):
         return 0.0
@@ -29,7 +29,7 @@ def transfer_s(
 
 
 def nearest(lines: Lines, same: Same, nbytes: int, places: Iterable[str], to: str) -> list[str]:
-    """`places` by the time that bytes take from there to `to`, the least first."""
+    """`places` sorted by the time of `nbytes` from there to `to`, the least first."""
     return sorted(places, key=lambda place: (_link_s(lines, same, place, to, nbytes), place))
 
 

@@ -1,10 +1,11 @@
-"""An expression of `map` in float64, and how far from it a device may be that rounds each step: a
-running error analysis. Pure.
+"""Evaluates an expression of `map` in float64 and bounds the error of a device that rounds each
+step: a running error analysis. Pure.
 
-Each step has a value and a bound of its error. Sums add bounds, products and quotients weigh them,
-functions are looked at at both ends of the interval; and each step rounds. Where a step may go one
-way or another (a comparison, floor) within its bound, or leave the range of the type, nothing can
-be said: the bound is infinite. N. J. Higham, Accuracy and Stability of Numerical Algorithms, 3.3.
+Each step has a value and a bound of its error. Sums add the bounds of their operands; products and
+quotients weigh them. A function is evaluated at both ends of its interval. Each step adds its own
+rounding. The bound is infinite where a comparison or floor may go either way within it, or where a
+step leaves the range of the type. N. J. Higham, Accuracy and Stability of Numerical Algorithms,
+section 3.3.
 """
 
 from __future__ import annotations
@@ -25,14 +26,15 @@ Pair = tuple[Array, Array]
 """Values and the bounds of their errors."""
 
 ROUND, FUNCTION = 2.0, 64.0
-"""eps of one rounding, twice for those who divide by a reciprocal; and of a function as those of
-ops/ref/close.py ("map")."""
+"""Rounding errors in eps. ROUND: one operation, twice eps for a division by a reciprocal. FUNCTION:
+a call, as in ops/ref/close.py ("map")."""
 JUMPS = ("lt", "le", "gt", "ge", "eq", "ne")
 
 
 def evaluate(text: str, values: Mapping[str, Any], dtype: Any) -> Pair:
-    """(values, bounds) of `text` for arrays of one length and numbers, computed by a device in
-    `dtype`, or better.
+    """(values, error bounds) of `text`, both float64 [n], as a device computes them in `dtype`.
+
+    `values` has arrays [n] and numbers by name.
     """
     length = max((np.size(v) for v in values.values()), default=1)
     eps, most = float(np.finfo(dtype).eps), float(np.finfo(dtype).max)
@@ -50,9 +52,9 @@ def evaluate(text: str, values: Mapping[str, Any], dtype: Any) -> Pair:
             value = _at(step.op, [v for v, _ in operands])
             bound = _bound(step.op, operands, value, eps) + np.where(value == 0, 0.0, tiny)
             finite = np.isfinite(value)
-            if not finite.all():  # for sure, if it is so all over the interval
+            if not finite.all():  # certain only if the whole interval gives the same
                 bound = np.where(finite, bound, np.where(_moved(step.op, operands) == 0, 0, np.inf))
-            # Too large for the type: an infinity there, and from then on anything.
+            # Beyond the range of the type the device has an infinity; what follows is unknown.
             over = finite & (np.abs(value) > most / 2)
             found.append((value, np.where(over | np.isnan(bound), np.inf, bound)))
     return found[-1]
@@ -91,7 +93,7 @@ def _bound(op: str, operands: list[Pair], value: Array, eps: float) -> Array:
     if op in ("neg", "abs", "relu"):
         return operands[0][1]
     far = _moved(op, operands)
-    if op in ("sin", "cos"):  # both ends may lie beyond a turn
+    if op in ("sin", "cos"):  # the ends of the interval may lie in different periods
         far = np.minimum(operands[0][1] + 1e-6 * np.abs(operands[0][0]), 2.0)
     if op == "div":
         divisor, off = operands[1]
@@ -100,11 +102,11 @@ def _bound(op: str, operands: list[Pair], value: Array, eps: float) -> Array:
 
 
 def _scale(op: str, values: list[Array], value: Array) -> Array:
-    """What a function's own error is relative to."""
+    """The magnitude that a function's own error is relative to."""
     size = np.abs(value)
-    if op in ("sin", "cos", "log", "tanh"):  # their zeros are not computed to the last digit
+    if op in ("sin", "cos", "log", "tanh"):  # near a zero the relative error is large
         return np.maximum(size, 1.0)
-    if op == "exp":  # by way of powers of two
+    if op == "exp":  # implementations scale by powers of two
         return np.asarray(size * (1 + np.abs(values[0])))
     if op == "pow":
         base = np.abs(values[0]) + (values[0] == 0)
@@ -113,8 +115,9 @@ def _scale(op: str, values: list[Array], value: Array) -> Array:
 
 
 def _moved(op: str, operands: list[Pair]) -> Array:
-    """How far a step goes from its value within the bounds of its operands, at the corners; inf
-    where it is a number at one and none at another.
+    """The largest change of a step within the bounds of its operands, measured at the corners.
+
+    inf where one corner gives a number and another gives none.
     """
     middle = _at(op, [v for v, _ in operands])
     far = np.zeros_like(middle)

@@ -1,4 +1,4 @@
-"""Looks at a share of all results, drawn by chance (validate.py). The caller brings the arrays."""
+"""Checks a random share of all results with validate.py. The caller brings the arrays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SEED = 0x5EED
 
 
 class Inspector:
-    """Draws which results are looked at: `share` of them, alike in each process."""
+    """Draws which results are checked: a share `share` of them, the same in each process."""
 
     def __init__(self, share: float) -> None:
         self.share = share
@@ -21,9 +21,9 @@ class Inspector:
         self.chance = np.random.default_rng(SEED)
 
     def due(self) -> bool:
-        """Is the result of the call that begins now one of them?"""
+        """Is the result of the call that begins now to be checked?"""
         return self._random.random() < self.share
 
     def look(self, check: Check, operands: Sequence[Array | None], result: Array) -> str:
-        """What is wrong with a result, "" when nothing is; all arrays are on the host."""
+        """What is wrong with a result; "" if nothing is. All arrays are on the host."""
         return check(result, operands, self.chance)

@@ -1,15 +1,15 @@
-"""Is a result right? Looks that cost far less than the work, in float64. Pure: arrays in, what is
-wrong in words out, "" when nothing is.
+"""Checks of results in float64 that cost far less than the work. Pure: each takes arrays and
+returns a description of the error, "" if there is none.
 
-Products are judged whole by Freivalds: c r against a (b r), r random signs, twice. Where that says
-nothing (behind an activation, beside what is not finite) and for convolutions and maps, some
-elements are computed anew, and of reductions of expressions some results. Other reductions, and
-layouts, are done again, which costs what they cost.
+Freivalds' test checks a whole product: it compares c r with a (b r) for two vectors r of random
+signs. It says nothing behind an activation or about rows that are not finite. There, and for
+convolutions and maps, some elements are computed again. For reductions of expressions some results
+are computed again. Other reductions and layouts are computed again whole, at their full cost.
 
-How far off is too far: a sum of k terms in a type of relative spacing eps is off by at most
-t = eps * (16 + 4 sqrt(k)) (ops/ref/close.py) of the sum of its terms' magnitudes. With random signs
-such errors add up as their root sum of squares, whose bound over a row of c is t times
-sum_l |a_il| * norm(b_l), by Minkowski's inequality; four times that is allowed.
+Tolerance: a sum of k terms in a type with relative spacing eps is off by at most
+t = eps * (16 + 4 sqrt(k)) (ops/ref/close.py) times the sum of the magnitudes of its terms. With
+random signs such errors add up as the root of their sum of squares. By Minkowski's inequality, its
+bound over a row of c is t times sum_l |a_il| * norm(b_l). The test allows four times that.
 
 R. Freivalds, Probabilistic machines can use less running time, IFIP Congress 1977.
 """
@@ -32,15 +32,15 @@ Check = Callable[[Array, Sequence[Array | None], np.random.Generator], str]
 """(result, operands, chance) -> what is wrong."""
 
 SAMPLES = 32
-"""Elements that are computed anew; and as many of those that are not finite."""
+"""Elements that are computed again, and at most as many of those that are not finite."""
 TURNS = 2
-"""Random vectors of Freivalds' test: one misses errors that cancel in half of the cases."""
+"""Random vectors of Freivalds' test. Errors that cancel pass one vector in half of the cases."""
 SIGNS = 4.0
 PIECE = 1 << 16
 """Terms of a reduction whose values and bounds are computed at once."""
 TILE = 6
-"""A Winograd tile sees pixels up to so far from an output's window: F(4x4) with stride 2; others
-less."""
+"""A Winograd tile reads pixels up to this far from an output's window: F(4x4) with stride 2, the
+largest case."""
 
 
 def gemm(
@@ -60,7 +60,7 @@ def gemm(
         if wrong:
             return wrong
     clean = rows[:, None] & columns
-    odd = np.flatnonzero(~clean)  # what must not be a number, and what is none without a reason
+    odd = np.flatnonzero(~clean)  # elements that an input that is not finite reaches
     none = np.flatnonzero(clean & ~np.isfinite(got))
     with np.errstate(all="ignore"):
         for at in _some(got.size, odd, none, chance):
@@ -77,7 +77,7 @@ def _freivalds(
     got: Array, a: Array, b: Array, bias: Array, terms: int, rows: Array, columns: Array,
     chance: np.random.Generator,
 ) -> str:  # fmt: skip
-    """Over the rows and columns whose inputs are finite, and of those the rows that are so too."""
+    """Freivalds' test of the rows and columns whose inputs and results are finite."""
     signs = np.where(columns[:, None], chance.choice((-1.0, 1.0), (len(columns), TURNS)), 0.0)
     b, bias = np.where(columns, b, 0.0), np.where(columns, bias, 0.0)
     with np.errstate(all="ignore"):
@@ -85,7 +85,8 @@ def _freivalds(
         off = np.abs(there @ signs - a @ (b @ signs) - bias @ signs).max(1)
         size = np.abs(a) @ np.sqrt((b**2).sum(1)) + np.sqrt((bias**2).sum())
         allowed = SIGNS * _tolerance("gemm", got.dtype, terms) * size + _tiny(got, terms)
-        allowed = allowed * (2.0 if got.dtype == np.float64 else 1.0)  # ours is no better then
+        # For f64 the check rounds as much as the device.
+        allowed = allowed * (2.0 if got.dtype == np.float64 else 1.0)
         judged = rows & np.isfinite(there).all(1) & np.isfinite(allowed) & np.isfinite(off)
         beyond = judged & (off > allowed)
     if not beyond.any():
@@ -115,7 +116,7 @@ def conv2d(
             beside = 0.0 if bias is None else float(bias[oc])
             want, size = products.sum() + beside, np.abs(products).sum() + abs(beside)
             op = "conv2d"
-            if shape.winograd:  # it adds up what is beside the window, too, and takes it off again
+            if shape.winograd:  # its tile also adds pixels beside the window and subtracts them
                 near = _near(image, shape, oy, ox)
                 if not np.isfinite(near).all():
                     continue
@@ -128,7 +129,7 @@ def conv2d(
 
 
 def _window(image: Array, shape: Geometry, oy: int, ox: int) -> Array:
-    """What of an image [c, h, w] one output sees: [c, kh, kw], zeros beyond the edges."""
+    """The part of an image [c, h, w] that one output reads: [c, kh, kw], zeros beyond the edges."""
     seen = np.zeros((len(image), *shape.kernel))
     rows, columns = (
         [at * shape.stride[i] - shape.pad[i] + tap * shape.dilation[i]
@@ -162,14 +163,14 @@ def map(
         if any(x.dtype != got.dtype for x in arrays.values()) or not all(
             isinstance(v, (int, np.integer)) for v in numbers.values()
         ):
-            return ""  # a change of type that float64 does not follow
+            return ""  # float64 does not reproduce the conversion of types
         want = np.broadcast_to(ref.map(expression, **there, **numbers), at.shape)
         unlike = np.flatnonzero(want != flat[at])
         off = np.zeros(len(at))
     else:
         kinds = [x.dtype for x in (*there.values(), got)]
         if any(kind.kind != "f" for kind in kinds):
-            return ""  # whole numbers wrap around before they become others
+            return ""  # integers wrap around before they are converted
         coarsest = max(kinds, key=lambda kind: float(np.finfo(kind).eps))
         want, off = bounds.evaluate(expression, {**there, **numbers}, coarsest)
         with np.errstate(all="ignore"):
@@ -184,7 +185,7 @@ def map(
 def reduce(
     got: Array, given: Sequence[Array | None], chance: np.random.Generator, op: str, axis: Any
 ) -> str:  # fmt: skip
-    """given: a. Axes that were reduced may have stayed, with length 1."""
+    """given: a. Reduced axes may be kept with length 1."""
     a = given[0]
     assert a is not None
     with np.errstate(all="ignore"):
@@ -209,7 +210,7 @@ def reduce(
 
 
 def _mean_off(off: Any, want: Any, dtype: Any, terms: int) -> Any:
-    """How far a mean may be off: as its sum, and by the rounding of a quotient."""
+    """How far a mean may be off: the error of its sum, and the rounding of the quotient."""
     return off / max(1, terms) + bounds.ROUND * float(np.finfo(dtype).eps) * np.abs(want)
 
 
@@ -224,7 +225,7 @@ def fold(
     result = np.asarray(got).reshape(-1)
     whole = result.dtype.kind == "i"
     if any(x.dtype.kind != ("i" if whole else "f") for x in arrays.values()):
-        return ""  # as of maps: a change of type that float64 does not follow
+        return ""  # as in `map`: float64 does not reproduce the conversion of types
     if whole and not all(isinstance(v, (int, np.integer)) for v in numbers.values()):
         return ""
     axes = range(len(shape)) if axis is None else [int(i) % len(shape) for i in np.atleast_1d(axis)]
@@ -248,7 +249,7 @@ def fold(
 def _folded(
     expression: str, row: dict[str, Array], numbers: dict[str, Any], op: str, dtype: Any
 ) -> tuple[float, float]:
-    """(what an expression of these terms comes to, how far it may be off); inf: who knows?"""
+    """(the reduction of an expression over these terms, how far it may be off); inf: unbounded."""
     kinds = [np.dtype(dtype), *(x.dtype for x in row.values())]
     coarsest = max(kinds, key=lambda kind: float(np.finfo(kind).eps))
     terms = max(x.size for x in row.values())
@@ -272,7 +273,7 @@ def _folded(
             return want, 0.0
         allowed = off.sum() + _tolerance("sum", dtype, terms) * size
         allowed = float(allowed + np.finfo(dtype).tiny * (terms + 1))
-        if np.dtype(dtype) == np.float64:  # ours is no better then
+        if np.dtype(dtype) == np.float64:  # the check itself rounds as much
             allowed *= 2
         return want, float(_mean_off(allowed, want, dtype, terms)) if op == "mean" else allowed
 
@@ -281,15 +282,15 @@ def layout(
     got: Array, given: Sequence[Array | None], chance: np.random.Generator, source: str,
     target: str, channels: int | None = None,
 ) -> str:  # fmt: skip
-    """given: a. Not a bit may be another one."""
+    """given: a. The result must match to the last bit."""
     want = ref.layout(np.asarray(given[0]), source, target, channels)
     if np.ascontiguousarray(got).tobytes() == want.tobytes():
         return ""
-    return f"it is not the {target} of what it was given"
+    return f"expected the {target} layout of the operand, got other bytes"
 
 
 def _some(count: int, odd: Array, worse: Any, chance: np.random.Generator) -> Array:
-    """Flat indices of elements to look at: some of all, and as many of those that are odd."""
+    """Flat indices to check: some of all elements, at most as many each of `odd` and `worse`."""
     every = chance.integers(0, count, min(SAMPLES, count)) if count else np.zeros(0, np.int64)
     some = [chance.permutation(np.asarray(x, np.int64))[:SAMPLES] for x in (odd, worse)]
     return np.concatenate([every, *some]).astype(np.int64)
@@ -300,7 +301,7 @@ def _tolerance(op: str, dtype: Any, terms: int) -> float:
 
 
 def _tiny(got: Array, terms: int) -> float:
-    """What is lost where small numbers become zero."""
+    """The error where small numbers are flushed to zero."""
     return float(np.finfo(got.dtype).tiny) * (terms + 1)
 
 
@@ -308,10 +309,10 @@ def _element(
     got: Array, at: tuple[Any, ...], want: float, size: float, op: str, terms: int,
     activation: str | None,
 ) -> str:  # fmt: skip
-    """One element against the sum `want` of terms whose magnitudes add up to `size`."""
+    """Checks one element against the sum `want` of terms whose magnitudes add up to `size`."""
     value = float(got[at])
     if np.isfinite(size) and size > np.finfo(got.dtype).max / 4:
-        return ""  # on the way to it a sum may have been too large
+        return ""  # a partial sum may have overflowed
     off = _tolerance(op, got.dtype, terms) * size + _tiny(got, terms)
     want = float(ref.activate(np.asarray(want), activation))
     if activation in ("tanh", "sigmoid"):

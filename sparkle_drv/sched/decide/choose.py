@@ -1,8 +1,8 @@
 """From costs and work to a plan. Pure: the same costs and work give the same plan.
 
-The best candidate is the one of the least predicted time, ties by the order of the devices. One
-that looks slower is taken now and then, when nothing has been learnt about it for long and trying
-it costs no more than what costs.EXPLORE has put by.
+The candidate with the least predicted time wins; ties go by the order of the devices. A device that
+looks slower is tried when it has run none of this work for STALE runs. The trial must cost no more
+than the time that costs.EXPLORE has saved for exploration.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from sparkle_drv.sched.model.costs import Costs
 from sparkle_drv.sched.model.work import Candidate, Cost, Plan, Share, Work
 
 WHOLE = 1000
-"""What `Share.end` is for the whole of work that is not cut by rows."""
+"""`Share.end` of work that is not cut by rows."""
 STALE = 50
-"""Runs elsewhere after which a device is worth another look."""
+"""Runs on other devices after which a device is tried again."""
 
 
 Able = tuple[float, int, str, Cost]
@@ -29,15 +29,15 @@ Able = tuple[float, int, str, Cost]
 
 
 class Impossible(ValueError):
-    """No device can do the work; the message says what is needed and what there is."""
+    """No device can do the work; the message names what the work needs and why each refuses."""
 
 
 def choose(
     costs: Costs, work: Work, devices: Sequence[str], barred: Mapping[str, str] | None = None
 ) -> Plan:
-    """The plan of `work` on one of `devices`. Raises Impossible.
+    """The plan of `work` on one of `devices` (URIs). Raises Impossible.
 
-    `barred` are devices that must not do it, and why not.
+    `barred` maps devices that must not do the work to the reason.
     """
     out = barred or {}
     able: list[Able] = []
@@ -68,8 +68,9 @@ def choose(
 
 
 def slack_s(costs: Costs, plan: Plan) -> float:
-    """Seconds that the chosen device may be busy with other work before another one that does not
-    wait for it is predicted to be faster; infinite if there is none.
+    """Seconds of other work that the chosen device may have queued before another device is faster.
+
+    Only devices that do not wait for the chosen one count. Infinite if there is none.
     """
     alike = costs.waits_for(plan.device)
     others = (c.cost.total_s for c in plan.candidates if c.cost and c.device not in alike)
@@ -78,25 +79,25 @@ def slack_s(costs: Costs, plan: Plan) -> float:
 
 @dataclass(frozen=True)
 class Look:
-    """Some work of a class on a device that looks slower: what would be learnt by it."""
+    """A trial of a class of work on a device that looks slower, made to learn its speed."""
 
     op: str
     device: str
     extra_s: Callable[[], float]
-    """Seconds that it is predicted to take beyond the best."""
+    """Gives the seconds that the trial is predicted to take beyond the best plan."""
     what: Any
-    """What would be done."""
+    """The plan of the trial, opaque here."""
 
 
 def explored(costs: Costs, looks: Iterable[Look]) -> Look | None:
-    """The one that is due and affordable, the longest idle first; None: none."""
+    """The trial that is due and affordable, the longest idle first; None if there is none."""
     stale = [one for one in looks if costs.idle_runs(one.op, one.device) >= STALE]
     due = [one for one in stale if one.extra_s() <= costs.spare_s]
     return max(due, key=lambda one: costs.idle_runs(one.op, one.device), default=None)
 
 
 def cannot(costs: Costs, work: Work, device: str) -> str:
-    """Why a device cannot do the work; "": it can."""
+    """Why a device cannot do the work; "" if it can."""
     node = costs.nodes.get(device)
     if node is None:
         return "nothing is known about it"
@@ -112,7 +113,7 @@ def cannot(costs: Costs, work: Work, device: str) -> str:
 
 
 def too_large(work: Work, memory_nbytes: int) -> str:
-    """Why so much memory (0: not known) is not enough for the work; "": it is."""
+    """Why `memory_nbytes` of memory (0: unknown) are too few for the work; "" if they suffice."""
     operands = sum(x.nbytes + x.convert_nbytes for x in work.operands)
     needed = work.out_nbytes + operands
     if memory_nbytes and needed > memory_nbytes:
@@ -121,7 +122,7 @@ def too_large(work: Work, memory_nbytes: int) -> str:
 
 
 def stranded(costs: Costs, work: Work, device: str) -> str:
-    """Why there is no way for the operands of the work to a device, or from it to who asked."""
+    """Why the operands cannot reach a device, or the result cannot return from it to the host."""
     places = sorted({place for x in work.operands for place in x.places} - {device})
     why = costs.why_not(HOST, *places, device=device)
     for place in places:
@@ -130,7 +131,7 @@ def stranded(costs: Costs, work: Work, device: str) -> str:
 
 
 def slower(cost: Cost, best: Cost) -> str:
-    """Why a candidate was not chosen: what most of the difference is made of."""
+    """Why a candidate was not chosen: names the largest part of the difference."""
     if cost.total_s < best.total_s:
         return "predicted to be faster; the chosen one is tried again after a long time"
     parts = {

@@ -1,8 +1,8 @@
-"""A task graph as the placer sees it, and what a placement of it amounts to: plain data.
+"""A task graph as a scheduling problem, and a schedule with its length: plain data.
 
-Model: a device does one task at a time, in the order that a schedule gives; devices that share a
-resource (cpu and llvmpipe) count as one of them for that. Moving a result takes the link's time and
-nobody's; tasks wait for all that they read.
+Model: a device does one task at a time, in the order of the schedule. Devices that share a
+resource (cpu and llvmpipe) count as one device for that. Moving a result takes the time of the
+link and occupies no device. A task waits for all results that it reads.
 """
 
 from __future__ import annotations
@@ -13,32 +13,32 @@ from dataclasses import dataclass
 from functools import cached_property
 
 ROUNDS = 100
-"""Of adjusting prices for the lower bound."""
+"""Iterations that adjust the prices for the lower bound."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is to be placed. Tasks are 0, 1, ... in an order in which each follows what it reads."""
+    """What is to be placed. Tasks are 0, 1, ...; each comes after the tasks that it reads."""
 
     seconds: tuple[tuple[float, ...], ...]
-    """[task][device]; inf where it cannot be done. Operands that come from outside are in it."""
+    """[task][device]; inf where the device cannot do it. Includes operands from outside."""
     reads: tuple[tuple[int, ...], ...]
     """[task]: the earlier tasks whose results it reads."""
     moves: Mapping[tuple[int, int, int], float]
-    """(task, from device, to device): seconds to move its result; 0 where nothing is said."""
+    """(task, from device, to device): seconds to move its result; a missing entry means 0."""
     lanes: tuple[int, ...]
-    """[device]: the resource that it takes; devices of one lane do not run at the same time."""
+    """[device]: the resource that it uses; devices of one lane do not run at the same time."""
 
     def __post_init__(self) -> None:
         for task, sources in enumerate(self.reads):
             if any(not 0 <= source < task for source in sources):
-                raise ValueError(f"task {task}: it reads {sources}, only earlier tasks can be read")
+                raise ValueError(f"task {task}: expected to read earlier tasks, got {sources}")
         if any(min(row, default=float("inf")) == float("inf") for row in self.seconds):
-            raise ValueError("a task can be done on no device")
+            raise ValueError("expected a device for each task, got a task that no device can do")
 
     @property
     def devices(self) -> range:
-        """The devices."""
+        """The numbers of the devices."""
         return range(len(self.lanes))
 
     def move(self, task: int, source: int, to: int) -> float:
@@ -47,7 +47,7 @@ class Problem:
 
     @cached_property
     def table(self) -> list[list[list[float]]]:
-        """[task][from device][to device]: `move` of all."""
+        """[task][from device][to device]: seconds, as `move` gives them."""
         return [
             [[self.move(task, a, b) for b in self.devices] for a in self.devices]
             for task in range(len(self.reads))
@@ -64,8 +64,8 @@ class Problem:
 
     @cached_property
     def tails(self) -> tuple[float, ...]:
-        """[task]: seconds from its beginning to the end of all, at least: the longest way of
-        fastest times, moves apart.
+        """[task]: a lower bound of the seconds from its beginning to the end of the graph: the
+        longest path at fastest times, without moves.
         """
         tails = [0.0] * len(self.reads)
         for task in reversed(range(len(self.reads))):
@@ -75,18 +75,18 @@ class Problem:
 
     @cached_property
     def after(self) -> tuple[float, ...]:
-        """[task]: seconds from its end to the end of all, at least, as `tails`."""
+        """[task]: a lower bound of the seconds from its end to the end of the graph, as `tails`."""
         return tuple(
             max((self.tails[reader] for reader in readers), default=0.0) for readers in self.readers
         )
 
     @cached_property
     def priced(self) -> tuple[float, dict[int, float]]:
-        """What `priced` says of it."""
+        """The result of the function `priced`, computed once."""
         return priced(self)
 
     def ready(self, task: int, device: int, done: Mapping[int, Slot]) -> float:
-        """When all that the task reads is on a device, by the slots of what was done."""
+        """Seconds at which all results that the task reads are on the device, by `done`."""
         return max(
             (done[s].end + self.move(s, done[s].device, device) for s in self.reads[task]),
             default=0.0,
@@ -105,14 +105,14 @@ class Slot:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Who does what when, in order of starting; `by` names the method that found it."""
+    """Which device does which task when, by start; `by` names the method that found it."""
 
     slots: tuple[Slot, ...]
     by: str = ""
 
     @classmethod
     def of(cls, slots: Iterable[Slot], by: str) -> Schedule:
-        """In order of starting, whatever the order given."""
+        """A schedule of these slots, sorted by start."""
         return cls(tuple(sorted(slots, key=lambda slot: (slot.start, slot.task))), by)
 
     @property
@@ -121,14 +121,14 @@ class Schedule:
         return max((slot.end for slot in self.slots), default=0.0)
 
     def device_of(self) -> dict[int, int]:
-        """By task, its device."""
+        """The device of each task."""
         return {slot.task: slot.device for slot in self.slots}
 
 
 def timed(problem: Problem, order: Sequence[int], device: Sequence[int], by: str = "") -> Schedule:
-    """The schedule in which tasks begin as early as they can, lanes taking them in `order`.
+    """The schedule in which each task begins as early as it can and lanes serve tasks in `order`.
 
-    In that order each task follows what it reads; `device[task]` does it.
+    `order` puts each task after the tasks that it reads; `device[task]` does it.
     """
     free = [0.0] * (max(problem.lanes, default=-1) + 1)
     end = [0.0] * len(problem.reads)
@@ -146,19 +146,19 @@ def timed(problem: Problem, order: Sequence[int], device: Sequence[int], by: str
 
 
 def bound(problem: Problem) -> float:
-    """Seconds that no schedule undercuts: the longest way through the graph at fastest times, and
-    all work spread over the lanes as if tasks could be cut (`priced`).
+    """A lower bound of the seconds of any schedule: the longest path through the graph at fastest
+    times, or all work spread over the lanes as if tasks could be cut (`priced`).
     """
     return max(max(problem.tails, default=0.0), problem.priced[0])
 
 
 def priced(problem: Problem) -> tuple[float, dict[int, float]]:
-    """(seconds that all work takes at least if tasks may be cut, the price of each lane).
+    """(least seconds of all work if tasks could be cut, the price of each lane).
 
-    The former is the optimum of a linear program. Any prices of the lanes that add up to 1 bound it
-    from below: each task pays its cheapest device (LP duality). The prices are raised where there
-    is most work and lowered elsewhere, ROUNDS times. A lane's price says what a second there is
-    worth.
+    The seconds approximate the optimum of a linear program from below. Any prices of the lanes that
+    add up to 1 give a lower bound, at which each task pays its cheapest device (LP duality). ROUNDS
+    iterations raise the price of the busiest lanes and lower the others. A lane's price is the
+    value of a second there.
     """
     lanes = sorted(set(problem.lanes))
     prices = dict.fromkeys(lanes, 1 / max(1, len(lanes)))

@@ -1,8 +1,8 @@
 """The best schedule of a small task graph, by branch and bound. Pure.
 
-Schedules are built by appending tasks that are ready, in order of their start, to a device each;
-among those is an optimal one, since beginning later than possible never helps. A branch is left
-when the fastest times of what follows cannot undercut the best so far.
+The search appends ready tasks to devices, in order of their start. This reaches an optimal
+schedule, since beginning later than possible never helps. A branch is cut when the fastest times
+of its remaining tasks cannot undercut the best schedule so far.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from .dag import Problem, Schedule, Slot
 
 MOST_STATES = 5_000
-"""Branches looked into at most, which takes 0.1 s: then the best so far is the answer. Of 128
+"""Branches searched at most, which takes 0.1 s; then the best schedule so far is the answer. Of 128
 random graphs of 5 to 8 tasks none became shorter with ten times as many."""
 _SHORTER = 1 - 1e-12
-"""Times the seconds of the best so far that a schedule must come to."""
+"""A new schedule must take less than this factor of the best one."""
 
 
 @dataclass
@@ -26,14 +26,14 @@ class _Search:
 
 
 def search(problem: Problem, start: Schedule) -> Schedule:
-    """The optimum, `start` if nothing is better; exact unless MOST_STATES were not enough."""
+    """The optimum, or `start` if nothing is better. MOST_STATES branches may end before it."""
     run = _Search(problem, start)
     _branch(run, (), (0.0,) * (max(problem.lanes) + 1))
     return run.best
 
 
 def _branch(run: _Search, slots: tuple[Slot, ...], free: tuple[float, ...]) -> None:
-    """Every way to go on behind `slots`; `free`: by lane, when it is."""
+    """Tries every continuation of `slots`; `free` is the time at which each lane is free."""
     problem = run.problem
     if len(slots) == len(problem.reads):
         run.best = Schedule.of(slots, "exact")
@@ -48,7 +48,7 @@ def _branch(run: _Search, slots: tuple[Slot, ...], free: tuple[float, ...]) -> N
             continue
         for device, seconds in enumerate(problem.seconds[task]):
             begin = max(problem.ready(task, device, done), free[problem.lanes[device]])
-            if not slots or begin >= slots[-1].start:  # else it is found in another order
+            if not slots or begin >= slots[-1].start:  # another order covers the rest
                 slot = Slot(task, device, begin, begin + seconds)
                 options.append((slot.end + problem.after[task], task, slot))
     latest = max((slot.end for slot in slots), default=0.0)

@@ -1,8 +1,8 @@
-"""A schedule made shorter by small changes, for as long as that helps. Pure.
+"""Shortens a schedule by small changes until none helps. Pure.
 
-Changes are looked at one after another, the first that helps is made. What a change comes to is
-computed from the first task that it concerns on, and only until it is clear that it does not help:
-that is most of what placing a large graph takes.
+The search tries changes one after another and makes the first that helps. It recomputes a schedule
+only from the first task that the change moves, and stops once the change cannot help. This
+evaluation is most of the cost of placing a large graph.
 """
 
 from __future__ import annotations
@@ -14,17 +14,20 @@ from itertools import islice
 from .dag import Problem, Schedule, Slot, timed
 
 NEAR = 6
-"""How far apart in the order two tasks may be that exchange their devices."""
+"""Two tasks may swap devices if they are at most this far apart in the order."""
 TRIES = 60_000
-"""Tasks that the changes of one schedule place at most, if each places all."""
+"""Tasks placed at most for the changes of one schedule, if each change places all."""
 HELPS = 1 - 1e-9
-"""Times the seconds before that a change must come to."""
+"""A change must bring the seconds below this factor of those before."""
 _SURE = 1 - 1e-12
-"""Of a bound that was added up in another order than what it bounds."""
+"""Safety factor of a lower bound: it is summed in another order than the time that it bounds."""
 
 
 def improved(problem: Problem, schedule: Schedule, goal: float) -> Schedule:
-    """Moves single tasks to other devices or places in the order for as long as that helps."""
+    """Moves single tasks to other devices or earlier in the order for as long as that helps.
+
+    Stops at `goal` seconds.
+    """
     best = schedule
     by = schedule.by if schedule.by.endswith(", improved") else f"{schedule.by}, improved"
     left = TRIES // len(problem.reads)
@@ -42,7 +45,7 @@ def improved(problem: Problem, schedule: Schedule, goal: float) -> Schedule:
 
 @dataclass(frozen=True)
 class _Change:
-    """Tasks in an order, and the device of each; `first`: up to there nothing is another."""
+    """An order of tasks and the device of each; before position `first` nothing changes."""
 
     order: Sequence[int]
     device: Sequence[int]
@@ -50,13 +53,13 @@ class _Change:
 
 
 class _Trial:
-    """Says whether changes of one schedule help, with what dag.timed computes."""
+    """Evaluates changes of one schedule, with the same arithmetic as dag.timed."""
 
     def __init__(self, problem: Problem, schedule: Schedule) -> None:
         self.problem = problem
         self.limit = schedule.seconds * HELPS
         self.states: list[tuple[list[float], list[float], float]] = []
-        """Before each task of the order: when lanes are free, when tasks end, the last of these."""
+        """Before each task of the order: (when lanes are free, when tasks end, the latest end)."""
         free = [0.0] * (max(problem.lanes, default=-1) + 1)
         end, last = [0.0] * len(problem.reads), 0.0
         for slot in schedule.slots:
@@ -65,7 +68,7 @@ class _Trial:
             last = max(last, slot.end)
 
     def helps(self, change: _Change) -> bool:
-        """Is it shorter, by more than rounding?"""
+        """Does the change shorten the schedule by more than rounding?"""
         problem, device, limit = self.problem, change.device, self.limit
         lanes, seconds, reads = problem.lanes, problem.seconds, problem.reads
         table, after = problem.table, problem.after
@@ -89,8 +92,8 @@ class _Trial:
 
 
 def _changes(problem: Problem, schedule: Schedule) -> Iterator[_Change]:
-    """Other devices, and earlier places, for the tasks on the chain that makes it as long as it is;
-    that chain's tasks first, from its end.
+    """Other devices and earlier positions for the tasks of the critical chain, from its end; and
+    swaps with tasks near them.
     """
     order = [slot.task for slot in schedule.slots]
     device = [0] * len(order)
@@ -120,7 +123,7 @@ def _changes(problem: Problem, schedule: Schedule) -> Iterator[_Change]:
 
 
 def _chain(problem: Problem, schedule: Schedule) -> list[int]:
-    """The tasks without whose time the end would come sooner, from the last to the first."""
+    """The critical chain: the tasks that determine the end of the schedule, last to first."""
     slots = {slot.task: slot for slot in schedule.slots}
     before: dict[int, Slot] = {}
     last: dict[int, Slot] = {}

@@ -1,7 +1,7 @@
-"""Which devices of "all" take part only where somebody names them. Pure: DeviceInfo alone decides.
+"""Devices of "all" that take part only when they are named. Pure: DeviceInfo alone decides.
 
-A software device computes on cores that another device computes on, too, and does so more slowly.
-To measure it takes seconds of each first call, and it is not chosen afterwards.
+A software device computes on cores that another device also uses, and is slower there. Measuring it
+would add seconds to each first call, and it is not chosen afterwards.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from sparkle_drv.types import DeviceInfo, in_common
 
 _WORDS = {"cpu": "the CPU's cores"}
-"""By names in `DeviceInfo.shares`, what people call them."""
+"""What people call a name of `DeviceInfo.shares`."""
 
 
 def only_named(infos: Sequence[DeviceInfo]) -> dict[str, str]:
-    """By URI, the devices of these that take part only where somebody names them, and why."""
+    """By URI: the devices that take part only when they are named, and why."""
     others = tuple(name for info in infos if not info.software for name in info.shares)
     found = {}
     for info in infos:

@@ -1,9 +1,10 @@
-"""A graph in micro-batches, on several devices as a pipeline: device 2 does layer 2 of the first
+"""A graph in micro-batches, pipelined over devices: device 2 does layer 2 of the first micro-batch
 while device 1 does layer 1 of the second. Pure.
 
 A layer is a task with all its micro-batches; it keeps one device. With equal micro-batches a chain
-takes what the first one takes, and the slowest stage for each of the others: for equal stages that
-is (N + stages - 1) times one of them. Choosing goes by that; `place` then plays every task.
+takes the time of the first one, plus the time of the slowest stage for each of the others. For
+equal stages that is (N + stages - 1) times one stage. The choice of N uses this formula; `place`
+then simulates every task.
 """
 
 from __future__ import annotations
@@ -15,29 +16,29 @@ from dataclasses import dataclass
 from .dag import Problem, Schedule, Slot, priced
 
 COUNTS = (1, 2, 4, 8, 16)
-"""Micro-batches that "auto" chooses among, and the batch itself up to MOST."""
+"""Numbers of micro-batches that "auto" chooses among, beside the batch itself up to MOST."""
 MOST = 64
 SEARCHED = 256
-"""Ways to give devices to layers, up to which all are looked at."""
+"""Assignments of devices to layers up to which all are tried."""
 BOUNDED = 4096
-"""The same for the lower bound."""
+"""The same limit for the lower bound."""
 ORDERS = 24
-"""Orders of devices along the layers, at most, in which an improvement begins elsewhere."""
+"""Orders of the devices along the layers, at most, from which the local search starts."""
 Devices = tuple[int, ...]
-"""By layer, its device."""
+"""The device of each layer."""
 
 
 @dataclass(frozen=True)
 class Option:
-    """A graph in so many micro-batches; each task of a Problem is a layer."""
+    """A graph in a given number of micro-batches; each task of a Problem is a layer."""
 
     first: Problem
-    """Of the first micro-batch, with what is brought once."""
+    """The first micro-batch, including the operands that are brought once."""
     rest: Problem
-    """Of all others together."""
+    """All other micro-batches together."""
 
     def seconds(self, device: Devices) -> float:
-        """Predicted, from the first start to the last end."""
+        """Predicted seconds from the first start to the last end."""
         begin = played(self.first, range(len(device)), device).seconds
         load: dict[object, float] = {}
         for layer, where in enumerate(device):
@@ -50,12 +51,12 @@ class Option:
 
 
 def counts(extent: int) -> list[int]:
-    """What "auto" chooses among for a batch of so many rows."""
+    """The numbers of micro-batches that "auto" chooses among for a batch of `extent` rows."""
     return sorted({n for n in (*COUNTS, min(extent, MOST)) if 1 <= n <= extent} or {1})
 
 
 def total(problems: Sequence[tuple[float, Problem]], once: frozenset[int] = frozenset()) -> Problem:
-    """Tasks that take so many times what these take, together; those of `once` take nothing."""
+    """The sum of `problems`, each times its factor. Tasks of `once` take no time."""
     last = problems[0][1]
     tasks, moves = range(len(last.reads)), dict.fromkeys(last.moves, 0.0)
     seconds = [[0.0] * len(last.lanes) for _ in tasks]
@@ -71,7 +72,9 @@ def total(problems: Sequence[tuple[float, Problem]], once: frozenset[int] = froz
 
 
 def collapsed(problem: Problem, layers: Sequence[int]) -> Option:
-    """The layers of a problem that has every task of every micro-batch; `layers` says whose."""
+    """The layers of `problem`, which has every task of every micro-batch; `layers[task]` is its
+    layer.
+    """
     first: dict[int, int] = {}
     for task, layer in enumerate(layers):
         first.setdefault(layer, task)
@@ -95,7 +98,7 @@ def collapsed(problem: Problem, layers: Sequence[int]) -> Option:
 
 
 def assigned(option: Option) -> tuple[float, Devices]:
-    """(predicted seconds, the devices of the layers) that are the best that is found."""
+    """(predicted seconds, device of each layer) of the best assignment that the search finds."""
     if len(option.first.lanes) ** len(option.first.reads) <= SEARCHED:
         ways = itertools.product(option.first.devices, repeat=len(option.first.reads))
         return min((option.seconds(way), way) for way in ways)
@@ -103,7 +106,7 @@ def assigned(option: Option) -> tuple[float, Devices]:
 
 
 def _starts(option: Option) -> Iterator[Devices]:
-    """Each device alone, and the layers in runs, one device after the other, in several orders."""
+    """Starting points: each device alone; contiguous runs of layers, in several device orders."""
     rows = option.rest.seconds if any(map(any, option.rest.seconds)) else option.first.seconds
     for device in option.first.devices:
         yield (device,) * len(rows)
@@ -120,7 +123,7 @@ def _starts(option: Option) -> Iterator[Devices]:
 
 
 def _improved(option: Option, device: Devices) -> tuple[float, Devices]:
-    """`device` with single layers moved for as long as that shortens it."""
+    """Local search from `device`: moves single layers for as long as that shortens it."""
     best = option.seconds(device), device
     while True:
         now = best[1]
@@ -133,9 +136,11 @@ def _improved(option: Option, device: Devices) -> tuple[float, Devices]:
 
 
 def bound_s(works: Iterable[Problem]) -> float:
-    """Seconds that no number of micro-batches undercuts: they are a fluid, so that every device
-    works all the time, on what its layers take in the cheapest of `works` (all micro-batches of a
-    layer together). Where there are few, layers are whole; else they may be spread, too.
+    """A lower bound of the seconds for any number of micro-batches.
+
+    It takes micro-batches as a fluid: every device works all the time, at the cheapest times of
+    `works` (all micro-batches of a layer together). With few layers each stays whole; otherwise
+    layers may be spread over devices.
     """
     several = list(works)
     rows = tuple(
@@ -156,17 +161,17 @@ def bound_s(works: Iterable[Problem]) -> float:
 
 
 def place(problem: Problem, layers: Sequence[int]) -> Schedule:
-    """Every task of every micro-batch; a layer keeps its device."""
+    """A schedule of every task of every micro-batch; a layer keeps its device."""
     where = assigned(collapsed(problem, layers))[1]
     device = [where[layer] for layer in layers]
     return played(problem, ordered(problem, layers, device), device, "pipeline")
 
 
 def played(problem: Problem, order: Sequence[int], device: Sequence[int], by: str = "") -> Schedule:
-    """As dag.timed, but that a way between two devices moves one result after the other."""
+    """As dag.timed, but a way between two devices moves one result at a time."""
     free = dict.fromkeys(problem.lanes, 0.0)
     end, way = [0.0] * len(problem.reads), dict[tuple[int, int], float]()
-    there: dict[tuple[int, int], float] = {}  # (task, device): when its result is there
+    there: dict[tuple[int, int], float] = {}  # (task, device): when its result arrives
     slots = []
     for task in order:
         where = device[task]
@@ -187,8 +192,8 @@ def played(problem: Problem, order: Sequence[int], device: Sequence[int], by: st
 
 
 def ordered(problem: Problem, layers: Sequence[int], device: Sequence[int]) -> list[int]:
-    """Tasks by when they can begin; among several the earliest micro-batch, whose results the next
-    devices wait for. A layer's micro-batches stay in order.
+    """Tasks by the time at which they can begin. Ties go to the earliest micro-batch, since the
+    next devices wait for its results. A layer's micro-batches stay in order.
     """
     queues: dict[int, list[int]] = {}
     for task, layer in enumerate(layers):
@@ -219,19 +224,19 @@ def ordered(problem: Problem, layers: Sequence[int], device: Sequence[int]) -> l
 
 @dataclass(frozen=True)
 class Chosen:
-    """How many micro-batches, and what others were predicted to take."""
+    """The chosen number of micro-batches, and the predicted times of all."""
 
     count: int
     seconds: Mapping[int, float]
-    """By number of micro-batches."""
+    """Predicted seconds by number of micro-batches."""
 
     @property
     def least_s(self) -> float:
-        """Those of `count`."""
+        """Predicted seconds for `count` micro-batches."""
         return self.seconds[self.count]
 
 
 def choose(options: Mapping[int, Option]) -> Chosen:
-    """The least predicted seconds, by number of micro-batches; the fewer of two alike."""
+    """The number with the least predicted seconds; the smaller one of a tie."""
     seconds = {n: assigned(option)[0] for n, option in options.items()}
     return Chosen(min(sorted(seconds), key=seconds.__getitem__), seconds)

@@ -1,4 +1,4 @@
-"""From costs and the tasks of a graph to a placement, by schedule.py. Pure: no clock, no device."""
+"""From costs and the tasks of a graph to a placement. Pure: no clock, no device."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ from .schedule import place
 
 INFINITE = float("inf")
 NO_WAY_S = 1e12
-"""What a move counts that cannot be made: more than all else, and still a number."""
+"""Seconds that stand for an impossible move: more than any schedule, and still finite."""
 WHOLE = 1.05
 """Independent branches stay whole, one device each, within this factor of the least seconds. A move
-within a branch makes one device wait for another, and its queue runs empty meanwhile. For 2 % less
-predicted, two chains on two cores took 1.8 times as long (benchmarks/mesh.py, graphs)."""
+within a branch makes one device wait for another and empties its queue. For 2 % less predicted
+time, two chains on two cores took 1.8 times as long (benchmarks/mesh.py, graphs)."""
 
 SLICE_S = 4e-3
-"""A move between devices on cores of one host waits for a time slice of Linux's scheduler: its
-threads and theirs share the cores. Two chains on two cores, predicted 28.7 ms with 6 moves at what
-their bytes take, took 50 ms (benchmarks/mesh.py, graphs)."""
+"""Extra time of a move between devices on cores of one host: the threads that copy wait for a time
+slice of Linux's scheduler. Two chains on two cores with 6 moves took 50 ms; by bytes alone 28.7 ms
+were predicted (benchmarks/mesh.py, graphs)."""
 
 
 @dataclass(frozen=True)
 class Placed:
-    """Schedules in the order in which they are to be taken, and what they were chosen from."""
+    """Schedules in the order in which they are tried, and the problem that they solve."""
 
     problem: Problem
     schedules: tuple[Schedule, ...]
-    """The best first; then each device alone, for when memory does not suffice."""
+    """The best first, then each device alone, for when memory does not suffice."""
     look: Schedule | None
-    """One that is to be taken once before the best, to learn about a device (choose.explored)."""
+    """A trial to run once before the best, to learn about a device (choose.explored)."""
     costs: tuple[Mapping[str, Cost], ...]
-    """By task and URI, of the devices that can do it."""
+    """By task and URI: the cost on each device that can do it."""
     refused: tuple[Mapping[str, str], ...]
-    """By task and URI, why the others cannot."""
+    """By task and URI: why a device cannot do it."""
 
     @property
     def order(self) -> tuple[Schedule, ...]:
-        """In which they are to be taken."""
+        """All schedules in the order in which they are tried."""
         return self.schedules if self.look is None else (self.look, *self.schedules)
 
 
@@ -60,18 +60,20 @@ def placed(
     refused: Mapping[tuple[int, str], str],
     layers: Sequence[int] = (),
 ) -> Placed:
-    """`works`, in an order in which each follows those it reads, on `uris`. A work's operands are
-    what comes from outside. `refused` says who cannot do a task for a reason of the task's own.
-    `layers`: for each, the task that it is a micro-batch of; then all of a layer are on one device,
-    and none is put elsewhere for a look. Raises Impossible.
+    """Places `works` on the devices `uris`. Raises Impossible.
+
+    Each work comes after those that it reads (`reads`). Its operands are the arrays from outside.
+    `refused` names devices that cannot do a task, for a reason of the task's own. `layers` gives
+    for each work the task that it is a micro-batch of. A layer then stays on one device, and no
+    trial moves it.
     """
     problem, able, unable = stated(costs, works, reads, uris, refused)
     best = pipeline.place(problem, layers) if layers else place(problem)
     if best.seconds >= NO_WAY_S:
         between = ", ".join(uris)
         raise Impossible(
-            f"graph: no device can do all of it, and of {between} some have no way "
-            "to move arrays from one to another"
+            f"graph: expected a device that can do all of it, or links among {between}; "
+            "got no such device, and no way to move arrays between some of them"
         )
     alone = [
         timed(problem, range(len(works)), [d] * len(works), f"{uri} alone")
@@ -95,8 +97,8 @@ def stated(
     uris: Sequence[str],
     refused: Mapping[tuple[int, str], str],
 ) -> tuple[Problem, list[dict[str, Cost]], list[dict[str, str]]]:
-    """(the problem of placing this, by task who can do it for what, and who cannot and why).
-    Raises Impossible.
+    """(the placement problem, by task the costs of devices that can do it, by task why others
+    cannot). Raises Impossible.
     """
     able: list[dict[str, Cost]] = []
     unable: list[dict[str, str]] = []
@@ -121,8 +123,8 @@ def stated(
 
 
 def _whole(problem: Problem, best: Schedule) -> Schedule:
-    """All tasks that hang together on one device, the longest branch first, where it ends soonest;
-    in the order of `best`.
+    """Connected tasks on one device each, the longest branch first, on the device where it ends
+    soonest. The order is that of `best`.
     """
     order, branch = [slot.task for slot in best.slots], list(range(len(best.slots)))
     for task, sources in enumerate(problem.reads):
@@ -147,8 +149,9 @@ def _whole(problem: Problem, best: Schedule) -> Schedule:
 def looking(
     costs: Costs, works: Sequence[Work], uris: Sequence[str], problem: Problem, best: Schedule
 ) -> Schedule | None:
-    """`best` with one task on another device, one that a look is due at: of each class of work the
-    task that would lose least by itself.
+    """`best` with one task moved to a device that a trial is due on; None if no trial is due.
+
+    For each class of work the candidate is the task that loses least by the move.
     """
     order, device = [slot.task for slot in best.slots], best.device_of()
     least: dict[tuple[str, str], tuple[float, int, int]] = {}
@@ -177,7 +180,7 @@ def looking(
 def candidates(
     placed: Placed, task: int, chosen: str, looks: bool = False
 ) -> tuple[Candidate, ...]:
-    """Everybody for one task, the chosen one first; `looks`: it was chosen to learn about it."""
+    """All devices for one task, the chosen one first. `looks`: the task is a trial."""
     costs = placed.costs[task]
     rest = sorted((uri for uri in costs if uri != chosen), key=lambda uri: costs[uri].total_s)
     found = [Candidate(chosen, costs[chosen])]
@@ -191,8 +194,8 @@ def candidates(
 
 
 def changed(costs: Costs, tasks: Iterable[TaskPlan]) -> bool:
-    """Does a device do one of these tasks now in another time than when it was placed, or not at
-    all?
+    """Has the predicted time of a task on some device changed since it was placed? A device that
+    became able or unable counts too.
     """
     for task in tasks:
         for one in task.candidates:
@@ -206,7 +209,7 @@ def changed(costs: Costs, tasks: Iterable[TaskPlan]) -> bool:
 
 
 def _alone(cost: Cost | None) -> float:
-    """Seconds on a device that has nothing else to do: the graph's own order says what waits."""
+    """Seconds on an idle device: the schedule of the graph accounts for waiting."""
     return INFINITE if cost is None else cost.total_s - cost.wait_s
 
 
@@ -228,13 +231,13 @@ def _moves(
 
 
 def _of_one_host(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Are these resources parts of the same whole, as named cores are?"""
+    """Are these resources parts of one whole, as named cores are?"""
     whole = {name.partition(":")[0] for name in one}
     return any(name.partition(":")[0] in whole for name in other)
 
 
 def _lanes(costs: Costs, uris: Sequence[str]) -> tuple[int, ...]:
-    """Devices that share a resource are of one lane."""
+    """The lane of each device; devices that share a resource have the same."""
     lanes = list(range(len(uris)))
     for a, first in enumerate(uris):
         for b, second in enumerate(uris[:a]):

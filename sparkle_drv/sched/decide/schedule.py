@@ -1,11 +1,11 @@
 """Placement of a task graph: the best of a few list schedules, improved by moving single tasks
-(improve.py), and a search of all for small graphs (exact.py). Pure.
+(improve.py), and an exact search for small graphs (exact.py). Pure.
 
-HEFT: tasks by rank, each where it ends first, in a gap if there is one. H. Topcuoglu, S. Hariri,
-M.-Y. Wu: Performance-Effective and Low-Complexity Task Scheduling for Heterogeneous Computing, IEEE
-TPDS 13(3), 2002. Alone it can be 2.17 times the optimum (FINDINGS F). benchmarks/placing.py says
-what each of the others is worth. Each single device makes a schedule that is never worse than doing
-all in one place.
+HEFT takes tasks by rank and puts each where it ends first, in a gap if there is one. H. Topcuoglu,
+S. Hariri, M.-Y. Wu: Performance-Effective and Low-Complexity Task Scheduling for Heterogeneous
+Computing, IEEE TPDS 13(3), 2002. Alone it can take 2.17 times the optimum (FINDINGS F).
+benchmarks/placing.py measures what each other method adds. The single devices are candidates, too,
+so that the result is never worse than doing all in one place.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from .dag import Problem, Schedule, Slot, bound, timed
 from .improve import improved
 
 EXACT_TASKS = 8
-"""Graphs of at most so many tasks are searched."""
+"""Graphs of at most this many tasks are searched exactly."""
 WEIGHT = 8.0
-"""Of the lanes' prices in the variant of HEFT that knows them."""
+"""Weight of the lanes' prices in "HEFT at prices"."""
 ENOUGH = 1.001
-"""Times the lower bound at which no improvement is looked for."""
+"""Within this factor of the lower bound no improvement is sought."""
 STARTS = 3
-"""Schedules that are improved, the best first."""
+"""Schedules that the local search improves, the best first."""
 
 
 def place(problem: Problem) -> Schedule:
-    """The best schedule that is found; the optimum for few tasks, if exact.py gets to its end."""
+    """The best schedule that is found. For few tasks it is the optimum, if exact.py finishes."""
     if not problem.reads:
         return Schedule((), "empty")
     found = [schedule for method in METHODS.values() for schedule in method(problem)]
@@ -41,7 +41,7 @@ def place(problem: Problem) -> Schedule:
 
 
 def ranks(problem: Problem) -> list[float]:
-    """HEFT's upward rank: mean seconds of a task, and the longest mean way after it."""
+    """HEFT's upward rank: the mean seconds of a task plus the longest mean path after it."""
     count = len(problem.devices)
     pairs = [(a, b) for a in problem.devices for b in problem.devices if a != b]
     found = [0.0] * len(problem.reads)
@@ -56,8 +56,8 @@ def ranks(problem: Problem) -> list[float]:
 def heft(problem: Problem, weight: float = 0.0) -> Schedule:
     """Tasks by falling rank, each on the device where it ends first.
 
-    With a weight, its time at the lanes' prices counts beside its end: a task that one device does
-    hardly better than others leaves it to those that need it.
+    With a weight, a task also pays for its time at the lanes' prices. A task that one device does
+    hardly better than others then leaves that device to tasks that need it.
     """
     prices = problem.priced[1]
     count = len(prices)
@@ -89,7 +89,7 @@ def heft(problem: Problem, weight: float = 0.0) -> Schedule:
 def _earliest(
     problem: Problem, task: int, device: int, lane: Sequence[Slot], done: dict[int, Slot]
 ) -> Slot:
-    """Where the task fits on this device, between others if there is room."""
+    """The earliest slot for the task on this device, in a gap if one fits."""
     seconds = problem.seconds[task][device]
     start = problem.ready(task, device, done)
     for other in lane:
@@ -100,11 +100,11 @@ def _earliest(
 
 
 def earliest_finish(problem: Problem) -> Schedule:
-    """Of all tasks that are ready, the one that can end first, where it does; then the next."""
+    """Repeatedly takes the ready task that can end first, on the device where it does."""
     free = {lane: 0.0 for lane in problem.lanes}
     done: dict[int, Slot] = {}
     unmet = [set(sources) for sources in problem.reads]
-    came: dict[int, list[float]] = {}  # by task that is ready: when its operands are on each device
+    came: dict[int, list[float]] = {}  # by ready task: when its operands are on each device
 
     def becomes_ready(task: int) -> None:
         came[task] = [problem.ready(task, device, done) for device in problem.devices]
@@ -113,7 +113,7 @@ def earliest_finish(problem: Problem) -> Schedule:
         if not sources:
             becomes_ready(task)
     while came:
-        best: tuple[float, int, int, float] | None = None  # its end, the task, device and beginning
+        best: tuple[float, int, int, float] | None = None  # (end, task, device, begin)
         for task in sorted(came):
             row = problem.seconds[task]
             for device, ready in enumerate(came[task]):
@@ -134,7 +134,7 @@ def earliest_finish(problem: Problem) -> Schedule:
 
 
 def single(problem: Problem) -> list[Schedule]:
-    """All on one device, for each that can do all."""
+    """All tasks on one device, for each device that can do all."""
     order = range(len(problem.reads))
     return [
         timed(problem, order, [device] * len(problem.reads), f"device {device} alone")
@@ -149,4 +149,4 @@ METHODS: Mapping[str, Callable[[Problem], Sequence[Schedule]]] = {
     "earliest finish": lambda problem: [earliest_finish(problem)],
     "one device": single,
 }
-"""By name, where `place` begins."""
+"""The methods whose schedules `place` starts from, by name."""

@@ -1,5 +1,5 @@
-"""What comes into a graph from outside, and where results go there: what kind it is, and whether it
-may be. Pure but for looking at it; raises what `ops` raises.
+"""Inputs and `out` arrays of a graph: their kind, and whether the graph can take them. Reads only
+their metadata. Raises what `ops` raises.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from sparkle_drv.sched.run.local import LocalExecutor
 
 
 def kind_of(executor: LocalExecutor, name: str, given: Any) -> str:
-    """`Value.kind` of what comes from outside."""
+    """`Value.kind` of an array from outside. Raises TypeError, ValueError."""
     if isinstance(given, (ContextArray, ContextConstant)):
         if not given.of(executor):
-            raise ValueError(f"{name}: it is a {type(given).__name__} of another Context")
+            raise ValueError(f"{name}: expected one of this Context, got one of another Context")
     elif not isinstance(given, Constant) and isinstance(staging.operand(name, given), np.ndarray):
         return "numpy"
     if given.closed:
-        raise ValueError(f"{name}: an open array is wanted, this one is closed")
+        raise ValueError(f"{name}: expected an open array, got a closed one")
     if isinstance(given, ContextConstant):
         return "constant"
     if isinstance(given, ContextArray):
@@ -35,28 +35,30 @@ def kind_of(executor: LocalExecutor, name: str, given: Any) -> str:
     uri = given.device.uri
     if executor.devices.get(uri) is not given.device:
         uris = ", ".join(executor.devices)
-        raise ValueError(f"{name}: an Array of this Context ({uris}) is wanted, got one of {uri}")
+        raise ValueError(f"{name}: expected an Array of this Context ({uris}), got one of {uri}")
     return str(uri)
 
 
 def input_kind(executor: LocalExecutor, value: Value, given: Any, outs: Iterable[Any]) -> str:
-    """`Value.kind` for an input that becomes this array."""
+    """`Value.kind` of the input `value` bound to `given`. Raises TypeError, ValueError."""
     name = f"input {value.number}"
     kind = kind_of(executor, name, given)
     check.same_dtype(name, np.dtype(given.dtype), "the input", value.dtype)
     check.shape(name, tuple(given.shape), value.shape, "for this input")
     layout = getattr(given, "layout", None)
     if layout not in (None, value.layout):
-        raise ValueError(f"{name}: layout {value.layout} was said, got an array in {layout}")
+        raise ValueError(f"{name}: expected layout {value.layout}, got an array in {layout}")
     if any(overlap(given, out) for out in outs):
-        raise ValueError(f"{name}: it is the out of an operation of this graph, too: a cycle")
+        raise ValueError(f"{name}: expected no out of this graph, got one, which makes a cycle")
     return "context" if kind == "constant" else kind
 
 
 def check_out(
     executor: LocalExecutor, value: Value, out: Any, given: Iterable[Any], outs: Iterable[Any]
 ) -> None:
-    """Can `out` become this result? `given`, `outs`: what is there already. Raises as `ops`."""
+    """Checks that `out` can take this result. `given`, `outs`: operands and outs so far. Raises
+    as `ops`.
+    """
     if isinstance(out, (Constant, ContextConstant)):
         raise TypeError(f"out: expected an array, got a {type(out).__name__}")
     kind_of(executor, "out", out)
@@ -67,16 +69,16 @@ def check_out(
         staging.check_out(out, value.shape, value.dtype, value.layout)
     if any(overlap(out, x) for x in given):
         raise ValueError(
-            "out: it is an operand of this graph, too: who reads it would have to come before "
-            "and behind who writes it, a cycle"
+            "out: expected an array that is no operand of this graph, got one: "
+            "its reader would have to run both before and after its writer, a cycle"
         )
     if any(overlap(out, other) for other in outs):
-        raise ValueError("out: another operation of this graph has it already")
+        raise ValueError("out: expected an array of its own, got the out of another operation")
 
 
 def overlap(x: Any, y: Any) -> bool:
-    """May writing one change the other? Not seen: numpy's view of an Array in this process's
-    memory, and what two devices have wrapped.
+    """May writing one array change the other? It misses numpy's view of an Array in this process's
+    memory, and memory that two devices have wrapped.
     """
     if isinstance(x, ContextArray) and isinstance(y, Array):
         return any(overlap(copy, y) for copy in x.copies.values())

@@ -1,7 +1,7 @@
 """The steps of a placed graph as a program for lanes: which step waits for which. Pure.
 
-Tasks of a device are begun in its lane, in their order; each way between two places is a lane, too.
-So a result that one device must wait for holds up nobody else.
+A device's tasks begin in its lane, in their order. Each way between two places is a lane, too, so
+that waiting for one result holds up only the device that reads it.
 """
 
 from __future__ import annotations
@@ -15,17 +15,19 @@ from sparkle_drv.sched.model.task import Task
 from .place.steps import Bring, Do, Key, Steps
 
 Region = tuple[str, int, int]
-"""(URI, begin, end) of bytes in the memory that the steps of a device share."""
+"""(URI, begin, end): bytes in the memory that the steps of a device share."""
 
 
 def program(tasks: Sequence[Task], steps: Steps) -> Program:
-    """A step waits for whoever wrote what it reads, and for all who used the memory it writes. An
-    operand of a Context goes to one device after the other: moving it changes where it is. numpy's
-    rows for a micro-batch go behind the task before, on the same queue: not all before the first.
+    """A step waits for the writers of what it reads, and for all users of the memory it writes.
+
+    An operand of a Context goes to one device after another, since moving it changes where it is.
+    Rows of a numpy array go behind the task before their reader, on the same queue. Otherwise the
+    rows of all micro-batches would go first.
     """
     made: list[Step] = []
     wrote: dict[Key, int] = {}
-    doing: dict[str, int] = {}  # by URI: the last task
+    doing: dict[str, int] = {}  # by URI: its last task
     moved: dict[int, int] = {}  # by operand: the last step that brought it to a device
     used: list[tuple[Region, int]] = []
     for number, step in enumerate(steps.steps):
@@ -56,7 +58,7 @@ def _lane(step: Bring | Do) -> Lane:
 
 
 def _keys(tasks: Sequence[Task], step: Bring | Do) -> tuple[list[Key], list[Key]]:
-    """What a step reads and writes."""
+    """(keys that the step reads, keys that it writes)."""
     if isinstance(step, Do):
         task = tasks[step.task]
         reads = [(value.number, step.uri) for value in task.reads.values()]
@@ -66,7 +68,7 @@ def _keys(tasks: Sequence[Task], step: Bring | Do) -> tuple[list[Key], list[Key]
 
 
 def _region(steps: Steps, key: Key) -> Region | None:
-    """Where a value lies in shared memory; None: it has memory of its own, or no bytes."""
+    """Where a value lies in shared memory; None if it has memory of its own, or no bytes."""
     begin, nbytes = steps.offsets.get(key), steps.values[key[0]].nbytes
     return None if begin is None or not nbytes else (key[1], begin, begin + nbytes)
 

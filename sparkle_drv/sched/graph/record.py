@@ -1,7 +1,8 @@
-"""What `ctx.graph()` returns: operations are written down, then run together.
+"""The TaskGraph that `ctx.graph()` returns: it records operations, then runs them together.
 
-Each takes what the operation of `ops` takes, nodes of the graph too, and raises what that raises,
-when it is written down: shapes and dtypes are known then. What arrays hold is read by each `run`.
+Each operation takes what the operation of `ops` takes, and nodes of the graph. It raises what that
+raises, while it is recorded: shapes and dtypes are known then. Each `run` reads the arrays' content
+anew.
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ from .inputs import check_out, input_kind, kind_of, overlap
 from .run import GraphRun
 
 OPERATIONS = ("gemm", "conv2d", "map", "reduce", "layout")
-"""What can be written down."""
+"""The operations that a graph can record."""
 
 
 class Node:
-    """A result in a graph: `shape`, `dtype` (numpy's), `layout`, `nbytes` are known at once.
+    """A result in a graph; `shape`, `dtype` (numpy's), `layout` and `nbytes` are known at once.
 
-    `array` is the ContextArray that the last run made of it, `numpy()` and `__array__` wait for it
-    and copy it to the host, for outputs of the graph: ValueError for others and before the first
-    run. Made by the operations of a TaskGraph.
+    `array` is the ContextArray of the last run. `numpy()` and `__array__` wait for it and copy it
+    to the host. All three work for outputs of the graph, and raise ValueError for other nodes and
+    before the first run. The operations of a TaskGraph make nodes.
     """
 
     __slots__ = ("__weakref__", "_graph", "_value", "dtype", "layout", "nbytes", "shape")
@@ -55,21 +56,21 @@ class Node:
 
     @property
     def ndim(self) -> int:
-        """How many dimensions there are."""
+        """The number of dimensions."""
         return len(self.shape)
 
     @property
     def size(self) -> int:
-        """How many elements there are."""
+        """The number of elements."""
         return math.prod(self.shape)
 
     @property
     def array(self) -> ContextArray:
-        """What the last run made of it."""
+        """The result of the last run. Raises ValueError before the first, and if no output."""
         return self._graph._result(self._value)
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """The elements that the last run made, on the host; read-only."""
+        """The elements of the last run as a read-only host array. Waits; raises as `array`."""
         return self.array.numpy()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
@@ -77,14 +78,15 @@ class Node:
 
 
 class TaskGraph:
-    """Operations that are written down and then run together, again and again.
+    """Operations that are recorded once and run together, again and again.
 
-    `gemm`, `conv2d`, `map`, `reduce` and `layout` take what those of the Context take, nodes among
-    it, and give a Node. Outputs are the nodes that nothing reads or that fill an `out`, unless
-    `output` says others. `run` fuses what can be one task, places the tasks, runs them and gives
-    the outputs. Nothing can be added behind the `with` block, or the first run. Arrays that
-    change from run to run are `input`s. One thread writes it down; runs by several, and `close`,
-    are done one after another.
+    `gemm`, `conv2d`, `map`, `reduce` and `layout` take what those of the Context take, and nodes;
+    each returns a Node. Outputs are the nodes that `output` names. Without a call of it, they are
+    the nodes that nothing reads and those with an `out`.
+
+    `run` merges tasks where it can, places and runs them, and returns the outputs. Nothing can be
+    added after the `with` block or the first run. Arrays that change from run to run are `input`s.
+    One thread records the graph. Several may run and close it; they take turns.
     """
 
     def __init__(
@@ -105,10 +107,10 @@ class TaskGraph:
         self._outs: dict[int, Any] = {}
         self._outputs: list[Value] = []
         self._inputs: dict[int, Value] = {}  # by the number of its value
-        self._kinds: dict[int, str] = {}  # of what they are bound to
+        self._kinds: dict[int, str] = {}  # of the arrays that inputs are bound to
         self._run: GraphRun | None = None
         self._ready = self._closed = False
-        self._turn = threading.RLock()  # of who runs or closes it; a signal's handler may, too
+        self._turn = threading.RLock()  # held by run and close; a signal handler may call both
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{len(self._tasks)} operations"
@@ -124,12 +126,13 @@ class TaskGraph:
 
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(
-            f"a graph has no operation {name!r}: there are {', '.join(OPERATIONS)}"
+            f"a graph has no operation {name!r}: expected one of {', '.join(OPERATIONS)}"
         )
 
     def input(self, shape: Any, dtype: Any = np.float32, *, layout: str | None = None) -> Node:
-        """A node for an array that `run` is told: of this shape and dtype, in this layout if the
-        array knows its own. Raises TypeError, ValueError.
+        """A node for an array that each `run` may bind anew, of this shape and dtype.
+
+        `layout` is its layout, for arrays that know theirs. Raises TypeError, ValueError.
         """
         self._writable()
         made = outline.input(shape, dtype, layout)
@@ -142,7 +145,7 @@ class TaskGraph:
         self, a: Any, b: Any, out: Any = None, *, bias: Any = None,
         activation: str | None = None, algo: str = "auto",
     ) -> Node:  # fmt: skip
-        """`sparkle_drv.ops.gemm`, written down: a node of shape [m, n]."""
+        """Records `sparkle_drv.ops.gemm`: a node of shape [m, n]. Raises as that."""
         self._writable()
         reads = self._reads({"a": a, "b": b, "bias": bias})
         made = outline.gemm(reads["a"], reads["b"], reads.get("bias"), activation, algo)
@@ -154,8 +157,9 @@ class TaskGraph:
         padding: Any = 0, dilation: Any = 1, groups: int = 1, activation: str | None = None,
         layout: str | None = None, algo: str = "auto",
     ) -> Node:  # fmt: skip
-        """`sparkle_drv.ops.conv2d`, written down: a node in `layout`, by default that of `x`. An
-        `x` in another one is changed first, which is a task as `self.layout` writes down.
+        """Records `sparkle_drv.ops.conv2d`: a node in `layout`, by default the layout of `x`.
+
+        If `x` has another layout, a change of layout is recorded before it. Raises as that.
         """
         self._writable()
         reads = self._reads({"x": x, "w": w, "bias": bias})
@@ -174,7 +178,7 @@ class TaskGraph:
     def map(
         self, expression: str | Callable[..., Any], /, *args: Any, out: Any = None, **names: Any
     ) -> Node:
-        """`sparkle_drv.ops.map`, written down: a node of the shape that the arrays have."""
+        """Records `sparkle_drv.ops.map`: a node of the shape that the arrays broadcast to."""
         self._writable()
         graph = graph_of(expression)
         values = self._bound(bind(graph, args, names))
@@ -184,7 +188,7 @@ class TaskGraph:
     def reduce(
         self, a: Any, op: str = "sum", axis: Any = None, *, keepdims: bool = False, **names: Any
     ) -> Node:
-        """`sparkle_drv.ops.reduce`, written down, of an array or of an expression of `names`."""
+        """Records `sparkle_drv.ops.reduce` of an array, or of an expression of `names`."""
         self._writable()
         options = {"op": op, "axis": axis, "keepdims": bool(keepdims)}
         if isinstance(a, (str, Lazy)) or (callable(a) and not isinstance(a, (Array, Node))):
@@ -197,7 +201,7 @@ class TaskGraph:
                 "reduce", reads, made, None, options=options, expression=lazy.graph, numbers=numbers
             )
         if names:
-            raise TypeError(f"{next(iter(names))}: names are for expressions, and a is an array")
+            raise TypeError(f"{next(iter(names))}: expected no names beside an array `a`, got one")
         reads = self._reads({"a": a})
         return self._add("reduce", reads, outline.reduce(reads["a"], op, axis, keepdims), None,
                          options=options)  # fmt: skip
@@ -206,43 +210,42 @@ class TaskGraph:
         self, a: Any, layout: str, *, source: str | None = None, channels: int | None = None,
         out: Any = None,
     ) -> Node:  # fmt: skip
-        """`sparkle_drv.ops.layout`, written down: a node in `layout`."""
+        """Records `sparkle_drv.ops.layout`: a node in `layout`. Raises as that."""
         self._writable()
         return self._changed(self._operand("a", a), layout, source, channels, out)
 
     def output(self, *nodes: Node) -> None:
-        """These are the outputs, in this order, beside those that were named so before. Without a
-        call, the nodes that nothing reads are, and those with an `out`. What no output needs, nor
-        an `out`, is not computed.
+        """Makes these nodes outputs, in this order, after those named before.
+
+        Without a call, the outputs are the nodes that nothing reads and those with an `out`.
+        Operations that no output and no `out` needs are not computed. Raises TypeError, ValueError.
         """
         self._writable()
         for node in nodes:
             value = self._node("output", node)
             if value.number in self._inputs:
-                raise ValueError("output: a result is wanted, got an input of the graph")
+                raise ValueError("output: expected a result, got an input of the graph")
             if value not in self._outputs:
                 self._outputs.append(value)
 
     @call
     def run(self, inputs: Mapping[Node, Any] | None = None) -> Any:
-        """Run all: the output as a ContextArray, or a tuple of several, in order; asynchronous but
-        for numpy's `out`.
+        """Runs the graph. Returns the output as a ContextArray, or a tuple of several in order.
 
-        Arrays are read as they are now. `inputs` has arrays by the nodes that `input` gave; an
-        input stays bound until it is bound anew. The plan stays, too, for arrays of the same kind
-        in the same places.
+        It does not wait, except for a numpy `out`. Operands are read as they are now. `inputs`
+        maps nodes that `input` returned to arrays; an input stays bound until it is bound again.
+        The plan is kept for arrays of the same kind in the same places.
 
-        Raises ValueError when the batch cannot be cut into the micro-batches that were asked for,
-        Impossible (a ValueError) when no device can do a task or the graph does not fit
-        anywhere, TypeError and ValueError for inputs that are not there, or not what was said,
-        ValueError (closed, empty, an operand closed), and what devices raise when none is left to
-        do it.
+        Raises ValueError for a closed or empty graph, a closed operand, an input that is missing or
+        of another shape, and a batch that cannot be cut into the micro-batches asked for.
+        TypeError for inputs of another type or dtype. Impossible (a ValueError) when no device can
+        do a task, or the graph fits nowhere. When every device has failed, the last one's error.
         """
         with self._turn:
             if self._closed:
                 raise ValueError("run: the graph is closed")
             if not self._tasks:
-                raise ValueError("run: there is no operation in the graph")
+                raise ValueError("run: expected at least one operation in the graph, got none")
             self._executor.check_open()
             return self._once(inputs)
 
@@ -265,32 +268,33 @@ class TaskGraph:
         return found[0] if len(found) == 1 else found
 
     def _bind(self, inputs: Mapping[Node, Any]) -> bool:
-        """Take in what the inputs are; are arrays of another kind among them? All or nothing."""
+        """Binds the inputs, all or none. Is one of another kind than before?"""
         if not isinstance(inputs, Mapping):
             raise TypeError(
-                f"inputs: arrays by nodes, a dict, are wanted, got {type(inputs).__name__}"
+                f"inputs: expected a dict of arrays by node, got {type(inputs).__name__}"
             )
         given: dict[int, Any] = {}
         for node, x in inputs.items():
             if isinstance(x, Node):
-                raise TypeError(f"inputs: an array is wanted, got a node, {x!r}")
+                raise TypeError(f"inputs: expected an array, got the node {x!r}")
             value = self._node("inputs", node)
             if value.number not in self._inputs:
-                raise ValueError(f"inputs: {node!r} is a result and no input of the graph")
+                raise ValueError(f"inputs: expected an input of the graph, got the result {node!r}")
             given[value.number] = taken(self._executor.devices, "inputs", x)
         outs = self._outs.values()
         kinds = {n: input_kind(self._executor, self._inputs[n], x, outs) for n, x in given.items()}
         for number, value in self._inputs.items():
             if number not in given and number not in self._given:
                 which = Node(self, value)
-                raise ValueError(f"inputs: {which!r} has no array yet: run({{node: array}})")
+                raise ValueError(f"inputs: {which!r} has no array yet: call run({{node: array}})")
         self._given.update(given)
         before, self._kinds = self._kinds, {**self._kinds, **kinds}
         return before != self._kinds
 
     def close(self) -> None:
-        """Let go of its memory and its operands, behind a run of another thread; idempotent.
-        Results stay with who has them.
+        """Releases the graph's memory and operands, after a run of another thread; idempotent.
+
+        Results that the caller holds stay valid.
         """
         self._closed = self._ready = True
         with self._turn:
@@ -316,17 +320,17 @@ class TaskGraph:
         if made is None:
             raise ValueError("the graph was not run yet")
         if value.number not in made:
-            raise ValueError("it is not an output and was not kept: say graph.output(node) before")
+            raise ValueError("it is no output and was not kept: call graph.output(node) first")
         return made[value.number]
 
     def _writable(self) -> None:
         if self._closed:
             raise ValueError("the graph is closed")
         if self._ready:
-            raise ValueError("the graph is complete: nothing is added behind its with block or run")
+            raise ValueError("the graph is complete: add nothing after its with block or first run")
 
     def _reads(self, given: dict[str, Any]) -> dict[str, Value]:
-        """Operands by name; a bias may be None."""
+        """Operands by name, without a bias that is None."""
         there = {name: x for name, x in given.items() if x is not None or name != "bias"}
         return {name: self._operand(name, x) for name, x in there.items()}
 
@@ -339,9 +343,9 @@ class TaskGraph:
 
     def _node(self, name: str, given: Any) -> Value:
         if not isinstance(given, Node):
-            raise TypeError(f"{name}: a node is wanted, got {type(given).__name__}")
+            raise TypeError(f"{name}: expected a node, got {type(given).__name__}")
         if given._graph is not self:
-            raise ValueError(f"{name}: it is a node of another graph")
+            raise ValueError(f"{name}: expected a node of this graph, got one of another")
         return given._value
 
     def _operand(self, name: str, given: Any) -> Value:
@@ -356,8 +360,8 @@ class TaskGraph:
         for out in self._outs.values():
             if overlap(given, out):
                 raise ValueError(
-                    f"{name}: it is the out of another operation of this graph: who reads it would "
-                    "have to come before and behind who writes it, a cycle; take the node"
+                    f"{name}: expected no out of this graph, got one: its reader would have to run "
+                    "both before and after its writer, a cycle; pass the node instead"
                 )
         layout = getattr(given, "layout", None)
         made = Value(len(self._values), tuple(given.shape), np.dtype(given.dtype), layout, kind)
@@ -382,7 +386,7 @@ class TaskGraph:
             out = taken(self._executor.devices, "out", out)
             if isinstance(out, Node):
                 raise TypeError(
-                    "out: a node is the result of its own operation, an array is wanted"
+                    "out: expected an array, got a node, which is the result of its own operation"
                 )
             outside, outs = self._given.values(), self._outs.values()
             check_out(self._executor, value, out, outside, outs)

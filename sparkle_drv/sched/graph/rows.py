@@ -1,7 +1,7 @@
 """Rows of arrays for micro-batches: those of an operand, and those of an output that parts fill.
 
-Rows of axis 0 lie together, so they are views where a device can bind them, else copies on its
-queue. Called by run.py, each output in the lane of its device.
+Rows of axis 0 are contiguous. They are views where a device can bind those, otherwise copies on its
+queue. Called by run.py, for each output in the lane of its device.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sparkle_drv.sched.run.constants import ContextConstant
 
 
 def of(x: Any, value: Value) -> Any:
-    """What `value` is of an array from outside: all of it, or its rows."""
+    """The part of an array from outside that `value` stands for: all of it, or its rows."""
     if value.part is None:
         return x
     if isinstance(x, ContextConstant):
@@ -48,7 +48,7 @@ def _binds(view: Array) -> bool:
 
 
 def _copied(target: Array, source: Array) -> Array:
-    """`target` with the elements of `source`, on their device's queue."""
+    """Copies `source` to `target` on their device's queue; returns `target`."""
     if source.nbytes:
         queue, commands = target.device.default_queue, Commands()
         if source.fence is not None and source.fence.queue is not queue:
@@ -58,8 +58,8 @@ def _copied(target: Array, source: Array) -> Array:
 
 
 class Joined:
-    """The outputs of one run, filled part by part; `given(number, device)` is an Array there that
-    the caller wants filled, or None.
+    """The outputs of one run, which their parts fill. `given(number, device)` returns an Array of
+    the caller on that device to fill, or None.
     """
 
     def __init__(self, extent: int, given: Callable[[int, Device], Array | None]) -> None:
@@ -68,7 +68,7 @@ class Joined:
         self._views: dict[int, Array] = {}  # by the number of the part
 
     def target(self, task: Task, device: Device) -> Array | None:
-        """Where a part is to be written; None: `ops` makes an array."""
+        """Where a part is to be written; None if `ops` makes an array."""
         value = task.out
         assert value.part is not None
         number, begin, end = value.part
@@ -85,7 +85,7 @@ class Joined:
         return view if _binds(view) else device.empty(view.shape, value.dtype, value.layout)
 
     def with_part(self, value: Value, made: Array) -> Array | None:
-        """The whole output once its last part is given to the device; before, None."""
+        """The whole output once its last part was submitted; None before."""
         assert value.part is not None
         view, whole = self._views[value.number], self._wholes[value.part[0]]
         whole.fence = made.fence if made is view else _copied(view, made).fence

@@ -1,10 +1,10 @@
-"""Runs a recorded graph: fuses, places, moves and runs it, and again. What acts, beside local.py.
+"""Runs a recorded graph, and runs it again: fuses, places, moves, launches.
 
-The plan is kept between runs, as is the memory of intermediate results. It is made anew when
-operands are in other places, when weights no longer take what was folded into them, when a device
-fails, and when devices have become faster or slower. Tasks of one device are launched one after
-another on its queue without a wait. Several devices and the ways between them are lanes
-(mesh/lanes/runner.py): a result that another device reads is waited for in the lane of that way.
+The plan and the memory of intermediate results are kept between runs. The plan is made again when
+operands are in other places, weights no longer take what was folded into them, a device fails, or a
+device's speed has changed. Tasks of one device are launched one after another on its queue, without
+waits. Several devices and the ways between them are lanes (mesh/lanes/runner.py). A result for
+another device is waited for in the lane of its way.
 """
 
 from __future__ import annotations
@@ -45,25 +45,25 @@ from . import task as run_task
 log = logging.getLogger("sparkle_drv.sched")
 
 LOOK = 64
-"""Once in so many runs it is looked at whether the costs that decided have changed."""
+"""Runs between two checks of whether the costs behind the plan have changed."""
 MOST_PLANS = 16
-"""Plans that a graph keeps, for operands in other places each; beyond that all are forgotten."""
+"""Plans that a graph keeps, one for each combination of operands' places; then all are dropped."""
 Folded = dict[str, Any]
-"""By name, numpy arrays; of constants, ContextConstants."""
+"""By name: numpy arrays, or ContextConstants for constants."""
 
 
 @dataclass
 class _Asked:
-    """A fold that fusing asked about, and what the answer was."""
+    """A fold that fusing asked about, and the answer."""
 
     task: Task
     found: Folded | None
     constant: bool
-    """Are all operands constants, so that the answer stays the same?"""
+    """Are all operands constants? Then the answer never changes."""
 
 
 class GraphRun:
-    """A graph that is complete. `results` has the outputs of the last run by number."""
+    """A graph that is complete. `results` maps the numbers of outputs to the last run's arrays."""
 
     def __init__(
         self,
@@ -80,17 +80,17 @@ class GraphRun:
         self.recorded, self.given, self.outs, self.fuse = tuple(tasks), given, outs, fuse
         self.outputs = frozenset(value.number for value in outputs)
         self.results: dict[int, ContextArray] | None = None
-        self._choices: list[list[Task]] = []  # ways of doing the same, see decide
+        self._choices: list[list[Task]] = []  # equivalent task lists, see decide
         self._asked: dict[int, _Asked] = {}  # by the id of the fold
         self._plans: dict[object, tuple[Decided, Journal | None]] = {}
-        """By devices and places of operands; and the journal where the decision stands."""
-        self._now: Decided | None = None  # the one that memory is reserved for
+        """By devices and places of operands: the plan, and the journal that has its decision."""
+        self._now: Decided | None = None  # the plan that memory is reserved for
         self._arenas: dict[str, Buffer] = {}
-        self._held: dict[tuple[int, str], Array] = {}  # where arenas have values
-        self._asking = threading.local()  # a lane asks devices in a thread of its own
+        self._held: dict[tuple[int, str], Array] = {}  # values in arenas
+        self._asking = threading.local()  # each lane calls devices in its own thread
 
     def run(self) -> dict[int, ContextArray]:
-        """Do all tasks; the outputs by number. Raises as TaskGraph.run."""
+        """Does all tasks; returns the outputs by number. Raises as TaskGraph.run."""
         hung = self.executor.hung(self.uris)
         uris = tuple(uri for uri in self.uris if uri not in hung)
         self._look_at_arrays()
@@ -102,19 +102,19 @@ class GraphRun:
             except FAILURES as error:
                 self.forget()
                 if isinstance(error, ways.CopyLost) or self._at not in uris:
-                    raise  # not the fault of the device that was to do the work
+                    raise  # another device failed than the one that was to do the work
                 self.executor.failed(self._at, error)
-                uris = tuple(uri for uri in uris if uri != self._at)  # not twice for one run
+                uris = tuple(uri for uri in uris if uri != self._at)  # not again in this run
                 if not uris or not all(may_be_redone(error, x) for x in self.outs.values()):
                     raise
-                log.warning("%s: the graph is done elsewhere: %s", self._at, error)
+                log.warning("%s: the graph runs again on other devices: %s", self._at, error)
             except BaseException:
-                self.forget()  # a transfer that was left may still fill this memory
+                self.forget()  # an abandoned transfer may still fill this memory
                 raise
 
     @property
     def _at(self) -> str:
-        """The device that this thread is asking for something."""
+        """The device that this thread is calling."""
         return getattr(self._asking, "uri", "")
 
     @_at.setter
@@ -122,7 +122,7 @@ class GraphRun:
         self._asking.uri = uri
 
     def forget(self) -> None:
-        """Let go of the plan and its memory."""
+        """Releases the plan and its memory."""
         self._plans, self._now = {}, None
         self._free()
 
@@ -134,7 +134,7 @@ class GraphRun:
         self._held, self._arenas = {}, {}
 
     def let_go(self) -> None:
-        """Of everything but the results, which are their holder's."""
+        """Releases everything but the results, which belong to their holders."""
         self.forget()
         self.results = None
         self._asked = {}
@@ -144,11 +144,11 @@ class GraphRun:
             for number, x in arrays.items():
                 if not isinstance(x, np.ndarray) and x.closed:
                     raise ValueError(
-                        f"run: an {what} of the graph is closed: {x!r}, array {number}"
+                        f"run: expected an open {what}, got a closed one: {x!r}, array {number}"
                     )
 
     def _fuse(self) -> None:
-        """What becomes one task, with the weights as they are now."""
+        """Merges tasks, given the present weights."""
         if not self.fuse:
             self._choices = self._choices or [plain(self.recorded, self.outputs)]
             return
@@ -163,8 +163,8 @@ class GraphRun:
             self._choices = self._fused()
 
     def _fused(self) -> list[list[Task]]:
-        """With the changes of layout that were written down, but for those that cancel, and with as
-        few as there can be.
+        """Equivalent task lists: one with the changes of layout as recorded, except those that
+        cancel; before it one with fewer changes, if there is such a way.
         """
         tasks = cancelled(plain(self.recorded, self.outputs), self.outputs)
         free = unused(self.recorded)
@@ -186,7 +186,7 @@ class GraphRun:
         return found is not None
 
     def _plan(self, uris: tuple[str, ...]) -> Decided:
-        """What is done, with memory reserved for it."""
+        """The plan for this run, with memory reserved for it."""
         moved = ContextArray, ContextConstant
         key = uris, tuple(x.places for x in self.given.values() if isinstance(x, moved))
         known = self._plans.get(key)
@@ -195,7 +195,7 @@ class GraphRun:
             what = self.executor, uris, self._choices, self.outputs, self.given, self.outs
             made = decide(*what) if self.micro == 1 else decide_cut(*what, self.micro)
             known = made, journal
-            if not made.kept.plan.explores:  # else the one that was there is taken again, if any
+            if not made.kept.plan.explores:  # a trial runs once and replaces no plan
                 if len(self._plans) >= MOST_PLANS:
                     self._plans.clear()
                 self._plans[key] = known
@@ -208,8 +208,8 @@ class GraphRun:
         return decided
 
     def _outdated(self, known: Decided, journal: Journal | None, uris: tuple[str, ...]) -> bool:
-        """Is it to be decided anew, which is looked at now and then, or is there a journal, which
-        wants to have what is decided?
+        """Must it be decided again? Costs are compared every LOOK runs. A new journal needs the
+        decision, too.
         """
         if self.executor.journal not in (None, journal):
             return True
@@ -217,7 +217,7 @@ class GraphRun:
         return due and known.outdated(self.executor.costs, uris)
 
     def _reserve(self, made: Decided) -> None:
-        """Memory for intermediate results, and an Array for each of them."""
+        """Allocates memory for intermediate results, and an Array for each of them."""
         devices = self.executor.devices
         for uri, memory in made.steps.memory.items():
             self._at = uri
@@ -275,9 +275,9 @@ class GraphRun:
         return results
 
     def _in_lanes(self, decided: Decided, watch: run_task.Watch) -> bool:
-        """Do devices go on beside one another in threads? Only where something is brought that may
-        take long: else this thread gives all of them their tasks. Not while tasks are timed one by
-        one, nor where an array of the caller's is written, which other tasks may read.
+        """Do devices run in threads of their own? Only where a copy may take long; otherwise this
+        thread submits all tasks. Not while tasks are timed one by one. Not where an array of the
+        caller is written, since other tasks may read it.
         """
         steps, devices = decided.steps.steps, self.executor.devices
         several = len({step.uri for step in steps}) > 1
@@ -292,7 +292,7 @@ class GraphRun:
         self, decided: Decided, begin: Callable[[int, Sequence[int]], None],
         stopped: threading.Event,
     ) -> None:  # fmt: skip
-        """Each device and each way is a lane of its own; tasks of a device are not waited for."""
+        """Runs each device and each way as a lane; nothing waits for tasks of a device."""
         blamed: dict[int, str] = {}  # by the id of an error: several devices may fail together
 
         def act(step: Step) -> None:
@@ -315,7 +315,7 @@ class GraphRun:
         self, step: Bring, now: Mapping[tuple[int, str], Any], watch: run_task.Watch,
         free: Callable[[], None],
     ) -> Any:  # fmt: skip
-        """An Array of the device, or a Constant; `free` waits for what uses its memory now."""
+        """The operand as an Array or Constant there. `free` waits for users of its memory."""
         value, uri = step.value, step.uri
         device = self.executor.devices[uri]
         if step.source:
@@ -340,7 +340,7 @@ class GraphRun:
     def _from(
         self, source: Array, target: Array, watch: run_task.Watch, free: Callable[[], None]
     ) -> Array:
-        """`target` with the elements of `source`, another device's."""
+        """Fills `target` with the elements of `source` on another device; returns `target`."""
         if target.nbytes:
             free()
             asks = partial(setattr, self, "_at")
@@ -369,7 +369,7 @@ class GraphRun:
         return watch.looked(task, step.uri, reads, timed)
 
     def _target(self, task: Task, device: Device) -> Array | None:
-        """Where a result goes; None: ops makes the array."""
+        """The array that a result goes to; None if ops makes it."""
         wanted = self._wanted(task.out.number, device)
         if wanted is not None:
             return wanted
@@ -379,14 +379,14 @@ class GraphRun:
         return device.empty(task.out.shape, task.out.dtype, task.out.layout)
 
     def _wanted(self, number: int, device: Device) -> Array | None:
-        """The caller's `out` for a result, if this device can write there."""
+        """The caller's `out` for a result, if this device can write to it."""
         out = self.outs.get(number)
         if isinstance(out, ContextArray):
             return out.on(device.uri)
         return out if isinstance(out, Array) and out.device is device else None
 
     def _delivered(self, number: int, uri: str, made: Array, watch: run_task.Watch) -> ContextArray:
-        """An output as its reader wants it; what was given as `out` has it, too."""
+        """An output as a ContextArray; also fills the caller's `out`."""
         out = self.outs.get(number)
         if isinstance(out, ContextArray):
             out.wrote(uri)
@@ -399,7 +399,7 @@ class GraphRun:
 
 
 def _written(device: Device, target: Array, host: Any) -> Array:
-    """`target` with the elements of `host`, behind what its queue has now; `host` may change."""
+    """Queues a copy of `host` to `target`; `host` may change afterwards. Returns `target`."""
     if target.nbytes:
         plain = np.ascontiguousarray(host).reshape(-1).view(np.uint8)
         target.fence = device.default_queue.write(target.buffer, plain)

@@ -1,4 +1,4 @@
-"""One task of a graph on one device: the call of `ops`, and the clock beside it."""
+"""One task of a graph on one device: the call of `ops`, and its timing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Call = Callable[[], Array]
 
 
 def run(device: Device, task: Task, reads: Mapping[str, Any], out: Array | None) -> Array:
-    """Launch the task; `reads` are on the device, or host arrays that `ops` brings there."""
+    """Launches the task. `reads` are on the device, or host arrays that `ops` copies there."""
     if task.op == "gemm":
         made = ops.gemm(
             device, reads["a"], reads["b"], out, bias=_row(reads.get("bias")), **task.options
@@ -53,11 +53,11 @@ def run(device: Device, task: Task, reads: Mapping[str, Any], out: Array | None)
         made = ops.reduce(device, a, **task.options)
     if isinstance(made, Array):
         return made
-    return device.array(np.asarray(made))  # a reduction of what was on the host
+    return device.array(np.asarray(made))  # a reduction of a host array
 
 
 def _row(bias: Any) -> Any:
-    """A bias as a row, whatever axis it was along."""
+    """A bias as a row [n], whichever axis it was along."""
     if isinstance(bias, Constant):
         bias = bias.array("bias", bias.device)
     return bias if bias is None or bias.ndim == 1 else bias.reshape(-1)
@@ -68,18 +68,18 @@ def _lazy(task: Task, reads: Mapping[str, Any]) -> Any:
 
 
 class Watch:
-    """Of one run: is it measured or traced? Then each task is waited for."""
+    """One run of a graph. If the run is measured or traced, it waits for each task."""
 
     def __init__(self, executor: LocalExecutor, kept: KeptGraph) -> None:
         self.executor, self.kept, self.trace = executor, kept, executor.trace
         sampled = 1 < kept.runs <= 1 + FIRST or kept.runs % SAMPLE == 0
         self.waits = sampled or self.trace is not None
-        self.tells = sampled  # the first run allocates and compiles
+        self.tells = sampled  # never the first run, which allocates and compiles
         self.limit_s = LATE * kept.plan.predicted_s
-        """Seconds that each wait may take, beyond its device's `timeout_s`."""
+        """Seconds that each wait may take beyond its device's `timeout_s`."""
         self.stopped: threading.Event | None = None
-        """Of a run in lanes: set when the caller was interrupted."""
-        self.in_s = 0.0  # what was brought since the last task took
+        """For a run in lanes: set when the caller was interrupted."""
+        self.in_s = 0.0  # seconds of copies since the last task
         self.came: list[Span] = []
         self.decided: Span | None = None
         if self.trace is not None:
@@ -89,12 +89,12 @@ class Watch:
             )
 
     def wait(self, fence: Fence | None) -> None:
-        """Wait for a task or transfer of this run. Raises as Fence.wait."""
+        """Waits for a task or transfer of this run. Raises as Fence.wait."""
         if fence is not None:
             self.until(fence, fence.queue.timeout_s)
 
     def until(self, begun: Begun, timeout_s: float) -> None:
-        """Wait for something of this run whose device may take `timeout_s`. Raises as its wait;
+        """Waits for work of this run whose device may take `timeout_s`. Raises as its wait;
         runner.Stopped.
         """
         if self.stopped is None:
@@ -103,7 +103,7 @@ class Watch:
             runner.wait(begun, timeout_s + self.limit_s, self.stopped)
 
     def looked(self, task: Task, uri: str, reads: Mapping[str, Any], call: Call) -> Array:
-        """A task, and where that is due a look at its result. Raises WrongResult."""
+        """Runs a task and checks its result if a check is due. Raises WrongResult."""
         inspector = self.executor.inspector
         if inspector is None or not inspector.due():
             return call()
@@ -116,11 +116,11 @@ class Watch:
             now = time.perf_counter_ns()
             self.trace.span(VALIDATE, name, begin_ns, now, device=uri, wrong=wrong)
         if wrong:
-            raise WrongResult(f"{uri}: {name} is wrong: {wrong}")
+            raise WrongResult(f"{uri}: {name} gave a wrong result: {wrong}")
         return made
 
     def timed(self, at: int, uri: str, call: Call) -> Array:
-        """Task `at` of the plan."""
+        """Runs task `at` of the plan, timed if this run is measured."""
         plan, device = self.kept.plan.tasks[at], self.executor.devices[uri]
         if not self.waits:
             made = call()
@@ -132,7 +132,7 @@ class Watch:
         made = call()
         self.wait(made.fence)
         seconds = clock() - begin
-        # What is to be on the host is fetched when somebody wants it.
+        # A result for the host is fetched when the caller reads it.
         out_s = None if plan.work.out_place else 0.0
         into, self.in_s = self.in_s, 0.0
         self.kept.measured[at] = Measured(into + seconds, seconds, into, out_s, 0.0)
@@ -151,7 +151,7 @@ class Watch:
         return made
 
     def moving(self, step: Bring, move: Call) -> Array:
-        """A step that brings an array to a device, before the task that is next."""
+        """Runs a step that brings an array to a device, timed if this run is measured."""
         if not self.waits:
             return move()
         device = self.executor.devices[step.uri]

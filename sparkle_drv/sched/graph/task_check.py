@@ -1,4 +1,4 @@
-"""How a task of a graph is looked at (validate.py): its operands, and the check if there is one."""
+"""Checks the result of a task of a graph with validate.py: copies of operands, and the check."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Host = np.ndarray[Any, Any]
 
 
 def copies(task: Task, reads: Mapping[str, Any]) -> dict[str, Host]:
-    """The operands as they are before the task, which may be written over one of them. Waits."""
+    """Copies of the operands before the task, which may overwrite one of them. Waits."""
     found = {}
     for name, x in reads.items():
         if isinstance(x, Array) and x.fence is not None:
@@ -28,7 +28,7 @@ def copies(task: Task, reads: Mapping[str, Any]) -> dict[str, Host]:
 
 
 def wrong(task: Task, made: Array, given: Mapping[str, Host], chance: np.random.Generator) -> str:
-    """What is wrong with a result; "": nothing, or there is no check for such a task."""
+    """What is wrong with a result; "" if nothing is, or no check exists for such a task."""
     found = _check(task, given)
     if found is None:
         return ""

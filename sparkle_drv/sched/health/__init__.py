@@ -1,10 +1,10 @@
-"""Whether a device is well: a state machine for each one, fed with what was seen of it.
+"""The health of devices: a state machine for each one, fed with what was observed of it.
 
-No clock, no thread, no device: times are arguments, and whoever calls holds a lock. Threads that
-submit heartbeats and try lost devices are in run; what a device's time predicts is in model.
+No clock, no thread, no device: times are arguments, and the caller holds a lock. run has the
+threads that submit heartbeats and try lost devices; model predicts times.
 
-    device.py      Health: one device, and what each sign of it changes
+    device.py      Health: one device, and how each event changes its state
     states.py      State and Transition: the states, and one line of the story
-    thresholds.py  each limit, and why it is that
+    thresholds.py  each limit, and its reason
     backoff.py     how long a lost device is left alone before it is tried
 """

@@ -1,9 +1,9 @@
-"""Health: one device as a state machine with the story of every transition. Pure.
+"""Health: one device as a state machine that keeps the story of its transitions. Pure.
 
-It is fed with progress of the device's pieces; without progress, with heartbeats (NOP submits that
-the runner makes when `due`). A running submission within its deadline is not silence. A device
-whose heartbeats come back is slow at worst, never lost. The class has no lock: threads that share
-one hold a lock of theirs around each call, and read the clock (any that only grows) inside of it.
+The caller reports progress of the device's pieces. Without progress it reports heartbeats: NOP
+submissions that the runner makes when `due`. A submission within its deadline is not silence. A
+device that answers heartbeats is slow at worst, never lost. The class has no lock: threads that
+share one hold their own lock around each call, and read a monotonic clock inside it.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ from .thresholds import (
 class Health:
     """Health of the device `uri`. All times are seconds on one clock of the caller.
 
-    `heartbeat_s`: silence until a heartbeat is due, and how long its answer may take; `missed`:
-    heartbeats without an answer in a row until the device is lost; `seed`: of the jitter.
+    `heartbeat_s`: silence after which a heartbeat is due, and the time its answer may take.
+    `missed`: unanswered heartbeats in a row after which the device is lost. `seed`: seeds the
+    jitter.
     """
 
     def __init__(self, uri: str, heartbeat_s: float = 0.5, missed: int = 4, seed: int = 0) -> None:
-        """Raises ValueError for a heartbeat or a number of them that is not above 0."""
+        """Raises ValueError if `heartbeat_s` or `missed` is not above 0."""
         if not heartbeat_s > 0:
             raise ValueError(f"expected heartbeat_s above 0, got {heartbeat_s}")
         if missed < 1:
@@ -43,16 +44,16 @@ class Health:
         self.uri, self.heartbeat_s, self.missed = uri, heartbeat_s, missed
         self.state = State.HEALTHY
         self.staging = False
-        """Slow twice over: no share of the work, but bytes may be staged there. Kept while it is
-        suspect or tried."""
+        """Slow for the second time: it gets no share of the work, but bytes may be staged there.
+        Kept while it is suspect or on probation."""
         self.try_at_s = math.inf
-        """When to try a device that is lost or only staging; inf: there is nothing to try, or it
-        is gone for good (TRIES)."""
+        """When to try a device that is lost or only stages; inf if there is nothing to try, or if
+        it is gone for good (TRIES)."""
         self._story: deque[Transition] = deque(maxlen=STORY)
         self._chance = Random(f"{seed} {uri}")
-        self._since = -math.inf  # silence counts from here: the last sign of life, or first work
+        self._since = -math.inf  # start of silence: the last sign of life, or the first work
         self._works = False
-        self._begun = self._deadline = -math.inf  # of the submission that may end last
+        self._begun = self._deadline = -math.inf  # of the submission with the latest deadline
         self._misses = self._strikes = self._good = self._failures = self._tries = 0
 
     @property
@@ -62,14 +63,14 @@ class Health:
 
     @property
     def why(self) -> str:
-        """Why it is in its state."""
+        """Why the device is in its state."""
         return self._story[-1].why if self._story else "nothing has gone wrong yet"
 
     @property
     def weight(self) -> float:
-        """Share of what a plan gives this device, in 0..1; 0: no new pieces.
+        """The part of its planned share that this device gets, in 0..1; 0 means no new pieces.
 
-        When no device of a mesh has a share, those that are slow still compute right results.
+        When no device of a mesh has a share, the slow ones still compute right results.
         """
         if self.state is State.HEALTHY:
             return 1.0
@@ -81,12 +82,12 @@ class Health:
 
     @property
     def takes_work(self) -> bool:
-        """May it get pieces of a call now?"""
+        """May the device get pieces of a call now?"""
         return self.weight > 0
 
     def started(self, now_s: float, deadline_s: float) -> None:
-        """A submission runs there, predicted to end by `deadline_s` (what is queued before it
-        counted in). Until the latest such deadline nothing is silence."""
+        """A submission runs, predicted to end by `deadline_s`, earlier queued work included. Until
+        the latest deadline, silence does not count."""
         if self.state is State.LOST:
             return
         if not self._works:
@@ -95,12 +96,12 @@ class Health:
             self._begun, self._deadline = now_s, deadline_s
 
     def idle(self, now_s: float) -> None:
-        """Nothing is submitted or waited for there: it misses nothing. The next `started` begins
-        to count silence anew. A suspect device keeps its heartbeats, to be cleared by one."""
+        """The device has no work, so heartbeats are not due. The next `started` restarts the count
+        of silence. A suspect device still gets heartbeats, since an answer clears it."""
         self._works, self._deadline = False, -math.inf
 
     def progress(self, now_s: float, took_s: float, predicted_s: float) -> None:
-        """A piece ended, in `took_s`; without a prediction (0) that is a sign of life alone."""
+        """A piece ended after `took_s`. Without a prediction (0) it is only a sign of life."""
         if self.state is State.LOST:
             return
         if self.state is State.PROBATION:
@@ -118,10 +119,10 @@ class Health:
                 self._go(now_s, State.HEALTHY, f"{self._good} pieces were as predicted")
 
     def due(self, now_s: float) -> bool:
-        """Is a heartbeat due? Ask when none is on its way.
+        """Is a heartbeat due? Call it only when none is on its way.
 
-        It is when a device has work, was silent for `heartbeat_s`, and is past its deadline; at
-        once when it is suspect.
+        It is due when the device has work, was silent for `heartbeat_s`, and is past its deadline.
+        For a suspect device it is due at once.
         """
         if self.state is State.LOST:
             return False
@@ -129,7 +130,7 @@ class Health:
         return self.state is State.SUSPECT or (self._works and silent)
 
     def beat(self, now_s: float) -> None:
-        """A heartbeat came back: the device is alive, though its work may be late."""
+        """A heartbeat was answered: the device is alive, though its work may be late."""
         if self.state is State.LOST:
             return
         self._alive(now_s, "a heartbeat came back")
@@ -139,9 +140,9 @@ class Health:
             self._strike(now_s, f"{said}, predicted {predicted_s:.3g} s")
 
     def missed_beat(self, now_s: float) -> None:
-        """A heartbeat did not come back within `heartbeat_s`. It does not count when there was a
-        sign of life within that time, when a submission is within its deadline, or when the
-        device has no work and is not suspect."""
+        """A heartbeat was not answered within `heartbeat_s`. It does not count if there was a sign
+        of life in that time, if a submission is within its deadline, or if the device has no work
+        and is not suspect."""
         wanted = self._works or self.state is State.SUSPECT
         heard = now_s - self._since < self.heartbeat_s or now_s <= self._deadline
         if self.state is State.LOST or not wanted or heard:
@@ -152,7 +153,7 @@ class Health:
         self._doubt(now_s, why, self._misses >= self.missed)
 
     def failed(self, now_s: float, why: str, gone: bool = False) -> None:
-        """A call failed there, by a fault of the device. `gone`: it says itself that it is lost."""
+        """A call failed by a fault of the device. `gone`: the device reports that it is lost."""
         if self.state is State.LOST:
             return
         self._failures += 1
@@ -161,11 +162,11 @@ class Health:
         self._doubt(now_s, times + why, gone or many)
 
     def tries(self, now_s: float) -> bool:
-        """Begins probation; False: it is not time, or it is being tried already.
+        """Begins probation. False if it is too early, or if a try is under way.
 
-        Whoever gets True tries the device and says how it went: `tried`. If the device was lost,
-        a call with a known result will do; if it was staging, a piece, since a NOP says nothing of
-        its speed.
+        The caller that gets True tries the device and reports to `tried`. For a lost device a call
+        with a known result suffices. One that only stages needs a piece, since a NOP shows nothing
+        of its speed.
         """
         if now_s < self.try_at_s:
             return False
@@ -176,7 +177,7 @@ class Health:
         return True
 
     def tried(self, now_s: float, well: bool, why: str = "") -> None:
-        """How the try went; ignored when the device is not in probation any more."""
+        """Takes the outcome of a try; ignored when the device is no longer on probation."""
         if self.state is not State.PROBATION:
             return
         if well:
@@ -186,7 +187,7 @@ class Health:
             self._go(now_s, after, f"the try failed: {why}" if why else "the try failed", True)
 
     def explain(self) -> str:
-        """The state in one line, then the story, one line a transition."""
+        """The state in one line, then the story, one line per transition."""
         aside = self.staging and self.state is State.SLOW
         share = "only staging" if aside else f"share {self.weight:.3g}"
         first = f"{self.uri}: {self.state.value}, {share}: {self.why}"
@@ -196,16 +197,16 @@ class Health:
         return "\n".join([first, *(f"  {step}" for step in self._story)])
 
     def _alive(self, now_s: float, why: str) -> None:
-        """A sign of life: silence counts from now; a suspect device is cleared."""
+        """A sign of life: silence counts from now, and a suspect device is cleared."""
         silent, self._misses = self._misses > 0, 0
         self._since = max(self._since, now_s)
         if self.state is State.SUSPECT:
-            slow = self.staging or (silent and not self._tries)  # tried: its share must grow again
+            slow = self.staging or (silent and not self._tries)  # after a try its share regrows
             after = State.SLOW if slow else State.BACK
             self._go(now_s, after, why, self.staging)
 
     def _strike(self, now_s: float, why: str) -> None:
-        """Its work is late once more: in a row, that takes it one step down."""
+        """Its work is late again; STRIKES times in a row take it one state down."""
         self._good = 0
         self._strikes += 1
         aside = self.staging and self.state is State.SLOW
@@ -214,7 +215,7 @@ class Health:
             self._go(now_s, State.SLOW, f"late {STRIKES} times in a row: {why}", staging)
 
     def _doubt(self, now_s: float, why: str, lost: bool) -> None:
-        """Something is wrong: lost, or suspect; in probation, the try has failed."""
+        """Something is wrong: the device becomes lost or suspect, or fails its probation."""
         if lost:
             self._go(now_s, State.LOST, why)
         elif self.state is State.PROBATION:

@@ -1,4 +1,4 @@
-"""The states of a device's health, and the story that tells why it is in one. Pure data."""
+"""The states of a device's health, and the transitions between them. Pure data."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from enum import Enum
 
 
 class State(Enum):
-    """What is believed of a device; the value is the word for it."""
+    """What is believed of a device; the value is the word for it in messages."""
 
     HEALTHY = "healthy"
-    """It does what is planned for it."""
+    """It does its work as planned."""
     SLOW = "slow"
-    """It answers, but its work is late: a smaller share, or none but staging."""
+    """It answers, but its work is late: it gets a smaller share, or only stages."""
     SUSPECT = "suspect"
-    """A heartbeat was missed or a call failed there: no new work until it answers."""
+    """A heartbeat was missed or a call failed: no new work until it answers."""
     LOST = "lost"
-    """It takes no part until it is tried."""
+    """It gets no work until a try succeeds."""
     PROBATION = "probation"
     """It is being tried."""
     BACK = "back"
-    """It takes part again, with a share that grows with each good piece."""
+    """It works again, with a share that grows with each good piece."""
 
 
 @dataclass(frozen=True)
 class Transition:
-    """One step of a device's story. Slow twice in a row: its share becomes none but staging."""
+    """One change of state. From slow to slow: the device now only stages."""
 
     at_s: float
-    """When, on the clock of whoever calls."""
+    """Seconds on the caller's clock."""
     before: State
     after: State
     why: str

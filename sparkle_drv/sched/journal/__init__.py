@@ -1,10 +1,10 @@
-"""What is told of decisions: the journal, its replay, and plans and devices in words.
+"""Records and explains decisions: the journal, its replay, and descriptions of plans and devices.
 
-It decides nothing and runs nothing; traces of time are in telemetry and run. Called by run and
-graph, which write the journal, and by `sparkle_drv.context`.
+It decides nothing and runs nothing. telemetry and run have traces of time. run and graph write the
+journal; `sparkle_drv.context` calls the rest.
 
-    journal.py          events and decisions, a JSON line each
+    journal.py          events and decisions, one JSON line each
     replaying.py        decides a saved journal again, also with changed costs
-    explain.py          plans of calls, and devices, in words
-    explain_graph.py    plans of graphs in words
+    explain.py          describes plans of calls, and devices
+    explain_graph.py    describes plans of graphs
 """

@@ -1,4 +1,4 @@
-"""Plans and devices in words. Reads; decides nothing."""
+"""Describes plans and devices. Reads; decides nothing."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _PARTS = (*_STEPS, ("sync", "sync_s"), ("queue", "wait_s"), ("risk", "risk_s"))
 
 
 def plan(kept: Kept | None) -> str:
-    """A plan, a line a candidate, the chosen one first; and what its last measured run took."""
+    """A plan, one line per candidate, the chosen one first; then its last measured times."""
     return NOTHING if kept is None else text(kept.so_far)
 
 
 def text(plan: Plan) -> str:
-    """The same of a plan by itself."""
+    """A plan as text, see `plan`."""
     work = plan.work
     moved = sum(x.nbytes for x in work.operands)
     lines = [
@@ -43,7 +43,7 @@ def text(plan: Plan) -> str:
 
 
 def measured(took: Measured, cost: Cost) -> str:
-    """A run beside what was predicted of it: of all that was measured, then of each part."""
+    """The times of a run beside the predicted ones: the total, then each part."""
     parts = []
     for name, field in _STEPS:
         value = getattr(took, field)
@@ -59,7 +59,7 @@ def measured(took: Measured, cost: Cost) -> str:
 
 
 def candidate(one: Candidate, chosen: bool) -> str:
-    """A device that was considered, what it would cost and why it lost."""
+    """One device that was considered: what it would cost, and why it was not chosen."""
     mark = "->" if chosen else "  "
     if one.cost is None:
         return f"{mark} {one.device}: cannot: {one.why}"
@@ -74,8 +74,8 @@ def _cost(cost: Cost) -> str:
 
 
 def devices(given: Sequence[Device], costs: Costs, aside: Mapping[str, str]) -> str:
-    """A paragraph a device: what it is, and what was measured of it; `aside` says why one takes
-    part only where it is named.
+    """A paragraph per device: what it is, and its measured rates. `aside` maps a device that takes
+    part only when it is named to the reason.
     """
     lines = []
     for device in given:
@@ -111,14 +111,14 @@ def devices(given: Sequence[Device], costs: Costs, aside: Mapping[str, str]) -> 
 
 
 def best(info: DeviceInfo) -> str:
-    """The rates in DeviceInfo in words; "" where none was measured."""
+    """The peak rates in DeviceInfo; "" if none was measured."""
     flops = [f"{info.peak_gflops:.4g} GFLOPS of float32"] if info.peak_gflops else []
     memory = [f"{info.mem_bw_gbs:.4g} GB/s of its memory"] if info.mem_bw_gbs else []
     return ", ".join(flops + memory)
 
 
 def _unmeasured(uri: str, costs: Costs) -> list[str]:
-    """What could not be measured of a device, and whether that is the last word."""
+    """What could not be measured of a device, and whether it will be tried again."""
     found = []
     for (what, at), failed in sorted(costs.unmeasured.items()):
         if at == uri:
@@ -130,18 +130,18 @@ def _unmeasured(uri: str, costs: Costs) -> list[str]:
 
 
 def _unit(op: str) -> str:
-    """Of what a class of work is counted in, a second: bytes, operations or elements of a cut."""
+    """The unit of a class of work's rate: bytes, operations, or elements of a cut, per second."""
     if op.startswith("dispatch"):
         return "Gelements/s"
     return "GB/s" if op.startswith(("map", "reduce", "layout")) else "GFLOPS"
 
 
 def _measured(uri: str, costs: Costs) -> str:
-    """The best rates that the classes of work measured so far have shown, of each kind, and the
-    least time that a call of one takes, whatever its size.
+    """The best rate of each kind among the classes of work measured so far, and the least time of
+    any call.
     """
     best: dict[str, float] = {}
-    known = list(costs.speeds.items())  # another thread may measure one more meanwhile
+    known = list(costs.speeds.items())  # another thread may add one meanwhile
     lines = {op: speed.line for (op, at), speed in known if at == uri}
     for op, line in lines.items():
         if line.b:
@@ -155,8 +155,8 @@ def _measured(uri: str, costs: Costs) -> str:
 
 
 def _shared(device: Device, given: Sequence[Device]) -> str:
-    """What it shares, and with which of the others: they slow each other down."""
-    names: dict[str, list[str]] = {}  # of resources, by the devices that use them too
+    """The resources that the device shares, and with which others: they slow each other down."""
+    names: dict[str, list[str]] = {}  # resources, by the devices that also use them
     for name in device.info.shares:
         others = [d.uri for d in given if d is not device and in_common((name,), d.info.shares)]
         names.setdefault(", ".join(others), []).append(name)
@@ -167,14 +167,14 @@ def _shared(device: Device, given: Sequence[Device]) -> str:
 
 
 def _peers(device: Device, given: Sequence[Device]) -> str:
-    """Whose memory gets here by the driver (Queue.copy_peer), and not through the host's hands."""
+    """Devices whose memory the driver copies here directly (Queue.copy_peer), without the host."""
     same = [d.uri for d in given if d is not device and device.is_peer(d)]
     memory = ", exports its memory" if "ipc" in device.info.features else ""
     return (f"peers: {', '.join(same)}" if same else "no peers") + memory
 
 
 def seconds(value: float) -> str:
-    """Seconds as people read them: "12.3 us"."""
+    """Seconds with a unit: "12.3 us"."""
     if not value:
         return "0 s"
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):

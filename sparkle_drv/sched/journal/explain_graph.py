@@ -1,4 +1,4 @@
-"""The plan of a graph in words: tasks in the order in which they are begun, and what they move."""
+"""Describes the plan of a graph: tasks in the order in which they begin, and what they move."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def plan(kept: Kept | KeptGraph | None) -> str:
 
 
 def graph(kept: KeptGraph) -> str:
-    """A line a task with its candidates and what it took below, then times, bytes and memory."""
+    """One line per task with its candidates and times below; then totals, bytes and memory."""
     plan = kept.plan
     lines = [
         f"graph: {len(plan.tasks)} tasks on {', '.join(plan.devices)}, "
@@ -70,6 +70,6 @@ def _bytes(plan: GraphPlan) -> list[str]:
     for uri, memory in plan.memory.items():
         lines.append(
             f"{uri}: {memory.peak_nbytes} bytes for what is between tasks, "
-            f"{memory.naive_nbytes} if none were used again; {memory.kept_nbytes} for what stays"
+            f"{memory.naive_nbytes} without reuse; {memory.kept_nbytes} for what stays"
         )
     return lines

@@ -1,8 +1,8 @@
-"""The journal of a scheduler: what it knew at first, what it was told since, and what it decided;
-and its replay, which must decide the same. A JSON object a line, so that one can be cut off.
+"""The journal of a scheduler: the costs at first, each event since, and each decision. Its replay
+must decide the same. It has one JSON object per line, so that it can be cut off anywhere.
 
-Everything that `choose` sees is in `Costs`, and everything that changes `Costs` is an event here:
-the same events give the same plans, byte for byte.
+`choose` sees only `Costs`, and every change of `Costs` is an event here. The same events therefore
+give the same plans, byte for byte.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CALLS = frozenset(
 
 
 class Journal:
-    """Lines of text, appended while a scheduler works. `lines` is all of them."""
+    """A journal, appended to while a scheduler works. `lines` has all lines of text."""
 
     def __init__(self, costs: Costs) -> None:
         self.lines: list[str] = [_line({"journal": VERSION, "costs": _costs_out(costs)})]
@@ -43,7 +43,7 @@ class Journal:
         plan: Plan,
         barred: Mapping[str, str] | None = None,
     ) -> None:
-        """`choose(costs, work, devices, barred)` gave this plan."""
+        """Notes that `choose(costs, work, devices, barred)` gave this plan."""
         made = {"work": asdict(work), "devices": devices, "plan": _plan_out(plan)}
         self._add("decided", {**made, "barred": barred} if barred else made)
 
@@ -57,7 +57,7 @@ class Journal:
         schedule: Schedule,
         layers: Sequence[int] = (),
     ) -> None:
-        """Of what place_graph.placed gave for these, number `index` of `order` was taken."""
+        """Notes that number `index` of the `order` of place_graph.placed was taken."""
         made = {
             "works": [asdict(work) for work in works],
             "reads": reads,
@@ -72,7 +72,7 @@ class Journal:
         self, work: Work, axes: Sequence[Axis], uris: Sequence[str], wanted: Wanted,
         divided: Divided,
     ) -> None:  # fmt: skip
-        """`divide(costs, work, axes, uris, wanted)` gave this."""
+        """Notes that `divide(costs, work, axes, uris, wanted)` gave this."""
         made = {
             "work": asdict(work), "axes": [asdict(axis) for axis in axes], "devices": uris,
             "wanted": asdict(wanted), "plan": _divided_out(divided),
@@ -80,7 +80,7 @@ class Journal:
         self._add("divided", made)
 
     def told(self, call: str, *args: Any) -> None:
-        """This method of Costs was called, see `tell`."""
+        """Notes that this method of Costs was called, see `tell`."""
         self._add("told", {"call": call, "args": args})
 
     def _add(self, event: str, what: dict[str, Any]) -> None:
@@ -88,9 +88,9 @@ class Journal:
 
 
 def tell(costs: Costs, call: str, args: Iterable[Any]) -> None:
-    """What `Journal.told` notes, done. Raises ValueError for a call that there is not."""
+    """Calls the method of Costs that `Journal.told` noted. Raises ValueError for an unknown one."""
     if call not in _CALLS:
-        raise ValueError(f"journal: there is no {call!r}")
+        raise ValueError(f"journal: expected one of {', '.join(sorted(_CALLS))}, got {call!r}")
     getattr(costs, call)(*args)
 
 
@@ -99,12 +99,13 @@ def replay(
     change: Callable[[Costs], None] | None = None,
     alter: Callable[[str, list[Any]], list[Any]] | None = None,
 ) -> Iterator[tuple[str, str]]:
-    """(the plan that stands there, the plan that is decided now) for each decision, as JSON; of a
-    task graph it is the schedule, with the devices that its numbers are of; of a call that several
-    devices share, the number of its axis and the shares.
+    """For each decision, (the plan in the journal, the plan that is decided now), as JSON.
 
-    What if? `change` is done to the costs at first, `alter(call, args)` gives the arguments that
-    are told in place of those that were. Raises ValueError for what is no journal.
+    For a task graph the plan is its schedule, with the devices that its numbers mean. For a call
+    that several devices share it is the number of its axis and the shares.
+
+    `change` is applied to the costs at the beginning. `alter(call, args)` returns the arguments
+    that replace those of an event. Raises ValueError for text that is no journal.
     """
     costs: Costs | None = None
     for number, text in enumerate(lines, 1):
@@ -112,7 +113,7 @@ def replay(
             line = json.loads(text)
             if costs is None or "journal" in line:
                 if line["journal"] != VERSION:
-                    raise ValueError(f"journal of version {line['journal']}, not {VERSION}")
+                    raise ValueError(f"journal: expected version {VERSION}, got {line['journal']}")
                 costs = _costs_in(line["costs"])
                 if change is not None:
                     change(costs)
@@ -141,7 +142,7 @@ def replay(
 
 
 def _placed(costs: Costs, made: dict[str, Any]) -> dict[str, Any]:
-    """The schedule that is taken now."""
+    """The schedule that is decided now."""
     works = [_work_in(work) for work in made["works"]]
     refused = {(task, uri): why for task, uri, why in made["refused"]}
     try:
@@ -153,7 +154,7 @@ def _placed(costs: Costs, made: dict[str, Any]) -> dict[str, Any]:
 
 
 def _divided(costs: Costs, made: dict[str, Any]) -> dict[str, Any]:
-    """The shares that are planned now."""
+    """The shares that are decided now."""
     axes = [Axis(**axis) for axis in made["axes"]]
     try:
         found = divide(
@@ -177,11 +178,11 @@ def _plain(value: Any) -> Any:
         return sorted(value)
     if isinstance(value, deque):
         return list(value)
-    raise TypeError(f"{type(value).__name__} in a journal")
+    raise TypeError(f"journal: expected plain data, got {type(value).__name__}")
 
 
 def _costs_out(costs: Costs) -> dict[str, Any]:
-    found = {f.name: copy(getattr(costs, f.name)) for f in fields(costs)}  # others may learn on
+    found = {f.name: copy(getattr(costs, f.name)) for f in fields(costs)}  # others go on learning
     return {
         **found,
         "nodes": {uri: asdict(node) for uri, node in found["nodes"].items()},
@@ -213,7 +214,7 @@ def _costs_in(given: dict[str, Any]) -> Costs:
 
 
 def _plan_out(plan: Plan) -> dict[str, Any]:
-    """What was decided; what became of it is nothing that could be decided again."""
+    """The decision without its measurements, which cannot be decided again."""
     found = asdict(plan)
     del found["measured"]
     return found

@@ -1,4 +1,4 @@
-"""A saved journal decided again: is each plan the same, and what would have been, if?"""
+"""Decides a saved journal again: is each plan the same, and what would other costs give?"""
 
 from __future__ import annotations
 
@@ -18,25 +18,24 @@ from . import journal
 
 
 class NotInJournal(DeviceNotFound, ValueError):
-    """A device that a journal does not know."""
+    """A device that is not in the journal."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """One decision: what stands in the journal, and what `replay` decided."""
+    """One decision: what the journal has, and what `replay` decided."""
 
     op: str
-    """"graph" of the placing of a task graph, "shares" of a call that several devices share."""
+    """The class of work; "graph" for a task graph, "shares" for a call that devices share."""
     size: float
-    """Of the work: operations for products, bytes for the rest; of a graph, the number of tasks;
-    of shares, units."""
+    """Of the work: operations for products, bytes for other classes. Of a graph the number of
+    tasks, of shares the number of units."""
     device: str
-    """The URI that stands there; of a graph and of shares, those of all devices, joined by
-    "+"."""
+    """The URI in the journal; of a graph and of shares all URIs, joined by "+"."""
     predicted_s: float
-    """And the seconds that it was predicted to take."""
+    """The predicted seconds in the journal."""
     now_device: str
-    """What is decided now; "": no device can do it."""
+    """The URI that is decided now; "" if no device can do it."""
     now_predicted_s: float
     same: bool
     """Is the whole plan the same, byte for byte?"""
@@ -50,32 +49,32 @@ def replay(
     without: Sequence[str] = (),
     rate: Mapping[str, float] | None = None,
 ) -> list[Decision]:
-    """Every decision in the journal that `Context.save_trace` left beside the trace at `path`, or
-    in the journal at `path` itself, decided again from what was known then.
+    """Decides a journal again from what was known then.
 
-    Without more, each must come out the same. What if? `without` are URIs that are taken away,
-    `rate` has a factor, above 0, by which the device of a URI is faster at everything. What was
-    measured in the meantime counts as it was, divided by that factor: nothing is run.
+    `path` is a trace that `Context.save_trace` wrote, with its journal beside it, or the journal
+    itself. Without further arguments each decision must come out the same. `without` lists URIs to
+    leave out. `rate` maps a URI to a factor above 0 by which that device is faster at everything.
+    Times in the journal are divided by that factor: nothing is run.
 
-    Raises OSError (no such file), TypeError, ValueError (no journal, no factor, and, as
-    DeviceNotFound too, a URI that the journal does not know).
+    Raises OSError if there is no such file. TypeError and ValueError for a wrong argument or a file
+    that is no journal. DeviceNotFound (also a ValueError) for a URI that the journal does not have.
     """
     if isinstance(without, str) or not isinstance(without, Sequence):
-        raise TypeError(f"without: a list of URIs is wanted, got {without!r}")
+        raise TypeError(f"without: expected a list of URIs, got {without!r}")
     if rate is not None and not isinstance(rate, Mapping):
-        raise TypeError(f"rate: factors by URI, a dict, are wanted, got {rate!r}")
+        raise TypeError(f"rate: expected a dict of factors by URI, got {rate!r}")
     factors = dict(rate or {})
     for uri, factor in factors.items():
         if isinstance(factor, bool) or not isinstance(factor, numbers.Real):
-            raise TypeError(f"rate: a factor above 0 is wanted for {uri}, got {factor!r}")
+            raise TypeError(f"rate: expected a factor above 0 for {uri}, got {factor!r}")
         if not 0 < factor < math.inf:
-            raise ValueError(f"rate: a factor above 0 is wanted for {uri}, got {factor!r}")
+            raise ValueError(f"rate: expected a factor above 0 for {uri}, got {factor!r}")
     lines = _lines(Path(path))
 
     def change(costs: Costs) -> None:
         for uri in (*without, *factors):
             if uri not in costs.nodes:
-                raise NotInJournal(f"{uri}: the journal knows {', '.join(costs.nodes)}")
+                raise NotInJournal(f"expected one of {', '.join(costs.nodes)}, got {uri}")
         for uri in without:
             costs.nodes[uri].lost = "it is left out"
         for (_, uri), speed in costs.speeds.items():
@@ -99,9 +98,9 @@ def _lines(path: Path) -> Iterable[str]:
     try:
         text = source.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise ValueError(f"{source}: it is no journal: it is not text") from None
+        raise ValueError(f"{source}: expected a journal, got a file that is no text") from None
     if not text.startswith('{"costs"'):
-        raise ValueError(f"{source}: it is no journal, and there is no {beside.name} beside it")
+        raise ValueError(f"{source}: expected a journal, or {beside.name} beside it, got neither")
     return text.splitlines()
 
 

@@ -1,17 +1,17 @@
 """What the scheduler knows, as data: work, tasks, plans, and how long work takes on each device.
 
-State and arithmetic: it chooses no device and measures nothing. operations.py says how a class of
-work is probed, profile.py keeps measured points in a file. Every other room here reads it.
+State and arithmetic: it chooses no device and measures nothing. operations.py defines how a class
+of work is probed, profile.py keeps measured points in a file. Every other room here reads it.
 
-    work.py               Work, Cost, Candidate, Plan: one call, and what was decided for it
+    work.py               Work, Cost, Candidate, Plan: one call, and the decision for it
     task.py               Value and Task: arrays and operations of a task graph
-    graph_plan.py         GraphPlan: what was decided for a graph
+    graph_plan.py         GraphPlan: the decision for a graph
     operations.py         classes of work: gemm, thin gemm, conv2d, map; the size of a call
     costs.py              Costs: speeds, links, failures, exploration budget of all devices
     speed.py              the time of one operation on one device, corrected by each run
-    load.py               predicted seconds that each device has queued
+    load.py               predicted seconds of work that each device has queued
     profile.py            measured points on disk, SPARKLE_HOME/profile.json
-    traffic.py            bytes that a task reads and writes: what fusing saves
+    traffic.py            bytes that a task reads and writes: shows what fusing saves
     outline.py            the shape and dtype of a result, without running anything
     conversion.py         a change of layout as a step before the work
 """

@@ -1,4 +1,4 @@
-"""A change of layout before a call's work, as part of its plan."""
+"""A change of layout before the work of a call, as part of its plan."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .operations import Class
 
 @dataclass(frozen=True)
 class Conversion:
-    """A change of layout that an operand goes through where the work is done, before it."""
+    """A change of an operand's layout, made on the device of the work, before it."""
 
     at: int
-    """Which of the operands."""
+    """Index of the operand."""
     kind: Class
     nbytes: int
-    """Bytes of what it makes."""
+    """Bytes of the result of the change."""
     run: Callable[[Device, Any], Any]
-    """(device, the operand there) -> as the work wants it."""
+    """(device, operand there) -> the operand in the wanted layout."""

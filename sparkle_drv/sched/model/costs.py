@@ -1,4 +1,4 @@
-"""What is known about the speed of everything: operations on devices, links, reliability, load.
+"""What is known of speeds: operations on devices, links, reliability, load.
 
 State and arithmetic only: no clock, no device. `choose.py` reads it, the runner feeds it.
 """
@@ -17,30 +17,30 @@ from .speed import Speed
 from .work import Cost, Work
 
 FAILURE_MEMORY = 20
-"""Runs after which a failure counts for a third of what it did."""
+"""Runs after which a failure counts for a third of its first weight."""
 EXPLORE = 0.001
-"""The share of all time spent that may go into runs on devices that look slower, to learn about
-them: without them, a device that was slow once would be left alone for ever."""
+"""The share of all time that may go into trials on devices that look slower. Without trials, a
+device that was slow once would never be used again."""
 TRIES = 3
-"""Probes of one thing on one device that may fail before it is left at that."""
+"""Failed probes of one operation on one device after which it is not probed again."""
 MOST_FAILED = 6
-"""Probes of a device that may fail one after the other, whatever they are of: a device that hangs
-keeps everybody waiting each time."""
+"""Failed probes of a device in a row, of any operation, after which it is not probed again. A
+device that hangs would keep all callers waiting each time."""
 
 
 @dataclass
 class Reliability:
-    """How often a device fails, and what a failure costs: the run lost, then done elsewhere."""
+    """How often a device fails. A failure costs the lost run and another one elsewhere."""
 
     failures: float = 0.0
-    """The share of runs that failed, recent ones counting most."""
+    """The share of runs that failed; recent runs count most."""
 
     def ran(self, failed: bool) -> None:
-        """A run ended."""
+        """Counts a run that ended."""
         self.failures += (float(failed) - self.failures) / FAILURE_MEMORY
 
     def risk_s(self, seconds: float) -> float:
-        """Expected seconds lost: of a failed run all, and another is made."""
+        """Expected seconds lost: a failed run is lost whole, and another one is made."""
         share = min(self.failures, 0.95)
         return seconds * share / (1 - share)
 
@@ -50,29 +50,29 @@ class Node:
     """One device as the planner sees it."""
 
     memory_nbytes: int
-    """Bytes that buffers can take; 0: unknown, not a limit."""
+    """Bytes that buffers can take; 0 if unknown, which sets no limit."""
     unified: bool = False
-    """Host memory needs no copy."""
+    """Can it use host memory without a copy?"""
     shares: tuple[str, ...] = ()
-    """Resources that other devices use too: work on them waits for one another."""
+    """Resources that other devices use, too: work on them waits for one another."""
     sync_s: float = 0.0
-    """Seconds from the end of work to a waiter that knows, beyond what probes and measured runs
-    contain: they wait for the end, and so it is 0 unless somebody says otherwise."""
+    """Seconds from the end of work until a waiter knows, beyond what probes and measured runs
+    contain. These wait for the end, so it is 0 unless the caller sets it."""
     lacks: set[str] = field(default_factory=set)
-    """Classes of work that it was found not to do."""
+    """Classes of work that it cannot do, as probes found."""
     reliability: Reliability = field(default_factory=Reliability)
     lost: str = ""
-    """Why it is gone; "": it is there."""
+    """Why it is gone; "" if it is there."""
     failed_probes: int = 0
-    """One after the other, the last ones."""
+    """Probes that failed in a row, up to now."""
     queued_s: float = 0.0
-    """Predicted seconds of what has been given to it and has not ended, while that is decided by;
-    see `LocalExecutor.run`."""
+    """Predicted seconds of its unfinished work at the time of a decision; see
+    `LocalExecutor.run`."""
 
 
 @dataclass(frozen=True)
 class Unmeasured:
-    """A probe that failed, so many times."""
+    """A probe that failed `times` times; `why` is the last reason."""
 
     times: int
     why: str
@@ -84,7 +84,7 @@ class Unmeasured:
 
 @dataclass
 class Costs:
-    """Every device, every operation that was probed, every link."""
+    """What is known of every device, every probed operation, every link."""
 
     nodes: dict[str, Node] = field(default_factory=dict)
     """By URI."""
@@ -93,22 +93,22 @@ class Costs:
     links: dict[tuple[str, str], Line] = field(default_factory=dict)
     """By (from, to), HOST among them; seconds by bytes."""
     unmeasured: dict[tuple[str, str], Unmeasured] = field(default_factory=dict)
-    """What could not be measured: by (operation, URI), or (from, to) as of a link; of HOST in both
-    directions."""
+    """What could not be measured: by (operation, URI), or (from, to) for a link. HOST stands for
+    both directions."""
     spare_s: float = 0.0
-    """Seconds that exploring may cost now; see EXPLORE."""
+    """Seconds that exploration may cost now; see EXPLORE."""
     runs: dict[str, int] = field(default_factory=dict)
-    """How many runs of each operation there were."""
+    """Number of runs of each operation."""
     last: dict[tuple[str, str], int] = field(default_factory=dict)
     """By (operation, URI): the number of the last run there."""
 
     def probed(self, op: str, device: str, points: Sequence[Point]) -> None:
-        """Start-up probes of one operation: (size, seconds). ValueError without a usable one."""
+        """Takes first probes of an operation: (size, seconds). ValueError if none is usable."""
         self.speeds[op, device] = Speed.of(points)
         self._measured(op, device)
 
     def linked(self, source: str, to: str, points: Sequence[Point]) -> None:
-        """Probes of a way: (bytes, seconds). ValueError without a usable one."""
+        """Takes probes of a way: (bytes, seconds). ValueError if none is usable."""
         self.links[source, to] = fit(points)
         if source != HOST or (to, HOST) in self.links:
             self._measured(source, to)
@@ -119,22 +119,22 @@ class Costs:
             self.nodes[device].failed_probes = 0
 
     def probe_failed(self, what: str, device: str, why: str) -> None:
-        """A probe of the device, or of a way to it, failed: see `unmeasured`."""
+        """A probe of the device, or of a way to it, failed; see `unmeasured`."""
         before = self.unmeasured.get((what, device))
         self.unmeasured[what, device] = Unmeasured(before.times + 1 if before else 1, why)
-        if what not in self.nodes:  # a way may have failed for the other one's sake
+        if what not in self.nodes:  # a way may fail because of its other end
             self.nodes[device].failed_probes += 1
 
     def to_probe(self, what: str, device: str) -> bool:
-        """May it be tried, or tried again, to measure this?"""
+        """May this be probed now, for the first time or again?"""
         node, before = self.nodes[device], self.unmeasured.get((what, device))
         if node.lost or node.failed_probes >= MOST_FAILED:
             return False
         return before is None or before.times < TRIES
 
     def why_not(self, *what: str, device: str) -> str:
-        """Why the first of these that could not be measured of a device could not; "": all could,
-        or nobody tried.
+        """Why the first failed probe of these on a device failed; "" if all succeeded or none was
+        tried.
         """
         found = (self.unmeasured.get((one, device)) for one in what)
         why = next((str(one) for one in found if one), "")
@@ -148,7 +148,7 @@ class Costs:
         self.nodes[device].lost = why
 
     def ran(self, op: str, device: str, size: float, seconds: float) -> None:
-        """A run of an operation that was probed took so long on the device, transfers apart."""
+        """A run of an operation took `seconds` on the device, transfers excluded."""
         speed = self.speeds.get((op, device))
         if speed is not None:
             speed.observe(size, seconds)
@@ -157,19 +157,19 @@ class Costs:
         self.runs[op] = self.last[op, device] = self.runs.get(op, 0) + 1
 
     def queued(self, device: str, seconds: float) -> None:
-        """So much has been given to the device and has not ended."""
+        """The device has `seconds` of unfinished work."""
         self.nodes[device].queued_s = seconds
 
     def explored(self, extra_s: float) -> None:
-        """A run that explores was decided, predicted to cost so much more than the best."""
+        """A trial was decided that is predicted to cost `extra_s` more than the best."""
         self.spare_s -= extra_s
 
     def idle_runs(self, op: str, device: str) -> int:
-        """Runs of the operation elsewhere since the last one on this device, or the probes."""
+        """Runs of the operation elsewhere since the last run or probe on this device."""
         return self.runs.get(op, 0) - self.last.get((op, device), 0)
 
     def failed(self, device: str) -> None:
-        """A run on the device ended in an error that is the device's."""
+        """A run failed by a fault of the device."""
         self.nodes[device].reliability.ran(failed=True)
 
     def transfer_s(self, nbytes: int, places: frozenset[str], to: str) -> float:
@@ -184,17 +184,17 @@ class Costs:
         return place == HOST or (place in self.nodes and self.nodes[place].unified)
 
     def waits_for(self, device: str) -> list[str]:
-        """The device, and what shares a resource with it."""
+        """The device, and all that share a resource with it."""
         mine = self.nodes[device].shares
         return [u for u, n in self.nodes.items() if u == device or in_common(mine, n.shares)]
 
     def wait_s(self, device: str) -> float:
-        """Until the device, and whatever shares a resource with it, is idle."""
+        """Seconds until the device, and all that share a resource with it, are idle."""
         return sum(self.nodes[uri].queued_s for uri in self.waits_for(device))
 
     def of(self, work: Work, device: str) -> Cost:
-        """What `work` costs on a device whose speed at it is known, and at the changes of layout
-        before it. KeyError where one is not.
+        """The cost of `work` on a device. Raises KeyError if the device's speed at the work, or at
+        a change of layout before it, is unknown.
         """
         node = self.nodes[device]
         compute = self.speeds[work.op, device].at(work.size)

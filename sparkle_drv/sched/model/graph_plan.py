@@ -1,4 +1,4 @@
-"""What was decided for a graph: plain data, what `ctx.last_plan` is after `graph.run()`."""
+"""The decision for a graph, as plain data: `ctx.last_plan` after `graph.run()`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .work import Candidate, Measured, Work
 
 @dataclass(frozen=True)
 class TaskPlan:
-    """One task: what it is made of and where it is done."""
+    """One task: what it is made of, and where it runs."""
 
     made_of: tuple[str, ...]
-    """The operations that were written down and are done here, in words."""
+    """The recorded operations that the task does, as text."""
     work: Work
     device: str
     """Its URI."""
@@ -27,14 +27,14 @@ class TaskPlan:
     candidates: tuple[Candidate, ...]
     """Every device that was considered, the chosen one first, each as if the task were alone."""
     measured: Measured | None = field(default=None, compare=False)
-    """What its last measured run took, with nothing beside it; None: there was none yet. Its `in_s`
-    is that of all that was brought just before it; its `out_s` is None where the result is wanted
-    on the host, which is fetched later."""
+    """Times of its last measured run, with nothing beside it; None before the first. `in_s` is the
+    time of all copies just before it. `out_s` is None for a result wanted on the host, which is
+    fetched later."""
 
 
 @dataclass(frozen=True)
 class Move:
-    """A result that is read on another device than the one that makes it."""
+    """A result that goes from the device that makes it to one that reads it."""
 
     nbytes: int
     source: str
@@ -43,54 +43,54 @@ class Move:
 
 @dataclass(frozen=True)
 class DeviceMemory:
-    """What a run takes of one device."""
+    """Memory that a run takes on one device."""
 
     peak_nbytes: int
-    """For intermediate results and operands on their way, with memory used again."""
+    """Bytes for intermediate results and copied operands, with reuse."""
     naive_nbytes: int
-    """The same if none were."""
+    """The same without reuse."""
     kept_nbytes: int
-    """For outputs, and operands that stay."""
+    """Bytes for outputs, and for operands that stay there."""
 
 
 @dataclass(frozen=True)
 class MicroBatches:
-    """A graph whose batch is cut; each layer (a task that was cut) has one device for all parts."""
+    """A graph whose batch is cut. A layer is a task that was cut; all its parts use one device."""
 
     count: int
     extent: int
-    """Of the batch: elements along axis 0."""
+    """Length of the batch: elements along axis 0."""
     bound_s: float
-    """No number of micro-batches takes less, a layer on one device each (decide/pipeline.py)."""
+    """Least seconds for any number of micro-batches, one device per layer (decide/pipeline.py)."""
     predicted_s: Mapping[int, float]
-    """Before tasks were placed one by one: by each number that was considered."""
+    """Predicted seconds for each number that was considered, before tasks were placed."""
     layers: tuple[int, ...]
-    """By task of the plan, the layer that it is a part of."""
+    """The layer of each task of the plan."""
 
 
 @dataclass(frozen=True)
 class GraphPlan:
-    """All tasks in the order in which they are begun."""
+    """All tasks in the order in which they begin."""
 
     tasks: tuple[TaskPlan, ...]
     by: str
     """The method that found this placement (decide/schedule.py)."""
     predicted_s: float
-    """From the first start to the last end."""
+    """Seconds from the first start to the last end."""
     alone_s: Mapping[str, float]
     """Predicted seconds of each device that could do all of it by itself."""
     moves: tuple[Move, ...]
     memory: Mapping[str, DeviceMemory]
-    """By the URI of each device that does something."""
+    """By the URI of each device that takes part."""
     otherwise_s: float = 0.0
-    """Predicted seconds with more changes of layout, or with fewer, whatever was not taken; 0:
-    there is no other way."""
+    """Predicted seconds of the alternative with more, or fewer, changes of layout; 0 if there is
+    none."""
     explores: bool = False
-    """Is a task on a device that is not predicted to be best, for one run, to learn about it?"""
+    """Is one task on a device that is not predicted to be best, for one run, to learn about it?"""
     extra_s: float = 0.0
-    """Seconds predicted beyond the best placement: 0 unless it explores."""
+    """Seconds predicted beyond the best placement; 0 unless it explores."""
     micro: MicroBatches | None = None
-    """None: nobody asked for micro-batches."""
+    """None if the graph was not asked to use micro-batches."""
 
     @property
     def gap(self) -> float:
@@ -99,7 +99,7 @@ class GraphPlan:
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """URIs of the devices that do something, in order of their first task."""
+        """URIs of the devices that take part, in order of their first task."""
         return tuple(dict.fromkeys(task.device for task in self.tasks))
 
     @property
@@ -109,28 +109,28 @@ class GraphPlan:
 
     @property
     def convert_s(self) -> float:
-        """Predicted seconds of changes of layout that are tasks."""
+        """Predicted seconds of tasks that change a layout."""
         layouts = (task for task in self.tasks if task.work.op.startswith("layout"))
         return sum(task.end_s - task.start_s for task in layouts)
 
     @property
     def traffic_nbytes(self) -> int:
-        """Bytes that tasks read and write, and moves between devices."""
+        """Bytes that tasks read and write, and that moves read and write."""
         return sum(t.traffic.nbytes for t in self.tasks) + sum(2 * m.nbytes for m in self.moves)
 
 
 @dataclass
 class KeptGraph:
-    """A plan of a graph, and what became of it."""
+    """A plan of a graph, with the measurements of its runs."""
 
     plan: GraphPlan
     runs: int = 0
     measured: dict[int, Measured] = field(default_factory=dict)
-    """By task, of its last measured run; those are done one after another."""
+    """By task: times of its last measured run, in which tasks ran one after another."""
 
     @property
     def so_far(self) -> GraphPlan:
-        """The plan, with what the last measured run of its tasks took."""
+        """The plan, with the times of the last measured run of its tasks."""
         tasks = enumerate(self.plan.tasks)
         return replace(
             self.plan,

@@ -1,4 +1,4 @@
-"""What each device was given by a scheduler and has not ended yet, in predicted seconds."""
+"""Predicted seconds of work that a scheduler gave to each device and that has not ended."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ from sparkle_drv.core.device import Device
 
 
 class Load:
-    """By device, the work in its default queue: (timeline value, seconds). What others submit
-    there is not known, and what runs just now counts whole. Threads may share it.
+    """By device, the work in its default queue: (timeline value, seconds). Threads may share it.
+
+    Submissions of others are not counted. Running work counts with its whole time.
     """
 
     def __init__(self, devices: Iterable[Device]) -> None:
-        self._lock = threading.RLock()  # a signal's handler, or a finalizer, may come by here, too
+        self._lock = threading.RLock()  # re-entrant: a signal handler or finalizer may enter
         self._given: dict[str, deque[tuple[int, float]]] = {d.uri: deque() for d in devices}
         self._left_s = dict.fromkeys(self._given, 0.0)
 
     def gave(self, device: Device, seconds: float) -> None:
-        """What was submitted there last is predicted to take so long."""
+        """The last submission to the device is predicted to take `seconds`."""
         value = device.default_queue.submitted
         with self._lock:
             self._given[device.uri].append((value, seconds))
             self._left_s[device.uri] += seconds
 
     def queued_s(self, device: Device) -> float:
-        """Predicted seconds of what has not ended there. Never blocks."""
+        """Predicted seconds of the device's unfinished work. Never blocks."""
         given = self._given[device.uri]
         if not given:
             return 0.0
@@ -37,5 +38,5 @@ class Load:
                 ended_s = given.popleft()[1]
                 self._left_s[device.uri] -= ended_s
             if not given:
-                self._left_s[device.uri] = 0.0  # of many sums and differences a rest may be left
+                self._left_s[device.uri] = 0.0  # removes accumulated rounding errors
             return self._left_s[device.uri]

@@ -1,9 +1,9 @@
-"""The operations that the scheduler places: what a call of each amounts to, how it is probed, and
-how it is run on one device by `ops`.
+"""The operations that the scheduler places: the class and size of a call, how a class is probed,
+and how `ops` runs it on one device.
 
-A *class* of work has one speed on a device, by its size. Products that differ in kind, not only in
-size, are classes of their own: a matrix times a few vectors is bound by memory, a 3x3 convolution
-has algorithms that a 1x1 has not. Classes are probed when they first come up.
+A *class* of work has one speed on a device, as a function of size. Work that differs in kind has
+classes of its own: a matrix times a few vectors is bound by memory, and a 3x3 convolution has
+algorithms that a 1x1 has not. A class is probed when it first occurs.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ from sparkle_drv.ops.shapes.geometry import Geometry
 ROW = 64
 """Elements of a row in the probes of expressions."""
 THIN = 16.0
-"""Operations for each byte touched below which a product counts as bound by memory."""
+"""Operations per byte touched below which a product counts as bound by memory."""
 Runs = tuple[Callable[[], Any], float]
-"""A probe: a call that begins the work, and the work's size. It is made as calls are: where host
-memory needs no copy, of numpy arrays and to the end, else of Arrays; and with a result to allocate,
-which for small work takes as long as the work."""
+"""A probe: (a call that begins the work, the size of the work). It resembles real calls. Where host
+memory needs no copy it takes numpy arrays and waits, otherwise it takes Arrays. It also allocates a
+result, which for small work takes as long as the work."""
 
 
 @dataclass(frozen=True)
 class Class:
-    """A class of work and how it is probed."""
+    """A class of work, and how it is probed."""
 
     name: str
-    """"gemm_f32", "conv2d_f32:3x3": what speeds are known by."""
+    """The key of its speeds: "gemm_f32", "conv2d_f32:3x3"."""
     probe: Callable[[Device, int], Runs]
-    """(device, n) -> the n-th probe, each some four times as large as the one before, from 0."""
+    """(device, n) -> the n-th probe, from 0; each is about four times as large as the last."""
 
 
 def tag_of(dtype: Any) -> str:
-    """ "f32" of numpy's float32; the dtype's own name where the manifest has none."""
+    """ "f32" for numpy's float32; the dtype's own name where the manifest has none."""
     name: str = np.dtype(dtype).name
     return {"float32": "f32", "float64": "f64", "int32": "i32"}.get(name, name)
 
 
 def gemm_class(m: int, n: int, k: int, dtype: Any) -> tuple[Class, float]:
-    """The class of a product and its size: its floating-point operations."""
+    """(class, size) of a product; the size is its number of floating-point operations."""
     kind = np.dtype(dtype)
     flops = 2.0 * m * n * k
     thin = flops < THIN * kind.itemsize * (m * k + k * n + m * n) and min(m, n) <= 32 < max(m, n)
@@ -72,7 +72,7 @@ def _thin(dev: Device, side: int, kind: np.dtype[Any]) -> Runs:
 
 
 def conv2d_class(shape: Geometry) -> tuple[Class, float]:
-    """The class of a convolution and its size: its floating-point operations."""
+    """(class, size) of a convolution; the size is its number of floating-point operations."""
     oh, ow = shape.size
     flops = 2.0 * shape.n * shape.oc * oh * ow * shape.terms
     kh, kw = shape.kernel
@@ -90,7 +90,7 @@ def conv2d_class(shape: Geometry) -> tuple[Class, float]:
 
 
 def _image(dev: Device, i: int, filters: int, groups: int, layout: Any) -> Runs:
-    """Images of 7 << i/2 pixels a side, 16 << i/2 channels; groups 0: one a channel."""
+    """Images of 7 << i/2 pixels a side, 16 << i/2 channels. 0 `groups` means one per channel."""
     side, channels = 7 * 2 ** (i // 2), 16 * 2 ** ((i + 1) // 2)
     each = groups or channels
     image = (1, channels, side, side) if layout == "NCHW" else (1, side, side, channels)
@@ -107,13 +107,15 @@ def _image(dev: Device, i: int, filters: int, groups: int, layout: Any) -> Runs:
 def map_class(
     expression: str, arrays: dict[str, Any], others: dict[str, Any], types: Iterable[str], made: Any
 ) -> tuple[Class, float]:
-    """The class of an expression over arrays, and its size, the bytes it touches. Each expression
-    is its own, whatever numbers stand in it; so is each set of types that it computes in, which not
-    every device can mix, and that of arrays that are broadcast. `made` is the result's dtype.
+    """(class, size) of an expression over arrays; the size is the bytes that it touches.
+
+    Each expression is a class, whatever the values of its numbers. So is each set of types that it
+    computes in, since not every device can mix them, and the use of broadcasting. `made` is the
+    result's dtype.
     """
     kinds = {name: np.dtype(x.dtype) for name, x in arrays.items()}
     shapes = {name: tuple(x.shape) for name, x in arrays.items()}
-    order = graph_of(expression).names  # a name may be one of the parameters of ops.map
+    order = graph_of(expression).names  # positional: a name may equal a parameter of ops.map
     whole = np.dtype(made).itemsize
 
     def probe(dev: Device, i: int) -> Runs:
@@ -129,8 +131,10 @@ def map_class(
 
 
 def rows_like(shapes: Mapping[str, tuple[int, ...]], rows: int) -> dict[str, tuple[int, ...]]:
-    """By name, what stands in a probe for the arrays of an expression that have these shapes:
-    [rows, ROW], one row where it is broadcast, and one column for the first where all are.
+    """By name, the shapes of a probe's arrays for an expression over arrays of `shapes`.
+
+    They are [rows, ROW]; a broadcast array has one row. Where all are broadcast, the first has one
+    column.
     """
     common = space.common(list(shapes.values()))
     found: dict[str, tuple[int, ...]] = {
@@ -142,7 +146,7 @@ def rows_like(shapes: Mapping[str, tuple[int, ...]], rows: int) -> dict[str, tup
 
 
 def reduce_class(op: Any, dtype: Any) -> Class:
-    """The class of a reduction; its size is the bytes it reads."""
+    """The class of a reduction; its size is the bytes that it reads."""
     kind = np.dtype(dtype)
 
     def probe(dev: Device, i: int) -> Runs:
@@ -153,7 +157,7 @@ def reduce_class(op: Any, dtype: Any) -> Class:
 
 
 def layout_class(source: str, to: str) -> Class:
-    """The class of a change of layout, blocked ones too; its size is the bytes that it reads."""
+    """The class of a change of layout, also a blocked one; its size is the bytes that it reads."""
     before = parse("source", source)
 
     def probe(dev: Device, i: int) -> Runs:
@@ -168,7 +172,7 @@ def layout_class(source: str, to: str) -> Class:
 def filled(
     dev: Device, shape: tuple[int, ...], kind: np.dtype[Any], layout: str | None = None
 ) -> Any:
-    """An operand of a probe: numpy's where host memory needs no copy, else an Array."""
+    """An operand of a probe: a numpy array where host memory needs no copy, else an Array."""
     return _values(shape, kind) if dev.info.unified else stored(dev, shape, kind, layout)
 
 
@@ -180,6 +184,6 @@ def stored(
 
 
 def _values(shape: tuple[int, ...], kind: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Values between 0.5 and 1.5, random within a block that repeats: zeros would be faster."""
+    """Random values between 0.5 and 1.5, in a block that repeats. Zeros could compute faster."""
     block = (np.random.default_rng(shape).random(4099) + 0.5).astype(kind)
     return np.resize(block, shape)

@@ -1,5 +1,5 @@
-"""What an operation gives, by the shapes and dtypes of what it is given: the checks of `ops`, made
-when a graph is written down. Pure; raises what `ops` raises.
+"""The shape and dtype of an operation's result, from those of its operands. Runs the checks of
+`ops` while a graph is recorded. Pure; raises what `ops` raises.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Made = tuple[tuple[int, ...], "np.dtype[Any]", "str | None"]
 
 
 def input(shape: Any, dtype: Any, layout: Any) -> Made:
-    """Of an array from outside that is told later."""
+    """The outline of a graph's input, whose array is bound later."""
     extents = shape_of(shape)
     check.dtype("a graph", "dtype", dtype, tuple(check.DTYPES.values()))
     if layout is not None:
@@ -40,7 +40,7 @@ def input(shape: Any, dtype: Any, layout: Any) -> Made:
 
 
 def gemm(a: Value, b: Value, bias: Value | None, activation: Any, algo: Any) -> Made:
-    """Of a product."""
+    """The outline of a product."""
     _, m, n, _ = gemm_outline(a, b, bias)
     check.one_of("algo", algo, ALGOS)
     check.activation(activation)
@@ -50,7 +50,7 @@ def gemm(a: Value, b: Value, bias: Value | None, activation: Any, algo: Any) -> 
 def conv2d(
     x: Value, w: Value, bias: Value | None, options: Mapping[str, Any], activation: Any, algo: Any
 ) -> Made:
-    """Of a convolution; `options` are stride, padding, dilation, groups and layout."""
+    """The outline of a convolution; `options` are stride, padding, dilation, groups and layout."""
     shape = conv2d_outline(x, w, bias, **options)
     check_algo(shape, algo)
     check.activation(activation)
@@ -60,17 +60,17 @@ def conv2d(
 def map(
     op: str, graph: Graph, values: Mapping[str, Any]
 ) -> tuple[Made, dict[str, Value], dict[str, Any]]:
-    """Of an expression whose names are bound to Values and numbers, and which names are which."""
+    """(outline, arrays by name, numbers by name) of an expression over Values and numbers."""
     arrays, numbers = sorted_out(
         {n: _like(v) if isinstance(v, Value) else v for n, v in values.items()}
     )
     reads = {name: values[name] for name in arrays}
     small = {name: values[name] for name in numbers if isinstance(values[name], Value)}
     if not reads:
-        raise TypeError(f"{op}: at least one array is wanted in the expression")
+        raise TypeError(f"{op}: expected at least one array in the expression, got none")
     shape, kinds, layout = map_outline(op, reads)
     code, found = fused.program(graph, kinds, numbers)
-    if not small:  # what arrays without dimensions hold is told by each run
+    if not small:  # otherwise each run gives the values of 0-d arrays
         code.constants(graph, found)
     left = {name: number for name, number in numbers.items() if name not in small}
     dtype: np.dtype[Any] = fused.DTYPES[code.result]
@@ -78,25 +78,25 @@ def map(
 
 
 def reduce(a: Value, op: Any, axis: Any, keepdims: bool) -> Made:
-    """Of a reduction."""
+    """The outline of a reduction."""
     _, shape, dtype = reduce_outline(a, op, axis, keepdims)
     return shape, dtype, None
 
 
 def layout(a: Value, target: Any, source: Any, channels: Any) -> tuple[Made, str]:
-    """Of a change of layout, and what layout it is changed from."""
+    """(outline, the layout before) of a change of layout."""
     found = layout_outline(a, target, source, channels)
     return (found.shape, a.dtype, found.after.name), found.before.name
 
 
 def worked_in(x: Value, given: Any) -> Any:
-    """The layout that a convolution of `x` works in; `given` is what was said of it."""
+    """The layout that a convolution of `x` works in; `given` is the caller's choice, or None."""
     return given if given is not None else x.layout if x.layout in LAYOUTS else "NCHW"
 
 
 def as_worked_in(x: Value, w: Value, groups: Any, layout: Any) -> tuple[Value, int | None] | None:
-    """(`x` in this layout, its channels for the change), None: it is so. `w` are the filters that
-    say how many channels of a blocked image are real.
+    """(`x` in this layout, its channels for the change); None if no change is needed. The filters
+    `w` say how many channels of a blocked image are real.
     """
     if x.layout in (None, layout):
         return None
@@ -110,5 +110,5 @@ def as_worked_in(x: Value, w: Value, groups: Any, layout: Any) -> tuple[Value, i
 
 
 def _like(value: Value) -> Any:
-    """A numpy array of this shape and dtype, of one element's memory."""
+    """A numpy array of this shape and dtype, backed by one element."""
     return np.broadcast_to(np.zeros((), value.dtype), value.shape)

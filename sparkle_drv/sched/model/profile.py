@@ -1,10 +1,9 @@
-"""What was measured of devices, kept between runs: SPARKLE_HOME/profile.json.
+"""Measurements of devices, kept between runs in SPARKLE_HOME/profile.json.
 
-An entry belongs to one device in its PCI slot, driver, instruction set, number of threads and
-package version (backends/rates.py, `slot_key`); what was measured on anything else is never used.
-It holds the raw points, not what was made of them, so that a better fit needs no new measurement.
-The file is one of kept.py: replaced whole, changed under a lock, set aside with a warning when
-damaged.
+The key of an entry has the device, its PCI slot, driver, instruction set, number of threads and
+package version (backends/rates.py, `slot_key`). Measurements under another key are never used. An
+entry holds the raw points, so that a better fit needs no new measurement. The file is written by
+kept.py: it is replaced whole, changed under a lock, and set aside with a warning when damaged.
 """
 
 from __future__ import annotations
@@ -22,26 +21,27 @@ log = logging.getLogger("sparkle_drv.sched")
 
 
 class Profile:
-    """The file below one SPARKLE_HOME; "" is nowhere: nothing is found or kept."""
+    """The profile below one SPARKLE_HOME. "" means none: nothing is found or kept."""
 
     def __init__(self, home: str) -> None:
         self._file = DeviceFile(Path(home, "profile.json"), log, _sane) if home else None
         self._unkept: dict[str, dict[str, list[Point]]] = {}
-        """By device: what another process that held the file kept from being written."""
+        """By device: points that were not written because another process held the file."""
 
     def points(self, info: DeviceInfo) -> dict[str, list[Point]]:
-        """By class of work, or name of a way (mesh/measured.py): what was measured of this device.
+        """By class of work, or by name of a way (mesh/measured.py): the points of this device.
 
-        A file with points that make no sense is set aside with a warning.
+        A file with impossible points is set aside with a warning.
         """
         entry: Any = self._file.read().get(slot_key(info), {}) if self._file else {}
         found = {name: _points(given) for name, given in entry.items()}
         return {name: points for name, points in found.items() if sizes(points) >= LEAST_SIZES}
 
     def put(self, info: DeviceInfo, measured: dict[str, list[Point]]) -> None:
-        """Keep what was measured, beside what is known of other classes; not what says nothing of
-        other sizes. A file that cannot be written is told in the log: the next run measures again.
-        One that another holds is waited for once; later calls try it, and write what is left over.
+        """Writes new points beside those of other classes. Points of a single size are not kept.
+
+        If the file cannot be written, a warning is logged and the next run measures again. A file
+        that another process holds is waited for once; later calls write what is left over.
         """
         new = {name: points for name, points in measured.items() if sizes(points) >= LEAST_SIZES}
         if self._file is None or not new:
@@ -64,7 +64,7 @@ class Profile:
 
 
 def _sane(entry: Any) -> bool:
-    """Can all of it have been measured?"""
+    """Can all points of an entry have been measured?"""
     try:
         return all(points and all(map(usable, points)) for points in map(_points, entry.values()))
     except (AttributeError, TypeError, ValueError):

@@ -1,17 +1,17 @@
-"""How long one operation takes on one device, by the size of the work: what the probes said, and
-what every run since has corrected. State and arithmetic only: no clock, no device.
+"""How long one operation takes on one device, as a function of size: probes, corrected by each run.
+State and arithmetic only: no clock, no device.
 
-The model is a line (mesh/links/line.py) times a correction that depends on the size. Real kernels
-bend: caches end, threads join; and calls differ from probes: what ran before has the caches. Runs
-are averaged in knots, one for each doubling of the size. The correction at a size is the mean of
-those near it, each by the inverse of its variance: the scatter of single runs over their number,
-and what a correction changes by on the way from there (BEND). So where runs scatter little a size
-has what was measured of it, and where they scatter much it is judged by its neighbours, too.
-FINDINGS F is why there is a line underneath: it needs no measurement near a size to say something
-sensible.
+The model is a line (mesh/links/line.py) times a correction that depends on the size. A line alone
+is not enough. The times of real kernels bend where caches end and threads join, and calls find
+other cache contents than probes. Runs are averaged in knots, one per doubling of the size. The
+correction at a size is the weighted mean of the knots near it. A knot's weight is the inverse of
+its variance: the scatter of single runs over their number, plus the change of the correction over
+the distance (BEND). With little scatter a size thus has its own measurements; with much, its
+neighbours count, too. The line underneath predicts sizes without any measurement near them
+(FINDINGS F).
 
 A device that changes speed (heat, another user) shows as a run of errors to one side. The median of
-the last few then becomes part of `pace`, a factor for all sizes, and they are forgotten.
+the last few then goes into `pace`, a factor for all sizes, and they are forgotten.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from sparkle_drv.mesh.links.line import Line, Point, fit, usable
 MEMORY = 16
 """Runs that a knot averages over."""
 BEND = 0.2
-"""What a correction changes by over a doubling of the size, as a standard deviation of log."""
+"""Change of the correction over a doubling of the size, as a standard deviation of log."""
 REACH = 4
-"""Octaves beyond which a knot says nothing, where there are nearer ones."""
+"""Octaves beyond which a knot is ignored, if there are nearer ones."""
 CLIP = 2.0
-"""Errors beyond so many times the scatter count as so many: the mean is near the median then, of
-times that are disturbed to one side."""
+"""Larger errors are clipped to this many times the scatter. Disturbed times lie to one side; the
+clipped mean is then close to the median."""
 WINDOW = 5
-"""Runs whose median error tells of a change of pace."""
+"""Runs whose median error shows a change of pace."""
 LEAST_CHANGE = 0.18
-"""A change of pace is one of more than so much, in units of log: 20 %."""
+"""A change of pace is larger than this, in units of log: 20 %."""
 CHANGE = 4.0
-"""And of more than so many times the scatter."""
+"""It is also larger than this many times the scatter."""
 LEAST_NOISE = 0.02
 NOISE_MEMORY, PROBES_WEIGH = 32, 4
-"""Runs that the scatter is averaged over; and how many the probes count for: they follow one
-another without anything in between, and scatter less than calls do."""
+"""Runs that the scatter is averaged over, and how many of them the probes count for. Probes follow
+one another directly and scatter less than calls."""
 
 
 @dataclass(frozen=True)
@@ -55,15 +55,15 @@ class Knot:
 
 @dataclass
 class Speed:
-    """One operation on one device. `at` predicts, `observe` learns; threads may do both at once:
-    a knot is replaced, not changed, so no one meets half of one.
+    """One operation on one device. `at` predicts, `observe` learns. Threads may do both at once: a
+    knot is replaced as a whole.
     """
 
     line: Line
     noise: float = 0.05
     """Scatter of log(measured) of one size, as a standard deviation."""
     pace: float = 0.0
-    """log of how much slower than when probed."""
+    """log of the factor by which the device is slower than when it was probed."""
     runs: int = 0
     knots: dict[int, Knot] = field(default_factory=dict)
     """By log2 of the size, rounded."""
@@ -72,7 +72,7 @@ class Speed:
 
     @classmethod
     def of(cls, points: Sequence[Point]) -> Speed:
-        """From probes: (size, seconds), several of each size. ValueError without a usable one."""
+        """Builds it from probes: (size, seconds), several per size. ValueError: none is usable."""
         line = fit(points)
         offsets: dict[float, list[float]] = {}
         for size, t in points:
@@ -86,17 +86,17 @@ class Speed:
         counts = {size: len(values) for size, values in offsets.items()}
         biased = [s for s, m in middles.items() if abs(m) > 2 * noise / math.sqrt(counts[s])]
         for size, middle in middles.items() if biased else ():
-            # Where the line is right, too: else a neighbour's knot would reach this far.
-            # For as much as one run counts: a call has its own operands and its own allocations.
+            # Sizes where the line is right get a knot, too: otherwise a neighbour's would apply.
+            # A probe weighs as one run: calls have other operands and allocations.
             speed._learn(size, middle)
         return speed
 
     def at(self, size: float) -> float:
-        """Seconds that work of this size will take."""
+        """Predicted seconds of work of this size."""
         return self.line.at(size) * math.exp(self.pace + self._correction(size))
 
     def observe(self, size: float, seconds: float) -> None:
-        """Learns from one run of `seconds`; ignores what cannot have been measured."""
+        """Learns from one run of `seconds`; ignores impossible values."""
         if not usable((size, seconds)):
             return
         correction = self._correction(size)
@@ -116,9 +116,9 @@ class Speed:
         self._learn(size, correction + max(-limit, min(limit, error)))
 
     def _scatter(self, error: float) -> None:
-        """By how much errors differ from one to the next: what is common to them is no scatter."""
+        """Updates the scatter from the difference of successive errors, without their mean."""
         if self._before is not None:
-            # sqrt(pi) / 2: of the mean difference of two values of a normal distribution.
+            # sqrt(pi) / 2 converts the mean difference of two normal values to their deviation.
             differ = 0.886 * min(abs(error - self._before), 6 * self.noise)
             weight = 1 / min(NOISE_MEMORY, PROBES_WEIGH + self.runs)
             self.noise = max(LEAST_NOISE, self.noise + weight * (differ - self.noise))

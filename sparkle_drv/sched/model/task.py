@@ -1,5 +1,5 @@
-"""Arrays and tasks of a task graph, as plain data: what recording makes, fusing changes, and
-placing and running read.
+"""Arrays and tasks of a task graph, as plain data. Recording makes them, fusing changes them,
+placing and running read them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sparkle_drv.ops.shapes.geometry import FORM, Geometry, geometry
 
 @dataclass(frozen=True)
 class Value:
-    """One array: an operand from outside, or what a task makes."""
+    """One array: an operand from outside, or the result of a task."""
 
     number: int
     shape: tuple[int, ...]
@@ -26,41 +26,40 @@ class Value:
     layout: str | None = None
     kind: str = "made"
     """"made" by a task, or from outside: "numpy", "constant" (a ContextConstant), "context" (a
-    ContextArray), or the URI of the device that a core.Array or a Constant is on. "input": each run
-    tells which of them; a ContextConstant then counts as "context", since the next run may have
-    another.
+    ContextArray), or the URI of the device of a core.Array or Constant. "input" if each run binds
+    it; a ContextConstant then counts as "context", since the next run may bind another.
     """
     part: tuple[int, int, int] | None = None
-    """(number of the array, begin, end) of the rows of axis 0 that this is, of a graph that is done
-    in micro-batches; None: it is a whole array."""
+    """(number of the array, begin, end): the rows of axis 0 that this value is, in a graph with
+    micro-batches; None for a whole array."""
 
     @property
     def whole(self) -> int:
-        """The number of the array that it is, or is a part of."""
+        """The number of this array, or of the array that it is a part of."""
         return self.number if self.part is None else self.part[0]
 
     @property
     def host(self) -> bool:
-        """Has the host its elements before the graph runs?"""
+        """Are its elements on the host before the graph runs?"""
         return self.kind in ("numpy", "constant")
 
     @property
     def constant(self) -> bool:
-        """Can it not change?"""
+        """Is it guaranteed not to change?"""
         return self.kind == "constant"
 
     @property
     def nbytes(self) -> int:
-        """Its size."""
+        """Size in bytes."""
         return math.prod(self.shape) * self.dtype.itemsize
 
 
 @dataclass(frozen=True)
 class Fold:
-    """What is put into weights and bias before a product: w * scale and bias * scale + shift.
+    """Changes weights and bias before a product to w * scale and bias * scale + shift.
 
-    Both are expressions over channels, by name in `reads`, computed in float64 on the host; None:
-    1 and 0. `positive`: only right where the scale is above 0.
+    Both are expressions over channels, of the names in `reads`, computed in float64 on the host.
+    None stands for 1 and 0. With `positive`, the result is right only for a scale above 0.
     """
 
     reads: Mapping[str, Value]
@@ -71,26 +70,27 @@ class Fold:
 
 @dataclass(frozen=True)
 class Task:
-    """One operation. `reads` has its arrays by the names that `ops` knows them by."""
+    """One operation. `reads` has its arrays by their names in `ops`."""
 
     op: str
     """gemm, conv2d, map, reduce or layout."""
     reads: Mapping[str, Value]
     out: Value
     options: Mapping[str, Any] = field(default_factory=dict)
-    """As `ops` takes them."""
+    """Options as `ops` takes them."""
     expression: Graph | None = None
-    """Of a map, or of a reduction of one."""
+    """The expression of a map, or of a reduction of one."""
     numbers: Mapping[str, Any] = field(default_factory=dict)
     """The scalars of the expression by name."""
     fold: Fold | None = None
     made_of: tuple[str, ...] = ()
-    """What was recorded that is done here, in words."""
+    """The recorded operations that this task does, as text."""
 
     @property
     def brought(self) -> tuple[Value, ...]:
-        """The arrays that must be on the device before it begins, once. `ops` brings the others
-        itself: numpy arrays that a map broadcasts, and what a fold changes.
+        """The arrays that must be on the device before the task begins, each once.
+
+        `ops` itself brings numpy arrays that a map broadcasts, and operands that a fold changes.
         """
         found = [v for name, v in self.reads.items() if name not in self.folded]
         if self.expression is not None:
@@ -99,8 +99,8 @@ class Task:
 
     @property
     def folded(self) -> tuple[str, ...]:
-        """The operands that its fold changes: a bias, if there is one by then, and the weights
-        where they are scaled.
+        """The operands that its fold changes: the bias, and the weights if they are scaled. The
+        fold may add the bias.
         """
         if self.fold is None:
             return ()
@@ -108,24 +108,24 @@ class Task:
 
     @property
     def common(self) -> tuple[int, ...]:
-        """The shape that the arrays of an expression have together."""
+        """The shape that the arrays of an expression broadcast to."""
         return space.common([value.shape for value in self.reads.values()])
 
     @property
     def arrays(self) -> tuple[Value, ...]:
-        """Every array that it reads, once."""
+        """The arrays that it reads, each once."""
         folded = self.fold.reads if self.fold else {}
         return tuple(dict.fromkeys((*self.reads.values(), *folded.values())))
 
     @property
     def geometry(self) -> Geometry:
-        """That of a convolution."""
+        """The geometry of a convolution."""
         how = {name: self.options[name] for name in FORM}
         return geometry(self.reads["x"].shape, self.reads["w"].shape, **how)
 
     @property
     def channels(self) -> int:
-        """The axis of a product's result that its bias goes along."""
+        """The axis of a product's result along which its bias lies."""
         return 1 if self.op == "conv2d" and self.options.get("layout") != "NHWC" else -1
 
     @property
@@ -135,7 +135,7 @@ class Task:
 
 
 def readers(tasks: Sequence[Task]) -> dict[int, list[int]]:
-    """By value, the tasks that read it."""
+    """By value: the tasks that read it."""
     found: dict[int, list[int]] = {}
     for i, task in enumerate(tasks):
         for value in task.arrays:
@@ -144,7 +144,7 @@ def readers(tasks: Sequence[Task]) -> dict[int, list[int]]:
 
 
 def bound(tasks: Sequence[Task], kinds: Mapping[int, str]) -> list[Task]:
-    """`tasks` as they were written down, with the inputs of these numbers being of these kinds."""
+    """`tasks` with the kinds of these inputs filled in, by number."""
 
     def given(value: Value) -> Value:
         return replace(value, kind=kinds[value.number]) if value.number in kinds else value
@@ -153,7 +153,7 @@ def bound(tasks: Sequence[Task], kinds: Mapping[int, str]) -> list[Task]:
 
 
 def needed(tasks: Sequence[Task], outputs: frozenset[int]) -> list[Task]:
-    """The tasks without which there would not be all of `outputs`."""
+    """The tasks that `outputs` depend on."""
     wanted = set(outputs)
     kept = []
     for task in reversed(tasks):

@@ -1,10 +1,10 @@
-"""Bytes that a task reads and writes where it is done: what fusing saves, counted. Pure.
+"""Bytes that a task reads and writes on its device: shows what fusing saves. Pure.
 
-Each array that a task reads counts once, what it makes once. What `ops` does beside that is counted
-too: off the cpu device a map copies operands that are broadcast, and a reduction of an expression
-writes the map and reads it again; a change of layout from or to NHWC and a blocked one goes
-through NCHW; a fold (graph/fuse/fold.py) reads and writes the weights in each run, unless they are
-constant. Room for an algorithm's own use (im2col, packed weights) is not counted.
+Each array that a task reads counts once, and so does its result. Extra work of `ops` counts, too.
+On other devices than cpu, a map copies operands that are broadcast, and a reduction of an
+expression writes the map and reads it again. A change of layout between NHWC and a blocked one goes
+through NCHW. A fold (graph/fuse/fold.py) reads and writes weights in each run, unless they are
+constant. Working memory of an algorithm (im2col, packed weights) does not count.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from .task import Task
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes."""
+    """Bytes that a task reads and writes."""
 
     reads_nbytes: int
     writes_nbytes: int
 
     @property
     def nbytes(self) -> int:
-        """Both."""
+        """The sum of both."""
         return self.reads_nbytes + self.writes_nbytes
 
 
 def traffic(task: Task, fuses: bool) -> Traffic:
-    """Of one task; `fuses`: its device maps in one pass (ops/map/operation.py)."""
+    """The traffic of one task. `fuses`: its device maps in one pass (ops/map/operation.py)."""
     arrays = dict.fromkeys(task.reads.values())
     reads = sum(value.nbytes for value in arrays)
     writes = task.out.nbytes
@@ -40,7 +40,7 @@ def traffic(task: Task, fuses: bool) -> Traffic:
             writes += weights.nbytes
         reads += sum(v.nbytes for v in task.fold.reads.values() if v not in arrays)
     if task.op == "layout" and "NCHW" not in (task.options["source"], task.options["target"]):
-        whole = min(task.reads["a"].nbytes, task.out.nbytes)  # the way leads through NCHW
+        whole = min(task.reads["a"].nbytes, task.out.nbytes)  # through NCHW
         reads, writes = reads + whole, writes + whole
     if task.expression is not None and not fuses:
         shape = task.common

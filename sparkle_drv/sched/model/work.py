@@ -1,4 +1,4 @@
-"""What is to be done and where it is done: plain data that planner, runner and trace share."""
+"""Work, its cost, and the plan for it: plain data that planner, runner and trace share."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from sparkle_drv.mesh.links.network import HOST
 
 @dataclass(frozen=True)
 class Operand:
-    """One input of some work."""
+    """One input of a piece of work."""
 
     nbytes: int
-    """Bytes that must be where the work is done."""
+    """Bytes that the work needs on its device."""
     places: frozenset[str] = frozenset({HOST})
     """URIs of the devices that have a valid copy; HOST is one of them for a numpy array."""
     convert: str = ""
-    """The class of the change of layout that it goes through, there, before the work can begin;
-    "": it is as it should be."""
+    """The class of the change of layout that the device makes before the work; "" if none."""
     convert_nbytes: int = 0
-    """Bytes of what that makes."""
+    """Bytes of the changed operand."""
 
 
 @dataclass(frozen=True)
@@ -27,40 +26,40 @@ class Work:
     """One call of one operation."""
 
     op: str
-    """Operation and dtype, "gemm_f32": what has one speed on one device."""
+    """Class of work, such as "gemm_f32": it has one speed on a device."""
     size: float
-    """What its time grows with: floating-point operations for products, bytes for maps."""
+    """The quantity that its time grows with: operations for products, bytes for maps."""
     operands: tuple[Operand, ...] = ()
     """The inputs."""
     out_nbytes: int = 0
     """Bytes of the result."""
     out_place: str = ""
-    """Where the result must be: HOST for numpy, a URI, or "": wherever it comes about."""
+    """Where the result must be: HOST for numpy, a URI, or "" for the device that makes it."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Predicted seconds of some work on one device, by what they go to."""
+    """Predicted seconds of some work on one device, split into parts."""
 
     compute_s: float
     """The operation itself."""
     in_s: float = 0.0
-    """Operands on their way to the device."""
+    """Moving operands to the device."""
     out_s: float = 0.0
-    """The result on its way to where it must be."""
+    """Moving the result to where it must be."""
     convert_s: float = 0.0
-    """Changes of operands' layouts, on the device itself."""
+    """Changing operands' layouts, on the device itself."""
     sync_s: float = 0.0
-    """Waiting for the end and telling of it, beyond what `compute_s` contains: that is learnt from
-    work that was waited for."""
+    """Waiting for the end, beyond what `compute_s` contains. That was learnt from work that was
+    waited for."""
     wait_s: float = 0.0
-    """Until what is queued before it is done, on this device or on one that shares with it."""
+    """Queued work ahead, on this device or on one that shares with it."""
     risk_s: float = 0.0
-    """What the device's failures so far cost on average."""
+    """Mean cost of failures, from the device's failures so far."""
 
     @property
     def total_s(self) -> float:
-        """All of it: what candidates are compared by."""
+        """The sum of all parts, by which candidates are compared."""
         return (
             self.compute_s + self.in_s + self.out_s + self.convert_s + self.sync_s + self.wait_s
             + self.risk_s
@@ -69,18 +68,18 @@ class Cost:
 
 @dataclass(frozen=True)
 class Measured:
-    """Seconds that a run took, and what they went to: the parts of a Cost, one after another. None:
-    this part was not measured; nor was any where a call of numpy arrays was measured as a whole.
+    """Seconds of a run and of its parts, as in a Cost. A part is None if it was not measured. None
+    was measured for a call of numpy arrays that was timed as a whole.
     """
 
     total_s: float
-    """Of the parts, or of the whole; not of what was queued before it."""
+    """The sum of the parts, or the whole call; without queued work ahead."""
     compute_s: float | None = None
-    """The operation itself and the wait for its end: sync is in it, as in the Cost's."""
+    """The operation and the wait for its end: sync is included, as in a Cost."""
     in_s: float | None = None
-    """Operands on their way to the device; 0: they were there, or the memory is the host's."""
+    """Moving operands to the device; 0 if they were there, or if the memory is the host's."""
     out_s: float | None = None
-    """The result on its way to the host; 0: it stays where it came about."""
+    """Moving the result to the host; 0 if it stays on the device."""
     convert_s: float | None = None
     """Changes of operands' layouts, on the device itself."""
 
@@ -88,7 +87,7 @@ class Measured:
     def of(
         cls, compute_s: float, in_s: float = 0.0, out_s: float = 0.0, convert_s: float = 0.0
     ) -> Measured:
-        """A run of which every part was measured."""
+        """A run whose parts were all measured."""
         total = compute_s + in_s + out_s + convert_s
         return cls(total, compute_s, in_s, out_s, convert_s)
 
@@ -100,15 +99,15 @@ class Candidate:
     device: str
     """Its URI."""
     cost: Cost | None
-    """None: it cannot do this work."""
+    """None if it cannot do this work."""
     why: str = ""
     """Why it was not chosen; "" for the chosen one."""
 
 
 @dataclass(frozen=True)
 class Share:
-    """A part of the work on one device: rows [begin, end) of the result, in thousandths when the
-    work is not cut by rows. One share is the whole.
+    """A part of the work on one device: rows [begin, end) of the result. Work that is not cut by
+    rows counts in thousandths.
     """
 
     device: str
@@ -118,18 +117,18 @@ class Share:
 
 @dataclass(frozen=True)
 class Plan:
-    """What was decided, and from what."""
+    """A decision for one call, and the candidates that it was made from."""
 
     work: Work
     shares: tuple[Share, ...]
-    """Who does which part."""
+    """Which device does which part."""
     candidates: tuple[Candidate, ...]
     """Every device that was considered, the chosen one first, then by predicted time."""
     explores: bool = False
-    """Was a device taken that is not predicted to be best, to learn about it?"""
+    """Was a device chosen that is not predicted to be best, to learn about it?"""
     measured: Measured | None = field(default=None, compare=False)
-    """What its last measured run took; None: there was none yet. Nothing is decided by it: it is
-    said where somebody asks (`Context.last_plan`), and stands in no journal."""
+    """Times of its last measured run; None before the first. Decisions do not use it, and it is in
+    no journal; `Context.last_plan` shows it."""
 
     @property
     def device(self) -> str:
@@ -138,12 +137,12 @@ class Plan:
 
     @property
     def predicted_s(self) -> float:
-        """Seconds that the chosen candidate was predicted to take."""
+        """Predicted seconds of the chosen candidate."""
         cost = self.candidates[0].cost
         return cost.total_s if cost else 0.0
 
     @property
     def extra_s(self) -> float:
-        """Seconds predicted beyond the fastest candidate: 0 unless the plan explores."""
+        """Predicted seconds beyond the fastest candidate; 0 unless the plan explores."""
         totals = [c.cost.total_s for c in self.candidates if c.cost]
         return self.predicted_s - min(totals) if totals else 0.0

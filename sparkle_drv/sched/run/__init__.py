@@ -1,18 +1,17 @@
-"""What acts on one machine: the executor, its arrays, and the calls of a Context.
+"""Acts on one machine: the executor, its arrays, and the calls of a Context.
 
-It probes devices, moves arrays, runs what decide chose, and tells model how long it took. Task
-graphs are in graph. Called by graph and `sparkle_drv.context`.
-
-    local.py              LocalExecutor: runs what was decided, times it, tells model
-    repeated.py           where each call begins: looks up its plan, calls ops if there is one
+It probes devices, moves arrays, runs what decide chose, and reports times to model. Task graphs are
+in graph. Called by graph and `sparkle_drv.context`.
+    local.py              LocalExecutor: runs decisions, times them, reports to model
+    repeated.py           entry of each call: looks up its plan, and calls ops if there is one
     calls.py              the operations of a Context: gemm, conv2d, map, reduce, layout
-    call_plan.py          from a call to its plan: kept, or decided anew when a device is busy
+    call_plan.py          from a call to its plan: kept, or decided again when a device is busy
     estimates.py          plans of calls that are not made
     shard_calls.py        the operations that several devices may share: how each is cut
-    sharding.py           one call on several devices: decides who does what
+    sharding.py           one call on several devices: decides which device does what
     shards.py             does the pieces of such a call: threads of each device
     kernel_calls.py       a user's kernel on one device or several
-    user_kernels.py       that kernel and its arguments, looked at before anything is submitted
+    user_kernels.py       checks that kernel and its arguments before anything is submitted
     argument_checks.py    refuses what ops would refuse, before anything is measured
     arrays.py             ContextArray: which copies there are, and which are valid
     constants.py          ContextConstant: weights, copied to a device at first use

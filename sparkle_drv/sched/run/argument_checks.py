@@ -1,5 +1,5 @@
-"""Calls that `ops` would refuse, refused before anything is measured, moved or launched: the checks
-of `ops` themselves, on what arrays of a Context say of themselves. Raises what `ops` raises.
+"""Refuses calls that `ops` would refuse, before anything is measured, moved or launched. Runs the
+checks of `ops` on the metadata of arrays of a Context. Raises what `ops` raises.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from .constants import ContextConstant
 
 
 def gemm(a: Any, b: Any, bias: Any, out: Any, options: Mapping[str, Any]) -> None:
-    """A product that cannot be."""
+    """Refuses a product that is not valid."""
     _arrays(a=a, b=b, bias=bias)
     activation, algo = options.get("activation"), options.get("algo", "auto")
     _out(out, outline.gemm(a, b, bias, activation, algo), {"a": a, "b": b, "bias": bias})
 
 
 def conv2d(x: Any, w: Any, bias: Any, out: Any, options: Mapping[str, Any]) -> None:
-    """A convolution that cannot be."""
+    """Refuses a convolution that is not valid."""
     _arrays(x=x, w=w, bias=bias)
     how: dict[str, Any] = {**FORM, **options}
     activation, algo = how.pop("activation", None), how.pop("algo", "auto")
@@ -43,7 +43,7 @@ def conv2d(x: Any, w: Any, bias: Any, out: Any, options: Mapping[str, Any]) -> N
 def map(
     graph: Graph, arrays: Mapping[str, Any], numbers: Mapping[str, Any], out: Any
 ) -> tuple[np.dtype[Any], frozenset[str]]:
-    """A map that cannot be; of one that can, the result's dtype and the types computed in."""
+    """Refuses a map that is not valid. Returns (dtype of the result, types computed in)."""
     _, scalars = sorted_out({**numbers, **{name: _like(x) for name, x in arrays.items()}})
     shape, kinds, layout = map_outline("map", dict(arrays))
     code, found = fused.program(graph, kinds, scalars)
@@ -54,13 +54,13 @@ def map(
 
 
 def reduce(a: Any, op: Any, axis: Any) -> None:
-    """A reduction that cannot be."""
+    """Refuses a reduction that is not valid."""
     _arrays(a=a)
     outline.reduce(a, op, axis, False)
 
 
 def layout(a: Any, shape: tuple[int, ...], target: str, out: Any) -> None:
-    """A change of layout, to this shape, that has no place to go to."""
+    """Refuses a change of layout whose result, of this shape, does not fit `out`."""
     _arrays(a=a)
     _out(out, (shape, a.dtype, target), {"a": a})
 
@@ -72,7 +72,7 @@ def _arrays(**given: Any) -> None:
 
 
 def _out(out: Any, made: Made, operands: Mapping[str, Any]) -> None:
-    """Can the result be this `out`?"""
+    """Can `out` take the result?"""
     if out is None:
         return
     if not isinstance(out, ContextArray):
@@ -88,7 +88,7 @@ def _value(x: Any) -> Value:
 
 
 def _like(x: Any) -> Any:
-    """What stands for what a Context made where `ops` looks at shape and dtype."""
+    """A stand-in with the shape and dtype of an array of a Context, for the checks of `ops`."""
     if not isinstance(x, (ContextArray, ContextConstant)):
         return x
     return np.broadcast_to(np.zeros((), x.dtype), x.shape)

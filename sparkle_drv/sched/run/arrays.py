@@ -1,7 +1,7 @@
 """ContextArray: an array that may be on several devices at once, and moves when it is needed.
 
-It has one core.Array for each place that has a copy; writing on one device drops the others. What
-moves, and over which way, is told to the runner, which owns the links.
+It has one core.Array per place that has a copy. Writing on one device drops the others. The runner,
+which owns the links, does the moves.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ _MOST_SEED = 2**128 - 1
 
 
 def check_own(executor: LocalExecutor, given: Iterable[Any]) -> None:
-    """ValueError when an array or a constant of a Context among `given` is closed, or another
-    Context's.
+    """Raises ValueError if an array or constant of a Context in `given` is closed, or of another
+    Context.
     """
     for x in given:
         if not isinstance(x, (ContextArray, ContextConstant)):
             continue
         kind = type(x).__name__
         if x.closed:
-            raise ValueError(f"an open {kind} is wanted, this one is closed")
+            raise ValueError(f"expected an open {kind}, got a closed one")
         if not x.of(executor):
             raise ValueError(
-                f"a {kind} of this Context is wanted, {x!r} is another's: hand it in as x.numpy()"
+                f"expected a {kind} of this Context, got {x!r} of another: pass x.numpy() instead"
             )
 
 
 def apart(x: Any, out: Any) -> Any:
-    """An operand, or a copy of it on the host when writing `out` would change it."""
+    """An operand, or a host copy of it if writing `out` would change it."""
     if x is None or isinstance(x, ContextConstant):
         return x
     if isinstance(x, ContextArray) or isinstance(out, ContextArray):
@@ -60,17 +60,17 @@ def here(given: Iterable[Any], uri: str) -> list[Any]:
 
 
 def on_host(x: Any) -> np.ndarray[Any, Any]:
-    """The elements of an operand or a result. Waits for them."""
+    """The elements of an operand or a result, as a numpy array. Waits for them."""
     return x.numpy() if isinstance(x, ContextArray) else np.asarray(x)
 
 
 class ContextArray(Shaped):
-    """`Context.array` makes them. `shape`, `dtype`, `layout`, `nbytes` as of a core.Array.
+    """An array of a Context. `shape`, `dtype`, `layout`, `nbytes` are as of a core.Array.
 
-    `places` says which devices have a copy; the first is where it was written last. Operations of
-    the same Context take it, and numpy does: `numpy()` and `__array__` wait and copy to the host.
-    Not for several threads at once without the caller's lock, and neither copied nor pickled. Once
-    its Context is closed, what wants its elements raises DeviceLost.
+    `Context.array` makes it. `places` lists the devices that have a copy, the last written first.
+    Operations of the same Context take it. numpy does, too: `numpy()` and `__array__` wait and copy
+    to the host. Threads that share it need their own lock. It is neither copied nor pickled. Once
+    its Context is closed, reading elements raises DeviceLost.
     """
 
     __slots__ = ("__weakref__", "_copies", "_executor", "dtype", "layout", "nbytes", "shape")
@@ -95,17 +95,17 @@ class ContextArray(Shaped):
 
     def __reduce_ex__(self, _: object) -> NoReturn:
         raise TypeError(
-            "a ContextArray is not copied or pickled: take x.numpy(), or ctx.map('x', x=x)"
+            "a ContextArray cannot be copied or pickled: use x.numpy(), or ctx.map('x', x=x)"
         )
 
     @property
     def places(self) -> tuple[str, ...]:
-        """URIs of the devices that have a valid copy, the one written last first."""
+        """URIs of the devices that have a valid copy, the last written first."""
         return tuple(self._copies)
 
     @property
     def copies(self) -> dict[str, Array]:
-        """The copies themselves, by URI, in that order."""
+        """The copies by URI, in that order."""
         return dict(self._copies)
 
     @property
@@ -114,40 +114,40 @@ class ContextArray(Shaped):
         return not self._copies or all(copy.closed for copy in self._copies.values())
 
     def of(self, executor: LocalExecutor) -> bool:
-        """Is it an array of this executor's Context?"""
+        """Does the array belong to this executor's Context?"""
         return self._executor is executor.own
 
     @property
     def fence(self) -> Fence | None:
-        """That of the operation that fills it; None when nothing is pending."""
+        """The fence of the operation that fills it; None if nothing is pending."""
         return self._first().fence
 
     def on(self, device: str) -> Array:
-        """The core.Array on a device of this Context, moved there first if it must be.
+        """The core.Array on a device of this Context, moved there first if necessary.
 
-        For reading: who writes it calls `wrote`. Raises ValueError (closed, no such device),
-        TypeError (no text), and what the devices do.
+        It is for reading: a caller that writes it must call `wrote`. Raises ValueError (closed, no
+        such device), TypeError (not a str), and what the devices raise.
         """
         self._first()
         if not isinstance(device, str):
-            raise TypeError(f"device: a URI as text is wanted, got {device!r}")
+            raise TypeError(f"device: expected a URI as str, got {device!r}")
         return self._on(device)
 
     def _on(self, device: str, *wait: Wait) -> Array:
-        """The same; `wait` waits for what moves."""
+        """The same as `on`; `wait` waits for the move."""
         found = self._copies.get(device)
         if found is None:
             found = self._copies[device] = self._executor.moved(self, device, *wait)
         return found
 
     def wrote(self, device: str) -> None:
-        """The copy on `device` has changed: the others are no longer valid. ValueError: it has
-        none there.
+        """The copy on `device` has changed, so the others become invalid. Raises ValueError if
+        there is no copy.
         """
         kept = self._copies.get(device)
         if kept is None:
             where = ", ".join(self._copies) or "nowhere"
-            raise ValueError(f"device: there is no copy on {device!r}, it is on {where}")
+            raise ValueError(f"device: expected one of {where}, which has a copy, got {device!r}")
         for uri, copy in self._copies.items():
             if uri != device:
                 copy.close()
@@ -167,10 +167,10 @@ class ContextArray(Shaped):
 
     @call
     def get(self, *at: int) -> Any:
-        """The element at this index as a numpy scalar, after waiting: `x.get(2, 0)`. It alone is
-        copied to the host. An index below 0 counts from the end.
+        """The element at this index as a numpy scalar: `x.get(2, 0)`. Waits, and copies only this
+        element to the host. A negative index counts from the end.
 
-        Raises IndexError (outside, or not one for each dimension), TypeError, ValueError (closed).
+        Raises IndexError (out of range, or not one per dimension), TypeError, ValueError (closed).
         """
         array = self._nearest()
         found = array.get(*at)
@@ -187,7 +187,7 @@ class ContextArray(Shaped):
         return host
 
     def _came(self, array: Array, nbytes: int | None = None) -> None:
-        """The call that is going on was one that brings a copy to the host, or waits for it."""
+        """Records that the current call brought a copy to the host, or waited for it."""
         trace = self._executor.trace
         if trace is not None:
             moved = self.nbytes if nbytes is None else nbytes
@@ -196,14 +196,16 @@ class ContextArray(Shaped):
 
     @call
     def fill_random(self, seed: int = 0) -> ContextArray:
-        """Fill with values of numpy's default_rng(seed): uniform in [0, 1), whole numbers from the
-        dtype's whole range. The same seed gives the same values on any device. Returns itself.
-        Raises TypeError (a dtype that has no such values, no seed), ValueError (a negative one).
+        """Fills it with values of numpy's default_rng(seed). Returns itself.
+
+        Floats are uniform in [0, 1); integers cover the dtype's whole range. The same seed gives
+        the same values on any device. Raises TypeError (a dtype without such values, a seed that is
+        no integer), ValueError (a negative seed).
         """
         seed = check.whole("seed", seed, 0, _MOST_SEED)
         if self.dtype.kind not in "fiu":
             raise TypeError(
-                f"fill_random: an array of real or whole numbers is wanted, this is {self.dtype}"
+                f"fill_random: expected an array of floats or integers, got one of {self.dtype}"
             )
         chance = np.random.default_rng(seed)
         if np.issubdtype(self.dtype, np.floating):
@@ -216,11 +218,11 @@ class ContextArray(Shaped):
 
     @call
     def fill(self, values: Any) -> ContextArray:
-        """Copy `values`, a numpy array of this shape and dtype, or what broadcasts to it and this
-        dtype can hold: real numbers may lose digits, whole ones must fit. Returns itself.
+        """Copies `values` into it. Returns itself.
 
-        Raises TypeError (another kind of values), ValueError (a shape that does not broadcast, a
-        number that does not fit, closed).
+        `values` broadcasts to the shape, and the dtype can hold it: floats may lose digits,
+        integers must fit. Raises TypeError (another kind of values), ValueError (a shape that does
+        not broadcast, an integer that does not fit, closed).
         """
         host = np.ascontiguousarray(np.broadcast_to(self._held(values), self.shape))
         array = self._first()
@@ -234,30 +236,30 @@ class ContextArray(Shaped):
         return self
 
     def _held(self, values: Any) -> np.ndarray[Any, Any]:
-        """`values` in this dtype, of a shape that broadcasts to this one."""
+        """`values` in this dtype, with a shape that broadcasts to this one."""
         if is_masked(values):
-            raise TypeError("values: a masked array has no plain elements, fill it first")
+            raise TypeError("values: expected plain elements, got a masked array: fill it first")
         given, kind = np.asarray(values), self.dtype
         whole = given.dtype.kind in "iu" and kind.kind in "iu"
         if not whole and not np.can_cast(given.dtype, kind, "same_kind"):
-            raise TypeError(f"values: what {kind} can hold is wanted, got {given.dtype}")
+            raise TypeError(f"values: expected values that {kind} can hold, got {given.dtype}")
         try:
             fits = np.broadcast_shapes(given.shape, self.shape) == self.shape
         except ValueError:
             fits = False
         if not fits:
             raise ValueError(
-                f"values: a shape that broadcasts to {self.shape} is wanted, got {given.shape}"
+                f"values: expected a shape that broadcasts to {self.shape}, got {given.shape}"
             )
         if whole and given.size and not np.can_cast(given.dtype, kind):
             least, most, limits = int(given.min()), int(given.max()), np.iinfo(kind)
             if least < limits.min or most > limits.max:
                 far = least if least < limits.min else most
-                raise ValueError(f"values: {far} does not fit {kind}")
+                raise ValueError(f"values: expected numbers that fit {kind}, got {far}")
         return given.astype(kind, copy=False)
 
     def close(self) -> None:
-        """Free all copies; idempotent. Garbage collection does it too."""
+        """Frees all copies; idempotent. Garbage collection does it, too."""
         for copy in self._copies.values():
             copy.close()
         self._copies = {}
@@ -269,7 +271,7 @@ class ContextArray(Shaped):
         return next(iter(self._copies.values()))
 
     def _nearest(self) -> Array:
-        """A copy that numpy can see without moving anything, else the first."""
+        """A copy that numpy can read without a move, else the first."""
         first = self._first()
         unified = (c for c in self._copies.values() if c.device.info.unified)
         return next(unified, first)
@@ -293,9 +295,7 @@ def empty(
 def empty_anywhere(
     executor: LocalExecutor, shape: Any, dtype: Any, layout: str | None
 ) -> ContextArray:
-    """`empty` on the first device that is not lost, has room and need not be named. Raises as it
-    does.
-    """
+    """`empty` on the first device that is usual, not lost and has room. Raises as that does."""
     there = [executor.devices[uri] for uri in executor.usual]
     full: list[OutOfDeviceMemory] = []
     for dev in [d for d in there if not executor.costs.nodes[d.uri].lost] or there:

@@ -1,8 +1,8 @@
-"""From a call to the plan that it follows: what is asked of the devices first, the choice, and what
-is kept of it.
+"""From a call to its plan: measures what is unknown, chooses, and keeps the plan.
 
-A plan is kept for the calls of its shape, decided as if the devices were idle. While the one that
-it names has more to do than another one is slower, a call is decided anew, by what is queued.
+A plan is kept for all calls of its shape, and is decided as if the devices were idle. While its
+device has more queued work than another device is slower, each call is decided again with the
+queued work counted.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
     from .local import LocalExecutor
 
 KEPT = 4096
-"""Plans that are kept; beyond that all are forgotten."""
+"""Plans that are kept; beyond this number all are dropped."""
 BUSY_S = 2e-4
-"""A device that is busy for less is not avoided: to decide takes as long."""
+"""A device that is busy for less than this is not avoided: deciding takes as long."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """What is to be done, wherever; see LocalExecutor.run."""
+    """A call to plan; see LocalExecutor.run."""
 
     describe: Callable[[], tuple[Class, float, int]]
     operands: Sequence[Any]
     out: Any
     convert: Conversion | None
     known: bool = False
-    """Has the caller measured already what can be measured of the devices?"""
+    """Has the caller already measured the devices for this call?"""
 
 
 def kept_plan(
@@ -52,14 +52,14 @@ def kept_plan(
     barred: Mapping[str, str],
     before: Kept | None,
 ) -> Kept:
-    """The best plan on idle devices, kept under `key`, where `before` was. Raises Impossible."""
+    """The best plan on idle devices, kept under `key` in place of `before`. Raises Impossible."""
     work, arrays = _known(executor, call, uris, barred)
     kept = _decided(executor, work, arrays, uris, barred)
     if len(executor.plans) >= KEPT:
         executor.plans.clear()
     if before is not None:
         kept.until = SETTLED
-    if kept.plan.explores:  # one run, and that one is measured
+    if kept.plan.explores:  # a trial is one run, which is measured
         kept.runs, kept.until = SETTLED - 1, SETTLED
     elif before is not None and before.device is kept.device and executor.trace is None:
         kept.follows(before)
@@ -70,14 +70,14 @@ def kept_plan(
 def idle_plan(
     executor: LocalExecutor, call: Call, uris: tuple[str, ...], barred: Mapping[str, str]
 ) -> Plan:
-    """The best plan on idle devices of a call that is not made. Raises Impossible."""
+    """The best plan on idle devices, for a call that is not made. Raises Impossible."""
     work, _ = _known(executor, call, uris, barred)
     with executor.deciding:
         return choose(executor.costs, work, uris, barred)
 
 
 def is_busy(executor: LocalExecutor, kept: Kept) -> bool:
-    """Has its device so much to do that another one may be faster?"""
+    """Does its device have so much queued work that another one may be faster?"""
     if kept.slack_s == math.inf:
         return False
     alike = executor.costs.waits_for(kept.device.uri)
@@ -93,8 +93,9 @@ def beside_others(
     barred: Mapping[str, str],
     kept: Kept,
 ) -> Kept:
-    """The best plan beside what the devices have to do now, where `kept` is best on idle ones: that
-    one, or one of another device, which is kept beside it for what its runs teach.
+    """The best plan with queued work counted, where `kept` is best on idle devices.
+
+    That is `kept`, or a plan for another device, which is kept beside it to learn from its runs.
     """
     work, arrays = _known(executor, call, uris, barred)
     with executor.deciding:
@@ -118,7 +119,7 @@ def beside_others(
 def _known(
     executor: LocalExecutor, call: Call, uris: tuple[str, ...], barred: Mapping[str, str]
 ) -> tuple[Work, bool]:
-    """(what is to be done, whether it is of ContextArrays), measured where it is not known."""
+    """(the work, does it use ContextArrays?), after measuring what is unknown."""
     kind, size, out_nbytes = call.describe()
     given = [x for x in call.operands if x is not None]
     arrays = any(x.__class__ is ContextArray for x in (*given, call.out))
@@ -129,7 +130,7 @@ def _known(
         if x is not None
     )
     work = Work(kind.name, size, operands, out_nbytes, "" if arrays else HOST)
-    able = [  # nothing is measured where it does not fit
+    able = [  # a device without room is not measured
         uri
         for uri in uris
         if uri not in barred and not too_large(work, costs.nodes[uri].memory_nbytes)

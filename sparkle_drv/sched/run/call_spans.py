@@ -1,6 +1,5 @@
-"""Calls of a Context and its arrays as spans of a trace, whole: what they consist of, and is worth
-a span of its own, is on other tracks (traced.py), and so are calls that are one such thing. Off,
-that costs one test.
+"""Spans of a trace for whole calls of a Context and its arrays. Their parts are on other tracks
+(traced.py), and so are calls that are a single part. Without a trace this costs one test.
 """
 
 from __future__ import annotations
@@ -13,18 +12,18 @@ from typing import Any, TypeVar, cast
 from sparkle_drv.telemetry.trace import Trace
 
 CALLS = ("host", "calls")
-"""The track."""
+"""Track of whole calls."""
 TRACE = ("host", "trace")
-"""And that of what recording takes."""
+"""Track of the cost of recording."""
 COMPUTE, INTO, BACK, MEMORY = "compute", "h2d", "d2h", "memory"
-"""Tracks of a device: each of its queues, the ways from the host and back, and taking memory."""
+"""Tracks of a device: compute, copies from the host, copies to the host, allocation."""
 
 Call = TypeVar("Call", bound=Callable[..., Any])
 
 
 def call(function: Call) -> Call:
-    """A function whose first argument is an executor, or has one as `_executor`: each call is noted
-    while that records a trace.
+    """Decorator: records each call while the executor records a trace. The first argument of
+    `function` is an executor, or has one as `_executor`.
     """
     name = function.__name__
 
@@ -43,12 +42,12 @@ def call(function: Call) -> Call:
 
 
 def part(trace: Trace, uri: str, queue: str, name: str, **about: Any) -> None:
-    """What the call that is going on has done so far was this, on a track of this device."""
+    """Records the current call's time so far as a part, on a track of this device."""
     end = time.perf_counter_ns()
     trace.span((uri, queue), name, trace.call_ns, end, **about)
     noting(trace, end)
 
 
 def noting(trace: Trace, begin_ns: int) -> None:
-    """The time since then went into the trace itself."""
+    """Records the time since `begin_ns` as the cost of recording."""
     trace.noted.append((TRACE, "note", begin_ns, time.perf_counter_ns()))

@@ -1,10 +1,10 @@
-"""What Context's methods are: the operations of `ops`, placed by an executor.
+"""The methods of a Context: the operations of `ops`, placed by an executor.
 
-Each says what its call amounts to (operations.py) and how `ops` runs it. What `ops` would refuse
-is refused when a plan is made (argument_checks.py), before anything is measured for it; a call
-that comes again is checked by `ops`. What is not placed (arrays that are bound to a device,
-functions, empty arrays) goes to the first device that is there, and so does a call whose shape
-cannot be told: the error of `ops` says why.
+Each describes its call (operations.py) and how `ops` runs it. When a plan is made, calls that `ops`
+would refuse are refused before any measurement (argument_checks.py); `ops` checks repeated calls.
+Some calls are not placed: arrays that are bound to a device, functions, and empty arrays. They go
+to the first available device. So does a call whose shape cannot be determined: `ops` then raises
+the error.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from .local import FAILURES, LocalExecutor, may_be_redone
 log = logging.getLogger("sparkle_drv.sched")
 
 Uris = tuple[str, ...]
-"""The devices that a call may go to."""
+"""The devices that a call may use."""
 Key = tuple[Any, ...]
-"""What a plan is kept under: `uris`, and what else tells calls apart (repeated.py)."""
+"""Key of a kept plan: `uris`, and all else that distinguishes calls (repeated.py)."""
 _WITH_LAYOUT = (Array, ContextArray, Constant, ContextConstant)
 _ARRAYS = (np.ndarray, Array, ContextArray, Constant, ContextConstant)
 
@@ -55,7 +55,7 @@ def gemm(
     out: Any = None,
     **options: Any,
 ) -> Any:
-    """`ops.gemm` where it takes least time."""
+    """`ops.gemm` on the device that takes least time."""
 
     def describe() -> tuple[operations.Class, float, int]:
         argument_checks.gemm(a, b, bias, out, options)
@@ -85,8 +85,10 @@ def conv2d(
     executor: LocalExecutor, uris: Uris, key: Key, /, x: Any, w: Any, bias: Any = None,
     out: Any = None, **options: Any,
 ) -> Any:  # fmt: skip
-    """`ops.conv2d` where it takes least time. Without a layout said it works in that of `x`; an `x`
-    in another one than what is said is changed first, where the work is done.
+    """`ops.conv2d` on the device that takes least time.
+
+    By default it works in the layout of `x`. An `x` in another layout is changed first, on the
+    device that does the work.
     """
     own = x.layout if isinstance(x, _WITH_LAYOUT) else None
     options.setdefault("layout", own if own in geometry.LAYOUTS else "NCHW")
@@ -98,7 +100,7 @@ def conv2d(
 
     def run(dev: Any, given: Sequence[Any], target: Any) -> Any:
         image = given[0]
-        if convert is not None and image.layout == own:  # nobody has done it: there is no plan
+        if convert is not None and image.layout == own:  # a call without a plan changes it here
             image = convert.run(dev, image)
         return ops.conv2d(dev, image, given[1], given[2], target, **options)
 
@@ -128,8 +130,8 @@ def conv2d(
 def _conversion(
     x: Any, w: Any, groups: Any, layout: Any
 ) -> tuple[Conversion | None, tuple[int, ...]]:
-    """The change of an image to `layout` for the filters `w`, and its shape then; None: it is so.
-    Raises TypeError, ValueError.
+    """(the change of an image to `layout` for the filters `w`, its shape then); None for the change
+    if none is needed. Raises TypeError, ValueError.
     """
     found = outline.as_worked_in(x, w, groups, layout)
     if found is None:
@@ -147,7 +149,7 @@ def _as_converted(
     source: str, target: str, channels: int, check: validate.Check, got: Any,
     given: Sequence[Any], chance: np.random.Generator,
 ) -> str:  # fmt: skip
-    """A check of work before which the first operand's layout was changed."""
+    """A check of work whose first operand's layout is changed before it."""
     return check(got, (ops.ref.layout(given[0], source, target, channels), *given[1:]), chance)
 
 
@@ -156,13 +158,13 @@ def map(
     executor: LocalExecutor, uris: Uris, key: Key, expression: Any, /, *values: Any,
     out: Any = None, **named: Any,
 ) -> Any:  # fmt: skip
-    """`ops.map` where it takes least time."""
+    """`ops.map` on the device that takes least time."""
     graph = graph_of(expression)
     given = bind(graph, values, named)
     check_own(executor, (*given.values(), out))
     arrays = {name: x for name, x in given.items() if isinstance(x, _ARRAYS) and x.shape}
     place = ""
-    if arrays:  # those without dimensions are numbers beside them
+    if arrays:  # 0-d arrays beside them count as numbers
         for name, x in given.items():
             if isinstance(x, ContextArray) and not x.shape:
                 given[name], place = x.numpy()[()], place or x.places[0]
@@ -192,7 +194,7 @@ def map(
 
         check = partial(validate.map, expression=expression, names=tuple(arrays), numbers=numbers)
         made = executor.run(key, describe, operands, out, run, uris, check)
-    if place and isinstance(made, np.ndarray) and out is None:  # a ContextArray in, one out
+    if place and isinstance(made, np.ndarray) and out is None:  # ContextArray in, ContextArray out
         return ContextArray(executor.own, place, executor.devices[place].array(made))
     return made
 
@@ -202,7 +204,7 @@ def reduce(
     executor: LocalExecutor, uris: Uris, key: Key, a: Any, op: Any, axis: Any, /, *,
     keepdims: bool = False, **names: Any,
 ) -> Any:  # fmt: skip
-    """`ops.reduce` where it takes least time."""
+    """`ops.reduce` on the device that takes least time."""
 
     kinds = ContextArray, ContextConstant
     arrays = {name: x for name, x in names.items() if isinstance(x, kinds)}
@@ -230,7 +232,7 @@ def reduce(
         return operations.reduce_class(op, a.dtype), float(a.nbytes), a.dtype.itemsize
 
     check = partial(validate.reduce, op=op, axis=axis)
-    # Sums are added up in the order of memory, which a copy on a device would not have.
+    # Sums add in the order of memory, and a copy on a device would have another order.
     whole = isinstance(a, np.ndarray) and not a.flags.c_contiguous
     return executor.run(key, describe, [a], None, run, uris, check, whole=whole)
 
@@ -240,7 +242,7 @@ def layout(
     executor: LocalExecutor, uris: Uris, key: Key, /, a: Any, target: Any, out: Any = None,
     **options: Any,
 ) -> Any:  # fmt: skip
-    """`ops.layout` where `a` is, else where it takes least time."""
+    """`ops.layout` on the device that has `a`, else on the one that takes least time."""
 
     def run(dev: Any, there: Sequence[Any], to: Any) -> Any:
         return ops.layout(dev, there[0], target, out=to, **options)
@@ -265,16 +267,16 @@ def layout(
 
 
 def _bound(*given: Any) -> bool:
-    """Is there one that is neither numpy's nor of a Context? A core.Array or Constant is on one
-    device, and a lazy expression is not there yet: such calls are not placed.
+    """Is an operand neither a numpy array nor of a Context? A core.Array or Constant is bound to a
+    device, and a lazy expression has no elements yet: such calls are not placed.
     """
     free = np.ndarray, ContextArray, ContextConstant
     return any(x is not None and not isinstance(x, free) for x in given)
 
 
 def plain(executor: LocalExecutor, uris: Uris, operands: Sequence[Any], out: Any, run: Any) -> Any:
-    """Without a plan: where the first core.Array is, else on the first device that is not lost; and
-    on the next one when that fails, or has no kernel for it.
+    """Runs a call without a plan: on the device of the first core.Array, else on the first one that
+    is not lost. If that fails or has no kernel for it, the next device runs it.
     """
     check_own(executor, (*operands, out))
     if executor.unplaced is not None:
@@ -292,17 +294,17 @@ def plain(executor: LocalExecutor, uris: Uris, operands: Sequence[Any], out: Any
         except NotThere:
             if not left:
                 raise
-        except ways.CopyLost:  # not the fault of the device that was to do the work
+        except ways.CopyLost:  # another device failed than the one that was to do the work
             raise
         except FAILURES as error:
             executor.failed(uri, error)
             if not left or not may_be_redone(error, out):
                 raise
-            log.warning("%s: it is done elsewhere: %s", uri, error)
+            log.warning("%s: the call runs on another device: %s", uri, error)
 
 
 def _done(executor: LocalExecutor, uri: str, operands: Sequence[Any], out: Any, run: Any) -> Any:
-    """The call on this device."""
+    """Runs the call on this device."""
     *there, target = here((*operands, out), uri)
     made = run(executor.devices[uri], there, target)
     if isinstance(out, ContextArray):

@@ -1,7 +1,7 @@
 """ContextConstant: a private copy of an array for all devices of a Context.
 
-The host has a copy, and each device makes one of that when a call first reads it there
-(ops/memory/constant.py). Called by context.py, and by whatever brings operands to a device.
+The host has a copy. A device gets its copy when a call first reads the constant there
+(ops/memory/constant.py). Called by context.py, and by all that bring operands to a device.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 
 
 class ContextConstant(Shaped):
-    """`Context.constant` makes them. `shape`, `dtype`, `layout`, `nbytes` are those of the source.
+    """Weights for all devices of a Context. `shape`, `dtype`, `layout`, `nbytes` are the source's.
 
-    Operations and graphs of its Context take it as they take a numpy array. `places` says which
-    devices have a copy by now. It gives out copies only: `numpy()` and `__array__`. Several threads
-    may use it at once. After `close`, which is idempotent, whatever reads it raises ValueError.
+    `Context.constant` makes it. Operations and graphs of its Context take it like a numpy array.
+    `places` lists the devices that have a copy so far. `numpy()` and `__array__` return copies.
+    Several threads may use it at once. After `close`, which is idempotent, reading raises
+    ValueError.
     """
 
     __slots__ = (
@@ -44,7 +45,7 @@ class ContextConstant(Shaped):
         self.shape, self.dtype, self.nbytes = self._host.shape, self._host.dtype, self._host.nbytes
         self._executor = executor
         self._there: dict[str, Constant] = {}
-        self._lock = threading.RLock()  # re-entrant: a signal's handler may close it
+        self._lock = threading.RLock()  # re-entrant: a signal handler may close it
         self.closed = False
 
     def __repr__(self) -> str:
@@ -58,7 +59,7 @@ class ContextConstant(Shaped):
         self.close()
 
     def __reduce_ex__(self, _: object) -> NoReturn:
-        raise TypeError("a ContextConstant is not copied or pickled: take its numpy()")
+        raise TypeError("a ContextConstant cannot be copied or pickled: use its numpy()")
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -66,14 +67,14 @@ class ContextConstant(Shaped):
         return tuple(self._there)
 
     def of(self, executor: LocalExecutor) -> bool:
-        """Is it a constant of this executor's Context?"""
+        """Does the constant belong to this executor's Context?"""
         return self._executor.devices is executor.devices
 
     def on(self, device: str) -> Constant:
-        """The Constant on a device of this Context, made now if it is not there. It is not for the
-        caller to close: later calls here would find it closed.
+        """The Constant on a device of this Context; made now if it is not there yet.
 
-        Raises ValueError (closed, no such device), TypeError (no text), and what the device does.
+        The caller must not close it, since later calls use it. Raises ValueError (closed, no such
+        device), TypeError (not a str), and what the device raises.
         """
         self._open()
         found = self._there.get(device) if isinstance(device, str) else None
@@ -83,9 +84,9 @@ class ContextConstant(Shaped):
         return found
 
     def _made(self, uri: Any) -> Constant:
-        self._open()  # another thread may have closed it meanwhile
+        self._open()  # again: another thread may have closed it
         if not isinstance(uri, str):
-            raise TypeError(f"device: expected a URI as text, got {uri!r}")
+            raise TypeError(f"device: expected a URI as str, got {uri!r}")
         device = self._executor.devices.get(uri)
         if device is None:
             uris = ", ".join(self._executor.devices)
@@ -98,7 +99,7 @@ class ContextConstant(Shaped):
         return found
 
     def host(self) -> np.ndarray[Any, Any]:
-        """The elements themselves, read-only, for reading only. Raises ValueError (@private)."""
+        """The elements themselves, read-only. Raises ValueError (closed) (@private)."""
         self._open()
         return self._host
 
@@ -109,7 +110,7 @@ class ContextConstant(Shaped):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         if copy is False:
-            raise ValueError("a ContextConstant gives out copies only, got copy=False")
+            raise ValueError("copy: expected True or None, since it returns copies only, got False")
         made: np.ndarray[Any, Any] = self.host().astype(self.dtype if dtype is None else dtype)
         return made
 

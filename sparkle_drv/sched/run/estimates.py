@@ -1,7 +1,7 @@
-"""Plans of calls that are not made: what `Context.plan` gives.
+"""Plans of calls that are not made: the results of `Context.plan`.
 
-calls.py and shard_calls.py describe the call as they do when it is made. An `Estimating` takes the
-place of the executor: it plans the work, and does not run it.
+calls.py and shard_calls.py describe the call as for a real one. An `Estimating` takes the place of
+the executor: it plans the work and does not run it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .local import LocalExecutor, Run
 from .sharding import KeptShards, Sharding
 
 OPS = ("gemm", "conv2d", "map", "reduce")
-"""Methods of a Context whose calls can be estimated."""
+"""Methods of a Context whose calls can be planned this way."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Estimate(Plan):
     """The plan of a call on one device."""
 
     def explain(self) -> str:
-        """The plan in words, as `Context.explain_last_plan` has it."""
+        """The plan as text, as in `Context.explain_last_plan`."""
         return explain.text(self)
 
 
@@ -50,7 +50,7 @@ class Estimating:
         operands: Sequence[Any], out: Any, run: Run, uris: tuple[str, ...], check: Check,
         convert: Conversion | None = None, whole: bool = False, known: bool = False,
     ) -> Estimate:  # fmt: skip
-        """What LocalExecutor.run would do. Raises Impossible."""
+        """The plan that LocalExecutor.run would follow. Raises Impossible."""
         executor = self._executor
         check_own(executor, (*operands, out))
         call = call_plan.Call(describe, operands, out, convert, known)
@@ -58,27 +58,27 @@ class Estimating:
         return Estimate(plan.work, plan.shares, plan.candidates, plan.explores)
 
     def unplaced(self, operands: Sequence[Any]) -> ValueError:
-        """The error of a call that is not planned when it is made."""
+        """The error for a call that would run without a plan."""
         given = (x for x in operands if x is not None)
         told = ", ".join(f"{getattr(x, 'dtype', type(x).__name__)}{_shape(x)}" for x in given)
         return ValueError(
-            "plan: expected operands that the operation takes, which are not empty and bound to no "
+            "plan: expected operands of the operation that are not empty and bound to no "
             f"device, got {told or 'none'}"
         )
 
 
 class SharedEstimate(Sharding):
-    """The same of a call that several devices may share."""
+    """An `Estimating` for calls that several devices may share."""
 
     def alone(self, key: tuple[Any, ...]) -> None:
-        """Nothing is done."""
+        """None: there is no executor to run it."""
 
     def run(
         self, key: tuple[Any, ...], describe: Callable[[], tuple[Class, float, int]],
         operands: Sequence[Any], out: Any, run: Run, uris: tuple[str, ...], check: Check,
         convert: Conversion | None = None, whole: bool = False, known: bool = False,
     ) -> KeptShards | Estimate:  # fmt: skip
-        """What Sharding.run would do. Raises as that does."""
+        """The plan that Sharding.run would follow. Raises as that does."""
         kept = self.decide(None, describe, operands, out, uris, convert)
         if kept is not None:
             return kept

@@ -1,7 +1,7 @@
-"""A call of a user's kernel, on one device or on several that share it: `Context.dispatch`.
+"""A call of a user's kernel, on one device or shared by several: `Context.dispatch`.
 
-The kernel sees copies of what it writes. The caller's arrays are written once all pieces are done:
-a device that fails or hangs leaves them as they were.
+The kernel writes to copies. The caller's arrays are written once all pieces are done, so that a
+device that fails or hangs leaves them unchanged.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from .sharding import Sharding, Terms
 from .user_kernels import Arguments, UserKernel, arguments, groups_of, kernel_of
 
 PARTS = (64, 16, 4)
-"""What the extent of a call is divided by for the probes of its class."""
+"""Divisors of a call's extent, which give the sizes of the probes of its class."""
 
 
 class KernelCut(Cut):
-    """The cut of a kernel's arrays. The last operand is the first element of the piece, a number;
-    it is None where the call is whole.
+    """The cut of a kernel's arrays. The last operand is a number, the first element of the piece;
+    None where the call is whole.
     """
 
     def given(self, operands: Sequence[Any], begin: int, end: int) -> list[Any]:
-        """As of a Cut."""
+        """As Cut.given."""
         return [*super().given(operands, begin, end)[:-1], begin]
 
 
 @dataclass(frozen=True)
 class _Call:
-    """One call, whoever does it. Operands are its arrays and the first element."""
+    """One call, on any device. Its operands are its arrays and the first element."""
 
     kernel: UserKernel
     how: Arguments
@@ -53,8 +53,9 @@ class _Call:
     group_size: Any
 
     def run(self, device: Device, given: Sequence[Any], out: Any = None) -> Any:
-        """Launch it on these operands, to the end; what is written, on the host. Of operands that
-        are Arrays it is one, too: who brought them fetches it.
+        """Launches it on these operands and waits. Returns the written arrays on the host.
+
+        If the operands are Arrays, a single result stays an Array: the caller fetches it.
         """
         fence, there = self.launched(device, given)
         fence.wait()
@@ -64,10 +65,10 @@ class _Call:
         return self._joined([array.numpy() for array in written])
 
     def launched(self, device: Device, given: Sequence[Any]) -> tuple[Fence, list[Any]]:
-        """The fence, and all arguments as the device has them."""
+        """(fence, all arguments as the device has them)."""
         kernel, how = self.kernel.on(device), self.how
         if kernel is None:
-            raise NotThere(f"{device.uri}: expected an image for it, there is none")
+            raise NotThere(f"{device.uri}: expected an image for this device, got none")
         there, count = list(how.given), how.extent
         for at, x in zip(how.arrays, given, strict=False):
             there[at] = _there(device, x, at in how.written)
@@ -80,7 +81,7 @@ class _Call:
         return launch(group_size=self.group_size), there
 
     def _joined(self, made: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
-        """Several results as one: the bytes of each element of the cut, one behind another."""
+        """Several results as one: for each element of the cut, their bytes one after another."""
         if len(made) == 1:
             return made[0]
         axes = [self.how.axes.get(at) for at in self.how.written]
@@ -90,7 +91,7 @@ class _Call:
         return np.concatenate(flat, axis=1)
 
     def put(self, made: Any) -> Any:
-        """Write the result into the caller's arrays, which are returned."""
+        """Writes the result into the caller's arrays; returns them."""
         host = made.numpy() if isinstance(made, Array) else made
         targets, begin = [self.how.given[at] for at in self.how.written], 0
         for at, target in zip(self.how.written, targets, strict=True):
@@ -114,9 +115,9 @@ class _Call:
     def of_class(
         self, cut: Cut, operands: Sequence[Any], wrong: dict[str, Exception]
     ) -> Class:  # fmt: skip
-        """Its class: the code, and the shapes without the axis that is cut, whose extent is the
-        size. Numbers do not count: a step's number would make each call a class. `wrong` gets what
-        a probe was refused for.
+        """The class of the call: its code, and its shapes without the cut axis, whose extent is
+        the size. Numbers do not count, since a step number would make each call a class. `wrong`
+        gets the error with which a probe was refused, by URI.
         """
         rows = [
             f"{x.dtype.char}{[n for at, n in enumerate(x.shape) if at != axis]}"
@@ -149,7 +150,7 @@ class _Call:
 
 
 def _there(device: Device, x: Any, written: bool) -> Any:
-    """An array as the kernel takes it: a copy of what it writes."""
+    """An array as the kernel takes it: a copy if it writes it."""
     if isinstance(x, Array):  # brought for this call
         return x
     if device.info.unified and not written and x.flags.c_contiguous:
@@ -162,7 +163,7 @@ def dispatch(
     executor: LocalExecutor, uris: calls.Uris, terms: Terms | None, kernel: Any, args: Any,
     groups: Any, group_size: Any, cut: Any, out: Any,
 ) -> Any:  # fmt: skip
-    """The kernel on the devices of `uris` that have it: see `Context.dispatch`."""
+    """Runs the kernel on the devices of `uris` that have it; see `Context.dispatch`."""
     executor.check_open()
     found = kernel_of(kernel)
     if isinstance(args, Mapping):
@@ -194,13 +195,13 @@ def dispatch(
             raise next(iter(wrong.values())) from None
         raise
     finally:
-        for uri in wrong:  # the arguments were wrong, which says nothing of the kernel
+        for uri in wrong:  # the arguments were wrong, so the device does not lack the kernel
             executor.costs.nodes[uri].lacks.discard(kind.name)
     return one.put(made)
 
 
 def _loaded(executor: LocalExecutor, kernel: UserKernel, uris: Sequence[str]) -> calls.Uris:
-    """The devices that have the kernel, which is loaded there. ValueError: none; ImageError."""
+    """Loads the kernel; returns the devices that have it. Raises ValueError if none, ImageError."""
     there = []
     for uri in uris:
         try:

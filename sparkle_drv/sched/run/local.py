@@ -1,9 +1,8 @@
-"""LocalExecutor: the runner on one machine. The only part of the scheduler that acts: it opens
-nothing, but it probes devices, moves arrays, runs what `choose` decided, and tells `Costs` how long
-it took.
+"""LocalExecutor: the runner on one machine, and the only part of the scheduler that acts. It probes
+devices, moves arrays, runs what `choose` decided, and reports times to `Costs`. It opens nothing.
 
-What it measures of a sampled call: each step of it (stepwise.py), waited for; of numpy operands on
-a device that shares the host's memory there is but one.
+In a sampled call it times each step (stepwise.py), with waits. With numpy operands on a device that
+shares the host's memory there is a single step.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ from .pulse import Pulse, Remains
 log = logging.getLogger("sparkle_drv.sched")
 
 FAILURES = (DeviceLost, FenceTimeout, KernelFault, NoWay, OutOfDeviceMemory)
-"""What a device may fail with that another one can do."""
+"""Failures of a device after which another one can do the work."""
 
 Run = Callable[[Device, Sequence[Any], Any], Any]
 """(device, operands there, out there or None) -> what ops returned."""
@@ -62,15 +61,15 @@ def may_be_redone(error: Exception, out: Any) -> bool:
 
 
 class WrongResult(KernelFault):
-    """A result was looked at (validate.py) and is wrong."""
+    """A check of a result (validate.py) found an error."""
 
 
 class LocalExecutor:
     """Devices of this process, their costs, and the plans that were made."""
 
     unplaced: Callable[[Sequence[Any]], Exception] | None = None
-    """Of what takes its place and plans, but runs nothing (estimates.py): the error for operands
-    that are not planned for."""
+    """For a stand-in that plans but runs nothing (estimates.py): the error for operands without a
+    plan."""
 
     def __init__(
         self,
@@ -82,9 +81,9 @@ class LocalExecutor:
         self.profile = profile
         self.devices = {device.uri: device for device in devices}
         self.aside = dict(aside or {})
-        """By URI, devices that take part only where they are named, and why (decide/opt_in.py)."""
+        """By URI: devices that take part only when they are named, and why (decide/opt_in.py)."""
         self.usual = tuple(uri for uri in self.devices if uri not in self.aside)
-        """The others."""
+        """All other URIs."""
         self.costs = Costs()
         self.clock = clock
         self.last: Kept | KeptGraph | None = None
@@ -92,18 +91,18 @@ class LocalExecutor:
         self.journal: Journal | None = None
         self.trace: Trace | None = None
         self.plans: dict[object, Kept] = {}
-        """By the key of `run` and the devices allowed; repeated.py reads it too."""
+        """By the key of `run`, which has the devices allowed; repeated.py reads it, too."""
         self.ways = Ways(self.devices)
-        """By which calls, graphs and meshes move bytes."""
+        """Move bytes for calls, graphs and meshes."""
         self.load = Load(devices)
         self.shared: dict[object, Any] = {}
-        """What was decided for calls that several devices may share (sharding.py)."""
+        """Decisions for calls that several devices may share (sharding.py)."""
         self.queues: dict[tuple[str, str], Queue] = {}
         """By (URI, way): queues for transfers beside work in the default queue (operands.py)."""
         self.pulse = Pulse(self.devices, self.clock_of)
         self.remains = Remains()
         self._hung: set[str] = set()
-        """URIs of devices that have not been idle since a wait for them timed out."""
+        """URIs of devices that were not idle since a wait for them timed out."""
         self.deciding = threading.RLock()
         """Held from reading the costs until the journal has the decision. Never held while waiting
         for a device.
@@ -111,7 +110,7 @@ class LocalExecutor:
         self.probing = self.ways.measuring
         """Held while something is measured: probes must not disturb one another."""
         self.closed = False
-        """Was its Context closed?"""
+        """Is its Context closed?"""
         for device in devices:
             info = device.info
             self.costs.nodes[device.uri] = Node(
@@ -122,7 +121,7 @@ class LocalExecutor:
 
     @property
     def own(self) -> LocalExecutor:
-        """Itself, also of what takes its place for a call: whose the arrays of its Context are."""
+        """Itself. A stand-in returns the real executor, which owns the arrays of its Context."""
         return self
 
     def check_open(self) -> None:
@@ -132,14 +131,14 @@ class LocalExecutor:
         next(iter(self.devices.values()))._check_process()
 
     def close(self) -> None:
-        """Nothing is done here any more."""
+        """Ends its work: later calls raise DeviceLost."""
         self.closed = True
         self.pulse.forget()
         self.queues.clear()
         self.forget()
 
     def know(self, kind: Class, uris: Sequence[str]) -> None:
-        """Probe what is not known yet: the way to each device, and a class of work there."""
+        """Probes what is unknown: the way to each device, and a class of work there."""
         self.check_open()
         for uri in uris:
             if not self.costs.nodes[uri].lost and ways.know_host(self, uri):
@@ -162,10 +161,10 @@ class LocalExecutor:
         self, what: str, uri: str, known: Callable[[], bool], measure: Callable[[], None],
         own: bool = True,
     ) -> bool:  # fmt: skip
-        """Measure what is not known, unless that has failed too often; is it known now?
+        """Measures what is unknown, unless it failed too often. Returns whether it is known now.
 
-        What goes wrong concerns this device alone, and is tried again when it is asked for next.
-        `own`: it is this device's fault, and not perhaps that of another.
+        An error concerns this device only; the next request tries again. With `own` false the
+        error may be another device's fault.
         """
         if known():
             return True
@@ -186,7 +185,7 @@ class LocalExecutor:
             return True
 
     def learn(self, uri: str, measured: dict[str, list[Point]], keep: bool = True) -> None:
-        """Take in what was measured of a device, and keep it between runs."""
+        """Takes in measurements of a device, and keeps them between runs."""
         infos = {other: device.info for other, device in self.devices.items()}
         for name, points in measured.items():
             if name.startswith(LINK):
@@ -203,7 +202,7 @@ class LocalExecutor:
             self.profile.put(self.devices[uri].info, measured)
 
     def forget(self) -> None:
-        """Forget all plans: what comes is decided anew."""
+        """Drops all plans, so that later calls are decided again."""
         self.plans.clear()
         self.shared.clear()
 
@@ -220,21 +219,23 @@ class LocalExecutor:
         whole: bool = False,
         known: bool = False,
     ) -> Any:
-        """Decide, run, learn. `key` is `uris` and what else tells calls apart; `describe` refuses
-        what `ops` would, and gives the class, the size and the bytes of the result; `check` looks
-        at it, where that is due; `convert` is of a ContextArray; `whole`: of numpy arrays that are
-        not to be brought to a device one by one, because the result would not be the same bits;
-        `known`: the devices have been measured for it.
-        What a device loses, or gets wrong, is done elsewhere.
+        """Decides, runs, learns.
+
+        `key` is `uris` and all else that distinguishes calls. `describe` refuses what `ops` would,
+        and returns (class, size, bytes of the result). `check` checks the result when a check is
+        due. `convert` is the change of a ContextArray's layout. `whole`: numpy operands must not
+        be copied to a device one by one, since the result would have other bits. `known`: the
+        devices have been measured for this call. If a device fails or gives a wrong result, another
+        one does the call.
         """
-        trace = self.trace  # this call's, whatever another thread begins or ends meanwhile
+        trace = self.trace  # of this call, even if another thread starts or stops one
         if trace is not None:
             traced.checked(trace)
         check_own(self, (*operands, out))
         moves = any(isinstance(x, ContextArray) for x in (*operands, out))
         inspected = self.inspector is not None and self.inspector.due()
         if inspected and out is not None:
-            operands = [apart(x, out) for x in operands]  # as they were: to look, or to do it again
+            operands = [apart(x, out) for x in operands]  # kept for the check, or for another run
         call = call_plan.Call(describe, operands, out, convert, known)
         barred = self.hung(uris)
         left = tuple(uri for uri in uris if uri not in barred)
@@ -257,24 +258,24 @@ class LocalExecutor:
                 if inspected:
                     self._inspect(kept, check, operands, result, trace)
                 return result
-            except ways.CopyLost:  # not the fault of the device that was to do the work
+            except ways.CopyLost:  # another device failed than the one that was to do the work
                 self.forget()
                 raise
             except FAILURES as error:
                 uri = kept.device.uri
                 self.failed(uri, error)
-                barred[uri] = f"it failed at this call: {error}"
-                left = tuple(u for u in left if u != uri)  # not twice for one call
+                barred[uri] = f"it failed in this call: {error}"
+                left = tuple(u for u in left if u != uri)  # not again in this call
                 if not left or not may_be_redone(error, out):
                     raise
                 key = (left, *key[1:])
-                log.warning("%s: %s is done elsewhere: %s", uri, kept.plan.work.op, error)
+                log.warning("%s: %s runs on another device: %s", uri, kept.plan.work.op, error)
 
     def _once(
         self, kept: Kept, operands: Sequence[Any], out: Any, run: Run, moves: bool,
         convert: Conversion | None,
     ) -> Any:  # fmt: skip
-        """What was decided, done, and not measured."""
+        """Runs the plan without measuring."""
         device, uri = kept.device, kept.device.uri
         *there, target = here((*operands, out), uri)
         if not moves:
@@ -292,11 +293,11 @@ class LocalExecutor:
         self, kept: Kept, describe: Callable[[], object], operands: Sequence[Any], out: Any,
         run: Run, convert: Conversion | None, whole: bool, trace: Trace | None, begin_ns: int,
     ) -> Any:  # fmt: skip
-        """The same, and it is measured or stands in the trace, which is nothing to learn from."""
+        """Runs the plan step by step, for a measurement or a trace. A trace teaches nothing."""
         if kept.sync and trace is None:
             return self.timed(kept, lambda: run(kept.device, here(operands, kept.device.uri), out))
         if not kept.device.info.unified:
-            describe()  # for `ops` sees copies, if there can be any
+            describe()  # refuses what `ops` would: that sees copies only
         if trace is not None:
             return traced.run(self, trace, begin_ns, kept, operands, out, run, convert, whole)
         clocked = stepwise.Steps(self, kept)
@@ -322,7 +323,9 @@ class LocalExecutor:
         if trace is not None:
             traced.looked(trace, kept, begin_ns, wrong)
         if wrong:
-            raise WrongResult(f"{kept.device.uri}: {kept.plan.work.op} is wrong: {wrong}")
+            raise WrongResult(
+                f"{kept.device.uri}: {kept.plan.work.op} gave a wrong result: {wrong}"
+            )
 
     def _measured(self, kept: Kept, measured: Measured) -> None:
         work, uri = kept.plan.work, kept.plan.device
@@ -336,22 +339,22 @@ class LocalExecutor:
         kept.ran(self.costs.speeds[work.op, uri].at(work.size))
 
     def clock_of(self, device: Device) -> Callable[[], float]:
-        """Seconds by which work on this device is timed: its own, or `clock` where it has none."""
+        """The clock for work on this device, in seconds: its own, else `clock`."""
         return device.clock or self.clock
 
     def moved(
         self, array: ContextArray, to: str, wait: ways.Wait = ways.plainly
     ) -> Array:  # fmt: skip
-        """A copy of `array` on another device, made before what is launched there from now on."""
+        """A copy of `array` on another device, ready before anything launched there from now on."""
         device = self.devices.get(to)
         if device is None:
-            raise ValueError(f"{to!r} is no device of this Context: {', '.join(self.devices)}")
+            raise ValueError(f"device: expected one of {', '.join(self.devices)}, got {to!r}")
         return ways.bring(self, array, device, wait)
 
     def failed(self, uri: str, error: Exception) -> None:
-        """The device did not do its work: it is trusted less, and everything is decided anew.
+        """A device failed: it is trusted less, and all calls are decided again.
 
-        Raises as `check_open`: then it is not the device's doing.
+        Raises as `check_open`: after a close or fork the failure is not the device's.
         """
         self.check_open()
         if isinstance(error, FenceTimeout):
@@ -360,20 +363,20 @@ class LocalExecutor:
         self.tell("failed", uri)
         if isinstance(error, DeviceLost):
             self.tell("lost", uri, str(error))
-        self.forget()  # last: another thread may have decided before the device was told of
+        self.forget()  # last: another thread may have decided before the costs changed
 
     def hung(self, uris: Sequence[str]) -> dict[str, str]:
         """The devices of `uris` that get no work until they are idle, each with the reason. Empty
         if that would exclude all.
         """
-        for uri in tuple(self._hung):  # another thread may add to it
+        for uri in tuple(self._hung):  # a copy: another thread may add to it
             if self.devices[uri].idle:
                 self._hung.discard(uri)
         found = {uri: "it hangs: a wait for it timed out" for uri in uris if uri in self._hung}
         return found if len(found) < len(uris) else {}
 
     def tell(self, call: str, *args: Any) -> None:
-        """Change the costs, and note it in the journal if there is one."""
+        """Changes the costs, and notes it in the journal if there is one."""
         with self.deciding:
             tell(self.costs, call, args)
             if self.journal is not None:
@@ -381,5 +384,5 @@ class LocalExecutor:
 
 
 def default_clock() -> Callable[[], float]:
-    """Seconds of a clock that never goes back."""
+    """A monotonic clock, in seconds."""
     return time.perf_counter

@@ -1,7 +1,7 @@
 """Measures classes of work on a device; mesh/links/probe.py measures links.
 
-The only file of the scheduler that times anything but the runner. Each measurement waits for its
-fence; the first of each size are dropped.
+Beside the runner, this is the only file of the scheduler that times anything. Each measurement
+waits for its fence; the first ones of each size are dropped.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from sparkle_drv.mesh.links.probe import EACH, WARM_S, Clock, fenced, timed, usa
 from sparkle_drv.sched.model.operations import Class
 
 FIRST_WARM_S = 5e-3
-"""WARM_S for the first size of a class, after one run that does not count at all: in that one code
-is loaded and threads start, which may take longer than any warming up."""
+"""WARM_S for the first size of a class. One run before it does not count at all: it loads code and
+starts threads, which may take longer than any warm-up."""
 BUDGET_S = 0.05
-"""Seconds of work for one class on one device; the largest size is the last that fits. What is
-not work does not count: the first run alone may take as long, to load code.
+"""Seconds of work for one class on one device; the largest size is the last that fits. Time beside
+the work does not count: the first run alone may take this long to load code.
 
-The first call of a class waits for this. On two busy cores it took 0.03 s to 0.2 s in all; with
-0.35 s of work it took 0.1 s to 2 s, for the operands of the largest sizes. The regret of
-benchmarks/juggling.py stayed 0 %; first predictions were off by a median of 26 % rather than 20 %,
-which the first runs of a plan correct."""
+The first call of a class waits for this. On two busy cores it took 0.03 s to 0.2 s in all. With
+0.35 s of work it took 0.1 s to 2 s, because of the operands of the largest sizes. The regret in
+benchmarks/juggling.py stayed 0 %. First predictions were off by a median of 26 % instead of 20 %;
+the first runs of a plan correct that."""
 MOST_S = 2.5
-"""Seconds that may go by meanwhile, what is not work included: compiling for a size."""
+"""Seconds that all of it may take, including compiling for a size."""
 SOON_S = 0.2
-"""The same where host memory needs no copy: nothing is compiled for a size there, and what is not
-work is operands, which took over a second on a machine with eight runnable threads a core."""
+"""The same where host memory needs no copy. Nothing is compiled for a size there; time beside the
+work goes into operands. That took over a second on a machine with eight runnable threads a core."""
 MOST_SIZES, VIRTUAL_SIZES = 9, 6
-"""The latter by a device's own clock: work takes longer than that says, and what is measured must
-not depend on how long."""
+"""Sizes at most; the latter on a device with its own clock. Work takes longer than that clock says,
+and results must not depend on how long."""
 
 
 def speeds(dev: Device, kind: Class, clock: Clock = time.perf_counter) -> list[Point]:
-    """(size, seconds) of a class of work on a device, from small to as large as BUDGET_S allows,
-    by this clock.
+    """(size, seconds) of a class of work on a device by this clock, from small to as large as
+    BUDGET_S allows.
 
-    Empty when the device cannot do it. Raises FAILURES; what is too large for it is no failure.
+    Empty if the device cannot do it. Raises FAILURES; a size that is too large ends the list.
     """
     points: list[Point] = []
     virtual = clock != time.perf_counter
@@ -66,9 +66,9 @@ def speeds(dev: Device, kind: Class, clock: Clock = time.perf_counter) -> list[P
         except (ValueError, TypeError, LookupError):
             break  # too large for it, or not one of its operations
         points += [(size, t) for t in times]
-        # The second is measured, once at least, unless that would take longer than all may.
-        # The next size does four to eight times the work, once more than EACH times. What goes by
-        # beside the work grows with the operands; but for the first, which loads code and threads.
+        # The second size is always measured, unless it would take longer than everything may.
+        # The next size does four to eight times the work, once more than EACH times. Time beside
+        # the work grows with the operands, except for the first size, which loads code.
         each, now = min(times), clock()
         work += (len(times) + 1) * each
         beside = max(0.0, now - last - (len(times) + 1) * each)

@@ -1,7 +1,7 @@
-"""Feeds the health of a Context's devices (sched/health), and asks silent ones for a sign of life.
+"""Feeds the health of a Context's devices (sched/health), and sends heartbeats to silent ones.
 
-The question is an empty submission in a queue of its own. The device answers it although a long
-kernel still runs in another queue, unless the device hangs.
+A heartbeat is an empty submission in a queue of its own. A device answers it even while a long
+kernel runs in another queue, unless it hangs.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from sparkle_drv.sched.health.device import Health
 from sparkle_drv.sched.health.states import State
 
 ANSWER_S = 0.05
-"""Seconds of a wait for an answer: on a busy host it is not there at once."""
+"""Seconds to wait for an answer: on a busy host it takes a moment."""
 LOOK_S = 1e-3
-"""Between looks."""
+"""Seconds between checks for the answer."""
 
 LEAST = 0.05
-"""Part of its work that a device gets that is too slow to help, where the caller wants it."""
+"""Least part of its work for a slow device that the caller asked for by name."""
 
 
 class Pulse:
-    """Health by URI, under one lock. Times are of each device's own clock."""
+    """Health by URI, under one lock. Times are on each device's own clock, in seconds."""
 
     def __init__(
         self, devices: Mapping[str, Device], clock_of: Callable[[Device], Callable[[], float]]
@@ -43,11 +43,11 @@ class Pulse:
         self._asked: dict[str, tuple[Fence, float]] = {}
 
     def report(self) -> dict[str, Health]:
-        """By URI: the state now and how it came to be."""
+        """By URI: the Health, with the present state and its story."""
         return dict(self._health)
 
     def weights(self, uris: Sequence[str]) -> dict[str, float]:
-        """By URI, of those below 1: the part of its planned work that a device gets."""
+        """By URI, for weights below 1: the part of its planned work that a device gets."""
         if all(self._health[uri].state is State.HEALTHY for uri in uris):
             return {}
         with self._lock:
@@ -55,8 +55,9 @@ class Pulse:
         return {uri: max(weight, LEAST) for uri, weight in found.items() if weight < 1}
 
     def barred(self, uris: Iterable[str], slow: bool = True) -> dict[str, str]:
-        """By URI: why a device gets no work now; `slow`: those too that are only slow. A suspect
-        one is asked first, and a lost one whose time has come is tried.
+        """By URI: why a device gets no work now. With `slow`, devices that are only slow count.
+
+        A suspect device is sent a heartbeat first. A lost one whose time has come is tried.
         """
         found = {}
         for uri in uris:
@@ -64,7 +65,7 @@ class Pulse:
             with self._lock:
                 tried = its.state is State.LOST and its.tries(clock())
             asked = tried or its.state is State.SUSPECT
-            # Not with the lock: threads of other devices tell of theirs meanwhile.
+            # Without the lock: threads of other devices report meanwhile.
             well = asked and (not tried or self._devices[uri].idle) and self._answers(uri)
             with self._lock:
                 if tried:
@@ -76,26 +77,26 @@ class Pulse:
         return found
 
     def _answers(self, uri: str) -> bool:
-        """Does it end a submission of nothing?"""
+        """Does the device complete an empty submission?"""
         try:
             return _ended(self._asks(uri))
         except SparkleError:
             return False
 
     def started(self, uri: str, lasts_s: float) -> None:
-        """A submission runs there that is predicted to end in so many seconds."""
+        """A submission runs there, predicted to end in `lasts_s` seconds."""
         with self._lock:
             now_s = self._clocks[uri]()
             self._health[uri].started(now_s, now_s + lasts_s)
 
     def ended(self, uri: str, took_s: float, predicted_s: float) -> None:
-        """A piece ended there."""
+        """A piece ended there, after `took_s` seconds."""
         with self._lock:
             self._asked.pop(uri, None)
             self._health[uri].progress(self._clocks[uri](), took_s, predicted_s)
 
     def rests(self, uri: str) -> None:
-        """It has nothing to do."""
+        """The device has no work."""
         with self._lock:
             self._asked.pop(uri, None)
             self._health[uri].idle(self._clocks[uri]())
@@ -103,13 +104,13 @@ class Pulse:
     def failed(self, uri: str, error: Exception) -> None:
         """A call failed there."""
         if isinstance(error, (NoWay, OutOfDeviceMemory)):
-            return  # it is well, and another device can do the work
+            return  # the device is healthy, and another one can do the work
         with self._lock:
             gone = isinstance(error, DeviceLost)
             self._health[uri].failed(self._clocks[uri](), str(error), gone)
 
     def look(self, uris: Iterable[str]) -> dict[str, FenceTimeout]:
-        """Ask silent devices, hear those that were asked; by URI, who is lost since."""
+        """Sends heartbeats to silent devices and takes answers. Returns the lost ones by URI."""
         found = {}
         for uri in uris:
             asked = self._asked.get(uri)
@@ -140,13 +141,15 @@ class Pulse:
         return queue.submit(Commands())
 
     def forget(self) -> None:
-        """Nobody is asked any more; the queues go with their devices."""
+        """Drops all heartbeats; the queues close with their devices."""
         self._asked.clear()
         self._queues.clear()
 
 
 def _ended(fence: Fence) -> bool:
-    """Is it reached, and well? Looks for ANSWER_S, in which a virtual clock does not pass."""
+    """Is the fence reached without error? Polls for ANSWER_S of real time, since a virtual clock
+    would stand still.
+    """
     end_s = time.monotonic() + ANSWER_S
     try:
         while not fence.done:
@@ -168,7 +171,7 @@ class _Remains:
 
 
 class Remains:
-    """Pieces that devices still do for calls that have returned: another device was faster."""
+    """Pieces that devices still do after their calls have returned: another device was faster."""
 
     def __init__(self) -> None:
         self._by_uri: dict[str, list[_Remains]] = {}
@@ -177,12 +180,12 @@ class Remains:
         self, uri: str, thread: threading.Thread, ends_s: float, late_s: float,
         clock: Callable[[], float],
     ) -> None:  # fmt: skip
-        """A thread waits for a piece that is predicted to end, and is late, at these times."""
+        """`thread` waits for a piece that is predicted to end at `ends_s` and late at `late_s`."""
         self._by_uri.setdefault(uri, []).append(_Remains(thread, ends_s, late_s, clock))
 
     def ready_s(self, uris: Iterable[str]) -> tuple[dict[str, float], dict[str, str]]:
-        """By URI: seconds until a device is predicted to have ended such pieces; and those whose
-        pieces are late, with why they get no work.
+        """(seconds by URI until such pieces are predicted to end, by URI why a device with a late
+        piece gets no work).
         """
         ready_s, late = dict[str, float](), dict[str, str]()
         for uri in uris if self._by_uri else ():

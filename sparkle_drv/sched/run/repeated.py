@@ -1,11 +1,11 @@
-"""Every call of a Context begins here: one that was made before takes one look-up of its plan, and
-the operation itself. Others go on to calls.py.
+"""The entry of every call of a Context. A repeated call takes one look-up of its plan, and the
+operation itself. Other calls go on to calls.py.
 
-A plan lets so many calls pass (`Kept.spare`, sampled.py) before the next one that is measured. That
-goes the same way, with a clock beside it: behind the long one, which has the interpreter's code and
-data in the caches, short work is up to twice as fast as it is else. The long way is for calls that
-are decided anew or measured step by step (stepwise.py), for ContextArrays, for a recorded trace,
-and for a Context that validates results.
+A plan lets `Kept.spare` calls pass (sampled.py) before the next measured one. Measured calls take
+the same short path, with a clock beside it. After the long path short work would run up to twice as
+fast as usual, since the caches then hold the interpreter's code and data. The long path serves
+calls that are decided again or measured step by step (stepwise.py), ContextArrays, a recorded
+trace, and a Context that validates results.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .sharding import Sharding
 
 _HELD = (ContextArray, ContextConstant)
 _ARRAYS = (*_HELD, ndarray)
-numpy_layout.known()  # from the first key on: a plan is found by the same
+numpy_layout.known()  # before the first key: otherwise equal calls could get different keys
 
 
 def call(
@@ -40,8 +40,8 @@ def call(
     named: dict[str, Any],
     out: Any = None,
 ) -> Any:
-    """`operation`, of ops, on the device of `uris` that takes the least time; `placed` is its long
-    way, of calls.py.
+    """Runs `operation`, of ops, on the device of `uris` that takes the least time. `placed` is its
+    long path, of calls.py.
     """
     values, head = given, (uris, placed)
     if named:
@@ -76,7 +76,7 @@ def call(
             more = dict(zip(named, here(named.values(), device.uri), strict=True))
         if kept.spare > 0:
             kept.spare -= 1
-            if len(there) == 2 and not more:  # to unpack them costs a product of 16 cubed 6 %
+            if len(there) == 2 and not more:  # unpacking costs a product of 16 cubed 6 %
                 return operation(device, there[0], there[1])
             return operation(device, *there, **more)
         kept.begins()
@@ -93,7 +93,7 @@ def divided(
     sharding: Sharding, uris: calls.Uris, operation: Callable[..., Any],
     placed: Callable[..., Any], given: tuple[Any, ...], named: dict[str, Any], out: Any = None,
 ) -> Any:  # fmt: skip
-    """The same, of a call that several devices may share."""
+    """The same for a call that several devices may share."""
     head = (uris, placed, sharding.about, *named)
     try:
         values = (*given, *named.values())
@@ -122,7 +122,7 @@ def _about(x: Any) -> Any:
 
 
 def _shape(x: Any) -> Any:
-    """The same where the value of a number does not."""
+    """The same, for operations whose plan does not depend on the values of numbers."""
     if isinstance(x, _ARRAYS):
         places = getattr(x, "places", None)
         return x.__class__, x.shape, x.dtype, getattr(x, "layout", None), places
@@ -132,7 +132,7 @@ def _shape(x: Any) -> Any:
 
 
 def _constants(executor: LocalExecutor, given: Sequence[Any]) -> bool:
-    """Is what is of a Context among these constants of this one that `ops` takes as they are?"""
+    """Are all ContextArrays and constants among these open constants of this Context?"""
     return all(
         isinstance(x, ContextConstant) and x.shape != () and x.of(executor) and not x.closed
         for x in given

@@ -1,10 +1,10 @@
 """Runs one call on several devices: plans shares, and has threads of each device do them.
 
-A `Sharding` takes the place of the executor for a call that may be divided (calls.py). What
-cannot be cut goes to one device, as without it.
+A `Sharding` takes the place of the executor for a call that may be divided (calls.py). A call that
+cannot be cut goes to one device as usual.
 
-The result of a piece is computed in memory of its own and copied to its place when it is committed:
-a device that was given up may still write what it began, and that must not be the caller's memory.
+The result of a piece is computed in memory of its own, and copied to its place at its commit. A
+device that was given up may still write, and that must not reach the caller's memory.
 """
 
 from __future__ import annotations
@@ -35,51 +35,51 @@ from .operands import Operands
 from .shards import PATIENCE_S, SLACK_S, Done, Pieces
 
 THREADS_S = 2e-4
-"""What threads and the copy of results take, whatever the work: 0.2 ms on two cores of an EPYC."""
+"""Time of threads and of copying results, for any work: 0.2 ms on two cores of an EPYC."""
 MOST_USES = 64
-"""Calls of one shape after which it is decided anew; at first after 1, 2, 4, ..."""
+"""Calls of one shape between two decisions; at first 1, 2, 4, ..."""
 
 
 @dataclass(frozen=True)
 class Terms:
-    """How a call is to be divided: what the caller said."""
+    """How a call is to be divided, as the caller said."""
 
     shares: str | Mapping[str, float] = "auto"
-    """"auto": the planner leaves devices out. "each": all take part. Else proportions by URI."""
+    """"auto": the planner may leave devices out. "each": all take part. Else proportions by URI."""
     max_vram_nbytes: int = 0
-    """Bytes that a device with memory of its own may be given; 0: as many as it has."""
+    """Bytes that a device with memory of its own may use; 0: all that it has."""
     prefer_p2p: bool = True
-    """May an operand that another device has come from there?"""
+    """May an operand come from another device that has it?"""
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """For the key of a plan."""
+        """Its part of a plan's key."""
         said = self.shares if isinstance(self.shares, str) else tuple(self.shares.items())
         return said, self.max_vram_nbytes, self.prefer_p2p
 
 
 @dataclass
 class KeptShards:
-    """What was decided for a call on several devices, and what became of the last one."""
+    """The decision for a call on several devices, and what happened in its last run."""
 
     work: Work
     cut: Cut
     axis: Axis
     divided: Divided
     paces: Mapping[str, Pace]
-    """By URI: what each device needs for units."""
+    """By URI: seconds of each device per unit."""
     uses: int = 1
-    """Calls that are done by it before the next one is decided anew."""
+    """Calls that follow it before the next decision."""
     spare: int = 0
-    """Those that are left."""
+    """Calls of these that are left."""
     alone: bool = False
-    """Is one device enough? Never where the caller said who takes part."""
+    """Is one device enough? Never if the caller said which take part."""
     done: Done = field(default_factory=Done)
-    """Of the last call."""
+    """Outcome of the last call."""
 
     @property
     def shares(self) -> Shares:
-        """The plan itself."""
+        """The plan of shares."""
         return self.divided.shares
 
     @property
@@ -89,21 +89,21 @@ class KeptShards:
 
     @property
     def predicted_s(self) -> float:
-        """Seconds that the call is predicted to take."""
+        """Predicted seconds of the call."""
         return self.shares.predicted_s
 
     @property
     def so_far(self) -> KeptShards:
-        """Itself: what `ctx.last_plan` is."""
+        """Itself: the value of `ctx.last_plan`."""
         return self
 
     @property
     def device(self) -> str:
-        """The one that does most of it."""
+        """The device that does most of it."""
         return max(self.shares.parts, key=self.shares.units)
 
     def explain(self) -> str:
-        """The plan in words, and what became of it."""
+        """The plan as text, and the outcome of the last call."""
         axis, n = self.axis, self.axis.granule
         unit = f"{n} of {axis.extent} {axis.name}" if n > 1 else f"one of {axis.extent} {axis.name}"
         lines = [
@@ -138,7 +138,7 @@ class Sharding:
     ) -> None:  # fmt: skip
         self._executor, self.cuts, self._look = executor, cuts, look
         self.terms, self.about = terms, (*about, *terms.key)
-        self._known = False  # have the devices been measured for this call?
+        self._known = False  # were the devices measured for this call?
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._executor, name)
@@ -155,7 +155,7 @@ class Sharding:
         convert: Conversion | None = None,
         whole: bool = False,
     ) -> Any:
-        """As LocalExecutor.run. Raises Impossible where the shares cannot be as they are wanted."""
+        """As LocalExecutor.run. Raises Impossible if the wanted shares are not possible."""
         executor, auto = self._executor, self.terms.shares == "auto"
         kept = self.decide(key, describe, operands, out, uris, convert)
         if kept is None:
@@ -187,11 +187,11 @@ class Sharding:
             left = tuple(u for u in uris if u not in kept.shares.parts)
             if not auto or not left:
                 raise
-            left = self._within(left, describe, operands)  # who did not help is there still
+            left = self._within(left, describe, operands)  # devices that took no part are left
             alone = (left, *key[1:])
             return executor.run(alone, describe, operands, out, run, left, check, convert, whole)
         if isinstance(out, np.ndarray):
-            if not direct:  # other pieces still read what it overlaps
+            if not direct:  # pieces still read memory that `out` overlaps
                 out[...] = made
             return out
         if not any(isinstance(x, ContextArray) for x in (*operands, out)):
@@ -204,7 +204,7 @@ class Sharding:
         self, uris: tuple[str, ...], describe: Callable[[], tuple[Class, float, int]],
         operands: Sequence[Any],
     ) -> tuple[str, ...]:  # fmt: skip
-        """The devices that may do the whole call by `max_vram_nbytes`. Raises Impossible: none."""
+        """The devices that can do the whole call within `max_vram_nbytes`. Impossible if none."""
         limit = self.terms.max_vram_nbytes
         if not limit:
             return uris
@@ -219,7 +219,7 @@ class Sharding:
         return left
 
     def alone(self, key: tuple[Any, ...]) -> LocalExecutor | None:
-        """The executor itself, where one device was found to be enough for such calls."""
+        """The executor itself, if one device was found to be enough for such calls; else None."""
         kept = self._executor.shared.get(key)
         said = self.terms.shares != "auto" or self.terms.max_vram_nbytes
         if said or kept is None or not kept.alone or kept.spare <= 0:
@@ -231,7 +231,7 @@ class Sharding:
         self, key: object, describe: Callable[[], tuple[Class, float, int]],
         operands: Sequence[Any], out: Any, uris: tuple[str, ...], convert: Conversion | None,
     ) -> KeptShards | None:  # fmt: skip
-        """Who shares the call, and how; None: one device does all of it. Raises as `run`."""
+        """How devices share the call; None if one device does all of it. Raises as `run`."""
         check_own(self._executor, (*operands, out))
         auto = self.terms.shares == "auto"
         if convert is not None or (auto and any(map(_away, operands))):
@@ -243,7 +243,7 @@ class Sharding:
         self, key: object, describe: Callable[[], tuple[Class, float, int]],
         operands: Sequence[Any], uris: tuple[str, ...],
     ) -> KeptShards | None:  # fmt: skip
-        """What is to be done; None: it cannot be divided."""
+        """The decision; None if the call cannot be divided."""
         executor = self._executor
         ready_s, late = executor.remains.ready_s(uris)
         weights = executor.pulse.weights(uris)
@@ -303,7 +303,7 @@ class Sharding:
         return made
 
     def _know_peers(self, uris: Sequence[str]) -> None:
-        """Measure the ways between those that share a call and whose driver copies between them."""
+        """Measures the ways between devices that share a call and whose driver copies directly."""
         devices = self._executor.devices
         for uri in uris if self.terms.prefer_p2p else ():
             peers = [u for u in uris if u != uri and devices[uri].is_peer(devices[u])]
@@ -312,14 +312,14 @@ class Sharding:
 
 
 def _fits(costs: Costs, nbytes: int, uris: Sequence[str]) -> bool:
-    """Do these devices together have memory for so many bytes?"""
+    """Do these devices together have memory for `nbytes`?"""
     apart = [costs.nodes[uri].memory_nbytes for uri in uris if not costs.nodes[uri].unified]
     host = [costs.nodes[uri].memory_nbytes for uri in uris if costs.nodes[uri].unified]
     return 0 in (*apart, *host) or nbytes <= sum(apart) + max(host, default=0)
 
 
 def _away(x: Any) -> bool:
-    """Is it an array of a Context with no copy in memory that the host shares?"""
+    """Is it an array of a Context without a copy in memory that the host shares?"""
     if not isinstance(x, ContextArray):
         return False
     return not any(copy.device.info.unified for copy in x.copies.values())

@@ -1,10 +1,9 @@
 """Does the pieces of one call: threads of each device claim, compute and commit them.
 
-A device that does not share the host's memory has three threads: one brings a piece and one
-fetches a result while the device computes that of the third. The calling thread watches. A device
-that fails or is silent takes no more pieces (pulse.py); the others do what it had. The call returns
-when each piece is there. A thread that still waits for a late device ends later and changes
-nothing.
+A device with memory of its own has three threads, which bring a piece, compute one and fetch a
+result at the same time. The calling thread watches. A device that fails or is silent gets no more
+pieces (pulse.py); the others do its pieces. The call returns when the result of each piece is
+there. A thread that still waits for a late device ends later and changes nothing.
 """
 
 from __future__ import annotations
@@ -37,29 +36,29 @@ from .operands import Operands
 log = logging.getLogger("sparkle_drv.sched")
 
 SLACK_S = 4e-3
-"""No piece is late before: a thread may wait for a core for a time slice. Not on virtual clocks."""
+"""No piece is late before this: a thread may wait a time slice for a core. 0 on virtual clocks."""
 PATIENCE_S = 2.0
-"""The same for shares that the caller said: who is to take part is not passed over while a driver
-compiles a kernel, but within the time of four heartbeats."""
+"""The same for shares that the caller said. A driver that compiles a kernel must not cost a device
+its share; four heartbeats take this long."""
 LOOK_S = 0.5
-"""Seconds between looks of the calling thread at devices that are silent."""
+"""Seconds between the calling thread's checks of silent devices."""
 Look = Callable[[Sequence[Any], np.ndarray[Any, Any], int, int], str]
 """(operands of a piece, its result, begin, end) -> what is wrong with it; "" if nothing is."""
 
 
 @dataclass
 class Done:
-    """What became of a call on several devices."""
+    """Outcome of a call on several devices."""
 
     seconds: float = 0.0
     units: dict[str, int] = field(default_factory=dict)
     """By URI: units of pieces whose result counts."""
     lost: dict[str, str] = field(default_factory=dict)
-    """By URI: why a device took no more pieces in mid-run."""
+    """By URI: why a device got no more pieces during the run."""
     late: dict[str, str] = field(default_factory=dict)
-    """By URI: what a device had not ended, late, when another one had done it."""
+    """By URI: the late piece that another device did instead."""
     doubled: int = 0
-    """Late pieces that another device has started, too."""
+    """Late pieces that another device started again."""
     dropped: int = 0
     """Results that came second."""
 
@@ -102,7 +101,7 @@ class Pieces:
         return Gate(self.clock, self._lanes)
 
     def result(self, out: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
-        """The result, in `out` or in new memory. Raises what the last device raised."""
+        """The result, in `out` or in new memory. Raises the last device's error if all failed."""
         self._out = out if self.cut.out is not None else None
         begin_s = self.clock()
         served = [d for d in self._devices.values() for _ in range(1 if d.info.unified else 3)]
@@ -146,7 +145,7 @@ class Pieces:
         return made
 
     def _watch(self) -> None:
-        """Returns when each piece is there. Raises what the last device raised."""
+        """Returns when each piece is done. Raises the last device's error if all failed."""
         pulse = self.executor.pulse
         while True:
             turn = self._alarm.turn
@@ -159,7 +158,7 @@ class Pieces:
                 self._failed(uri, error)
 
     def _told(self, begin_s: float) -> None:
-        """What became of it; who still waits for a device is known to the calls that follow."""
+        """Fills `done`, and tells later calls which threads still wait for a device."""
         done, ledger = self.done, self.ledger
         done.seconds = self.clock() - begin_s
         done.doubled, done.dropped = ledger.doubled, ledger.dropped
@@ -168,7 +167,7 @@ class Pieces:
         for thread, claim in list(self._doing.items()):
             if self.clock() >= claim.late_s and claim.uri not in done.lost:
                 done.late[claim.uri] = f"it has not ended units {claim.piece}"
-                log.warning("%s: late, others did its work: %s", claim.uri, done.late[claim.uri])
+                log.warning("%s: late, others did its piece: %s", claim.uri, done.late[claim.uri])
             self.executor.remains.add(claim.uri, thread, claim.ends_s, claim.late_s, self.clock)
         for uri in self._devices:
             if not ledger.open(uri):
@@ -184,7 +183,7 @@ class Pieces:
             pass
         except FAILURES as error:
             self._failed(device.uri, error)
-        except Exception as error:  # it concerns the call, not the device
+        except Exception as error:  # an error of the call, not of the device
             if not self._stopped:
                 self._failure, self._devices = error, {}
                 self._alarm.ring()
@@ -194,9 +193,9 @@ class Pieces:
                 self._lanes.leave()
 
     def _one(self, device: Device) -> bool:
-        """One piece; False: the device gets no more."""
+        """Does one piece. False if the device gets no more."""
         with ExitStack() as inside:
-            # Until it is launched: a device has one piece beside the one that it computes.
+            # Held until the launch: a device holds one piece beside the one that it computes.
             with self._bringing[device.uri]:
                 claim = self._claim(device)
                 if claim is None:
@@ -215,14 +214,14 @@ class Pieces:
         if self.look is not None:
             wrong = self.look(self.operands.cut(self.cut, begin, end), host, begin, end)
             if wrong:
-                raise WrongResult(f"{device.uri}: {self.work.op} is wrong: {wrong}")
+                raise WrongResult(f"{device.uri}: {self.work.op} gave a wrong result: {wrong}")
         self._doing.pop(threading.current_thread(), None)
         write = partial(self._write, host, claim.piece, begin, end)
         self.ledger.commit(device.uri, claim.piece, write)
         took_s = self.clock() - begin_s
         self.executor.pulse.ended(device.uri, took_s, claim.ends_s - begin_s + self._slack_s)
         if self.ledger.complete or begin_s + took_s >= claim.late_s:
-            self._alarm.ring()  # it takes pieces again
+            self._alarm.ring()  # the device takes pieces again, or all are done
         return True
 
     def _claim(self, device: Device) -> Claim | None:
@@ -235,7 +234,7 @@ class Pieces:
         return None
 
     def _computed(self, device: Device, given: Sequence[Any], extent: int) -> Any:
-        """The result of a piece on the device, once it is there. The time is learnt from, unless
+        """The result of a piece on the device; waits for it. Reports the time to the costs, unless
         another device of the call uses the same resource.
         """
         clock = self.executor.clock_of(device)
@@ -249,24 +248,24 @@ class Pieces:
         return made
 
     def _failed(self, uri: str, error: Exception) -> None:
-        """A device takes no more pieces."""
+        """Gives a failed device no more pieces."""
         self.ledger.gone(uri)
-        with self._lock:  # the device's other threads may have failed, too
+        with self._lock:  # the device's other threads may fail at the same time
             known = uri in self._devices
             self._devices = {other: d for other, d in self._devices.items() if other != uri}
             self._failure = error
         if known or self._stopped:
             try:
                 self.executor.failed(uri, error)
-            except SparkleError as closed:  # the Context was
+            except SparkleError as closed:  # the Context was closed
                 self._failure, self._devices = closed, {}
         if known:
             self.done.lost[uri] = str(error)
-            log.warning("%s: its shards are done elsewhere: %s", uri, error)
+            log.warning("%s: other devices do its shards: %s", uri, error)
         self._alarm.ring()
 
     def _write(self, made: np.ndarray[Any, Any], piece: Piece, begin: int, end: int) -> None:
-        """A piece's result to its place; what is combined, in the order of the pieces."""
+        """Copies a piece's result to its place. Combined results are added in order of pieces."""
         with self._lock:
             if self.cut.out is None:
                 self._early[piece.begin] = piece.end, made

@@ -1,8 +1,8 @@
-"""A call taken step by step: operands brought to the device, a layout changed, the operation, the
-result fetched, each to its end, so that each has a time. It gives what the call does in one go.
+"""A call taken step by step, each waited for and timed: bring operands, change a layout, run the
+operation, fetch the result. The result equals that of the plain call.
 
-So are calls done that are measured (local.py), unless they are of numpy arrays on a device that has
-no memory but the host's, and all calls while a trace is recorded (traced.py).
+Measured calls run this way (local.py), except those of numpy arrays on a device that shares the
+host's memory. So do all calls while a trace is recorded (traced.py).
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from .local import LocalExecutor
 
 IN, CONVERT, COMPUTE, OUT = "in_s", "convert_s", "compute_s", "out_s"
-"""Of Measured: what a step's time counts as."""
+"""Fields of Measured that the time of a step goes to."""
 Made = TypeVar("Made")
 
 
 class Steps:
-    """The clock beside the steps of one call."""
+    """Times the steps of one call."""
 
     def __init__(self, executor: LocalExecutor, kept: Kept) -> None:
         self.executor, self.kept = executor, kept
@@ -41,7 +41,7 @@ class Steps:
         self.taken = {IN: 0.0, CONVERT: 0.0, COMPUTE: 0.0, OUT: 0.0}
 
     def step(self, part: str, act: Callable[[], Made], nbytes: int = 0) -> Made:
-        """One of them, to its end; `nbytes` of what it is done to."""
+        """Runs and times one step, to its end. `nbytes` is the size of its operand or result."""
         begin = self.clock()
         made = act()
         self.taken[part] += self.clock() - begin
@@ -56,11 +56,11 @@ def run(
     convert: Conversion | None = None,
     whole: bool = False,
 ) -> tuple[Any, Measured]:
-    """The result, and what it took. `whole`: the operation and the ways are one step, of which only
-    the total is known.
+    """(result, times). With `whole`, the copies and the operation are one step, and only its total
+    is known.
     """
     executor, device = steps.executor, steps.kept.device
-    pending(device).wait()  # what is there already is not this call's
+    pending(device).wait()  # earlier work is not part of this call
     arrays = any(isinstance(x, ContextArray) for x in (*operands, out))
     if not arrays and (whole or device.info.unified):
         made = steps.step(COMPUTE, lambda: call(device, here(operands, device.uri), out))
@@ -87,7 +87,7 @@ def run(
 
 
 def _brought(steps: Steps, x: Any) -> Any:
-    """An operand as the device can have it, moved there if it must be."""
+    """An operand as the device takes it, moved there if necessary."""
     device = steps.kept.device
     if isinstance(x, ContextArray):
         if device.uri in x.places:
@@ -97,17 +97,17 @@ def _brought(steps: Steps, x: Any) -> Any:
         if device.uri in x.places:
             return x.on(device.uri)
         return steps.step(IN, lambda: x.on(device.uri), x.nbytes)
-    if x is None or device.info.unified:  # of a numpy array `ops` may have kept what it makes
+    if x is None or device.info.unified:  # `ops` may keep a copy of a numpy array
         return x
     return steps.step(IN, lambda: device.array(x), x.nbytes)
 
 
 def _fetched(made: Any, out: Any) -> np.ndarray[Any, Any]:
-    """The result on the host; an operation of constants alone has brought it there already."""
+    """The result on the host. An operation on constants alone may have put it there already."""
     host: np.ndarray[Any, Any] = made.numpy() if isinstance(made, Array) else made
     if out is None:
         return host
-    staging.check_out(out, made.shape, made.dtype, None)  # an assignment would broadcast
+    staging.check_out(out, made.shape, made.dtype, None)  # the assignment alone would broadcast
     out[...] = host
     return out  # type: ignore[no-any-return]
 
@@ -119,7 +119,7 @@ def pending(device: Device) -> Fence:
 
 
 def waited(made: Any) -> Any:
-    """The array, when the launch that fills it has ended; numpy's as it is."""
+    """`made`, once the launch that fills it has ended; a numpy array at once."""
     if isinstance(made, Array) and made.fence is not None:
         made.fence.wait()
     return made

@@ -1,4 +1,4 @@
-"""Traces and journals of an executor: turned on for a while, and written to files."""
+"""Records traces and journals of an executor, and writes them to files."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from .local import LocalExecutor
 
 @contextlib.contextmanager
 def recorded(executor: LocalExecutor, name: str) -> Iterator[Trace]:
-    """A trace of what the executor does within, its journal as `trace.journal`."""
+    """Records a trace of the executor inside the block, with its journal as `trace.journal`."""
     if not isinstance(name, str):
-        raise TypeError(f"name: text is wanted, got {name!r}")
+        raise TypeError(f"name: expected a str, got {name!r}")
     executor.check_open()
     trace = Trace(name, time.perf_counter_ns())
     try:
-        with executor.deciding:  # the journal begins with what is known: nobody learns meanwhile
+        with executor.deciding:  # nobody learns while the journal takes its first costs
             before = executor.trace
             if before is not None:
-                raise ValueError(f"trace: {before.name!r} is being recorded, they do not nest")
-            executor.forget()  # so that what was decided before is decided within
+                raise ValueError(f"trace: expected no trace in progress, got {before.name!r}")
+            executor.forget()  # so that the journal gets every decision
             executor.journal = journal = Journal(executor.costs)
             trace.journal = journal.lines
             trace.begin_ns = time.perf_counter_ns()
             executor.trace = trace
         yield trace
     finally:
-        with executor.deciding:  # nor does a line that is told now get lost
+        with executor.deciding:  # so that no line is lost
             if executor.trace is trace:
                 trace.end_ns = time.perf_counter_ns()
                 executor.trace = executor.journal = None
@@ -45,12 +45,12 @@ def recorded(executor: LocalExecutor, name: str) -> Iterator[Trace]:
 
 
 def save(traces: Sequence[Trace], path: str | os.PathLike[str]) -> None:
-    """All of them as one trace-event document, and their journals one after another beside it,
-    where that is a file.
+    """Writes all traces as one trace-event document. If `path` is a file, writes their journals one
+    after another beside it.
     """
     name = os.fsdecode(path)
     if not name:
-        raise FileNotFoundError(errno.ENOENT, "path: the name of a file is wanted", name)
+        raise FileNotFoundError(errno.ENOENT, "path: expected the name of a file, got", name)
     target = Path(name)
     about = {trace.name: {"covered": round(trace.covered(), 4)} for trace in traces}
     document = json.dumps(chrome.document(traces, about), default=str)

@@ -1,5 +1,5 @@
-"""A call of the executor while a trace is recorded: the same plan, taken step by step
-(stepwise.py), each with a span. Called by local.py.
+"""A call of the executor while a trace is recorded: the same plan, step by step (stepwise.py), with
+a span for each step. Called by local.py.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .local import LocalExecutor
 
 PLAN, VALIDATE = ("host", "plan"), ("host", "validate")
-"""The tracks of decisions, and of looking at results."""
+"""Tracks of decisions, and of checks of results."""
 
 
 def run(
@@ -35,7 +35,7 @@ def run(
     convert: Conversion | None = None,
     whole: bool = False,
 ) -> Any:
-    """As LocalExecutor.run once it has decided; `begin_ns` is when it began to."""
+    """Runs the decided plan as LocalExecutor.run would; the decision began at `begin_ns`."""
     work = kept.plan.work
     costs = {c.device: c.cost.total_s for c in kept.plan.candidates if c.cost}
     now = time.perf_counter_ns()
@@ -49,12 +49,12 @@ def run(
 
 
 def checked(trace: Trace) -> None:
-    """The arguments of the call that is going on were looked at, and its shape."""
+    """Records the time of the current call's argument checks."""
     trace.noted.append((PLAN, "check", trace.call_ns, time.perf_counter_ns()))
 
 
 def looked(trace: Trace, kept: Kept, begin_ns: int, wrong: str) -> None:
-    """A result was looked at, beginning at `begin_ns`; `wrong`: what was found, "" nothing."""
+    """Records the check of a result, begun at `begin_ns`; `wrong` is its outcome, "" if right."""
     end = time.perf_counter_ns()
     trace.span(VALIDATE, kept.plan.work.op, begin_ns, end, device=kept.device.uri, wrong=wrong)
 
@@ -66,7 +66,7 @@ class _Spans(stepwise.Steps):
         super().__init__(executor, kept)
         self.trace, self.decided = trace, decided
         self.came: list[Span] = []
-        """What the operation waits for."""
+        """Spans that the operation waits for."""
 
     def step(self, part: str, act: Callable[[], stepwise.Made], nbytes: int = 0) -> stepwise.Made:
         begin = time.perf_counter_ns()

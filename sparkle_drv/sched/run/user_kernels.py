@@ -1,5 +1,5 @@
-"""A kernel that a caller brings to `Context.dispatch`, and its arguments: looked at before anything
-is submitted. Moves and launches nothing; kernel_calls.py does.
+"""Checks a kernel that a caller passes to `Context.dispatch`, and its arguments, before anything is
+submitted. Moves and launches nothing; kernel_calls.py does.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sparkle_drv.ops.memory import staging
 from .arrays import ContextArray
 
 WORDS = ("count", "begin")
-"""What a number can become in each piece: how many elements it has, and which is its first."""
+"""What a number can be in each piece: its number of elements, or its first element."""
 _FIELDS = ("image", "entry", "args")
 
 
@@ -33,15 +33,15 @@ class UserKernel:
     """A kernel of the manifest, or images by backend."""
 
     name: str
-    """Of the manifest, or the first entry."""
+    """The name in the manifest, or the first entry point."""
     args: tuple[Arg, ...]
     images: Mapping[str, Mapping[str, Any]]
-    """By backend: what `Device.kernel` takes. Empty: it is the manifest's."""
+    """By backend: arguments of `Device.kernel`. Empty for a kernel of the manifest."""
     digest: str
-    """Of what the images are and how they are loaded; "" of the manifest's."""
+    """Hash of the images and of how they are loaded; "" for a kernel of the manifest."""
 
     def on(self, device: Device) -> Kernel | None:
-        """The kernel, loaded once a device; None: it is not there. Raises as `Device.kernel`."""
+        """The kernel, loaded once per device; None if there is no image. As `Device.kernel`."""
         if not self.images:
             return staging.kernel(device, self.name) if device.provides(self.name) else None
         image = self.images.get(device.info.backend)
@@ -54,7 +54,7 @@ class UserKernel:
 
 
 def kernel_of(given: Any) -> UserKernel:
-    """The kernel that a caller means. Raises TypeError, ValueError, OSError (no such file)."""
+    """The kernel that a caller names. Raises TypeError, ValueError, OSError (no such file)."""
     if isinstance(given, str):
         entry = assets.entry(given)
         if entry is None:
@@ -84,23 +84,23 @@ def kernel_of(given: Any) -> UserKernel:
 
 @dataclass(frozen=True)
 class Arguments:
-    """What a call gives a kernel."""
+    """The arguments of one call of a kernel."""
 
     args: tuple[Arg, ...]
     given: tuple[Any, ...]
-    """In order: arrays and numbers; None: an optional array."""
+    """In order: arrays and numbers; None for an optional array."""
     axes: Mapping[int, int]
-    """By place, of arrays that are cut: the axis."""
+    """By position, for arrays that are cut: the axis."""
     words: Mapping[int, str]
-    """By place, of numbers that are told of the piece: one of WORDS."""
+    """By position, for numbers that describe the piece: one of WORDS."""
     written: tuple[int, ...]
-    """Places of the arrays that the kernel writes."""
+    """Positions of the arrays that the kernel writes."""
     extent: int
-    """Elements along the cut; 0: there is none."""
+    """Elements along the cut; 0 if there is none."""
 
     @property
     def arrays(self) -> list[int]:
-        """The places of arrays."""
+        """Positions of the arrays."""
         return [at for at, x in enumerate(self.given) if x is not None and self.args[at].is_pointer]
 
 
@@ -166,7 +166,7 @@ def _word(arg: Arg, value: Any) -> str:
 
 
 def _check(arg: Arg, x: Any, told: bool) -> None:
-    """TypeError for what the argument cannot be; `told`: it becomes a number of the piece."""
+    """Raises TypeError if the argument cannot be `x`. `told`: it becomes a number of the piece."""
     kind = arg.type.rstrip("*")
     if not arg.is_pointer:
         wanted: Any = (int, np.integer) if kind[0] != "f" else (int, float, np.number)
@@ -211,7 +211,7 @@ def _extent(axes: Mapping[int, int], names: Sequence[str], given: Sequence[Any])
 
 
 def groups_of(groups: Any, extent: int) -> Callable[[int], Any]:
-    """Workgroups of a piece of so many elements. Raises TypeError, ValueError."""
+    """The workgroups of a piece, as a function of its elements. Raises TypeError, ValueError."""
     if groups is None or callable(groups):
         return groups or (lambda count: None)
     x, y, z = triple("groups", groups)

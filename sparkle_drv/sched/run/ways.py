@@ -1,4 +1,4 @@
-"""The ways between devices: measured when they are first needed, kept, and gone by an array."""
+"""The ways between devices: measures them when first needed, and copies arrays over them."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 
 
 Wait = Callable[[Begun, float], object]
-"""Waits for something, for so many seconds at most. Raises as its `wait`."""
+"""(work, seconds): waits for the work at most that long. Raises as its `wait`."""
 
 
 def plainly(begun: Begun, timeout_s: float) -> None:
-    """A wait in one go."""
+    """Waits once, without slices."""
     begun.wait(timeout_s)
 
 
 class CopyLost(DeviceLost):
-    """The only copies of an operand went with their device: no other device can do the work."""
+    """The only copies of an operand were lost with their device: no device can do the work."""
 
 
 def know_host(executor: LocalExecutor, uri: str) -> bool:
-    """Measure the ways from the host and to it, where they are not known and not free; are they
-    known then?
+    """Measures the ways from and to the host, if they are unknown and not free. Are they known
+    afterwards?
     """
     device, links = executor.devices[uri], executor.costs.links
 
@@ -54,7 +54,7 @@ def know_host(executor: LocalExecutor, uri: str) -> bool:
 
 
 def know(executor: LocalExecutor, sources: Iterable[str], uris: Sequence[str]) -> None:
-    """Measure what is not known yet: from each of `sources` to each of `uris`."""
+    """Measures the ways from each of `sources` to each of `uris` that are unknown."""
     costs = executor.costs
     for source in sorted(set(sources) & executor.devices.keys()):
         for to in uris:
@@ -62,8 +62,8 @@ def know(executor: LocalExecutor, sources: Iterable[str], uris: Sequence[str]) -
                 continue
             known = partial(costs.links.__contains__, (source, to))
             measure = partial(_measure, executor, executor.devices[source], executor.devices[to])
-            # Whose fault it is the next call on either will say. What is guessed in its place is
-            # made of the ways of the host.
+            # The next call on either device shows which one is at fault. Until then the way is
+            # estimated from both ways of the host.
             if not executor.probed(source, to, known, measure, own=False):
                 know_host(executor, source)
                 know_host(executor, to)
@@ -79,12 +79,13 @@ def _measure(executor: LocalExecutor, source: Device, to: Device) -> None:
 def fill(
     ways: Ways, made: Array, source: Array, asks: Asks = id, wait: Wait = plainly
 ) -> None:  # fmt: skip
-    """Copy the elements of `source`, once they are there, to `made`, of as many bytes on another
-    device. Returns when that has ended: who writes `source` next does not wait for it.
+    """Copies the elements of `source` to `made`, an Array of the same size on another device. Waits
+    for pending work on `source` first, and returns when the copy has ended.
 
-    Nothing that is pending may use the memory of `made`. `asks` is told which device is asked
-    (mesh/lanes/transports.py). Raises what `Way.move` and the waits raise: the wait for `source`
-    may take its device's `timeout_s`, that for the transfer the larger one of both devices.
+    Nothing pending may use the memory of `made`. `asks` is called with the URI of the device that
+    is about to be called (mesh/lanes/transports.py). Raises what `Way.move` and the waits raise.
+    The wait for `source` may take its device's `timeout_s`, the one for the transfer the larger
+    `timeout_s` of both devices.
     """
     asks(made.device.uri)
     to_s = made.device.default_queue.timeout_s
@@ -101,11 +102,10 @@ def fill(
 def bring(
     executor: LocalExecutor, array: ContextArray, device: Device, wait: Wait = plainly
 ) -> Array:
-    """A new Array on `device` with the elements of `array`, from the nearest copy that can be had.
+    """A new Array on `device` with the elements of `array`, from the nearest reachable copy.
 
-    Each copy goes into memory of its own: after a timeout, its device may still write there. Raises
-    NoWay when no transport carries a copy that is there, CopyLost when all copies are lost, and
-    what `device` raises.
+    Each attempt uses memory of its own: after a timeout, its device may still write there. Raises
+    NoWay if no transport reaches a copy, CopyLost if all copies are lost, and what `device` raises.
     """
     places, to = array.copies, device.uri
     lost, no_way = list[str](), list[str]()
@@ -127,4 +127,4 @@ def bring(
     why = "; ".join((*no_way, *lost))
     if no_way:
         raise NoWay(why)
-    raise CopyLost(f"{', '.join(places)}: an operand went with it: {why}")
+    raise CopyLost(f"{', '.join(places)}: an operand was lost with it: {why}")

@@ -1,4 +1,4 @@
-"""Refuses arguments that no plan of shares can come from. Pure."""
+"""Refuses arguments that allow no plan of shares. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .site import Pace, Site
 def check(
     sites: Sequence[Site], count: int, each: bool, given: Mapping[str, float] | None, tail: float
 ) -> None:
-    """ValueError for arguments that no plan can come from."""
+    """Raises ValueError for arguments that allow no plan."""
     uris = [site.uri for site in sites]
     if not uris:
         raise ValueError("sites: expected a device or more, got none")
@@ -46,7 +46,7 @@ def check(
 
 
 def fits(paces: Sequence[Pace], count: int, each: bool) -> None:
-    """Impossible where the devices' memory does not hold the work, cut as it may be."""
+    """Raises Impossible if the devices' memory cannot hold the work, however it is cut."""
     if sum(pace.most for pace in paces) < count:
         told = "; ".join(memory(pace) for pace in paces)
         raise Impossible(f"expected memory for {count} units, got {told}")
@@ -58,7 +58,7 @@ def fits(paces: Sequence[Pace], count: int, each: bool) -> None:
 
 
 def memory(pace: Pace) -> str:
-    """What a device has and what its first unit needs, in words."""
+    """A device's memory and the need of its first unit, as text."""
     site = pace.site
     need = math.ceil(site.fixed_nbytes + site.in_nbytes + site.out_nbytes)
     return (

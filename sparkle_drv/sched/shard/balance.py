@@ -1,9 +1,9 @@
 """How many units each device does, so that all end at the same time. Pure.
 
-A first guess comes from the limits of bound.py. Then the parts run in play.py: who ends early gets
-units of who ends late, by the seconds that one more unit takes. A device whose part comes to
-nothing is left out. Where devices wait for one another, for a resource or for the host's port,
-fewer of them may end sooner: sets without one of them are tried too.
+A first guess comes from the limits of bound.py. play.py then simulates the parts. Devices that end
+early get units of those that end late, by the seconds of one more unit. A device whose part comes
+to nothing is left out. Devices may wait for one another, for a resource or for the host's port;
+fewer of them may then end sooner. So sets without one of them are tried, too.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from .site import Pace
 ROUNDS = 3
 """Corrections of the first guess."""
 FEWER = 1
-"""The same for sets of devices that wait for one another: each is a simulation."""
+"""The same for devices that wait for one another, where each correction is a simulation."""
 COARSE = 2
-"""Sets of devices are compared with pieces that are so many times as long."""
+"""Sets of devices are compared with pieces that are this many times as long."""
 NEAR = 1.01
-"""The search for sets of devices stops at parts within this factor of the lower bound."""
+"""The search for sets of devices stops within this factor of the lower bound."""
 EVEN = 2e-3
-"""Relative difference of ends at which no more is corrected."""
+"""Relative difference of ends below which corrections stop."""
 
 
 @dataclass(frozen=True)
 class Balance:
-    """Parts that were found, by the order of the devices that were given."""
+    """The parts that were found, in the order of the given devices."""
 
     units: Sequence[int]
     pieces: Sequence[list[int]]
     ends: Sequence[float]
     order: Sequence[int] = ()
-    """Devices whose fixed operands leave the host one after another; (): all at once."""
+    """Devices whose fixed operands leave the host one after another; () if all leave at once."""
 
     @property
     def end_s(self) -> float:
@@ -49,7 +49,7 @@ class Balance:
         return max(self.ends, default=0.0)
 
     def spread(self, members: Sequence[int], devices: int) -> Balance:
-        """The same among more devices, of which `members` are these."""
+        """The same parts among `devices` devices, of which `members` are these."""
         units, pieces, ends_s = [0] * devices, [list[int]()] * devices, [0.0] * devices
         for number, at in enumerate(members):
             units[at], pieces[at] = self.units[number], self.pieces[number]
@@ -60,7 +60,7 @@ class Balance:
 def played(
     cutters: Sequence[Cutter], units: Sequence[int], host: Port, queued: bool = False
 ) -> Balance:
-    """These parts, cut and predicted."""
+    """These parts, cut into pieces, with their predicted ends."""
     paces = [cutter.pace for cutter in cutters]
     pieces = [cutter.cut(its) if its else [] for cutter, its in zip(cutters, units, strict=True)]
     order = [at for at, pace in enumerate(paces) if units[at] and pace.sent] if queued else []
@@ -69,7 +69,7 @@ def played(
 
 
 def best(paces: Sequence[Pace], count: int, host: Port, low: float) -> Balance:
-    """The parts that are predicted to end first, some of them empty; `low` is their bound."""
+    """The parts that are predicted to end first, some of them empty; `low` is a lower bound."""
     every = range(len(paces))
     near = [at for at in every if waits(paces[at], paces)]
     alone = _alone(paces, near, count, host)
@@ -77,7 +77,7 @@ def best(paces: Sequence[Pace], count: int, host: Port, low: float) -> Balance:
         found = balanced(paces, count, host, low, alone)
         if not near or found.end_s <= NEAR * low:
             return found
-    # Many sets are tried with long pieces, the best one again with those that are done.
+    # Sets are compared with long pieces; the best one is then planned with its real pieces.
     long = COARSE * low
     found = balanced(paces, count, host, low, alone, long=long)
     if near and found.end_s > NEAR * low:
@@ -100,7 +100,7 @@ def _sooner(one: Balance, other: Balance) -> Balance:
 
 
 def _alone(paces: Sequence[Pace], near: Sequence[int], count: int, host: Port) -> Sequence[int]:
-    """Without devices that wait for one another: the set of the least bound."""
+    """The set of devices with the least bound in which none waits for another."""
     groups: dict[str, list[int]] = {}
     for at in near:
         for name in paces[at].site.shares:
@@ -121,7 +121,7 @@ def _alone(paces: Sequence[Pace], near: Sequence[int], count: int, host: Port) -
 def _fewer(
     paces: Sequence[Pace], count: int, host: Port, low: float, found: Balance, queued: bool = False
 ) -> Balance:
-    """Without the device of the fewest units, if that ends sooner."""
+    """`found` without the device of the fewest units, if that ends sooner."""
     least = min([units for units in found.units if units])
     rest = [at for at, units in enumerate(found.units) if units and units != least]
     rest += [at for at, units in enumerate(found.units) if units == least][1:]
@@ -142,8 +142,10 @@ def balanced(
     long: float = 0.0,
     begin: Sequence[int] = (),
 ) -> Balance:
-    """Parts for these members, which can hold the work; each gets `least` units or more. Pieces are
-    those of a call of `long` seconds, or of `low`. A first guess of units may be given.
+    """Parts for these members, which can hold the work; each gets at least `least` units.
+
+    Pieces are those of a call of `long` seconds, or of `low`. `begin` may be a first guess of
+    units.
     """
     its = [paces[at] for at in members]
     if begin:

@@ -1,9 +1,9 @@
 """A lower bound for the seconds of a call that devices share. Pure.
 
-In T seconds a device does only so many units, whatever the order: its slowest stage is busy for all
-of them, the other stages for one piece before and one behind. Devices that share a resource launch
-one at a time. All bytes pass the host's port. Each limit is taken by itself, with whole units, and
-with each device free to take part or not; T is the least time in which all of them allow the work.
+In T seconds a device can do only so many units, in any order. Its slowest stage is busy for all of
+them; each other stage adds one piece before or behind. Devices that share a resource launch one at
+a time. All bytes pass the host's port. Each limit is taken by itself, with whole units, and each
+device may take part or not. T is the least time in which every limit allows the work.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from .limits import Limits
 from .site import Pace, Site
 
 EXACT = 1e-3
-"""Relative width at which the search for T ends; the lower end is what it gives."""
+"""Relative width at which the search for T ends; the result is the lower end."""
 GUESS = 0.01
-"""The same for where a planner begins: it corrects that anyhow."""
+"""The same for the starting point of a planner, which corrects it anyway."""
 TRIES = 8
-"""Of a time for that."""
+"""Times that `allot` tries."""
 WITHIN = 4.0
-"""Chains are kept for T up to this factor above the simple limits; no bound is given beyond."""
+"""Chains are kept for T up to this factor above the simple limits; the bound stays below it."""
 Load = tuple[float, float, float]
-"""(most units, what a resource spends on taking part, what it spends on each unit)."""
+"""(most units, a resource's cost of taking part, its cost per unit)."""
 
 
 def bound_s(sites: Sequence[Site], count: int, host: Port) -> float:
-    """Seconds; no schedule takes less. Infinite where the sites' memory holds less than `count`."""
+    """Least seconds of any schedule. Infinite if the sites' memory holds less than `count`."""
     return least_s([Pace(site, host) for site in sites], count, host)
 
 
@@ -50,8 +50,8 @@ def _least(
     limits: Sequence[Limits], count: int, host: Port, low: float, high: float, chains: bool,
     exact: float,
 ) -> float:  # fmt: skip
-    """The least T from `low` on, from below: tried where a line through both ends meets `count`, a
-    little further on than that so that ends come near, and in the middle where that gains little.
+    """The least T from `low` on, from below. It tries T where a line through both ends meets
+    `count`, moved a little so that both ends approach; or the middle where that gains little.
     """
     over = _most(limits, high, count, host, chains)
     under = _most(limits, low, count, host, chains) if low and over >= count else 0.0
@@ -65,7 +65,7 @@ def _least(
         aside = 0.45 * exact * high
         t = min(max(t + (aside if below else -aside), low + aside), high - aside)
         its = _most(limits, t, count, host, chains)
-        if its < count:  # an end that stays counts as if it were nearer
+        if its < count:  # Illinois rule: an end that stays is taken as if it were nearer
             over -= (over - count) / 2 if below else 0.0
             low, under, below, above = t, its, True, False
         else:
@@ -75,7 +75,7 @@ def _least(
 
 
 def _most(limits: Sequence[Limits], t: float, count: int, host: Port, chains: bool) -> float:
-    """Units that may be done in t seconds."""
+    """Most units that can be done in t seconds."""
     able = []
     for its in limits:
         units = its.units(t, count)
@@ -100,9 +100,9 @@ def _most(limits: Sequence[Limits], t: float, count: int, host: Port, chains: bo
 
 
 def _in_turn(able: Sequence[tuple[float, Pace]], t: float, rate: float) -> float:
-    """Units in t seconds if the port is all that fixed operands wait for. They arrive one after
+    """Most units in t seconds if fixed operands wait only for the port. They arrive one after
     another at best, the fastest device's first (W. Smith, Various optimizers for single-stage
-    production, Naval Research Logistics Quarterly 3, 1956); all are as large as the smallest.
+    production, Naval Research Logistics Quarterly 3, 1956). All count as large as the smallest.
     """
     total = sum(units for units, pace in able if not pace.sent)
     sent = [pace for _, pace in able if pace.sent]
@@ -119,7 +119,7 @@ def _in_turn(able: Sequence[tuple[float, Pace]], t: float, rate: float) -> float
 def _ports(
     able: Sequence[tuple[float, Pace]], t: float, host: Port
 ) -> Iterator[tuple[float, list[Load]]]:
-    """Bytes that pass the host's port in t seconds, and what devices need of them."""
+    """For each way of the host's port: (bytes that pass in t seconds, the devices' loads)."""
     if host.send < math.inf:
         yield host.send * t, [(u, p.sent, p.sent_each) for u, p in able]
     if host.receive < math.inf:
@@ -129,8 +129,8 @@ def _ports(
 
 
 def packed(loads: Sequence[Load], budget: float) -> float:
-    """Most units whose cost is within the budget, the cheapest first; a part of a device pays that
-    part of what taking part costs.
+    """Most units whose cost is within the budget, the cheapest first. A part of a device pays that
+    part of its cost of taking part.
     """
     total = 0.0
     for units, once, each in sorted(loads, key=lambda load: load[1] / load[0] + load[2]):
@@ -143,8 +143,8 @@ def packed(loads: Sequence[Load], budget: float) -> float:
 
 
 def allot(paces: Sequence[Pace], count: int, host: Port, low: float) -> list[float]:
-    """Units of each device in about the least time in which these limits allow the work, the
-    cheapest for a resource or the port first: where a planner begins. It takes more than `low`.
+    """A planner's starting point: units of each device in about the least time that these limits
+    allow. The cheapest for a resource or the port come first. The time is above `low`.
     """
     limits, t = [Limits(pace) for pace in paces], (1 + GUESS) * low
     for _ in range(TRIES):

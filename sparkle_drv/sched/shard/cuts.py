@@ -1,6 +1,7 @@
-"""Along which axis a call can be divided among devices, and what each piece reads and writes. Pure.
+"""The axes along which a call can be divided among devices, and what each piece reads and writes.
+Pure.
 
-A cut names an axis of the work. Each operand is cut along an axis of its own or read whole. Pieces
+A cut names an axis of the work. Each operand is cut along an axis of its own, or read whole. Pieces
 write their own part of the result, or each makes a whole result and these are combined.
 """
 
@@ -17,7 +18,7 @@ from sparkle_drv.ops.shapes.geometry import Geometry
 Shape = tuple[int, ...]
 
 COMBINED = {"sum": np.add, "max": np.maximum, "min": np.minimum}
-"""By reduction: how the results of two pieces become one."""
+"""By reduction: the function that combines the results of two pieces."""
 
 
 @dataclass(frozen=True)
@@ -25,15 +26,15 @@ class Cut:
     """One way to divide a call."""
 
     name: str
-    """Of the axis: "rows", "columns", "terms", "images", "channels", "elements"."""
+    """Name of the axis: "rows", "columns", "terms", "images", "channels", "elements"."""
     extent: int
     """Elements along it; a piece is [begin, end) of them."""
     operands: tuple[int | None, ...]
-    """By operand: its axis that is cut. None: each piece reads the whole operand."""
+    """By operand: its axis that is cut; None if each piece reads the whole operand."""
     out: int | None
-    """The axis of the result that is cut. None: the results of the pieces are combined."""
+    """The axis of the result that is cut; None if the results of the pieces are combined."""
     combine: str = ""
-    """A key of COMBINED; "" where the result is cut."""
+    """A key of COMBINED; "" if the result is cut."""
 
     def given(self, operands: Sequence[Any], begin: int, end: int) -> list[Any]:
         """The operands of a piece: views of numpy arrays."""
@@ -61,8 +62,8 @@ class Cut:
 
 
 def gemm(a: Shape, b: Shape, biased: bool, activated: bool, reduce: str) -> list[Cut]:
-    """Cuts of a product of these shapes. `reduce` "sum": of K alone, as the sum of partial
-    products, which a bias or an activation would spoil: then there is none.
+    """Cuts of a product of these shapes. With `reduce` "sum", K alone is cut, and partial products
+    are added; there is no cut then with a bias or an activation.
     """
     (m, k), n = a, b[1]
     if reduce == "sum":
@@ -73,9 +74,7 @@ def gemm(a: Shape, b: Shape, biased: bool, activated: bool, reduce: str) -> list
 
 
 def conv2d(shape: Geometry, layout: str) -> list[Cut]:
-    """Cuts of a convolution: of its images, and of its output channels where no groups tie them to
-    input channels.
-    """
+    """Cuts of a convolution: its images, and its output channels if there are no groups."""
     found = [Cut("images", shape.n, (0, None, None), 0)]
     if shape.groups == 1 and layout in ("NCHW", "NHWC"):
         found.append(Cut("channels", shape.oc, (None, 0, 0), layout.index("C")))
@@ -83,7 +82,7 @@ def conv2d(shape: Geometry, layout: str) -> list[Cut]:
 
 
 def map(shapes: Mapping[str, Shape], out: Shape) -> list[Cut]:
-    """The cut of a map along the first axis of its result that has more than one element. Operands
+    """The cut of a map: along the first axis of its result with more than one element. Operands
     that are broadcast along it are read whole.
     """
     axis = next((at for at, extent in enumerate(out) if extent > 1), None)
@@ -98,7 +97,7 @@ def map(shapes: Mapping[str, Shape], out: Shape) -> list[Cut]:
 
 def reduce(shape: Shape, op: str, axis: int | tuple[int, ...] | None, keepdims: bool) -> list[Cut]:
     """Cuts of a reduction: along an axis that stays, else along a reduced one, whose partial
-    results are combined; those of a mean cannot be.
+    results are combined. Those of a mean cannot be.
     """
     every = range(len(shape))
     given = every if axis is None else axis if isinstance(axis, tuple) else (axis,)

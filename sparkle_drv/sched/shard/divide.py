@@ -19,20 +19,20 @@ from .shares import Shares
 from .site import NO_TIME, Pace, Site
 
 UNITS = 256
-"""Units that the axis of a cut is divided into at most: shares are right to half a percent."""
+"""Units per axis at most: shares are right to half a percent."""
 LEAST_S = 1e-15
-"""Of a unit: what takes no time has no share."""
+"""Least seconds of a unit: without a time a device could have no share."""
 PIECE_S = 5e-5
-"""What a thread takes for a piece beside the work: to claim it, to call the operation, to copy the
-result and to commit it. 0.05 ms on two cores of an EPYC."""
+"""Seconds of a piece beside its work: to claim it, call the operation, copy and commit the result.
+0.05 ms on two cores of an EPYC."""
 PACK_RATE = 4e9
-"""Bytes a second at which an operation on the host's memory packs an operand that each piece reads
-whole: a product of 64 by 2048 by 2048 packs 16 MiB in 4 ms on a core of an EPYC."""
+"""Bytes per second at which an operation in host memory packs an operand that each piece reads
+whole. A product of 64 by 2048 by 2048 packs 16 MiB in 4 ms on a core of an EPYC."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A cut, as far as its time goes."""
+    """A cut, with what its time depends on."""
 
     name: str
     extent: int
@@ -42,16 +42,16 @@ class Axis:
     cut_nbytes: int
     """Bytes of operands that are cut."""
     combined: bool
-    """Does each piece make a whole result, and are these combined?"""
+    """Does each piece make a whole result, to be combined?"""
 
     @property
     def granule(self) -> int:
-        """Elements of a unit."""
+        """Elements per unit."""
         return max(1, self.extent // UNITS)
 
     @property
     def count(self) -> int:
-        """Units."""
+        """Number of units."""
         return -(-self.extent // self.granule)
 
 
@@ -60,30 +60,30 @@ class Wanted:
     """How a call is to be divided: what the caller said, and what the devices' health allows."""
 
     shares: str | Mapping[str, float] = "auto"
-    """"auto": the planner leaves devices out. "each": all take part. Else proportions by URI."""
+    """"auto": the planner may leave devices out. "each": all take part. Else proportions by URI."""
     max_vram_nbytes: int = 0
-    """Bytes that a device with memory of its own may be given; 0: as many as it has."""
+    """Bytes that a device with memory of its own may use; 0: all that it has."""
     weights: Mapping[str, float] | None = None
-    """By URI, below 1: a slow device gets this part of what it would get."""
+    """By URI, below 1: a slow device gets this part of its normal share."""
     ready_s: Mapping[str, float] | None = None
-    """By URI: seconds until a device has ended what it was given before."""
+    """By URI: seconds until a device has ended its earlier work."""
 
 
 @dataclass(frozen=True)
 class Divided:
-    """What was decided."""
+    """The decision of `divide`."""
 
     at: int
     """The number of the axis."""
     shares: Shares
     sites: tuple[Site, ...]
-    """What each device needs, of those that can do the work."""
+    """Costs of each device that can do the work."""
     unable: dict[str, str]
     """By URI: why a device can do no part of it."""
 
     @property
     def alone_s(self) -> float:
-        """Predicted seconds of the fastest device by itself; infinite if it has no room."""
+        """Predicted seconds of the fastest device alone; infinite if it has no room."""
         count = self.shares.count
         paces = [Pace(site) for site in self.sites]
         return min((p.end_s((count,)) for p in paces if p.most >= count), default=float("inf"))
@@ -92,9 +92,9 @@ class Divided:
 def divide(
     costs: Costs, work: Work, axes: Sequence[Axis], uris: Sequence[str], wanted: Wanted
 ) -> Divided | None:
-    """The axis and the shares of least predicted seconds; None: no device can take part.
+    """The axis and the shares with the least predicted seconds; None if no device can take part.
 
-    Raises Impossible and ValueError as plan_shares does, when no axis can be cut so.
+    Raises Impossible and ValueError as plan_shares does, if no axis can be cut as wanted.
     """
     found: list[Divided] = []
     wrong: ValueError | None = None
@@ -110,7 +110,7 @@ def divide(
                 sites, axis.count, each=said == "each",
                 given=None if isinstance(said, str) else said,
             )  # fmt: skip
-        except ValueError as error:  # memory, or fewer units than devices: of this axis
+        except ValueError as error:  # memory, or fewer units than devices, along this axis
             if wrong is None or isinstance(error, Impossible):
                 wrong = error
             continue
@@ -121,7 +121,7 @@ def divide(
 
 
 def _lost_s(one: Divided) -> float:
-    """Predicted seconds, and those of the longest piece: what a device that stops would cost."""
+    """Predicted seconds plus those of the longest piece, which a device that stops would cost."""
     paces = {site.uri: Pace(site) for site in one.sites}
     shares = one.shares
     most = {uri: max(p.units for p in pieces) for uri, pieces in shares.parts.items() if pieces}
@@ -130,7 +130,7 @@ def _lost_s(one: Divided) -> float:
 
 
 def why_not(costs: Costs, work: Work, uri: str) -> str:
-    """Why a device can do no part of the work; "": it can."""
+    """Why a device can do no part of the work; "" if it can."""
     node = costs.nodes[uri]
     if node.unified or {(HOST, uri), (uri, HOST)} <= costs.links.keys():
         return cannot(costs, Work(work.op, work.size), uri)
@@ -140,7 +140,7 @@ def why_not(costs: Costs, work: Work, uri: str) -> str:
 def sites_of(
     costs: Costs, work: Work, axis: Axis, uris: Sequence[str], wanted: Wanted
 ) -> tuple[Site, ...]:
-    """What each of these devices needs for a part of the work."""
+    """The costs of a part of the work on each of these devices."""
     sites = []
     named = {name for uri in uris for name in costs.nodes[uri].shares}
     leaves = {name for name in named if not any(other.startswith(f"{name}:") for other in named)}

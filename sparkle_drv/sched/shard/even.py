@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from .site import Pace
 
 HALVINGS = 12
-"""Of the range of ends, to find where all end together."""
+"""Halvings of the range of times in which all devices end together."""
 
 
 def waits(pace: Pace, paces: Sequence[Pace]) -> bool:
@@ -21,12 +21,12 @@ def waits(pace: Pace, paces: Sequence[Pace]) -> bool:
 def evened(
     paces: Sequence[Pace], units: Sequence[int], ends: Sequence[float], count: int
 ) -> list[float]:
-    """Units with which all would end together, if each unit more or less took the same time."""
+    """Units with which all would end together, if each unit took the same time."""
     lines = []
     busy = [pace for pace, its in zip(paces, units, strict=True) if its]
     for pace, its, end in zip(paces, units, ends, strict=True):
         begins = end if its else pace.end_s((1,)) - pace.each
-        # A unit more also delays those that wait for the same resource: half the step converges.
+        # One more unit also delays devices that wait for the same resource: half steps converge.
         each = pace.each * (2 if waits(pace, busy) else 1)
         lines.append((its, begins, each, min(pace.most, count)))
 
@@ -43,8 +43,8 @@ def evened(
 
 
 def whole(shares: Sequence[float], paces: Sequence[Pace], count: int, least: int = 0) -> list[int]:
-    """Whole units whose sum is `count`, near these shares, that fit into the devices' memory. What
-    rounding leaves goes to the fastest devices that have a share, else to those with room.
+    """Whole units near these shares, with sum `count`, that fit into the devices' memory. Rounding
+    leftovers go to the fastest devices that have a share, else to those with room.
     """
     units = [max(least, int(share)) for share in shares]
     order = sorted(range(len(units)), key=lambda at: (shares[at] <= 0, paces[at].each))

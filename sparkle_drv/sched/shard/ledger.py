@@ -1,8 +1,9 @@
-"""Who does which piece of a call, once: claimed, computed, committed. Threads share a ledger.
+"""Which device does which piece of a call: a piece is claimed, computed and committed once. Threads
+share a ledger.
 
-Each device first claims the pieces that are planned for it, then chunks of the tail by the rule of
-tail.py, then late pieces of others by that of late.py. Of two results of one piece the first commit
-counts, and a later one is dropped.
+Each device first claims its planned pieces, then chunks of the tail by the rule of tail.py, then
+late pieces of others by that of late.py. The first commit of a piece counts; later ones are
+dropped.
 """
 
 from __future__ import annotations
@@ -23,26 +24,26 @@ from .tail import takes
 
 @dataclass(frozen=True)
 class Claim:
-    """A device has begun a piece, or will behind those that it has."""
+    """A piece that a device has begun, or will begin after its earlier ones."""
 
     piece: Piece
     uri: str
     ends_s: float
-    """When it is predicted to end."""
+    """Predicted end."""
     late_s: float
-    """When it is late."""
+    """Time from which it is late."""
 
 
 class Ledger:
-    """The pieces of one call. `claim`, `commit` and `gone` are for the threads of devices; times
-    are seconds of the run's clock. No piece is late before `slack_s` more than LATE says.
+    """The pieces of one call. Threads of devices call `claim`, `commit` and `gone`. Times are
+    seconds of the run's clock. A piece is late `slack_s` after the time that LATE gives.
     """
 
     def __init__(
         self, parts: Mapping[str, Iterable[Piece]], tail: Iterable[Piece],
         paces: Mapping[str, Pace], slack_s: float = 0.0, call_s: float = 0.0,
     ) -> None:  # fmt: skip
-        """`call_s`: the predicted seconds of the call; 0: pieces may be of any length."""
+        """`call_s` is the predicted seconds of the call; 0 allows pieces of any length."""
         self._planned = {uri: deque(pieces) for uri, pieces in parts.items()}
         self._tail = deque(tail)
         self._paces = {uri: paces[uri] for uri in parts}
@@ -58,7 +59,7 @@ class Ledger:
         self.dropped = 0
         """Results that came second, or from a device that was given up."""
         self.doubled = 0
-        """Late pieces that another device has started, too."""
+        """Late pieces that another device started again."""
         self._written = self._writing = 0
         self._closed = False
         self._count = len(self._tail) + sum(map(len, self._planned.values()))
@@ -69,13 +70,15 @@ class Ledger:
         return self._written == self._count
 
     def open(self, uri: str) -> list[Claim]:
-        """What a device has claimed and not ended, whoever committed it."""
+        """The claims of a device that have not ended, even if others committed the pieces."""
         with self._lock:
             return self._of(uri)
 
     def claim(self, uri: str, now_s: float) -> Claim | float | None:
-        """The next piece for this device; the time at which to ask again, infinite where only a
-        change can give it one; None: it will get no more.
+        """The next piece for this device.
+
+        A float is the time at which to ask again, infinite if only a change can give it a piece.
+        None if it will get no more.
         """
         with self._lock:
             if uri not in self._paces or len(self.committed) == self._count:
@@ -97,7 +100,7 @@ class Ledger:
             return min((one.late_s for one in others if one.late_s > now_s), default=math.inf)
 
     def _front(self, uri: str) -> Piece:
-        """The head of the tail, or as much of it as a piece of this device may be."""
+        """The head of the tail, cut to the longest piece that this device may do."""
         piece = self._tail.popleft()
         most = self._most[uri]
         if piece.units > most:
@@ -128,7 +131,7 @@ class Ledger:
         return {one.uri for one in claims if one.late_s <= now_s}
 
     def _doubtful(self, uri: str, now_s: float) -> Piece | None:
-        """The late piece that is late for longest, of those that this device would end first."""
+        """The piece that is late longest, among those that this device would end first."""
         late = [
             claims
             for piece, claims in self._claims.items()
@@ -143,7 +146,7 @@ class Ledger:
         return min(late, key=lambda claims: claims[0].late_s)[0].piece if late else None
 
     def _takes(self, uri: str, late: set[str]) -> bool:
-        """Does it take the next chunk of the tail?"""
+        """Does the device take the next chunk of the tail?"""
         mine = self._paces[uri]
         well = [pace for other, pace in self._paces.items() if other == uri or other not in late]
         left_s = sum(p.units for p in self._tail) / sum(1 / pace.each for pace in well)
@@ -151,8 +154,8 @@ class Ledger:
         return takes(piece_s, left_s, mine.each == min(pace.each for pace in well))
 
     def commit(self, uri: str, piece: Piece, write: Callable[[], object]) -> bool:
-        """`write()` the result of a piece; False, and it is dropped: another device has done so, or
-        does since this one was given up.
+        """Calls `write()` for the result of a piece. False if the result is dropped: another device
+        committed the piece, or this device was given up.
         """
         with self._lock:
             its = any(one.uri == uri for one in self._claims.get(piece, ()))
@@ -172,14 +175,14 @@ class Ledger:
         return True
 
     def shut(self) -> None:
-        """From now on no result is written: returns when those that are being written have been."""
+        """Stops all writing. Returns when the writes in progress have ended."""
         with self._lock:
             self._closed = True
         while self._writing:
             time.sleep(1e-4)
 
     def gone(self, uri: str) -> None:
-        """A device takes no more: what it claimed and what is planned for it goes to the tail."""
+        """A device takes no more: its claims and planned pieces go to the tail."""
         with self._lock:
             self._paces.pop(uri, None)
             for piece in list(self._claims):
@@ -188,7 +191,7 @@ class Ledger:
             self._give_back(uri)
 
     def _ended(self, piece: Piece, uri: str) -> bool:
-        """A device does not do a piece any more; does another one?"""
+        """The device no longer does the piece. Does another one?"""
         left = [one for one in self._claims.pop(piece, ()) if one.uri != uri]
         if left:
             self._claims[piece] = left

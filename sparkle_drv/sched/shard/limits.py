@@ -1,9 +1,9 @@
-"""What one device can do in some seconds, whatever its pieces. Pure.
+"""The most that one device can do in some seconds, with any pieces. Pure.
 
-Two stages with p and c seconds for a unit, and a and b for each piece, run pieces one after the
-other; a piece enters the second stage when it has left the first. For each k the first stage of
-pieces 1 to k and the second one of pieces k to n follow one another. The sum of these n chains with
-weights that make all units count alike (the dual of the linear program over sizes of pieces) is
+Two stages run the pieces one after another. They take p and c seconds per unit, and a and b per
+piece. A piece enters the second stage when it has left the first. For each k, pieces 1 to k in the
+first stage and pieces k to n in the second follow one another. Weights that make all units count
+alike (the dual of the linear program over sizes of pieces) add these n chains to
 
     T >= A(n) + K(n) x,  K(n) = p + (c - p) / (1 - r**n),  r = p / c
 
@@ -25,7 +25,7 @@ Chain = tuple[float, float]
 
 
 class Limits:
-    """The limits of one device: each is a row of chains, of which the best holds."""
+    """The limits of one device: rows of chains, where the best chain of each row holds."""
 
     def __init__(self, pace: Pace) -> None:
         p, c, o = pace.brings, pace.computes, pace.fetches
@@ -40,7 +40,7 @@ class Limits:
             self.simple.append((first + launch + pace.fetch, o))
 
     def chains(self) -> None:
-        """Find the chains of two stages; before, only the simple ones hold."""
+        """Computes the chains of two stages; before this call only the simple ones hold."""
         pace = self.pace
         p, c, o = pace.brings, pace.computes, pace.fetches
         begin = pace.start + pace.bring + p
@@ -54,7 +54,7 @@ class Limits:
             self.pairs.append(_chains(pace.start + launch, pace.bring, p, pace.fetch, o))
 
     def units(self, t: float, most: float) -> float:
-        """No more than these are done in t seconds, by the simple chains alone."""
+        """Most units in t seconds, by the simple chains alone."""
         units = min(most, self.pace.most)
         for a, b in self.simple:
             if units * b > t - a:
@@ -62,8 +62,8 @@ class Limits:
         return units if units >= 1 else 0.0
 
     def narrow(self, low: float, high: float) -> None:
-        """Keep the chains that may be the best of their row for some t from `low` to `high`. What
-        a chain allows is linear in t: one that is worse at both ends is worse between them.
+        """Keeps the chains that may be the best of their row for some t in `low` to `high`. A
+        chain's limit is linear in t: one that is worse at both ends is worse between them.
         """
         for at, chains in enumerate(self.pairs):
             ends = [((low - a) / b, (high - a) / b) for a, b in chains]
@@ -75,7 +75,7 @@ class Limits:
             ]
 
     def fewer(self, t: float, units: float) -> float:
-        """At most `units`, and no more than any row allows; see `narrow`."""
+        """At most `units`, and no more than any row of chains allows; see `narrow`."""
         for chains in self.pairs:
             for a, b in chains:
                 if units * b <= t - a:
@@ -86,8 +86,8 @@ class Limits:
 
 
 def _chains(base: float, a: float, p: float, b: float, c: float) -> list[Chain]:
-    """(A(n), K of the most pieces before the next number) of all numbers."""
-    if p > c:  # the same the other way round, and no power grows without limit
+    """(A(n), K of the most pieces before the next number) for all numbers."""
+    if p > c:  # mirrored: the same bound, and powers stay bounded
         a, p, b, c = b, c, a, p
     r, slope, found = p / c, c - p, list[Chain]()
     even = r > 1 - 1e-6

@@ -1,9 +1,9 @@
 """A graph in micro-batches: which tasks are independent along axis 0, and the tasks of each part of
 the batch. Pure.
 
-What an output is made of says what is cut: rows of a product's left operand, images, elements of
-expressions that are not broadcast. All else (weights, biases, and tasks that make them) is whole,
-and the same for every micro-batch.
+The operations that lead to an output decide what is cut: rows of a product's left operand, images,
+and elements of expressions that are not broadcast. All else is whole and the same for every
+micro-batch: weights, biases, and tasks that make them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sparkle_drv.ops.reduce.fold import axes_of
 from sparkle_drv.sched.model.task import Task, Value
 
 _LEFT = {"gemm": "a", "conv2d": "x", "layout": "a"}
-"""By operation, the operand whose axis 0 is the result's; the others are whole."""
+"""By operation: the operand whose axis 0 is the result's; the others are whole."""
 
 
 @dataclass(frozen=True)
@@ -26,17 +26,17 @@ class Batch:
 
     tasks: Sequence[Task]
     extent: int
-    """Of axis 0 of all that is cut."""
+    """Length of axis 0 of all arrays that are cut."""
     cut: frozenset[int]
     """Numbers of the arrays that are cut, the graph's inputs and outputs among them."""
 
     def sized(self, rows: int) -> list[Task]:
-        """The tasks of a batch of so many rows, with the same numbers: what one part costs."""
+        """The tasks for a batch of `rows` rows, with the same numbers: the cost of one part."""
         return [self._task(task, {}, (0, rows)) for task in self.tasks]
 
     def parts(self, count: int) -> tuple[list[Task], list[int]]:
-        """(tasks, for each of them the index of the one that it is a part of): `count` copies of
-        what is cut, one micro-batch after the other.
+        """(tasks, the index of the task that each is a part of): `count` copies of the tasks that
+        are cut, one micro-batch after the other.
         """
         values = [v for t in self.tasks for v in (*t.arrays, t.out)]
         free = 1 + max(value.number for value in values)
@@ -53,12 +53,12 @@ class Batch:
         return list(tasks), list(layers)
 
     def _task(self, task: Task, numbers: dict[int, int], rows: tuple[int, int]) -> Task:
-        """With rows [begin, end) of what is cut, in arrays of these numbers."""
+        """The task with rows [begin, end) of what is cut, in arrays of these numbers."""
 
         def part(value: Value) -> Value:
             if value.number not in self.cut:
                 return value
-            # The rows of a constant are no constant: the host has them, and each run takes them.
+            # Rows of a constant are not constant: each run takes them from the host.
             kind = "numpy" if value.constant else value.kind
             number = numbers.get(value.number, value.number)
             shape = (rows[1] - rows[0], *value.shape[1:])
@@ -69,20 +69,20 @@ class Batch:
 
 
 def ranges(extent: int, count: int) -> list[tuple[int, int]]:
-    """[begin, end) of each micro-batch; they differ by one row at most, the larger ones first."""
+    """[begin, end) of each micro-batch; sizes differ by at most one row, the larger ones first."""
     small, more = divmod(extent, count)
     ends = [i * small + min(i, more) for i in range(count + 1)]
     return list(pairwise(ends))
 
 
 def rows(extent: int, count: int) -> dict[int, int]:
-    """How many micro-batches have so many rows, by rows, the most first."""
+    """By number of rows: how many micro-batches have it, the larger first."""
     return dict(Counter(end - begin for begin, end in ranges(extent, count)))
 
 
 def batch(tasks: Sequence[Task], outputs: Iterable[int]) -> Batch:
-    """How these tasks, each behind those that it reads, can be cut along axis 0 of all outputs.
-    ValueError, which names the task and the reason: they cannot be.
+    """How these tasks, in topological order, can be cut along axis 0 of all outputs. Raises
+    ValueError, with the task and the reason, if they cannot.
     """
     cut, whole = set(outputs), dict[int, str]()
     values = {v.number: v for task in tasks for v in (*task.arrays, task.out)}
@@ -116,15 +116,15 @@ def _refused(why: str) -> ValueError:
 
 
 def _along(task: Task, name: str) -> list[str]:
-    """The operands whose axis 0 is that of the result."""
+    """The operands whose axis 0 is that of the result. Raises ValueError."""
     if task.op in _LEFT:
         return [_LEFT[task.op]]
     shape = task.reads["a"].shape if task.expression is None else task.common
     axis = task.options.get("axis")
     if task.op == "reduce" and shape and 0 in axes_of(axis, len(shape)):
-        raise ValueError(f"micro_batches: {name}: it reduces axis 0, the batch")
+        raise ValueError(f"micro_batches: {name}: expected axis 0, the batch, to stay, got axis 0")
     if not shape:
-        raise ValueError(f"micro_batches: {name}: its result has no axis 0, which a batch is on")
+        raise ValueError(f"micro_batches: {name}: expected a result with axis 0, got none")
     return [
         operand
         for operand, value in task.reads.items()

@@ -1,9 +1,9 @@
 """The pieces of one device's part: they are short, and their stages overlap. Pure.
 
-A device that stops in mid-run loses the piece that it does, and is known to be late after twice the
-time of a piece: no piece is long. The first pieces are small, so that the slowest stage begins
-early. Each next one is as large as it can be without keeping that stage waiting. The last pieces
-shrink likewise.
+A device that stops loses its piece, and is known to be late after twice the time of a piece.
+Therefore no piece is long. The first pieces are small, so that the slowest stage begins early. Each
+next one is as large as possible without keeping that stage waiting. The last pieces shrink
+likewise.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ import math
 from .site import Pace
 
 LONGEST = 1 / 32
-"""No piece takes longer on its device than this part of the call, whose time is at least the bound:
-of a device that stops, twice this is lost at most until others go on. Among devices that wait for
-one another, longer launches also leave more of their time unused."""
+"""No piece takes longer on its device than this part of the call, whose time is at least the bound.
+If a device stops, others go on after at most twice this. Longer launches would also leave devices
+that wait for one another unused."""
 LOSS = 0.02
-"""Launches and latencies may cost this part of a device's time: no piece need be shorter."""
+"""Launches and latencies may cost this part of a device's time; pieces need not be longer."""
 FILL = 2.5
-"""Where latencies are long, a piece is as long as FILL times what makes latencies and the time that
-the other stages wait for the first piece alike: on testing/shards 1.5 and 3 leave larger gaps."""
+"""Where latencies are long, a piece is FILL times the length at which latencies equal the other
+stages' wait for the first piece. On testing/shards 1.5 and 3 leave larger gaps."""
 RAMP = 16
-"""The first and the last piece are this part of the largest one at least."""
+"""The first and the last piece are at least this part of the largest one."""
 
 
 def largest(pace: Pace, seconds: float) -> int:
-    """Units of the longest piece in a call that takes so many seconds: LONGEST of it, or as many as
-    LOSS asks for, or one.
+    """Units of the longest piece in a call of `seconds`: LONGEST of it, or as many as LOSS asks
+    for, at least one.
     """
     stages = pace.stages()
     long = min([(LONGEST * seconds - a) / b for a, b in stages if b])
@@ -40,7 +40,7 @@ def largest(pace: Pace, seconds: float) -> int:
 
 
 class Cutter:
-    """Cuts parts of one device, in a call that takes so many seconds."""
+    """Cuts parts of one device, in a call of `seconds`."""
 
     __slots__ = ("back", "front", "largest", "pace", "ramps")
 
@@ -62,7 +62,7 @@ class Cutter:
 
 
 def _inwards(front: list[int], back: list[int], units: int) -> tuple[list[int], list[int]]:
-    """The beginnings of both ramps that hold no more than these units, small pieces first."""
+    """Beginnings of both ramps with at most `units` units in all, small pieces first."""
     ahead, behind = 0, 0
     while True:
         size = min(front[ahead : ahead + 1] + back[behind : behind + 1])
@@ -78,9 +78,9 @@ def _inwards(front: list[int], back: list[int], units: int) -> tuple[list[int], 
 def _ramp(pace: Pace, most: int, front: bool) -> list[int]:
     """Growing pieces at one end, smaller than `most`.
 
-    With growth by a factor f from a first piece of x units, the ramp has log(most / x) / log f
-    pieces, each with its latency, and the slowest stage waits for x units: x is the latency by the
-    seconds of a unit in the stages before and by log f.
+    A ramp grows by a factor f from a first piece of x units. It has log(most / x) / log f pieces,
+    each with its latency, and the slowest stage waits for x units. The best x is the latency over
+    the seconds of a unit in the stages before, and over log f.
     """
     p, c, o = pace.brings, pace.computes, pace.fetches
     a, b, e = pace.bring, pace.launch, pace.fetch
@@ -88,7 +88,7 @@ def _ramp(pace: Pace, most: int, front: bool) -> list[int]:
         p, o, a, e = o, p, e, a
     if (p >= c and p >= o) or not (p or o > c):
         return []
-    # Next to a piece of n units one has factor * n + more units at most.
+    # Beside a piece of n units the next one has at most factor * n + more units.
     if c >= o:
         ways, waits, late = [(c / p, (b - a) / p)], p, b
     else:

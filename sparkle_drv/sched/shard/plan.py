@@ -18,9 +18,9 @@ from .site import FREE, Pace, Site
 from .tail import dealt
 
 TAIL = 1 / 4
-"""The part of the work that is left for the tail: with rates of 100, 40, 20 and 5, and errors of up
-to 20 %, 0.99 of the ideal are reached with it. It is halved up to twice where it costs more than
-LOSS; then there is none."""
+"""The part of the work that is left for the tail. With rates of 100, 40, 20 and 5 and errors of up
+to 20 %, it reaches 0.99 of the ideal. It is halved up to twice where it costs more than LOSS, then
+dropped."""
 
 
 def plan_shares(
@@ -32,11 +32,12 @@ def plan_shares(
     given: Mapping[str, float] | None = None,
     tail: float = TAIL,
 ) -> Shares:
-    """The shares of the least predicted time.
+    """The shares with the least predicted time.
 
-    A device that does not help is left out unless `each`, which gives every device a unit at least.
-    `given` are fixed proportions by URI; then there is no tail. `tail` is the part of the work that
-    is left for it at most. ValueError for bad arguments, Impossible where no memory holds the work.
+    A device that does not help is left out, unless `each`: then every device gets at least a unit.
+    `given` are fixed proportions by URI; then there is no tail. `tail` is the largest part of the
+    work that is left for the tail. Raises ValueError for bad arguments, Impossible if the memory
+    cannot hold the work.
     """
     check(sites, count, each, given, tail)
     paces = [Pace(site, host) for site in sites]
@@ -55,7 +56,7 @@ def plan_shares(
 def proportioned(
     paces: Sequence[Pace], count: int, host: Port, given: Mapping[str, float]
 ) -> Balance:
-    """Parts in these proportions. Impossible where one does not fit into its device's memory."""
+    """Parts in these proportions. Raises Impossible if one does not fit its device's memory."""
     total, passed, units = sum(given.values()), 0.0, []
     for pace in paces:
         begin = round(passed * count / total)
@@ -78,7 +79,7 @@ def shares(
     tail: float,
     given: Mapping[str, float] | None,
 ) -> Shares:
-    """The plan of these parts, of which the last ones go to the tail."""
+    """The plan of these parts, with the last pieces moved to the tail."""
     parts, rest, by, end_s = found.pieces, [], [], found.end_s
     most = [largest(pace, bound) for pace in paces]
     for part in (tail, tail / 2, tail / 4):
@@ -111,7 +112,7 @@ def shares(
 
 
 def front(pieces: Sequence[int], tail: float) -> list[int]:
-    """These pieces without their last part, of which one unit stays."""
+    """These pieces without their last part; at least one unit stays."""
     kept, left = list(pieces), int(sum(pieces) * tail)
     while left:
         less = min(left, kept[-1])
@@ -123,7 +124,7 @@ def front(pieces: Sequence[int], tail: float) -> list[int]:
 
 
 def placed(pieces: Sequence[int], begin: int) -> tuple[Piece, ...]:
-    """The pieces, one behind another."""
+    """The pieces, placed one after another from `begin`."""
     found = []
     for units in pieces:
         found.append(Piece(begin, begin + units))

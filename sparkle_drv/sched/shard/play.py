@@ -1,8 +1,8 @@
 """When each device ends if parts run together: an event simulation of their steps. Pure.
 
 Each device brings its fixed operand, then its pieces, launches them in order, and fetches each
-result; a way carries one transfer at a time. Transfers share the host's port max-min fairly, as in
-mesh/collective/fluid.py; their latency takes nothing of it.
+result. A way carries one transfer at a time. Transfers share the host's port max-min fairly, as in
+mesh/collective/fluid.py; a transfer in its latency uses nothing of it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from sparkle_drv.mesh.links.network import Port
 from .site import Pace
 
 SAME = 1e-9
-"""Parts of a transfer below this are rounding errors."""
+"""Parts of a transfer below this count as rounding errors."""
 BRING, COMPUTE, FETCH = range(3)
 
 
 class _Flow:
-    """The bytes of a transfer that are on their way."""
+    """The bytes of a transfer in progress."""
 
     __slots__ = ("at", "lane", "left", "nbytes", "own", "rate")
 
@@ -32,7 +32,7 @@ class _Flow:
 
 
 def contended(paces: Sequence[Pace], host: Port) -> bool:
-    """Can transfers of these devices, or their launches, wait for one another?"""
+    """May transfers or launches of these devices wait for one another?"""
     names = [name for pace in paces for name in pace.site.shares]
     if len(set(names)) < len(names):
         return True
@@ -53,7 +53,7 @@ def ends(
     order: Sequence[int] = (),
     planned: Sequence[int] = (),
 ) -> list[float]:
-    """Seconds at which each device's last result is at the host; 0 for one without a part.
+    """Seconds at which each device's last result is on the host; 0 for a device without a part.
 
     Fixed operands of the devices in `order` leave the host one after another. Pieces behind the
     first `planned` ones are chunks of the tail: a device takes one when it launches the one before.
@@ -66,7 +66,7 @@ def ends(
     for at, (pace, part) in enumerate(zip(paces, parts, strict=True)):
         if pace.far or any(names.count(name) > 1 for name in pace.site.shares):
             run[at] = part  # type: ignore[call-overload]
-        elif part:  # it waits for nobody
+        elif part:  # it waits for no other device
             found[at] = pace.end_s(part)
     its = _Run(paces, run, host, order, planned).ends()
     return [end or other for end, other in zip(its, found, strict=True)]
@@ -91,15 +91,15 @@ class _Run:
         self.done = [[-1 if pace.sent else 0, 0, 0] for pace in paces]
         self.busy = [[False, False, False] for _ in paces]
         self.limited = min(host.send, host.receive, host.both) < math.inf
-        self.rates: dict[tuple[int, ...], list[float]] = {}  # by the flows of one moment
+        self.rates: dict[tuple[int, ...], list[float]] = {}  # by the flows in progress
         self.timed: list[tuple[float, int, int, bool]] = []
         self.flows: list[_Flow] = []
         self.held: set[str] = set()
-        self.since: dict[int, float] = {}  # who waits for a resource: the longest is the next
+        self.since: dict[int, float] = {}  # devices that wait for a resource; longest goes first
         self.end = [0.0] * len(paces)
 
     def ends(self) -> list[float]:
-        """To the end."""
+        """Runs the simulation; returns the ends."""
         for at, part in enumerate(self.parts):
             if part:
                 self._begin(at, BRING)
@@ -110,7 +110,7 @@ class _Run:
         return self.end
 
     def _begin(self, at: int, lane: int) -> None:
-        """The next step of a lane, if it may begin."""
+        """Begins the next step of a lane, if it may begin."""
         number, pace, part = self.next[at][lane], self.paces[at], self.parts[at]
         if self.busy[at][lane] or number >= len(part):
             return
@@ -144,7 +144,7 @@ class _Run:
             self._begin(at, BRING)
 
     def _event(self) -> None:
-        """Go on to the next end, or ends, and begin what may begin then."""
+        """Advances to the next end, and begins what may begin then."""
         timed, now = self.timed, self.now
         until = timed[0][0] if timed else math.inf
         for flow in self.flows:
@@ -162,7 +162,7 @@ class _Run:
             self._ended(flow.at, flow.lane)
         while timed and timed[0][0] <= until:
             _, at, lane, last = heappop(timed)
-            if not self.busy[at][lane]:  # the device is ready now
+            if not self.busy[at][lane]:  # this event says that the device is ready
                 self._begin(at, COMPUTE)
             elif last:
                 self._ended(at, lane)
@@ -199,7 +199,7 @@ class _Run:
 
 
 def _fair(flows: Sequence[_Flow], host: Port) -> None:
-    """Set the rate of each flow, max-min fairly."""
+    """Sets the rate of each flow, max-min fairly."""
     left = {
         (BRING,): host.send, (FETCH,): host.receive, (BRING, FETCH): host.both
     }  # fmt: skip

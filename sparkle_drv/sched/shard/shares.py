@@ -1,4 +1,4 @@
-"""Shares: who does which units of a call, as data and in words. Pure."""
+"""Shares: which device does which units of a call, as data and as text. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Piece(NamedTuple):
 
     @property
     def units(self) -> int:
-        """How many."""
+        """Number of units."""
         return self.end - self.begin
 
     def __str__(self) -> str:
@@ -25,22 +25,22 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class Shares:
-    """A call, cut among devices. Each unit is in one piece."""
+    """A call, cut among devices. Each unit is in exactly one piece."""
 
     count: int
-    """Units in all."""
+    """Number of units in all."""
     parts: Mapping[str, tuple[Piece, ...]]
-    """By URI, of devices that take part: pieces in the order in which the device does them."""
+    """By URI of each device that takes part: its pieces in order."""
     tail: tuple[Piece, ...]
-    """Shrinking chunks for whoever is free, by the rule of tail.py."""
+    """Shrinking chunks for any free device, by the rule of tail.py."""
     takers: tuple[str, ...]
-    """URIs of the devices that are predicted to take them."""
+    """By chunk: the URI of the device that is predicted to take it."""
     order: tuple[str, ...]
-    """Devices whose fixed operands leave the host one after another; (): all at once."""
+    """Devices whose fixed operands leave the host one after another; () if all leave at once."""
     predicted_s: float
-    """Seconds until the last result is at the host."""
+    """Seconds until the last result is on the host."""
     bound_s: float
-    """No schedule takes less."""
+    """Seconds that every schedule takes at least."""
     left_out: Mapping[str, str]
     """By URI: why a device does not take part."""
 
@@ -50,7 +50,7 @@ class Shares:
         return self.predicted_s / self.bound_s - 1 if self.bound_s else math.inf
 
     def units(self, uri: str) -> int:
-        """Units that a device is predicted to do, its chunks of the tail among them."""
+        """Units that a device is predicted to do, including its chunks of the tail."""
         taken = sum(p.units for p, by in zip(self.tail, self.takers, strict=True) if by == uri)
         return sum(piece.units for piece in self.parts.get(uri, ())) + taken
 
@@ -62,7 +62,7 @@ class Shares:
         )
 
     def explain(self) -> str:
-        """The plan as `str` has it, then each device, the tail, and who is left out and why."""
+        """The plan as `str` gives it, then each device, the tail, and devices left out with why."""
         lines = [str(self)]
         for uri, pieces in self.parts.items():
             units = self.units(uri)

@@ -1,4 +1,4 @@
-"""One device that may take a part of a call, as numbers. Pure."""
+"""One device that may do a part of a call, as numbers. Pure."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from sparkle_drv.mesh.links.line import Line
 from sparkle_drv.mesh.links.network import Port
 
 FREE = Port()
-"""Of a host whose memory limits no transfer."""
+"""The port of a host whose memory limits no transfer."""
 NO_TIME = Line(0.0, 0.0)
 """The way between the host and a device that shares its memory."""
 
 
 @dataclass(frozen=True)
 class Site:
-    """A device and what one cut of one call costs there.
+    """A device, and what one cut of one call costs there.
 
-    A unit is a granule of the axis that is cut, 16 rows for example. Operands, units and results
+    A unit is a granule of the axis that is cut, for example 16 rows. Operands, units and results
     stay in the device's memory until the call ends.
     """
 
@@ -31,23 +31,23 @@ class Site:
     fetch: Line = NO_TIME
     """Seconds of one transfer to the host by bytes."""
     fixed_nbytes: int = 0
-    """Bytes of the operand that all shards read whole: the device gets it before its first unit."""
+    """Bytes of the operand that all shards read whole: it arrives before the first unit."""
     in_nbytes: float = 0.0
-    """Bytes of operands for one unit."""
+    """Bytes of operands per unit."""
     out_nbytes: float = 0.0
-    """Bytes of results of one unit."""
+    """Bytes of results per unit."""
     memory_nbytes: int = 0
-    """Bytes that buffers can take; 0: no limit is known."""
+    """Bytes that buffers can take; 0 if no limit is known."""
     shares: tuple[str, ...] = ()
-    """Resources that other devices use too: launches on them wait for one another."""
+    """Resources that other devices use, too: launches on them wait for one another."""
     ready_s: float = 0.0
-    """Earlier work keeps the device from launching until then; its ways are free."""
+    """Seconds until earlier work ends and the device can launch; its ways are free before."""
     weight: float = 1.0
-    """Launches are planned as if they took 1 / weight times as long: a slow device gets less."""
+    """Launches are planned as 1 / weight times as long, so that a slow device gets less."""
 
     @property
     def most(self) -> float:
-        """Units that fit into its memory at once; infinite where no limit is known."""
+        """Units that fit into its memory at once; infinite if no limit is known."""
         if not self.memory_nbytes:
             return math.inf
         left, unit = self.memory_nbytes - self.fixed_nbytes, self.in_nbytes + self.out_nbytes
@@ -57,10 +57,10 @@ class Site:
 
 
 class Pace:
-    """What planners compute with: seconds of each stage, fixed and per unit.
+    """The numbers that planners compute with: seconds of each stage, fixed and per unit.
 
     A piece takes `bring + brings * units` seconds, then `launch + computes * units`, then
-    `fetch + fetches * units`. Stages of different pieces overlap, those of one kind do not.
+    `fetch + fetches * units`. Stages of different kinds overlap; stages of one kind do not.
     """
 
     __slots__ = (
@@ -85,24 +85,24 @@ class Pace:
         self.fixed = self.bring + self.launch + self.fetch
         self.unit = self.brings + self.computes + self.fetches
         self.each = max(self.brings, self.computes, self.fetches)
-        """Seconds that one more unit takes in a long row of them: those of the slowest stage."""
+        """Seconds of one more unit in a long row: those of the slowest stage."""
         self.far = bool(self.sent or self.sent_each or self.taken_each)
 
     def stages(self) -> tuple[tuple[float, float], ...]:
-        """(seconds of each piece, seconds of each unit) of the stages, in order."""
+        """(seconds per piece, seconds per unit) of each stage, in order."""
         return (self.bring, self.brings), (self.launch, self.computes), (self.fetch, self.fetches)
 
     def piece_s(self, units: int) -> float:
-        """Seconds of a piece by itself, from its first byte that is brought to the last fetched."""
+        """Seconds of a piece by itself, from the first byte brought to the last byte fetched."""
         return self.fixed + self.unit * units
 
     def alone_s(self, units: int) -> float:
-        """Seconds of a piece with no other one beside it, its first operands apart."""
+        """Seconds of a piece with no other one beside it, without its fixed operand."""
         ways_s = self.bring + self.fetch + (self.brings + self.fetches) * units
         return ways_s + self.launch + self.computes * units
 
     def end_s(self, pieces: Sequence[int]) -> float:
-        """When the last of these pieces is at the host, where nothing else uses its port."""
+        """Seconds until the last of these pieces is on the host, if nothing else uses its port."""
         if not self.far:
             return self.ready + self.launch * len(pieces) + self.computes * sum(pieces)
         brought, computed, fetched = self.start, self.ready, 0.0

@@ -1,9 +1,9 @@
-"""The last part of the work, in shrinking chunks that whoever is free takes. Pure.
+"""The last part of the work, in shrinking chunks that any free device takes. Pure.
 
 Rates are never quite as predicted. Each chunk is a part of what is left, as in guided
 self-scheduling (C. Polychronopoulos, D. Kuck, IEEE Transactions on Computers C-36(12), 1987). A
-device takes no more of a chunk than its longest piece (pieces.py), and leaves one alone that would
-take it longer than all devices need for all that is left.
+device takes at most its longest piece (pieces.py) of a chunk. It leaves a chunk that would take it
+longer than all devices need for all that is left.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from heapq import heapify, heappop, heappush
 from .site import Pace
 
 CHUNK = 3
-"""A chunk is what is left divided by CHUNK times the number of devices. With rates of 100, 40, 20
-and 5 a half of this keeps the device of rate 20 from most chunks: 0.94 of the ideal instead of
-0.99. With 4 there are a quarter more chunks and no gain."""
+"""A chunk is the rest divided by CHUNK times the number of devices. With rates of 100, 40, 20 and 5
+half of this keeps the device of rate 20 from most chunks: 0.94 of the ideal instead of 0.99. With 4
+there are a quarter more chunks and no gain."""
 
 
 def takes(piece_s: float, left_s: float, fastest: bool) -> bool:
-    """Does a free device take the next chunk? `piece_s` is the time until it would have done it
-    and launched all before it, `left_s` what all devices together need for it and all behind it.
+    """Does a free device take the next chunk? `piece_s` is the time until it would end it, after
+    launching its earlier ones. `left_s` is the time of all devices together for the whole rest.
     """
     return fastest or piece_s <= left_s
 
@@ -34,10 +34,10 @@ def dealt(
     least: int,
     most: Sequence[int],
 ) -> tuple[list[int], list[int], float]:
-    """Units of each chunk, who is predicted to take it, and when all end; where no device waits for
-    another one. Chunks are `least` or more, but for each device no more than `most`.
+    """(units of each chunk, the device predicted to take it, the end of all), if no device waits
+    for another one. Chunks have at least `least` units, but at most `most` of their device.
 
-    Empty lists: the devices' memory does not hold the tail.
+    Empty lists if the devices' memory cannot hold the tail.
     """
     members = [at for at, part in enumerate(parts) if part]
     rate, count = sum([1 / paces[at].each for at in members]), CHUNK * len(members)
@@ -47,7 +47,7 @@ def dealt(
     free = [(lanes[at][3], at) for at in members]
     heapify(free)
     sizes, found, left, now = list[int](), list[int](), units, 0.0
-    idle: list[int] = []  # who left the chunks before to others
+    idle: list[int] = []  # devices that left the last chunks to others
 
     while left:
         next_ = min(left, max(least, left // count))
@@ -76,7 +76,7 @@ def dealt(
 
 
 Lanes = tuple[float, float, float, float]
-"""(when the last bring, launch and fetch of a device end, when it takes its next chunk)."""
+"""(end of a device's last bring, launch and fetch; when it takes its next chunk)."""
 
 
 def _lanes(pace: Pace, part: Sequence[int]) -> Lanes:
@@ -90,10 +90,10 @@ def _lanes(pace: Pace, part: Sequence[int]) -> Lanes:
 
 
 def _after(pace: Pace, lanes: Lanes, units: int, taken_s: float = 0.0) -> Lanes:
-    """The lanes after one more piece, which the device has taken at `taken_s`.
+    """The lanes after one more piece, which the device took at `taken_s`.
 
-    A device with ways takes the next chunk when it launches the last one that it has, so that
-    bringing overlaps.
+    A device with ways takes the next chunk when it launches its last one, so that bringing
+    overlaps.
     """
     brought, computed, fetched, _ = lanes
     if not pace.far:

@@ -1,7 +1,7 @@
-"""The checks of the conformance suite, one file for each thing a device must do.
+"""The checks of the conformance suite, one file for each duty of a device.
 
-A check is a function that takes an open device, leaves it as it was, and raises when the device
-does wrong. Nothing in here knows a particular backend.
+A check is a function that takes an open device, leaves it as it was, and raises if the device is
+wrong. Nothing in here knows a particular backend.
 
     base.py                                 how a check registers; seeds, guard bands, busy work
     kernels.py, problems.py                 each kernel of the manifest; sizes and inputs of those

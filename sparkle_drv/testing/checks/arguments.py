@@ -1,5 +1,5 @@
-"""Bad arguments: each is a TypeError or ValueError that names the argument, before anything is
-submitted, and the device goes on."""
+"""Bad arguments: each raises TypeError or ValueError that names the argument, before anything is
+submitted, and the device works on."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _refused(dev: sp.Device, attempts: list[Attempt]) -> None:
 
 
 def _ways(dev: sp.Device, k: Any, *args: Any, **shape: Any) -> list[Callable[[], object]]:
-    """The three ways in which a kernel with its arguments reaches a device."""
+    """The three ways to launch a kernel with its arguments on a device."""
     queue = dev.default_queue
     return [
         lambda: queue.launch(k, *args, **shape),
@@ -63,7 +63,7 @@ def check_arguments_of_a_launch(dev: sp.Device) -> None:
 
 @check("arguments")
 def check_strided_extents(dev: sp.Device) -> None:
-    """c, a and b of a gemm reach as far as their strides take them, the last row not padded."""
+    """c, a and b of a gemm extend as far as their strides say; the last row needs no padding."""
     with kernel(dev, "gemm_f32") as k, dev.buffer(4 * 100) as x:
         sizes = (3, 4, 5, 10, 2, 7, 1, 9, 0)  # m n k rsa csa rsb csb rsc act
         enough = {"c": 2 * 9 + 4, "a": 2 * 10 + 4 * 2 + 1, "b": 4 * 7 + 4, "bias": 4}
@@ -101,7 +101,7 @@ def check_shapes_of_a_launch(dev: sp.Device) -> None:
             (ValueError, "shared", {"groups": 1, "shared": -1}),
             (TypeError, "shared", {"groups": 1, "shared": "some"}),
         ]
-        if not k.groups:  # else it knows its grid
+        if not k.groups:  # otherwise it knows its grid
             wrong.append((TypeError, "groups", {}))
         for kind, says, shape in wrong:
             _refused(dev, [(kind, says, way) for way in _ways(dev, k, y, 1.0, 100, **shape)])

@@ -1,7 +1,7 @@
-"""What every check is made with: its registration, random numbers whose seed is told, guarded
-memory, and work that keeps a device busy for a while.
+"""Tools of the checks: registration, random numbers with a reported seed, guarded memory, and work
+that keeps a device busy for a while.
 
-Imported by the check modules only; suite.py collects what they register.
+Only the check modules import it; suite.py collects their registrations.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ import sparkle_drv as sp
 
 Array = npt.NDArray[Any]
 
-GUARD_NBYTES = 256  # before and behind each operand; as coarse as any device aligns a binding
+GUARD_NBYTES = 256  # before and after each operand; the coarsest alignment of any device's bindings
 GUARD_BYTE = 0xA5
 MOST_BUSY_STEPS = 2**32 - 1
 
 
 class NotProvided(Exception):
-    """The device does not have what a check needs, and need not have it; the message says what."""
+    """The device lacks an optional feature that a check needs; the message names it."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One check: `function(device)` raises when the device does wrong; `covers` says what of."""
+    """One check: `function(device)` raises if the device is wrong; `covers` is the topic."""
 
     name: str
     covers: str
@@ -60,14 +60,14 @@ _seed: int | None = None
 
 
 def fix_seed(seed: int | None) -> None:
-    """Make `seeded` give this seed's numbers from now on; None for a fresh seed each time."""
+    """Lets `seeded` use this seed from now on; None gives a fresh seed each time."""
     global _seed
     _seed = seed
 
 
 @contextmanager
 def seeded() -> Iterator[np.random.Generator]:
-    """Random numbers; a failure within says the seed that made them."""
+    """Random numbers; a failure inside the block reports their seed."""
     seed = secrets.randbits(32) if _seed is None else _seed
     try:
         yield np.random.default_rng(seed)
@@ -77,7 +77,7 @@ def seeded() -> Iterator[np.random.Generator]:
 
 @contextmanager
 def raises(*kinds: type[BaseException], says: str = "") -> Iterator[None]:
-    """The block must raise one of `kinds`, whose message holds `says`."""
+    """The block must raise one of `kinds`, with `says` in its message."""
     names = " or ".join(kind.__name__ for kind in kinds)
     try:
         yield
@@ -93,19 +93,19 @@ def raises(*kinds: type[BaseException], says: str = "") -> Iterator[None]:
 
 
 def kernel(dev: sp.Device, name: str) -> sp.Kernel:
-    """A manifest kernel, or NotProvided."""
+    """A manifest kernel. Raises NotProvided."""
     if not dev.provides(name):
         raise NotProvided(f"there is no {name} for {dev.info.backend}")
     return dev.kernel(name)
 
 
 def groups_for(k: sp.Kernel, n: int) -> int:
-    """Workgroups of the kernel's own size that cover n threads, one at least."""
+    """The number of workgroups of the kernel's own size that cover n threads, at least one."""
     return max(1, -(-n // k.group_size[0]))
 
 
 class Operand:
-    """An array on a device between two guard bands, closed by `with`."""
+    """An array on a device between two guard bands; `with` closes it."""
 
     def __init__(self, dev: sp.Device, values: Array) -> None:
         self.values = np.ascontiguousarray(values)
@@ -124,7 +124,7 @@ class Operand:
         self.whole.close()
 
     def read(self) -> Array:
-        """What it holds now; AssertionError when a guard band was written."""
+        """Its content. Raises AssertionError if a guard band was written."""
         everything: Array = self.whole.read(np.uint8, self.whole.nbytes)
         end = GUARD_NBYTES + self.values.nbytes
         for side, band in (("before", everything[:GUARD_NBYTES]), ("behind", everything[end:])):
@@ -135,7 +135,7 @@ class Operand:
 
 
 def busy_result(steps: int) -> int:
-    """What busy_u32 leaves after `steps`: its step composed with itself by repeated squaring."""
+    """The result of busy_u32 after `steps`: its step composed with itself by repeated squaring."""
     scale, shift = 1, 0
     step_scale, step_shift = 1664525, 1013904223
     while steps:
@@ -150,8 +150,8 @@ _steps_a_s: WeakKeyDictionary[sp.Device, float] = WeakKeyDictionary()
 
 
 def busy_speed(dev: sp.Device, steps_a_s: float | None = None) -> float:
-    """Steps of busy_u32 a second, measured once a device; or told: a device that is opened and
-    broken many times is as fast each time."""
+    """Steps of busy_u32 per second, measured once per device. `steps_a_s` sets it, for devices that
+    are opened and broken many times."""
     if steps_a_s is not None:
         _steps_a_s[dev] = steps_a_s
     elif dev not in _steps_a_s:
@@ -161,12 +161,12 @@ def busy_speed(dev: sp.Device, steps_a_s: float | None = None) -> float:
 
 
 class Busy:
-    """Work that lasts about as long as one likes, by the manifest's busy_u32; closed by `with`."""
+    """Work of about a given duration, by the manifest's busy_u32; `with` closes it."""
 
     def __init__(self, dev: sp.Device) -> None:
         self.kernel = kernel(dev, "busy_u32")
         self.result = dev.buffer(4)
-        self._seconds(dev.default_queue, 1000)  # it does what it should, whatever it takes
+        self._seconds(dev.default_queue, 1000)  # checks its result, for any duration
         if dev not in _steps_a_s:
             _steps_a_s[dev] = self._measured(dev.default_queue)
         self._steps_a_s = _steps_a_s[dev]
@@ -179,9 +179,9 @@ class Busy:
         self.kernel.close()
 
     def _measured(self, queue: sp.Queue) -> float:
-        """Steps a second. A loaded machine adds some 100 ms to each measurement, and work that
-        turns out too short would prove nothing: so four times the steps must take nearly four times
-        as long before a time is believed."""
+        """Steps per second. A loaded machine adds some 100 ms to each measurement, and work that
+        is too short would prove nothing. So a time is accepted only if four times the steps take
+        nearly four times as long."""
         steps, before = 1000, 0.0
         while True:
             elapsed = min(self._seconds(queue, steps) for _ in range(2))
@@ -203,7 +203,7 @@ class Busy:
         return commands.dispatch(self.kernel, self.result, steps, groups=1)
 
     def commands(self, seconds: float, commands: sp.Commands | None = None) -> sp.Commands:
-        """Appends dispatches that take about `seconds` together; a new list when none is given."""
+        """Appends dispatches of about `seconds` in all; to a new list if none is given."""
         into = sp.Commands() if commands is None else commands
         left = int(seconds * self._steps_a_s) + 1
         assert left < MOST_BUSY_STEPS * 100, "a device too fast to be kept busy"

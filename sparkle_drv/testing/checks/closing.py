@@ -1,5 +1,5 @@
-"""Lifetime: closing what is in flight, closing twice, forgetting to close, and using what is
-closed, the device itself among it."""
+"""Lifetime: closing objects in flight, closing twice, forgetting to close, and using closed
+objects, including the device itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sparkle_drv.testing.checks.base import Busy, Operand, check, kernel, raises
 
 
 def _own(dev: sp.Device) -> dict[str, int]:
-    """Live objects of this device. Those of other devices may go at any time."""
+    """Live objects of this device. Those of other devices may be freed at any time."""
     return {k: n for k, n in dev.live_counts().items() if not k.startswith("native_")}
 
 

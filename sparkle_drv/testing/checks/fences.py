@@ -1,4 +1,4 @@
-"""Fences: points on a timeline that only grows, waited for in C or awaited, in the order of
+"""Fences: points on a timeline that only grows, waited for in C or awaited, in order of
 submission."""
 
 from __future__ import annotations

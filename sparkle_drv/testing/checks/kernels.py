@@ -1,7 +1,7 @@
-"""Every kernel of the manifest against its float64 or integer reference: random inputs, outputs
-poisoned before the launch, guard bands and read-only inputs intact after it.
+"""Every kernel of the manifest against its float64 or integer reference: random inputs, poisoned
+outputs, guard bands and read-only inputs intact afterwards.
 
-The checks are made from the manifest, one a kernel; suite.py asks for them.
+The checks are made from the manifest, one per kernel; suite.py asks for them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def checks() -> list[Check]:
 
 
 def check_kernel(dev: sp.Device, name: str) -> None:
-    """All launches of one kernel."""
+    """Checks all launches of one kernel."""
     with kernel(dev, name) as k, seeded() as rng:
         for problem in problems(name):
             try:
@@ -53,7 +53,7 @@ def _check_launch(dev: sp.Device, k: sp.Kernel, problem: Problem, rng: np.random
         launched = {**problem.scalars, **{name: op.buffer for name, op in operands.items()}}
         groups = None  # a routine, or a kernel that knows its own grid
         if k.form == "grid" and k.dims == 1:
-            # A group more than needed: a kernel must clip to its own n.
+            # One group more than needed: a kernel must clip to its own n.
             groups = groups_for(k, int(problem.scalars.get("n", 1))) + 1
         fence = dev.default_queue.launch(k, *ref.arguments(signature, **launched), groups=groups)
         fence.wait()
@@ -61,7 +61,7 @@ def _check_launch(dev: sp.Device, k: sp.Kernel, problem: Problem, rng: np.random
 
 
 def _values(arg: Any, problem: Problem, rng: np.random.Generator) -> Array:
-    """What an operand holds before the launch: an input random numbers, an output poison."""
+    """The content of an operand before the launch: random numbers for an input, else poison."""
     dtype = np.dtype(TYPES[arg["type"].rstrip("*")])
     n = extent(arg["extent"], problem.scalars)
     if "r" not in arg["access"]:
@@ -91,7 +91,7 @@ def _compare(
         operand = operands.get(arg["name"])
         if operand is None:
             continue
-        got = operand.read()  # the guard bands of inputs count as well
+        got = operand.read()  # also checks the guard bands of inputs
         if "w" not in arg["access"]:
             same = np.array_equal(got.view(np.uint8), operand.values.view(np.uint8))
             assert same, f"the input {arg['name']} was written"
@@ -108,14 +108,14 @@ def _limit(name: str, problem: Problem) -> float:
 
 def _agree(what: str, got: Array, want: Array, limit: float, problem: Problem) -> None:
     if want.dtype.kind == "f" and got.dtype.kind == "f":
-        # The reference is wider than the result: what the result cannot hold is not its fault.
+        # The reference is wider than the result; overflow of the result is not an error.
         with np.errstate(all="ignore"):
             want = want.astype(got.dtype) if limit == 0 else want
     if problem.each:
         with np.errstate(all="ignore"):
             size = np.abs(want.astype(np.float64))
             got, want = got / size, want / size
-    # A few sums of many terms may all be small by chance: their terms, of size 1, say the scale.
+    # Sums of many terms may all be small by chance: the scale is that of terms, of size 1.
     terms = problem.terms
     scale = math.sqrt(terms) if terms > 1 and want.size < 16 else None
     miss = ref.mismatch(got, want, limit, scale)

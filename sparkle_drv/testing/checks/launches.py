@@ -1,5 +1,5 @@
 """Launching: `launch`, `prepare`, arrays as arguments, launch shapes, timing queues, and refusals
-that leave the device as it was."""
+that leave the device unchanged."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def check_a_prepared_launch_of_something_closed(dev: sp.Device) -> None:
                 other()
             queue.fence(
                 go()
-            ).wait()  # something else was closed: it checks itself again, and goes on
+            ).wait()  # another object was closed: it checks itself again, and continues
         with raises(ValueError, says="closed"):
             go()
 

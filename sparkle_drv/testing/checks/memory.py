@@ -1,5 +1,5 @@
-"""Memory: each kind, zeroed and aligned; views, mapping, copies in and out, host memory wrapped,
-sharing by descriptor, and what happens when there is none left."""
+"""Memory: each kind, zeroed and aligned; views, mapping, copies in and out, wrapped host memory,
+sharing by descriptor, and exhaustion."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def check_queue_write_and_read_are_ordered_and_staged(dev: sp.Device) -> None:
     data, out = np.arange(500, dtype=np.int32), np.zeros(500, np.int32)
     with dev.buffer(data.nbytes) as buffer:
         queue.write(buffer, data)
-        data += 1  # what was written is what the array held then
+        data += 1  # the write has taken the array's old content
         first = queue.read(buffer, out)
         queue.write(buffer, data).wait()
         assert first.done
@@ -140,7 +140,7 @@ def check_wrapped_host_memory_is_shared_both_ways(dev: sp.Device) -> None:
         y.write(host * 2)
         dev.default_queue.launch(copy, x, y, 100, groups=1).wait()
         assert (host == 2 * np.arange(100)).all()
-    host[:] = 1  # the memory is its owner's again
+    host[:] = 1  # the memory belongs to its owner again
 
 
 @check("memory")

@@ -1,4 +1,4 @@
-"""Pipelines: a ring of slots that come round when their fence is reached."""
+"""Pipelines: a ring of slots, each free again when its fence is reached."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ N = 200
 
 
 class Slot:
-    """What one frame needs: an input, an output, and the list that makes one of the other."""
+    """The resources of one frame: an input, an output, and the list that computes the output."""
 
     def __init__(self, dev: sp.Device) -> None:
         self.kernel = kernel(dev, "saxpy_f32")
@@ -95,7 +95,7 @@ def check_acquiring_a_busy_slot_times_out(dev: sp.Device) -> None:
                 try:
                     pipe.acquire(0.01)
                 except sp.FenceTimeout:
-                    pipe.acquire()  # nothing was lost by it
+                    pipe.acquire()  # the timeout lost nothing
                     return
     raise AssertionError("a slot in flight was given out")
 
@@ -194,7 +194,7 @@ def check_closing_with_slots_in_flight(dev: sp.Device) -> None:
 
 @check("pipeline")
 def check_threads_on_one_pipeline(dev: sp.Device) -> None:
-    """As many slots as threads: nobody is ever refused, no slot is lent twice."""
+    """With as many slots as threads, none is ever refused and no slot is lent twice."""
     frames, threads = 50, 3
     lent: set[int] = set()
     lock = threading.Lock()

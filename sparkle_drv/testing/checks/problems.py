@@ -1,8 +1,8 @@
-"""Launches for every kernel of the manifest: the scalars, what the inputs are filled with, and how
-many terms an output adds up.
+"""Launches for every kernel of the manifest: the scalars, the inputs' contents, and the number of
+terms in an output.
 
-Sizes are ugly (0, 1, primes, one beyond a group) and small, because emulated devices are slow.
-Called by kernels.py; a kernel family that is missing here fails its check.
+Sizes are awkward (0, 1, primes, one beyond a group) and small, because emulated devices are slow.
+Called by kernels.py; a kernel family without an entry here fails its check.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ Filler = Callable[[np.random.Generator, int], Array]
 
 @dataclass(frozen=True)
 class Problem:
-    """`scalars` by argument name; `fill` gives an input other contents than the usual random ones;
-    optional pointers that are not in `given` are null; `terms` goes to the tolerance; `each`:
-    outputs differ by orders of magnitude, and each is judged by its own size."""
+    """`scalars` by argument name. `fill` replaces an input's usual random content. Optional
+    pointers that are not in `given` are null. `terms` goes to the tolerance. `each`: outputs differ
+    by orders of magnitude, so that each is compared relative to its own size."""
 
     scalars: Mapping[str, float]
     fill: Mapping[str, Filler] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Problem:
 
 
 def extent(text: str, scalars: Mapping[str, float]) -> int:
-    """The elements behind a pointer: the manifest's formula, read by other means than core's."""
+    """The elements behind a pointer by the manifest's formula, evaluated independently of core."""
     return int(_value(ast.parse(text, mode="eval").body, scalars))
 
 
@@ -233,7 +233,7 @@ FAMILIES: dict[str, list[Problem]] = {
 
 
 def problems(name: str) -> list[Problem]:
-    """The launches that judge a manifest kernel; KeyError when the suite has none for it."""
+    """The launches that check a manifest kernel. Raises KeyError if the suite has none for it."""
     family = name if name in FAMILIES else name.rpartition("_")[0]
     if family not in FAMILIES:
         raise KeyError(f"the suite has no launches for the kernel {name!r}")

@@ -1,5 +1,5 @@
-"""Strided copies: slices, transposes, reversals and shards of columns against numpy, for elements
-of every size that a device moves; random views against numpy's as_strided; what is refused."""
+"""Strided copies: slices, transposes, reversals and shards of columns against numpy, for every
+element size that a device moves; random views against numpy's as_strided; refusals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FULL = slice(None)
 
 
 def check(function: Callable[[sp.Device], None]) -> Callable[[sp.Device], None]:
-    """A check that closes the kernels which operations keep: the suite counts them as left."""
+    """A check that closes the kernels that operations keep, which the suite would count as left."""
 
     @wraps(function)
     def closing(dev: sp.Device) -> None:
@@ -36,12 +36,12 @@ def check(function: Callable[[sp.Device], None]) -> Callable[[sp.Device], None]:
 
 
 def has(dev: sp.Device, itemsize: int) -> bool:
-    """Has the device a kernel for elements of this size?"""
+    """Does the device have a kernel for elements of this size?"""
     return dev.provides(f"strided_u{8 * itemsize}")
 
 
 def kinds(dev: sp.Device) -> list[Any]:
-    """The dtypes whose single elements the device moves; NotProvided: there is none."""
+    """The dtypes whose single elements the device moves. Raises NotProvided if there is none."""
     found = [kind for itemsize, kind in KINDS.items() if has(dev, itemsize)]
     if not found:
         raise NotProvided(f"there is no strided_u32 for {dev.info.backend}")
@@ -49,7 +49,7 @@ def kinds(dev: sp.Device) -> list[Any]:
 
 
 def noise(rng: np.random.Generator, shape: tuple[int, ...], kind: Any) -> Array:
-    """Random bits: NaN payloads and denormals are among them."""
+    """Random bits, including NaN payloads and denormals."""
     nbytes = np.dtype(kind).itemsize * int(np.prod(shape))
     found: Array = rng.integers(0, 256, nbytes, np.uint8).view(kind).reshape(shape)
     return found
@@ -62,7 +62,7 @@ def bits(x: Array) -> Array:
 
 @contextmanager
 def held(dev: sp.Device, *values: Array) -> Iterator[list[sp.Array]]:
-    """Arrays with these values, closed by `with`."""
+    """Arrays with these values; `with` closes them."""
     made: list[sp.Array] = []
     try:
         made.extend(dev.array(x) for x in values)
@@ -90,7 +90,7 @@ def packs(dev: sp.Device, x: Array, view: View, want: Array) -> None:
 
 
 def _lay(x: Array, view: View) -> Array:
-    """The view of numpy's array, by numpy."""
+    """The view of numpy's array, computed by numpy."""
     start = x.reshape(-1)[view.offset :] if x.size else x.reshape(-1)
     strides = [s * x.itemsize for s in view.strides]
     return np.lib.stride_tricks.as_strided(start, view.shape, strides)
@@ -181,7 +181,7 @@ def check_broadcast_and_within_one_array(dev: sp.Device) -> None:
 
 @check
 def check_small_elements_move_in_runs_of_four_bytes(dev: sp.Device) -> None:
-    """Runs of 4 bytes need no kernel for small elements; where one is missing, others are told."""
+    """Runs of 4 bytes need no kernel for small elements; other runs name the missing kernel."""
     kinds(dev)
     with seeded() as rng:
         for kind, columns in ((np.uint8, slice(4, 12)), (np.float16, slice(2, 10))):

@@ -1,4 +1,4 @@
-"""Waits end when they should: a timeout says what is still running, and the work goes on."""
+"""Waits end when they should: a timeout names the running work, and the work continues."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from collections.abc import Callable
 import sparkle_drv as sp
 from sparkle_drv.testing.checks.base import Busy, check, raises
 
-LONGER = (0.3, 1.2, 4.8)  # seconds of work that a wait is tried on, one after the other
+LONGER = (0.3, 1.2, 4.8)  # seconds of work that a wait is tried on, in order
 
 Attempt = Callable[[Busy, float], "sp.FenceTimeout | None"]
 
 
 def _timed_out(dev: sp.Device, attempt: Attempt) -> sp.FenceTimeout:
-    """What `attempt` met. It is tried with longer and longer work: a machine may be late."""
+    """The timeout of `attempt`. It is tried with longer and longer work, since a machine may be
+    slow."""
     with Busy(dev) as busy:
         for seconds in LONGER:
             met = attempt(busy, seconds)
@@ -27,7 +28,7 @@ def _waited(fence: sp.Fence, timeout_s: float) -> sp.FenceTimeout | None:
     try:
         fence.wait(timeout_s)
     except sp.FenceTimeout as error:
-        return error if error.submission else None  # empty: it ended at the last moment
+        return error if error.submission else None  # empty if it ended at the last moment
     return None
 
 

@@ -1,6 +1,6 @@
-"""Plans by their bound and by the player, as ratios, and what shared calls write, counted.
+"""Plans relative to their bound and to the player; counts of what shared calls write.
 
-For benchmarks/, which may not know the planner.
+For benchmarks/, which must not know the planner.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from .machines import drawn, wrong
 from .player import Stalls, played_s
 
 UNITS, UNIT_S = 4096, 1e-4
-"""Of the work for devices of given rates: the seconds are those of a unit at a rate of 1."""
+"""The work for devices of given rates: UNIT_S is the seconds of a unit at a rate of 1."""
 
 
 def judged(seed: int) -> tuple[float, float]:
-    """Of a drawn machine: the gap of its plan to the bound, and played by predicted seconds."""
+    """For a drawn machine: (gap of its plan to the bound, played over predicted seconds)."""
     m = drawn(seed)
     plan = plan_shares(m.sites, m.count, m.host)
     return plan.gap, played_s(plan, m.sites, m.sites, m.host) / plan.predicted_s
 
 
 def planner(seed: int, devices: int) -> Callable[[], object]:
-    """What plans for a drawn machine of so many devices."""
+    """A function that plans for a drawn machine of `devices` devices."""
     m = drawn(seed, devices, devices)
     return lambda: plan_shares(m.sites, m.count, m.host)
 
@@ -48,8 +48,8 @@ def _planned(rates: tuple[float, ...]) -> tuple[list[Site], Shares]:
 
 
 def reached(rates: tuple[float, ...], seed: int | None = None) -> float:
-    """Seconds if devices of these rates work all the time, by those that a player takes; with a
-    seed the rates are up to 20 % wrong.
+    """Seconds if devices of these rates worked all the time, over those of the player. With a seed
+    the rates are up to 20 % wrong.
     """
     sites, plan = _planned(rates)
     true: Sequence[Site] = sites if seed is None else wrong(sites, seed)
@@ -58,13 +58,13 @@ def reached(rates: tuple[float, ...], seed: int | None = None) -> float:
 
 
 def stalled_s(rates: tuple[float, ...], seed: int) -> float:
-    """Seconds of the player where one launch in a hundred takes 20 times as long."""
+    """Seconds of the player if one launch in a hundred takes 20 times as long."""
     sites, plan = _planned(rates)
     return played_s(plan, sites, sites, Port(), stalls=Stalls(seed))
 
 
 class Counted:
-    """Of all calls: pieces, and those that were written more than once."""
+    """Over all calls: pieces, and those that were written more than once."""
 
     def __init__(self) -> None:
         self.calls = self.pieces = self.twice = self.doubled = self.dropped = 0
@@ -72,7 +72,7 @@ class Counted:
 
 @contextmanager
 def written(counted: Counted) -> Iterator[None]:
-    """Count within the block what calls write. That devices are lost is not logged."""
+    """Counts what calls write inside the block. Losses of devices are not logged."""
     result, write = Pieces.result, Pieces._write
     pieces: dict[Pieces, Counter[Any]] = {}
     log = logging.getLogger("sparkle_drv.sched")
@@ -101,7 +101,7 @@ def written(counted: Counted) -> Iterator[None]:
 
 @contextmanager
 def decisions(found: list[float]) -> Iterator[None]:
-    """Within the block each shared call adds the microseconds until its plan is found."""
+    """Inside the block each shared call appends the microseconds of its decision."""
     honest = Sharding.decide
 
     def decide(*given: Any) -> Any:

@@ -1,7 +1,8 @@
-"""Machines to cut work for, drawn from a seed, and the same with other rates. Knows no planner.
+"""Machines to cut work for, drawn from a seed, and the same ones with other rates. It does not know
+the planner.
 
-`drawn` draws 2 to 8 unequal devices and work of at least 2 ms on the fastest. The player of plans
-is in player.py.
+`drawn` draws 2 to 8 unequal devices and work of at least 2 ms on the fastest. player.py plays
+plans.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from sparkle_drv.mesh.links.network import Port
 from sparkle_drv.sched.shard.site import NO_TIME, Site
 
 MOST_RATIO = 50.0
-"""The fastest device by the slowest."""
+"""Largest ratio of the fastest device to the slowest."""
 LEAST_S, MOST_S = 2e-3, 0.5
-"""The whole work on the fastest device, transfers apart."""
+"""Seconds of the whole work on the fastest device, without transfers."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ def drawn(seed: int, least: int = 2, most: int = 8) -> Machine:
 
     count, n = round(log(256, 8192)), chance.randint(least, most)
     whole_s = log(LEAST_S, MOST_S)
-    # Bytes of operands and results are drawn as seconds on a way of 5 GB/s, by seconds of work.
+    # Bytes of operands and results are drawn as seconds on a 5 GB/s way, per second of work.
     unit_nbytes = round(log(0.01, 1.0) * whole_s * 5e9 / count)
     in_part = chance.uniform(0.1, 0.9)
     fixed_nbytes = round(log(0.01, 0.3) * whole_s * 5e9) if chance.random() < 0.7 else 0

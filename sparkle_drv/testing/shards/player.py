@@ -1,8 +1,9 @@
-"""Plays a plan of shares on devices whose rates may be others than planned. Knows no planner.
+"""Plays a plan of shares on devices whose rates may differ from the plan's. It does not know the
+planner.
 
-Whoever is free takes the next chunk of the tail. A device may stop in mid-run, and pieces may
-stall. This shares nothing with the planner's own prediction but the rules who takes a chunk and who
-does a late piece again, and the rates that these rules read.
+A free device takes the next chunk of the tail. A device may stop during the run, and pieces may
+stall. It shares with the planner's own prediction only the rules for taking chunks and for
+repeating late pieces, and the rates that these rules read.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from sparkle_drv.sched.shard.tail import takes
 
 @dataclass(frozen=True)
 class Stop:
-    """From `at_s` on a device computes so many times slower; infinite: nothing any more."""
+    """From `at_s` on a device computes this many times slower; infinite stops it."""
 
     uri: str
     at_s: float
@@ -33,7 +34,7 @@ class Stop:
 
 @dataclass(frozen=True)
 class Stalls:
-    """This part of all launches, drawn from the seed, takes so many times as long."""
+    """This part of all launches, drawn from the seed, takes this many times as long."""
 
     seed: int
     part: float = 0.01
@@ -42,7 +43,7 @@ class Stalls:
 
 @dataclass
 class _Step:
-    """A transfer or a launch: seconds first, then bytes."""
+    """A transfer or a launch: first seconds, then bytes."""
 
     lane: str
     seconds: float
@@ -54,13 +55,13 @@ class _Step:
 
 @dataclass(eq=False)
 class _Piece:
-    """Units of one launch; -1 units stand for the fixed operand."""
+    """The units of one launch; -1 units stand for the fixed operand."""
 
     units: int
     begun: dict[str, float] = field(default_factory=dict)
     """By device that launched it: when."""
     expected: dict[str, float] = field(default_factory=dict)
-    """By device that does it and is not late: when it is predicted to end."""
+    """By device that does it and is not late: its predicted end."""
     done: bool = False
 
 
@@ -77,14 +78,15 @@ class _Device:
     )
     running: dict[str, tuple[_Step, _Piece]] = field(default_factory=dict)
     since_s: float = math.inf
-    """It waits for a resource since then; the longest wait is the next to end."""
+    """Since when it waits for a resource; the longest wait ends first."""
     units: int = 0
     unbegun: list[_Piece] = field(default_factory=list)
-    """Pieces that it has and has not launched."""
+    """Its pieces that are not launched."""
     launched: _Piece | None = None
-    """What it computes now."""
+    """The piece that it computes."""
     late: bool = False
-    """That is late. Transfers are not judged: how long they wait for the port is not predicted."""
+    """Is that piece late? Transfers are not judged, since their wait for the port is not
+    predicted."""
 
     def step(self, lane: str, units: int) -> _Step:
         """The step of a piece."""
@@ -104,7 +106,7 @@ def played_s(
     plan: Shares, planned: Sequence[Site], true: Sequence[Site], host: Port,
     stop: Stop | None = None, stalls: Stalls | None = None,
 ) -> float:  # fmt: skip
-    """Seconds that the plan takes on the true devices, one of which may stop or pieces stall."""
+    """Seconds of the plan on the true devices, one of which may stop, or pieces may stall."""
     return _Play(plan, planned, true, host, stop, stalls).end_s()
 
 
@@ -163,7 +165,7 @@ class _Play:
         return self.now
 
     def _times(self) -> Iterator[float]:
-        """When something may happen that is not the end of a step."""
+        """Times at which something other than the end of a step may happen."""
         for uri, device in self.devices.items():
             yield device.site.ready_s
             if device.stop:
@@ -176,7 +178,7 @@ class _Play:
         return late_at_s(piece.begun[uri], device.pace, piece.units) if piece else math.inf
 
     def _end(self, uri: str, device: _Device) -> None:
-        """Steps that have ended: the next lane has the piece, or it is done."""
+        """Moves pieces whose step has ended to the next lane, or marks them as done."""
         for lane, (step, piece) in list(device.running.items()):
             if step.seconds > 0 or step.nbytes:
                 continue
@@ -192,7 +194,7 @@ class _Play:
                 piece.done = True
 
     def _watch(self, uri: str, device: _Device) -> None:
-        """A device may stop now, and pieces may become late."""
+        """Handles a device that stops now, and pieces that become late."""
         stop = device.stop
         if stop and stop.at_s <= self.now:
             device.stop, slower = None, device.site.compute
@@ -216,7 +218,7 @@ class _Play:
         device.waiting["bring"] = deque(its for its in device.waiting["bring"] if its.units < 0)
 
     def _begin(self) -> None:
-        """All that may begin now; a chunk that somebody takes may let others begin."""
+        """Begins all that may begin now; taking a chunk may allow others to begin."""
         given = True
         while given:
             given = False
@@ -262,7 +264,7 @@ class _Play:
         return bool(away) or "launch" not in device.running
 
     def _next(self, uri: str, device: _Device) -> _Piece | None:
-        """What a free device does next: of the tail, else a late piece, else nothing."""
+        """The next work of a free device: of the tail, else a late piece, else None."""
         pace = device.pace
         ahead = max([
             0.0, *(its.begun[uri] + pace.launch + pace.computes * its.units - self.now

@@ -1,4 +1,4 @@
-"""What a device that stops in mid-run costs, by who knew of it in advance; drawn from a seed."""
+"""The cost of a device that stops during a run, over a planner that knew of it; by seed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .player import Stop, played_s
 
 
 def near(seed: int, ratio: float) -> tuple[list[Site], int, random.Random]:
-    """2 to 8 devices within `ratio`, all in the host's memory, work of 2 ms or more, and what else
-    is to be drawn from.
+    """(2 to 8 devices within `ratio`, all in the host's memory; work of at least 2 ms; the random
+    generator for further draws).
     """
     chance = random.Random(seed)
 
@@ -29,8 +29,8 @@ def near(seed: int, ratio: float) -> tuple[list[Site], int, random.Random]:
 
 
 def cost(seed: int, ratio: float, slower: float) -> float:
-    """Seconds by those of who knew: all work till the stop, then the others do the rest, and it
-    what it can.
+    """Seconds over the ideal: all devices work till the stop, then the others do the rest, and the
+    stopped one what it can.
     """
     sites, count, chance = near(seed, ratio)
     plan = plan_shares(sites, count)

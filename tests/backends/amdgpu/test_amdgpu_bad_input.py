@@ -74,7 +74,7 @@ def test_another_driver_behind_the_node():
 
         ops = ffi.new("struct sp_kmd_ops *", (real.self, ioctl, real.mmap, real.munmap, real.close))
         fd = emulator.check(emulator.lib.sp_emu_open(machine.handle, 0), "open")
-        with pytest.raises(sp.DeviceNotFound, match="its driver is 'radeon', not amdgpu"):
+        with pytest.raises(sp.DeviceNotFound, match="expected the driver amdgpu, got 'radeon'"):
             AmdgpuBackend(ops, fd, "amdgpu:0")
         assert machine.live_counts()["files"] == 0
 

@@ -32,7 +32,7 @@ def test_the_newest_that_is_there_and_runs(tmp_path, monkeypatch, there, isa, ta
 
 
 def test_a_gpu_that_is_too_old():
-    with pytest.raises(ValueError, match="code for sm_80, sm_90a, none of it runs on sm_75"):
+    with pytest.raises(ValueError, match="expected code for sm_75, got code for sm_80, sm_90a"):
         image._manifest_blob(SPEC, "sm_75")
 
 

@@ -52,8 +52,8 @@ def test_a_right_module_passes_in_both_byte_orders():
 @pytest.mark.parametrize(
     ("blob", "says"),
     [
-        (GOOD[:16], "no whole"),
-        (GOOD[:-1], "no whole"),
+        (GOOD[:16], "expected a whole"),
+        (GOOD[:-1], "expected a whole"),
         (GOOD[:-4], "truncated"),
         (module(CAPABILITY, MODEL, ENTRY, SIZE, TYPES, BODY[:-1]), "truncated"),
         (GOOD + struct.pack("<I", 0), "says 0 words"),
@@ -63,15 +63,21 @@ def test_a_right_module_passes_in_both_byte_orders():
         (module(CAPABILITY, MODEL, ENTRY, SIZE, TYPES, op(54, 2, 4)), "cut short"),
         (module(CAPABILITY, MODEL, ENTRY, TYPES, BODY), "no workgroup size"),
         (module(CAPABILITY, MODEL, ENTRY, op(16, 4, 17, 1, 0, 1), TYPES, BODY), "workgroup size"),
-        (module(CAPABILITY, MODEL, SIZE, TYPES, BODY), "no compute entry point"),
-        (module(CAPABILITY, MODEL, op(15, 4, 4, *name("main")), SIZE, TYPES, BODY), "no compute"),
+        (module(CAPABILITY, MODEL, SIZE, TYPES, BODY), "expected a compute entry point"),
+        (
+            module(CAPABILITY, MODEL, op(15, 4, 4, *name("main")), SIZE, TYPES, BODY),
+            "expected a compute",
+        ),
         (module(CAPABILITY, MODEL, op(15, 5, 4, 0x6E69616D), SIZE, TYPES, BODY), "does not end"),
         (module(CAPABILITY, MODEL, ENTRY, SIZE, TYPES), "is missing"),
         (module(CAPABILITY, ENTRY, SIZE, TYPES, BODY), "memory model"),
         (module(op(17, 6), MODEL, ENTRY, SIZE, TYPES, BODY), "OpenCL"),
         (module(CAPABILITY, MODEL, ENTRY, SIZE, TYPES, op(32, 6, 9, 2), BODY), "push constants"),
         (module(CAPABILITY, MODEL, ENTRY, SIZE, TYPES, op(59, 6, 7, 9), BODY), "push constants"),
-        (module(CAPABILITY, MODEL, ENTRY, SIZE, TYPES, op(32, 99, 2, 2), BODY), "below the bound"),
+        (
+            module(CAPABILITY, MODEL, ENTRY, SIZE, TYPES, op(32, 99, 2, 2), BODY),
+            "expected ids below",
+        ),
         (module(BODY, header=[0x07230203, 0x00020000, 0, 10, 0]), "version"),
         (module(BODY, header=[0x07230203, 0x00010900, 0, 10, 0]), "version"),
         (module(BODY, header=[0x07230203, 0x00010000, 0, 0, 0]), "bound"),
@@ -85,7 +91,7 @@ def test_what_is_wrong_is_refused_and_named(blob, says):
 
 
 def test_another_entry_is_named_with_those_there_are():
-    with pytest.raises(ImageError, match="no compute entry point 'other'; there are: main"):
+    with pytest.raises(ImageError, match="expected a compute entry point 'other', got main"):
         validated(GOOD, "other", "it")
 
 

@@ -74,8 +74,8 @@ def test_a_sealed_payload_fits_its_own_head_alone():
         (b"", "at least"),
         (b"SPK1", "at least"),
         (b"HTTP" + bytes(40), "SPK1"),
-        (b"SPK1" + (MOST_HEAD + 1).to_bytes(4, "little") + bytes(2000), "a head of"),
-        (b"SPK1" + (200).to_bytes(4, "little") + bytes(40), "a head of"),
+        (b"SPK1" + (MOST_HEAD + 1).to_bytes(4, "little") + bytes(2000), "expected a head within"),
+        (b"SPK1" + (200).to_bytes(4, "little") + bytes(40), "expected a head within"),
         (b"SPK1" + (1).to_bytes(4, "little") + b"\xc1" + bytes(16), "msgpack"),
     ],
 )
@@ -143,11 +143,11 @@ def test_values_have_limits():
     ("given", "said"),
     [
         ([], "expected a mapping, got list"),
-        ({}, "n is missing"),
+        ({}, "expected the field n, got none"),
         ({"n": "1"}, "n: expected int, got str"),
         ({"n": True}, "n: expected int, got bool"),
         ({"n": 9}, "n: expected 0 to 8, got 9"),
-        ({"n": 1, "more": 2}, "unknown field 'more'"),
+        ({"n": 1, "more": 2}, "expected known fields, got 'more'"),
         ({"n": 1, "t": "x" * 9}, "t: expected a length of 0 to 8, got 9"),
     ],
 )
@@ -166,10 +166,10 @@ def test_what_is_no_request(item):
 def test_every_request_and_news_wants_its_fields():
     for name, fields in REQUESTS.items():
         if fields:
-            with pytest.raises(Damaged, match=f"{name}: .* is missing"):
+            with pytest.raises(Damaged, match=f"{name}: expected the field .*, got none"):
                 request({"do": name})
     for name in NEWS:
-        with pytest.raises(Damaged, match=f"{name}: .* is missing"):
+        with pytest.raises(Damaged, match=f"{name}: expected the field .*, got none"):
             told({"on": name})
     with pytest.raises(Damaged):
         told({"on": "nothing"})

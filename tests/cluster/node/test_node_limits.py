@@ -41,7 +41,7 @@ def refusal(kind, says, ask, *given, **fields):
 
 def test_memory(client):
     at = client.alloc(1 << 19)
-    says = "quota memory: 1048576 at most, 524288 taken, 524289 more asked for"
+    says = "quota memory: expected at most 1048576, got 524289 beside 524288 taken"
     refusal("OutOfDeviceMemory", says, client.alloc, (1 << 19) + 1)
     client.ask("free", address=at)
     client.alloc(1 << 20)
@@ -50,14 +50,14 @@ def test_memory(client):
 def test_buffers(client):
     for _ in range(3):
         client.alloc(0)
-    says = "quota buffers: 3 at most, 3 taken, 1 more asked for"
+    says = "quota buffers: expected at most 3, got 1 beside 3 taken"
     refusal("OutOfDeviceMemory", says, client.alloc, 0)
 
 
 def test_queues(client):
     for queue in (1, 2):
         client.ask("queue", queue=queue, timing=False)
-    says = "quota queues: 2 at most, 2 taken, 1 more asked for"
+    says = "quota queues: expected at most 2, got 1 beside 2 taken"
     refusal("ValueError", says, client.ask, "queue", queue=3, timing=False)
     client.ask("close_queue", queue=1)
     client.ask("queue", queue=3, timing=False)
@@ -66,14 +66,14 @@ def test_queues(client):
 def test_kernels_and_prepared_launches(client):
     kernel = client.load("vecadd_f32")["kernel"]
     other = client.load("noop")["kernel"]
-    says = "quota kernels: 2 at most, 2 taken, 1 more asked for"
+    says = "quota kernels: expected at most 2, got 1 beside 2 taken"
     refusal("ValueError", says, client.load, "noop")
     client.ask("unload", kernel=other)
     client.load("noop")
     at = client.alloc(64)
     for number in (1, 2):
         client.ask("prepare", prepared=number, record=vecadd(kernel, 1, at, at, at))
-    says = "quota prepared: 2 at most, 2 taken, 1 more asked for"
+    says = "quota prepared: expected at most 2, got 1 beside 2 taken"
     record = vecadd(kernel, 1, at, at, at)
     refusal("ValueError", says, client.ask, "prepare", prepared=3, record=record)
     client.ask("forget", prepared=1)
@@ -85,7 +85,7 @@ def test_transfers(client):
     client.post("submit", queue=1, value=1, records=None, transfer=1, nbytes=(1 << 20) + 8)
     code, words = client.wait(1, 1)
     assert code == errno.EINVAL
-    assert words == "quota flight: 1048576 at most, 0 taken, 1048584 more asked for"
+    assert words == "quota flight: expected at most 1048576, got 1048584 beside 0 taken"
     at = client.alloc(1 << 20)
     data = bytes(1 << 19)
     for value in range(2, 8):  # more than the quota together: they wait for one another
@@ -133,5 +133,5 @@ def test_a_node_without_a_device_does_not_start():
     assert server.usable(["cpu"]) == ["cpu"]
     with pytest.raises(DeviceNotFound):
         server.usable(["cuda:77"])
-    with pytest.raises(DeviceNotFound, match="no usable device to lend"):
+    with pytest.raises(DeviceNotFound, match="expected a usable device to lend"):
         server.usable([])

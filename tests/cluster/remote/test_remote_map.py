@@ -78,7 +78,10 @@ def test_many_small_changes_and_large_ones(box):
 
 
 def test_own_memory_of_the_device_is_not_mapped(box):
-    with box.buffer(16) as buffer, pytest.raises(ValueError, match=r"box1/cpu:c0; use Memory.HOST"):
+    with (
+        box.buffer(16) as buffer,
+        pytest.raises(ValueError, match=r"expected Memory.HOST, .* memory of box1/cpu:c0"),
+    ):
         buffer.map()
 
 

@@ -214,4 +214,4 @@ def test_two_nodes_of_one_name(site, box1, lent, serves):
         home=box1,
     )  # fmt: skip
     assert ended.returncode == 1
-    assert "two nodes of one name: 'box1' is there already" in ended.stderr.splitlines()[-1]
+    assert "expected one node of each name, got a second 'box1'" in ended.stderr.splitlines()[-1]

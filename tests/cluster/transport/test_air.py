@@ -180,7 +180,7 @@ def test_a_name_that_no_key_can_hold_is_refused(name):
 def test_two_of_one_name_and_a_message_too_long_are_refused(ends):
     air = Air()
     (a,) = ends(air, "a")
-    with pytest.raises(Refused, match="two nodes of one name: 'a'"):
+    with pytest.raises(Refused, match="expected one node of each name, got a second 'a'"):
         End(air, "a")
     with pytest.raises(ValueError, match=f"expected at most {MOST_NBYTES} bytes"):
         a.wire.send("b", Lane.BULK, bytes(MOST_NBYTES + 1))

@@ -86,7 +86,7 @@ def test_wait_times_out_while_the_job_goes_on(gpu):
 
 @pytest.mark.parametrize("chips", [[], ["gfx1100"] * 33])
 def test_too_few_and_too_many_cards(chips):
-    with pytest.raises(ValueError, match=f"1 to 32 cards, not {len(chips)}"):
+    with pytest.raises(ValueError, match=f"1 to 32 cards, got {len(chips)}"):
         Machine(chips)
 
 
@@ -104,20 +104,20 @@ def test_too_few_and_too_many_cards(chips):
         ("job_limit_s", 1e-10, ValueError, "1e-10"),
         ("delay_s", float("inf"), ValueError, "inf"),
         ("delay_s", "1", TypeError, "str"),
-        ("threads", 65, ValueError, "0 to 64, not 65"),
+        ("threads", 65, ValueError, "0 to 64, got 65"),
         ("threads", -1, ValueError, "-1"),
         ("threads", 1.0, TypeError, "float"),
         ("kms_minor", 2**31, ValueError, "2147483648"),
         ("seed", -1, ValueError, "-1"),
         ("vram_nbytes", 2**64, ValueError, "18446744073709551616"),
-        ("trace", 3, ValueError, "0 to 2, not 3"),
+        ("trace", 3, ValueError, "0 to 2, got 3"),
         ("chips", "gfx1100", TypeError, "'gfx1100'"),
         ("chips", [1100], TypeError, "int"),
         ("chips", None, TypeError, "None"),
     ],
 )
 def test_bad_options_are_named(name, value, error, wanted):
-    with pytest.raises(error, match=f"^{name} must be .*{wanted}"):
+    with pytest.raises(error, match=f"^{name}( must be|: expected) .*{wanted}"):
         Machine(**{name: value})
 
 

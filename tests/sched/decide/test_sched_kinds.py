@@ -97,7 +97,7 @@ def test_what_is_not_placed_leaves_a_device_that_is_lost(ctx, name):
 def test_what_is_not_placed_is_done_on_the_next_device_when_one_fails(ctx, what, caplog):
     sim.apply(Schedule(0, [Fault("job", 1, what)]), ctx.devices[0])
     np.testing.assert_array_equal(ctx.map(lambda v: v * 2, X), X * 2)
-    assert "sim:near: it is done elsewhere" in caplog.text
+    assert "sim:near: the call runs on another device" in caplog.text
     nodes = ctx._executor.costs.nodes
     assert nodes["sim:near"].reliability.failures > 0
     assert bool(nodes["sim:near"].lost) == (what == "unplug")

@@ -47,9 +47,9 @@ def test_what_nobody_can_have_measured_is_set_aside(home, tmp_path, caplog, valu
 
 @pytest.mark.parametrize("time", [1e308, 1e-308, 2 * MOST_S, -1.0, 0.0, math.nan, math.inf])
 def test_no_time_breaks_the_model(time):
-    with pytest.raises(ValueError, match="positive times are wanted"):
+    with pytest.raises(ValueError, match="expected positive times"):
         fit([(1e3, time), (1e6, time)])
-    with pytest.raises(ValueError, match="positive times are wanted"):
+    with pytest.raises(ValueError, match="expected positive times"):
         Speed.of([(1e3, time)])
     speed = Speed.of([*GOOD, (1e5, time)])
     speed.observe(1e3, time)

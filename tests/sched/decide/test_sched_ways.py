@@ -228,7 +228,7 @@ def test_a_copy_that_is_refused_goes_by_way_of_the_host(opened, monkeypatch, cap
     assert len(asked) == 2  # one that was refused is not asked again
     assert set(executor.ways.moved()) == {"staged"}
     assert executor.costs.links[pair].at(1 << 20) > 0
-    assert "cuda:0 to cuda:1: no more by peer: no way" in caplog.text
+    assert "cuda:0 to cuda:1: stopped using peer: no way" in caplog.text
 
 
 def test_a_way_that_cannot_be_measured_is_guessed_from_those_of_the_host(monkeypatch, caplog):

@@ -149,7 +149,7 @@ def test_images_in_a_layout(made):
     held = arrays.empty(executor, executor.devices["cpu"], host.shape, F32, "NHWC").fill(host)
     np.testing.assert_allclose(g.run({x: held}), plain, rtol=1e-5, atol=1e-6)
     other = arrays.empty(executor, executor.devices["cpu"], host.shape, F32, "NCHW")
-    with pytest.raises(ValueError, match="layout NHWC was said, got an array in NCHW"):
+    with pytest.raises(ValueError, match="expected layout NHWC, got an array in NCHW"):
         g.run({x: other})
     g.close()
 
@@ -167,19 +167,19 @@ def test_what_is_bound_wrongly_is_told_before_anything_is_done(made, opened):
     closed.close()
     before = [dev.default_queue.submitted for dev in executor.devices.values()]
     for wrong, error, message in (
-        ({}, ValueError, "has no array yet: run"),
+        ({}, ValueError, "has no array yet: call run"),
         ({x: a}, ValueError, "<Node 1 .* has no array yet"),
         ({x: a, y: b[:4]}, ValueError, r"input 1: shape \(8, 8\) is wanted for this input"),
         ({x: a, y: b.astype(np.float64)}, TypeError, "input 1: float32 is wanted"),
         ({x: a, y: b.tolist()}, TypeError, "input 1: a numpy array or an Array is wanted"),
         ({x: a, y: None}, TypeError, "input 1: a numpy array or an Array is wanted"),
-        ({x: a, y: x}, TypeError, "inputs: an array is wanted, got a node"),
-        ({x: a, y: closed}, ValueError, "this one is closed"),
-        ({x: a, y: out}, ValueError, "input 1: it is the out of an operation"),
-        ({x: a, y: b, z: a}, ValueError, "is a result and no input"),
-        ({x: a, y: b, other: a}, ValueError, "a node of another graph"),
-        ({x: a, y: b, "z": a}, TypeError, "inputs: a node is wanted, got str"),
-        ([a, b], TypeError, "arrays by nodes, a dict"),
+        ({x: a, y: x}, TypeError, "inputs: expected an array, got the node"),
+        ({x: a, y: closed}, ValueError, "expected an open array"),
+        ({x: a, y: out}, ValueError, "input 1: expected no out of this graph"),
+        ({x: a, y: b, z: a}, ValueError, "expected an input of the graph, got the result"),
+        ({x: a, y: b, other: a}, ValueError, "expected a node of this graph"),
+        ({x: a, y: b, "z": a}, TypeError, "inputs: expected a node, got str"),
+        ([a, b], TypeError, "expected a dict of arrays by node"),
     ):
         with pytest.raises(error, match=message):
             g.run(wrong)

@@ -227,8 +227,8 @@ def test_other_words_are_typed_errors(wrong):
 @pytest.mark.parametrize(
     ("why", "build"),
     [
-        ("reduces axis 0", lambda g, x, w: g.reduce(g.gemm(x, w), "sum", 0)),
-        ("reduces axis 0", lambda g, x, w: g.reduce(x, "max")),
+        ("expected axis 0, the batch, to stay", lambda g, x, w: g.reduce(g.gemm(x, w), "sum", 0)),
+        ("expected axis 0, the batch, to stay", lambda g, x, w: g.reduce(x, "max")),
         (r"\(gemm\): every part reads all of b, which depends",
          lambda g, x, w: g.gemm(g.gemm(x, w), g.map("x*2", x=x))),
         (r"task 0 \(gemm\): every part reads all of b", lambda g, x, w: g.gemm(x, x)),

@@ -185,9 +185,9 @@ def test_nothing_to_place():
 @pytest.mark.parametrize(
     ("seconds", "reads", "what"),
     [
-        (((1.0,), (1.0,)), ((1,), ()), "only earlier tasks"),
-        (((1.0,),), ((0,),), "only earlier tasks"),
-        (((float("inf"),),), ((),), "on no device"),
+        (((1.0,), (1.0,)), ((1,), ()), "expected to read earlier tasks"),
+        (((1.0,),), ((0,),), "expected to read earlier tasks"),
+        (((float("inf"),),), ((),), "that no device can do"),
     ],
 )
 def test_a_graph_that_makes_no_sense(seconds, reads, what):

@@ -130,7 +130,7 @@ def test_an_array_says_what_it_is(executor):
     assert repr(x) == "<ContextArray float32[2, 3, 1, 1] on cpu>"
     assert x.fence is None
     assert x.on("cpu").numpy().sum() == 0
-    with pytest.raises(ValueError, match="'cuda:7' is no device of this Context: cpu, egl:0"):
+    with pytest.raises(ValueError, match="device: expected one of cpu, egl:0, got 'cuda:7'"):
         x.on("cuda:7")
     with pytest.raises(ValueError, match="broadcast"):
         x.fill(np.zeros(4))
@@ -392,7 +392,7 @@ def test_an_operand_that_is_lost_is_not_the_fault_of_who_wanted_it(executor, mon
 
     with monkeypatch.context() as patch:
         patch.setattr(Queue, "read", gone)
-        with pytest.raises(DeviceLost, match="egl:0: an operand went with it: it was reset"):
+        with pytest.raises(DeviceLost, match="egl:0: an operand was lost with it: it was reset"):
             gemm(executor, x, b)
     assert executor.costs.nodes["egl:0"].lost == "it was reset"
     assert executor.costs.nodes["cpu"].lost == ""

@@ -372,7 +372,7 @@ def test_arrays_and_contexts_that_are_closed_or_not_its_own(ctx, columns):
     with sp.init(["cpu"], profile=False) as other, pytest.raises(ValueError, match="of this Conte"):
         other.dispatch(columns, [y, x, 4], groups=4, out=0)
     y.close()
-    with pytest.raises(ValueError, match="an open ContextArray is wanted"):
+    with pytest.raises(ValueError, match="expected an open ContextArray"):
         ctx.dispatch(columns, [y, x, 4], groups=4, out=0)
     with pytest.raises(DeviceLost, match="the Context is closed"):
         other.dispatch(columns, [x, x.copy(), 4], groups=4, out=0)

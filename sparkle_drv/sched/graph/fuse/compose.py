@@ -1,8 +1,8 @@
-"""Expressions put into one another: the map of a map as one expression. Pure.
+"""Substitutes expressions into one another: the map of a map becomes one expression. Pure.
 
-Each node keeps the type that it had, since the inner expression's result has the dtype of the array
-it stands for. Names become x0, x1, ... in order of first use, Python's numbers part of the
-expression: equal ones are equal graphs, whatever they were written as.
+Each node keeps its type, since the result of the inner expression has the dtype of the array that
+it replaces. Names become x0, x1, ... in order of first use. Python's numbers become constants of
+the expression. Equal expressions thus give equal graphs, however they were written.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from sparkle_drv.ops.map import fused
 from sparkle_drv.sched.model.task import Value
 
 MOST_NODES = 256
-"""Of an expression that others were put into."""
+"""Nodes of an expression after substitution, at most."""
 MOST_TEXT = 72
-"""Letters of an expression in words."""
+"""Letters of an expression in a message, at most."""
 LONGEST = 4000
-"""Letters of any expression that is written as text."""
+"""Letters of an expression as text, at most."""
 _SIGNS = {
     "add": ("+", 10), "sub": ("-", 10), "mul": ("*", 20), "div": ("/", 20), "pow": ("**", 40),
     "lt": ("<", 5), "le": ("<=", 5), "gt": (">", 5), "ge": (">=", 5), "eq": ("==", 5),
@@ -35,23 +35,25 @@ _UNARY = 30
 
 @dataclass(frozen=True)
 class Expr:
-    """An expression and what its names stand for."""
+    """An expression with the arrays and numbers that its names stand for."""
 
     graph: Graph
     reads: Mapping[str, Value]
     numbers: Mapping[str, Any]
 
     def joined(self, name: str, inner: Expr) -> Expr:
-        """With `inner` where the array called `name` stands."""
+        """This expression with `inner` in place of the array `name`."""
         return _Made().result(self, {name: inner})
 
     def plain(self) -> Expr:
-        """With names and numbers as the top of this file says."""
+        """This expression with names and numbers normalised, as the top of this file says."""
         return _Made().result(self, {})
 
     @property
     def fits(self) -> bool:
-        """Can every device run it that can run its parts? Few enough arrays and waiting values."""
+        """Can every device that runs the parts run this, too? It must have few enough arrays and
+        live values.
+        """
         if len(self.graph.nodes) > MOST_NODES or len(self.reads) > program.INPUTS:
             return False
         kinds = {name: check.DTYPES[value.dtype] for name, value in self.reads.items()}
@@ -69,7 +71,7 @@ class Expr:
 
 
 class _Made:
-    """An expression that is being put together."""
+    """An expression under construction."""
 
     def __init__(self) -> None:
         self.builder = Builder()
@@ -83,7 +85,7 @@ class _Made:
         return Expr(self.builder.graph(root, names, "", "map"), self.reads, self.numbers)
 
     def copied(self, given: Expr, inner: Mapping[str, Expr]) -> int:
-        """The number of the node that `given` ends with."""
+        """Copies `given`; returns the number of its last node."""
         new: list[int] = []
         for node in given.graph.nodes:
             if node.op != "name":
@@ -105,13 +107,13 @@ class _Made:
     def number(self, value: Any) -> int:
         if value.__class__ in (int, float):
             return self.builder.add("number", (), value)
-        name = f"s{len(self.numbers)}"  # numpy's have a type of their own
+        name = f"s{len(self.numbers)}"  # numpy's numbers have a dtype, so they stay names
         self.numbers[name] = value
         return self.builder.add("name", (), name)
 
 
 def written(graph: Graph) -> str:
-    """The expression as text, or how many operations it has where that is long."""
+    """The expression as text, or its number of operations if the text is long."""
     text = as_text(graph)
     if text and len(text) <= MOST_TEXT:
         return text
@@ -119,8 +121,8 @@ def written(graph: Graph) -> str:
 
 
 def as_text(graph: Graph) -> str:
-    """The expression as `ops.map` takes it; "" where what it shares would make that very long."""
-    texts: list[tuple[str, int]] = []  # and how strongly it binds
+    """The expression as `ops.map` takes it; "" if it would be longer than LONGEST."""
+    texts: list[tuple[str, int]] = []  # (text, binding strength)
     for node in graph.nodes:
         given = [texts[a] for a in node.args]
         if node.op == "name":
@@ -149,5 +151,5 @@ def _number(value: Any) -> str:
 
 
 def operations(graph: Graph) -> int:
-    """How many there are for each element."""
+    """Operations for each element."""
     return sum(1 for node in graph.nodes if node.args)

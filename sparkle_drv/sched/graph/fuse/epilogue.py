@@ -1,9 +1,10 @@
-"""How much of a map behind a product the product can do itself: bias, activation, scale. Pure.
+"""How much of a map behind a product the product itself can do: bias, activation, scale. Pure.
 
-`peel` looks for the outermost part of the expression that is C * act(A * y + B), y being the
-product and A, B, C numbers or one number a channel. The product then has act as its activation, B
-as its bias, and weights times A; C goes into both where act is relu (relu(z) * C = relu(z * C) for
-C > 0), or where there is none. What is left of the expression reads the result of that.
+`peel` looks for the outermost part of the expression with the form C * act(A * y + B). Here y is
+the result of the product; A, B, C are numbers or have one number per channel. The product takes
+act as its activation, B as its bias, and A as a factor of its weights. C goes into both where act
+is relu, since relu(z) * C = relu(z * C) for C > 0, or where there is no act. The rest of the
+expression reads the result of that product.
 """
 
 from __future__ import annotations
@@ -19,28 +20,28 @@ from .compose import Expr
 _ACTIVATIONS = ("relu", "tanh", "sigmoid")
 _ALONG = frozenset({"add", "sub", "mul", "div", "neg", "abs", "sqrt", "square", "exp", "min", "max",
                     "pow", "log"})  # fmt: skip
-"""What may be computed of channels beforehand, in float64. Not what jumps: a step of f32's rounding
-would choose another side."""
+"""Operations that may be computed beforehand, per channel in float64. Functions with jumps are
+left out: float32's rounding could land on the other side of a jump."""
 
 
 @dataclass(frozen=True)
 class Epilogue:
-    """What of an expression a product takes."""
+    """The part of an expression that a product takes over."""
 
     at: int
-    """The node of the expression that the product's result becomes."""
+    """The node of the expression that the product's result replaces."""
     activation: str | None
     bias: Value | None
-    """An array that is the bias as it is."""
+    """The array that is the bias unchanged; None if the bias is folded or absent."""
     fold: Fold | None
 
 
 class _Not(Exception):
-    """The expression is not of the form."""
+    """The expression does not have the form that `peel` looks for."""
 
 
 def peel(product: Task, given: Expr) -> Iterator[Epilogue]:
-    """Every part that the product could take, the largest first."""
+    """Every part that the product could take over, the largest first."""
     name = next(n for n, value in given.reads.items() if value.number == product.out.number)
     search = _Search(product, given, name)
     for at in range(len(given.graph.nodes) - 1, -1, -1):
@@ -63,7 +64,7 @@ class _Search:
             self.along.append(not self.depends[i] and self._is_along(node))
 
     def _is_along(self, node: Node) -> bool:
-        """A number, or one a channel, of the product's type?"""
+        """Is it a number, or one number per channel, of the product's type?"""
         if node.op == "number":
             return True
         if node.op == "name":
@@ -83,7 +84,7 @@ class _Search:
         return (1,) * missing + value.shape in (wanted, (1,) * len(out.shape))
 
     def all_through(self, at: int) -> bool:
-        """Does all that y has to do with the result go through this node?"""
+        """Does the result depend on y only through this node?"""
         reached = [False] * len(self.nodes)
         reached[-1] = True
         for i in range(len(self.nodes) - 1, -1, -1):
@@ -93,7 +94,7 @@ class _Search:
         return self.depends[at] and at != self.y and not reached[self.y]
 
     def match(self, at: int) -> Epilogue:
-        """The epilogue that this node is; _Not: it is none."""
+        """The epilogue that ends at this node. Raises _Not if there is none."""
         steps = []
         i = at
         while i != self.y:
@@ -118,7 +119,7 @@ class _Search:
         return Epilogue(at, activation, bias, fold)
 
     def _step(self, i: int) -> tuple[str, int, int]:
-        """(what the node does, with which other node, to which node that depends on y)."""
+        """(operation of the node, its operand without y, its operand that depends on y)."""
         op, args = self.nodes[i].op, self.nodes[i].args
         inner = [a for a in args if self.depends[a]]
         others = [a for a in args if not self.depends[a]]
@@ -136,7 +137,7 @@ class _Search:
 
 
 class _Line:
-    """scale * y + shift, as nodes of a builder; None: 1 and 0."""
+    """scale * y + shift, as nodes of a builder; None stands for 1 and 0."""
 
     def __init__(self, search: _Search) -> None:
         self.search = search
@@ -146,7 +147,7 @@ class _Line:
         self.shift: int | None = None
 
     def take(self, op: str, other: int) -> None:
-        """Does `op` to all that there is."""
+        """Applies `op` with the operand `other` to the line."""
         add = self.builder.add
         if op in ("neg", "from"):
             self._times("mul", add("number", (), -1))
@@ -176,7 +177,7 @@ class _Line:
         return self.builder.add("name", (), name)
 
     def done(self, positive: bool) -> tuple[Value | None, Fold | None]:
-        """(an array that is the bias as it is, what is computed beforehand)."""
+        """(the array that is the bias unchanged, the fold to compute beforehand)."""
         product = self.search.product
         old = product.reads.get("bias")
         if product.fold is not None:

@@ -1,8 +1,9 @@
-"""Weights and bias with a Fold put into them, on the host; or that they cannot take it.
+"""Computes weights and bias with a Fold in them, on the host, or reports that they cannot take it.
 
-Computed in float64 and rounded once: each weight is off by half an ulp, which moves a sum of k
-terms by 0.3 eps * sqrt(k) of a term, against a tolerance of 4 eps * sqrt(k) (ops/ref/close.py).
-Where a weight would leave the range of normal numbers that does not hold, and it is not done.
+The computation is in float64 and rounds once, so each weight is off by half an ulp. A sum of k
+terms then moves by 0.3 eps * sqrt(k) of a term; the tolerance is 4 eps * sqrt(k)
+(ops/ref/close.py). A fold is refused where a weight would leave the range of normal numbers, since
+this bound does not hold there.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ Host = npt.NDArray[Any]
 
 
 def folded(task: Task, given: Mapping[int, Any]) -> dict[str, Host] | None:
-    """What a product with a fold reads in the place of `task.folded`; None: they cannot take it.
-    `given` has the arrays by the numbers of their values.
+    """The arrays that a product with a fold reads in place of `task.folded`; None if they cannot
+    take it. `given` maps numbers of values to arrays.
     """
     fold = task.fold
     assert fold is not None
@@ -48,7 +49,7 @@ def folded(task: Task, given: Mapping[int, Any]) -> dict[str, Host] | None:
         total = np.zeros(channels) if bias is None else bias * (1.0 if scale is None else scale)
         total = total if shift is None else total + shift
         found["bias"] = rounded = total.astype(task.out.dtype)
-    # A bias that is no number stays one; one that only its type cannot hold is not taken.
+    # A bias that is not finite stays so; one that overflows only by rounding refuses the fold.
     return None if np.any(np.isfinite(total) & ~np.isfinite(rounded)) else found
 
 
@@ -58,7 +59,7 @@ def _host(given: Any) -> Host:
 
 
 def _each(graph: Graph | None, names: Mapping[str, Host], channels: int) -> Host | None:
-    """An expression over channels in float64."""
+    """The value of an expression per channel, float64 [channels]."""
     if graph is None:
         return None
     found: list[Any] = []
@@ -73,7 +74,7 @@ def _each(graph: Graph | None, names: Mapping[str, Host], channels: int) -> Host
 
 
 def _normal(made: Host, before: Host) -> bool:
-    """Is each weight still a normal number, or what it was before: 0 or no number?"""
+    """Is each weight still a normal number, or unchanged because it was 0 or not finite?"""
     least = np.finfo(made.dtype).tiny
     normal = np.isfinite(made) & (np.abs(made) >= least)
     same = (before == 0) | ~np.isfinite(before)

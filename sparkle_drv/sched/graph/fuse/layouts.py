@@ -1,9 +1,9 @@
-"""Changes of layout in a graph: which cancel, and where work can do without. Pure.
+"""Changes of layout in a graph: which cancel, and which other work can avoid. Pure.
 
-A change of what the inverse change has made is left out (`cancelled`). Convolutions work in either
-layout, and maps do not care: where some that hang together are between changes of layout, or where
-what they make is smaller than what they read, they can be done in the other layout (`relaid`), with
-fewer bytes changed. What that is worth depends on the devices: place/plans.py compares both ways.
+A change that undoes an earlier one is removed (`cancelled`). Convolutions work in either layout,
+and maps work in any. `relaid` moves connected convolutions and maps to the other layout where fewer
+bytes change their layout that way. This happens between two changes, or where results are smaller
+than operands. Its worth depends on the devices: place/plans.py compares both ways.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import numpy as np
 from sparkle_drv.sched.model.task import Task, Value, needed
 
 OTHER = {"NCHW": "NHWC", "NHWC": "NCHW"}
-"""The layouts that convolutions work in."""
+"""The layouts that convolutions work in, each with the other one."""
 _TURN = {"NCHW": (0, 3, 1, 2), "NHWC": (0, 2, 3, 1)}
-"""To a layout, from the other one: which axis each of its axes was."""
+"""To a layout: the axis in the other layout that each of its axes comes from."""
 
 
 def cancelled(tasks: Sequence[Task], outputs: frozenset[int]) -> list[Task]:
-    """`tasks` without changes of layout that only take one back."""
+    """`tasks` without changes of layout that only undo an earlier one."""
     made: dict[int, Task] = {}
     same: dict[int, Value] = {}
     left = []
@@ -40,7 +40,7 @@ def cancelled(tasks: Sequence[Task], outputs: frozenset[int]) -> list[Task]:
 
 
 def _back(before: Task, task: Task) -> bool:
-    """Does `task` give what `before` was given, to the last byte?"""
+    """Does `task` restore the operand of `before`, to the last byte?"""
     x, first, second = before.reads["a"], before.options, task.options
     ways = (first["source"], first["target"]) == (second["target"], second["source"])
     padded = len(x.shape) == 5 and first["channels"] not in (None, x.shape[1] * x.shape[4])
@@ -53,8 +53,8 @@ def _reading(task: Task, same: dict[int, Value]) -> Task:
 
 
 def relaid(tasks: Sequence[Task], outputs: frozenset[int], free: int) -> list[Task] | None:
-    """`tasks` with fewer bytes that change their layout; None: there is no such way. Values get
-    numbers from `free` on.
+    """`tasks` with fewer bytes that change their layout; None if there is no such way. New values
+    get numbers from `free` on.
     """
     now = list(tasks)
     while True:
@@ -74,7 +74,7 @@ def changed_nbytes(tasks: Sequence[Task]) -> int:
 
 
 def _images(task: Task) -> dict[str, Value]:
-    """What the task reads in the layout that it works in, by name; {}: it works in one only."""
+    """By name, what the task reads in the layout that it works in; {} if it needs one layout."""
     out = task.out
     if task.op == "conv2d" and task.options["algo"] == "auto":
         return {"x": task.reads["x"]}
@@ -87,7 +87,7 @@ def _images(task: Task) -> dict[str, Value]:
 
 
 def _parts(tasks: Sequence[Task]) -> Iterator[frozenset[int]]:
-    """Tasks of one layout that hang together by the images that they read and make."""
+    """Connected groups of tasks in one layout: they read or make the same images."""
     group: dict[int, set[int]] = {}
     by_value: dict[int, int] = {}
     for i, task in enumerate(tasks):
@@ -111,8 +111,8 @@ def _parts(tasks: Sequence[Task]) -> Iterator[frozenset[int]]:
 def _flipped(
     tasks: Sequence[Task], part: frozenset[int], outputs: frozenset[int], free: int
 ) -> list[Task]:
-    """`tasks`, those of `part` in the other layout; what comes and goes is changed where it must be
-    and not where a task did that before.
+    """`tasks` with those of `part` in the other layout. Changes of layout are added at the borders
+    of `part`, except where a task already made the change.
     """
     here = str(tasks[min(part)].out.layout)
     there = OTHER[here]
@@ -158,7 +158,7 @@ def _flipped(
 
 
 def _changes(task: Task, source: str, target: str) -> bool:
-    """Is it this change of layout?"""
+    """Is the task a change from `source` to `target`?"""
     return task.op == "layout" and (task.options["source"], task.options["target"]) == (
         source,
         target,
@@ -166,7 +166,7 @@ def _changes(task: Task, source: str, target: str) -> bool:
 
 
 def _leaving(tasks: Sequence[Task], part: frozenset[int], here: str) -> dict[int, Task]:
-    """By value that `part` makes, the first change to the other layout that reads it."""
+    """By value that `part` makes: the first change to the other layout that reads it."""
     inside = {tasks[i].out.number for i in part}
     found: dict[int, Task] = {}
     for task in tasks:

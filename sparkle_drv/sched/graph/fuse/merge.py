@@ -1,9 +1,9 @@
-"""Which tasks of a graph become one, before they are placed. Pure.
+"""Merges tasks of a graph before they are placed. Pure.
 
-Maps are put into the only map that reads them, where they have its shape; then products take what
-they can of the only map that reads them (epilogue.py); then maps go into the only reduction that
-reads them. What is an output stays an array of its own. Fewer bytes move, and the numbers are the
-same within the tolerances of `ops`.
+First each map goes into the only map that reads it, if both have the same shape. Then each product
+takes over what it can of the only map that reads it (epilogue.py). Then each map goes into the only
+reduction that reads it. An output stays an array of its own. Fewer bytes move, and results stay
+within the tolerances of `ops`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from .compose import Expr, written
 from .epilogue import Epilogue, peel
 
 SCALING = 2
-"""How many times dearer a byte of weights that is scaled on the host is than one of a result."""
+"""Cost of scaling a byte of weights on the host, relative to a byte of a result."""
 Holds = Callable[[Task], bool]
-"""Can the weights of this product take its fold as they are now?"""
+"""Can the present weights of this product take its fold?"""
 
 
 def fuse(tasks: Sequence[Task], outputs: frozenset[int], holds: Holds, free: int = 0) -> list[Task]:
-    """`tasks`, which are in an order in which each follows what it reads, as fewer. New values get
-    numbers from `free` on, above those of `tasks`.
+    """`tasks` merged into fewer, in the same topological order. New values get numbers from `free`
+    on, above those of `tasks`.
     """
     free = max(free, unused(tasks))
     left = _maps_into(plain(tasks, outputs), outputs, "map")
@@ -40,7 +40,7 @@ def unused(tasks: Sequence[Task]) -> int:
 
 
 def plain(tasks: Sequence[Task], outputs: frozenset[int]) -> list[Task]:
-    """The tasks that `outputs` need, none fused; equal expressions are written alike."""
+    """The unmerged tasks that `outputs` need; equal expressions are written alike."""
     return needed([_plain(task) for task in tasks], outputs)
 
 
@@ -54,7 +54,7 @@ def _plain(task: Task) -> Task:
 def _alone(
     tasks: Sequence[Task], outputs: frozenset[int], ops: Sequence[str]
 ) -> dict[int, tuple[int, int]]:
-    """By value: (the task of one of `ops` that makes it, the only one that reads it)."""
+    """By value: (the task of one of `ops` that makes it, the only task that reads it)."""
     reading = readers(tasks)
     return {
         task.out.number: (i, reading[task.out.number][0])
@@ -66,7 +66,7 @@ def _alone(
 
 
 def _maps_into(tasks: list[Task], outputs: frozenset[int], op: str) -> list[Task]:
-    """Maps become part of the maps, or reductions, that alone read them."""
+    """Merges each map into the map or reduction that is its only reader."""
     tried: set[tuple[int, int]] = set()
     while True:
         made = None
@@ -87,7 +87,7 @@ def _joined(inner: Task, outer: Task, number: int) -> Task | None:
     part = Expr(inner.expression, inner.reads, inner.numbers)
     if outer.op == "map":
         if inner.out.shape != outer.out.shape:
-            return None  # it would be computed again for each place that it is broadcast to
+            return None  # broadcasting would compute it again for each copy
         assert outer.expression is not None
         name = next(n for n, value in outer.reads.items() if value.number == number)
         made = Expr(outer.expression, outer.reads, outer.numbers).joined(name, part)
@@ -104,7 +104,7 @@ def _joined(inner: Task, outer: Task, number: int) -> Task | None:
 
 
 def _products(tasks: list[Task], outputs: frozenset[int], holds: Holds, free: int) -> list[Task]:
-    """Products take what they can of the maps that alone read them."""
+    """Lets each product take over what it can of the map that is its only reader."""
     done: set[int] = set()
     while True:
         found = next(
@@ -127,7 +127,7 @@ def _products(tasks: list[Task], outputs: frozenset[int], holds: Holds, free: in
 
 
 def _taken(product: Task, given: Task, holds: Holds, free: int) -> list[Task]:
-    """The product with an epilogue, and the map that is left, if any; []: nothing can be taken."""
+    """[product with an epilogue, the rest of the map if any]; [] if it can take nothing."""
     assert given.expression is not None
     if product.out.shape != given.out.shape or product.out.dtype != given.out.dtype:
         return []
@@ -156,8 +156,10 @@ def _with(product: Task, found: Epilogue, out: Value) -> Task:
 
 
 def _pays(task: Task, whole: bool) -> bool:
-    """Is it cheaper to scale the weights than the result? Not where a map is left that could do it.
-    Weights that stay as they are are scaled once; others in each run, on the host, in a few passes.
+    """Is it cheaper to scale the weights than the result?
+
+    Not if a map is left, which could scale at no cost. Constant weights are scaled once; others in
+    each run, on the host, in a few passes.
     """
     assert task.fold is not None
     weights = task.reads[task.weights]
@@ -166,7 +168,7 @@ def _pays(task: Task, whole: bool) -> bool:
 
 
 def _part(expr: Expr, at: int) -> Graph:
-    """The expression that ends with this node."""
+    """The part of the expression that ends with this node."""
     builder = Builder()
     for node in expr.graph.nodes:
         builder.add(node.op, node.args, node.value)
@@ -174,7 +176,7 @@ def _part(expr: Expr, at: int) -> Graph:
 
 
 def _rest(expr: Expr, at: int, value: Value) -> Expr | None:
-    """The expression with `value` in the place of one of its nodes; None: that is all of it."""
+    """The expression with `value` in place of the node `at`; None if that is all of it."""
     last = len(expr.graph.nodes) - 1
     if at == last:
         return None

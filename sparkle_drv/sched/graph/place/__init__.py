@@ -1,7 +1,7 @@
 """From the tasks of a graph to a plan: classes of work, devices, steps, and shared memory.
 
-The choice itself is decide/place_graph.py; measuring what is not known yet is asked of run.
-Nothing here launches a task. Called by graph/run.py.
+decide/place_graph.py makes the choice itself, run measures what is not known yet. Nothing here
+launches a task. Called by graph/run.py.
 
     classes.py    the class of work and the size of each task
     plans.py      asks for probes, places, checks that memory suffices

@@ -1,8 +1,8 @@
-"""The class of work that a task of a graph is, for the cost model, and its size.
+"""The class of work of a task, for the cost model, and its size.
 
-Products and reductions of arrays are what they are alone (model/operations.py). Expressions are
-known by how much they compute for each element, not each by itself: a graph has many, and each
-class costs probes.
+Products and reductions of arrays have the class of single calls (model/operations.py). Expressions
+are classed by their operations per element. Each expression as a class of its own would cost too
+many probes: a graph has many.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _DEAR = frozenset({"exp", "log", "tanh", "sigmoid", "sin", "cos", "pow"})
 
 
 def class_of(task: Task) -> tuple[Class, float]:
-    """The class and the size of a task."""
+    """(class, size) of a task."""
     if task.op == "gemm":
         (m, k), n = task.reads["a"].shape, task.out.shape[1]
         return gemm_class(m, n, k, task.out.dtype)
@@ -62,7 +62,7 @@ def _expression(task: Task) -> Class:
         shapes = rows_like({n: v.shape for n, v in task.reads.items()}, 16 * 4**i)
         arrays = {n: stored(dev, shapes[n], v.dtype) for n, v in task.reads.items()}
         nbytes = float(sum(x.nbytes for x in arrays.values()))
-        made = ops.map(dev, graph, **arrays, **task.numbers)  # what is not there says so, once
+        made = ops.map(dev, graph, **arrays, **task.numbers)  # an unsupported class raises here
         if task.op == "reduce":
             lazy = _lazy(graph, arrays, task.numbers)
             return lambda: ops.reduce(dev, lazy, "sum"), nbytes

@@ -1,4 +1,4 @@
-"""A graph that is to be done in micro-batches: how many, by predicted seconds, and its plan."""
+"""A graph in micro-batches: chooses their number by predicted seconds, and makes its plan."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ def decide_cut(
     outs: Mapping[int, Any],
     count: int | str,
 ) -> Decided:
-    """As `decide`, in `count` micro-batches, or "auto": as many as are predicted to take least.
-    Raises ValueError, before anything is measured, where the batch cannot be cut so.
+    """As `decide`, in `count` micro-batches; "auto" takes the number with the least predicted time.
+
+    Raises ValueError, before any measurement, where the batch cannot be cut that way.
     """
     batches = [micro.batch(tasks, outputs) for tasks in choices]
     extent = batches[0].extent
@@ -81,7 +82,7 @@ def _chosen(
     works: Mapping[int, Sequence[Work]],
     counts: Sequence[int],
 ) -> tuple[pipeline.Chosen, float]:
-    """How many micro-batches of `counts`, with the bound; `works` by rows of a part."""
+    """(the chosen number of micro-batches among `counts`, the bound); `works` by rows of a part."""
     reads, refused = reads_of(batch.tasks), refused_of(executor, uris, batch.tasks)
     once = frozenset(i for i, t in enumerate(batch.tasks) if t.out.number not in batch.cut)
 
@@ -89,7 +90,7 @@ def _chosen(
         return place_graph.stated(executor.costs, works, reads, uris, refused)[0]
 
     def later(rows: int) -> Problem:
-        """Of a part behind the first: what is whole is there."""
+        """The problem of a part behind the first: uncut operands are there already."""
         made = []
         for task, work in zip(batch.tasks, works[rows], strict=True):
             outside = (v for v in task.arrays if v.kind != "made")

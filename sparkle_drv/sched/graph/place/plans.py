@@ -1,4 +1,4 @@
-"""From tasks to a plan: asks for probes of what is not known, places, and sees that it fits."""
+"""From tasks to a plan: asks for probes of unknown classes, places, and checks memory."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _BOUND = (Array, Constant, ContextArray)
 
 @dataclass
 class Decided:
-    """A plan, the tasks that it is for, and the steps that it comes to."""
+    """A plan, with its tasks and its steps."""
 
     kept: KeptGraph
     tasks: Sequence[Task]
@@ -43,10 +43,10 @@ class Decided:
     """By task."""
     placed: place_graph.Placed
     layers: Sequence[int] = ()
-    """By task, of which one it is a micro-batch; (): none is."""
+    """By task: the task that it is a micro-batch of; () without micro-batches."""
 
     def outdated(self, costs: Costs, uris: Sequence[str]) -> bool:
-        """Have devices become faster or slower since, or is a look due at one that is not used?"""
+        """Has a device's speed changed since, or is a trial due on an unused device?"""
         if place_graph.changed(costs, self.kept.plan.tasks):
             return True
         if self.layers:
@@ -57,7 +57,7 @@ class Decided:
 
 
 Noted = Callable[[Journal], None]
-"""Writes down what was placed, and how."""
+"""Writes the placement to a journal."""
 
 
 def decide(
@@ -68,7 +68,7 @@ def decide(
     given: Mapping[int, Any],
     outs: Mapping[int, Any],
 ) -> Decided:
-    """The best of `choices`, which do the same, ties by their order. Raises Impossible."""
+    """The best of `choices`, which compute the same; ties go by order. Raises Impossible."""
     # Measure everything first: a replay uses the costs known after the last measurement.
     all_works = [works_of(executor, uris, tasks, outputs, given, outs) for tasks in choices]
     with executor.deciding:
@@ -114,7 +114,7 @@ def works_of(
     given: Mapping[int, Any],
     outs: Mapping[int, Any],
 ) -> list[Work]:
-    """What the tasks amount to; their classes are known afterwards."""
+    """The Work of each task; measures classes that are not known yet."""
     works = []
     for task in tasks:
         kind, size = class_of(task)
@@ -152,7 +152,7 @@ def one_way(
 
 
 def reads_of(tasks: Sequence[Task]) -> list[list[int]]:
-    """By task, those that make what it reads."""
+    """By task: the tasks that make what it reads."""
     making = {task.out.number: i for i, task in enumerate(tasks)}
     return [[making[v.number] for v in task.arrays if v.number in making] for task in tasks]
 
@@ -160,7 +160,7 @@ def reads_of(tasks: Sequence[Task]) -> list[list[int]]:
 def refused_of(
     executor: LocalExecutor, uris: tuple[str, ...], tasks: Sequence[Task]
 ) -> dict[tuple[int, str], str]:
-    """By task and URI, who cannot do a task for a reason of the task's own."""
+    """By (task, URI): why the device cannot do the task, for a reason of the task's own."""
     return {
         (i, uri): f"algo {task.options['algo']!r} is there on the cpu only"
         for i, task in enumerate(tasks)
@@ -181,13 +181,13 @@ def _operand(value: Value, given: Mapping[int, Any]) -> Operand:
 def _out_place(
     value: Value, outputs: frozenset[int], given: Mapping[int, Any], outs: Mapping[int, Any]
 ) -> str:
-    """Where an output is wanted; "": anywhere. With numpy operands alone on the host, as for single
-    calls.
+    """The place where an output is wanted; "" for anywhere. With numpy operands only, that is the
+    host, as for single calls.
     """
     out = outs.get(value.whole)
     if value.number not in outputs or isinstance(out, _BOUND):
         return ""
-    # By class: numpy's arrays have a `device`, too.
+    # Test the class: numpy's arrays have a `device`, too.
     return "" if out is None and any(isinstance(x, _BOUND) for x in given.values()) else HOST
 
 
@@ -200,8 +200,10 @@ def _once(
     layers: Sequence[int],
     schedule: Schedule,
 ) -> Schedule:
-    """`schedule` as it will go: an array from outside is brought to a device once, for the first
-    task there that reads it. The placer, which takes task after task, counts it for each of them.
+    """`schedule` with operands counted once per device, as they are brought.
+
+    The placer takes task after task and counts an operand for each of its readers. Only the first
+    reader on a device pays for it.
     """
     seconds = [list(row) for row in problem.seconds]
     there: set[tuple[int, int]] = set()
@@ -268,12 +270,12 @@ def _with_steps(
         plans, schedule.by, schedule.seconds, alone, moves, memory,
         explores=explores, extra_s=extra_s,
     )  # fmt: skip
-    kept = KeptGraph(plan, runs=1 if explores else 0)  # its only run is one that is measured
+    kept = KeptGraph(plan, runs=1 if explores else 0)  # a trial's only run is measured
     return Decided(kept, tasks, made, works, placed, layers)
 
 
 def _short(executor: LocalExecutor, made: Decided) -> str:
-    """Which device has too little memory, and by how much; "": none."""
+    """Which devices have too little memory, and by how much; "" if none."""
     found = []
     for uri, memory in made.kept.plan.memory.items():
         there = executor.costs.nodes[uri].memory_nbytes

@@ -1,11 +1,13 @@
 """Which intermediate results share memory, by their lifetimes in the order of execution. Pure.
 
-An item is wanted from the step that writes it to the last that reads it. Steps of one device run in
-the order of this list, on one queue, so that memory whose last reader was submitted can be written
-by what is submitted next, without a wait; what leaves a device is read before the next step is
-submitted (graph/run.py). The largest item gets its place first (Y. Pisarchyk, J. Lee: Efficient
-Memory Management for Deep Neural Net Inference, 2020). That takes 0.1 % more than what is wanted at
-once, over 150 random graphs; the order of execution takes 8 % more, the longest-lived first 6 %.
+An item lives from the step that writes it to the last step that reads it. The steps of a device run
+on one queue, in the order of the list. Memory whose last reader was submitted can thus be written
+by the next submission, without a wait. A result that leaves the device is read before the next step
+is submitted (graph/run.py).
+
+The largest item gets its place first (Y. Pisarchyk, J. Lee: Efficient Memory Management for Deep
+Neural Net Inference, 2020). Over 150 random graphs this takes 0.1 % more than the items alive at
+once. By order of execution it is 8 % more, with the longest-lived first 6 %.
 """
 
 from __future__ import annotations
@@ -14,35 +16,35 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 ALIGN = 256
-"""Bytes that pieces begin at multiples of: what GL wants at most of a storage buffer's offset."""
+"""Alignment of items in bytes: the largest offset alignment that GL asks for storage buffers."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """One result on one device."""
+    """One result on one device: `nbytes`, and the steps between which it lives."""
 
     nbytes: int
     begin: int
     """The step that writes it."""
     end: int
-    """The last step that reads it, `begin` at least."""
+    """The last step that reads it, at least `begin`."""
     over: int | None = None
-    """An item that ends with the step that writes this one and may be written over, of its size."""
+    """An item of the same size that dies when this one is written; this one may overwrite it."""
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Where each item lies, and how much there must be."""
+    """The offset of each item in bytes, and the size of the memory."""
 
     offsets: tuple[int, ...]
     peak_nbytes: int
     naive_nbytes: int
-    """Without reuse: room for all at once."""
+    """Bytes without reuse: room for all items at once."""
 
 
 def pack(items: Sequence[Item]) -> Memory:
-    """A place for every item, such that no two that are wanted at once overlap. ValueError: one is
-    over an item of another size.
+    """Offsets at which no two items that live at once overlap. Raises ValueError if an item is
+    over one of another size.
     """
     spans, group = _spans(items)
     offsets = _offsets(spans)
@@ -52,7 +54,7 @@ def pack(items: Sequence[Item]) -> Memory:
 
 
 def needed(items: Sequence[Item]) -> int:
-    """Bytes that any packing takes at least: those of the items that are wanted at once."""
+    """A lower bound of the bytes of any packing: the most that live at once."""
     spans, _ = _spans(items)
     return max(
         (sum(s.nbytes for s in spans if s.begin <= at <= s.end) for at in {s.begin for s in spans}),
@@ -61,7 +63,7 @@ def needed(items: Sequence[Item]) -> int:
 
 
 def _spans(items: Sequence[Item]) -> tuple[list[Item], list[int]]:
-    """Items that lie over one another as one, of sizes as they are taken; and which is whose."""
+    """(items that lie over one another joined into one, the joined item of each item)."""
     spans: list[Item] = []
     group: list[int] = []
     for i, item in enumerate(items):
@@ -69,7 +71,7 @@ def _spans(items: Sequence[Item]) -> tuple[list[Item], list[int]]:
         if over is not None and items[over].end == item.begin:
             if _aligned(items[over].nbytes) != nbytes:
                 raise ValueError(
-                    f"item {i}: it is not of the size of item {over}, which it is over"
+                    f"item {i}: expected the size of item {over}, which it is over, got another"
                 )
             before = spans[group[over]]
             group.append(group[over])
@@ -85,8 +87,8 @@ def _aligned(nbytes: int) -> int:
 
 
 def _offsets(spans: Sequence[Item]) -> list[int]:
-    """Each in the smallest gap that is large enough between those that have a place and are wanted
-    while it is; behind them when there is none.
+    """Each item in the smallest gap that fits between placed items that live at the same time, or
+    behind them.
     """
     offsets = [0] * len(spans)
     placed: list[int] = []

@@ -1,8 +1,8 @@
-"""The steps of a placed graph, in the order in which they are begun, and the memory they share.
+"""The steps of a placed graph, in the order in which they begin, and the memory they share. Pure.
 
-Pure. A step brings an array to a device or does a task there. Results that another device reads are
-brought there just before their reader: by then all that was to begin before it has begun, so that
-waiting for the result holds up nothing.
+A step brings an array to a device or does a task there. A result for another device is brought
+there just before its reader. By then all earlier steps have begun, so waiting for the result holds
+up nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Key = tuple[int, str]
 
 @dataclass(frozen=True)
 class Bring:
-    """`value` to `uri`, from `source`: a URI, or "" from outside."""
+    """Brings `value` to `uri`, from the device `source`, or from outside if that is ""."""
 
     value: Value
     uri: str
@@ -33,7 +33,7 @@ class Bring:
 
 @dataclass(frozen=True)
 class Do:
-    """One of the tasks, on `uri`."""
+    """Does one of the tasks, on `uri`."""
 
     task: int
     uri: str
@@ -44,25 +44,25 @@ class Do:
 
 @dataclass(frozen=True)
 class Steps:
-    """All steps, and for each device the memory that they share."""
+    """All steps, and the memory that they share on each device."""
 
     steps: tuple[Bring | Do, ...]
     memory: Mapping[str, Memory]
     offsets: Mapping[Key, int]
-    """Where in that memory a value lies; those that are not there have memory of their own."""
+    """Where in that memory a value lies, in bytes; missing values have memory of their own."""
     values: Mapping[int, Value]
 
     @property
     def moves(self) -> tuple[Bring, ...]:
-        """What goes from device to device."""
+        """The steps that move a result from device to device."""
         return tuple(s for s in self.steps if isinstance(s, Bring) and s.source)
 
 
 def steps(
     tasks: Sequence[Task], order: Sequence[Do], outputs: frozenset[int], ahead: bool = False
 ) -> Steps:
-    """The steps that do `order`; outputs and results of reductions have memory of their own.
-    `ahead`: what is brought may come while the device does the task before its reader's.
+    """The steps that do `order`. Outputs and results of reductions have memory of their own.
+    `ahead`: a copy to a device may run during the task before its reader.
     """
     made: list[Bring | Do] = []
     home: dict[int, str] = {}
@@ -102,7 +102,7 @@ def _with_memory(
         else:
             doing[step.uri] = at
             task = tasks[step.task]
-            for value in task.reads.values():  # what it would not bring, too: it may be there
+            for value in task.reads.values():  # also weights that a fold replaces: they may be here
                 end[value.number, step.uri] = at
             if task.out.number not in outputs and task.op != "reduce":
                 begin[task.out.number, step.uri] = at
@@ -130,14 +130,14 @@ def _with_memory(
 
 
 def _elsewhere(step: Bring) -> bool:
-    """A core.Array of another device?"""
+    """Does the step bring a core.Array of another device?"""
     return step.value.kind not in ("numpy", "constant", "context", step.uri)
 
 
 def _over(
     tasks: Sequence[Task], step: Bring | Do, begin: Mapping[Key, int], end: Mapping[Key, int]
 ) -> Key | None:
-    """An operand of a map that its result may be written over: read here for the last time."""
+    """An operand of a map that its result may overwrite: this is its last reader."""
     if isinstance(step, Bring) or tasks[step.task].op != "map":
         return None
     out = tasks[step.task].out
