@@ -49,7 +49,7 @@ TARGETS = {C: 0.45, GO: 0.45, SUBMIT: 1.2}  # at most so much of the first RADV'
 N = 1000
 WARM_UP = 100  # submissions of a process that do not count
 TIMEOUT_S = 120
-HELPER = ROOT / "benchmarks" / "amdgpu_submit.c"
+HELPER = ROOT / "benchmarks" / "kernels" / "amdgpu_submit.c"
 
 
 class Functions(ctypes.Structure):

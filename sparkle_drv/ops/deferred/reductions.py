@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.commands import Commands
 from sparkle_drv.ops.arguments import check
+from sparkle_drv.ops.arguments.annotations import ReduceOp
 from sparkle_drv.ops.gemm.operation import gemm
 from sparkle_drv.ops.reduce.fold import axes_of
 from sparkle_drv.ops.reduce.operation import reduce
@@ -38,8 +39,7 @@ def reduction(x: Array, op: str, axis: Any, keepdims: bool) -> Array:
     if x.size and tag in _KERNELS.get(op, ()) and all(map(device.provides, kernels)):
         if not axes:
             x, axes, keepdims = x.reshape((*x.shape, 1)), (x.ndim,), False
-        made: Array = reduce(device, bindable(x), op, axes, keepdims=keepdims)
-        return made
+        return reduce(device, bindable(x), cast(ReduceOp, op), axes, keepdims=keepdims)
     given = axis if op in ("argmax", "argmin") else axes
     with np.errstate(all="ignore"):
         host = getattr(np, op)(x._host(), axis=given, keepdims=keepdims)
