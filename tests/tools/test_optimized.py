@@ -39,6 +39,7 @@ SCRIPTS = {
     "benchmarks/juggling.py": ("--machines", "1", "--calls", "1", "--devices", "", "--rounds", "0"),
     "benchmarks/mesh.py": ("--only", "real", "--rounds", "1", "--devices", "cpu"),
     "benchmarks/pipeline_overlap.py": None,
+    "benchmarks/self_compare.py": None,
     "benchmarks/shards.py": ("--only", "simulated", "--seeds", "1"),
     "benchmarks/strided.py": ("--size", "64", "--rounds", "1"),
     "benchmarks/placing.py": ("--tasks", "9", "--graphs", "1"),

@@ -69,6 +69,11 @@ class Measured:
     other: stats.Summary | None = None
 
     @property
+    def rounded(self) -> list[float]:
+        """The samples as a file has them, to 10 ps."""
+        return [round(value, 2) for value in self.samples]
+
+    @property
     def samples(self) -> Sequence[float]:
         return self.device_ns if self.primary == "device" else self.host_ns
 
@@ -199,8 +204,10 @@ class Row:
 
     @property
     def spread_percent(self) -> float | None:
-        """How far the samples lie apart: the quartiles' distance, in per cent of the median."""
-        return 100 * stats.spread(self.measured.samples) if self.measured else None
+        """How far the samples of a file lie apart: the quartiles' distance, in per cent of the
+        median.
+        """
+        return 100 * stats.spread(self.measured.rounded) if self.measured else None
 
     @property
     def device(self) -> stats.Summary | None:
@@ -248,7 +255,7 @@ class Row:
                 "of": m.primary,
                 "batch": m.batch,
             }
-            row["samples_ns"] = [round(value, 2) for value in m.samples]
+            row["samples_ns"] = m.rounded
             if m.probes:
                 row["probes"] = {
                     kernel: [float(f"{rate:.6g}") for rate in rates]
