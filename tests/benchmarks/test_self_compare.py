@@ -6,9 +6,9 @@ import time
 import timeit
 
 import pytest
-import self_compare
 from _bench.rows import results
 from _console.problems import UsageError
+from _self_compare import self_compare
 
 
 @pytest.mark.parametrize("extra", [0.0, self_compare.PLANTED])

@@ -1,9 +1,10 @@
 """How often are `bench.py compare` and against.py wrong? Kernels are measured against themselves
 and against a slower form, beside busy loops.
 
-    python benchmarks/self_compare.py                # compare: 100 times with itself, 20 planted
-    python benchmarks/self_compare.py --against 20   # against.py: so often with itself and planted
-    python benchmarks/self_compare.py --load 0       # on the machine as it is
+    cd benchmarks/_self_compare
+    python self_compare.py                # compare: 100 times with itself, 20 planted
+    python self_compare.py --against 20   # against.py: so often with itself and planted
+    python self_compare.py --load 0       # on the machine as it is
 
 compare: each results file is a process of its own. The kernel is compiled here with cc; its slow
 form computes 15 % of its elements twice. `copy_f32` in a cache and `gemm_f32` are compared with
@@ -16,7 +17,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 from _hop import hop
 
 if "sparkle_drv" not in sys.modules:  # imported by a test: there is nowhere to go
@@ -37,7 +39,7 @@ from _console import output
 from _console.problems import FAILED, OK, USAGE, UsageError
 from _cpu_peers import OURS, measure
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 BENCH = str(ROOT / "tools" / "bench.py")
 RUN_S = 120.0
 PLANTED, PLANTED_BUILD = 0.15, 0.05
