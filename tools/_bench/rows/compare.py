@@ -34,9 +34,9 @@ THRESHOLD = 0.05
 FASTEST = 0.1  # the quantile of times that interruptions hardly reach
 OF_REFERENCE, OF_OTHERS = 0.1, 0.25
 """Doubt in a shift: these parts of what the references moved by, and of the cores that others took
-in one run and not in the other. Chosen from 78 runs of three kernels beside 5 to 12 busy processes
-on two cores: with none, 9 of 228 comparisons of a kernel with itself were SLOW, all of them between
-runs of different load.
+in one run and not in the other. The first is from 39 runs of each of three kernels under a load of
+5 to 12 on two cores: with no doubt, 9 of 228 comparisons of a kernel with itself were SLOW, most of
+them between runs of different load. The second is a guess.
 """
 Samples = Sequence[float] | stats.Floats
 _WHICH = ("old", "new")
