@@ -3,8 +3,8 @@
     python benchmarks/_search_table/record.py TABLE.json [SECONDS]
 
 Each point is compiled by cc, compared with numpy, and then timed in rounds: one sample of every
-point in a random order, so that a busy moment hits all alike. The table has the median of the faster
-half of a point's samples. It takes about six minutes. Read by tests/tools/bench/test_tune_chooser.py.
+point in a random order, so that a busy moment hits all alike. The table has the median of the
+faster half of a point's samples, and takes about six minutes. Read by the tests of the chooser.
 """
 
 from __future__ import annotations
@@ -55,6 +55,13 @@ def sample(kernel: ctypes.CDLL, arrays: list[ctypes.c_void_p]) -> float:
     return (time.perf_counter_ns() - start) / calls
 
 
+def cpu() -> str:
+    """The processor's name, where the kernel tells it."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return named[0] if named else platform.machine()
+
+
 def main() -> None:
     out, seconds = Path(sys.argv[1]), float(sys.argv[2]) if len(sys.argv) > 2 else 60.0
     rng = np.random.default_rng(1)
@@ -73,10 +80,7 @@ def main() -> None:
                 samples[at].append(sample(kernels[at], arrays))
     table = {
         "what": f"gemm of {N}, f32, one thread; ns a call",
-        "machine": next(
-            (line.split(":")[1].strip() for line in open("/proc/cpuinfo") if "model name" in line),
-            platform.machine(),
-        ),
+        "machine": cpu(),
         "compiler": subprocess.check_output(["cc", "--version"], text=True).splitlines()[0],
         "date": datetime.date.today().isoformat(),
         "rounds": len(samples[0]),

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from _console import table
 from _console.problems import FAILED, OK
@@ -40,7 +40,8 @@ from _bench.measure.meter import Meter
 from _bench.report import row_table
 from _bench.report.writers import Outputs
 from _bench.rows import compare
-from _bench.rows.results import Report
+from _bench.rows.results import Report, Row
+from _bench.tune.sweep_search import SweepSearch
 
 if TYPE_CHECKING:
     import sparkle_drv as sp
@@ -63,6 +64,7 @@ class Session:
     threshold: float = compare.THRESHOLD  # of a job against its rivals
     sweep: bool = False  # the table of the kernel command
     isolated: bool = False  # measure in a child process
+    search: SweepSearch | None = None  # of the kernel command
 
     def __post_init__(self) -> None:
         self.outputs.check()
@@ -100,15 +102,35 @@ class Session:
 
     def _one_device(self, info: sp.DeviceInfo, tasks: Sequence[Task]) -> None:
         with self._meter(info) as made, Progress(len(tasks)) as progress:
-            self._self_test(info, made, "start")
-            for job, mode in tasks:
+            places: dict[int, Sequence[Row]] = {}
+            before = list(self.report.rows)
+
+            def measure(job: Job, mode: str, total: int = len(tasks)) -> Sequence[Row]:
+                progress.total = total
                 progress.step(f"{info.uri} {job.kernel} {job.label} {mode}")
-                self.report.rows += made.rows(job, mode)
+                return made.rows(job, mode)
+
+            def put(place: int, rows: Sequence[Row]) -> None:
+                places[place] = rows
+                self.report.rows = [*before, *(row for at in sorted(places) for row in places[at])]
                 self.told(info, made.roof())
                 self.outputs.so_far(self.report)
+
+            self._self_test(info, made, "start")
+            if self.search:
+                self._searched(self.search, dict(enumerate(tasks)), measure, put)
+            else:
+                for place, (job, mode) in enumerate(tasks):
+                    put(place, measure(job, mode))
             self._self_test(info, made, "end")
             if self.outputs.svg:
                 self.told(info, made.roof(complete=True))
+
+    def _searched(self, search: SweepSearch, *work: Any) -> None:
+        try:
+            search.run(*work)
+        finally:
+            self.report.extra["search"] = search.as_json()
 
     def _meter(self, info: sp.DeviceInfo) -> AbstractContextManager[Meter]:
         if self.isolated:
@@ -140,6 +162,8 @@ class Session:
             print(heading(self.report))
             row_table.show(rows, self.sweep)
             versus.show(rows)
+        for one in self.search.found if self.search else ():
+            print(one.sentence())
         more()
         broken = [row for row in rows if "what" in row.error]
         for row in broken:

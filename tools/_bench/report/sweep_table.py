@@ -38,7 +38,12 @@ def best(rows: Sequence[Row]) -> list[int]:
         s = row.subject
         if row.verified and row.measured:
             found.setdefault((s.kernel, s.device, s.mode), []).append(at)
-    return [max(among, key=lambda at: merit(rows[at])) for among in found.values() if among[1:]]
+    return [max(among, key=lambda at: _standing(rows[at])) for among in found.values() if among[1:]]
+
+
+def _standing(row: Row) -> tuple[bool, float]:
+    """What a search's duel decided goes before rows that were taken one after another."""
+    return "is_best" in row.extra, merit(row)
 
 
 def widened(

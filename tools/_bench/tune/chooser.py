@@ -121,7 +121,7 @@ def _features(
             values = np.array(column, float)
             _, rank = np.unique(values, return_inverse=True)
             logarithm = np.log2(np.maximum(values, 0) + (values.min() <= 0))
-            features.append((_unit(rank) + _unit(logarithm)) / 2)
+            features.append((_unit(rank.astype(float)) + _unit(logarithm)) / 2)
             scale_of.append(len(prior))
             if values.min() > 0 and rank.max() > 1:
                 logarithms.append(logarithm)
@@ -135,4 +135,5 @@ def _features(
 
 def _unit(values: Floats) -> Floats:
     """Shifted and scaled to 0..1."""
-    return (values - values.min()) / (np.ptp(values) or 1.0)
+    low, high = float(values.min()), float(values.max())
+    return (values - low) / ((high - low) or 1.0)
