@@ -1,7 +1,11 @@
 /* C = A B for N x N floats in tiles of BM x BN x BK; inside one, UM rows by VEC columns of C stay in
  * registers. Compiled once for each point of the table by record.py, which calls run(). */
 #define N 192
+#if VEC == 1
+typedef float vec;
+#else
 typedef float vec __attribute__((vector_size(4 * VEC), aligned(4)));
+#endif
 
 static void tile(float *c, const float *a, const float *b)
 {
