@@ -59,14 +59,14 @@ def _opened(path: Path, flags: int) -> int:
     return fd
 
 
-def put(path: Path, content: bytes) -> bool:
+def put(path: Path, content: bytes, sync: bool = False) -> bool:
     """Write a file that a person asked for. True: a regular file was made or replaced.
 
     A regular file is replaced whole. The new file has no permission that the old one had not; where
     there was none, the umask decides. A symbolic link is followed. A pipe or a device is written
     directly. So is a file that is this process's stdout or stderr: to replace it would lose what
-    was printed. Raises OSError, also for a file without write permission and for a pipe without a
-    reader.
+    was printed. With `sync` a regular file outlives a power cut. Raises OSError, also for a file
+    without write permission and for a pipe without a reader.
     """
     if is_stream(path):
         _write_directly(path, content)
@@ -79,7 +79,7 @@ def put(path: Path, content: bytes) -> bool:
         mode = stat.S_IMODE(os.stat(place).st_mode)
         if not os.access(place, os.W_OK):  # renaming would not ask
             raise OSError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-    replace(place, content, mode)
+    replace(place, content, mode, sync)
     return True
 
 

@@ -1,4 +1,5 @@
-"""Tables: drawn by rich on a terminal when rich is there, aligned plain text otherwise.
+"""Tables: drawn by rich on a terminal when rich is there, aligned plain text otherwise, and as
+Markdown.
 
 Called by every command that prints one; report/row_table.py says what the columns of results are.
 """
@@ -9,6 +10,7 @@ import importlib
 import shutil
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TextIO
 
 _RIGHT = {
@@ -46,39 +48,82 @@ def spread(median: float, low: float, high: float, n: int) -> str:
     return f"{median / size:.{digits}f}{around} {unit}"
 
 
-def show(
-    columns: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    out: TextIO | None = None,
-    droppable: Sequence[str] = (),
-    kept: Sequence[str] = (),
-) -> None:
-    """Prints a table; columns in which nothing stands are left out but for the `kept` ones, and so
-    are `droppable` ones, first named first, while a terminal is too narrow.
+@dataclass(frozen=True)
+class Table:
+    """Rows of text under columns. A column in which nothing stands is left out unless it is
+    `kept`. A narrow terminal loses the `droppable` ones, the first named first. `above` and `below`
+    are lines around the table.
     """
-    out = out or sys.stdout
-    used = [
-        i
-        for i, name in enumerate(columns)
-        if name in kept or any(row[i] not in ("", "-") for row in rows) or not rows
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    droppable: Sequence[str] = ()
+    kept: Sequence[str] = ()
+    above: str = ""
+    below: str = ""
+
+    def used(self) -> tuple[list[str], list[list[str]]]:
+        """The columns that are not left out, and the rows of them."""
+        used = [
+            i
+            for i, name in enumerate(self.columns)
+            if name in self.kept
+            or any(row[i] not in ("", "-") for row in self.rows)
+            or not self.rows
+        ]
+        return [self.columns[i] for i in used], [[row[i] for i in used] for row in self.rows]
+
+    def show(self, out: TextIO | None = None) -> None:
+        """Prints it with its lines around it."""
+        out = out or sys.stdout
+        if self.above:
+            print(self.above, file=out)
+        names, lines = self.used()
+        if out.isatty():
+            terminal = shutil.get_terminal_size().columns
+            while _narrowest(names, lines) > terminal and (drop := _first(self.droppable, names)):
+                at = names.index(drop)
+                names.pop(at)
+                lines = [line[:at] + line[at + 1 :] for line in lines]
+        fits = out.isatty() and _narrowest(names, lines) <= shutil.get_terminal_size().columns
+        if not (fits and _show_rich(names, lines)):
+            widths = _widths(names, lines)
+            for line in [names, ["-" * width for width in widths], *lines]:
+                print("  ".join(_padded(names, line, widths)).rstrip(), file=out)
+        if self.below:
+            print(self.below, file=out)
+
+    def markdown(self) -> list[str]:
+        """The same columns and cells between aligned pipes, and the lines around the table."""
+        names, lines = self.used()
+        escaped = [[cell.replace("|", "\\|") for cell in line] for line in [names, *lines]]
+        widths = [max(3, width) for width in _widths(escaped[0], escaped[1:])]
+        rules = [
+            "-" * (width - 1) + (":" if name in _RIGHT else "-")
+            for name, width in zip(names, widths, strict=True)
+        ]
+        made = [
+            f"| {' | '.join(_padded(names, line, widths))} |"
+            for line in [escaped[0], rules, *escaped[1:]]
+        ]
+        above = [self.above, ""] if self.above else []
+        return [*above, *made, *(["", *self.below.splitlines()] if self.below else [])]
+
+
+def show(columns: Sequence[str], rows: Sequence[Sequence[str]], out: TextIO | None = None) -> None:
+    """Prints a table in which all columns are alike."""
+    Table(columns, rows).show(out)
+
+
+def _widths(names: Sequence[str], lines: Sequence[Sequence[str]]) -> list[int]:
+    return [max(len(name), *(len(row[i]) for row in lines), 0) for i, name in enumerate(names)]
+
+
+def _padded(names: Sequence[str], line: Sequence[str], widths: Sequence[int]) -> list[str]:
+    return [
+        cell.rjust(width) if name in _RIGHT else cell.ljust(width)
+        for cell, width, name in zip(line, widths, names, strict=True)
     ]
-    names = [columns[i] for i in used]
-    lines = [[row[i] for i in used] for row in rows]
-    if out.isatty():
-        terminal = shutil.get_terminal_size().columns
-        while _narrowest(names, lines) > terminal and (drop := _first(droppable, names)):
-            at = names.index(drop)
-            names.pop(at)
-            lines = [line[:at] + line[at + 1 :] for line in lines]
-        if _narrowest(names, lines) <= terminal and _show_rich(names, lines):
-            return
-    widths = [max(len(name), *(len(row[i]) for row in lines), 0) for i, name in enumerate(names)]
-    for line in [names, ["-" * width for width in widths], *lines]:
-        padded = (
-            cell.rjust(width) if name in _RIGHT else cell.ljust(width)
-            for cell, width, name in zip(line, widths, names, strict=True)
-        )
-        print("  ".join(padded).rstrip(), file=out)
 
 
 def _first(wanted: Sequence[str], there: Sequence[str]) -> str | None:
@@ -87,9 +132,9 @@ def _first(wanted: Sequence[str], there: Sequence[str]) -> str | None:
 
 def _narrowest(names: Sequence[str], lines: Sequence[Sequence[str]]) -> int:
     """Columns of a terminal that rich needs when it folds the one column that may be folded."""
-    widths = [max(len(name), *(len(row[i]) for row in lines), 0) for i, name in enumerate(names)]
     folded = [
-        min(w, FOLDED_WIDTH) if n == FOLDED else w for w, n in zip(widths, names, strict=True)
+        min(w, FOLDED_WIDTH) if n == FOLDED else w
+        for w, n in zip(_widths(names, lines), names, strict=True)
     ]
     return sum(folded) + 3 * len(folded)
 

@@ -96,7 +96,7 @@ def test_default_set_of_kernels_is_that_of_make_bench(bench, monkeypatch):
     """`bench.py` alone runs saxpy, gemm, conv2d and reduce_sum at sizes beyond the caches."""
     seen = []
     monkeypatch.setattr(
-        runner.Session, "_one_device", lambda self, device, tasks: seen.extend(tasks)
+        runner.Session, "_one_device", lambda self, device, tasks: seen.extend(tasks.values())
     )
     assert bench() == 0
     names = [job.kernel for job, mode in seen]

@@ -12,7 +12,7 @@ from _bench.measure import engine, pipelined
 from _bench.measure.bound import Bound
 from _bench.measure.engine import Settings
 from _bench.measure.stop_rule import StopRule
-from _bench.report import row_table, writers
+from _bench.report import row_table, tables, writers
 from _bench.rows import overhead
 from _bench.rows.overhead import WAYS, Overhead, Way
 from _bench.rows.results import Measured, Report, Row, Subject
@@ -82,7 +82,7 @@ def test_other_modes_and_failed_rows_tell_nothing_of_it(device):
     assert "overhead" not in row.as_json()
     broken = Row.failed(row.subject, {"what": "wrong"}, "wrong")
     assert "overhead" not in broken.as_json()
-    assert row_table.overhead_lines([row, broken]) == []
+    assert not row_table.overhead_table([row, broken]).rows
 
 
 def test_overhead_is_the_hosts_time_less_the_devices():
@@ -109,7 +109,7 @@ def row_of(told):
 
 
 def test_the_table_has_the_ways_side_by_side(capsys):
-    row_table.show([row_of(even(400.0, 40.0, -5.0))])
+    tables.show(Report({}, [row_of(even(400.0, 40.0, -5.0))]))
     printed = capsys.readouterr().out
     first, second = printed.split("\n\n")
     assert "pipelined" not in first
@@ -133,8 +133,10 @@ def test_files_have_the_same_facts():
     text = writers.as_markdown(report)
     heads = [line for line in text.splitlines() if line.startswith("| kernel")]
     assert len(heads) == 2
-    assert "| batched / sync | pipelined / sync |" in heads[1]
-    assert text.count("| overhead |") == 2
+    assert [cell.strip() for cell in heads[1].split("|")][-3:-1] == list(
+        row_table.OVERHEAD_COLUMNS[-2:]
+    )
+    assert text.count("| overhead ") == 2
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 from _console import output
 from _console.problems import FAILED, OK, REGRESSION, UsageError
 
+from _bench.jobs.catalog import manifest
 from _bench.machine import env
 from _bench.measure import devices, engine, probes
 from _bench.rows import compare, results
 from _bench.rows.compare import Pairing
 
-from .runner import Session, Task, manifest
+from .runner import Session, Task
 
 if TYPE_CHECKING:
     import sparkle_drv as sp
@@ -55,7 +56,8 @@ def thinned(document: dict[str, Any]) -> dict[str, Any]:
             thin["roof_beside"] = {**beside, "turns": beside["turns"][::step]}
         rows.append({**row, **thin})
     env = {key: value for key, value in document["env"].items() if key != "command"}
-    return {**document, "env": env, "results": rows}
+    rest = {key: value for key, value in document.items() if key != "request"}
+    return {**rest, "env": env, "results": rows}
 
 
 def write(path: Path, document: dict[str, Any]) -> bool:

@@ -74,6 +74,7 @@ def add(sub: options.Subcommands) -> None:
     _add_costs(kernel)
     options.add_modes(kernel)
     options.add_measuring(kernel)
+    options.add_resume(kernel)
     options.add_drawing(kernel)
     kernel.add_argument(
         "--launch-timeout",
@@ -138,7 +139,7 @@ def kernel_command(args: argparse.Namespace) -> int:
     tasks = [(job, mode) for job in jobs for mode in chosen]
     made = options.session(args, args.unverified)
     made.threshold = args.threshold or compare.THRESHOLD
-    made.sweep = made.isolated = True
+    made.isolated = True
     if args.search:
         made.search = SweepSearch(args.search, made.settings.seed)
         if not args.timeout:

@@ -13,12 +13,14 @@ from typing import Any
 
 from _console.problems import UsageError
 
+from _bench.machine import env
 from _bench.measure import devices
 from _bench.measure.engine import Settings
 from _bench.report.writers import Outputs
 from _bench.rows import results
+from _bench.rows.results import Report
 
-from . import runner
+from . import resume, runner
 from .runner import Session
 
 Command = Callable[[argparse.Namespace], int]
@@ -32,7 +34,7 @@ def command(sub: Subcommands, name: str, function: Command, text: str) -> argpar
     made: argparse.ArgumentParser = sub.add_parser(
         name, help=text, description=text, epilog=EXIT_CODES
     )
-    made.set_defaults(command=function)
+    made.set_defaults(command=function, subcommand=name)
     return made
 
 
@@ -99,6 +101,15 @@ def add_measuring(
         add_file(to, kind)
 
 
+def add_resume(to: argparse.ArgumentParser) -> None:
+    to.add_argument(
+        "--resume",
+        type=Path,
+        metavar="FILE",
+        help="go on with this JSON file of an earlier run; without --json it is written to",
+    )
+
+
 def add_drawing(to: argparse.ArgumentParser) -> None:
     to.add_argument(
         "--svg", type=Path, metavar="DIR", help="draw the verified rows into this folder"
@@ -137,10 +148,18 @@ def settings(
 def session(
     args: argparse.Namespace, unverified: bool = False, quick: Mapping[str, float] = QUICK
 ) -> Session:
+    earlier = None
+    if path := getattr(args, "resume", None):
+        earlier = resume.read_file(path, unverified)
+        if args.seed not in (None, earlier.seed):
+            raise UsageError(f"--resume {path}: expected seed {earlier.seed}, got {args.seed}")
+        args.seed = earlier.seed
     return Session(
         devices.resolve(args.device),
         settings(args, unverified, quick),
-        Outputs(args.json, args.csv, args.md, getattr(args, "svg", None)),
+        Outputs(args.json or path, args.csv, args.md, getattr(args, "svg", None)),
+        Report(env.describe(), command=args.subcommand, extra={"request": resume.request(args)}),
+        earlier=earlier,
     )
 
 

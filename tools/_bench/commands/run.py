@@ -23,6 +23,7 @@ def add(sub: options.Subcommands) -> None:
     options.add_axes(run)
     options.add_modes(run)
     options.add_measuring(run)
+    options.add_resume(run)
     options.add_drawing(run)
 
 

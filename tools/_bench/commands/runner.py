@@ -2,19 +2,18 @@
 every row.
 
 Whatever happens (a failed row, Ctrl-C, an unwritable home or file), the table has the rows so far,
-and so have the files, each of them whole.
+and so have the files, each of them whole. With --resume rows of an earlier run are taken over.
 """
 
 from __future__ import annotations
 
 import secrets
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from _console import table
 from _console.problems import FAILED, OK
 from _console.progress import Progress
 
@@ -32,16 +31,16 @@ from _bench.measure import (
     launch_cost,
     meter,
     peak,
-    self_test,
-    versus,
 )
 from _bench.measure.engine import Settings, Stuck
 from _bench.measure.meter import Meter
-from _bench.report import row_table
+from _bench.report import tables
 from _bench.report.writers import Outputs
 from _bench.rows import compare
 from _bench.rows.results import Report, Row
 from _bench.tune.sweep_search import SweepSearch
+
+from .resume import Earlier, Ledger
 
 if TYPE_CHECKING:
     import sparkle_drv as sp
@@ -62,65 +61,84 @@ class Session:
     outputs: Outputs
     report: Report = field(default_factory=lambda: Report(env.describe()))
     threshold: float = compare.THRESHOLD  # of a job against its rivals
-    sweep: bool = False  # the table of the kernel command
     isolated: bool = False  # measure in a child process
+    earlier: Earlier | None = None  # of --resume
+    ledger: Ledger = field(init=False)
     search: SweepSearch | None = None  # of the kernel command
 
     def __post_init__(self) -> None:
         self.outputs.check()
-        self.report.extra["seed"] = self.settings.seed
+        extra = self.report.extra
+        extra["seed"] = self.settings.seed
+        if self.earlier:
+            self.earlier.check(extra["request"], self.report.env)
+            extra["roofs"] = dict(self.earlier.document.get("roofs", {}))
+        self.ledger = Ledger(self.report, self.earlier)
 
     def measure(self, tasks_of: Callable[[sp.Device], Sequence[Task]]) -> int:
         """Runs the tasks of every device, prints the table, returns the exit code."""
+        return self.guarded(lambda: self._measure(tasks_of))
+
+    def guarded(self, work: Callable[[], None], more: Callable[[], None] = lambda: None) -> int:
+        """Does the work and finishes, also after Ctrl-C and with what `work` raised."""
         try:
-            for info, tasks in self._planned(tasks_of):
-                self._one_device(info, tasks)
+            work()
         except KeyboardInterrupt:
             self.report.interrupted = True
         except Stuck as stuck:
             self.report.rows.append(stuck.row)
         except Exception:  # a lost device, for one: main tells it, and the rows before it are good
             if self.report.rows:
-                self.finish()
+                self.finish(more)
             raise
-        return self.finish()
+        return self.finish(more)
+
+    def _measure(self, tasks_of: Callable[[sp.Device], Sequence[Task]]) -> None:
+        for info, places in self._planned(tasks_of):
+            if not all(map(self.ledger.is_done, places)):
+                self._one_device(info, places)
 
     def _planned(
         self, tasks_of: Callable[[sp.Device], Sequence[Task]]
-    ) -> list[tuple[sp.DeviceInfo, Sequence[Task]]]:
-        """Opens all devices once and makes all jobs: what is wrong is said before any work."""
+    ) -> list[tuple[sp.DeviceInfo, dict[int, Task]]]:
+        """Opens all devices once and makes all jobs, each with its place in the ledger: what is
+        wrong is said before any work.
+        """
         planned = []
         for uri in self.uris:
             with devices.opened(uri) as device:
-                tasks = tasks_of(device)
-                for job, mode in tasks:
+                self.ledger.met(device.info)
+                places = {}
+                for job, mode in tasks_of(device):
                     emulated.check_job(job, mode, device.info)
                     nsets = engine.sets(job, mode, device.info, 1 + len(job.rivals))
                     headroom.check_job(job, nsets, device.info)
-                planned.append((device.info, tasks))
+                    together = (job, *job.rivals)
+                    subjects = [engine.subject_of(one, device.info, mode) for one in together]
+                    places[self.ledger.plan(subjects)] = job, mode
+                planned.append((device.info, places))
         return planned
 
-    def _one_device(self, info: sp.DeviceInfo, tasks: Sequence[Task]) -> None:
-        with self._meter(info) as made, Progress(len(tasks)) as progress:
-            places: dict[int, Sequence[Row]] = {}
-            before = list(self.report.rows)
+    def _one_device(self, info: sp.DeviceInfo, tasks: Mapping[int, Task]) -> None:
+        left = {at: task for at, task in tasks.items() if not self.ledger.is_done(at)}
+        with self._meter(info) as made, Progress(len(left)) as progress:
 
-            def measure(job: Job, mode: str, total: int = len(tasks)) -> Sequence[Row]:
+            def measure(job: Job, mode: str, total: int = len(left)) -> Sequence[Row]:
                 progress.total = total
                 progress.step(f"{info.uri} {job.kernel} {job.label} {mode}")
                 return made.rows(job, mode)
 
             def put(place: int, rows: Sequence[Row]) -> None:
-                places[place] = rows
-                self.report.rows = [*before, *(row for at in sorted(places) for row in places[at])]
+                self.ledger.put(place, rows)
                 self.told(info, made.roof())
                 self.outputs.so_far(self.report)
 
             self._self_test(info, made, "start")
             if self.search:
-                self._searched(self.search, dict(enumerate(tasks)), measure, put)
+                known = {at: self.ledger.rows(at)[0] for at in tasks if at not in left}
+                self._searched(self.search, tasks, known, measure, put)
             else:
-                for place, (job, mode) in enumerate(tasks):
+                for place, (job, mode) in left.items():
                     put(place, measure(job, mode))
             self._self_test(info, made, "end")
             if self.outputs.svg:
@@ -145,26 +163,20 @@ class Session:
             tests[when] = found
 
     def told(self, info: sp.DeviceInfo, roof: Roof | None) -> None:
-        """Puts a device's roof into the document."""
-        if roof is None:
-            return
-        self.report.extra.setdefault("roofs", {})[info.uri] = {
-            "gflops": dict(roof.gflops),
-            "gbytes_per_s": dict(roof.gbytes_per_s),
-        }
+        """Puts a device's roof into the document, where an earlier run did not reach a higher."""
+        if roof is not None:
+            known = self.report.extra.setdefault("roofs", {})
+            known[info.uri] = asdict(Roof(**known.get(info.uri, {})).raised_to(roof))
 
     def finish(self, more: Callable[[], None] = lambda: None) -> int:
-        """Table on stdout and `more` below it, failures on stderr, and then the files; 1 when a row
+        """After `more`: tables on stdout, failures on stderr, and then the files; 1 when a row
         failed or a file could not be written.
         """
+        more()
+        self.ledger.tell()
         rows = self.report.rows
         if rows:
-            print(heading(self.report))
-            row_table.show(rows, self.sweep)
-            versus.show(rows)
-        for one in self.search.found if self.search else ():
-            print(one.sentence())
-        more()
+            tables.show(self.report)
         broken = [row for row in rows if "what" in row.error]
         for row in broken:
             label = row.extra.get("label", "")
@@ -178,22 +190,6 @@ class Session:
             print(f"interrupted: {len(rows)} rows are complete", file=sys.stderr)
         saved = self.outputs.save(self.report)
         return FAILED if broken or self.report.interrupted or not saved else OK
-
-
-def heading(report: Report) -> str:
-    """What the table was measured on, in one line."""
-    e = report.env
-    names = list(dict.fromkeys(row.subject.device_name for row in report.rows))
-    parts = [
-        ", ".join(names),
-        f"sparkle_drv {e.get('sparkle_drv')}",
-        str(e.get("commit") or "no commit"),
-    ]
-    tests = "".join(
-        f"; {self_test.words(found)}" for found in report.extra.get("self_test", {}).values()
-    )
-    load = f"load {e.get('load_1min')}; seed {report.extra.get('seed')}"
-    return f"# {'; '.join(parts)}; {load}{tests}"
 
 
 def manifest_tasks(
@@ -225,48 +221,29 @@ def _defaults(kernel: str, given: dict[str, str], default_set: bool) -> dict[str
 
 def run_launch(session: Session) -> int:
     """What a launch costs on every device."""
-    try:
+
+    def work() -> None:
         for uri in session.uris:
             with devices.opened(uri) as device, Progress(1) as progress:
                 progress.step(f"{uri}: launch")
-                session.report.rows += launch_cost.measure(
-                    device, manifest(device), session.settings
-                )
-                session.outputs.so_far(session.report)
-    except KeyboardInterrupt:
-        session.report.interrupted = True
-    except Stuck as stuck:
-        session.report.rows.append(stuck.row)
-    return session.finish()
+                for row in launch_cost.measure(device, manifest(device), session.settings):
+                    session.report.rows.append(row)
+                    session.outputs.so_far(session.report)
+
+    return session.guarded(work)
 
 
 def run_peak(session: Session) -> int:
     """Measures the roofs of every device."""
 
-    def visit() -> Iterator[tuple[str, str, str]]:
+    def work() -> None:
         for uri in session.uris:
             with devices.opened(uri) as device, Progress(len(roofs.KERNELS)) as progress:
                 emulated.refuse(device.info, "peak")
-                roof, rows = peak.measure(device, manifest(device), session.settings, progress.step)
-                session.report.rows += rows
-                session.told(device.info, roof)
-                session.outputs.so_far(session.report)
-                for kind, value in roof.gflops.items():
-                    yield uri, f"flops {kind}", f"{value:.1f} GFLOPS"
-                for kind, value in roof.gbytes_per_s.items():
-                    yield uri, f"memory {kind}", f"{value:.1f} GB/s"
+                found = peak.measure(device, manifest(device), session.settings, progress.step)
+                for roof, row in found:
+                    session.report.rows.append(row)
+                    session.told(device.info, roof)
+                    session.outputs.so_far(session.report)
 
-    try:
-        lines = list(visit())
-    except KeyboardInterrupt:
-        session.report.interrupted = True
-        lines = []
-    except Stuck as stuck:
-        session.report.rows.append(stuck.row)
-        lines = []
-
-    def show() -> None:
-        print()
-        table.show(("device", "roof", "value"), lines)
-
-    return session.finish(show)
+    return session.guarded(work)

@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from _console import table
 from _console.problems import UsageError
 from _console.progress import Progress
 
@@ -14,7 +13,6 @@ from _bench.jobs import axes
 from _bench.jobs.axes import Point
 from _bench.machine import headroom
 from _bench.measure import devices, transfer
-from _bench.measure.engine import Stuck
 from _bench.rows import affine
 from _bench.rows.results import Row
 
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 1.0
 QUICK = {"precision": 0.05, "timeout_s": 0.2, "least": 10}
-COLUMNS = ("way", "device", "memory", "alpha", "interval", "GB/s", "its interval", "worst", "sizes")
 
 
 def add(sub: options.Subcommands) -> None:
@@ -35,6 +32,7 @@ def add(sub: options.Subcommands) -> None:
     )
     options.add_axes(to, "nbytes=4K..64M*4  memory=device,host  way=" + ",".join(transfer.WAYS))
     options.add_measuring(to, timeout_s=TIMEOUT_S, quick_s=QUICK["timeout_s"])
+    options.add_resume(to)
     options.add_drawing(to)
 
 
@@ -42,29 +40,29 @@ def transfer_command(args: argparse.Namespace) -> int:
     points = _points(args.axes)
     args.timeout = args.timeout or (None if args.quick else TIMEOUT_S)
     session = options.session(args, quick=QUICK)
-    try:
-        for uri, possible in _planned(session, points):
-            with devices.opened(uri) as device, Progress(len(possible)) as progress:
-                for point in possible:
-                    progress.step(f"{uri} {axes.label(point)}")
-                    session.report.rows.append(transfer.run(device, point, session.settings))
-                    session.outputs.so_far(session.report)
-    except KeyboardInterrupt:
-        session.report.interrupted = True
-    except Stuck as stuck:
-        session.report.rows.append(stuck.row)
-    return session.finish(lambda: show(_fits(session)))
+    return session.guarded(lambda: _measure(session, points), lambda: _fit(session))
 
 
-def _fits(session: Session) -> list[dict[str, Any]]:
-    """Those of all rows, which also stand in the document."""
+def _measure(session: Session, points: Sequence[Point]) -> None:
+    for uri, places in _planned(session, points):
+        left = {at: point for at, point in places.items() if not session.ledger.is_done(at)}
+        if not left:
+            continue
+        with devices.opened(uri) as device, Progress(len(left)) as progress:
+            for place, point in left.items():
+                progress.step(f"{uri} {axes.label(point)}")
+                session.ledger.put(place, [transfer.run(device, point, session.settings)])
+                session.outputs.so_far(session.report)
+
+
+def _fit(session: Session) -> None:
+    """Puts the fits of all rows into the document."""
     try:
         fits = fitted(session.report.rows, session.settings.seed)
     except UsageError as error:  # the rows are good without scipy too
         print(f"# {error}")
         fits = []
     session.report.extra["fits"] = fits
-    return fits
 
 
 def _points(specs: Sequence[str]) -> list[Point]:
@@ -77,12 +75,18 @@ def _points(specs: Sequence[str]) -> list[Point]:
     return axes.points(transfer.AXES, given)
 
 
-def _planned(session: Session, points: Sequence[Point]) -> list[tuple[str, list[Point]]]:
-    """Opens all devices once: what is wrong is said before any work."""
+def _planned(session: Session, points: Sequence[Point]) -> list[tuple[str, dict[int, Point]]]:
+    """Opens all devices once, and gives each transfer its place in the ledger: what is wrong is
+    said before any work.
+    """
     planned = []
     for uri in session.uris:
         with devices.opened(uri) as device:
-            planned.append((uri, _possible(device, points)))
+            session.ledger.met(device.info)
+            possible = _possible(device, points)
+            subjects = [transfer.subject_of(point, device.info) for point in possible]
+            places = [session.ledger.plan([subject]) for subject in subjects]
+            planned.append((uri, dict(zip(places, possible, strict=True))))
     return planned
 
 
@@ -114,20 +118,3 @@ def fitted(rows: Sequence[Row], seed: int) -> list[dict[str, Any]]:
         if found:
             fits.append({"device": device, "way": way, "memory": memory, **found.as_json()})
     return fits
-
-
-def show(fits: Sequence[dict[str, Any]]) -> None:
-    """The second table: what a transfer of n bytes takes, as alpha + n / (GB/s)."""
-    lines = []
-    for fit in fits:
-        low, high = (table.duration(ns) for ns in fit["alpha_interval"])
-        slow, fast = (f"{1 / beta:.3g}" if beta else "-" for beta in fit["beta_interval"][::-1])
-        rate = f"{fit['gbytes_per_s']:.3g}" if fit["gbytes_per_s"] else "-"
-        where = [fit["way"], fit["device"], fit["memory"], table.duration(fit["alpha_ns"])]
-        rest = [f"{low} .. {high}", rate, f"{slow} .. {fast}", f"{fit['worst']:.0%}"]
-        lines.append([*where, *rest, str(fit["sizes"])])
-    if lines:
-        print(
-            "\ntime = alpha + bytes / (GB/s); worst: the largest error of that at a size measured"
-        )
-        table.show(COLUMNS, lines)

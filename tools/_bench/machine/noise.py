@@ -39,6 +39,12 @@ class Noise:
         values = (steal, self.switches, self.throttled, self.mhz)
         return dict(zip(CSV_COLUMNS[1:], values, strict=True))
 
+    @classmethod
+    def of(cls, told: Mapping[str, float | int | None]) -> Noise:
+        """What `as_json` wrote."""
+        steal, switches, throttled, mhz = (told[name] for name in CSV_COLUMNS[1:])
+        return cls(None if steal is None else steal / 100, _whole(switches), _whole(throttled), mhz)
+
     def cells(self) -> list[str]:
         """By COLUMNS, but for the first; what was not disturbed is "-"."""
         return [

@@ -75,7 +75,8 @@ def run(job: Job, device: sp.Device, mode: str, settings: Settings, gauges: Gaug
 
 def told(job: Job, settings: Settings) -> dict[str, Any]:
     """What a row says of its job and of the run."""
-    return {"seed": settings.seed, "label": job.label, **job.extra}
+    operands = [f"{o.type}[{','.join(map(str, o.shape))}]" for o in job.operands]
+    return {"seed": settings.seed, "label": job.label, "operands": operands, **job.extra}
 
 
 def attempt(

@@ -9,7 +9,7 @@ checked first.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -91,7 +91,7 @@ def cases(device: sp.Device, queue: sp.Queue) -> list[Case]:
     ]
 
 
-def measure(device: sp.Device, manifest: dict[str, Any], settings: Settings) -> list[Row]:
+def measure(device: sp.Device, manifest: dict[str, Any], settings: Settings) -> Iterator[Row]:
     """A row for each case; one failed row when saxpy does not compute."""
     point = catalog.expand("saxpy_f32", {"n": "1000"}, device.info)[0]
     checked = engine.run(
@@ -102,23 +102,15 @@ def measure(device: sp.Device, manifest: dict[str, Any], settings: Settings) -> 
         None,
     )
     if not checked.verified:
-        return [checked]
-    rows = []
+        yield checked
+        return
     with device.queue() as queue:
         for case in cases(device, queue):
             name = f"launch: {case.name}"
             subject = Subject(
                 name, device.info.uri, device.info.name, device.info.emulated, {}, "latency"
             )
-            rows.append(
-                Row(
-                    subject,
-                    True,
-                    {"max_rel_rms": None, "tolerance": None},
-                    _sample(case, queue, settings),
-                )
-            )
-    return rows
+            yield Row(subject, True, engine.NO_ERROR, _sample(case, queue, settings))
 
 
 def _sample(case: Case, queue: sp.Queue, settings: Settings) -> Measured:

@@ -10,7 +10,7 @@ little but read. Called by the peak command; run has the same kernels beside eac
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from _bench.jobs import catalog, roofs
@@ -30,11 +30,11 @@ def measure(
     manifest: dict[str, Any],
     settings: Settings,
     say: Callable[[str], None] = lambda what: None,
-) -> tuple[Roof, list[Row]]:
-    """(the roofs, the rows they come from). A kernel that `manifest`, that of the device, lacks, or
-    that fails its check, gives none.
+) -> Iterator[tuple[Roof, Row]]:
+    """(the roofs so far, the row just measured). A kernel that `manifest`, that of the device,
+    lacks gives no row; one that fails its check raises no roof.
     """
-    roof, rows = Roof(), []
+    roof = Roof()
     for kernel, kinds in roofs.KERNELS.items():
         if kernel not in manifest:
             continue
@@ -42,7 +42,6 @@ def measure(
         point = catalog.expand(kernel, {}, device.info)[0]
         job = catalog.make(kernel, point, device.info, manifest, settings.seed)
         row = engine.run(job, device, "hot", settings, None)
-        rows.append(row)
         if row.measured is not None:
             best_ns = stats.best_sustained(row.measured.samples)
             if job.flops_output:
@@ -50,4 +49,4 @@ def measure(
             else:
                 reached = Roof({}, dict.fromkeys(kinds, job.nbytes / best_ns))
             roof = roof.raised_to(reached)
-    return roof, rows
+        yield roof, row

@@ -161,9 +161,12 @@ class Gauges:
             return self._placed(job)
 
         at = point(kernel, self.device.info)
-        with made(at) as bound:
-            scale = launch_ns / max(timing.estimate(bound), 1.0)
-        iters = max(1, int(int(at["iters"]) * scale))
+        for iters in (SMALL, int(at["iters"])):  # on a slow device the second would take seconds
+            with made({**at, "iters": iters}) as bound:
+                lasts = max(timing.estimate(bound), 1.0)
+            if lasts > timing.SAMPLE_NS:
+                break
+        iters = max(1, int(iters * launch_ns / lasts))
         bound = stack.enter_context(made({**at, "iters": iters}))
         timing.estimate(bound)  # after a launch it has told its flops
         name = f"{kernel}, {threads} thread" if threads else kernel

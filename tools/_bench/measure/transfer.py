@@ -61,7 +61,7 @@ class Transfer:
         import sparkle_drv as sp
 
         self.way, self.nbytes = str(point["way"]), int(point["nbytes"])
-        self.settings = settings
+        self.settings, self.emulated = settings, device.info.emulated
         self.queue = stack.enter_context(timing_queue(device))
         memory, stride = sp.Memory(point["memory"]), -(-self.nbytes // ALIGNED) * ALIGNED
         self.nslots, self.next = slots(self.nbytes, device.info), 0
@@ -126,9 +126,12 @@ class Transfer:
         """Nothing is left to end: every transfer was waited for."""
 
     def measure(self) -> Measured:
-        """The device's times only where it has them: those of copy and fill."""
+        """The device's times only where it has them: those of copy and fill. An emulated device has
+        none.
+        """
         measured = timing.take(self, self.settings.rule)
-        return measured if self.lists else replace(measured, device_ns=[])
+        real = self.lists and not self.emulated
+        return measured if real else replace(measured, device_ns=[])
 
     def check(self, phase: int) -> Verdict:
         """Fresh bytes in a slot taken at random, once; every byte of the target and of what lies
@@ -189,13 +192,16 @@ def room_nbytes(point: Point, info: sp.DeviceInfo) -> tuple[int, int]:
     return (2 if point["way"] == "copy" else 1) * total, total + 3 * n
 
 
-def run(device: sp.Device, point: Point, settings: Settings) -> Row:
-    """The row of one transfer, checked, timed, and checked again. Raises Stuck."""
-    info = device.info
+def subject_of(point: Point, info: sp.DeviceInfo) -> Subject:
     axes = {name: value for name, value in point.items() if name != "way"}
     name = f"transfer: {point['way']}"
-    subject = Subject(name, info.uri, info.name, info.emulated, axes, MODE)
-    extra = {"seed": settings.seed, "label": label(axes), "way": point["way"]}
+    return Subject(name, info.uri, info.name, info.emulated, axes, MODE)
+
+
+def run(device: sp.Device, point: Point, settings: Settings) -> Row:
+    """The row of one transfer, checked, timed, and checked again. Raises Stuck."""
+    info, subject = device.info, subject_of(point, device.info)
+    extra = {"seed": settings.seed, "label": label(subject.axes), "way": point["way"]}
     row = engine.attempt(subject, extra, settings, partial(_run, device, point, settings, subject))
     row.extra |= extra
     if row.time and row.time.median > 0 and not info.emulated:

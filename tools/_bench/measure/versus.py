@@ -15,7 +15,6 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-from _console import table
 
 from _bench.jobs.job import Job
 from _bench.rows import compare
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MOST_UNEQUAL = 100  # a kernel that much slower than another makes the common batch shorter
-COLUMNS = ("kernel", "against", "device", "axes", "mode", "ratio", "interval", "p", "verdict")
 
 
 @dataclass
@@ -220,19 +218,3 @@ def _compare(found: Sequence[Row], threshold: float) -> None:
                 "threshold": threshold,
                 "verdict": verdict,
             }
-
-
-def show(rows: Sequence[Row]) -> None:
-    """A second table, where there are rivals."""
-    lines = []
-    for row in rows:
-        s, v = row.subject, row.extra.get("versus")
-        if v:
-            axes = str(row.extra.get("label", ""))
-            interval = f"{v['ci_low']:.3f} .. {v['ci_high']:.3f}"
-            where = [s.kernel, v["against"], s.device, axes, s.mode]
-            lines.append([*where, f"{v['ratio']:.3f}", interval, f"{v['p']:.1e}", v["verdict"]])
-    if lines:
-        print()
-        table.show(COLUMNS, lines)
-        print("(ratio of times, below 1: the kernel takes less than the one it is against)")

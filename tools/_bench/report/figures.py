@@ -19,11 +19,20 @@ from typing import Any
 from _console import output
 from _console.problems import UsageError
 
+from _bench.rows.results import Row
+
+from . import ticks
+from .row_table import label_of
+
 Point = tuple[float, float, float, float]
 """x, y, and the interval of y."""
 WIDTH, HEIGHT = 8.0, 5.0  # inches
 FOOTER_INCHES = 0.62
 FOOTER_LETTERS, FOOTER_LINES = 118, 3
+TITLE_LETTERS_PER_INCH = 10
+LEGEND_LETTERS, LEGEND_POINTS = 46, 7  # letters of a line, points of a letter
+MOST_WORDS, WORD_LETTERS = 36, 20  # at an axis of words
+OURS = "<!-- a page of bench.py: the next run that draws into this folder removes it -->"
 STYLE = {
     "svg.hashsalt": "sparkle",
     "svg.fonttype": "none",
@@ -32,14 +41,13 @@ STYLE = {
     "grid.color": "#dddddd",
     "axes.edgecolor": "#888888",
     "axes.axisbelow": True,
+    "axes.formatter.useoffset": False,
     "figure.facecolor": "white",
     "axes.facecolor": "white",
     "savefig.facecolor": "white",
 }
-COLOURS = (
-    *("#1f5fa8", "#c4501b", "#2a7f3f", "#8d3f97", "#8a6d00", "#b3204d"),
-    *("#0f8088", "#555555", "#5b6abf", "#7a3b12"),
-)
+# Okabe and Ito, "Color Universal Design" (2008), without the yellow, which white swallows.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
 MARKERS = "osD^vPX*<>"
 
 
@@ -55,6 +63,20 @@ def check(folder: Path) -> None:
         probe.unlink()
     except OSError as error:
         raise UsageError(f"--svg {folder}: {error.strerror}") from error
+
+
+def clear(folder: Path) -> None:
+    """Removes the pages of earlier runs, which say of themselves that they are; nothing else."""
+    for path in folder.glob("*.svg"):
+        try:
+            if path.is_symlink() or not path.is_file():
+                continue
+            with path.open(encoding="utf-8", errors="replace") as file:
+                ours = OURS in file.read(1000)
+            if ours:
+                path.unlink()
+        except OSError:  # what cannot be removed, a new page cannot replace: that is told then
+            continue
 
 
 def matplotlib() -> Any:
@@ -73,8 +95,22 @@ def slug(*words: str) -> str:
 
 
 def series(at: int) -> dict[str, Any]:
-    """How the at-th of several curves looks."""
+    """How the at-th of several curves looks: colour and shape both tell it from its neighbours."""
     return {"color": COLOURS[at % len(COLOURS)], "marker": MARKERS[at % len(MARKERS)]}
+
+
+def wrapped(text: str, letters: int, most_lines: int = 99) -> str:
+    """In lines of so many letters; what would take more lines than `most_lines` ends in "..."."""
+    lines = textwrap.wrap(text, letters) or [""]
+    if len(lines) > most_lines:
+        lines = [*lines[: most_lines - 1], lines[most_lines - 1][: letters - 4] + " ..."]
+    return "\n".join(lines)
+
+
+def named(row: Row, letters: int) -> str:
+    """Which row: its kernel in one line, its point and mode in another."""
+    point = f"{label_of(row)} {row.subject.mode}"
+    return f"{wrapped(row.subject.kernel, letters, 1)}\n{wrapped(point, letters, 1)}"
 
 
 class Sheet:
@@ -89,36 +125,52 @@ class Sheet:
     ) -> None:
         with matplotlib().rc_context(STYLE):
             figure = importlib.import_module("matplotlib.figure")
-            width, height = size[0], size[1] + FOOTER_INCHES
-            self.figure = figure.Figure(figsize=(width, height), layout="constrained")
-            self.figure.get_layout_engine().set(
-                rect=(0, FOOTER_INCHES / height, 1, size[1] / height)
-            )
-            self.figure.suptitle(title, fontsize=11)
+            agg = importlib.import_module("matplotlib.backends.backend_agg")
+            self.figure = figure.Figure(layout="constrained")
+            self.canvas = agg.FigureCanvasAgg(self.figure)  # knows how large a text is
+            self._size(*size)
+            letters = int(size[0] * TITLE_LETTERS_PER_INCH)
+            self.figure.suptitle(wrapped(title, letters, 3), fontsize=11)
             grid = self.figure.subplots(rows, columns, squeeze=False)
         self.axes = [axes for line in grid for axes in line]
 
+    def _size(self, width: float, height: float) -> None:
+        """In inches, without the footer."""
+        whole = height + FOOTER_INCHES
+        self.figure.set_size_inches(width, whole)
+        self.figure.get_layout_engine().set(rect=(0, FOOTER_INCHES / whole, 1, height / whole))
+
     def legend_outside(self, axes: Any) -> None:
-        """Right of the axes: inside it would lie on the points sooner or later."""
-        if axes.get_legend_handles_labels()[0]:
-            axes.legend(
-                loc="upper left",
-                bbox_to_anchor=(1.01, 1),
-                borderaxespad=0,
-                fontsize=7,
-                frameon=False,
-            )
+        """Right of the axes: inside it would lie on the points sooner or later. The sheet grows
+        with it.
+        """
+        handles, labels = axes.get_legend_handles_labels()
+        if not handles:
+            return
+        labels = [wrapped(label, LEGEND_LETTERS, 3) for label in labels]
+        lines = sum(label.count("\n") + 1 for label in labels)
+        inches = 0.8 + LEGEND_POINTS * (1.25 * lines + 0.6 * len(labels)) / 72
+        width, height = self.figure.get_size_inches()
+        self._size(width, max(height - FOOTER_INCHES, inches))
+        axes.legend(
+            handles,
+            labels,
+            loc="upper left",
+            bbox_to_anchor=(1.01, 1),
+            borderaxespad=0,
+            fontsize=LEGEND_POINTS,
+            frameon=False,
+        )
 
     def save(self, folder: Path, name: str, footer: str) -> bool:
         """folder/name.svg. False when it could not be written, which stderr then says."""
-        lines = textwrap.wrap(footer, FOOTER_LETTERS)
-        if len(lines) > FOOTER_LINES:
-            lines = [*lines[: FOOTER_LINES - 1], lines[FOOTER_LINES - 1][:-4] + " ..."]
         out, path = io.BytesIO(), folder / f"{name}.svg"
         with matplotlib().rc_context(STYLE):
-            self.figure.text(0.01, 0.01, "\n".join(lines), fontsize=7, color="#555555", va="bottom")
+            text = wrapped(footer, FOOTER_LETTERS, FOOTER_LINES)
+            self.figure.text(0.01, 0.01, text, fontsize=7, color="#555555", va="bottom")
             self.figure.savefig(out, format="svg", metadata={"Date": None})
-        return output.save("bench.py", path, out.getvalue())
+        page = out.getvalue().replace(b"<svg", OURS.encode() + b"\n<svg", 1)
+        return output.save("bench.py", path, page)
 
 
 def curves(
@@ -131,11 +183,11 @@ def curves(
     y: str,
     footer: str,
     words: Sequence[str] = (),
-    log: tuple[bool, bool] = (True, True),
+    log: tuple[bool, bool] = (True, False),
 ) -> bool:
     """name.svg: one curve with error bars for each entry of `found`, `x` and `y` being what stands
     at the axes. With `words` the x of points are indices into them. `log` says for each axis
-    whether it is logarithmic. False as `Sheet.save`.
+    whether it is logarithmic; a linear y begins at zero. False as `Sheet.save`.
     """
     sheet = Sheet(title)
     (axes,) = sheet.axes
@@ -147,12 +199,16 @@ def curves(
             xs, ys, yerr=[below, above], label=label, capsize=2, lw=1.2, ms=4, **series(at)
         )
     if words:
-        axes.set_xticks(range(len(words)), words, rotation=30 if len(words) > 6 else 0)
-    elif log[0]:
-        axes.set_xscale("log", base=2)
-    if log[1]:
-        axes.set_yscale("log")
-    axes.set_xlabel(x)
+        step = -(-len(words) // MOST_WORDS)
+        shown = [textwrap.shorten(word, WORD_LETTERS, placeholder="...") for word in words]
+        crowded = len(words) > 6 or max(map(len, shown)) > 8
+        axes.set_xticks(range(0, len(words), step), shown[::step], rotation=90 if crowded else 0)
+    else:
+        ticks.plain(axes, "x", binary=log[0], log=log[0])
+    ticks.plain(axes, "y", log=log[1])
+    if not log[1]:
+        axes.set_ylim(0, 1.08 * max(p[3] for points in found.values() for p in points))
+    axes.set_xlabel(wrapped(x, 90, 2))
     axes.set_ylabel(y)
     sheet.legend_outside(axes)
     return sheet.save(folder, name, footer)

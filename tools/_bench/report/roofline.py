@@ -13,47 +13,73 @@ from typing import Any
 
 from _bench.rows.results import Row
 
-from . import figures
+from . import figures, ticks
+from .row_table import label_of
 
 HIGHEST_INTENSITY = 1e4
 AROUND = 4.0  # how far the axes go on beyond the points and ridges
+MOST_ON_A_SHEET = 40
+DASHES = ("-", "--", ":", "-.")
 
 
 def draw(
     folder: Path, device: str, rows: Sequence[Row], roofs: Mapping[str, Any], footer: str
 ) -> list[bool]:
-    """roofline-DEVICE.svg; nothing when there is no roof of either kind, or no point."""
+    """roofline-DEVICE.svg, and -2 and so on for many rows; nothing when there is no roof of either
+    kind, or no point.
+    """
     points = [(x, float(row.gflops or 0), row) for row in rows if (x := intensity(row))]
-    flops, streams = roofs["gflops"], roofs["gbytes_per_s"]
-    if not points or not flops or not streams:
+    if not (roofs["gflops"] and roofs["gbytes_per_s"]):
         return []
-    height = max(figures.HEIGHT, 1.0 + 0.17 * len(points))
-    sheet = figures.Sheet(f"Roofline: {device}", size=(figures.WIDTH + 2, height))
+    made = []
+    for at in range(0, len(points), MOST_ON_A_SHEET):
+        number = str(at // MOST_ON_A_SHEET + 1) if at else ""
+        name = figures.slug("roofline", device, number)
+        made.append(_sheet(folder, name, device, points[at : at + MOST_ON_A_SHEET], roofs, footer))
+    return made
+
+
+def kernels(rows: Sequence[Row]) -> str:
+    """What a title calls the kernels of some rows."""
+    names = list(dict.fromkeys(row.subject.kernel for row in rows))
+    return ", ".join(names) if len(names) <= 3 else f"{len(names)} kernels"
+
+
+def _sheet(
+    folder: Path,
+    name: str,
+    device: str,
+    points: Sequence[tuple[float, float, Row]],
+    roofs: Mapping[str, Any],
+    footer: str,
+) -> bool:
+    title = f"Roofline of {kernels([row for *_, row in points])}: {device}"
+    sheet = figures.Sheet(title, size=(figures.WIDTH + 2, figures.HEIGHT))
     (axes,) = sheet.axes
+    flops, streams = roofs["gflops"], roofs["gbytes_per_s"]
     ridges = [top / rate for top in flops.values() for rate in streams.values()]
     xs = [*(point[0] for point in points), *ridges]
     low, high = min(xs) / AROUND, max(xs) * AROUND
-    _roofs(axes, flops, streams, low, high)
     for at, (x, y, row) in enumerate(points):
         share = f" ({row.roof_percent:.0f} % of {row.roof})" if row.roof_percent else ""
-        label = f"{at + 1}  {row.subject.kernel} {row.extra.get('label', '')} {row.subject.mode}"
-        style = figures.series(at)
-        axes.plot([x], [y], ls="", ms=5, label=label + share, **style)
-        axes.annotate(
-            str(at + 1), (x, y), xytext=(4, 3), textcoords="offset points", fontsize=7,
-            color=style["color"],
-        )  # fmt: skip
-    axes.set(xscale="log", yscale="log", xlim=(low, high))
+        label = f"{at + 1}  {row.subject.kernel} {label_of(row)} {row.subject.mode}{share}"
+        axes.plot([x], [y], ls="", ms=5, label=label, **figures.series(at))
+    _roofs(axes, flops, streams, low, high)
+    axes.set_xlim(low, high)
+    for which in "xy":
+        ticks.plain(axes, which, log=True)
     axes.set_xlabel("arithmetic intensity (flops per byte of the operands)")
     axes.set_ylabel("GFLOPS")
     sheet.legend_outside(axes)
-    return [sheet.save(folder, figures.slug("roofline", device), footer)]
+    colours = [figures.series(at)["color"] for at in range(len(points))]
+    ticks.place(sheet, axes, [(x, y) for x, y, _ in points], colours)
+    return sheet.save(folder, name, footer)
 
 
 def intensity(row: Row) -> float | None:
-    """Flops per byte, where a row has both."""
+    """Flops per byte, where a row of a real device has both."""
     flops, nbytes = row.extra.get("flops"), row.extra.get("nbytes")
-    if not flops or not nbytes or not row.gflops:
+    if not flops or not nbytes or not row.gflops or row.subject.emulated:
         return None
     x = float(flops) / float(nbytes)
     return x if x <= HIGHEST_INTENSITY else None
@@ -64,15 +90,11 @@ def _roofs(
 ) -> None:
     """Flat from the highest memory roof on; slanted up to the highest flops roof."""
     top, fastest = max(flops.values()), max(streams.values())
-    for kind, value in flops.items():
-        axes.plot([value / fastest, high], [value, value], color="#444444", lw=1.2)
-        axes.text(high, value, f"{kind} {value:.4g} GFLOPS ", ha="right", va="bottom", fontsize=7)
-    for at, (kind, rate) in enumerate(sorted(streams.items(), key=lambda item: item[1])):
-        axes.plot(
-            [low, top / rate], [low * rate, top], color="#444444", lw=1.2, ls=("-", "--")[at % 2]
-        )
-        place = {"va": "top" if at == 0 else "bottom", "rotation_mode": "anchor"}
-        axes.text(
-            low * 1.3, low * 1.3 * rate * (0.85 if at == 0 else 1.15), f"{kind} {rate:.4g} GB/s",
-            fontsize=7, rotation=45, transform_rotates_text=True, **place,
-        )  # fmt: skip
+    for at, (kind, value) in enumerate(sorted(flops.items(), key=lambda item: -item[1])):
+        label = f"{kind} {value:.4g} GFLOPS"
+        ends = [value / fastest, high], [value, value]
+        axes.plot(*ends, color="#000000", lw=1.4, ls=DASHES[at % 4], label=label)
+    for at, (kind, rate) in enumerate(sorted(streams.items(), key=lambda item: -item[1])):
+        label = f"{kind} {rate:.4g} GB/s"
+        ends = [low, top / rate], [low * rate, top]
+        axes.plot(*ends, color="#777777", lw=1.4, ls=DASHES[at % 4], label=label)

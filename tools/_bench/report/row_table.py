@@ -1,16 +1,12 @@
-"""Results as a table: what stands in which column, and what a terminal gets beside it.
-
-A terminal has the notes below its table and loses the less important columns when it is narrow;
-pipes and Markdown have them all.
-"""
+"""Results as a table: what stands in which column. Called by tables.py."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 from _console import table
+from _console.table import Table
 
 from _bench.jobs.axes import label
 from _bench.machine import noise
@@ -25,6 +21,7 @@ COLUMNS = (
     *("bus bytes / submit", "invalidations / submit", "L2 flushes / submit"),
     *("% of roof", *noise.COLUMNS, "check", "error / tolerance", "n", "stop", "notes"),
 )
+LONGEST_NOTE = 300  # letters
 DROPPABLE = ("device", "n", *noise.COLUMNS, "error / tolerance", "stop", "GB/s")
 OVERHEAD_COLUMNS = (
     *("kernel", "device", "axes", "a launch", *WAYS),
@@ -42,19 +39,19 @@ LEGEND = "+- and rates: of the device's time in modes hot and cold, of the host'
 
 def cells(row: Row) -> list[str]:
     """One row as text, in the order of COLUMNS. A row whose check failed shows what failed and no
-    time.
+    time; one of an emulated device has no time of the device and no rate.
     """
     subject, time, measured = row.subject, row.time, row.measured
+    device = None if subject.emulated else row.device
     return [
         subject.kernel,
         subject.device + (" (emulated)" if subject.emulated else ""),
-        _label(row),
+        label_of(row),
         subject.mode,
-        table.duration(row.device.median if row.device else None),
+        table.duration(device.median if device else None),
         table.duration(row.host.median if row.host else None),
         f"{100 * time.half_width:.1f}%" if time and time.half_width < 10 else "-",
-        _number(row.gflops),
-        _number(row.gbytes_per_s),
+        *("-" if subject.emulated else _number(r) for r in (row.gflops, row.gbytes_per_s)),
         _number(row.submission.ioctls if row.submission else None),
         _number(row.submission.ib_dwords if row.submission else None),
         *_caches(row.submission),
@@ -65,46 +62,33 @@ def cells(row: Row) -> list[str]:
         f"{_scientific(row.error.get('max_rel_rms'))} / {_tolerance(row)}",
         f"{time.n} x {measured.batch}" if time and measured else "-",
         measured.stop if measured else "-",
-        "; ".join(_notes(row)),
+        _abridged("; ".join(_notes(row))),
     ]
 
 
-def show(rows: Sequence[Row], sweep: bool = False) -> None:
-    """Prints the rows to stdout; with `sweep` as the kernel command wants it, a column for each
-    swept axis, what the kernel takes of the device, and which row is the best.
+def rows_table(rows: Sequence[Row], sweep: bool = False, notes: bool = True) -> Table:
+    """The rows; with `sweep` as the kernel command wants it, a column for each swept axis, what the
+    kernel takes of the device, and which row is the best of its size.
     """
-    terminal = sys.stdout.isatty()
-    lines = [[*cells(row)[:-1], "-" if terminal else cells(row)[-1]] for row in rows]
-    several = len({row.subject.device for row in rows}) > 1
-    droppable = tuple(name for name in DROPPABLE if not (several and name == "device"))
+    lines = [[*cells(row)[:-1], cells(row)[-1] if notes else "-"] for row in rows]
     columns: Sequence[str] = COLUMNS
-    kept: Sequence[str] = ()
     if sweep:
         columns, lines = sweep_table.widened(COLUMNS, rows, lines)
-        kept = sweep_table.RESOURCES
-    table.show(columns, lines, droppable=droppable, kept=kept)
-    if any(r.measured and r.measured.primary == "host" and not r.subject.emulated for r in rows):
-        print(f"({LEGEND})")
-    if any(row.measured and row.subject.emulated for row in rows):
-        print(f"({EMULATED_LEGEND})")
-    compared = overhead_lines(rows)
-    if compared:
-        print()
-        table.show(OVERHEAD_COLUMNS, compared, droppable=droppable)
-        print(f"({OVERHEAD_LEGEND})")
-    if terminal:
-        for row in rows:
-            for note in row.notes:  # what failed goes to stderr
-                print(f"{row.subject.kernel} {_label(row)} {row.subject.mode}: {note}")
+    real = [row for row in rows if row.measured and not row.subject.emulated]
+    legends = [
+        f"({LEGEND})" if any(r.measured and r.measured.primary == "host" for r in real) else "",
+        f"({EMULATED_LEGEND})" if any(r.measured and r.subject.emulated for r in rows) else "",
+    ]
+    kept = sweep_table.RESOURCES if sweep else ()
+    below = "\n".join(legend for legend in legends if legend)
+    return Table(columns, lines, _droppable(rows), kept, below=below)
 
 
-def overhead_lines(rows: Sequence[Row]) -> list[list[str]]:
-    """The ways of submitting side by side: a line for each quantity of each row that has them, in
-    the order of OVERHEAD_COLUMNS.
-    """
-    return [
+def overhead_table(rows: Sequence[Row]) -> Table:
+    """The ways of submitting side by side: a line for each quantity of each row that has them."""
+    lines = [
         [
-            *(row.subject.kernel, row.subject.device, _label(row)),
+            *(row.subject.kernel, row.subject.device, label_of(row)),
             quantity if quantity == "overhead" else f"{quantity} time",
             *_ways(row.overhead, quantity),
         ]
@@ -112,6 +96,14 @@ def overhead_lines(rows: Sequence[Row]) -> list[list[str]]:
         if row.overhead is not None
         for quantity in QUANTITIES
     ]
+    return Table(OVERHEAD_COLUMNS, lines, _droppable(rows), below=f"({OVERHEAD_LEGEND})")
+
+
+def _droppable(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Not the device where it tells rows apart, or says that one is emulated."""
+    devices = {row.subject.device for row in rows}
+    needed = len(devices) > 1 or any(row.subject.emulated for row in rows)
+    return tuple(name for name in DROPPABLE if not (needed and name == "device"))
 
 
 def _ways(overhead: Overhead, quantity: str) -> list[str]:
@@ -135,13 +127,14 @@ def _caches(submission: Submission | None) -> list[str]:
     return [" ".join(numbers[:5]), " ".join(numbers[5:10]), numbers[10]]
 
 
-def _label(row: Row) -> str:
+def label_of(row: Row) -> str:
+    """The point of its axes, as the job calls it."""
     return str(row.extra.get("label", label(row.subject.axes)))
 
 
 def _share(row: Row) -> str:
     """ "93% copy (90..96)": the interval where there are turns enough for one."""
-    if row.share is None:
+    if row.share is None or row.subject.emulated:
         return "-"
     ratio = row.share.ratio
     words = f"{_percent(ratio.median)}% {row.share.kind}"
@@ -162,6 +155,11 @@ def _check(row: Row) -> str:
 
 def _notes(row: Row) -> list[str]:
     return [*([row.reason] if row.reason else []), *row.notes]
+
+
+def _abridged(text: str) -> str:
+    """A cell's text: what a device that hangs says of its queue goes on for pages, on stderr."""
+    return text if len(text) <= LONGEST_NOTE else text[: LONGEST_NOTE - 4] + " ..."
 
 
 def _tolerance(row: Row) -> str:

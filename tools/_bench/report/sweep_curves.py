@@ -11,10 +11,12 @@ from typing import Any
 from _bench.jobs.axes import Value, label, short
 from _bench.rows.results import Row
 
-from . import figures, sweep_table
+from . import figures, sweep_table, ticks
 from .figures import Point
+from .roofline import kernels
 
-LOG_FROM = 4  # an axis whose largest value is so many times its smallest is logarithmic
+LOG_FROM, TALL_FROM = 4, 20  # an axis of sizes, or of times, whose largest value is so many times
+# its smallest is logarithmic; that of a rate begins at zero
 
 
 def draw(folder: Path, device: str, rows: Sequence[Row], footer: str) -> list[bool]:
@@ -29,8 +31,9 @@ def draw(folder: Path, device: str, rows: Sequence[Row], footer: str) -> list[bo
             found = dict(_series(group, together, values)) if len(values) > 1 else {}
             if found:
                 name = "=".join(together)
-                file = figures.slug("sweep", device, mode, name, group[0].subject.kernel)
-                made.append(_sweep(folder, file, found, group, name, values, footer))
+                subject = group[0].subject
+                file = figures.slug("sweep", subject.device, mode, name, subject.kernel)
+                made.append(_sweep(folder, file, found, group, name, values, device, footer))
     return made
 
 
@@ -65,13 +68,20 @@ def _series(
 
 def metric(rows: Sequence[Row]) -> tuple[str, Any]:
     """(what stands at the axis, row -> (value, low, high)): GFLOPS, GB/s or us, what all have."""
+    if rows[0].subject.emulated:
+        return "time of the host in us", _us
     if all(row.gflops for row in rows):
         return "GFLOPS", lambda row: _rate(row, row.gflops)
     if all(row.gbytes_per_s for row in rows):
         return "GB/s", lambda row: _rate(row, row.gbytes_per_s)
-    return "time in us", lambda row: (
-        row.time.median / 1e3, row.time.low / 1e3, row.time.high / 1e3
-    )  # fmt: skip
+    return "time in us", _us
+
+
+def _us(row: Row) -> tuple[float, float, float]:
+    time = row.time
+    if time is None:
+        raise ValueError("a row without times cannot be drawn")
+    return time.median / 1e3, time.low / 1e3, time.high / 1e3
 
 
 def _rate(row: Row, value: float) -> tuple[float, float, float]:
@@ -89,21 +99,22 @@ def _sweep(
     rows: Sequence[Row],
     name: str,
     values: Sequence[Value],
+    device: str,
     footer: str,
 ) -> bool:
     words = [short(value) for value in values] if isinstance(values[0], str) else []
     xs = [point[0] for points in found.values() for point in points]
     ys = [point[1] for points in found.values() for point in points]
     wide = min(xs) > 0 and max(xs) >= LOG_FROM * min(xs)
-    tall = max(ys) >= LOG_FROM * min(ys) > 0
-    subject = rows[0].subject
+    y = metric(rows)[0]
+    tall = y.startswith("time") and max(ys) >= TALL_FROM * min(ys) > 0
     return figures.curves(
         folder,
         file,
         found,
-        title=f"{subject.device}, {subject.mode}",
+        title=f"{kernels(rows)} over {name}: {device}, {rows[0].subject.mode}",
         x=name,
-        y=metric(rows)[0],
+        y=y,
         footer=footer,
         words=words,
         log=(wide, tall),
@@ -131,10 +142,10 @@ def transfers(
                     if (fit["way"], fit["memory"]) == (way, memory):
                         _fit(axes, fit, [x for x, _ in points], style["color"])
         axes.set(xlabel="bytes", ylabel="time in us", title=f"{memory} memory")
-        axes.set_xscale("log", base=2)
-        axes.set_yscale("log")
+        ticks.plain(axes, "x", log=True, binary=True)
+        ticks.plain(axes, "y", log=True)
     sheet.legend_outside(sheet.axes[-1])
-    return [sheet.save(folder, figures.slug("transfer", device), footer)]
+    return [sheet.save(folder, figures.slug("transfer", rows[0].subject.device), footer)]
 
 
 def _fit(axes: Any, fit: Mapping[str, Any], xs: Sequence[int], colour: str) -> None:

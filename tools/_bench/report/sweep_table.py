@@ -1,10 +1,11 @@
 """What the kernel command's table has beyond that of run: a column for each swept axis, what the
-driver tells of the kernel, and a mark on the best row. Called by row_table.py.
+driver tells of the kernel, and a mark on the best row of each size. Called by row_table.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from _bench.jobs.axes import label, short
 from _bench.rows.results import Row
@@ -30,19 +31,21 @@ def merit(row: Row) -> float:
 
 
 def best(rows: Sequence[Row]) -> list[int]:
-    """Which rows are the best of their kernel, device and mode; unverified ones never are, and one
-    alone is not.
+    """Which rows are the best of their kernel, device, mode and size. Unverified ones and those of
+    emulated devices never are, and one alone is not. Rows are of one size when they have the same
+    arrays, flops and bytes.
     """
-    found: dict[tuple[str, str, str], list[int]] = {}
+    found: dict[tuple[Any, ...], list[int]] = {}
     for at, row in enumerate(rows):
         s = row.subject
-        if row.verified and row.measured:
-            found.setdefault((s.kernel, s.device, s.mode), []).append(at)
+        if row.verified and row.measured and not s.emulated:
+            size = [row.extra.get(key) for key in ("operands", "flops", "nbytes")]
+            found.setdefault((s.kernel, s.device, s.mode, str(size)), []).append(at)
     return [max(among, key=lambda at: _standing(rows[at])) for among in found.values() if among[1:]]
 
 
 def _standing(row: Row) -> tuple[bool, float]:
-    """What a search's duel decided goes before rows that were taken one after another."""
+    """What the duel of a search decided goes before rows that were taken one after another."""
     return "is_best" in row.extra, merit(row)
 
 

@@ -41,6 +41,12 @@ class Subject:
     mode: str
 
     @property
+    def where(self) -> str:
+        """The device's name, which says when it is emulated."""
+        known = not self.emulated or "emulated" in self.device_name
+        return self.device_name if known else f"{self.device_name} (emulated)"
+
+    @property
     def key(self) -> tuple[str, str, str, str]:
         return self.kernel, self.device, json.dumps(dict(self.axes), sort_keys=True), self.mode
 
@@ -49,7 +55,8 @@ class Subject:
 class Measured:
     """Samples in ns a launch, as taken: `primary` says which clock the row's time_ns is ("device"
     or "host"). `probes`: rates of the roofs' kernels in the same rounds, sample by sample, in
-    GFLOPS or GB/s.
+    GFLOPS or GB/s. A row read from a file has the primary samples and `other`, what the other clock
+    came to.
     """
 
     device_ns: Sequence[float]
@@ -58,10 +65,16 @@ class Measured:
     batch: int
     stop: str
     probes: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    other: stats.Summary | None = None
 
     @property
     def samples(self) -> Sequence[float]:
         return self.device_ns if self.primary == "device" else self.host_ns
+
+    def by(self, clock: str) -> stats.Summary | None:
+        """The times by the "device" or "host" clock, None where it took none."""
+        samples = self.device_ns if clock == "device" else self.host_ns
+        return stats.summarize(samples) if samples else self.other
 
 
 CACHE_COUNTS = {
@@ -183,12 +196,11 @@ class Row:
 
     @property
     def device(self) -> stats.Summary | None:
-        measured = self.measured
-        return stats.summarize(measured.device_ns) if measured and measured.device_ns else None
+        return self.measured.by("device") if self.measured else None
 
     @property
     def host(self) -> stats.Summary | None:
-        return stats.summarize(self.measured.host_ns) if self.measured else None
+        return self.measured.by("host") if self.measured else None
 
     def as_json(self) -> dict[str, Any]:
         """The row in the form of the schema."""
@@ -227,9 +239,9 @@ class Row:
                     kernel: [float(f"{rate:.6g}") for rate in rates]
                     for kernel, rates in m.probes.items()
                 }
-            row["host_ns"] = stats.rounded(stats.summarize(m.host_ns))
-            device = self.device
-            row["device_ns"] = stats.rounded(device) if device else None
+            for clock in ("host", "device"):
+                summary = m.by(clock)
+                row[f"{clock}_ns"] = stats.rounded(summary) if summary else None
         if self.share is not None:
             row["roof_beside"] = self.share.as_json()
         if self.noise is not None:
@@ -243,11 +255,14 @@ class Row:
 
 @dataclass
 class Report:
-    """The document: what was run where, and the rows so far."""
+    """The document: what was run where, and the rows so far. `command` says which tables the rows
+    make.
+    """
 
     env: Mapping[str, Any]
     rows: list[Row] = field(default_factory=list)
     interrupted: bool = False
+    command: str = "run"
     extra: dict[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
@@ -279,7 +294,7 @@ def load(path: Path) -> dict[str, Any]:
         document = json.loads(path.read_text())
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is not JSON: {error}") from error
     if not isinstance(document, dict) or not isinstance(document.get("results"), list):
         raise UsageError(

@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from _console import table
-
 from _bench.jobs.job import Job
 from _bench.rows import stats
 from _bench.rows.results import Row
@@ -45,21 +43,6 @@ class Found:
     first: str = ""
     ratio: tuple[float, float, float] | None = None
 
-    def sentence(self) -> str:
-        """One line for people."""
-        done = f"search {self.device} {self.kernel} {self.mode}: "
-        done += f"tried {self.tried} of {self.of} points"
-        done += f", {self.failed} failed" if self.failed else ""
-        if self.best_ns is None:
-            return f"{done}; there is no best"
-        done += f"; best {self.best}: {table.duration(self.best_ns)}"
-        if self.best == self.first:
-            return f"{done}, the first point"
-        if self.ratio is None:
-            return f"{done}, not compared with the first point ({self.first})"
-        ratio, low, high = self.ratio
-        return f"{done}, {ratio:.3g} times as fast ({low:.3g} .. {high:.3g}) as {self.first}"
-
 
 @dataclass
 class SweepSearch:
@@ -73,11 +56,12 @@ class SweepSearch:
     def run(
         self,
         tasks: Mapping[int, Task],
+        known: Mapping[int, Row],
         measure: Callable[[Job, str, int], Sequence[Row]],
         put: Callable[[int, Sequence[Row]], None],
     ) -> None:
-        """`measure` makes the rows of a job and its rivals, and is told how many points there will
-        be; `put` keeps the row of a task.
+        """`known` are the rows of an earlier run. `measure` makes the rows of a job and its rivals,
+        and is told how many points there will be; `put` keeps the row of a task.
         """
         sizes: dict[tuple[Any, ...], dict[int, Task]] = {}
         for place, (job, mode) in tasks.items():
@@ -86,7 +70,8 @@ class SweepSearch:
         end, left = self.clock() + self.budget_s, len(sizes)
         for points in sizes.values():
             share = (end - self.clock()) / left
-            one = _One(points, measure, put, self.clock, share, self.seed)
+            done = {place: known[place] for place in points if place in known}
+            one = _One(points, measure, put, self.clock, share, self.seed, done)
             try:
                 one.run()
             finally:
@@ -108,19 +93,25 @@ class _One:
     clock: Callable[[], float]
     budget_s: float
     seed: int
-    rows: dict[int, Row] = field(default_factory=dict)
+    rows: dict[int, Row]
     duel: list[int] = field(default_factory=list)
 
     def run(self) -> None:
         places = list(self.tasks)
         chooser = Chooser([self.tasks[place][0].axes for place in places], self.seed)
+        for place, row in self.rows.items():
+            row.extra.pop("is_best", None)
+            chooser.tell(places.index(place), _cost(row))
         start, until = self.clock(), (1 - DUEL_SHARE) * self.budget_s
+        done, total = 0, len(places) - len(self.rows)
         while (at := chooser.ask()) is not None:
-            done, spent = len(self.rows), self.clock() - start
-            if done and spent + spent / done > until:
-                break
-            expected = min(len(places), max(done + 1, int(done * until / spent))) if done else 0
-            row = self.measure(*self.tasks[places[at]], expected or len(places))[0]
+            spent = self.clock() - start
+            if done:
+                if spent + spent / done > until:
+                    break
+                total = min(len(places), int(done * until / spent))
+            done += 1
+            row = self.measure(*self.tasks[places[at]], max(done, total))[0]
             self._keep(places[at], row)
             chooser.tell(at, _cost(row))
         self._duel()
@@ -131,9 +122,9 @@ class _One:
 
     def _duel(self) -> None:
         """Rows of the best points anew, each beside the others'."""
-        first = next(iter(self.rows))
+        first = next(iter(self.tasks))
         self.duel = list(dict.fromkeys([*self._ranked(self.rows)[:DUELISTS], first]))
-        self.duel = [place for place in self.duel if _cost(self.rows[place])]
+        self.duel = [at for at in self.duel if at in self.rows and _cost(self.rows[at])]
         if len(self.duel) < 2:
             return
         jobs = [self.tasks[place][0] for place in self.duel]
@@ -166,9 +157,9 @@ class _One:
         return ranked[0] if ranked else None
 
     def outcome(self) -> Found:
-        first, best = next(iter(self.rows)), self._best()
-        row = self.rows[first]
-        failed = sum(_cost(row) is None for row in self.rows.values())
+        first, best = next(iter(self.tasks)), self._best()
+        row = self.rows.get(first) or next(iter(self.rows.values()))
+        failed = sum(_cost(one) is None for one in self.rows.values())
         found = Found(
             *(row.subject.kernel, row.subject.device, row.subject.mode),
             *(len(self.rows), failed, len(self.tasks)),

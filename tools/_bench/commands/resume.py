@@ -1,0 +1,161 @@
+"""--resume F: the rows that an earlier run of the same command has in its results file, and the
+rows of this run in the order of its work.
+
+What was measured elsewhere, or by another command, is refused before any work. Rows of a job and
+its rivals belong together: all are taken over, or none. Called by options.py and runner.py.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from _console.problems import NotComparable, UsageError
+
+from _bench.rows import read, results
+from _bench.rows.results import Report, Row, Subject
+
+if TYPE_CHECKING:
+    import sparkle_drv as sp
+
+SAME = ("cpu", "cpu_model", "cpus", "kernel", "sparkle_drv", "commit", "sparkle_environment")
+"""What two runs have in common of what env.describe() tells."""
+_FREE = {"command", "json", "csv", "md", "svg", "resume", "seed", "log"}
+"""Options that do not change what is measured; the seed is taken over."""
+_NAME_FILES = ("image", "vs", "ref", "args")
+
+
+def request(args: Any) -> dict[str, Any]:
+    """What the command line asks for, as a results file keeps it: the options, and the SHA-256 of
+    each file that they name.
+    """
+    asked = {name: value for name, value in vars(args).items() if name not in _FREE}
+    words: list[str] = []
+    for name in _NAME_FILES:
+        value = asked.get(name) or ()
+        words += [value] if isinstance(value, str) else map(str, value)
+    files = {}
+    for word in words:
+        for text in (word, word.split()[0] if word.split() else ""):
+            path = text[1:] if text.startswith("@") else text.rpartition(":")[0]
+            if path and Path(path).is_file():
+                files[path] = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    plain = (str, int, float, list, type(None))
+    kept = {n: v if isinstance(v, plain) else str(v) for n, v in asked.items()}
+    return {**kept, "files": files}
+
+
+@dataclass
+class Earlier:
+    """A results file that this run goes on with."""
+
+    path: Path
+    document: Mapping[str, Any]
+    rows: dict[Any, deque[Row]] = field(default_factory=lambda: defaultdict(deque))
+
+    @property
+    def seed(self) -> int:
+        seed: int = self.document["seed"]
+        return seed
+
+    def check(self, asked: Mapping[str, Any], env: Mapping[str, Any]) -> None:
+        """Raises UsageError for another command's file, NotComparable for another machine's."""
+        told = self.document["request"]
+        for name in dict.fromkeys((*asked, *told)):
+            if told.get(name) != asked.get(name):
+                raise UsageError(
+                    f"--resume {self.path}: expected the same command, got {name} "
+                    f"{asked.get(name)!r} where the file has {told.get(name)!r}"
+                )
+        for name in SAME:
+            self._same(name, self.document["env"].get(name), env.get(name))
+
+    def check_device(self, uri: str, device: Mapping[str, str]) -> None:
+        """Raises NotComparable when the file has rows of another device by that name."""
+        told = self.document.get("devices", {}).get(uri)
+        for name in device if told is not None else ():
+            self._same(f"{name} of {uri}", told.get(name), device[name])
+
+    def _same(self, what: str, was: Any, now: Any) -> None:
+        if was != now:
+            raise NotComparable(
+                f"--resume {self.path}: expected the same {what}, got {now!r} "
+                f"where the file has {was!r}"
+            )
+
+    def take(self, subjects: Sequence[Subject]) -> list[Row]:
+        """The rows of all of them, [] when one is missing."""
+        if not all(self.rows.get(subject.key) for subject in subjects):
+            return []
+        return [self.rows[subject.key].popleft() for subject in subjects]
+
+
+def read_file(path: Path, unverified: bool) -> Earlier:
+    """Its rows that are done: verified and timed, with `unverified` those without a reference too.
+    Raises UsageError when it is no results file of a run that can be resumed.
+    """
+    document = results.load(path)
+    known: Mapping[str, type] = {"env": dict, "request": dict, "seed": int}
+    for key, kind in known.items():
+        if not isinstance(document.get(key), kind):
+            raise UsageError(
+                f"--resume {path}: expected a file of run, kernel or transfer, got no {key!r}"
+            )
+    made = Earlier(path, document)
+    for at, told in enumerate(document["results"]):
+        if told.get("time_ns") and (told["verified"] or unverified):
+            try:
+                row = read.row(told)
+                made.rows[row.subject.key].append(row)
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                raise UsageError(f"--resume {path}: results[{at}] is malformed: {error}") from error
+    return made
+
+
+@dataclass
+class Ledger:
+    """The rows of a run by the place of their work, whether measured now or taken over."""
+
+    report: Report
+    earlier: Earlier | None = None
+    taken: int = 0
+    _places: list[list[Row]] = field(default_factory=list)
+
+    def met(self, info: sp.DeviceInfo) -> None:
+        """Notes a device before its work is planned. Raises NotComparable."""
+        device = {"name": info.name, "driver": info.driver}
+        if self.earlier:
+            self.earlier.check_device(info.uri, device)
+        self.report.extra.setdefault("devices", {})[info.uri] = device
+
+    def plan(self, subjects: Sequence[Subject]) -> int:
+        """A place for the rows of one piece of work, filled if the earlier run has them."""
+        rows = self.earlier.take(subjects) if self.earlier else []
+        self.taken += len(rows)
+        self.put(len(self._places), rows)
+        return len(self._places) - 1
+
+    def tell(self) -> None:
+        """Writes into the document how many of its rows an earlier run measured."""
+        if self.earlier:
+            document = self.earlier.document
+            runs = [*document.get("resumed", ())]
+            own = self.taken - sum(run["rows"] for run in runs)
+            if own > 0:
+                runs.append({"rows": own, "date": document["env"].get("date")})
+            self.report.extra["resumed"] = runs
+
+    def is_done(self, place: int) -> bool:
+        return bool(self._places[place])
+
+    def rows(self, place: int) -> Sequence[Row]:
+        return self._places[place]
+
+    def put(self, place: int, rows: Sequence[Row]) -> None:
+        """The rows of a place; the report has all so far."""
+        self._places[place : place + 1] = [list(rows)]
+        self.report.rows = [row for rows in self._places for row in rows]
