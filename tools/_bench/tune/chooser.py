@@ -21,7 +21,7 @@ from .surrogate import Floats, Surrogate
 
 FEWEST_FIRST = 8
 CANDIDATES = 2000  # points that the model is asked about at most
-WORST = 1.0  # a cost beyond e times the best counts as e times: how bad it is teaches nothing
+KNEE = 0.5  # logarithms further than this above the best's count less: bad is bad
 PAIR = 1.5  # prior of the logarithm of a pair's length scale: few pairs matter
 _NUMBERS = re.compile(r"\d+(x\d+)+")
 
@@ -78,7 +78,9 @@ class Chooser:
     def _most_promising(self, candidates: np.ndarray) -> int:
         costs = np.array(self._costs)
         best = costs.min()
-        costs = np.minimum(costs, min(best + WORST, costs[np.isfinite(costs)].max()))
+        over = np.minimum(costs, costs[np.isfinite(costs)].max()) - best
+        beyond = KNEE + KNEE * np.log(np.maximum(over, KNEE) / KNEE)
+        costs = best + np.minimum(over, beyond)
         middle, spread = costs.mean(), costs.std() or 1.0
         self._model.fit(self._x[self._tried], (costs - middle) / spread)
         mean, deviation = self._model.predict(self._x[candidates])
