@@ -89,4 +89,5 @@ class Surrogate:
         lengths = np.exp(2 * self._at[:-1])
         noise = math.exp(self._at[-1]) * np.trace(inner) / 2
         prior = (self._at - self._middle) / self._spread**2
-        return np.append(5 / 6 * by_scale / lengths, noise) + prior
+        gradient: Floats = np.append(5 / 6 * by_scale / lengths, noise) + prior
+        return gradient
