@@ -3,8 +3,8 @@
 REV is built apart, under build/against/<commit>, from what git has of it. Two processes, one for
 each build, are pinned to the same CPUs and take turns, a sample each in an order that is drawn anew
 every round; each result is compared with float64 before it is timed. So what disturbs the machine
-disturbs both. A ratio is a median of this checkout over one of REV, with a bootstrap interval of
-95 %: above 1 this checkout is slower.
+disturbs both. A ratio is the median of the rounds' ratios, this checkout over REV, with an interval
+of 95 %: above 1 this checkout is slower.
 
     python benchmarks/against.py HEAD~1                     # rows of cpu_peers.py, and launches
     python benchmarks/against.py main 'gemm f32' '^launch'  # rows whose names match
@@ -85,12 +85,19 @@ class Build:
     """A Station by the name of its build: both run the same peer, ours."""
 
     def __init__(
-        self, name: str, package: Path, threads: int, cpus: Sequence[int], folder: Path
+        self,
+        name: str,
+        package: Path,
+        threads: int,
+        cpus: Sequence[int],
+        folder: Path,
+        before: Sequence[Path] = (),
     ) -> None:
+        """`before`: folders that its process imports from first."""
         self.name = name
         own = folder / name
         (own / "home").mkdir(parents=True)
-        paths = [ROOT / "benchmarks", package]
+        paths = [*before, ROOT / "benchmarks", package]
         env = environment.cleaned(os.environ, threads, own / "home", paths)
         _check_package(package, env, own)
         self._station = Station(OURS, threads, cpus, env, own)
@@ -149,11 +156,11 @@ def compared(
             continue
         then = f"{BEFORE} {way}"
         if key in samples and then in samples:
-            low, high = stats.ratio_interval(samples[then], samples[key])
+            found = stats.paired(samples[key], samples[then])
             now_ns, then_ns = float(np.median(samples[key])), float(np.median(samples[then]))
             row["ways"][way] = {
-                "now_ns": now_ns, "then_ns": then_ns, "ratio": now_ns / then_ns,
-                "low": low, "high": high,
+                "now_ns": now_ns, "then_ns": then_ns, "ratio": found.median,
+                "low": found.low, "high": found.high,
             }  # fmt: skip
         else:
             there = ways.get(then, {"verdict": "there is no such way"})

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from _bench.commands import runner
+from _console import output
 from where import ROOT
 
 TINY = ("run", "saxpy_f32", "-a", "n=64", "--quick", "--timeout", "0.02")
@@ -102,6 +103,20 @@ def test_tune(bench, capsys):
     out, err = capsys.readouterr()
     assert "gemm_f32" in out
     assert err == "bench.py: could not write /dev/full: No space left on device\n"
+
+
+def test_a_row_of_tune_is_in_the_file_when_it_is_done(bench, tmp_path, monkeypatch):
+    path, seen = tmp_path / "o.json", []
+    so_far = output.so_far
+
+    def noted(*words):
+        so_far(*words)
+        seen.append(len(json.loads(path.read_text())["results"]))
+
+    monkeypatch.setattr(output, "so_far", noted)
+    words = ("tune", "gemm_f32", "-a", "size=8,9", "--budget", "0.1", "--json", path)
+    assert bench(*words) == 0
+    assert seen == [1, 2]
 
 
 def test_a_baseline(bench, capsys, tmp_path, monkeypatch):
@@ -215,14 +230,14 @@ def test_a_drawing_that_cannot_be_written_costs_no_other(bench, tmp_path, capsys
 def test_a_device_that_is_lost_keeps_the_rows_before_it(bench, tmp_path, capsys, monkeypatch):
     import sparkle_drv as sp
 
-    rows = runner.versus.rows
+    rows = runner.meter.versus.rows
 
     def lost(job, *more):
         if job.kernel == "copy_f32":
             raise sp.DeviceLost("the device is gone")
         return rows(job, *more)
 
-    monkeypatch.setattr(runner.versus, "rows", lost)
+    monkeypatch.setattr(runner.meter.versus, "rows", lost)
     words = ("run", "saxpy_f32", "copy_f32", *TINY[2:], "--json", tmp_path / "o.json")
     assert bench(*words) == 1
     out, err = capsys.readouterr()

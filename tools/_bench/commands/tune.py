@@ -59,6 +59,13 @@ def tune_command(args: argparse.Namespace) -> int:
             known = catalog.manifest(device)
             planned.append((uri, tune.jobs_for(args.names, args.axes, device.info, known, seed)))
     visit = tune.Visit(tune.Settings(seed, budget, args.busy), [])
+
+    def text() -> str:
+        document = report.document(visit.rows, seed, visit.interrupted)
+        return json.dumps(document, indent=1) + "\n"
+
+    if args.json:
+        visit.after = lambda: output.so_far(args.json, text())
     try:
         for uri, jobs in planned:
             with devices.opened(uri) as device:
@@ -70,8 +77,5 @@ def tune_command(args: argparse.Namespace) -> int:
     print(f"# seed {seed}; {budget:g} s a shape")
     table.show(report.COLUMNS, [report.cells(row) for row in visit.rows])
     code = report.exit_code(visit.rows, visit.interrupted)
-    if args.json:
-        document = report.document(visit.rows, seed, visit.interrupted)
-        if not output.save("bench.py", args.json, json.dumps(document, indent=1) + "\n"):
-            return FAILED
-    return code
+    saved = not args.json or output.save("bench.py", args.json, text())
+    return code if saved else FAILED

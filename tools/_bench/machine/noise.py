@@ -13,21 +13,27 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-COLUMNS = ("noise", "steal", "switches", "throttled", "MHz")
+from . import quiet
+
+COLUMNS = ("noise", "others", "steal", "switches", "throttled", "MHz")
 CSV_COLUMNS = (
-    "noise_percent", "steal_percent", "involuntary_switches", "throttled_periods", "clock_mhz"
-)  # fmt: skip
+    *("noise_percent", "others_percent", "steal_percent"),
+    *("involuntary_switches", "throttled_periods", "clock_mhz"),
+)
+OTHERS_SHOWN = 0.02  # from here on; less is this system's own work
 _TICKS = os.sysconf("SC_CLK_TCK")
 Sensors = Callable[[], Mapping[str, float]]
 
 
 @dataclass(frozen=True)
 class Noise:
-    """During a row's samples. `steal` is the share of all cores' time that the host gave to others,
+    """During a row's samples. `others` is the share of all cores that other processes took, `steal`
+    that of their time which the host gave to other machines,
     `switches` how often a thread of this process lost its core, `throttled` in how many periods the
     cgroup had used up its time, `mhz` the device's clock. None: the system does not tell.
     """
 
+    others: float | None = None
     steal: float | None = None
     switches: int | None = None
     throttled: int | None = None
@@ -35,19 +41,21 @@ class Noise:
 
     def as_json(self) -> dict[str, float | int | None]:
         """By CSV_COLUMNS, but for the first, which the samples tell."""
-        steal = None if self.steal is None else 100 * self.steal
-        values = (steal, self.switches, self.throttled, self.mhz)
+        shares = (None if share is None else 100 * share for share in (self.others, self.steal))
+        values = (*shares, self.switches, self.throttled, self.mhz)
         return dict(zip(CSV_COLUMNS[1:], values, strict=True))
 
     @classmethod
     def of(cls, told: Mapping[str, float | int | None]) -> Noise:
         """What `as_json` wrote."""
-        steal, switches, throttled, mhz = (told[name] for name in CSV_COLUMNS[1:])
-        return cls(None if steal is None else steal / 100, _whole(switches), _whole(throttled), mhz)
+        values = [told[name] for name in CSV_COLUMNS[1:]]
+        others, steal = (None if share is None else share / 100 for share in values[:2])
+        return cls(others, steal, _whole(values[2]), _whole(values[3]), values[4])
 
     def cells(self) -> list[str]:
         """By COLUMNS, but for the first; what was not disturbed is "-"."""
         return [
+            f"{self.others:.0%}" if self.others and self.others >= OTHERS_SHOWN else "-",
             f"{self.steal:.1%}" if self.steal else "-",
             str(self.switches) if self.switches else "-",
             str(self.throttled) if self.throttled else "-",
@@ -60,6 +68,7 @@ class Watch:
 
     def __init__(self, sensors: Sensors = dict, root: Path = Path("/")) -> None:
         self._sensors, self._root = sensors, root
+        self._quiet = quiet.Watch(root / "proc/stat")
         self._begin = self._now()
 
     def _now(self) -> tuple[float, float | None, int | None, int | None, float | None]:
@@ -72,6 +81,7 @@ class Watch:
         stolen = _less(steal, before[0])
         clocks = [value for value in (before[3], mhz) if value is not None]
         return Noise(
+            self._quiet.others(),
             None if stolen is None or cores_s <= 0 else min(1.0, stolen / cores_s),
             _whole(_less(switches, before[1])),
             _whole(_less(throttled, before[2])),

@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +74,15 @@ class Measured:
 
     def by(self, clock: str) -> stats.Summary | None:
         """The times by the "device" or "host" clock, None where it took none."""
-        samples = self.device_ns if clock == "device" else self.host_ns
-        return stats.summarize(samples) if samples else self.other
+        return self._by_clock[clock]
+
+    @cached_property
+    def _by_clock(self) -> dict[str, stats.Summary | None]:
+        every = {"device": self.device_ns, "host": self.host_ns}
+        return {
+            clock: stats.summarize(samples) if len(samples) else self.other
+            for clock, samples in every.items()
+        }
 
 
 CACHE_COUNTS = {
@@ -130,7 +138,7 @@ class Share:
     row: Sequence[float]
     roof: Sequence[float]
 
-    @property
+    @cached_property
     def ratio(self) -> stats.Summary:
         return stats.paired(self.row, self.roof)
 
@@ -187,7 +195,7 @@ class Row:
 
     @property
     def time(self) -> stats.Summary | None:
-        return stats.summarize(self.measured.samples) if self.measured else None
+        return self.measured.by(self.measured.primary) if self.measured else None
 
     @property
     def spread_percent(self) -> float | None:
@@ -201,6 +209,13 @@ class Row:
     @property
     def host(self) -> stats.Summary | None:
         return self.measured.by("host") if self.measured else None
+
+    @cached_property
+    def text(self) -> str:
+        """The row as strict JSON, made once: files are written after every row, each with all rows,
+        and a row that is in a report does not change.
+        """
+        return json.dumps(finite(self.as_json()), allow_nan=False)
 
     def as_json(self) -> dict[str, Any]:
         """The row in the form of the schema."""
@@ -265,14 +280,14 @@ class Report:
     command: str = "run"
     extra: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def head(self) -> dict[str, Any]:
+        """The document without its rows."""
+        known = {"schema": SCHEMA, "env": dict(self.env), "interrupted": self.interrupted}
+        return {**known, **self.extra}
+
     def as_json(self) -> dict[str, Any]:
-        return {
-            "schema": SCHEMA,
-            "env": dict(self.env),
-            "interrupted": self.interrupted,
-            **self.extra,
-            "results": [row.as_json() for row in self.rows],
-        }
+        return {**self.head, "results": [row.as_json() for row in self.rows]}
 
 
 def finite(value: Any) -> Any:

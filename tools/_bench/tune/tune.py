@@ -218,6 +218,8 @@ class Visit:
     settings: Settings
     rows: list[Row]
     interrupted: bool = False
+    after: Callable[[], None] = lambda: None
+    """Called when a row is done."""
 
     def device(self, device: sp.Device, jobs: Sequence[Job]) -> None:
         """All jobs of a device. What it raises when it is stuck or lost passes through, after its
@@ -235,6 +237,7 @@ class Visit:
 
                 try:
                     self.rows.append(tune(job, device, self.settings, say))
+                    self.after()
                 except sp.SparkleError as error:
                     what = f"{type(error).__name__}: {' '.join(str(error).split())}"
                     self.rows.append(Row(job.kernel, device.uri, job.label, failure=what))
