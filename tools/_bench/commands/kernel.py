@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from _console.problems import UsageError
 
 from _bench.jobs import compilers, images, sweeps, user_args, user_kernel
+from _bench.measure import emulated
 from _bench.rows import compare
+from _bench.tune import sweep_search
+from _bench.tune.sweep_search import SweepSearch
 
 from . import options, runner
 
@@ -51,6 +55,12 @@ def add(sub: options.Subcommands) -> None:
         default=[],
         metavar="COND",
         help="keep the combinations for which this holds, such as 'BLOCK*UNROLL<=1024'",
+    )
+    kernel.add_argument(
+        "--search",
+        type=options.positive,
+        metavar="S",
+        help="for so many seconds a device: the most promising points of the sweep, not all",
     )
     kernel.add_argument(
         "--groups", default="1", metavar="X,Y,Z", help="workgroups, such as N/GX (rounded up)"
@@ -118,6 +128,8 @@ def kernel_command(args: argparse.Namespace) -> int:
         raise UsageError("--mode pipeline: what it leaves in flight would fall on --vs's samples")
     if args.threshold and not args.vs:
         raise UsageError("--threshold belongs to --vs")
+    if args.search:
+        _check_search(args)
     rivals = [user_kernel.rival(text) for text in args.vs]
     images_used = [image, *(one.image for one in rivals)]
     jobs = [
@@ -128,10 +140,27 @@ def kernel_command(args: argparse.Namespace) -> int:
     made = options.session(args, args.unverified)
     made.threshold = args.threshold or compare.THRESHOLD
     made.isolated = True
+    if args.search:
+        made.search = SweepSearch(args.search, made.settings.seed)
+        if not args.timeout:
+            timeout_s = min(made.settings.timeout_s, args.search / sweep_search.ROWS)
+            made.settings = replace(made.settings, timeout_s=timeout_s)
 
     def checked(device: sp.Device) -> list[runner.Task]:
         for path in images_used:
             compilers.check(path, device.info)
+        if args.search:
+            emulated.refuse(device.info, "--search")
         return tasks
 
     return made.measure(checked)
+
+
+def _check_search(args: argparse.Namespace) -> None:
+    """Raises UsageError for what --search cannot be together with."""
+    if args.vs:
+        raise UsageError("--search and --vs: search first, then compare the best with --vs")
+    if not args.ref:
+        raise UsageError("--search needs --ref: without it nothing says which points are right")
+    if len(sweeps.sweep(args.defines, args.group_size, args.where)) < 2:
+        raise UsageError("--search needs a sweep: -D NAME=V1,V2 or several --group-size")

@@ -152,6 +152,9 @@ class Ledger:
     def is_done(self, place: int) -> bool:
         return bool(self._places[place])
 
+    def rows(self, place: int) -> Sequence[Row]:
+        return self._places[place]
+
     def put(self, place: int, rows: Sequence[Row]) -> None:
         """The rows of a place; the report has all so far."""
         self._places[place : place + 1] = [list(rows)]

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from _console.problems import FAILED, OK
 from _console.progress import Progress
@@ -37,7 +37,8 @@ from _bench.measure.meter import Meter
 from _bench.report import tables
 from _bench.report.writers import Outputs
 from _bench.rows import compare
-from _bench.rows.results import Report
+from _bench.rows.results import Report, Row
+from _bench.tune.sweep_search import SweepSearch
 
 from .resume import Earlier, Ledger
 
@@ -63,6 +64,7 @@ class Session:
     isolated: bool = False  # measure in a child process
     earlier: Earlier | None = None  # of --resume
     ledger: Ledger = field(init=False)
+    search: SweepSearch | None = None  # of the kernel command
 
     def __post_init__(self) -> None:
         self.outputs.check()
@@ -93,9 +95,8 @@ class Session:
 
     def _measure(self, tasks_of: Callable[[sp.Device], Sequence[Task]]) -> None:
         for info, places in self._planned(tasks_of):
-            left = {at: task for at, task in places.items() if not self.ledger.is_done(at)}
-            if left:
-                self._one_device(info, left)
+            if not all(map(self.ledger.is_done, places)):
+                self._one_device(info, places)
 
     def _planned(
         self, tasks_of: Callable[[sp.Device], Sequence[Task]]
@@ -119,16 +120,35 @@ class Session:
         return planned
 
     def _one_device(self, info: sp.DeviceInfo, tasks: Mapping[int, Task]) -> None:
-        with self._meter(info) as made, Progress(len(tasks)) as progress:
-            self._self_test(info, made, "start")
-            for place, (job, mode) in tasks.items():
+        left = {at: task for at, task in tasks.items() if not self.ledger.is_done(at)}
+        with self._meter(info) as made, Progress(len(left)) as progress:
+
+            def measure(job: Job, mode: str, total: int = len(left)) -> Sequence[Row]:
+                progress.total = total
                 progress.step(f"{info.uri} {job.kernel} {job.label} {mode}")
-                self.ledger.put(place, made.rows(job, mode))
+                return made.rows(job, mode)
+
+            def put(place: int, rows: Sequence[Row]) -> None:
+                self.ledger.put(place, rows)
                 self.told(info, made.roof())
                 self.outputs.so_far(self.report)
+
+            self._self_test(info, made, "start")
+            if self.search:
+                known = {at: self.ledger.rows(at)[0] for at in tasks if at not in left}
+                self._searched(self.search, tasks, known, measure, put)
+            else:
+                for place, (job, mode) in left.items():
+                    put(place, measure(job, mode))
             self._self_test(info, made, "end")
             if self.outputs.svg:
                 self.told(info, made.roof(complete=True))
+
+    def _searched(self, search: SweepSearch, *work: Any) -> None:
+        try:
+            search.run(*work)
+        finally:
+            self.report.extra["search"] = search.as_json()
 
     def _meter(self, info: sp.DeviceInfo) -> AbstractContextManager[Meter]:
         if self.isolated:

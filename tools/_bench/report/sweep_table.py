@@ -41,7 +41,12 @@ def best(rows: Sequence[Row]) -> list[int]:
         if row.verified and row.measured and not s.emulated:
             size = [row.extra.get(key) for key in ("operands", "flops", "nbytes")]
             found.setdefault((s.kernel, s.device, s.mode, str(size)), []).append(at)
-    return [max(among, key=lambda at: merit(rows[at])) for among in found.values() if among[1:]]
+    return [max(among, key=lambda at: _standing(rows[at])) for among in found.values() if among[1:]]
+
+
+def _standing(row: Row) -> tuple[bool, float]:
+    """What the duel of a search decided goes before rows that were taken one after another."""
+    return "is_best" in row.extra, merit(row)
 
 
 def widened(

@@ -15,7 +15,7 @@ from _console.table import Table, duration
 from _bench.measure import self_test
 from _bench.rows.results import Report
 
-from . import row_table, versus_table
+from . import row_table, search_table, versus_table
 
 FIT_COLUMNS = (
     *("way", "device", "memory", "alpha", "interval", "GB/s", "its interval", "worst", "sizes"),
@@ -44,6 +44,7 @@ def tables(report: Report, notes: bool = True) -> list[Table]:
         row_table.rows_table(rows, report.command == "kernel", notes),
         row_table.overhead_table(rows),
         versus_table.table(rows),
+        search_table.table(report.extra.get("search", ())),
         _fits(report.extra.get("fits", ())),
         _roofs(report.extra.get("roofs", {}) if report.command == "peak" else {}),
     ]

@@ -1,0 +1,141 @@
+"""Which point of a sweep to try next: a model of the costs so far says where a better one may be.
+
+The points are all allowed combinations of named numbers and words. The first one comes first, then
+some far from each other, and then always the one with the largest expected improvement (Jones,
+Schonlau and Welch, 1998) of the logarithm of the cost. No point comes twice. Pure; called by
+sweep_search.py.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from _bench.jobs.axes import Value
+
+from .surrogate import Floats, Surrogate
+
+FEWEST_FIRST = 8
+CANDIDATES = 2000  # points that the model is asked about at most
+KNEE = 0.5  # logarithms further than this above the best's count less: bad is bad
+PAIR = 1.5  # prior of the logarithm of a pair's length scale: few pairs matter
+_NUMBERS = re.compile(r"\d+(x\d+)+")
+
+
+class Chooser:
+    """Ask for a point, tell its cost, and so on."""
+
+    def __init__(self, points: Sequence[Mapping[str, Value]], seed: int = 0) -> None:
+        columns = [column for column in _columns(points) if len(set(column)) > 1]
+        features, scale_of, prior = _features(columns)
+        self._x = np.stack(features, axis=1) if features else np.zeros((len(points), 1))
+        self._simple = sum(1 for length in prior if length < PAIR)
+        self._model = Surrogate(np.array(scale_of or [0]), np.array(prior or [0.0]))
+        self._single = self._x[:, [at for at, k in enumerate(scale_of) if prior[k] < PAIR]]
+        self._random = np.random.default_rng(seed)
+        self._first = max(FEWEST_FIRST, 2 * len(columns))
+        self._free = np.ones(len(points), bool)
+        self._gap = np.full(len(points), np.inf)  # to the nearest point that was tried
+        self._tried: list[int] = []
+        self._costs: list[float] = []
+
+    def ask(self) -> int | None:
+        """The index of the next point; None when all were told."""
+        left = np.flatnonzero(self._free)
+        if not left.size:
+            return None
+        if not self._tried:
+            return 0
+        known = np.isfinite(self._costs)
+        if len(self._tried) == 1:
+            return int(self._random.choice(left))
+        if len(self._tried) < self._first or not known.any():
+            farthest = self._gap[left]
+            return int(self._random.choice(left[farthest >= farthest.max() - 1e-9]))
+        return self._most_promising(self._candidates(left))
+
+    def tell(self, at: int, cost: float | None) -> None:
+        """The cost of a point, in any unit; None when it failed."""
+        self._free[at] = False
+        self._tried.append(at)
+        self._costs.append(math.inf if cost is None else math.log(cost))
+        gap = np.sum((self._single - self._single[at]) ** 2, axis=1)
+        self._gap = np.minimum(self._gap, gap)
+
+    def _candidates(self, left: np.ndarray) -> np.ndarray:
+        """Of very many points some by chance, and those one step away from the best."""
+        if left.size <= CANDIDATES:
+            return left
+        best = self._tried[int(np.argmin(self._costs))]
+        changes = np.count_nonzero(self._single[left] != self._single[best], axis=1)
+        chance = self._random.choice(left, CANDIDATES, replace=False)
+        return np.union1d(left[changes == 1][:CANDIDATES], chance)
+
+    def _most_promising(self, candidates: np.ndarray) -> int:
+        costs = np.array(self._costs)
+        best = costs.min()
+        over = np.minimum(costs, costs[np.isfinite(costs)].max()) - best
+        beyond = KNEE + KNEE * np.log(np.maximum(over, KNEE) / KNEE)
+        costs = best + np.minimum(over, beyond)
+        middle, spread = costs.mean(), costs.std() or 1.0
+        self._model.fit(self._x[self._tried], (costs - middle) / spread)
+        mean, deviation = self._model.predict(self._x[candidates])
+        z = ((best - middle) / spread - mean) / deviation
+        below = np.array([math.erfc(-value / math.sqrt(2)) / 2 for value in z])
+        density = np.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+        return int(candidates[np.argmax(deviation * (z * below + density))])
+
+
+def _columns(points: Sequence[Mapping[str, Value]]) -> Iterator[list[Value]]:
+    """The values of each name; a group size such as "8x4" is a column for each number."""
+    for name in points[0]:
+        column = [point[name] for point in points]
+        if all(isinstance(value, str) and _NUMBERS.fullmatch(value) for value in column):
+            sizes = [str(value).split("x") for value in column]
+            yield from map(list, itertools.zip_longest(*zip(*sizes, strict=False)))
+        else:
+            yield column
+
+
+def _features(
+    columns: Sequence[Sequence[Value]],
+) -> tuple[list[Floats], list[int], list[float]]:
+    """(features, the length scale of each, the prior of each length scale).
+
+    A number is one feature from 0 to 1, halfway between its rank and its logarithm. A word is a
+    feature for each of its values. The products of two numbers, such as the threads of a group or
+    the area of a tile, are features too.
+    """
+    features: list[Floats] = []
+    scale_of: list[int] = []
+    prior: list[float] = []
+    logarithms: list[Floats] = []
+    for column in columns:
+        if any(isinstance(value, str) for value in column):
+            for word in sorted(set(map(str, column))):
+                features.append(np.array([str(v) == word for v in column]) / math.sqrt(2))
+                scale_of.append(len(prior))
+        else:
+            values = np.array(column, float)
+            _, rank = np.unique(values, return_inverse=True)
+            logarithm = np.log2(np.maximum(values, 0) + (values.min() <= 0))
+            features.append((_unit(rank.astype(float)) + _unit(logarithm)) / 2)
+            scale_of.append(len(prior))
+            if values.min() > 0 and rank.max() > 1:
+                logarithms.append(logarithm)
+        prior.append(0.0)
+    for one, other in itertools.combinations(logarithms, 2):
+        features.append(_unit(one + other))
+        scale_of.append(len(prior))
+        prior.append(PAIR)
+    return features, scale_of, prior
+
+
+def _unit(values: Floats) -> Floats:
+    """Shifted and scaled to 0..1."""
+    low, high = float(values.min()), float(values.max())
+    return (values - low) / ((high - low) or 1.0)

@@ -1,0 +1,183 @@
+"""`kernel --search`: as many points of a sweep as a budget allows, and a duel at the end.
+
+chooser.py says which point is next. Each one is a row like any other, verified before it is timed.
+The last step times the best few and the first point again, in turns, so that one lucky row does not
+win. Points compete when they have one mode and the same flops (or bytes, where there are no flops).
+Each such size gets its share of the budget. Called by commands/runner.py.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from _bench.jobs.job import Job
+from _bench.rows import stats
+from _bench.rows.results import Row
+
+from .chooser import Chooser
+
+Task = tuple[Job, str]
+DUELISTS = 4  # the best few, beside the first point
+DUEL_SHARE = 0.15  # of the budget
+ROWS = 60
+"""Points for which a budget should be enough: none is sampled for longer than that share of it."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the search of one size found. `ratio` is the first point's time over the best one's,
+    from the duel's samples, with its 95 % interval; None without a duel of the two.
+    """
+
+    kernel: str
+    device: str
+    mode: str
+    tried: int
+    failed: int
+    of: int
+    best: str = ""
+    best_ns: float | None = None
+    first: str = ""
+    ratio: tuple[float, float, float] | None = None
+
+
+@dataclass
+class SweepSearch:
+    """`budget_s` seconds a device; `found` grows size by size, also when Ctrl-C ends the run."""
+
+    budget_s: float
+    seed: int = 0
+    clock: Callable[[], float] = time.monotonic
+    found: list[Found] = field(default_factory=list)
+
+    def run(
+        self,
+        tasks: Mapping[int, Task],
+        known: Mapping[int, Row],
+        measure: Callable[[Job, str, int], Sequence[Row]],
+        put: Callable[[int, Sequence[Row]], None],
+    ) -> None:
+        """`known` are the rows of an earlier run. `measure` makes the rows of a job and its rivals,
+        and is told how many points there will be; `put` keeps the row of a task.
+        """
+        sizes: dict[tuple[Any, ...], dict[int, Task]] = {}
+        for place, (job, mode) in tasks.items():
+            key = job.kernel, mode, job.flops or job.nbytes
+            sizes.setdefault(key, {})[place] = job, mode
+        end, left = self.clock() + self.budget_s, len(sizes)
+        for points in sizes.values():
+            share = (end - self.clock()) / left
+            done = {place: known[place] for place in points if place in known}
+            one = _One(points, measure, put, self.clock, share, self.seed, done)
+            try:
+                one.run()
+            finally:
+                if one.rows:
+                    self.found.append(one.outcome())
+            left -= 1
+
+    def as_json(self) -> list[dict[str, Any]]:
+        return [asdict(one) for one in self.found]
+
+
+@dataclass
+class _One:
+    """The search of one size."""
+
+    tasks: Mapping[int, Task]
+    measure: Callable[[Job, str, int], Sequence[Row]]
+    put: Callable[[int, Sequence[Row]], None]
+    clock: Callable[[], float]
+    budget_s: float
+    seed: int
+    rows: dict[int, Row]
+    duel: list[int] = field(default_factory=list)
+
+    def run(self) -> None:
+        places = list(self.tasks)
+        chooser = Chooser([self.tasks[place][0].axes for place in places], self.seed)
+        for place, row in self.rows.items():
+            row.extra.pop("is_best", None)
+            chooser.tell(places.index(place), _cost(row))
+        start, until = self.clock(), (1 - DUEL_SHARE) * self.budget_s
+        done, total = 0, len(places) - len(self.rows)
+        while (at := chooser.ask()) is not None:
+            spent = self.clock() - start
+            if done:
+                if spent + spent / done > until:
+                    break
+                total = min(len(places), int(done * until / spent))
+            done += 1
+            row = self.measure(*self.tasks[places[at]], max(done, total))[0]
+            self._keep(places[at], row)
+            chooser.tell(at, _cost(row))
+        self._duel()
+
+    def _keep(self, place: int, row: Row) -> None:
+        self.rows[place] = row
+        self.put(place, [row])
+
+    def _duel(self) -> None:
+        """Rows of the best points anew, each beside the others'."""
+        first = next(iter(self.tasks))
+        self.duel = list(dict.fromkeys([*self._ranked(self.rows)[:DUELISTS], first]))
+        self.duel = [at for at in self.duel if at in self.rows and _cost(self.rows[at])]
+        if len(self.duel) < 2:
+            return
+        jobs = [self.tasks[place][0] for place in self.duel]
+        mode = self.tasks[first][1]
+        rivals = tuple(
+            replace(job, kernel=f"{job.kernel} {job.label}", inputs_of=jobs[0].kernel)
+            for job in jobs[1:]
+        )
+        again = self.measure(replace(jobs[0], rivals=rivals), mode, len(self.rows) + 1)
+        for place, row in zip(self.duel, again, strict=True):
+            row.subject = replace(row.subject, kernel=jobs[0].kernel)
+            row.extra.pop("versus", None)
+            row.notes.append("timed again in turns with the best")
+            self._keep(place, row)
+        best = self._best()
+        if best is not None:
+            self.rows[best].notes.append("the best that --search found")
+            self.rows[best].extra["is_best"] = True
+            self._keep(best, self.rows[best])
+
+    def _ranked(self, places: Iterable[int]) -> list[int]:
+        """Those that are right, the fastest first."""
+        costs = {place: _cost(self.rows[place]) for place in places}
+        right = {place: cost for place, cost in costs.items() if cost is not None}
+        return sorted(right, key=right.__getitem__)
+
+    def _best(self) -> int | None:
+        """Of the duel, when there was one."""
+        ranked = self._ranked(self.duel or self.rows) or self._ranked(self.rows)
+        return ranked[0] if ranked else None
+
+    def outcome(self) -> Found:
+        first, best = next(iter(self.tasks)), self._best()
+        row = self.rows.get(first) or next(iter(self.rows.values()))
+        failed = sum(_cost(one) is None for one in self.rows.values())
+        found = Found(
+            *(row.subject.kernel, row.subject.device, row.subject.mode),
+            *(len(self.rows), failed, len(self.tasks)),
+            first=self.tasks[first][0].label,
+        )
+        if best is None:
+            return found
+        winner = self.rows[best]
+        ratio = None
+        if best != first and {best, first} <= set(self.duel) and row.measured and winner.measured:
+            samples = winner.measured.samples, row.measured.samples
+            ratio = (
+                stats.summarize(samples[1]).median / stats.summarize(samples[0]).median,
+                *stats.ratio_interval(*samples, self.seed),
+            )
+        return replace(found, best=self.tasks[best][0].label, best_ns=_cost(winner), ratio=ratio)
+
+
+def _cost(row: Row) -> float | None:
+    """ns a launch; None for a row that is wrong or failed."""
+    return row.time.median if row.verified and row.time else None
