@@ -72,6 +72,7 @@ def main() -> int:
     with ctx:
         a, b = operands(args.scale)
         c = np.empty((len(a), b.shape[1]), np.float32)
+        seconds = 0.0
         for _ in range(CALLS):
             begin = time.perf_counter()
             ctx.gemm(a, b, c, shards=args.shards)  # what is not known of a device is measured now

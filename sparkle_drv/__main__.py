@@ -6,6 +6,7 @@ installed package also has sparkle, sparkle-bench, sparkle-bringup and sparkle-p
 
 from __future__ import annotations
 
+import importlib
 import runpy
 import sys
 from pathlib import Path
@@ -34,19 +35,18 @@ def main(argv: list[str]) -> int:
     tool = _WITHIN.get(argv[0], argv[0])
     path = folder / f"{tool}.py"
     sys.argv = [str(path), *(argv if argv[0] in _WITHIN else argv[1:])]
-    return _run(path)
-
-
-def _run(path: Path) -> int:
-    sys.path.insert(0, str(path.parent))
+    sys.path.insert(0, str(folder))
     runpy.run_path(str(path), run_name="__main__")
     return 0
 
 
 def script() -> int:
     """The console scripts: `sparkle-bench` runs bench.py, `sparkle` sparkle.py."""
+    sys.path.insert(0, str(assets.folder("tools")))
     tool = Path(sys.argv[0]).name.removeprefix("sparkle-")
-    return _run(assets.folder("tools") / f"{tool}.py")
+    # Not by runpy, which puts the path of its file into sys.argv: usage has the script's name.
+    code: int = importlib.import_module(tool).main(sys.argv[1:])
+    return code
 
 
 if __name__ == "__main__":

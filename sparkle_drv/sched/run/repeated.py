@@ -48,7 +48,7 @@ def call(
         values, head = (*given, *named.values()), (uris, placed, *named)  # type: ignore[assignment]
     try:
         key = call_key(head, values, _shape if placed is calls.map else _about)
-        if is_foreign(out):
+        if out is not None and is_foreign(out):
             raise foreign.Foreign
     except foreign.Foreign:
         again = partial(call, executor, uris, operation, placed)
@@ -98,7 +98,7 @@ def divided(
     try:
         values = (*given, *named.values())
         key = call_key(head, values, _shape if placed is calls.map else _about)
-        if is_foreign(out):
+        if out is not None and is_foreign(out):
             raise foreign.Foreign
     except foreign.Foreign:
         again = partial(divided, sharding, uris, operation, placed)
