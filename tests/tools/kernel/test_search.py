@@ -206,9 +206,12 @@ def test_each_size_is_searched_with_its_share():
 def test_rows_of_an_earlier_run_are_not_measured_again():
     world = World(lambda a: 100 + abs(a - 7))
     known = {at: world.row(world.tasks[at][0], 1.0) for at in range(19)}
+    known[3].extra["is_best"] = True  # by a search that saw less
     (found,) = world.search(1000, known)
     assert found.tried == 20
     assert world.now == 2  # one point and the duel
+    assert [at for at, row in world.kept.items() if "is_best" in row.extra] == [6]
+    assert "is_best" in known[3].extra  # what is in a report does not change
     assert found.best == "A=7"
 
 

@@ -21,6 +21,7 @@ from .chooser import Chooser
 
 Task = tuple[Job, str]
 DUELISTS = 4  # the best few, beside the first point
+AGAIN, BEST = "timed again in turns with the best", "the best that --search found"
 DUEL_SHARE = 0.15  # of the budget
 ROWS = 60
 """Points for which a budget should be enough: none is sampled for longer than that share of it."""
@@ -99,8 +100,9 @@ class _One:
     def run(self) -> None:
         places = list(self.tasks)
         chooser = Chooser([self.tasks[place][0].axes for place in places], self.seed)
-        for place, row in self.rows.items():
-            row.extra.pop("is_best", None)
+        for place, row in list(self.rows.items()):
+            if "is_best" in row.extra:
+                self._keep(place, _unmarked(row))
             chooser.tell(places.index(place), _cost(row))
         start, until = self.clock(), (1 - DUEL_SHARE) * self.budget_s
         done, total = 0, len(places) - len(self.rows)
@@ -137,13 +139,14 @@ class _One:
         for place, row in zip(self.duel, again, strict=True):
             row.subject = replace(row.subject, kernel=jobs[0].kernel)
             row.extra.pop("versus", None)
-            row.notes.append("timed again in turns with the best")
-            self._keep(place, row)
+            row.notes.append(AGAIN)
+            self.rows[place] = row
         best = self._best()
-        if best is not None:
-            self.rows[best].notes.append("the best that --search found")
+        if best in self.duel:
+            self.rows[best].notes.append(BEST)
             self.rows[best].extra["is_best"] = True
-            self._keep(best, self.rows[best])
+        for place in self.duel:
+            self.put(place, [self.rows[place]])
 
     def _ranked(self, places: Iterable[int]) -> list[int]:
         """Those that are right, the fastest first."""
@@ -176,6 +179,12 @@ class _One:
                 *stats.ratio_interval(*samples, self.seed),
             )
         return replace(found, best=self.tasks[best][0].label, best_ns=_cost(winner), ratio=ratio)
+
+
+def _unmarked(row: Row) -> Row:
+    """A copy of the best row of an earlier run, which may lose to one of this run."""
+    extra = {key: value for key, value in row.extra.items() if key != "is_best"}
+    return replace(row, extra=extra, notes=[note for note in row.notes if note != BEST])
 
 
 def _cost(row: Row) -> float | None:
