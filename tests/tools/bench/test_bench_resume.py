@@ -35,12 +35,12 @@ def cut(path, keep):
 
 
 def near(value):
-    """Numbers of files are rounded when they are written, and rounded again."""
+    """Samples of files have two decimals: 0.1 % of a launch of 20 ns, which its spread shows."""
     if isinstance(value, dict):
         return {key: near(item) for key, item in value.items()}
     if isinstance(value, list):
         return [near(item) for item in value]
-    return pytest.approx(value, rel=1e-4, abs=0.02) if isinstance(value, float) else value
+    return pytest.approx(value, rel=1e-4, abs=0.1) if isinstance(value, float) else value
 
 
 ROWS = {

@@ -5,6 +5,7 @@ benchmarks/ call no command.
 
     run.py, kernel.py        run, peak and launch; kernel: a user's own kernel
     runner.py                makes their jobs, measures one by one, writes after each row
+    resume.py                --resume: the rows of an earlier run, and all rows in order
     transfer.py, tune.py     copies and their fits; the search for better tile plans
     compare.py, baseline.py  two results files; `make perf` and the committed baselines
     facts.py, listing.py     list and env; the table of kernels that list prints
