@@ -99,7 +99,7 @@ def test_a_file_that_cannot_be_written_is_told(home, caplog):
     with sp.open("cpu") as dev:
         dev.learned(peak_gflops=10.0)
         assert dev.info.peak_gflops == 10.0
-    assert "what was measured is not kept" in caplog.text
+    assert "the measured rates are not kept" in caplog.text
 
 
 def test_rates_are_of_one_device_in_its_place(home):

@@ -63,7 +63,7 @@ def probe(first: str) -> tuple[int, str, tuple[str, ...]]:
     there are none."""
     if lib.sp_cuda_forked():
         raise DeviceNotFound(
-            "cuda: expected a process of its own, got a fork of one that uses the driver: start "
+            "cuda: this process was forked from one that uses the driver: start "
             "the child before cuda is first used, or spawn it"
         )
     rc, out = asked(first)

@@ -104,7 +104,8 @@ class Chain:
             device = self.executor.devices[self.draw.choice(URIS)]
             array = device.array(host)
             given = array if self.draw.random() < 0.5 else None
-            given = given or ContextArray(self.executor, device.uri, array)
+            if given is None:
+                given = ContextArray(self.executor, device.uri, array)
         return host, host if given is None else given
 
 

@@ -137,7 +137,7 @@ def test_a_device_that_lies_is_named(ledgers, name, caplog, monkeypatch):
         right(call(ctx, shards="each"), want)
         assert list(ctx.last_plan.done.lost) == ["sim:d1"]
         assert "sim:d1: " in caplog.text
-        assert "is wrong" in ctx.explain_last_plan()
+        assert "gave a wrong result" in ctx.explain_last_plan()
         written_once(ledgers, ctx.last_plan)
         assert "sim:d1" not in ledgers[-1].committed.values()
 

@@ -15,7 +15,7 @@ def test_every_make_target_is_declared_and_helped():
     wanted = "quick help build bench test format perf wheel docs asan tsan preload test-radv gen"
     wanted += " bringup-archive fake-cuda gpu-kit golden-llvm shaders fuzz fuzz-elf fuzz-pm4"
     wanted += " fuzz-faults fuzz-mesh fuzz-shards random-calls loc test-fresh clean peers"
-    wanted += " cuda-sweep lowered"
+    wanted += " cuda-sweep lowered wheels"
     wanted += " test-free-threaded test-radv-chips fuzz-isa fuzz-cluster test-long fuzz-strict"
     assert offered == set(wanted.split())
     phony = next(x for x in (ROOT / "Makefile").read_text().splitlines() if x.startswith(".PHONY"))
