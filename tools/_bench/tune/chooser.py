@@ -74,7 +74,8 @@ class Chooser:
             best = self._tried[int(np.argmin(self._costs))]
             changes = np.count_nonzero(self._codes[left] != self._codes[best], axis=1)
             if (changes == 1).any():
-                return left[changes == 1][:CANDIDATES]
+                near: np.ndarray = left[changes == 1][:CANDIDATES]
+                return near
         if left.size <= CANDIDATES:
             return left
         return self._random.choice(left, CANDIDATES, replace=False)
