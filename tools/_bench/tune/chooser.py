@@ -1,9 +1,10 @@
 """Which point of a sweep to try next: a model of the costs so far says where a better one may be.
 
 The points are all allowed combinations of named numbers and words. The first one comes first, then
-some far from each other, and then always the one with the largest expected improvement (Jones,
-Schonlau and Welch, 1998) of the logarithm of the cost. No point comes twice. Pure; called by
-sweep_search.py.
+some far from each other, and then the one with the largest expected improvement (Jones, Schonlau
+and Welch, 1998) of the logarithm of the cost. Every other time it is sought only among the points
+that differ from the best in one name, because rugged costs mislead the model farther away. No point
+comes twice. Pure; called by sweep_search.py.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ class Chooser:
         columns = [column for column in _columns(points) if len(set(column)) > 1]
         features, scale_of, prior = _features(columns)
         self._x = np.stack(features, axis=1) if features else np.zeros((len(points), 1))
-        self._simple = sum(1 for length in prior if length < PAIR)
         self._model = Surrogate(np.array(scale_of or [0]), np.array(prior or [0.0]))
         self._single = self._x[:, [at for at, k in enumerate(scale_of) if prior[k] < PAIR]]
+        codes = [np.unique(list(map(str, column)), return_inverse=True)[1] for column in columns]
+        self._codes = np.stack(codes, axis=1) if codes else np.zeros((len(points), 1))
         self._random = np.random.default_rng(seed)
         self._first = max(FEWEST_FIRST, 2 * len(columns))
         self._free = np.ones(len(points), bool)
@@ -67,13 +69,16 @@ class Chooser:
         self._gap = np.minimum(self._gap, gap)
 
     def _candidates(self, left: np.ndarray) -> np.ndarray:
-        """Of very many points some by chance, and those one step away from the best."""
+        """Of very many points some by chance; every other time those one step from the best."""
+        if len(self._tried) % 2 == 0:
+            best = self._tried[int(np.argmin(self._costs))]
+            changes = np.count_nonzero(self._codes[left] != self._codes[best], axis=1)
+            if (changes == 1).any():
+                near: np.ndarray = left[changes == 1][:CANDIDATES]
+                return near
         if left.size <= CANDIDATES:
             return left
-        best = self._tried[int(np.argmin(self._costs))]
-        changes = np.count_nonzero(self._single[left] != self._single[best], axis=1)
-        chance = self._random.choice(left, CANDIDATES, replace=False)
-        return np.union1d(left[changes == 1][:CANDIDATES], chance)
+        return self._random.choice(left, CANDIDATES, replace=False)
 
     def _most_promising(self, candidates: np.ndarray) -> int:
         costs = np.array(self._costs)
