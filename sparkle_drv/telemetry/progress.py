@@ -29,9 +29,9 @@ def told(what: str) -> Iterator[None]:
     if getattr(_here, "inside", False):
         yield
         return
+    begin = time.perf_counter()  # before the timer starts: the log must have what the terminal has
     terminal = _terminal()
     line = _Line(terminal, what) if terminal is not None else None
-    begin = time.perf_counter()
     _here.inside = True
     try:
         yield
