@@ -23,8 +23,8 @@ def refused(code: int):
 
 
 def leaks(machine) -> dict[str, int]:
-    """What is alive; jobs that were cancelled a moment ago get a second to end."""
-    for _ in range(100):
+    """What is alive; jobs that were cancelled, or whose word came before their end, get 10 s."""
+    for _ in range(1000):
         left = {name: n for name, n in machine.live_counts().items() if n}
         if not left:
             break

@@ -7,6 +7,7 @@ import errno
 
 import numpy as np
 import pytest
+from ioctls import leaks
 from sparkle_drv._native import lib
 
 import sparkle_drv as sp
@@ -34,7 +35,7 @@ def card():
         with Device("emu:own", emu.open_card(machine, 0, "emu:own")) as dev:
             yield machine, dev
         assert machine.fault() is None
-        assert machine.live_counts() == dict.fromkeys(machine.live_counts(), 0)
+        assert leaks(machine) == {}
 
 
 def work(dev):

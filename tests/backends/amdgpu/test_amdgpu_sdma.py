@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from ioctls import leaks
 from sparkle_drv._native import ffi, lib
 
 import sparkle_drv as sp
@@ -31,7 +32,7 @@ def opened(chip, **options):
         with Device("emu:own", emu.open_card(machine, 0, "emu:own")) as dev:
             yield machine, dev
         assert machine.fault() is None
-        assert machine.live_counts() == dict.fromkeys(machine.live_counts(), 0)
+        assert leaks(machine) == {}
 
 
 @pytest.fixture(params=CHIPS)
