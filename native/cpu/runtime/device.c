@@ -1,4 +1,4 @@
-/* Opening and closing the cpu device; which instruction sets this machine runs. */
+/* Opens and closes the cpu device; detects this machine's instruction sets. */
 #include "device.h"
 
 #include "numa.h"
