@@ -185,7 +185,7 @@ REFUSED = {  # dwords on a compute queue, kind of fault, part of its text
     "an address unaligned": ("C0021600 2 0 5", "alignment", "0x2"),
     "an event of graphics": ("C0004600 2C", "packet", "0x2c"),
     "an unknown event": ("C0004600 1", "packet", "event type 0x1"),
-    "an event's index": ("C0004600 7", "packet", "wants index 4"),
+    "an event's index": ("C0004600 7", "packet", "expected index 4"),
     "GLM_WB alone": ("C0065800 0 FFFFFFFF FFFFFF 0 0 A 10", "packet", "GLM_INV"),
     "a release that is no end": ("C0064900 507 0 0 0 0 0 0", "packet", "end of pipe"),
     "a GDS destination": ("C0033700 100300 0 0 0", "packet", "dst_sel 3"),
