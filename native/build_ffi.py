@@ -1,8 +1,8 @@
 """The two cffi builders: `native` (everything for run time), `emu` (test equipment on top of it).
 
 setup.py names them in `cffi_modules`; nothing imports this file at run time. The compiler and cffi
-read one text: the headers in native/include, of which cdef gets all lines that do not start with
-'#'. Files join by being there: `sp_emu*.h` and native/emu/**/*.c belong to `emu`, every other
+read the same headers in native/include; cdef gets only the lines that do not start with '#'. Every
+file there is part of the build: `sp_emu*.h` and native/emu/**/*.c belong to `emu`, every other
 header and source to `native`. An include names its file from native/, or by its bare name in the
 same folder.
 """
@@ -55,7 +55,7 @@ def _builder(module, headers, sources, base=None, base_headers=()):
 
 
 _headers = sorted(INCLUDE.glob("sp_*.h"))
-# The preload library (setup.py) is linked from the same objects; no extension has its part.
+# setup.py links the preload library from the same objects; its own part is in no extension.
 # native/hot is an extension without cffi, which setup.py names.
 _ELSEWHERE = (HERE / "emu" / "preload", HERE / "hot")
 _sources = sorted(c for c in HERE.rglob("*.c") if not set(_ELSEWHERE) & set(c.parents))

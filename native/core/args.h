@@ -1,12 +1,12 @@
-/* The argument structs of the built-in kernels, in the order of shaders/manifest.json with natural C alignment:
- * what the packed arguments of a dispatch record look like. Kernels read them, native/cpu/isa/table.c takes their sizes,
- * nobody else needs them. Pointers may be aligned to their element only. tests/backends/cpu/test_kernel_table.py compares the
- * sizes with the manifest. */
+/* The argument structs of the built-in kernels, in the order of shaders/manifest.json: the layout
+ * of the packed arguments in a dispatch record. Natural C alignment. Only kernels and
+ * native/cpu/isa/table.c (for the sizes) use them. A pointer may be aligned to its element only.
+ * tests/backends/cpu/test_kernel_table.py compares the sizes with the manifest. */
 #ifndef SP_CORE_ARGS_H
 #define SP_CORE_ARGS_H
 #include <stdint.h>
 
-/* noop has no arguments and therefore no struct. */
+/* noop has no arguments, so it has no struct. */
 struct sp_args_busy_u32 {
     uint32_t *y;
     uint32_t iters;
@@ -161,7 +161,7 @@ struct sp_args_conv2d_f32 {
     uint32_t act;
 };
 
-/* From n on as in conv2d_f32. */
+/* From n on, the same members as conv2d_f32. */
 struct sp_args_pack_conv2d_f32 {
     void *out;
     uint64_t capacity;
@@ -231,7 +231,7 @@ SP_ARGS_BLOCKED(blocked_to_nchw_f32);
     struct sp_args_##name {                                                                                            \
         T *dst;                                                                                                        \
         const T *src;                                                                                                  \
-        uint32_t n[4];         /* n0..n3 of the manifest; so are the next two */                                       \
+        uint32_t n[4];         /* n0..n3 of the manifest; the next two likewise */                                       \
         int32_t dst_stride[4];                                                                                         \
         int32_t src_stride[4];                                                                                         \
         uint32_t dst_offset;                                                                                           \

@@ -12,7 +12,7 @@ static void in_child(void)
     atomic_fetch_add(&fork_generation, 1);
 }
 
-/* pthread_atfork from a library is undone by dlclose, so this cannot call into an unloaded image. */
+/* dlclose undoes a library's pthread_atfork, so the handler never runs in an unloaded image. */
 __attribute__((constructor)) static void watch_forks(void)
 {
     pthread_atfork(NULL, NULL, in_child);

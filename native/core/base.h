@@ -14,9 +14,10 @@ struct sp_live_atomic {
 };
 struct sp_live_atomic *sp_live(void);
 
-/* As sp_clock_ns, up to a tick of the kernel (10 ms) behind, for a few ns. */
+/* As sp_clock_ns, but up to one kernel tick (10 ms) behind; takes a few ns. */
 uint64_t sp_clock_coarse_ns(void);
 
-/* In place of an epoch: the records name nothing that a caller could close meanwhile (sp_queue.h). */
+/* Stands for any epoch: the records name nothing that a caller could close meanwhile
+ * (sp_queue.h). */
 #define SP_ANY_EPOCH UINT64_MAX
 #endif

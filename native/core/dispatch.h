@@ -1,18 +1,18 @@
-/* What every backend asks of a record that dispatches, before it looks at its own kernel and grid. */
+/* Checks of a dispatch record that every backend makes before it checks its own kernel and grid. */
 #ifndef SP_CORE_DISPATCH_H
 #define SP_CORE_DISPATCH_H
 #include "include/sp_cmd.h"
 
 #include <stddef.h>
 
-/* One whole record of `nbytes`, where C can read it? */
+/* 1 if `record` is one complete dispatch record of `nbytes`, aligned for C. */
 static inline int sp_dispatch_whole(const void *record, size_t nbytes)
 {
     const struct sp_cmd_dispatch *d = record;
     return (uintptr_t)record % 8 == 0 && nbytes >= sizeof *d && d->kind == SP_CMD_DISPATCH && d->nbytes == nbytes;
 }
 
-/* Does it have the arguments of this signature, and behind them eight bytes for each pointer? */
+/* 1 if the record has this signature's arguments, followed by eight bytes per pointer. */
 static inline int sp_dispatch_fits(const struct sp_cmd_dispatch *d, const struct sp_signature *sig)
 {
     return d->args_nbytes == sig->args_nbytes && d->nbytes - sizeof *d == d->args_nbytes + 8u * (size_t)sig->npointers;

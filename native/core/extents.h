@@ -1,7 +1,8 @@
-/* Extents: what their steps come to, and whether the pointers of packed arguments cover theirs.
+/* Extents: their value, and whether each pointer of packed arguments covers its extent.
  *
- * Inline, for two extension modules: backends check every record with it, the last gate before a kernel dereferences
- * anything; native/hot/launch/pack.c computes grids, and finds the argument that is wrong. */
+ * Inline, for two extension modules. Backends check every record with it: this is the last check
+ * before a kernel dereferences a pointer. native/hot/launch/pack.c computes grids with it and finds
+ * the wrong argument. */
 #ifndef SP_CORE_EXTENTS_H
 #define SP_CORE_EXTENTS_H
 #include "include/sp_cmd.h"
@@ -11,7 +12,8 @@
 
 #define SP_INLINE __attribute__((always_inline)) static inline
 
-/* Eight bytes are read of four, too: behind the arguments there are eight more, for a pointer's covered bytes. */
+/* Always reads eight bytes, even of a 4-byte argument: the pointers' covered bytes follow the
+ * arguments, so eight bytes exist. */
 SP_INLINE uint64_t sp_extent_operand(const struct sp_extent_step *o, const void *args)
 {
     uint64_t value;
@@ -19,7 +21,8 @@ SP_INLINE uint64_t sp_extent_operand(const struct sp_extent_step *o, const void 
     return (value & o->mask) | o->constant;
 }
 
-/* The value with which SP_EXTENT_PUSH or SP_EXTENT_SPAN begins. `*beyond` is set when it has no 64 bits. */
+/* The initial value, of SP_EXTENT_PUSH or SP_EXTENT_SPAN. Sets `*beyond` if the value exceeds 64
+ * bits. */
 SP_INLINE uint64_t sp_extent_begin(const struct sp_extent_step *step, const void *args, int *beyond)
 {
     const uint64_t n1 = sp_extent_operand(step, args);
@@ -37,7 +40,7 @@ SP_INLINE uint64_t sp_extent_begin(const struct sp_extent_step *step, const void
     return one;
 }
 
-/* What `count` steps, 1 or more, come to: 0, -EOVERFLOW, or -EINVAL for a division by 0. */
+/* The value of `count` steps, 1 or more. 0; -EOVERFLOW; -EINVAL: a division by 0. */
 SP_INLINE int sp_extent_value(const struct sp_extent_step *steps, uint32_t count, const void *args, uint64_t *out)
 {
     const struct sp_extent_step *const end = steps + count;
@@ -78,7 +81,7 @@ SP_INLINE int sp_extent_value(const struct sp_extent_step *steps, uint32_t count
     return beyond ? -EOVERFLOW : 0;
 }
 
-/* sp_signature_need, of a pointer and its steps. */
+/* sp_signature_need, for one pointer and its steps. */
 SP_INLINE int sp_extent_need(const struct sp_pointer *p, const struct sp_extent_step *steps, const void *args, uint64_t *need)
 {
     *need = 0;
@@ -86,7 +89,7 @@ SP_INLINE int sp_extent_need(const struct sp_pointer *p, const struct sp_extent_
     return rc ? rc : __builtin_mul_overflow(*need, (uint64_t)p->element_nbytes, need) ? -EOVERFLOW : 0;
 }
 
-/* sp_signature_check, which says what a pointer needs if it is not covered. */
+/* sp_signature_check. `need` receives the extent of the pointer that fails. */
 SP_INLINE int sp_extents_check(const struct sp_signature *sig, const void *args, uint32_t *bad, uint64_t *need)
 {
     const char *const bytes = args, *covers = bytes + sig->args_nbytes;
@@ -101,7 +104,7 @@ SP_INLINE int sp_extents_check(const struct sp_signature *sig, const void *args,
         int rc = sp_extent_need(p, steps, args, &needed);
         if (rc == 0 && needed > covered)
             rc = -ERANGE;
-        /* An empty buffer may have no address; a kernel that needs nothing of it never looks. */
+        /* An empty buffer may have a null address: a kernel with extent 0 never reads it. */
         if (rc == 0 && address == 0 && (needed || !p->nsteps))
             rc = -EFAULT;
         if (rc) {

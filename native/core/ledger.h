@@ -1,5 +1,5 @@
-/* What a queue remembers of submissions that have ended: how the failed ones failed, when the timed ones ran. The owner
- * of a ledger locks it. */
+/* A queue's memory of ended submissions: the errors of failed ones, the times of timed ones. The
+ * owner of a ledger locks it. */
 #ifndef SP_CORE_LEDGER_H
 #define SP_CORE_LEDGER_H
 #include <stdatomic.h>
@@ -9,8 +9,9 @@ enum { SP_TIMES = 4096 };
 
 struct sp_fault {
     uint64_t value;
-    uint64_t until; /* the last value that it concerns: itself when its own waiter was told first, else the newest one when
-                     * somebody was; 0: nobody was told */
+    /* last value that the fault concerns: its own value if its own waiter was told first; else the
+     * newest value when a waiter was told; 0: no waiter was told */
+    uint64_t until;
     int rc;
 };
 
@@ -22,22 +23,25 @@ struct sp_times {
 
 struct sp_ledger {
     struct sp_fault *faults; /* oldest first */
-    _Atomic uint32_t nfaults; /* may be read without the lock: 0 means that nothing ever failed */
-    struct sp_times *times; /* NULL unless it keeps times */
+    _Atomic uint32_t nfaults; /* read without the lock; 0: no submission ever failed */
+    struct sp_times *times; /* NULL: times are not kept */
 };
 
 /* 0 or -ENOMEM. */
 int sp_ledger_init(struct sp_ledger *ledger, int keep_times);
 void sp_ledger_free(struct sp_ledger *ledger);
-/* A value ended with `rc`. Faults are kept for ever, as a fence may be asked at any time (without memory for one more,
- * it takes the place of the newest); of the times the newest 4096. */
+/* Records that a value ended with `rc`. Faults are kept for ever, because a fence may be asked at
+ * any time. Out of memory, a new fault replaces the newest. Only the newest 4096 times are kept. */
 void sp_ledger_note(struct sp_ledger *ledger, uint64_t value, uint64_t start_ns, uint64_t end_ns, int rc);
-/* The error with which a value ended; or, as submissions build on those before them, that of an earlier one, unless its own
- * waiter was told, or another before `value` was submitted. Else 0. */
+/* The error with which a value ended, else 0. Submissions build on earlier ones, so an earlier
+ * fault's error counts too. It no longer counts once its own waiter was told, or any waiter before
+ * `value` was submitted. */
 int sp_ledger_fault(const struct sp_ledger *ledger, uint64_t value);
-/* The same for who tells it to a waiter; `newest` is the newest value submitted. */
+/* As sp_ledger_fault, and marks the error as told to a waiter. `newest` is the newest submitted
+ * value. */
 int sp_ledger_tell(struct sp_ledger *ledger, uint64_t value, uint64_t newest);
-/* The error of the oldest fault of the values `first` to `last` themselves, else 0; no fault's concern ends by it. */
+/* The error of the oldest fault among the values `first` to `last`, else 0. Does not mark it as
+ * told. */
 int sp_ledger_among(const struct sp_ledger *ledger, uint64_t first, uint64_t last);
 /* 0 or -ENOENT. */
 int sp_ledger_times(const struct sp_ledger *ledger, uint64_t value, uint64_t *start_ns, uint64_t *end_ns);

@@ -1,10 +1,11 @@
-/* Where a field lies: what native/gen/{pm4_packets,sdma_packets,regs}.h give for each, and what reads and writes it.
- * No other C code shifts bits of packets or registers. */
+/* The place of a bit field, as native/gen/{pm4_packets,sdma_packets,regs}.h give it, and functions
+ * that read and write the field. No other C code shifts bits of packets or registers. */
 #ifndef SP_CORE_PLACE_H
 #define SP_CORE_PLACE_H
 #include <stdint.h>
 
-/* Dword, lowest bit, width (64: that dword and the next), and what the stored value is less than the meant one by. */
+/* Dword, lowest bit, width (64: that dword and the next), and bias: the field's value minus the
+ * stored value. */
 #define SP_PLACE(dw, lo, width, bias) ((dw) | (lo) << 8 | (width) << 16 | (bias) << 24)
 
 static inline uint32_t sp_place_dw(uint32_t place)
@@ -12,7 +13,7 @@ static inline uint32_t sp_place_dw(uint32_t place)
     return place & 0xff;
 }
 
-/* The field's bits inside its dword. */
+/* Mask of the field's bits inside its dword. */
 static inline uint32_t sp_place_mask(uint32_t place)
 {
     uint32_t width = place >> 16 & 0xff;

@@ -1,4 +1,4 @@
-/* Prepared launches: a record that was checked once. */
+/* Prepared launches: a record that is checked once. */
 #include "queue.h"
 
 #include <stdlib.h>

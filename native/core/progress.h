@@ -1,4 +1,5 @@
-/* Where the submission that runs stands: written by the one thread that runs it, read by whoever describes it. */
+/* Progress of the running submission. One thread runs it and writes; any thread that describes it
+ * reads. */
 #ifndef SP_CORE_PROGRESS_H
 #define SP_CORE_PROGRESS_H
 #include "include/sp_cmd.h"
@@ -6,7 +7,7 @@
 #include <stdatomic.h>
 
 struct sp_running {
-    _Atomic uint64_t at; /* offset of the record that runs; the size of the submission: none does yet */
+    _Atomic uint64_t at; /* offset of the running record; the size of the submission: none runs yet */
     _Atomic uint64_t groups_done;
     _Atomic uint64_t groups_total;
     _Atomic uint64_t started_ns;

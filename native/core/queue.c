@@ -1,4 +1,4 @@
-/* What backends' queues share, apart from what a launch passes through (queue.h). */
+/* The common half of all backends' queues, except the part on a launch's path (queue.h). */
 #include "queue.h"
 
 uint64_t sp_device_epoch(const void *device)

@@ -1,8 +1,9 @@
-/* The half of a queue that every backend has: who may enter, which values were given out, how they ended.
+/* The half of a queue that every backend shares: entry checks, timeline values, errors of ended
+ * submissions.
  *
- * A backend's queue begins with a struct sp_queue, so that a pointer to the one is a pointer to the other. What a launch
- * passes through is inline. Wherever the lock is said to be held, it is `*lock`: the queue's own, or one that all queues of
- * a device share. */
+ * A backend's queue begins with a struct sp_queue, so that a pointer to one is a pointer to the
+ * other. Functions on a launch's path are inline. "The lock" is always `*lock`: the queue's own, or
+ * one that all queues of a device share. */
 #ifndef SP_CORE_QUEUE_H
 #define SP_CORE_QUEUE_H
 #include "include/sp_queue.h"
@@ -19,18 +20,21 @@ struct sp_queue {
     const struct sp_functions *functions; /* first: see struct sp_handle */
     pthread_mutex_t *lock;
     const struct sp_device *device;
-    _Atomic int closing;        /* takes no more work; written with the lock */
-    _Atomic uint64_t submitted; /* the newest value; written with the lock */
+    _Atomic int closing;        /* the queue refuses new work; written with the lock */
+    _Atomic uint64_t submitted; /* newest value; written with the lock */
     pthread_mutex_t own;        /* the lock, unless it is the device's */
-    _Atomic uint32_t refs;      /* the handle, prepared launches, and whoever else the backend has */
-    int closed;                 /* lock: the backend has taken down what a closed queue does without */
-    struct sp_ledger ledger; /* lock */
+    /* one each for the handle, prepared launches, and other holders in the backend */
+    _Atomic uint32_t refs;
+    /* with the lock: the backend has freed what a closed queue does not need */
+    int closed;
+    struct sp_ledger ledger; /* with the lock */
 };
 
-/* `q` is zeroed but for functions, device, and lock if it is not to have its own; it gets one reference. 0; -ECHILD another
- * process's device, -EINVAL unknown flags, -ENODEV the device is lost, -ENOMEM. */
+/* `q` is zeroed except functions, device, and lock (NULL: its own lock). It starts with one
+ * reference. 0. -ECHILD: a device of another process. -EINVAL: unknown flags. -ENODEV: the device
+ * is lost. -ENOMEM. */
 int sp_queue_init(struct sp_queue *q, uint32_t flags);
-/* When the last reference has gone, before the memory is freed. */
+/* Call it after the last reference is dropped, before the memory is freed. */
 void sp_queue_fini(struct sp_queue *q);
 
 static inline int sp_queue_usable(const struct sp_queue *q)
@@ -44,7 +48,8 @@ static inline uint64_t sp_queue_newest(const struct sp_queue *q)
     return atomic_load(&q->submitted);
 }
 
-/* With the lock, which is given back unless records packed in `epoch` may be looked at: as sp_queue_enter. */
+/* Checks, with the lock held, whether records packed in `epoch` may be used. Errors as
+ * sp_queue_enter; an error releases the lock. */
 static inline int sp_queue_look(struct sp_queue *q, uint64_t epoch)
 {
     int rc = 0;
@@ -59,9 +64,10 @@ static inline int sp_queue_look(struct sp_queue *q, uint64_t epoch)
     return rc;
 }
 
-/* Takes the lock, and keeps it when records packed in `epoch` may be looked at (0); else -ECHILD, -ESHUTDOWN, -ENODEV or
- * -ESTALE. The lock is what closers pass through (sp_queue_settled): once they have advanced the epoch, whoever held the
- * lock before has its value, and whoever takes it later sees the epoch. */
+/* Takes the lock and keeps it if records packed in `epoch` may be used (0). Else -ECHILD,
+ * -ESHUTDOWN, -ENODEV or -ESTALE, without the lock. Closers take the same lock (sp_queue_settled)
+ * after they advance the epoch. A launch that held it earlier has its value by then; a later launch
+ * sees the new epoch. */
 static inline int sp_queue_enter(struct sp_queue *q, uint64_t epoch)
 {
     if (!sp_queue_usable(q))
@@ -70,7 +76,7 @@ static inline int sp_queue_enter(struct sp_queue *q, uint64_t epoch)
     return sp_queue_look(q, epoch);
 }
 
-/* The same for who does not wait for the lock: -EBUSY. */
+/* As sp_queue_enter, without waiting for the lock: -EBUSY if it is held. */
 static inline int sp_queue_try(struct sp_queue *q, uint64_t epoch)
 {
     if (!sp_queue_usable(q))
@@ -78,14 +84,14 @@ static inline int sp_queue_try(struct sp_queue *q, uint64_t epoch)
     return pthread_mutex_trylock(q->lock) ? -EBUSY : sp_queue_look(q, epoch);
 }
 
-/* Gives the lock back and `rc` on. */
+/* Releases the lock and returns `rc`. */
 static inline int64_t sp_queue_leave(struct sp_queue *q, int64_t rc)
 {
     pthread_mutex_unlock(q->lock);
     return rc;
 }
 
-/* Entered: the next value, which from now on has been submitted. */
+/* Takes the next value and publishes it as submitted. The caller has entered the queue. */
 static inline uint64_t sp_queue_take_value(struct sp_queue *q)
 {
     uint64_t value = atomic_load_explicit(&q->submitted, memory_order_relaxed) + 1;
@@ -93,17 +99,17 @@ static inline uint64_t sp_queue_take_value(struct sp_queue *q)
     return value;
 }
 
-/* May `value` be waited for? 0; -ECHILD; -EINVAL: it was never given out. */
+/* Checks that `value` may be waited for. 0; -ECHILD; -EINVAL: it was never submitted. */
 int sp_queue_may_wait(const struct sp_queue *q, uint64_t value);
-/* The error with which a value that has been reached ended, else 0. */
+/* The error with which a reached value ended, else 0. */
 int sp_queue_outcome(struct sp_queue *q, uint64_t value);
-/* A value ended; for those who do not hold the lock. */
+/* Records the end of a value, for callers without the lock. */
 void sp_queue_note(struct sp_queue *q, uint64_t value, uint64_t start_ns, uint64_t end_ns, int rc);
-/* Takes no more work from now on. 0 or -ECHILD. */
+/* The queue refuses new work from now on. 0 or -ECHILD. */
 int sp_queue_shut(struct sp_queue *q);
 
 struct sp_prepared {
-    struct sp_submission s; /* of `record` */
+    struct sp_submission s; /* its records point to `record` */
     int hint;               /* what functions->check returned */
     _Alignas(16) unsigned char record[];
 };

@@ -1,4 +1,4 @@
-/* Extents for those who know them by name: backends, in C and in Python. */
+/* Extent checks as functions, for backends in C and in Python. */
 #include "extents.h"
 
 int sp_signature_need(const struct sp_signature *sig, uint32_t index, const void *args, uint64_t *need)

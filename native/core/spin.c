@@ -1,10 +1,13 @@
-/* Whether spinning is polite right now.
+/* Decides whether a wait should spin.
  *
- * Two things speak against it: more runnable threads (/proc/loadavg) than the machine has cores, and a spin that lost its core
- * to somebody meanwhile. The latter is the quicker sign: another runtime that spins (OpenMP's threads do so for up to 200 ms
- * behind each of its regions) shows at once, and then whoever we wait for may be queued behind ourselves. Neither is believed
- * without a second look, since without spinning a job costs a wake-up for 20 ms: a kernel's thread may run for a moment just
- * when we count, and a hypervisor takes a core away for longer than any interrupt, without anybody waiting for it. */
+ * Two signs speak against it: more runnable threads (/proc/loadavg) than cores, and a spin that
+ * lost its core to another thread. The second sign is quicker. It shows at once that another
+ * runtime spins: OpenMP's threads do so for up to 200 ms after each region. The thread that we wait
+ * for may then be queued behind us.
+ *
+ * Each sign must appear twice, because without spinning each job costs a wake-up for 20 ms. A
+ * kernel thread may be runnable just when we sample. A hypervisor may take a core for longer than
+ * any interrupt, although no thread waits for it. */
 #define _GNU_SOURCE
 #include "timeline.h"
 
@@ -15,14 +18,14 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* LOST_NS: no interrupt takes so long, and no time slice of Linux' schedulers is so short. UNTOLD_NS: a wait that is over by
- * then has not asked the kernel anything. */
+/* LOST_NS: longer than any interrupt, shorter than any time slice of Linux' schedulers. UNTOLD_NS:
+ * a wait shorter than this makes no system call. */
 enum { SPIN_NS = 100000, SAMPLE_EVERY_NS = 20000000, AGAIN_NS = 1000000, LOST_NS = 50000, UNTOLD_NS = 3000 };
 
 static _Atomic int cached_cores;
 static _Atomic uint64_t sample_at;
 static _Atomic uint64_t budget;
-static _Atomic int crowded; /* the last sample saw too many */
+static _Atomic int crowded; /* the last sample saw too many runnable threads */
 
 int sp_cores(void)
 {
@@ -40,7 +43,7 @@ void sp_cores_limit(uint32_t cores)
     cached_cores = (int)(cores & INT32_MAX);
 }
 
-/* Fourth field of /proc/loadavg: "runnable/total", proc(5). 0 when it cannot be read. */
+/* Fourth field of /proc/loadavg: "runnable/total", proc(5). 0: cannot be read. */
 static int runnable(void)
 {
     int seen = 0;
@@ -52,7 +55,7 @@ static int runnable(void)
     return seen;
 }
 
-/* What /proc/loadavg counts is the whole machine's. Too many of them twice in a row: no more spinning. */
+/* /proc/loadavg counts the whole machine. Two crowded samples in a row stop spinning. */
 static void sample(uint64_t now)
 {
     const int crowd = runnable() > (int)sysconf(_SC_NPROCESSORS_ONLN);
@@ -73,7 +76,7 @@ uint64_t sp_spin_ns(void)
     return budget;
 }
 
-/* How often this thread had to give its core to another one. */
+/* How often this thread had to give its core to another thread. */
 static uint64_t displaced(void)
 {
     struct rusage used;
@@ -93,7 +96,7 @@ int sp_spin_on(struct sp_spin *spin)
     if (!spin->asked && now - spin->begun > UNTOLD_NS) {
         spin->asked = 1;
         spin->displaced = displaced();
-    } else if (spin->asked && gap >= LOST_NS && displaced() != spin->displaced) { /* not a hypervisor, or a long interrupt */
+    } else if (spin->asked && gap >= LOST_NS && displaced() != spin->displaced) { /* not a hypervisor or a long interrupt */
         budget = 0; /* until the next sample */
         sample_at = now + SAMPLE_EVERY_NS;
         return 0;

@@ -1,7 +1,8 @@
-/* A 64-bit timeline that only grows: the one synchronisation object. Waiting means "reached >= value".
+/* A 64-bit timeline that only grows: the one synchronisation object. Waiting means "reached >=
+ * value".
  *
- * Futexes are 32 bits wide, so waiters sleep on a separate sequence word; `reached` itself is only ever read and
- * stored. */
+ * Futexes are 32 bits wide, so waiters sleep on a separate sequence word. `reached` itself is only
+ * loaded and stored. */
 #ifndef SP_CORE_TIMELINE_H
 #define SP_CORE_TIMELINE_H
 #include <stdatomic.h>
@@ -22,27 +23,29 @@ void sp_timeline_signal(struct sp_timeline *t, uint64_t value);
 /* 0 or -ETIMEDOUT. Spins `spin_ns` first. */
 int sp_timeline_wait(struct sp_timeline *t, uint64_t value, uint64_t timeout_ns, uint64_t spin_ns);
 
-/* Futex calls, private to the process; wait returns after a wake, a changed word, a signal or the timeout. */
+/* Futex calls, private to the process. The wait returns after a wake, a changed word, a signal or
+ * the timeout. */
 void sp_futex_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t timeout_ns);
 void sp_futex_wake(_Atomic uint32_t *word, int waiters);
 
-/* How long a waiting thread may spin before it sleeps: 100 us, or nothing when the machine has more runnable threads than
- * cores (looked at every 20 ms, twice). Two spinning runtimes in one process were seen to stall each other for 2-6 ms. */
+/* How long a waiting thread may spin before it sleeps: 100 us, or 0 if the machine has more
+ * runnable threads than cores (sampled every 20 ms, twice). Two spinning runtimes in one process
+ * were seen to stall each other for 2-6 ms. */
 uint64_t sp_spin_ns(void);
-/* The same for who waits for a thread that last ran on core `other` (sp_core_now; -1: not known): nothing on that very core,
- * where spinning would only keep it from running. */
+/* As sp_spin_ns, for a wait on a thread that last ran on core `other` (sp_core_now; -1: unknown). 0
+ * on that very core: spinning would keep the other thread from running. */
 uint64_t sp_spin_for_ns(int other);
 int sp_core_now(void);
 
-/* A spin: `while (sp_spin_on(&spin))`, with some looks and sp_cpu_relax between. It ends after `spin_ns`, and as soon as it
- * has lost its core to another thread for a while: then sp_spin_ns allows none for the next 20 ms. */
+/* A spin loop: `while (sp_spin_on(&spin))` around checks and sp_cpu_relax. It ends after `spin_ns`,
+ * or once it has lost its core to another thread. sp_spin_ns then returns 0 for the next 20 ms. */
 struct sp_spin {
     uint64_t begun, seen, until, displaced;
-    int asked; /* `displaced` is there: how often this thread had lost its core by then */
+    int asked; /* `displaced` is valid: how often this thread had lost its core at that time */
 };
 struct sp_spin sp_spin_begin(uint64_t spin_ns);
 int sp_spin_on(struct sp_spin *spin);
-/* Cores that this process may use: the affinity mask, or less, if sp_cores_limit says so. */
+/* Cores that this process may use: the affinity mask, or fewer if sp_cores_limit says so. */
 int sp_cores(void);
 
 static inline void sp_cpu_relax(void)

@@ -1,4 +1,4 @@
-/* Well-formedness of an array of command records, checked once when it is submitted. */
+/* Checks that an array of command records is well formed, once at its submission. */
 #include "include/sp_cmd.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* libcuda: where it may be, and how its functions are looked up. */
+/* libcuda: its paths, and the look-up of its functions. */
 #include "cuda.h"
 
 #include <dlfcn.h>
@@ -14,7 +14,7 @@ static const struct sp_dl_symbol symbols[] = {
 #undef SP_CU
 };
 
-/* cuGetProcAddress wants the name without the suffix that tells its ABI. */
+/* cuGetProcAddress takes the name without its ABI suffix. */
 static void base_name(const char *name, char *out, size_t nbytes)
 {
     snprintf(out, nbytes, "%s", name);
@@ -23,8 +23,8 @@ static void base_name(const char *name, char *out, size_t nbytes)
         *suffix = '\0';
 }
 
-/* By cuGetProcAddress_v2 (CUDA 12.0), else by the first one (11.3), else by dlsym. Where the driver has a look-up of its
- * own it has the last word: it knows which functions it supports. */
+/* Looks up by cuGetProcAddress_v2 (CUDA 12.0), else by cuGetProcAddress (11.3), else by dlsym. The
+ * driver's own look-up decides where it exists: the driver knows which functions it supports. */
 static sp_dl_fn find(void *handle, const struct sp_dl_symbol *symbol)
 {
     int (*second)(const char *, void **, int, uint64_t, int *) = NULL;
@@ -49,7 +49,7 @@ static sp_dl_fn find(void *handle, const struct sp_dl_symbol *symbol)
     return fn;
 }
 
-/* The loader knows the usual places; WSL and some containers keep the driver elsewhere. */
+/* The loader knows the usual places. WSL and some containers keep the driver elsewhere. */
 static struct sp_dl_library library = {
     .paths = "libcuda.so.1\n/usr/lib/wsl/lib/libcuda.so.1\n/usr/local/nvidia/lib64/libcuda.so.1",
     .symbols = symbols,

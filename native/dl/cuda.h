@@ -3,7 +3,7 @@
 #define SP_DL_CUDA_H
 #include "dl.h"
 
-/* CUDA_KERNEL_NODE_PARAMS_v2; `kernel` and `context` may be NULL: then `function` says both */
+/* CUDA_KERNEL_NODE_PARAMS_v2; `kernel` and `context` may be NULL: `function` then implies both */
 struct sp_cu_kernel_node {
     void *function;
     unsigned grid[3];
@@ -50,10 +50,10 @@ struct sp_cu_ipc {
     char bytes[64];
 };
 
-/* What a function returns that this driver does not have; no CUresult is negative. */
+/* Result of a function that this driver lacks; no CUresult is negative. */
 enum { SP_CU_MISSING = -38 };
 
-/* The table itself, so that a launch calls the driver through one pointer and nothing else. */
+/* The table itself, so that a launch calls the driver through a single pointer. */
 struct sp_cu_table {
 #define SP_CU(need, version, name, parameters, arguments) int(*name) parameters;
 #include "cuda.def"
@@ -71,11 +71,12 @@ int sp_cu_missing(const char *name);
 #include "cuda.def"
 #undef SP_CU
 
-/* Loads the library unless that has happened; arguments and results as of sp_dl_load. */
+/* Loads the library once. Arguments and results as sp_dl_load. */
 int sp_cuda_load(const char *paths, struct sp_text *report, char *path, size_t path_nbytes);
-/* Does the library that was loaded export `sparkle_emulated`? So a driver without a GPU behind it tells that its times mean
- * nothing. */
+/* 1 if the loaded library exports `sparkle_emulated`, else 0. A driver without a GPU behind it
+ * declares so that its times mean nothing. */
 int sp_cuda_emulated(void);
-/* Of the function that this thread last missed: its name, and the CUDA version (12040: 12.4) whose driver brings it. */
+/* The name of the function that this thread missed last, and the CUDA version (12040: 12.4) whose
+ * driver has it. */
 const char *sp_cu_missed(int *version);
 #endif

@@ -14,6 +14,7 @@ typedef void sp_gl_debug_fn(uint32_t source, uint32_t type, uint32_t id, uint32_
 #undef SP_PTR
 #undef SP_SYM
 
-/* Looks every function up through EGL, once a process: addresses do not depend on the context. */
+/* Looks up all functions through EGL, once per process: their addresses do not depend on the
+ * context. */
 void sp_gl_load(void);
 #endif

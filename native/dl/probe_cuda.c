@@ -1,4 +1,5 @@
-/* What the CUDA driver says of itself. cuInit only: no context is made, no memory taken on a device. */
+/* What the CUDA driver reports about itself. It calls cuInit, makes no context and takes no device
+ * memory. */
 #include "cuda.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* What EGL says before any display is initialised: client version, extensions, and the devices it could open. That a
- * device is listed does not mean that a context can be made on it; only the egl backend can tell. */
+/* What EGL reports before a display is initialised: client version, extensions, and devices. A
+ * listed device may still refuse a context; only the egl backend can tell. */
 #include "egl.h"
 
 #include <errno.h>
@@ -40,7 +40,8 @@ static int32_t list_devices(const char *extensions, struct sp_text *text)
     void *devices[MAX_DEVICES];
     int32_t count = 0;
 
-    /* eglGetProcAddress answers for names it does not have: only the extension string can be believed. */
+    /* eglGetProcAddress also returns pointers for unknown names: only the extension string is
+     * reliable. */
     if (!has_word(extensions, "EGL_EXT_device_enumeration") && !has_word(extensions, "EGL_EXT_device_base"))
         return -1;
     if (sp_eglQueryDevicesEXT(MAX_DEVICES, devices, &count) != EGL_TRUE)

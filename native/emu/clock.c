@@ -1,8 +1,8 @@
-/* The clock of a card: one counter, which packets, waves and INFO TIMESTAMP read. */
+/* The clock of a card: one counter for packets, waves and INFO TIMESTAMP. */
 #include "exec.h"
 #include <time.h>
 
-/* No two oscillators agree: those of a card and of its host are up to some 50 ppm apart. */
+/* The oscillators of a card and of its host differ by up to some 50 ppm. */
 enum { DRIFT_PPM = 40 };
 
 uint64_t sp_emu_gpu_clock(const struct sp_emu_chip *chip)

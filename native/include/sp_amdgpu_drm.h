@@ -1,5 +1,6 @@
-/* The amdgpu ioctls: our own declarations of the kernel's interface, under the kernel's names, as of KMS 3.64 (older kernels
- * take longer structs and fill in less). tests/backends/amdgpu/test_drm_structs.py compares them with libdrm's headers.
+/* The amdgpu ioctls: our own declarations of the kernel's interface, under the kernel's names, as
+ * of KMS 3.64. Older kernels accept longer structs and fill in fewer fields.
+ * tests/backends/amdgpu/test_drm_structs.py compares the declarations with libdrm's headers.
  *
  * More than 400 lines: it is one interface, a list of plain structs and constants. */
 #ifndef SP_AMDGPU_DRM_H
@@ -109,7 +110,7 @@ struct drm_amdgpu_gem_metadata {
 struct drm_amdgpu_gem_wait_idle_in {
     uint32_t handle;
     uint32_t flags;
-    uint64_t timeout; /* absolute CLOCK_MONOTONIC ns; negative as s64: for ever */
+    uint64_t timeout; /* absolute CLOCK_MONOTONIC ns; negative as s64: no timeout */
 };
 struct drm_amdgpu_gem_wait_idle_out {
     uint32_t status; /* 0: idle */
@@ -146,7 +147,7 @@ enum {
     AMDGPU_VM_MTYPE_RW = 0xa0,
     AMDGPU_VM_PAGE_NOALLOC = 0x200
 };
-/* The 40 bytes that every kernel knows; new ones append vm_timeline_point and input fences. */
+/* The 40 bytes that every kernel knows; newer kernels append vm_timeline_point and input fences. */
 struct drm_amdgpu_gem_va {
     uint32_t handle;
     uint32_t _pad;

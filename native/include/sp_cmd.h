@@ -1,7 +1,9 @@
-/* The command record: what q.launch writes one of, what Commands is an array of, what every backend replays.
+/* The command record. q.launch writes one, Commands is an array of them, every backend replays
+ * them.
  *
- * Records are contiguous, each 8-byte aligned and `nbytes` long. Python writes them with struct.Struct formats
- * (core/abi/records.py); tests/core/test_records.py compares those formats with offsetof() of these structs. */
+ * Records are contiguous, each 8-byte aligned and `nbytes` long. Python writes them with
+ * struct.Struct formats (core/abi/records.py). tests/core/test_records.py compares those formats
+ * with offsetof() of these structs. */
 #ifndef SP_CMD_H
 #define SP_CMD_H
 #include "sp_base.h"
@@ -20,8 +22,9 @@ struct sp_cmd {
     uint32_t nbytes; /* header and payload, a multiple of 8 */
 };
 
-/* Followed by `args_nbytes` of arguments packed with natural C alignment and padded to 8, then by one uint64_t per
- * pointer argument: how many bytes are valid from that pointer on (UINT64_MAX: unknown). */
+/* Followed by `args_nbytes` of arguments, packed with natural C alignment and padded to 8. Then one
+ * uint64_t per pointer argument: the bytes that are valid from that pointer on (UINT64_MAX:
+ * unknown). */
 struct sp_cmd_dispatch {
     uint32_t kind;
     uint32_t nbytes;
@@ -49,7 +52,8 @@ struct sp_cmd_fill {
     uint32_t pattern_nbytes; /* 1, 2 or 4 */
 };
 
-/* Orders what follows after everything before it; lists are ordered already unless they were made with overlap. */
+/* Later commands see all writes of earlier ones. Needed only in lists that were made with
+ * overlap. */
 struct sp_cmd_barrier {
     uint32_t kind;
     uint32_t nbytes;
@@ -70,32 +74,35 @@ struct sp_cmd_timestamp {
     uint64_t slot;
 };
 
-/* Where a submission that has not ended stands. */
+/* Progress of a submission that has not ended. */
 struct sp_progress {
-    uint64_t running_at;   /* offset of the record that runs; the size of them all: none does yet */
-    uint64_t groups_done;  /* of that record */
+    /* offset of the running record; the size of all records: none runs yet */
+    uint64_t running_at;
+    uint64_t groups_done;  /* of the running record */
     uint64_t groups_total; /* 0: unknown, or no dispatch */
-    uint64_t running_ns;   /* since it began */
+    uint64_t running_ns;   /* since the running record began */
 };
 
 enum sp_limits { SP_MAX_ARGS = 48, SP_MAX_STEPS = 512 };
 
-/* How many elements a pointer argument must cover ("n", "m*k", "span(m,rs,k,cs)"), and how many workgroups a kernel needs,
- * follows from the scalar arguments. core/abi/extent.py compiles such texts into steps over one value; native/core/extents.h
- * computes them. */
+/* A pointer argument's extent ("n", "m*k", "span(m,rs,k,cs)") is the number of elements that it
+ * must cover. Extents and the kernel's number of workgroups follow from the scalar arguments.
+ * core/abi/extent.py compiles such texts into steps over one value; native/core/extents.h computes
+ * them. */
 enum sp_extent_op {
-    SP_EXTENT_PUSH = 1, /* keeps the value for a later SP_EXTENT_POPPED, and begins with the operand */
-    SP_EXTENT_SPAN = 2, /* the same, but begins with the span of n1 s1 n2 s2, the operands of four steps: 0 if n1 or n2 is 0, else
-                         * (n1-1)*s1 + (n2-1)*s2 + 1 */
+    SP_EXTENT_PUSH = 1, /* saves the value for a later SP_EXTENT_POPPED, then loads the operand */
+    /* as PUSH, but loads the span of n1 s1 n2 s2, the operands of four steps: 0 if n1 or n2 is 0,
+     * else (n1-1)*s1 + (n2-1)*s2 + 1 */
+    SP_EXTENT_SPAN = 2,
     SP_EXTENT_ADD = 3,
     SP_EXTENT_SUB = 4, /* saturates at 0 */
     SP_EXTENT_MUL = 5,
-    SP_EXTENT_DIV = 6, /* rounds up; by 0 is -EINVAL */
-    SP_EXTENT_POPPED = 8 /* added to the last four: the value is the operand of what was kept last */
+    SP_EXTENT_DIV = 6, /* rounds up; division by 0 is -EINVAL */
+    SP_EXTENT_POPPED = 8 /* added to the last four: the operand is the value saved last */
 };
 
-/* Its operand: those bits of the eight bytes at `offset` of the packed arguments that are in `mask`; or a constant, whose mask
- * is 0. */
+/* Operand of a step: the eight bytes at `offset` of the packed arguments, masked by `mask`. mask 0:
+ * a constant. */
 struct sp_extent_step {
     uint32_t op;
     uint32_t offset;
@@ -108,17 +115,19 @@ struct sp_arg {
     uint32_t offset; /* in the packed arguments */
     uint32_t is_pointer;
     uint32_t is_optional; /* a pointer that may be null */
-    uint32_t is_written;  /* a pointer that read-only memory is refused for */
-    uint32_t elements;    /* those that a pointer takes, as bits: core/abi/elements.py */
-    uint32_t code;        /* of a scalar: the letter of Python's struct */
+    /* a pointer that the kernel writes through: read-only memory is refused */
+    uint32_t is_written;
+    /* bits of the element types that a pointer accepts: core/abi/elements.py */
+    uint32_t elements;
+    uint32_t code;        /* of a scalar: its letter in Python's struct module */
 };
 
-/* A pointer argument, and what it must cover. */
+/* A pointer argument and its extent. */
 struct sp_pointer {
-    uint32_t arg;    /* its index */
+    uint32_t arg;    /* index of the argument */
     uint32_t offset; /* in the packed arguments */
     uint32_t element_nbytes;
-    uint32_t nsteps; /* of its extent; 0: nothing is known */
+    uint32_t nsteps; /* of its extent; 0: unknown extent */
 };
 
 struct sp_signature {
@@ -128,18 +137,20 @@ struct sp_signature {
     uint32_t nsteps;
     struct sp_arg args[48];
     struct sp_pointer pointers[48]; /* in the order of their arguments */
-    struct sp_extent_step steps[512]; /* of the first pointer, then of the next */
+    struct sp_extent_step steps[512]; /* the first pointer's steps, then the next one's */
 };
 
-/* Bytes that the `index`th pointer must cover: 0; -EOVERFLOW: beyond 64 bits; -EINVAL: a division by 0. */
+/* Bytes that the pointer number `index` must cover. 0; -EOVERFLOW: beyond 64 bits; -EINVAL: a
+ * division by 0. */
 int sp_signature_need(const struct sp_signature *sig, uint32_t index, const void *args, uint64_t *need);
 
-/* Checks a packed argument block against its signature before anything is submitted. 0; -EFAULT a null pointer that is
- * not optional, -ERANGE a buffer shorter than its extent, or as sp_signature_need. `bad` (may be NULL) receives the index of
- * the argument and `need` the bytes it must cover. */
+/* Checks a packed argument block against its signature before anything is submitted. 0. -EFAULT: a
+ * null pointer that is not optional. -ERANGE: a buffer shorter than its extent. Or an error of
+ * sp_signature_need. `bad` (may be NULL) receives the index of the argument, `need` the bytes it
+ * must cover. */
 int sp_signature_check(const struct sp_signature *sig, const void *args, uint32_t *bad, uint64_t *need);
 
-/* Checks that records are well formed: kinds, sizes, alignment (their own and that of each), payload bounds. `at` receives the
- * offending offset. */
+/* Checks that records are well formed: kinds, sizes, alignment of the array and of each record,
+ * payload bounds. `at` receives the offset of the bad record. */
 int sp_cmd_validate(const void *records, size_t nbytes, size_t *at);
 #endif

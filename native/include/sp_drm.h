@@ -1,5 +1,6 @@
-/* The core DRM ioctls that driver or emulator need: our own declarations of the kernel's interface, under the kernel's
- * names. tests/backends/amdgpu/test_drm_structs.py compares every size, offset and constant with libdrm's headers. */
+/* The core DRM ioctls that driver or emulator need: our own declarations of the kernel's interface,
+ * under the kernel's names. tests/backends/amdgpu/test_drm_structs.py compares every size, offset
+ * and constant with libdrm's headers. */
 #ifndef SP_DRM_H
 #define SP_DRM_H
 #include "sp_base.h"
@@ -107,7 +108,7 @@ struct drm_syncobj_transfer {
     uint32_t pad;
 };
 
-/* Timeouts are absolute CLOCK_MONOTONIC. Kernels before 6.6 know neither deadline_nsec nor its flag, and do not mind it. */
+/* Timeouts are absolute CLOCK_MONOTONIC. Kernels before 6.6 ignore deadline_nsec and its flag. */
 struct drm_syncobj_wait {
     uint64_t handles;
     int64_t timeout_nsec;

@@ -1,85 +1,94 @@
-/* The emulated machine: AMD cards behind `struct sp_kmd_ops`. What it models and what not: native/emu/README.md.
+/* The emulated machine: AMD cards behind `struct sp_kmd_ops`. native/emu/README.md says what it
+ * models.
  *
- * A render node is a real file descriptor: a description of one sparse memfd, told from others by its file position. So a
- * BO's mmap offset is the memfd's and a plain mmap() maps it; dup, SCM_RIGHTS and close need no help. PRIME, syncobj
- * and sync_file descriptors are real and known by inode.
+ * A render node is a real file descriptor: a description of one sparse memfd, recognised by its
+ * file position. So a BO's mmap offset is the memfd's and a plain mmap() maps it. dup, SCM_RIGHTS
+ * and close need no help. PRIME, syncobj and sync_file descriptors are real and are recognised by
+ * inode.
  *
- * All functions may be called from any thread. In a forked child the machine is gone: -ENODEV, -EINVAL where a card is
- * named, nothing alive. */
+ * All functions may be called from any thread. In a forked child the machine does not exist:
+ * -ENODEV; -EINVAL for functions that name a card; nothing is alive. */
 #ifndef SP_EMU_H
 #define SP_EMU_H
 #include "sp_base.h"
 #include "sp_kmd.h"
 
-/* Grows when the interface between `_emu` and its caller changes; sparkle_drv.testing compares it before use. */
+/* Increases when the interface between `_emu` and its caller changes; sparkle_drv.testing compares
+ * it before use. */
 uint32_t sp_emu_version(void);
 
-/* What becomes of the GPU when a job overstays its limit or faults. */
+/* How the GPU recovers when a job exceeds its time limit or faults. */
 enum sp_emu_recovery {
-    SP_EMU_RECOVER_RING = 0, /* its fence -ETIME, its context guilty, the context's other jobs -ECANCELED */
-    SP_EMU_RECOVER_SOFT,     /* its fence -ENODATA, nobody guilty */
-    SP_EMU_RECOVER_FULL,     /* as RING, and every ring starts anew */
-    SP_EMU_RECOVER_VRAM_LOST /* as FULL; BOs in VRAM begin with 0xdd, everybody's unfinished jobs -ECANCELED */
+    SP_EMU_RECOVER_RING = 0, /* fence -ETIME; the context is guilty; its other jobs end with -ECANCELED */
+    SP_EMU_RECOVER_SOFT,     /* fence -ENODATA; no context is guilty */
+    SP_EMU_RECOVER_FULL,     /* as RING, and every ring is restarted */
+    /* as FULL; BOs in VRAM begin with 0xdd; all unfinished jobs end with -ECANCELED */
+    SP_EMU_RECOVER_VRAM_LOST
 };
 
-/* Leniencies for foreign drivers (SPARKLE_EMU_MODE=lenient); each is listed, with why, in native/emu/README.md. */
+/* Leniencies for foreign drivers (SPARKLE_EMU_MODE=lenient). native/emu/README.md lists each with
+ * its reason. */
 enum sp_emu_lenient {
     SP_LENIENT_UNLISTED = 1,      /* BOs that the job does not list */
-    SP_LENIENT_UNINITIALISED = 2, /* registers, LDS and memory read before written are 0 */
+    SP_LENIENT_UNINITIALISED = 2, /* registers, LDS and memory that are read before a write are 0 */
     SP_LENIENT_RESERVED = 4,      /* reserved bits set; more scalars in a vector instruction than it can read */
     SP_LENIENT_PADDING = 8,
     SP_LENIENT_UNPROGRAMMED = 16, /* a dispatch may use registers that its job has not programmed */
-    SP_LENIENT_REGISTER = 32,     /* registers that no table declares may be written; forbidden ones may not */
+    /* registers that no table declares may be written; forbidden ones still may not */
+    SP_LENIENT_REGISTER = 32,
     SP_LENIENT_ORDER = 64,        /* packets and jobs that may overlap run one after another */
-    SP_LENIENT_CACHES = 128,      /* there are none: everybody sees memory at once */
-    SP_LENIENT_DEALLOC = 256,     /* VGPRs are given back while stores to scratch are under way */
-    SP_LENIENT_RACES = 512        /* accesses of several waves with no order between them */
+    SP_LENIENT_CACHES = 128,      /* no caches: every reader sees memory at once */
+    SP_LENIENT_DEALLOC = 256,     /* VGPRs are freed while stores to scratch are under way */
+    SP_LENIENT_RACES = 512        /* unordered accesses of several waves */
 };
 
 struct sp_emu_fault_report;
-/* 0 means the default everywhere. */
+/* 0 means the default in every field. */
 struct sp_emu_options {
     uint32_t lenient;       /* bits of enum sp_emu_lenient; 0: strict */
-    uint32_t threads;       /* that execute one dispatch; default 1, which is deterministic */
-    uint32_t kms_minor;     /* of cards whose text names none; default 54 */
+    /* threads that execute one dispatch; default 1, which is deterministic */
+    uint32_t threads;
+    uint32_t kms_minor;     /* KMS version of cards whose text does not give it; default 54 */
     uint32_t recovery;      /* enum sp_emu_recovery */
     uint64_t job_limit_ns;  /* default 10 s */
-    uint64_t delay_ns;      /* jobs start, and then complete, late by a random time up to this each; default none */
-    uint64_t seed;          /* of those times */
-    uint64_t vram_nbytes;   /* these three are for cards whose text does not say; they default to the chip's */
+    uint64_t delay_ns;      /* most random delay of a job's start, and again of its completion; default 0 */
+    uint64_t seed;          /* seed of the random delays */
+    uint64_t vram_nbytes;   /* this and the next two: for cards whose text does not say; default: the chip's */
     uint64_t visible_nbytes;
     uint64_t gtt_nbytes;
     uint32_t trace;         /* 1: ioctls and jobs, 2: packets and instructions too */
-    uint32_t name_stale;    /* 1: a read of old bytes from a cache is a fault that names the missing invalidation */
+    uint32_t name_stale;    /* 1: a stale read from a cache is a fault that names the missing invalidation */
     uint32_t sys_nice;      /* 1: as with CAP_SYS_NICE: contexts above NORMAL are allowed */
-    /* Called with each fault when it happens, by the thread of the job, which holds the machine's lock; NULL: nobody. */
+    /* Called at each fault by the job's thread, which holds the machine's lock; NULL: no call. */
     void (*on_fault)(uint32_t card, const struct sp_emu_fault_report *fault);
 };
 
 struct sp_emu_machine;
-/* `chips`: a text for each card, 1 to 32 of them: a chip's name, and options after colons, "gfx1103:kms-3.42:bar-256M"
- * (native/emu/README.md has them). -EINVAL for what sp_emu_check_card refuses; -EPERM or -ENOSYS where process_vm_readv and
- * process_vm_writev are not allowed. */
+/* `chips`: one text per card, 1 to 32 of them: a chip's name, then options after colons, such as
+ * "gfx1103:kms-3.42:bar-256M" (native/emu/README.md lists them). -EINVAL: sp_emu_check_card refuses
+ * a text. -EPERM or -ENOSYS: process_vm_readv and process_vm_writev are forbidden. */
 int sp_emu_machine_open(const char *const *chips, uint32_t count, const struct sp_emu_options *options,
                         struct sp_emu_machine **out);
-/* Whether a text names a card: 0, or -EINVAL with what is wrong and what is known, in one line. */
+/* Checks the text of a card. 0; -EINVAL: `why` says in one line what is wrong and which names are
+ * known. */
 int sp_emu_check_card(const char *text, char *why, size_t nbytes);
-/* One more card of a machine that is open: its index, -EINVAL, or -ENOSPC. */
+/* Adds a card to an open machine. Returns its index, -EINVAL or -ENOSPC. */
 int sp_emu_add_card(struct sp_emu_machine *machine, const char *text);
-/* Stops all jobs, closes what is open. Mappings of its memory stay valid. Calls of other threads that are under way come
- * back first, blocking ones with -ENODEV; by the seam more may come, which get that, too; none may that names the machine. */
+/* Stops all jobs and closes all open objects. Mappings of the machine's memory stay valid. Calls of
+ * other threads return first; blocking ones return -ENODEV. Later calls through the seam return
+ * -ENODEV too. No later call may name the machine. */
 void sp_emu_machine_close(struct sp_emu_machine *machine);
-/* The seam; stays callable for ever. */
+/* The seam of the machine; callable also after the machine is closed. */
 const struct sp_kmd_ops *sp_emu_machine_ops(struct sp_emu_machine *machine);
 /* Opens the render node of a card: a new file descriptor, or -errno. */
 int sp_emu_open(struct sp_emu_machine *machine, uint32_t card);
-/* The card whose render node `fd` is, or -EBADF. */
+/* The card of render node `fd`, or -EBADF. */
 int sp_emu_fd_card(struct sp_emu_machine *machine, int fd);
-/* 1 when ioctls on `fd` belong to this machine: a render node, or a dma-buf, syncobj or sync_file of its making. In a
- * forked child only a render node is recognised. */
+/* 1 if ioctls on `fd` belong to this machine: a render node, or a dma-buf, syncobj or sync_file
+ * that it made. In a forked child only a render node is recognised. */
 int sp_emu_fd_is_ours(struct sp_emu_machine *machine, int fd);
 
-/* Objects alive; all 0 when every render node is closed and every descriptor handed out is, too. */
+/* Live objects. All counts are 0 when every render node and every other descriptor is closed. */
 struct sp_emu_live {
     int64_t files;
     int64_t bos;
@@ -94,118 +103,124 @@ struct sp_emu_live {
 };
 void sp_emu_live_counts(struct sp_emu_machine *machine, struct sp_emu_live *out);
 
-/* Injection, and looking. Each returns 0 or -EINVAL. */
-/* The next `count` ioctls with number `nr` (0x00..0xff; bits 0-7 of the request) fail with -error before they do anything. */
+/* Injection and inspection. Each function returns 0 or -EINVAL. */
+/* The next `count` ioctls with number `nr` (0x00..0xff; bits 0-7 of the request) fail with -error
+ * before they do anything. */
 int sp_emu_fail_ioctl(struct sp_emu_machine *machine, uint32_t nr, uint32_t count, int error);
-/* The next job that this card is given never ends by itself; then `recovery` happens. */
+/* The next job of this card hangs; then `recovery` happens. */
 int sp_emu_hang_next_job(struct sp_emu_machine *machine, uint32_t card, uint32_t recovery);
-/* The next job that this card is given reads unmapped memory at `va` first thing. */
+/* The next job of this card first reads unmapped memory at `va`. */
 int sp_emu_fault_next_job(struct sp_emu_machine *machine, uint32_t card, uint64_t va);
-/* A reset for a reason outside: nobody is guilty. */
+/* A reset for an external reason: no context is guilty. */
 int sp_emu_reset_card(struct sp_emu_machine *machine, uint32_t card, uint32_t vram_lost);
-/* The card is gone: every ioctl -ENODEV, every fence signals with that. */
+/* Removes the card: every ioctl returns -ENODEV, every fence signals with -ENODEV. */
 int sp_emu_unplug_card(struct sp_emu_machine *machine, uint32_t card);
 /* Jobs wait before they start until this is called with 0. */
 int sp_emu_hold_jobs(struct sp_emu_machine *machine, uint32_t card, uint32_t hold);
 
-/* What happens when the moment of a planned injection comes. */
+/* Effect of a planned injection. */
 enum sp_emu_action {
     SP_EMU_DO_FAIL = 1, /* the ioctl fails with -value before it does anything */
     SP_EMU_DO_RESET,    /* before the ioctl or job; value 1: VRAM is lost */
     SP_EMU_DO_UNPLUG,   /* before the ioctl or job */
-    SP_EMU_DO_HANG,     /* the job never ends by itself; value: enum sp_emu_recovery */
-    SP_EMU_DO_FAULT,    /* the job reads unmapped memory at `value` first thing */
-    SP_EMU_DO_SLOW,     /* the job takes `value` times as long as it does */
-    SP_EMU_DO_CORRUPT,  /* of the dwords that the job changes, one, chosen by `seed`, is xored with `value` */
+    SP_EMU_DO_HANG,     /* the job hangs; value: enum sp_emu_recovery */
+    SP_EMU_DO_FAULT,    /* the job first reads unmapped memory at `value` */
+    SP_EMU_DO_SLOW,     /* the job takes `value` times as long */
+    SP_EMU_DO_CORRUPT,  /* `seed` picks one dword that the job changed; it is xored with `value` */
     SP_EMU_ACTIONS
 };
 
-/* Counted from when it is planned: the at-th ioctl whose number is in `nrs` (bit nr % 64 of nrs[nr / 64]), made on any open
- * of the card, or with `of_jobs` the at-th job submitted to it; and the `count` - 1 after that one. A corruption that finds
- * nothing changed is for the next job; what jobs write to say that they are done (the page of their FENCE chunk) does not count. */
+/* An injection starts at the at-th ioctl or job, counted from its planning, and lasts for `count`
+ * of them. It counts ioctls whose number is in `nrs` (bit nr % 64 of nrs[nr / 64]), on any open of
+ * the card. With `of_jobs` it counts jobs submitted to the card. A corruption waits for the next
+ * job if this one changed nothing. The page of a job's FENCE chunk does not count as a change. */
 struct sp_emu_planned {
     uint32_t action; /* enum sp_emu_action; FAIL is for ioctls, the last four are for jobs */
     uint32_t of_jobs;
     uint64_t at;    /* from 1 */
-    uint64_t count; /* 0: for ever */
+    uint64_t count; /* 0: no end */
     uint64_t nrs[4];
     uint64_t value;
     uint64_t seed;
 };
 int sp_emu_plan(struct sp_emu_machine *machine, uint32_t card, const struct sp_emu_planned *planned);
-/* How often each action has happened on a card by plan: SP_EMU_ACTIONS numbers, by enum sp_emu_action. */
+/* How often each planned action has happened on a card: SP_EMU_ACTIONS numbers, by enum
+ * sp_emu_action. */
 int sp_emu_plan_done(struct sp_emu_machine *machine, uint32_t card, uint64_t *counts);
 
-/* What is broken in a card for good, each where it would be in a real one; `a` and `b` as said. */
+/* A permanent defect of a card, placed where a real card would have it. `a` and `b` are its
+ * parameters. */
 enum sp_emu_flaw {
     SP_FLAW_OPEN = 0, /* opening the node fails with -a */
     SP_FLAW_DRIVER,   /* VERSION names another driver */
     SP_FLAW_FAMILY,   /* DEV_INFO: family a, external_rev b (0: the chip's own) */
-    SP_FLAW_CHIP,     /* the IP version of GFX and COMPUTE is a: major << 16 | minor << 8 | revision */
+    SP_FLAW_CHIP,     /* GFX and COMPUTE report IP version a: major << 16 | minor << 8 | revision */
     SP_FLAW_RING,     /* engine a (AMDGPU_HW_IP_*) is off */
-    SP_FLAW_CAP,      /* GET_CAP of a: 0; of syncobjs, their ioctls -EOPNOTSUPP */
+    SP_FLAW_CAP,      /* GET_CAP of a returns 0; for syncobjs, their ioctls return -EOPNOTSUPP */
     SP_FLAW_ACCEL,    /* ACCEL_WORKING is 0 */
     SP_FLAW_FIRMWARE, /* no firmware is loaded */
     SP_FLAW_CLOCK,    /* the GPU's clock stands still */
-    SP_FLAW_DRIFT,    /* the GPU's clock is a ppm faster than CLOCK_MONOTONIC, and b ns ahead; both int64_t */
+    SP_FLAW_DRIFT,    /* the GPU's clock is a ppm fast and b ns ahead of CLOCK_MONOTONIC; both int64_t */
     SP_FLAW_FREQUENCY, /* DEV_INFO: gpu_counter_freq is a */
     SP_FLAW_VA,       /* GEM_VA refuses addresses below a */
     SP_FLAW_DIRTY,    /* new memory is not cleared */
-    SP_FLAW_BIT,      /* domain a: bit b % 32 of the dword at b / 32 * 4 of each BO is stuck at 1 */
-    SP_FLAW_LINE,     /* domain a: address line b (12 or more) is stuck at 0 */
+    /* in domain a, bit b % 32 of the dword at b / 32 * 4 of each BO is stuck at 1 */
+    SP_FLAW_BIT,
+    SP_FLAW_LINE,     /* in domain a, address line b (12 or more) is stuck at 0 */
     SP_FLAW_FENCE,    /* the words of FENCE chunks are not written */
-    SP_FLAW_INTERRUPT, /* nobody hears of a job's end: waits time out */
-    SP_FLAW_RECOVERY, /* after a hang no context is taken any more */
-    SP_FLAW_RESET,    /* after any reset, jobs on the rings of mask b of engine a (AMDGPU_HW_IP_*) hang, nothing else */
-    SP_FLAW_DEPENDENCY, /* jobs on the engines of mask a (1 << AMDGPU_HW_IP_*) do not wait for those they depend on */
+    SP_FLAW_INTERRUPT, /* no interrupt at a job's end: waits time out */
+    SP_FLAW_RECOVERY, /* after a hang every context is refused */
+    SP_FLAW_RESET,    /* after any reset, jobs hang on the rings of mask b of engine a (AMDGPU_HW_IP_*) */
+    SP_FLAW_DEPENDENCY, /* jobs on the engines of mask a (1 << AMDGPU_HW_IP_*) ignore their dependencies */
     SP_FLAW_SDMA_FILL, /* fills are xored with a */
     SP_FLAW_SDMA_COPY, /* bit b of the byte at a of each copy is flipped */
-    SP_FLAW_WRITE_DATA, /* xored with a */
-    SP_FLAW_COPY_DATA, /* xored with a */
+    SP_FLAW_WRITE_DATA, /* written data is xored with a */
+    SP_FLAW_COPY_DATA, /* copied data is xored with a */
     SP_FLAW_WAIT,     /* WAIT_REG_MEM and POLL_REGMEM do not wait */
     SP_FLAW_RELEASE,  /* RELEASE_MEM writes nothing */
     SP_FLAW_DISPATCH, /* dispatches start no waves */
     SP_FLAW_CODE,     /* dispatches whose code is in VRAM start no waves */
-    SP_FLAW_IDS,      /* y and z of thread ids change places */
-    SP_FLAW_WAVE64,   /* the upper 32 lanes have the ids of the lower */
+    SP_FLAW_IDS,      /* y and z of thread ids are swapped */
+    SP_FLAW_WAVE64,   /* the upper 32 lanes get the ids of the lower 32 */
     SP_FLAW_LDS,      /* a barrier flips bit b of the byte at a */
     SP_FLAW_SCRATCH,  /* all waves of a group have the same scratch */
-    SP_FLAW_USERPTR,  /* a submission takes a ns for each page of the userptrs that it lists */
+    SP_FLAW_USERPTR,  /* a submission takes a ns for each page of its userptrs */
     SP_FLAW_SLOTS,    /* an engine has 1/a of the scratch slots that TMPRING_SIZE gives it */
     SP_FLAW_MEM_SYNC, /* the copy engine hangs at the GCR_REQ that the kernel emits for EMIT_MEM_SYNC */
-    SP_FLAW_GCR,      /* packets leave out the invalidations of mask a (bits of GCR: 1 I, 2 K, 4 V, 8 GL1, 16 GL2) */
-    SP_FLAW_OVERTAKE, /* a copy of the copy engine is overtaken by the next one, whatever stands between the two */
+    SP_FLAW_GCR,      /* packets skip the invalidations of mask a (bits of GCR: 1 I, 2 K, 4 V, 8 GL1, 16 GL2) */
+    SP_FLAW_OVERTAKE, /* a copy of the copy engine runs after the next one, whatever packets stand between */
     SP_FLAWS
 };
-/* Plants one; -EINVAL for what is none. Before the card is opened: what was made earlier stays as it was. */
+/* Plants a flaw. Call it before the card is opened: existing objects do not change. -EINVAL:
+ * unknown flaw. */
 int sp_emu_plant(struct sp_emu_machine *machine, uint32_t card, uint32_t flaw, uint64_t a, uint64_t b);
 
 /* Why a job was stopped. */
 enum sp_emu_fault_kind {
     SP_FAULT_NONE = 0,
     SP_FAULT_UNMAPPED,    /* no page at va */
-    SP_FAULT_RIGHTS,      /* a page without the right that `access` asks for */
+    SP_FAULT_RIGHTS,      /* a page without the right in `access` */
     SP_FAULT_UNLISTED,    /* a page of a BO that this job does not list */
-    SP_FAULT_PACKET,      /* unknown packet, or one with a wrong length */
+    SP_FAULT_PACKET,      /* an unknown packet, or one with a wrong length */
     SP_FAULT_RESERVED,    /* a reserved bit is set in a packet, register or instruction */
-    SP_FAULT_REGISTER,    /* a register that this generation does not let a user write */
-    SP_FAULT_IB,          /* an IB unaligned or not padded */
+    SP_FAULT_REGISTER,    /* a register that a user may not write on this generation */
+    SP_FAULT_IB,          /* an unaligned or unpadded IB */
     SP_FAULT_DISPATCH,    /* registers that describe no launchable dispatch */
     SP_FAULT_OPCODE,      /* an instruction that does not exist, or that the emulator lacks */
     SP_FAULT_OPERAND,     /* an operand that the instruction cannot have */
-    SP_FAULT_UNINITIALISED, /* what nobody has written, or a register before its s_waitcnt */
+    SP_FAULT_UNINITIALISED, /* an undefined value, or a register before its s_waitcnt */
     SP_FAULT_ALIGNMENT,
-    SP_FAULT_LDS,         /* beyond the allocation */
+    SP_FAULT_LDS,         /* an access beyond the LDS allocation */
     SP_FAULT_TRAP,        /* s_trap, s_sethalt */
-    SP_FAULT_TIMEOUT,     /* the job's time limit */
-    SP_FAULT_STALE,       /* code that a cache holds is not what memory holds */
-    SP_FAULT_ORDER,       /* packets or jobs that nothing orders touch the same bytes */
-    SP_FAULT_RACE         /* two accesses with no order between them, one of which writes */
+    SP_FAULT_TIMEOUT,     /* the job exceeded its time limit */
+    SP_FAULT_STALE,       /* a cache holds stale code */
+    SP_FAULT_ORDER,       /* unordered packets or jobs touch the same bytes */
+    SP_FAULT_RACE         /* two unordered accesses, at least one of them a write */
 };
 
-/* The last fault of a card; the fields of struct sp_emu_fault, native/emu/fault.h. */
+/* The last fault of a card; same fields as struct sp_emu_fault, native/emu/fault.h. */
 struct sp_emu_fault_report {
-    uint32_t count; /* faults since the machine was opened; 0: the rest is 0 */
+    uint32_t count; /* faults since the machine was opened; 0: all other fields are 0 */
     uint32_t kind;   /* enum sp_emu_fault_kind */
     uint32_t access; /* 1 read, 2 write, 4 run */
     uint32_t wave;
@@ -213,33 +228,37 @@ struct sp_emu_fault_report {
     uint64_t pc;
     uint32_t group[3];
     uint32_t lane;
-    uint64_t lane_ops; /* executed by all jobs of the card so far, whether or not anything failed; */
-    uint64_t vram_dispatches; /* so are these: dispatches whose code is in VRAM, ... */
-    uint64_t other_dispatches; /* ... and elsewhere, which a card with memory of its own fetches over its bus */
+    uint64_t lane_ops; /* lane operations of all the card's jobs so far, with or without a fault */
+    uint64_t vram_dispatches; /* dispatches so far whose code is in VRAM */
+    /* dispatches so far with code elsewhere, which a card with VRAM fetches over its bus */
+    uint64_t other_dispatches;
     char text[256];
 };
-/* What a card with memory of its own moves over its bus: instructions, scalar loads (arguments), packets and other data that it
- * reads, and what it writes. */
+/* Bus traffic of a card with memory of its own: instructions, scalar loads (arguments), packets,
+ * other data that it reads, and its writes. */
 enum sp_emu_bus { SP_BUS_CODE = 0, SP_BUS_SCALAR, SP_BUS_PACKETS, SP_BUS_DATA, SP_BUS_WRITTEN, SP_BUS_NOT };
-/* What the caches of a card have done so far; all 0 where lenient about them. 1 KiB is fetched at once. */
+/* Counters of a card's caches; all 0 if the card is lenient about caches. A fetch is 1 KiB. */
 struct sp_emu_caches {
     uint64_t invalidations[5]; /* instruction, scalar, vector L0; GL1; GL2 */
-    uint64_t flushes;      /* GL2_WB asked for, by packets and EMIT_MEM_SYNC: not the kernel's fences */
-    uint64_t write_backs;  /* of these and fences, those that found something to write */
+    uint64_t flushes;      /* GL2_WB by packets and EMIT_MEM_SYNC, without the kernel's fences */
+    uint64_t write_backs;  /* flushes and fences that found dirty bytes */
     uint64_t written_back; /* bytes */
-    uint64_t fetched;      /* bytes that GL2 took from memory; */
-    uint64_t fetched_remote; /* of these, from GTT by a card that has memory of its own */
-    uint64_t bus[5]; /* bytes over the bus of such a card, by enum sp_emu_bus; but for what waves do uncached */
+    uint64_t fetched;      /* bytes that GL2 fetched from memory */
+    /* of these, bytes that a card with memory of its own fetched from GTT */
+    uint64_t fetched_remote;
+    /* bytes over the bus of such a card, by enum sp_emu_bus; without uncached accesses of waves */
+    uint64_t bus[5];
 };
 int sp_emu_cache_counts(struct sp_emu_machine *machine, uint32_t card, struct sp_emu_caches *out);
-/* So many times more the kernel has moved memory of a card for want of room, as NUM_EVICTIONS tells. */
+/* Counts `times` more evictions of a card's memory, as NUM_EVICTIONS reports them. */
 int sp_emu_evict(struct sp_emu_machine *machine, uint32_t card, uint64_t times);
-/* Pages of userptrs that the kernel has walked for submissions to this card: all those of each userptr in a list. */
+/* Pages of userptrs that the kernel has walked for submissions to this card: all pages of each
+ * listed userptr. */
 int sp_emu_userptr_pages(struct sp_emu_machine *machine, uint32_t card, uint64_t *out);
 int sp_emu_last_fault(struct sp_emu_machine *machine, uint32_t card, struct sp_emu_fault_report *out);
 
-/* What went through the seam so far, of all machines in this process: its callers' ioctls, those that submit (CS), and how
- * long they were inside, waiting included. What a driver takes beyond that is its own. */
+/* Calls through the seam so far, over all machines in this process: ioctls, submissions (CS), and
+ * their total time, waiting included. A driver's further time is its own. */
 struct sp_emu_seam {
     uint64_t ioctls;
     uint64_t submissions;
@@ -247,7 +266,7 @@ struct sp_emu_seam {
 };
 void sp_emu_seam(struct sp_emu_seam *out);
 
-/* Takes the oldest line out of the log (NUL-terminated, cut to nbytes): its length, or -ENOENT when there is none. When
- * nobody reads, the oldest of 4096 lines make room. */
+/* Takes the oldest line out of the log, NUL-terminated and cut to nbytes. Returns its length;
+ * -ENOENT: empty. The log keeps the newest 4096 lines. */
 int sp_emu_trace_read(struct sp_emu_machine *machine, char *line, size_t nbytes);
 #endif

@@ -1,12 +1,13 @@
-/* What the emulated waves can execute, for tests and documents. */
+/* Which instructions the emulated waves can execute, for tests and documents. */
 #ifndef SP_EMU_WAVE_H_
 #define SP_EMU_WAVE_H_
 #include "sp_base.h"
 
-/* Is there a function for this instruction (enum sp_op, names by sp_emu_op_name)? 1 or 0. */
+/* 1 if this instruction has a function (enum sp_op, names by sp_emu_op_name), else 0. */
 int sp_emu_op_modelled(uint32_t op);
 
-/* Where a texel lies behind its image's address, for tests; -1 where the swizzle mode is not modelled. `place`: generation,
- * GB_ADDR_CONFIG, SW_MODE, dimensions, logarithm of a texel's bytes, width, height, depth, levels, level, x, y, z. */
+/* Offset of a texel from its image's address, for tests; -1: the swizzle mode is not modelled.
+ * `place`: generation, GB_ADDR_CONFIG, SW_MODE, dimensions, logarithm of a texel's bytes, width,
+ * height, depth, levels, level, x, y, z. */
 int64_t sp_emu_image_offset(const uint32_t place[13]);
 #endif

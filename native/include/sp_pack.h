@@ -1,45 +1,47 @@
-/* What packs the launches of one kernel (native/hot/launch/pack.c), and why it refuses one. */
+/* Data that packs the launches of one kernel (native/hot/launch/pack.c), and the reasons for a
+ * refusal. */
 #ifndef SP_PACK_H
 #define SP_PACK_H
 #include "sp_cmd.h"
 
-/* Made when a kernel is loaded. */
+/* Made when the kernel is loaded. */
 struct sp_packing {
-    struct sp_cmd_dispatch head; /* of one group of the kernel's own size */
+    struct sp_cmd_dispatch head; /* a dispatch of one group of the kernel's own size */
     uint32_t dims;               /* axes beyond these are 1 */
     uint32_t is_routine;
     uint32_t most_groups[3];
-    uint32_t ngrid; /* 0: the kernel does not know its grid */
-    uint32_t nsteps[3]; /* of each axis of the grid, behind those of the signature */
+    uint32_t ngrid; /* 0: the kernel cannot compute its grid */
+    uint32_t nsteps[3]; /* of each axis of the grid; they follow the signature's steps */
     uint64_t most_threads; /* of a group */
     uint64_t most_shared;
     struct sp_signature sig;
 };
 
-/* Each is about the argument, the axis or the word (groups, group_size, shared) of an index. core/launch_errors.py says it. */
+/* Each reason concerns an argument, an axis or a word (groups, group_size, shared), given by its
+ * index. core/launch_errors.py makes the message. */
 enum sp_refusal {
-    SP_REFUSED_KERNEL = 1, /* it is none */
+    SP_REFUSED_KERNEL = 1, /* not a kernel */
     SP_REFUSED_KERNEL_CLOSED,
     SP_REFUSED_KERNEL_ELSEWHERE,
-    SP_REFUSED_COUNT, /* of arguments */
-    SP_REFUSED_NUMBER, /* an argument is none */
+    SP_REFUSED_COUNT, /* wrong number of arguments */
+    SP_REFUSED_NUMBER, /* an argument is not a number */
     SP_REFUSED_RANGE,
-    SP_REFUSED_POINTER, /* an argument is none */
+    SP_REFUSED_POINTER, /* an argument is not a pointer */
     SP_REFUSED_CLOSED,
     SP_REFUSED_ELSEWHERE,
     SP_REFUSED_ELEMENTS,
     SP_REFUSED_READONLY,
-    SP_REFUSED_WORD, /* not the numbers that it takes */
-    SP_REFUSED_AXES, /* none, or more than three */
+    SP_REFUSED_WORD, /* a word is not the numbers that it expects */
+    SP_REFUSED_AXES, /* no axis, or more than three */
     SP_REFUSED_NO_GROUPS,
-    SP_REFUSED_OWN_SIZE, /* the grid that the kernel knows is of groups of another size */
+    SP_REFUSED_OWN_SIZE, /* the kernel computes its grid for groups of another size */
     SP_REFUSED_GROUPS,
     SP_REFUSED_GROUP_SIZE,
     SP_REFUSED_THREADS,
     SP_REFUSED_ROUTINE,
     SP_REFUSED_DIMS,
     SP_REFUSED_SHARED,
-    SP_REFUSED_SHORT, /* a buffer, of the bytes that it must cover */
+    SP_REFUSED_SHORT, /* a buffer is shorter than its extent */
     SP_REFUSED_OVERFLOW,
     SP_REFUSED_SENSELESS
 };

@@ -1,4 +1,4 @@
-/* The seam's real side: the calls as they are, results as -errno. */
+/* The real side of the seam: plain system calls, results as -errno. */
 #include "include/sp_kmd.h"
 
 #include <errno.h>

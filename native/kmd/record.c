@@ -1,5 +1,5 @@
-/* The recording `struct sp_kmd_ops`: each call is made by the next one, and written down. Nothing that the caller sees is
- * changed; what the recorder asks on its own account has no effect on the kernel's objects. */
+/* The recording `struct sp_kmd_ops`: the next ops make each call, then the recorder writes it down.
+ * The caller sees no change. The recorder's own calls have no effect on the kernel's objects. */
 #define _GNU_SOURCE 1
 #include "record.h"
 
@@ -11,14 +11,16 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { DRM_TYPE = 'd', ARGUMENT = 1 << 14 }; /* a request's size has 14 bits */
+enum { DRM_TYPE = 'd', ARGUMENT = 1 << 14 }; /* a request's size field has 14 bits */
 static const uint64_t MAX_BO = UINT64_C(64) << 20, WAIT_NS = UINT64_C(10000000000);
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static _Atomic(pthread_t) holder; /* who has the lock; 0: nobody. glibc's pthread_t is an integer, never 0 */
+/* thread that holds the lock; 0: none. glibc's pthread_t is an integer, never 0 */
+static _Atomic(pthread_t) holder;
 
-/* Calls of the recorder itself, and of signal handlers that interrupt it, pass by. */
+/* 1 for calls of the recorder itself, and of signal handlers that interrupt it: they are not
+ * recorded. */
 static int busy(void)
 {
     return atomic_load_explicit(&holder, memory_order_relaxed) == pthread_self();
@@ -53,7 +55,7 @@ static void watch_forks(void)
     pthread_atfork(before_fork, after_fork, after_fork);
 }
 
-/* ---- what an ioctl did ---- */
+/* ---- effects of an ioctl ---- */
 
 static void learn(struct sp_record_node *node, uint32_t request, const void *in, const void *out)
 {
@@ -89,11 +91,11 @@ struct call {
     uint32_t request;
     void *arg;
     size_t nbytes;
-    size_t given; /* bytes of it that could be read */
+    size_t given; /* bytes of it that were readable */
     unsigned char in[ARGUMENT], out[ARGUMENT];
     struct sp_record_span spans[SP_RECORD_SPANS];
     uint32_t nspans;
-    struct sp_record_text was; /* what spans held before */
+    struct sp_record_text was; /* bytes that the spans held before the call */
 };
 
 static void add_span(struct sp_record_text *text, const struct sp_record_span *span, const char *way, uint64_t room)
@@ -147,7 +149,8 @@ static int make(const struct call *c)
     return c->r->next->ioctl(c->r->next->self, c->fd, c->request, c->arg);
 }
 
-/* With SP_RECORD_MEMORY a job's end is waited for, so that what it wrote can be told from what the CPU does next. */
+/* With SP_RECORD_MEMORY the recorder waits for the end of a job. So it can tell the job's writes
+ * from the CPU's later ones. */
 static int submit(struct call *c)
 {
     struct drm_amdgpu_cs_chunk_ib entity;
@@ -176,8 +179,8 @@ static int submit(struct call *c)
                                              .ctx_id = cs.in.ctx_id};
     int ended = sp_kmd_ioctl(c->r->next, c->fd, DRM_IOCTL_AMDGPU_WAIT_CS, &wait, until);
     if (ended < 0 || wait.out.status)
-        sp_record_say(&c->r->text, "# job %llu did not end well: %s\n", (unsigned long long)done.out.handle,
-                    ended < 0 ? strerror(-ended) : "it runs on");
+        sp_record_say(&c->r->text, "# job %llu failed: %s\n", (unsigned long long)done.out.handle,
+                    ended < 0 ? strerror(-ended) : "it still runs");
     return rc;
 }
 
@@ -198,7 +201,8 @@ static int recorded_ioctl(struct call *c)
         if (!c->node) /* closed meanwhile, or the recording has ended */
             return rc;
     }
-    /* Mappings of a closed BO would keep it alive; its number may be another's at the next call. */
+    /* A mapping would keep the closed BO alive, and another BO may get its number at the next
+     * call. */
     if (nr == (DRM_IOCTL_GEM_CLOSE & 0xff) && rc >= 0)
         sp_record_bo_drop(c->r, c->node, ((const struct drm_gem_close *)(const void *)c->in)->handle);
     after(c, rc);
@@ -261,7 +265,7 @@ int sp_record_open(const struct sp_kmd_ops *next, const char *path, const struct
     const struct sp_record_options given = options ? *options : (struct sp_record_options){.flags = 0};
     if (!next || !path || !*path || given.flags & ~(uint32_t)(SP_RECORD_MEMORY | SP_RECORD_SHARED))
         return -EINVAL;
-    uint32_t flags; /* a sandbox may forbid what every line is made of */
+    uint32_t flags; /* a sandbox may forbid the call that every line needs */
     if (sp_record_peek(&flags, (uintptr_t)&given.flags, sizeof flags) != sizeof flags)
         return -EPERM;
     struct sp_record *r = calloc(1, sizeof *r);

@@ -1,5 +1,6 @@
-/* What the files of the recorder share. One lock, of all recorders, guards everything here: calls that do not block are made
- * under it, so that lines stand in the order in which the kernel saw them. */
+/* Declarations that the recorder's files share. One lock, shared by all recorders, guards
+ * everything here. Calls that do not block are made under it, so that lines have the kernel's
+ * order. */
 #ifndef SP_KMD_RECORD_H
 #define SP_KMD_RECORD_H
 #include "include/sp_amdgpu_drm.h"
@@ -7,11 +8,11 @@
 
 #include <sys/types.h>
 
-/* record_file.c: text that grows, and the file it goes to */
+/* record_file.c: growing text, and its file */
 struct sp_record_text {
     char *at;
     size_t n, capacity;
-    int failed; /* no memory: the text is not whole */
+    int failed; /* out of memory: the text is incomplete */
 };
 __attribute__((format(printf, 2, 3))) void sp_record_say(struct sp_record_text *text, const char *format, ...);
 void sp_record_hex(struct sp_record_text *text, const void *data, size_t nbytes);
@@ -19,26 +20,27 @@ void sp_record_append(struct sp_record_text *text, const struct sp_record_text *
 
 struct sp_record_file {
     char path[4096];
-    pid_t pid; /* whose it is; a forked child begins one of its own */
+    pid_t pid; /* owner of the file; a forked child begins a file of its own */
     int fd;
     int shared;
-    _Atomic int error; /* -errno since which nothing is written */
+    _Atomic int error; /* -errno of the failure that stopped the recording */
     uint64_t nbytes, max_nbytes;
 };
 int sp_record_file_open(struct sp_record_file *file, const char *path, int shared, uint64_t max_nbytes);
-/* Writes the text and empties it. After a failure, told once on stderr, nothing. */
+/* Writes the text and empties it. A failure prints one line on stderr; later calls write
+ * nothing. */
 void sp_record_file_put(struct sp_record_file *file, struct sp_record_text *text);
 void sp_record_file_close(struct sp_record_file *file);
 
-/* Open nodes, their BOs, and what is mapped where. */
+/* Open nodes, their BOs, and the map of GPU addresses. */
 struct sp_record_bo {
     struct sp_record_bo *next;
     uint32_t handle;
     int foreign;        /* imported: it cannot be mapped through the node */
-    int unheld;         /* the file says that its memory is not written down */
+    int unheld;         /* the file already says that its memory is not recorded */
     uint64_t nbytes;
     uint64_t user;      /* the program's address of a userptr, or 0 */
-    unsigned char *map; /* with SP_RECORD_MEMORY: mapped, and what it held */
+    unsigned char *map; /* with SP_RECORD_MEMORY: its mapping, and the bytes last recorded */
     unsigned char *held;
 };
 struct sp_record_map {
@@ -71,41 +73,44 @@ struct sp_record {
     uint64_t calls, max_bo, wait_ns;
 };
 
-/* record_node.c: the node of a descriptor, new or known; NULL without memory. Its address is good as long as the lock is held. */
+/* record_node.c: the node of a descriptor, made if unknown; NULL: out of memory. The pointer is
+ * valid while the lock is held. */
 struct sp_record_node *sp_record_node_of(struct sp_record *r, int fd);
-/* NULL: no descriptor leads to it any more */
+/* NULL: no descriptor refers to it any more */
 struct sp_record_node *sp_record_node_numbered(const struct sp_record *r, int number);
 void sp_record_node_forget(struct sp_record *r, int fd);
 
-/* record_memory.c: copies from this process' memory, wherever it points: bytes that could be read. */
+/* record_memory.c: copies from this process' memory at any address. Returns the bytes that were
+ * readable. */
 size_t sp_record_peek(void *out, uint64_t address, size_t nbytes);
 struct sp_record_bo *sp_record_bo_find(const struct sp_record_node *node, uint32_t handle);
 struct sp_record_bo *sp_record_bo_add(struct sp_record_node *node, uint32_t handle, uint64_t nbytes);
 void sp_record_bo_drop(struct sp_record *r, struct sp_record_node *node, uint32_t handle);
 void sp_record_va(struct sp_record_node *node, const struct drm_amdgpu_gem_va *va);
 void sp_record_node_drop(struct sp_record *r, struct sp_record_node *node);
-/* The whole BO mapped for the CPU, up to `nbytes`: MAP_FAILED where it cannot be. */
+/* Maps a BO for the CPU, its first `nbytes` at least; MAP_FAILED: it cannot be mapped. */
 void *sp_record_bo_map(struct sp_record *r, const struct sp_record_node *node, const struct sp_record_bo *bo,
                        uint64_t nbytes);
-/* Copies GPU memory: bytes that could be read, from `va` on. */
+/* Copies GPU memory from `va` on. Returns the bytes that were readable. */
 size_t sp_record_gpu(struct sp_record *r, const struct sp_record_node *node, uint64_t va, void *out, size_t nbytes);
 
-/* record_args.c: what an ioctl is called, and the memory that its argument points to */
+/* record_args.c: the name of an ioctl, and the memory that its argument points to */
 enum sp_record_way { SP_RECORD_IN = 1, SP_RECORD_OUT = 2 };
 struct sp_record_span {
     uint64_t address, nbytes;
     uint32_t way;
 };
-enum { SP_RECORD_SPANS = 200 }; /* of one CS with many chunks */
+enum { SP_RECORD_SPANS = 200 }; /* enough for one CS with many chunks */
 const char *sp_record_name(uint32_t request);
 int sp_record_blocks(uint32_t request);
-/* Spans of a copy of the argument, before the call; how many. */
+/* Fills `out` with the spans of an argument's copy, before the call. Returns their number. */
 uint32_t sp_record_spans(uint32_t request, const void *argument, struct sp_record_span *out);
 
-/* record_ib.c: the IBs that a CS names, as the capture form; the entity of the last one in `entity` */
+/* record_ib.c: the IBs that a CS names, in the capture format; `entity` receives the entity of the
+ * last one */
 void sp_record_ibs(struct sp_record *r, const struct sp_record_node *node, const union drm_amdgpu_cs *cs,
                    struct drm_amdgpu_cs_chunk_ib *entity);
 
-/* record_pages.c: what changed in BOs since it was last looked at, by `who` */
+/* record_pages.c: records the bytes of BOs that `who` changed since the last look */
 void sp_record_pages(struct sp_record *r, struct sp_record_node *node, const char *who);
 #endif

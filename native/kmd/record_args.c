@@ -1,5 +1,6 @@
-/* The ioctls that the recorder knows: names, and the memory that arguments point to (include/sp_drm.h, sp_amdgpu_drm.h). What
- * it does not know is written down by its number, with the argument alone. */
+/* The ioctls that the recorder knows: names, and the memory that arguments point to
+ * (include/sp_drm.h, sp_amdgpu_drm.h). An unknown ioctl is recorded by its number, with its
+ * argument only. */
 #include "record.h"
 
 #include <string.h>
@@ -20,7 +21,7 @@ static const struct {
 #undef NAME
 };
 
-/* The number, bits 0 to 7, names an ioctl: its argument may have grown since. */
+/* Bits 0 to 7 identify an ioctl: the size of its argument may have grown since. */
 static uint32_t number(uint32_t request)
 {
     return request & 0xff;

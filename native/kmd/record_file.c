@@ -1,4 +1,5 @@
-/* The recorder's file: whole texts are written at once, so that a program that crashes leaves what it did until then. */
+/* The recorder's file. Complete texts are written at once, so that a crashed program leaves its
+ * calls until the crash. */
 #define _GNU_SOURCE 1
 #include "record.h"
 
@@ -73,7 +74,7 @@ static int begin(struct sp_record_file *file, const char *path)
 {
     char other[sizeof file->path + 32];
     int fd = open_one(path);
-    /* A lock says that somebody who lives writes there, such as the program that started this one. */
+    /* A lock means that a living process writes there, such as the parent of this one. */
     if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK && file->shared) {
         close(fd);
         snprintf(other, sizeof other, "%s.%d", path, (int)getpid());
@@ -83,7 +84,7 @@ static int begin(struct sp_record_file *file, const char *path)
     }
     if (fd < 0)
         return fd;
-    if (ftruncate(fd, 0) && errno != EINVAL) { /* a pipe has nothing to cut off */
+    if (ftruncate(fd, 0) && errno != EINVAL) { /* a pipe cannot be truncated */
         int rc = -errno;
         close(fd);
         return rc;
@@ -96,7 +97,7 @@ static int begin(struct sp_record_file *file, const char *path)
 
 static void say(const struct sp_record_file *file, const char *why)
 {
-    dprintf(STDERR_FILENO, "sparkle: recording %s: %s; nothing more is written down\n", file->path, why);
+    dprintf(STDERR_FILENO, "sparkle: recording %s: %s; the recording stopped\n", file->path, why);
 }
 
 static void put(struct sp_record_file *file, const char *at, size_t n)
@@ -137,7 +138,7 @@ int sp_record_file_open(struct sp_record_file *file, const char *path, int share
     *file = (struct sp_record_file){.fd = -1, .shared = shared, .max_nbytes = max_nbytes ? max_nbytes : MAX_NBYTES};
     if (snprintf(file->path, sizeof file->path, "%s", path) >= (int)sizeof file->path)
         return -ENAMETOOLONG;
-    /* Nothing is truncated before there is something to say, but what cannot be written is found out now. */
+    /* Truncates nothing before there is text to write, but finds an unwritable path now. */
     int existed = access(path, F_OK) == 0, fd = open_one(path);
     if (fd < 0)
         return fd;
@@ -173,7 +174,7 @@ void sp_record_file_put(struct sp_record_file *file, struct sp_record_text *text
         static const char full[] = "# full: the rest is missing\n";
         put(file, full, sizeof full - 1);
         file->error = -EFBIG;
-        say(file, "it has reached its greatest size");
+        say(file, "the file reached its size limit");
     }
     put(file, text->at, text->n);
     text->n = 0;

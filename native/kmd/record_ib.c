@@ -1,4 +1,5 @@
-/* IBs as they stand in GPU memory before a submission, and those that they call: the capture form of docs/pm4.md. */
+/* IBs in GPU memory before a submission, and the IBs that they call, in the capture format of
+ * docs/pm4.md. */
 #include "record.h"
 
 #include "gen/pm4_packets.h"
@@ -7,7 +8,8 @@
 #include <string.h>
 
 enum { MOST_NDW = 0xfffff, MOST_DEPTH = 8, MOST_IBS = 256, LINE_NDW = 8 };
-/* The packet header's fields and INDIRECT_BUFFER's: dwords 1 and 2 are the address, the size is in bits 19 to 0 of dword 3. */
+/* Fields of a packet header and of INDIRECT_BUFFER: dwords 1 and 2 are the address, bits 19 to 0 of
+ * dword 3 the size. */
 enum { TYPE_SHIFT = 30, COUNT_SHIFT = 16, COUNT_MASK = 0x3fff, OPCODE_SHIFT = 8, NO_BODY = 0x3fff };
 
 struct walk {

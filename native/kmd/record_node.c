@@ -1,4 +1,5 @@
-/* Which node a descriptor stands for: a node is one open() of one, known from the first call on. */
+/* Finds the node of a descriptor. A node is one open() of a render node, known from its first call
+ * on. */
 #define _GNU_SOURCE 1
 #include "record.h"
 
@@ -20,7 +21,7 @@ static struct sp_record_fd **find_fd(struct sp_record *r, int fd)
     return at;
 }
 
-/* No descriptor leads to the node any more: what is mapped of it goes, its number does not come again. */
+/* No descriptor refers to the node any more: unmaps its BOs. Its number is never used again. */
 static void retire(struct sp_record *r, struct sp_record_node *node)
 {
     for (struct sp_record_fd *left = r->fds; left; left = left->next)
@@ -78,7 +79,7 @@ static void introduce(struct sp_record *r, struct sp_record_node *node)
     node->number = ++r->nodes_seen;
     info(r, node->fd, AMDGPU_INFO_DEV_INFO, &device, sizeof device);
     info(r, node->fd, AMDGPU_INFO_HW_IP_INFO, &ip, sizeof ip);
-    /* Of an unknown chip, what readers need: which tables of packets hold. */
+    /* For an unknown chip: tells readers which packet tables apply. */
     uint32_t target = sp_amdgpu_target(&ip, &device);
     uint32_t major = ip.ip_discovery_version ? ip.ip_discovery_version >> 16 : ip.hw_ip_version_major;
     sp_record_say(&r->text, "# node %d is a gfx%u\nnode %d amdgpu %d.%d.%d device=%x rev=%x family=%u external_rev=%u memory=%d\n",
@@ -88,8 +89,8 @@ static void introduce(struct sp_record *r, struct sp_record_node *node)
     sp_record_file_put(&r->file, &r->text);
 }
 
-/* Do both descriptors stand for one open()? Where kcmp is forbidden: for one node, which is right for programs that open it
- * once. */
+/* 1 if both descriptors come from one open(). Where kcmp is forbidden: 1 if they name one node,
+ * which is right for programs that open it once. */
 static int same(int a, int b)
 {
     struct stat x, y;

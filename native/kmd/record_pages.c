@@ -1,4 +1,4 @@
-/* Memory of BOs, written down as it changes: what is held here is what the file says so far. */
+/* Records the memory of BOs as it changes. The copy kept here equals what the file says so far. */
 #include "record.h"
 
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static int hold(struct sp_record *r, const struct sp_record_node *node, struct s
     return !bo->unheld;
 }
 
-/* Runs of changed grains of one page. */
+/* Writes runs of changed grains of one page. */
 static void page(struct sp_record *r, const struct sp_record_node *node, struct sp_record_bo *bo, uint64_t at,
                  const unsigned char *now, size_t nbytes, const char *who)
 {

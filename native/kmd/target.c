@@ -1,5 +1,5 @@
-/* The one table of chips: what the kernel says of a chip, and the name that compilers have for it. The IP version's revision
- * is not the stepping in that name. */
+/* The one table of chips: the kernel's description of a chip, and the compiler's name for it. The
+ * stepping in that name is not the IP version's revision. */
 #include "include/sp_amdgpu_target.h"
 
 #include <stddef.h>
@@ -18,11 +18,12 @@ static const struct {
     {VERSION(11, 5, 3), 1153},
 };
 
-/* For kernels that do not tell the IP version (KMS before 3.48): ranges of external_rev, which Linux nv.c and soc21.c make of
- * the chip and its revision, and which Mesa's amdgpu_asic_addr.h bounds. NV below 0x28 is gfx10.1, which is not driven. */
+/* For kernels that do not report the IP version (KMS before 3.48): ranges of external_rev. Linux
+ * nv.c and soc21.c compute external_rev from chip and revision; Mesa's amdgpu_asic_addr.h bounds
+ * it. NV below 0x28 is gfx10.1, which is not supported. */
 static const struct {
     uint32_t family;
-    uint32_t first, end; /* of external_rev */
+    uint32_t first, end; /* range of external_rev */
     uint32_t target;
 } by_family[] = {
     {AMDGPU_FAMILY_NV, 0x28, 0x32, 1030},        {AMDGPU_FAMILY_NV, 0x32, 0x3c, 1031},

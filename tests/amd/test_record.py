@@ -218,7 +218,7 @@ def test_a_full_device_ends_the_recording_and_not_the_run(tmp_path, capfd):
         launches("emu:gfx1100")
     said = capfd.readouterr().err
     assert said == (
-        "sparkle: recording /dev/full: No space left on device; nothing more is written down\n"
+        "sparkle: recording /dev/full: No space left on device; the recording stopped\n"
     )
 
 
@@ -228,7 +228,7 @@ def test_a_recording_is_bounded(tmp_path, capfd):
         launches("emu:gfx1100")
     assert path.stat().st_size < 20100
     assert path.read_text().endswith("# full: the rest is missing\n")
-    assert "greatest size" in capfd.readouterr().err
+    assert "size limit" in capfd.readouterr().err
     assert list(read_recording(path.read_text()))
 
 

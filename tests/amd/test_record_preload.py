@@ -102,7 +102,7 @@ def test_a_recording_that_is_full_is_told_and_the_program_goes_on(tmp_path):
     done = ask(tmp_path, f"{more}print('done')", **settings)
     assert (done.returncode, done.stdout) == (0, "done\n")
     assert done.stderr == (
-        "sparkle: recording a.rec: it has reached its greatest size; nothing more is written down\n"
+        "sparkle: recording a.rec: the file reached its size limit; the recording stopped\n"
     )
     assert (tmp_path / "a.rec").stat().st_size <= (1 << 20) + 100
 

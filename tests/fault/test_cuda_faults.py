@@ -391,7 +391,7 @@ with pytest.raises(sp.DeviceLost) as caught:
     dev.default_queue.launch(k, y, x, 1.0, 256, groups=1).wait(20)
 print(caught.value)
 """)  # fmt: skip
-    assert "cuStreamQuery gives error 999, again and again" in said
+    assert "cuStreamQuery keeps returning error 999" in said
 
 
 def test_a_device_whose_context_another_library_has_reset_is_lost():

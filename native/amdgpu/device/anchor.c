@@ -1,23 +1,27 @@
-/* The GPU's clock beside CLOCK_MONOTONIC: anchors, each a pair of both, and a line through them that is never taken back.
+/* Maps the GPU's clock to CLOCK_MONOTONIC. An anchor is one reading of both clocks. A line runs
+ * through the anchors; its past is never changed.
  *
- * The two drift apart by some 50 ppm, and a suspend takes one away from the other. So an anchor is taken when times are asked
- * for and the newest is a second old. What was told stays: the line goes from the newest ticks told (or the piece begun last) to
- * the new anchor, and beyond it as fast as the clocks were seen to run. It has no step and never goes back, so times of one queue
- * are in order, and a duration does not depend on when it was asked for.
+ * The clocks drift apart by some 50 ppm, and a suspend shifts one against the other. So a new
+ * anchor is taken when times are asked for and the newest anchor is a second old. Times that were
+ * already reported stay valid. The line starts at the newest reported ticks (or the newest piece)
+ * and leads to the new anchor. Beyond the anchor it goes on at the measured rate. It has no step
+ * and never goes back. So times of one queue are in order, and a duration does not depend on when
+ * it was asked for.
  *
- * While the clocks are within 100 ppm of one another, times are within 0.2 ms of CLOCK_MONOTONIC: 0.1 ms from a second without
- * an anchor, as much from what is still being made good. Only where a clock has leapt (a suspend) there is a step, and times of
- * jobs that ended before it but were looked at after are wrong by the leap. */
+ * While the clocks are within 100 ppm of one another, times are within 0.2 ms of CLOCK_MONOTONIC.
+ * Half of that comes from a second without an anchor, half from an error that is still being
+ * corrected. There is a step only where a clock has leapt (a suspend). Jobs that ended before the
+ * leap, but were read after it, have times wrong by the leap. */
 #include "anchor.h"
 #include "core/base.h"
 
 enum { QUESTIONS = 5 };
 static const uint64_t RENEW_NS = 1000000000;
 static const double SECOND = 1e9, LEAP_NS = 1e6;
-static const double SLEW = 1.0 / 256; /* a spread spectrum is as far off as 0.25 %; what is further is a leap */
-static const double MEASURED_NS = 10e9; /* a rate from anchors further apart may have a suspend in it */
-static const double MOST_NS = 4e18; /* of an int64_t */
-static const uint64_t FAR = UINT64_C(1) << 53; /* whole numbers of a double */
+static const double SLEW = 1.0 / 256; /* spread spectrum shifts a clock by up to 0.25 %; more is a leap */
+static const double MEASURED_NS = 10e9; /* anchors further apart may have a suspend between them */
+static const double MOST_NS = 4e18; /* largest ns that fits into an int64_t */
+static const uint64_t FAR = UINT64_C(1) << 53; /* largest range of exact integers in a double */
 
 static double within(double x, double limit)
 {
@@ -36,7 +40,7 @@ static double at_rate(uint64_t from, uint64_t to, double ns_per_tick)
     return to >= from ? ns : -ns;
 }
 
-/* Of the pieces that are kept, the newest that has begun by then, else the oldest. */
+/* The newest kept piece that begins at or before `ticks`, else the oldest piece. */
 static int64_t line_at(const struct sp_anchors *a, uint64_t ticks)
 {
     uint32_t kept = a->n < SP_PIECES ? a->n : SP_PIECES;
@@ -51,14 +55,14 @@ static void begin_piece(struct sp_anchors *a, uint64_t ticks, int64_t ns, double
     a->piece[a->n++ % SP_PIECES] = (struct sp_piece){ticks, ns, ns_per_tick};
 }
 
-/* Has one of the clocks leapt since the last anchor, or was it asked for ticks that no clock has had? */
+/* 1 if a clock has leapt since the last anchor, or if the reported ticks are impossible. */
 static int has_leapt(const struct sp_anchors *a, uint64_t ticks, int64_t ns, double rate)
 {
     double off = (double)(ns - line_at(a, ticks)), most = SLEW * (double)(ns - a->ns) + LEAP_NS;
     return ticks <= a->ticks || off > most || off < -most || at_rate(ticks, a->told, rate) > SECOND;
 }
 
-/* With the lock: the line goes through this anchor from now on, as nearly as it may. */
+/* With the lock: leads the line to this anchor, as closely as its slope may change. */
 static void bend(struct sp_anchors *a, uint64_t ticks, int64_t ns, double rate)
 {
     double gone = (double)(ns - a->ns);
@@ -91,7 +95,7 @@ void sp_anchor_renew(struct sp_amdgpu *dev)
     uint64_t due = atomic_load(&a->due_ns), now = sp_clock_ns(), best = UINT64_MAX, ticks = 0, ns = 0;
     if (now < due || !atomic_compare_exchange_strong(&a->due_ns, &due, now + RENEW_NS))
         return;
-    /* Of a few questions, the one whose answer came fastest. */
+    /* Take the reading with the shortest round trip. */
     for (int i = 0; i < QUESTIONS; i++) {
         uint64_t answer, before = sp_clock_ns();
         if (sp_amdgpu_info(dev, AMDGPU_INFO_TIMESTAMP, 0, &answer, sizeof answer) < 0)

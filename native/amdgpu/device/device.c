@@ -1,4 +1,4 @@
-/* The device: its ioctls, its references, and what it is when it is lost. */
+/* The device: its ioctls, its references, and its loss. */
 #include "device.h"
 #include "core/base.h"
 #include "facts.h"
@@ -25,7 +25,7 @@ int sp_amdgpu_ioctl(struct sp_amdgpu *dev, uint32_t request, void *arg)
 
 int sp_amdgpu_failed(struct sp_amdgpu *dev, uint32_t request, void *arg, int rc)
 {
-    if (rc == -EINTR || rc == -EAGAIN) /* only who comes again needs to know the time */
+    if (rc == -EINTR || rc == -EAGAIN) /* only a retry needs the time */
         rc = sp_kmd_ioctl(dev->ops, dev->fd, request, arg, sp_clock_ns() + SP_IOCTL_NS);
     if (rc == -ENODEV)
         sp_amdgpu_lose(dev, GONE);
@@ -64,7 +64,7 @@ int sp_amdgpu_intact(struct sp_amdgpu *dev)
         return rc;
     if (times == dev->vram_lost)
         return 0;
-    sp_amdgpu_lose(dev, "a reset of the GPU has lost what was in its memory; close the device and open it again");
+    sp_amdgpu_lose(dev, "a reset of the GPU erased its memory; close the device and open it again");
     return -ENODEV;
 }
 

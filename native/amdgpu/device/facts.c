@@ -1,4 +1,4 @@
-/* What a render node says of itself. */
+/* Facts that a render node reports. */
 #include "facts.h"
 #include "core/base.h"
 

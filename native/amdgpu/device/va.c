@@ -1,4 +1,5 @@
-/* GPU addresses: which are taken. Free ranges in an array, sorted; first fit; neighbours are joined when given back. */
+/* The allocator of GPU addresses: a sorted array of free ranges, first fit. A freed range is merged
+ * with its neighbours. */
 #include "include/sp_amdgpu.h"
 
 #include <errno.h>
@@ -27,7 +28,7 @@ int sp_va_open(uint64_t begin, uint64_t end, uint64_t page, struct sp_va **out)
         return -EINVAL;
     begin = (begin + page - 1) & ~(page - 1);
     end &= ~(page - 1);
-    if (begin == 0) /* address 0 is nobody's */
+    if (begin == 0) /* address 0 is never allocated */
         begin = page;
     if (begin >= end)
         return -EINVAL;
@@ -51,7 +52,7 @@ void sp_va_close(struct sp_va *va)
     free(va);
 }
 
-/* A gap at `i`, or one less. -ENOMEM. */
+/* Makes a gap at `i`, or removes one. -ENOMEM. */
 static int insert(struct sp_va *va, size_t i, struct range range)
 {
     if (va->count == va->most) {

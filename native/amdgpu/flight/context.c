@@ -1,4 +1,5 @@
-/* What a queue has of the kernel: a context, a timeline, a page for the fence, memory for IBs and clocks. */
+/* A queue's objects in the kernel: a context, a timeline, a page for the fence, memory for IBs and
+ * clocks. */
 #include "context.h"
 
 #include <errno.h>
@@ -26,7 +27,8 @@ static int context(struct sp_amdgpu *dev, uint32_t op, uint32_t *id, uint64_t *f
 int sp_amdgpu_context_new(struct sp_amdgpu *dev, uint32_t *id)
 {
     int rc = -ENOMEM;
-    for (int tries = 0; rc == -ENOMEM && tries < TRIES; tries++) { /* without one a queue is of no use */
+    /* a queue needs a context, so wait for memory */
+    for (int tries = 0; rc == -ENOMEM && tries < TRIES; tries++) {
         rc = context(dev, AMDGPU_CTX_OP_ALLOC_CTX, id, NULL);
         if (rc == -ENOMEM)
             nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
@@ -76,7 +78,7 @@ static void make_request(const struct sp_amdgpu_queue *q, struct sp_request *r)
     r->fence.handle = q->fence->bo->handle;
     r->signal.handle = q->syncobj;
     r->list = (struct drm_amdgpu_bo_list_in){.operation = UINT32_MAX, .list_handle = UINT32_MAX, .bo_info_size = 8};
-    r->ib.ip_type = AMDGPU_HW_IP_COMPUTE; /* as jobs that come again have it; others fill in theirs */
+    r->ib.ip_type = AMDGPU_HW_IP_COMPUTE; /* as recorded IBs need it; other jobs fill in theirs */
     for (int i = 0; i < SP_AGAIN; i++)
         r->pointer[i] = (uint64_t)(uintptr_t)&r->chunk[i];
 }
@@ -87,10 +89,11 @@ int sp_amdgpu_queue_make(struct sp_amdgpu_queue *q)
     struct drm_syncobj_create sync = {.flags = 0};
     int rc = context(dev, AMDGPU_CTX_OP_ALLOC_CTX, &q->ctx, NULL);
     if (rc == 0)
-        rc = sp_amdgpu_intact(dev); /* as of now: of what happens later the context tells */
+        rc = sp_amdgpu_intact(dev); /* losses until now; the context reports later ones */
     if (rc == 0 && (rc = sp_amdgpu_ioctl(dev, DRM_IOCTL_SYNCOBJ_CREATE, &sync)) >= 0) {
         q->syncobj = sync.handle;
-        rc = mapped(dev, SP_PAGE, SP_AMDGPU_WORDS, &q->fence); /* one page: what a FENCE chunk wants */
+        /* one page: a FENCE chunk needs a page of its own */
+        rc = mapped(dev, SP_PAGE, SP_AMDGPU_WORDS, &q->fence);
     }
     q->engine[SP_ENGINE_COMPUTE].ip = AMDGPU_HW_IP_COMPUTE;
     q->engine[SP_ENGINE_DMA].ip = AMDGPU_HW_IP_DMA;
@@ -101,7 +104,7 @@ int sp_amdgpu_queue_make(struct sp_amdgpu_queue *q)
     if (rc == 0)
         rc = mapped(dev, (SP_TICKS + SP_MEASURED_TICKS) * 8, SP_AMDGPU_WORDS, &q->ticks);
     for (struct sp_engine *e = q->engine; rc == 0 && e < q->engine + SP_ENGINES; e++)
-        sp_amdgpu_evictions(dev, &e->emptied.evictions); /* else the first look finds some */
+        sp_amdgpu_evictions(dev, &e->emptied.evictions); /* earlier evictions do not count */
     if (rc == 0) {
         make_request(q, &q->request);
         make_request(q, &q->again);
@@ -136,13 +139,14 @@ int sp_amdgpu_queue_renew(struct sp_amdgpu_queue *q, uint64_t *flags)
     q->ctx = 0;
     rc = sp_amdgpu_context_new(q->dev, &q->ctx);
     if (rc == 0)
-        rc = sp_amdgpu_intact(q->dev); /* since the question above */
+        rc = sp_amdgpu_intact(q->dev); /* again: the device may be lost since the check above */
     for (int i = 0; i < SP_ENGINES; i++) {
         struct sp_engine *e = &q->engine[i];
-        atomic_load(&q->page)[i] = 0; /* a context counts from 1 */
+        atomic_load(&q->page)[i] = 0; /* a context counts its jobs from 1 */
         atomic_store(&q->seen[i], 0);
         e->base = e->jobs_done = e->jobs;
-        e->emptied = (struct sp_emptied){.evictions = e->emptied.evictions}; /* what has not run has emptied nothing */
+        /* jobs that did not run have emptied no cache */
+        e->emptied = (struct sp_emptied){.evictions = e->emptied.evictions};
     }
     return rc;
 }

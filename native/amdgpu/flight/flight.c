@@ -1,4 +1,4 @@
-/* Submissions on their way: begun, lined up, ended. */
+/* Submissions in flight: begun, enqueued, retired. */
 #include "flight.h"
 #include "link.h"
 #include "core/base.h"

@@ -1,12 +1,12 @@
-/* Submissions on their way: begun, lined up, ended. */
+/* Submissions in flight: begun, enqueued, retired. */
 #ifndef SP_AMDGPU_FLIGHT_H
 #define SP_AMDGPU_FLIGHT_H
 #include "queue.h"
 
-/* With what is recorded, `records` are there. */
+/* Begins a submission. With `recorded`, the records are already stored there. */
 struct sp_flight *sp_flight_begin(struct sp_amdgpu_queue *q, struct sp_recorded *recorded, const void *records, size_t nbytes);
 void sp_flight_end(struct sp_amdgpu_queue *q, struct sp_flight *f);
-/* Behind the others on their way. */
+/* Appends it to the submissions in flight. */
 static inline void sp_flight_line_up(struct sp_amdgpu_queue *q, struct sp_flight *f)
 {
     f->job = f->engine->jobs;
@@ -17,7 +17,7 @@ static inline void sp_flight_line_up(struct sp_amdgpu_queue *q, struct sp_flight
     q->tail = f;
     atomic_store_explicit(&q->sent, f->value, memory_order_release);
 }
-/* The kernel has taken a job of this engine and calls it `seq`. */
+/* The kernel has accepted a job of this engine with sequence number `seq`. */
 static inline void sp_flight_took(struct sp_amdgpu_queue *q, struct sp_engine *e, uint64_t seq, uint32_t ndw, uint32_t ndispatches)
 {
     e->jobs++;

@@ -1,4 +1,4 @@
-/* Links: made, and taken down with their last submission. */
+/* Links: creation, and destruction after their last submission. */
 #include "link.h"
 
 #include <errno.h>

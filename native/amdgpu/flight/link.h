@@ -1,21 +1,26 @@
-/* The way from the memory of one device to another: chunks in GTT that both map, and a queue that fills them.
+/* A link from the memory of one device to another: chunks in GTT that both devices map, and a queue
+ * that fills them.
  *
- * The peer's queue (`reader`) copies into a chunk, the caller's queue copies out of it. Nobody waits for the other on the CPU.
- * Each chunk is a BO of its own, and the jobs that touch it name it: so the kernel makes the copy out wait for the copy in,
- * and the next copy in for the copy out (implicit sync between devices, docs/AMDGPU_FACTS.md 1.8 and 1.13). No other job names
- * it, or every job of one device would wait for jobs of the other. */
+ * The peer's queue (`reader`) copies into a chunk; the caller's queue copies out of it. Neither
+ * waits for the other on the CPU. Each chunk is a BO of its own, and only the jobs that touch it
+ * list it. So the kernel makes the copy out wait for the copy in, and the next copy in wait for the
+ * copy out. That is implicit sync between devices (docs/AMDGPU_FACTS.md 1.8 and 1.13). If other
+ * jobs listed the chunk, all jobs of one device would wait for the other. */
 #ifndef SP_AMDGPU_LINK_H
 #define SP_AMDGPU_LINK_H
 #include "queue.h"
 
-/* Four chunks keep both devices busy while two are at work; one takes 0.2 ms at 20 GB/s, some ten times what a job costs. */
+/* Four chunks keep both devices busy while two are in use. A chunk takes 0.2 ms at 20 GB/s, some
+ * ten times the cost of a job. */
 enum { SP_CHUNK_NBYTES = 4 << 20, SP_LINK_CHUNKS = 4 };
 
 struct sp_amdgpu_link {
-    _Atomic uint32_t refs; /* the handle, and submissions on their way */
+    _Atomic uint32_t refs; /* the handle, and submissions in flight */
     struct sp_amdgpu_queue *reader;
     struct sp_amdgpu_memory *there[SP_LINK_CHUNKS], *here[SP_LINK_CHUNKS];
-    pthread_mutex_t lock; /* from a copy into a chunk until the copy out of it is submitted; before the reader's lock */
+    /* held from a copy into a chunk until the copy out of it is submitted; taken before the
+     * reader's lock */
+    pthread_mutex_t lock;
     uint32_t next;
 };
 

@@ -1,4 +1,4 @@
-/* Buffer objects: made, mapped, shared by handle. */
+/* Buffer objects: created, mapped, shared by handle. */
 #include "bo.h"
 
 #include <errno.h>
@@ -38,7 +38,8 @@ int sp_bo_create(struct sp_amdgpu *dev, uint64_t nbytes, uint64_t domains, uint6
     return 0;
 }
 
-/* A handle that came from a descriptor or from host memory: one that is known is the same BO again. */
+/* Takes a handle that came from a descriptor or from host memory. A known handle is the same BO
+ * again. */
 int sp_bo_adopt(struct sp_amdgpu *dev, uint32_t handle, uint64_t nbytes, struct sp_bo **out)
 {
     pthread_mutex_lock(&dev->lock);
@@ -56,7 +57,7 @@ int sp_bo_adopt(struct sp_amdgpu *dev, uint32_t handle, uint64_t nbytes, struct 
     return bo ? 0 : -ENOMEM;
 }
 
-/* With the device's lock held: nobody must get the handle while it goes. */
+/* With the device's lock: no other thread may look up the handle while it is closed. */
 static void forget(struct sp_amdgpu *dev, const struct sp_bo *bo)
 {
     for (struct sp_bo **at = &dev->bos; *at; at = &(*at)->next)
@@ -84,7 +85,7 @@ void sp_bo_drop(struct sp_amdgpu *dev, struct sp_bo *bo)
     free(bo);
 }
 
-/* A foreign BO is mapped by its dma-buf: through the node the kernel would answer with SIGBUS. */
+/* A foreign BO is mapped by its dma-buf: a mapping through the node would raise SIGBUS. */
 static int64_t mapped(struct sp_amdgpu *dev, const struct sp_bo *bo)
 {
     const int rights = PROT_READ | PROT_WRITE;

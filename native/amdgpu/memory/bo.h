@@ -1,15 +1,16 @@
-/* Buffer objects: made, mapped, shared by handle. */
+/* Buffer objects: created, mapped, shared by handle. */
 #ifndef SP_AMDGPU_BO_H
 #define SP_AMDGPU_BO_H
 #include "amdgpu/device/device.h"
 
-/* A BO by its handle in our open: importing what one exported gives the same handle again. */
+/* A BO, by its handle in our open of the node. Importing a descriptor that this node exported gives
+ * the same handle. */
 struct sp_bo {
     uint32_t handle;
     uint32_t refs;
     uint64_t nbytes;
-    void *mapping; /* NULL until asked for */
-    int dmabuf;    /* of a BO that came by a descriptor, else -1 */
+    void *mapping; /* NULL until it is needed */
+    int dmabuf;    /* descriptor of an imported BO, else -1 */
     struct sp_bo *next;
 };
 

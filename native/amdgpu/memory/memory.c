@@ -1,5 +1,5 @@
-/* Memory: a BO, the addresses where the GPU sees it, and what the CPU sees of it. Small memory that is freed is kept for
- * the next who asks. */
+/* Memory: a BO, its GPU address, and its mapping for the CPU. Small freed memory is kept in a pool
+ * for later requests. */
 #include "memory.h"
 #include "core/base.h"
 #include "placement.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Between two memories a page stays free: who writes behind the end of one hits nothing. */
+/* A page between two memories stays free: a write past the end of one hits no memory. */
 enum { GUARD = SP_PAGE };
 static const uint64_t MOST = UINT64_C(1) << 46, POOLED_NBYTES = 1 << 20, FRAGMENT = 2 << 20;
 
@@ -32,7 +32,7 @@ size_t sp_memory_above(const struct sp_amdgpu *dev, uint64_t address)
     return low;
 }
 
-/* Caller locks. Lists that submissions have made are void. */
+/* Caller locks. Invalidates the lists of all submissions. */
 static void note_listed(struct sp_amdgpu *dev, const struct sp_amdgpu_memory *m, int change)
 {
     if (m->listed == SP_LISTED_BY_JOB)
@@ -41,7 +41,8 @@ static void note_listed(struct sp_amdgpu *dev, const struct sp_amdgpu_memory *m,
     atomic_fetch_add(&dev->list_turn, 1);
 }
 
-/* Caller locks. From now on others may write it at any time; or no longer, and then what they wrote counts as just written. */
+/* Caller locks. Marks memory that other writers may change at any time, or ends that. At the end
+ * their writes count as made just now. */
 static void expose(struct sp_amdgpu *dev, struct sp_amdgpu_memory *m, uint32_t exposed)
 {
     if (m->exposed && !exposed) {
@@ -114,7 +115,7 @@ void sp_amdgpu_list_by_job(struct sp_amdgpu_memory *m)
     pthread_mutex_unlock(&m->dev->lock);
 }
 
-/* The GPU's view of a BO, and the memory's entry in the device. The BO is dropped when this fails. */
+/* Maps a BO for the GPU and enters the memory in the device. Drops the BO on failure. */
 static int map_in(struct sp_amdgpu *dev, struct sp_amdgpu_memory given, uint32_t rights, struct sp_amdgpu_memory **out)
 {
     struct sp_amdgpu_memory *m = malloc(sizeof *m);
@@ -143,7 +144,7 @@ static int map_in(struct sp_amdgpu *dev, struct sp_amdgpu_memory given, uint32_t
     pthread_mutex_unlock(&dev->lock);
     if (rc)
         goto not_listed;
-    sp_amdgpu_wrote(dev); /* its pages were others' before, and whoever cleared them may have been the CPU */
+    sp_amdgpu_wrote(dev); /* its pages had another owner, and the CPU may have cleared them */
     sp_amdgpu_ref(dev);
     sp_amdgpu_use(dev);
     atomic_fetch_add(&sp_live()->allocations, 1);
@@ -162,7 +163,7 @@ no_va:
     return rc;
 }
 
-/* Kept memory of just this size; zeroed anew. */
+/* Memory of exactly this size from the pool, zeroed again. */
 static struct sp_amdgpu_memory *from_pool(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind)
 {
     struct sp_amdgpu_memory *m = NULL;
@@ -211,7 +212,7 @@ int sp_amdgpu_alloc(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind, struc
     uint64_t flags = listed == SP_LISTED_BY_JOB ? AMDGPU_GEM_CREATE_VM_ALWAYS_VALID : 0;
     struct sp_placement at;
     int rc = sp_bo_place(dev, nbytes, kind, flags, &at);
-    if (rc == -ENOMEM) { /* what is kept for the next who asks may be what is missing */
+    if (rc == -ENOMEM) { /* memory kept in the pool may be what is missing */
         sp_amdgpu_pool_empty(dev);
         rc = sp_bo_place(dev, nbytes, kind, flags, &at);
     }
@@ -219,7 +220,7 @@ int sp_amdgpu_alloc(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind, struc
         return rc;
     struct sp_amdgpu_memory m = {.kind = kind, .nbytes = nbytes, .bo = at.bo, .listed = listed, .domain = at.domain,
                                  .cpu = at.cpu, .displaced = at.displaced};
-    if (kind == SP_AMDGPU_SHARED) { /* an import of it will have this handle, too */
+    if (kind == SP_AMDGPU_SHARED) { /* an import of it will have this handle too */
         pthread_mutex_lock(&dev->lock);
         m.bo->next = dev->bos;
         dev->bos = m.bo;
@@ -250,7 +251,7 @@ int sp_amdgpu_wrap(struct sp_amdgpu *dev, void *pointer, uint64_t nbytes, int re
 int sp_amdgpu_import(struct sp_amdgpu *dev, int fd, uint64_t nbytes, struct sp_amdgpu_memory **out)
 {
     struct drm_prime_handle args = {.fd = fd};
-    off_t size = lseek(fd, 0, SEEK_END); /* how a dma-buf tells its size */
+    off_t size = lseek(fd, 0, SEEK_END); /* a dma-buf tells its size this way */
     if (size < 0 || (uint64_t)size < nbytes || nbytes == 0)
         return size < 0 ? -errno : -EINVAL;
     int rc = sp_amdgpu_ioctl(dev, DRM_IOCTL_PRIME_FD_TO_HANDLE, &args);
@@ -317,7 +318,8 @@ void sp_amdgpu_unview(struct sp_amdgpu_memory *m)
 {
     if (!sp_device_usable(&m->dev->common))
         return;
-    sp_amdgpu_wrote(m->dev); /* first: who finds nothing exposed finds this */
+    /* before the count: a thread that reads no exposed memory then sees this write */
+    sp_amdgpu_wrote(m->dev);
     atomic_fetch_sub(&m->dev->exposed, 1);
     sp_amdgpu_free(m);
 }
@@ -331,7 +333,7 @@ static void dispose(struct sp_amdgpu *dev, struct sp_amdgpu_memory *m)
 {
     int rc = sp_bo_va(dev, m->bo, AMDGPU_VA_OP_UNMAP, m->base, m->nbytes, 0);
     pthread_mutex_lock(&dev->lock);
-    if (rc >= 0) /* else something may still be there */
+    if (rc >= 0) /* else the range may still be mapped */
         sp_va_give(dev->va, m->base, m->nbytes + GUARD);
     pthread_mutex_unlock(&dev->lock);
     sp_bo_drop(dev, m->bo);

@@ -1,9 +1,11 @@
-/* Which heap memory goes to.
+/* Chooses the heap of memory.
  *
- * A card fetches code and arguments from its own memory, not over the bus: code where the CPU's window has room for it, arguments
- * where the CPU reaches the whole memory. The kernel empties the HDP between such writes and an IB (docs/AMDGPU_FACTS.md 6.1).
- * An APU's VRAM is a part of the same DRAM that GTT is in, which the CPU reads slowly; where it is the smaller part, it is left to
- * the display. */
+ * A card fetches code and arguments from its own memory, not over the bus. Code goes to VRAM if the
+ * CPU's window has room for it; arguments, if the CPU reaches all of VRAM. The kernel flushes the
+ * HDP between such writes and an IB (docs/AMDGPU_FACTS.md 6.1).
+ *
+ * An APU's VRAM is a part of the DRAM that also holds GTT, and the CPU reads it slowly. If VRAM is
+ * the smaller part, it is left to the display. */
 #include "placement.h"
 
 #include <errno.h>
@@ -24,9 +26,9 @@ static uint32_t wanted(const struct sp_amdgpu_setup *s, uint64_t nbytes, uint32_
     return vram ? AMDGPU_GEM_DOMAIN_VRAM : AMDGPU_GEM_DOMAIN_GTT;
 }
 
-/* What has become of a BO that was to be in VRAM. Where there is no room, the kernel first drops the flag for
- * CPU access, then adds GTT to the BO's domains (amdgpu_gem_create_ioctl). GEM_OP tells both. Where GEM_OP fails, the BO counts
- * as made as it was asked for. */
+/* Where a BO for VRAM really is. If VRAM is full, the kernel first drops the flag for CPU access,
+ * then adds GTT to the BO's domains (amdgpu_gem_create_ioctl). GEM_OP reports both. If GEM_OP
+ * fails, the BO counts as placed as requested. */
 static struct drm_amdgpu_gem_create_in made(struct sp_amdgpu *dev, const struct sp_bo *bo, uint64_t flags)
 {
     struct drm_amdgpu_gem_create_in info;

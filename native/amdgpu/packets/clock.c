@@ -1,4 +1,4 @@
-/* The GPU's clock, stored by packets. Such an IB belongs to one submission. */
+/* Packets that store the GPU's clock. Such an IB belongs to one submission. */
 #include "clock.h"
 #include "gen/pm4_packets.h"
 

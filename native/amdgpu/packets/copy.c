@@ -1,4 +1,5 @@
-/* Copies and fills: by DMA_DATA, through L2, where shaders see them; in jobs for the ring for copies by its own packets. */
+/* Copies and fills. DMA_DATA works through L2, so that shaders see the result. A job for the copy
+ * ring uses that ring's own packets. */
 #include "copy.h"
 #include "gen/pm4_packets.h"
 #include "order.h"
@@ -7,9 +8,10 @@
 #include <string.h>
 
 enum { DATA = 2, L2 = 3 };
-/* What one packet moves. DMA_DATA has 26 bits of bytes; from gfx11 on Mesa keeps to 32767, rounded down to whole 32 bytes
- * (docs/AMDGPU_FACTS.md 3.3), so that a full IB moves 35 MiB. SDMA: 4 MiB less 256 is right for copies and fills of every
- * generation. A job stays far below a second on any card. */
+/* Bytes that one packet moves. DMA_DATA has 26 bits of bytes. From gfx11 on Mesa uses at most
+ * 32767, rounded down to 32 bytes (docs/AMDGPU_FACTS.md 3.3), so a full IB moves 35 MiB. SDMA: 4
+ * MiB less 256 is valid for copies and fills of every generation. A job stays far below a second on
+ * any card. */
 static const uint64_t PACKET_NBYTES = (1 << 26) - 64, PACKET_NBYTES_GFX11 = 32736, SDMA_NBYTES = (4 << 20) - 256,
                       JOB_NBYTES = UINT64_C(1) << 30;
 
@@ -36,7 +38,8 @@ static int dma(struct sp_job *job, uint32_t src_sel, uint64_t src, uint64_t dst,
             sp_sdma_copy(job, dst, src, nbytes);
         return 0;
     }
-    /* Records are ordered by packets of their own: the first packet waits, the rest of a long copy follows at once. */
+    /* Separate packets order the records: the first packet of a copy waits, the rest follows at
+     * once. */
     const uint32_t waits = src_sel == L2 && !job->copying;
     job->copying = 1;
     uint32_t *p = sp_job_put(job, PM4_DMA_DATA_NDW);
@@ -52,7 +55,7 @@ static int dma(struct sp_job *job, uint32_t src_sel, uint64_t src, uint64_t dst,
     return 0;
 }
 
-/* What is left of it by the cursor, which stood at `first` when it was begun. */
+/* Encodes the rest of a copy from the cursor on, which was at `first` when the record began. */
 static int move(struct sp_job *job, uint64_t dst, uint64_t src, uint64_t nbytes, uint64_t first)
 {
     uint64_t *moved = &job->flight->cursor.moved;
@@ -88,8 +91,8 @@ int sp_encode_copy(struct sp_job *job, uint64_t dst, uint64_t src, uint64_t nbyt
     return rc;
 }
 
-/* The packet fills whole dwords: the few bytes before and behind are copied from a pattern beside the IB (once more by a job
- * that begins with the first of the dwords, which does no harm). */
+/* The packet fills whole dwords. The few bytes before and after are copied from a pattern next to
+ * the IB. If the copy spans jobs, the next job copies them again, which does no harm. */
 int sp_encode_fill(struct sp_job *job, const struct sp_cmd_fill *f)
 {
     unsigned char bytes[8];

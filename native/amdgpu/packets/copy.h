@@ -1,4 +1,4 @@
-/* Copies and fills. They go on from the flight's cursor: 0 to the end, SP_JOB_FULL, or -errno. */
+/* Copies and fills, from the flight's cursor on. 0: done. SP_JOB_FULL. -errno. */
 #ifndef SP_AMDGPU_COPY_H
 #define SP_AMDGPU_COPY_H
 #include "ib.h"

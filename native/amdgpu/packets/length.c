@@ -1,19 +1,20 @@
-/* How long jobs become. The kernel driver ends jobs that take 2 s, on some versions; how many threads fit into a time is
- * known only from jobs that have run. So a kernel's grids are cut short at first, and then by what the GPU's clock says of
- * jobs that are nothing but a piece of such a grid: shorter at once, longer step by step. */
+/* The length of jobs. Some versions of the kernel driver end jobs that take 2 s. Only jobs that
+ * have run tell how many threads fit into a time. So a kernel's first jobs are short. Later ones
+ * follow the measured time of jobs that hold one piece of a grid alone. They become shorter at
+ * once, and longer step by step. */
 #include "length.h"
 #include "amdgpu/device/anchor.h"
 #include "clock.h"
 #include "order.h"
 
-enum { GROWTH = 4 }; /* at most so many times as long as the last that was measured */
+enum { GROWTH = 4 }; /* growth limit per step, relative to the last measured job */
 
 uint64_t sp_amdgpu_job_threads(const struct sp_amdgpu_kernel *k)
 {
     return atomic_load_explicit(&k->job_threads, memory_order_relaxed);
 }
 
-/* Two clocks a slot, behind those of submissions. */
+/* Index of the job's two clocks; they follow those of submissions. */
 static uint32_t tick_of(const struct sp_job *job)
 {
     return SP_TICKS + 2 * (uint32_t)(job->flight->engine->jobs % SP_JOBS);
@@ -40,7 +41,8 @@ static void learn(const struct sp_amdgpu *dev, const struct sp_measured *m, uint
     unsigned __int128 fit = (unsigned __int128)m->threads * dev->setup.job_ns / (ns ? ns : 1);
     uint64_t most = m->threads > UINT64_MAX / GROWTH ? UINT64_MAX : m->threads * GROWTH;
     uint64_t threads = fit < most ? (uint64_t)fit : most;
-    if (threads < limit || m->threads >= limit / 2) /* a short one does not say that longer ones fit */
+    /* a short job does not show that longer ones fit */
+    if (threads < limit || m->threads >= limit / 2)
         atomic_store_explicit(&m->kernel->job_threads, threads ? threads : 1, memory_order_relaxed);
     if (threads < limit)
         atomic_fetch_add(&m->kernel->dev->kernel_turn, 1);

@@ -1,5 +1,5 @@
-/* Between packets: what one did is waited for and seen by the next. An IB begins with the caches of waves empty, and others as
- * submit/job.c says; it ends idle. */
+/* Order between packets: a packet waits for the earlier ones and sees their writes. An IB begins
+ * with empty wave caches (others: submit/job.c) and ends idle. */
 #include "order.h"
 #include "gen/pm4_packets.h"
 #include "sdma.h"
@@ -29,7 +29,7 @@ void sp_job_start(struct sp_job *job)
         put_packets(job, &job->q->dev->setup.begin);
 }
 
-/* A copy of no bytes that waits for those before it, as RADV's captures have it. */
+/* A copy of no bytes that waits for earlier copies, as in captures of RADV. */
 static void wait_for_copies(struct sp_job *job)
 {
     if (!job->copying)
@@ -65,5 +65,5 @@ void sp_job_end(struct sp_job *job)
         while (job->ndw % IB_ALIGN_NDW)
             *sp_job_put(job, 1) = job->q->dev->setup.pad;
     }
-    atomic_thread_fence(memory_order_seq_cst); /* also empties write-combining buffers on x86 */
+    atomic_thread_fence(memory_order_seq_cst); /* also flushes write-combining buffers on x86 */
 }

@@ -1,5 +1,5 @@
-/* The few packets of the ring for copies. Copies of one IB may overtake each other; any other packet orders them (RADV puts a
- * NOP), and so does the end of an IB. */
+/* The packets of the copy ring. Copies of one IB may overtake each other. Any other packet orders
+ * them (RADV uses a NOP), and so does the end of an IB. */
 #include "sdma.h"
 #include "gen/sdma_packets.h"
 

@@ -1,4 +1,4 @@
-/* Packets of the ring for copies, as copies and order ask for them. */
+/* Packets of the copy ring: copies, fills and order. */
 #ifndef SP_AMDGPU_SDMA_H
 #define SP_AMDGPU_SDMA_H
 #include "ib.h"

@@ -1,10 +1,12 @@
-/* A canary is a job of NOPs that goes first after a reset, and has a second to end. The kernel may report a reset as a success,
- * and the ring is dead all the same: on Linux 6.17 the command processor then faults at address 0 (ROCm issues 5997 and 6127).
+/* A canary is a job of NOPs that runs first after a reset, with a second to end. The kernel may
+ * report a successful reset although the ring is dead. On Linux 6.17 the command processor then
+ * faults at address 0 (ROCm issues 5997 and 6127).
  *
- * The `ring` of an IB chunk names an entity of the context. The kernel gives an idle entity the hardware ring with the least to
- * do, the first of several (amdgpu_ctx_init_entity, drm_sched_pick_best). A canary that hangs keeps its ring busy, so the next
- * canary gets another ring. Each canary has a context of its own: when the kernel ends a hung job, it ends all jobs of that
- * context. Afterwards the kernel may choose the dead ring again. The job that hangs there then starts this anew. */
+ * The `ring` of an IB chunk names an entity of the context. The kernel gives an idle entity the
+ * least busy hardware ring, the first of several (amdgpu_ctx_init_entity, drm_sched_pick_best). A
+ * canary that hangs keeps its ring busy, so the next canary gets another ring. Each canary has its
+ * own context: the kernel ends all jobs of the context in which a job hung. Later the kernel may
+ * choose the dead ring again. A job that hangs there starts this procedure again. */
 #include "canary.h"
 #include "amdgpu/flight/context.h"
 #include "core/base.h"
@@ -15,13 +17,14 @@
 
 enum { TRIES = 4 /* entities for compute */, DMA_ENTITIES = 2, BUSY_TRIES = 100 };
 static const uint64_t CANARY_NS = 1000000000, SLICE_NS = 100 * 1000000;
-static const uint64_t PATIENCE_NS = UINT64_C(15) * 1000000000; /* all rings may be busy with what others do */
+/* all rings may be busy with other processes' work */
+static const uint64_t PATIENCE_NS = UINT64_C(15) * 1000000000;
 
 struct canary {
     uint32_t ctx;
     uint32_t entity[SP_ENGINES];
-    uint64_t seq[SP_ENGINES]; /* 0: none was sent there */
-    int rc;                   /* 0 it has ended well, -ETIMEDOUT not yet, or how it failed */
+    uint64_t seq[SP_ENGINES]; /* 0: none was sent to that engine */
+    int rc;                   /* 0: success; -ETIMEDOUT: still running; else its error */
 };
 
 static int send(struct sp_amdgpu_queue *q, struct canary *c, int kind)
@@ -51,7 +54,7 @@ static int send(struct sp_amdgpu_queue *q, struct canary *c, int kind)
     return rc < 0 ? rc : 0;
 }
 
-/* Listens to it until then. */
+/* Waits for the canary until `deadline_ns`. */
 static void listen(struct sp_amdgpu_queue *q, struct canary *c, uint64_t deadline_ns)
 {
     c->rc = 0;
@@ -68,7 +71,8 @@ static void listen(struct sp_amdgpu_queue *q, struct canary *c, uint64_t deadlin
     }
 }
 
-/* On one entity after another until a canary ends well: which, or -1. All that were begun are in `canaries`. */
+/* Sends canaries to one entity after another until one succeeds. Returns its index or -1.
+ * `canaries` receives all that were sent. */
 static int try_all(struct sp_amdgpu_queue *q, struct canary *canaries, int *n, int with_dma)
 {
     for (*n = 0; *n < TRIES;) {
@@ -88,7 +92,7 @@ static int try_all(struct sp_amdgpu_queue *q, struct canary *canaries, int *n, i
     return -1;
 }
 
-/* One of those that are late may only have been behind others' work. */
+/* Waits on: a late canary may only have been behind other processes' work. */
 static int wait_for_any(struct sp_amdgpu_queue *q, struct canary *canaries, int n)
 {
     uint64_t until = sp_clock_ns() + PATIENCE_NS;
@@ -106,7 +110,8 @@ static int wait_for_any(struct sp_amdgpu_queue *q, struct canary *canaries, int 
     return -1;
 }
 
-/* The queue goes on in the context of this one (-1: of the first, which is of no use), and the others' go. */
+/* Moves the queue to the context of canary `chosen` (-1: the first, which is unusable) and frees
+ * the others. */
 static void settle(struct sp_amdgpu_queue *q, const struct canary *canaries, int n, int chosen)
 {
     const struct canary *c = &canaries[chosen < 0 ? 0 : chosen];
@@ -125,7 +130,7 @@ int sp_amdgpu_canary(struct sp_amdgpu_queue *q)
     struct canary canaries[TRIES];
     int n, with_dma = q->engine[SP_ENGINE_DMA].jobs > 0 && !atomic_load(&q->dev->no_dma);
     int chosen = try_all(q, canaries, &n, with_dma);
-    if (chosen < 0 && with_dma) { /* is it that engine alone? */
+    if (chosen < 0 && with_dma) { /* maybe only the copy engine is dead */
         settle(q, canaries, n, -1);
         sp_amdgpu_context_free(q->dev, q->ctx);
         q->ctx = 0;
@@ -142,7 +147,7 @@ int sp_amdgpu_canary(struct sp_amdgpu_queue *q)
         return 0;
     atomic_store(&q->dev->suspect, 1);
     if (chosen >= 0)
-        return sp_amdgpu_intact(q->dev); /* meanwhile */
+        return sp_amdgpu_intact(q->dev); /* a reset may have happened meanwhile */
     sp_amdgpu_lose(q->dev, "no ring of the GPU runs a job after a reset; close the device and open it again");
     return -ENODEV;
 }

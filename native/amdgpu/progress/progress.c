@@ -1,7 +1,9 @@
-/* How far a queue is: the page that the kernel writes, what failed, what is done when a submission has ended.
+/* Progress of a queue: reads the page that the kernel writes, finds failed jobs, retires ended
+ * submissions.
  *
- * The page alone tells success: a job that failed never writes it, but the job after one that was killed softly does. Only
- * who ran into the kernel's limit of time (2 s at least) is killed, so a job that took LONG_NS is asked about. */
+ * The page alone proves success: a failed job never writes it. But the job after a softly killed
+ * one does. The kernel kills a job only at its time limit (2 s at least), so jobs that took LONG_NS
+ * are checked by an ioctl. */
 #include "progress.h"
 #include "amdgpu/device/anchor.h"
 #include "amdgpu/flight/context.h"
@@ -18,7 +20,8 @@
 
 static const uint64_t LONG_NS = UINT64_C(200) * 1000000, ENDED_NS = UINT64_C(15) * 1000000000;
 
-/* WAIT_CS: 0 done, -ETIMEDOUT, or how it failed. That it could not be asked says nothing of the job: it is asked again. */
+/* WAIT_CS. 0: done. -ETIMEDOUT. Else the job's error. A failed ioctl says nothing about the job: it
+ * is repeated. */
 static int wait_job(struct sp_amdgpu_queue *q, const struct sp_engine *e, uint64_t job, uint64_t deadline_ns)
 {
     union drm_amdgpu_wait_cs args;
@@ -47,7 +50,7 @@ static uint64_t tick(const struct sp_amdgpu_queue *q, uint32_t at)
     return sp_amdgpu_ns(q->dev, ticks[at % SP_TICKS]);
 }
 
-/* Timestamps, from the GPU's clock to ns where they were asked for. */
+/* Converts timestamps in place from GPU ticks to ns. */
 static void stamp(struct sp_amdgpu_queue *q, const struct sp_flight *f, uint32_t at)
 {
     for (size_t i = 0; i < f->nbytes;) {
@@ -88,7 +91,7 @@ static void complete(struct sp_amdgpu_queue *q, int rc)
     if (!q->head)
         q->tail = NULL;
     q->ticks_used -= f->nticks;
-    if (f->engine->ip == AMDGPU_HW_IP_DMA) /* past L2 */
+    if (f->engine->ip == AMDGPU_HW_IP_DMA) /* SDMA writes past L2 */
         sp_amdgpu_wrote(q->dev);
     atomic_store(&q->reached, f->value);
     sp_flight_end(q, f);
@@ -126,12 +129,12 @@ __attribute__((format(printf, 3, 4))) static void note(struct sp_amdgpu_queue *q
     va_end(arguments);
 }
 
-/* The words about a submission that failed. */
+/* Records the text of a failed submission. */
 static void tell(struct sp_amdgpu_queue *q, const struct sp_flight *f, int rc)
 {
     struct sp_amdgpu *dev = q->dev;
     struct drm_amdgpu_info_gpuvm_fault fault;
-    char names[120], where[100] = "it hung, ran too long, or touched memory that is not there";
+    char names[120], where[100] = "it hung, ran too long, or touched unmapped memory";
     names_of(f, names, sizeof names);
     if (sp_amdgpu_info(dev, AMDGPU_INFO_GPUVM_FAULT, 0, &fault, sizeof fault) >= 0 && fault.addr)
         snprintf(where, sizeof where, "page fault at %#llx", (unsigned long long)fault.addr);
@@ -141,7 +144,7 @@ static void tell(struct sp_amdgpu_queue *q, const struct sp_flight *f, int rc)
 
 size_t sp_amdgpu_fault(struct sp_amdgpu_queue *q, uint64_t value, char *out, size_t capacity)
 {
-    const struct sp_fault_text *best = NULL; /* its own, else that of the newest before it */
+    const struct sp_fault_text *best = NULL; /* its own text, else the newest one before it */
     size_t nbytes = 0;
     pthread_mutex_lock(&q->dev->lock);
     for (int i = 0; i < SP_FAULT_TEXTS; i++) {
@@ -157,7 +160,7 @@ size_t sp_amdgpu_fault(struct sp_amdgpu_queue *q, uint64_t value, char *out, siz
     return nbytes;
 }
 
-/* What the page says of each engine's jobs. */
+/* Reads the finished jobs of each engine from the page. */
 static void read_page(struct sp_amdgpu_queue *q)
 {
     volatile uint64_t *page = atomic_load(&q->page);
@@ -173,19 +176,20 @@ static void read_page(struct sp_amdgpu_queue *q)
     }
 }
 
-/* How a submission failed, with a word about it when it was its own fault. */
+/* The error of a submission; records a text if the submission itself failed. */
 static int failure(struct sp_amdgpu_queue *q, const struct sp_flight *f, int rc)
 {
-    if (rc == -EFAULT) /* of a later job: the first would have been refused at once */
-        note(q, f->value, "host memory that it touches was taken away before all of it was submitted");
+    if (rc == -EFAULT) /* a later job: the first would have been refused at once */
+        note(q, f->value, "host memory that it uses was unmapped before all its jobs were submitted");
     if (rc != -ETIME && rc != -ENODATA)
         return rc;
     tell(q, f, rc);
     return -EIO;
 }
 
-/* How the other device's half ended, 0 or -errno: each chunk is a value of the reader, and the kernel starts our half however
- * that one ended. Where copies of several queues took turns, a failed read between ours fails ours too. */
+/* Result of the other device's half, 0 or -errno. Each chunk is a value of the reader, and our half
+ * starts however that value ended. If copies of several queues took turns, a failed read of another
+ * queue between ours fails ours too. */
 static int reader_outcome(struct sp_amdgpu_queue *reader, uint64_t first, uint64_t last)
 {
     pthread_mutex_lock(reader->common.lock);
@@ -193,11 +197,11 @@ static int reader_outcome(struct sp_amdgpu_queue *reader, uint64_t first, uint64
         sp_amdgpu_inspect(reader);
     int rc = sp_ledger_among(&reader->common.ledger, first, last);
     if (rc == 0 && atomic_load(&reader->reached) < last)
-        rc = -EIO; /* these bytes were taken before they were there */
+        rc = -EIO; /* the bytes were copied before they arrived */
     return (int)sp_queue_leave(&reader->common, rc);
 }
 
-/* How the peer's half of a copy failed, when our own half succeeded; 0 if it did not. */
+/* The error of the peer's half of a copy whose own half succeeded; 0: none. */
 static int peer_failure(struct sp_amdgpu_queue *q, const struct sp_flight *f)
 {
     const struct sp_transfer *t = &f->transfer;
@@ -213,7 +217,7 @@ static int peer_failure(struct sp_amdgpu_queue *q, const struct sp_flight *f)
     return -EIO;
 }
 
-/* The oldest submission is over. */
+/* Retires the oldest submission with an error. */
 static void complete_failed(struct sp_amdgpu_queue *q, int rc)
 {
     rc = rc ? rc : peer_failure(q, q->head);
@@ -236,11 +240,11 @@ int sp_amdgpu_recover(struct sp_amdgpu_queue *q, int rc)
 {
     uint64_t until = sp_clock_ns() + ENDED_NS, flags = 0;
     if (q->tail && q->tail->rc == 0 && !atomic_load(&q->dev->common.lost))
-        sp_amdgpu_sleep(q, q->tail->value, until); /* its jobs may still be on the way out */
+        sp_amdgpu_sleep(q, q->tail->value, until); /* its jobs may still be ending */
     sp_amdgpu_retire(q);
     int renewed = atomic_load(&q->dev->common.lost) ? -ENODEV : sp_amdgpu_queue_renew(q, &flags);
     if (renewed == 0 && flags & AMDGPU_CTX_QUERY2_FLAGS_VRAMLOST)
-        sp_amdgpu_lose(q->dev, "a reset of the GPU has lost what was in its memory; close the device and open it again");
+        sp_amdgpu_lose(q->dev, "a reset of the GPU erased its memory; close the device and open it again");
     if (renewed == 0 && !atomic_load(&q->dev->common.lost))
         renewed = sp_amdgpu_canary(q);
     int lost = atomic_load(&q->dev->common.lost) || renewed;
@@ -249,7 +253,7 @@ int sp_amdgpu_recover(struct sp_amdgpu_queue *q, int rc)
         q->sending->rc = failure(q, q->sending, q->head ? others : oldest);
     for (; q->head; oldest = others)
         complete_failed(q, oldest);
-    memset(q->measured, 0, sizeof q->measured); /* nothing keeps their kernels any more */
+    memset(q->measured, 0, sizeof q->measured); /* the kernels are no longer kept alive */
     return lost ? -ENODEV : 0;
 }
 
@@ -267,7 +271,7 @@ void sp_amdgpu_inspect(struct sp_amdgpu_queue *q)
         sp_amdgpu_recover(q, rc);
 }
 
-/* Until one more job is done. */
+/* Waits for one more job. */
 static int wait_one(struct sp_amdgpu_queue *q, const struct sp_engine *e, uint64_t deadline_ns)
 {
     int rc = wait_job(q, e, e->jobs_done + 1, deadline_ns);

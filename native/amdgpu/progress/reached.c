@@ -1,10 +1,11 @@
-/* How far a queue is, for those who ask: the polite side of progress.c. */
+/* The timeline value of a queue, for callers without its lock. */
 #include "core/base.h"
 #include "progress.h"
 
 static const uint64_t LOOK_NS = 20 * 1000000;
 
-/* Eight bytes of each engine are read; only when they changed, or nothing was heard for a while, is there more to do. */
+/* Reads eight bytes per engine. Does more only if they changed, or if they have not changed for a
+ * while. */
 uint64_t sp_amdgpu_reached(void *queue)
 {
     struct sp_amdgpu_queue *const q = queue;

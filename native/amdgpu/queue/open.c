@@ -9,12 +9,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Does this kernel take the flag? A page with it is asked for, once. */
+/* 1 if this kernel accepts the flag: tries it once with a page. */
 static uint32_t takes_flag(struct sp_amdgpu *dev, uint64_t flag)
 {
     struct sp_bo *bo;
     int rc = sp_bo_create(dev, SP_PAGE, AMDGPU_GEM_DOMAIN_GTT, flag, &bo);
-    if (rc == -ENOMEM) /* which says nothing of the flag */
+    if (rc == -ENOMEM) /* out of memory says nothing about the flag */
         rc = sp_bo_create(dev, SP_PAGE, AMDGPU_GEM_DOMAIN_GTT, flag, &bo);
     if (rc)
         return 0;
@@ -31,7 +31,8 @@ static int sane(const struct sp_amdgpu_setup *s)
             p->value_at[0] >= SP_AMDGPU_PACKETS || p->value_at[1] >= SP_AMDGPU_PACKETS)
             return 0;
     }
-    if (sp_get(s->begin.dwords, PM4_HEADER_OPCODE) != PM4_ACQUIRE_MEM) /* submit/job.c fills it in */
+    /* submit/job.c patches this packet */
+    if (sp_get(s->begin.dwords, PM4_HEADER_OPCODE) != PM4_ACQUIRE_MEM)
         return 0;
     return (s->gfx == 10 || s->gfx == 11) && s->engines && s->cus;
 }

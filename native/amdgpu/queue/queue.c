@@ -15,7 +15,7 @@ static int unchecked(const struct sp_amdgpu *dev, const void *records, size_t nb
     return 0;
 }
 
-/* Records are checked by `check`, unless they came before. */
+/* Submits records. `check` checks them unless the queue has kept their IB. */
 static int64_t take(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, uint64_t epoch,
                     int (*check)(const struct sp_amdgpu *, const void *, size_t))
 {
@@ -61,7 +61,7 @@ static void unref(void *queue)
         q->sending->next = q->head;
         q->head = q->sending;
     }
-    while (q->head) { /* never closed: the kernel keeps what runs alive by itself */
+    while (q->head) { /* never closed: the kernel keeps running jobs alive by itself */
         struct sp_flight *f = q->head;
         q->head = f->next;
         sp_flight_end(q, f);

@@ -1,4 +1,4 @@
-/* Host memory in and out, and copies between devices. */
+/* Transfers to and from the host, and copies between devices. */
 #include "amdgpu/flight/link.h"
 #include "amdgpu/progress/progress.h"
 #include "amdgpu/submit/submit.h"
@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* What is ahead is in the list of those on their way, then: nothing has been sent in part only. */
+/* Enters the queue once every submission ahead is fully sent and in the list of those in flight. */
 static int64_t enter(struct sp_amdgpu_queue *q)
 {
     int rc = sp_queue_enter(&q->common, SP_ANY_EPOCH);
@@ -16,7 +16,8 @@ static int64_t enter(struct sp_amdgpu_queue *q)
     return rc ? sp_queue_leave(&q->common, rc) : 0;
 }
 
-/* The newest value, for what the CPU has done at once; a new one when that submission failed: this did not. */
+/* The newest value, for a copy that the CPU made at once. A new value if the newest submission
+ * failed: this copy did not. */
 static int64_t newest(struct sp_amdgpu_queue *q)
 {
     uint64_t value = sp_queue_newest(&q->common);
@@ -27,7 +28,8 @@ static int64_t newest(struct sp_amdgpu_queue *q)
     return (int64_t)value;
 }
 
-/* The CPU does it where it reaches the memory and nothing is ahead: now, or by way of GTT. */
+/* The CPU copies if it reaches the memory and no submission is ahead; else a job copies through
+ * GTT. */
 int64_t sp_amdgpu_upload(struct sp_amdgpu_queue *q, uint64_t address, const void *data, uint64_t nbytes)
 {
     void *host;
@@ -68,17 +70,19 @@ int64_t sp_amdgpu_download(struct sp_amdgpu_queue *q, uint64_t address, void *da
     if (!m)
         return sp_queue_leave(&q->common, -EFAULT);
     sp_amdgpu_retire(q);
-    /* Mappings of VRAM are write-combined, an APU's too (ttm caches them only where the CPU has them on its own fabric, and no
-     * chip that is driven here has that): so slow to read that the GPU copies them first. */
+    /* Mappings of VRAM are write-combined, also on an APU. ttm caches them only if the CPU has the
+     * memory on its own fabric, which no supported chip has. Reads are so slow that the GPU copies
+     * the bytes first. */
     int slow = m->domain == AMDGPU_GEM_DOMAIN_VRAM;
     const int reached = nbytes == 0 || (host && !q->head);
     if (!reached || (slow && nbytes))
         rc = sp_amdgpu_alloc(q->dev, nbytes, SP_AMDGPU_HOST, &staging);
-    if (reached && (!staging || rc == -ENOMEM)) { /* better slowly than not at all */
+    if (reached && (!staging || rc == -ENOMEM)) { /* a slow copy is better than none */
         if (nbytes)
             memcpy(data, host, nbytes);
         atomic_fetch_add_explicit(&q->dev->direct_nbytes, nbytes, memory_order_relaxed);
-        rc = m->kind == SP_AMDGPU_DEVICE ? sp_amdgpu_intact(q->dev) : 0; /* no job that would tell */
+        /* no job runs that would report a loss */
+        rc = m->kind == SP_AMDGPU_DEVICE ? sp_amdgpu_intact(q->dev) : 0;
         return sp_queue_leave(&q->common, rc ? rc : newest(q));
     }
     if (rc == 0 && (rc = sp_amdgpu_map(staging, &unused)) == 0) {
@@ -95,7 +99,7 @@ int64_t sp_amdgpu_download(struct sp_amdgpu_queue *q, uint64_t address, void *da
 int64_t sp_amdgpu_copy_peer(struct sp_amdgpu_queue *q, uint64_t dst, struct sp_amdgpu_link *link, uint64_t src, uint64_t nbytes)
 {
     void *unused;
-    /* What is in flight is told as a copy out of the link's memory. */
+    /* describes the copy in flight as one out of the link's memory */
     struct sp_cmd_copy c = {
         .kind = SP_CMD_COPY, .nbytes = sizeof c, .dst = dst, .src = link->here[0]->va, .count = nbytes};
     if (link->here[0]->dev != q->dev)

@@ -1,4 +1,4 @@
-/* Waiting for a submission, and looking at one. */
+/* Waits for a submission, and describes one. */
 #include "amdgpu/progress/progress.h"
 #include "amdgpu/submit/submit.h"
 #include "core/base.h"
@@ -47,13 +47,13 @@ int sp_amdgpu_hand_over(struct sp_amdgpu_queue *q, uint64_t value, uint64_t time
     uint64_t jobs = e->jobs;
     rc = sp_amdgpu_push(q, timeout_ns);
     if (rc == -EAGAIN && e->jobs == jobs) {
-        sp_amdgpu_inspect(q); /* a lost device gives nothing back */
+        sp_amdgpu_inspect(q); /* a lost device returns nothing to the queue */
         rc = -ETIMEDOUT;
     }
     return (int)sp_queue_leave(&q->common, rc);
 }
 
-/* Behind the others is what has been sent in part. */
+/* A submission that was sent in part comes after the others. */
 static struct sp_flight *last(const struct sp_amdgpu_queue *q, const struct sp_flight *f)
 {
     return f == q->sending ? NULL : q->sending;
@@ -71,7 +71,7 @@ int64_t sp_amdgpu_peek(struct sp_amdgpu_queue *q, uint64_t value, void *records,
     for (const struct sp_flight *f = first; got < 0 && f; f = f->next ? f->next : last(q, f)) {
         if (f->value != value)
             continue;
-        /* Which record of an IB runs is not known: the first stands for the IB. */
+        /* The running record of an IB is unknown: the first one stands for the IB. */
         out->running_at = f == first ? 0 : f->nbytes;
         out->running_ns = f == first ? sp_clock_ns() - f->submitted_ns : 0;
         if (records && f->nbytes)

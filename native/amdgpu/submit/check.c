@@ -1,4 +1,4 @@
-/* What is looked at before a record is taken. */
+/* Checks before a record is accepted. */
 #include "check.h"
 #include "amdgpu/flight/queue.h"
 #include "core/dispatch.h"
@@ -7,7 +7,8 @@
 
 #include <errno.h>
 
-static const uint64_t MOST_THREADS = UINT64_C(1) << 36; /* of a grid: whoever submits it waits for most of its jobs */
+/* of a grid: the submitting thread waits for most of its jobs */
+static const uint64_t MOST_THREADS = UINT64_C(1) << 36;
 enum { LDS_MOST = 65536 };
 
 static int check_grid(const struct sp_amdgpu *dev, const struct sp_amdgpu_kernel *k, const struct sp_cmd_dispatch *d)
@@ -50,7 +51,7 @@ int sp_amdgpu_check_dispatch(const struct sp_amdgpu *dev, const void *record, si
     return rc ? rc : sp_extents_check(&k->sig, d + 1, &(uint32_t){0}, &(uint64_t){0});
 }
 
-/* Timestamps are converted to ns by the CPU, which must reach them. */
+/* The CPU converts timestamps to ns, so it must reach them. */
 static int check_stamp(const struct sp_amdgpu *dev, const struct sp_cmd_timestamp *t)
 {
     void *host;

@@ -1,4 +1,4 @@
-/* Whether a dispatch record is taken. */
+/* Checks a dispatch record. */
 #ifndef SP_AMDGPU_CHECK_H
 #define SP_AMDGPU_CHECK_H
 #include "amdgpu/device/device.h"

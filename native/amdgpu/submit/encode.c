@@ -1,4 +1,5 @@
-/* From command records to packets. Records run in order: between two, what the first did is waited for and seen. */
+/* Encodes command records as packets. Records run in order: each waits for the one before it and
+ * sees its writes. */
 #include "encode.h"
 #include "amdgpu/packets/clock.h"
 #include "amdgpu/packets/copy.h"
@@ -39,7 +40,7 @@ static void put_hidden(unsigned char *args, const struct sp_amdgpu_template *t, 
         case SP_AMDGPU_GROUP_SIZE_Z: put_number(args, h, d->group_size[h->kind - SP_AMDGPU_GROUP_SIZE_X]); break;
         case SP_AMDGPU_GRID_DIMS: put_number(args, h, dimensions(d)); break;
         case SP_AMDGPU_DYNAMIC_LDS: put_number(args, h, d->shared_nbytes); break;
-        default: break; /* what is always 0 */
+        default: break; /* entries that are always 0 */
         }
     }
     if (t->dynamic_lds_at) {
@@ -62,13 +63,13 @@ static void put_scratch(uint32_t *p, const struct sp_amdgpu_template *t, const s
         put_address(p + t->scratch_base_at, va >> 8);
     if (t->scratch_address_at)
         put_address(p + t->scratch_address_at, va);
-    if (t->scratch_resource_at) { /* the upper bits of word 1 are not the address's */
+    if (t->scratch_resource_at) { /* the upper bits of word 1 are not part of the address */
         p[t->scratch_resource_at] = (uint32_t)va;
         p[t->scratch_resource_at + 1] |= (uint32_t)(va >> 32) & 0xffff;
     }
 }
 
-/* The workgroups from `from` up to `end` of a dispatch. */
+/* Encodes the workgroups from `from` up to `end` of a dispatch. */
 static void put_piece(struct sp_job *job, const struct sp_cmd_dispatch *d, const uint32_t from[3], const uint32_t end[3])
 {
     const struct sp_amdgpu_kernel *k = (const void *)(uintptr_t)d->kernel;
@@ -101,10 +102,10 @@ static void put_piece(struct sp_job *job, const struct sp_cmd_dispatch *d, const
     job->ndispatches++;
 }
 
-/* The groups from `at` on that one job takes: part of a row, whole rows, whole planes. */
+/* The groups from `at` on that fit into one job: part of a row, whole rows, or whole planes. */
 static void piece_end(const struct sp_cmd_dispatch *d, const uint32_t at[3], uint64_t most, uint32_t end[3])
 {
-    int whole = 1; /* the piece has all groups along the axes before this one */
+    int whole = 1; /* the piece has all groups along the earlier axes */
     most = most ? most : 1;
     for (int i = 0; i < 3; i++) {
         uint64_t n = whole ? most : 1;
@@ -154,14 +155,15 @@ static int dispatch(struct sp_job *job, const struct sp_cmd_dispatch *d)
     return 0;
 }
 
-/* What follows waits; what is in the job already must not, or two queues could wait for each other's beginnings. */
+/* Later jobs wait; what is already in this job must not. Else two queues could wait for each
+ * other's beginnings. */
 static int wait_for(struct sp_job *job, const struct sp_cmd_wait *w)
 {
     struct sp_amdgpu_queue *other = (void *)(uintptr_t)w->queue;
     if (other == job->q || sp_amdgpu_reached(other) >= w->value)
         return 0;
     if (w->value > atomic_load(&other->sent))
-        return -EAGAIN; /* somebody is about to submit the rest of it: there is no fence yet */
+        return -EAGAIN; /* another thread is about to send the rest of it: there is no fence yet */
     if (job->dirty || job->ndispatches || job->copied || job->nwaits == SP_WAITS)
         return SP_JOB_FULL;
     job->q->request.waits[job->nwaits++] = (struct drm_amdgpu_cs_chunk_syncobj){.handle = other->syncobj, .point = w->value};

@@ -1,16 +1,20 @@
-/* One job: an IB and the arguments of its dispatches in a slot of the queue's ring, submitted with one CS ioctl. A slot comes
- * round again when its job is done: as many jobs as slots are in flight at most.
+/* One job: an IB and the arguments of its dispatches in a slot of the queue's ring, submitted with
+ * one CS ioctl. A slot is reused when its job is done, so at most as many jobs as slots are in
+ * flight.
  *
- * Which caches a job begins by emptying (docs/AMDGPU_FACTS.md 6.2): those of waves always; that of code after code came; L2 after
- * somebody wrote behind it. The kernel's fence writes L2 back, so that no job has to.
+ * Which caches a job empties at its beginning (docs/AMDGPU_FACTS.md 6.2): wave caches always; the
+ * code cache after new code; L2 after a write behind it. The kernel's fence writes L2 back, so no
+ * job does.
  *
- * Who writes behind L2: the CPU, SDMA, another device. What we or SDMA write is counted in `written`, SDMA's when its job
- * is known to have ended; a job that waits for another ring empties L2 itself, behind the wait. Who has memory in hand (a view, an
- * export, an import, host memory in place) may write at any time: `exposed`. The kernel moves memory by SDMA or the CPU when it is
- * short of it, which it counts as evictions: only who would leave L2 as it is asks for that number.
+ * The CPU, SDMA and other devices write behind L2. `written` counts our own writes and those of
+ * SDMA, once its job is known to have ended. A job that waits for another ring empties L2 itself
+ * after the wait. `exposed` counts memory that others may write at any time: views, exports,
+ * imports, wrapped host memory. Short of memory, the kernel moves it by SDMA or the CPU and counts
+ * an eviction. Only a job that would keep L2 asks for that count.
  *
- * L2 is one for the device, but a job on its way on another ring has not emptied it yet: each engine counts for itself. Its jobs
- * end before the next begin, so that a job that empties L2 drops the arguments of all those before it. */
+ * L2 is one for the device. But a job in flight on another ring has not emptied it yet, so each
+ * engine counts for itself. Jobs of an engine do not overlap, so a job that empties L2 also drops
+ * the arguments of all earlier ones. */
 #include "job.h"
 #include "amdgpu/flight/flight.h"
 #include "amdgpu/packets/order.h"
@@ -26,8 +30,8 @@
 enum { FEW_ARGS_NBYTES = 4096 /* patterns of fills */ };
 static const uint64_t NOMEM_NS = UINT64_C(1000000000);
 
-/* Entities are not ordered among themselves: the first job of a submission that follows one of the other engine waits for
- * that. All jobs of the submission itself, and those that follow it, come after this one. */
+/* Entities are not ordered among themselves. So the first job of a submission waits for the
+ * submission before it, if that used the other engine. All later jobs come after this one. */
 static void wait_for_other_engine(struct sp_job *job)
 {
     const struct sp_flight *before = job->q->tail;
@@ -65,7 +69,7 @@ uint32_t sp_caches_reasons(const struct sp_job *job)
     return (job->nwaits || job->shared ? SP_CACHES_OTHERS : 0) | (args ? SP_CACHES_ARGS : 0);
 }
 
-/* Has the kernel moved memory since it was last asked? Who cannot know takes it for granted. */
+/* 1 if the kernel has moved memory since the last question, or if that is unknown. */
 static int moved(struct sp_amdgpu_queue *q, struct sp_emptied *e)
 {
     const uint64_t before = e->evictions;
@@ -78,7 +82,8 @@ static int moved(struct sp_amdgpu_queue *q, struct sp_emptied *e)
 void sp_caches_look(struct sp_amdgpu_queue *q, struct sp_engine *e, uint32_t reasons, struct sp_invalidate *out)
 {
     const struct sp_amdgpu *dev = q->dev;
-    const uint64_t exposed = atomic_load(&dev->exposed); /* first: who ends that counts it as written before */
+    /* read first: a thread that lowers it has raised `written` before */
+    const uint64_t exposed = atomic_load(&dev->exposed);
     out->as_of = (struct sp_emptied){
         .written = atomic_load(&dev->written), .code_turn = atomic_load(&dev->code_turn), .evictions = e->emptied.evictions};
     out->code = (reasons & SP_CACHES_ALL) || out->as_of.code_turn != e->emptied.code_turn;
@@ -109,8 +114,9 @@ void sp_caches_done(struct sp_engine *e, uint64_t slot, const struct sp_invalida
     e->emptied.job = e->jobs;
 }
 
-/* A user's SDMA IB cannot flush caches, since GCR_REQ is the kernel's: the flag asks the kernel to. Up to Linux 6.19 it does so
- * before the job waits for earlier jobs of its own ring, since then after (docs/AMDGPU_FACTS.md 6.1). Either will do: those are
+/* A user's SDMA IB cannot flush caches, because GCR_REQ is reserved for the kernel. The flag asks
+ * the kernel to do so. Up to Linux 6.19 the flush happens before the job waits for earlier jobs of
+ * its own ring, later after (docs/AMDGPU_FACTS.md 6.1). Both orders are right: those jobs are
  * copies, which leave nothing in L2. Jobs of other rings have ended by then. */
 static void invalidate(const struct sp_job *job, const struct sp_invalidate *invalid)
 {
@@ -120,8 +126,8 @@ static void invalidate(const struct sp_job *job, const struct sp_invalidate *inv
         sp_caches_put(job->ib, invalid, r && r->flights > 1);
 }
 
-/* CS until it is taken. Memory that is short for the moment is waited for: our own jobs first, which hold some, then others, as
- * RADV does, every 1 ms for up to 1 s. A context that failed is made anew, once. */
+/* Calls CS until the kernel accepts the job. If memory is short it waits, as RADV does: first for
+ * our own jobs, then 1 ms at a time, up to 1 s. A failed context is replaced once. */
 static int cs(const struct sp_job *job, uint32_t nchunks, struct sp_invalidate *invalid, uint64_t *seq)
 {
     struct sp_amdgpu_queue *q = job->q;
@@ -141,7 +147,7 @@ static int cs(const struct sp_job *job, uint32_t nchunks, struct sp_invalidate *
             nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
         } else if ((rc == -ECANCELED || rc == -ENODATA || rc == -ETIME) && !renewed++) {
             rc = sp_amdgpu_recover(q, rc);
-            if (rc || (q->sending && q->sending->rc)) /* what it had submitted before has gone with the old context */
+            if (rc || (q->sending && q->sending->rc)) /* its earlier jobs were lost with the old context */
                 return rc ? rc : q->sending->rc;
             sp_caches_look(q, job->flight->engine, SP_CACHES_ALL, invalid);
             invalidate(job, invalid);
@@ -151,7 +157,7 @@ static int cs(const struct sp_job *job, uint32_t nchunks, struct sp_invalidate *
     }
 }
 
-/* The chunks of this job: how many, and behind them stands the list of memory. */
+/* Fills in the chunks of this job and returns their number. The list of memory follows them. */
 static uint32_t fill_request(const struct sp_job *job, uint64_t point)
 {
     const struct sp_engine *e = job->flight->engine;
@@ -171,14 +177,14 @@ static uint32_t fill_request(const struct sp_job *job, uint64_t point)
     return n - 1;
 }
 
-/* What the job names: 0 or -ENOMEM. */
+/* Makes the list of memory for the job. 0 or -ENOMEM. */
 static int list(const struct sp_job *job, struct sp_list *list)
 {
     const struct sp_flight *f = job->flight;
     const int rc = sp_list_renew(job->q->dev, list, f->records, f->nbytes);
     if (rc || !job->shared)
         return rc;
-    list->turn = 0; /* the next job of this submission shares other memory */
+    list->turn = 0; /* the next job of this submission lists other memory */
     return sp_list_add(list, job->shared->bo->handle);
 }
 
@@ -187,7 +193,8 @@ int sp_job_send(const struct sp_job *job, uint64_t point)
     struct sp_amdgpu_queue *q = job->q;
     struct sp_engine *e = job->flight->engine;
     const uint32_t nchunks = fill_request(job, point);
-    /* Another thread may free a listed memory between the look at the list and the ioctl, which is -ENOENT then. */
+    /* Another thread may free listed memory between the making of the list and the ioctl, which
+     * then returns -ENOENT. */
     enum { MOST_LOOKS = 100 };
     uint64_t seq;
     int rc = -ENOENT;

@@ -1,9 +1,11 @@
-/* Which memory a submission names to the kernel. VM_ALWAYS_VALID memory is never named. Memory that others share is named by
- * the submissions that touch it: the kernel makes those wait for the others' use. So is host memory in place: for each
- * submission that names it the kernel walks all its pages (amdgpu_cs_parser_bos), some ms a GiB, and fails when one is gone.
+/* Makes the list of memory that a submission names to the kernel. VM_ALWAYS_VALID memory is never
+ * listed. Shared memory is listed by the submissions that touch it: the kernel makes them wait for
+ * other users. So is wrapped host memory. For each submission the kernel walks all pages of a
+ * listed userptr (amdgpu_cs_parser_bos), some ms per GiB. It fails if a page is gone.
  *
- * A submission touches both ends of its copies, what it fills, and the memory of each argument of 64 bits, since a kernel may
- * take an address as a number. What a kernel reaches by an address in memory alone is not seen here: include/sp_amdgpu.h. */
+ * A submission touches both ends of its copies, its fills, and the memory of each 64-bit argument:
+ * a kernel may take an address as a number. Addresses that a kernel loads from memory are not seen
+ * here: include/sp_amdgpu.h. */
 #include "listed.h"
 
 #include <errno.h>
@@ -28,7 +30,7 @@ int sp_list_add(struct sp_list *list, uint32_t handle)
     return 0;
 }
 
-/* These three: with the device's lock. */
+/* These three functions: with the device's lock. */
 static int touch(struct sp_amdgpu *dev, struct sp_list *list, uint64_t address)
 {
     const size_t at = sp_memory_above(dev, address);
@@ -98,12 +100,12 @@ void sp_list_say_dead(struct sp_amdgpu *dev, const struct sp_list *list)
         const struct sp_amdgpu_memory *m = dev->memories[i];
         if (!m->host || !names(list, m))
             continue;
-        /* MS_ASYNC does nothing but tell whether all of it is mapped. */
+        /* MS_ASYNC has no effect but fails if a page is unmapped. */
         gone = msync((char *)m->host - (m->va - m->base), m->nbytes, MS_ASYNC) != 0;
         dead = gone || !dead ? m : dead;
     }
     if (dead)
-        sp_amdgpu_say("host memory that was wrapped at %p (%llu bytes in whole pages) is no longer there, or may not be written",
+        sp_amdgpu_say("host memory that was wrapped at %p (%llu bytes in whole pages) is unmapped or read-only",
                       dead->host, (unsigned long long)dead->nbytes);
     pthread_mutex_unlock(&dev->lock);
 }

@@ -1,9 +1,10 @@
-/* Records that come again. The IB of what became one job stays where it was encoded, in a slot behind those that the jobs use
- * in turn, with the arguments of its dispatches: sent again it is a request and a value, however many are on their way.
+/* Recorded submissions. If records fit into one job, the queue keeps their IB and its arguments in
+ * a slot behind the ring. Sending them again takes a request and a value, however many are in
+ * flight.
  *
- * An IB is recognised by its records, not by who submits them: equal bytes of kernels that are still there make the same IB,
- * as long as nothing in it belongs to one submission alone. That is what has clocks, waits, scratch or memory between copies,
- * whatever the other engine does, and every IB whose ending carries a number. */
+ * An IB is found by its records, whoever submits them. Equal bytes of loaded kernels make the same
+ * IB, unless a part of it belongs to one submission only. Such parts are clocks, waits, scratch,
+ * bounce buffers, all work of the other engine, and an end that carries a number. */
 #include "recorded.h"
 #include "amdgpu/flight/flight.h"
 #include "amdgpu/progress/progress.h"
@@ -16,7 +17,7 @@
 
 enum { HASHED = 256 };
 
-/* Of the first bytes; equal ones may still differ. */
+/* A hash of the first bytes; different records may have equal hashes. */
 static uint64_t key_of(const unsigned char *records, size_t nbytes)
 {
     uint64_t key = nbytes, word;
@@ -52,7 +53,7 @@ static uint64_t slot_of(const struct sp_amdgpu_queue *q, const struct sp_recorde
     return SP_JOBS + (uint64_t)(r - q->recorded);
 }
 
-/* May a job of what is recorded be the next? */
+/* 1 if a job of recorded records may be sent next. */
 static int is_free(const struct sp_amdgpu_queue *q, const struct sp_engine *e)
 {
     return !q->sending && e->jobs - e->jobs_done < SP_JOBS && (!q->tail || q->tail->engine == e);
@@ -83,7 +84,8 @@ int64_t sp_recorded_again(struct sp_amdgpu_queue *q, const void *records, size_t
     return (int64_t)f->value;
 }
 
-/* What can be done before the ioctl is, and by no other function: behind it the caches are the kernel's. */
+/* Does all work that can precede the ioctl, in one function: after the ioctl the caches are
+ * cold. */
 static int64_t send_at_once(struct sp_amdgpu_queue *q, struct sp_recorded *r, struct sp_flight *f)
 {
     struct sp_engine *e = &q->engine[SP_ENGINE_COMPUTE];
@@ -99,7 +101,7 @@ static int64_t send_at_once(struct sp_amdgpu_queue *q, struct sp_recorded *r, st
     q->again.signal.point = value;
     union drm_amdgpu_cs args;
     if (sp_job_ioctl(q, q->again.pointer, SP_AGAIN, &args) < 0) {
-        f->next = next; /* a spare one still */
+        f->next = next; /* still a spare one */
         return 0;
     }
     q->spare = next;
@@ -127,7 +129,7 @@ int64_t sp_amdgpu_resend(void *queue, const void *records, size_t nbytes, uint64
     return sp_queue_leave(&q->common, value);
 }
 
-/* Has every IB what only one submission can have? */
+/* 1 if the end of every IB is the same for all submissions. */
 static int ends_alike(const struct sp_amdgpu_setup *s)
 {
     return !s->begin.va_at[0] && !s->between.va_at[0] && !s->idle.va_at[0];
@@ -140,7 +142,7 @@ struct sp_recorded *sp_recorded_begin(struct sp_amdgpu_queue *q, const void *rec
         return NULL;
     for (struct sp_recorded *other = q->recorded; other < q->recorded + SP_RECORDED; other++)
         if (!other->flights && (!r || other->used < r->used))
-            r = other; /* used longest ago */
+            r = other; /* the least recently used */
     if (!r)
         return NULL;
     r->ndw = 0;

@@ -3,14 +3,15 @@
 #define SP_AMDGPU_SCRATCH_H
 #include "amdgpu/flight/queue.h"
 
-/* What a dispatch of a kernel with scratch asks of it: bytes of each wave, and the waves of a group, which need slots in one shader engine. */
+/* Scratch needs of a dispatch: bytes per wave, and waves per group, which need slots in one shader
+ * engine. */
 struct sp_scratch_need {
     uint64_t wave_nbytes;
     uint64_t group_waves;
 };
-/* So that it is enough for this dispatch, too. */
+/* Raises `need` so that it suffices for this dispatch too. */
 void sp_scratch_more(struct sp_scratch_need *need, const struct sp_cmd_dispatch *d);
-/* 0, or -E2BIG: one group in each engine takes more than SP_AMDGPU_SCRATCH_MOST. */
+/* 0; -E2BIG: one group in each engine needs more than SP_AMDGPU_SCRATCH_MOST. */
 int sp_scratch_check(const struct sp_amdgpu *dev, const struct sp_cmd_dispatch *d);
 int sp_amdgpu_queue_scratch(struct sp_amdgpu_queue *q, const struct sp_scratch_need *need);
 #endif

@@ -1,5 +1,5 @@
-/* A submission: what it needs, its jobs, its place among those on their way. Nothing runs between the value that is given out
- * and the thread that submits. */
+/* A submission: its needs, its jobs, its place among those in flight. No other code runs between
+ * the choice of the value and the ioctl. */
 #include "submit.h"
 #include "amdgpu/flight/flight.h"
 #include "amdgpu/flight/link.h"
@@ -17,10 +17,11 @@
 #include <errno.h>
 #include <string.h>
 
-/* A copy engine is asked from here on: below, going over to another ring and back costs more than it brings. */
+/* Copies of this size or more use the copy engine. Below, switching rings and back costs more than
+ * it saves. */
 static const uint64_t SDMA_LEAST = 256 << 10;
 
-/* What records need before they can be encoded. */
+/* Needs of records before they can be encoded. */
 struct needs {
     uint64_t bounce_nbytes;
     struct sp_scratch_need scratch;
@@ -58,8 +59,9 @@ static struct needs look(const void *records, size_t nbytes)
     return n;
 }
 
-/* Much to move and nothing else goes to the ring for copies, beside which other queues compute. Timed submissions stay: when
- * an SDMA TIMESTAMP is written, beside copies before it, is not established. */
+/* Sends large pure copies to the copy ring, so that other queues can compute meanwhile. Timed
+ * submissions stay on the compute ring. It is unknown when SDMA writes a TIMESTAMP relative to
+ * earlier copies. */
 static struct sp_engine *engine_for(struct sp_amdgpu_queue *q, const struct needs *n)
 {
     int dma = q->dev->setup.dma && n->moved_nbytes >= SDMA_LEAST && !n->dispatches && !n->stamps && !q->common.ledger.times;
@@ -67,7 +69,7 @@ static struct sp_engine *engine_for(struct sp_amdgpu_queue *q, const struct need
     return &q->engine[dma ? SP_ENGINE_DMA : SP_ENGINE_COMPUTE];
 }
 
-/* Would these records make the same IB again? */
+/* 1 if these records would make the same IB again. */
 static int comes_alike(const struct sp_amdgpu_queue *q, const struct needs *n, const struct sp_engine *e)
 {
     return e == &q->engine[SP_ENGINE_COMPUTE] && !n->waits && !n->stamps && !n->bounce_nbytes && !n->scratch.wave_nbytes;
@@ -87,7 +89,7 @@ static int take_ticks(struct sp_amdgpu_queue *q, struct sp_flight *f, uint32_t c
     return 0;
 }
 
-/* Ends the IB and submits it; point 0: more of this submission follows. */
+/* Ends the IB and submits it. point 0: more of this submission follows. */
 static int submit_job(struct sp_job *job, uint64_t point)
 {
     if (job->measured.kernel)
@@ -100,7 +102,7 @@ static int submit_job(struct sp_job *job, uint64_t point)
     return rc;
 }
 
-/* The peer's half: its value, or -errno. */
+/* Submits the peer's half. Returns its value, or -errno. */
 static int64_t read_in(struct sp_amdgpu_link *link, uint64_t from, uint64_t nbytes)
 {
     struct sp_amdgpu_queue *reader = link->reader;
@@ -116,15 +118,15 @@ static int64_t read_in(struct sp_amdgpu_link *link, uint64_t from, uint64_t nbyt
     sp_amdgpu_hold(source);
     sp_amdgpu_hold(to);
     rc = sp_amdgpu_enqueue(reader, &c, sizeof c, &(struct sp_transfer){.kept = {source, to}, .shared = to});
-    if (rc < 0) { /* one job: it is never begun only */
+    if (rc < 0) { /* one job: it is never sent in part */
         sp_amdgpu_free(source);
         sp_amdgpu_free(to);
     }
     return sp_queue_leave(&reader->common, rc);
 }
 
-/* With the link's lock: the reader copies the next bytes of the submission into a chunk, which this job names, and the job gets
- * the copy out of it. 0, SP_JOB_FULL when more of the submission follows, or -errno. */
+/* With the link's lock: the reader copies the next bytes of the submission into a chunk, which this
+ * job lists. The job copies them out. 0; SP_JOB_FULL: more of the submission follows; or -errno. */
 static int encode_over(struct sp_job *job)
 {
     struct sp_flight *f = job->flight;
@@ -144,7 +146,7 @@ static int encode_over(struct sp_job *job)
     return rc ? -EIO : n < left ? SP_JOB_FULL : 0; /* a chunk always fits into a job */
 }
 
-/* One more job of it: 0 when that was the last, SP_JOB_FULL, or -errno and nothing was submitted. */
+/* Sends one more job. 0: it was the last. SP_JOB_FULL. -errno: nothing was submitted. */
 static int send_one(struct sp_amdgpu_queue *q, struct sp_flight *f)
 {
     struct sp_job job = {.q = q, .flight = f};
@@ -167,7 +169,7 @@ static int send_one(struct sp_amdgpu_queue *q, struct sp_flight *f)
     return more;
 }
 
-/* Has the link's reader room for a job, or gets it by then? 0, -EAGAIN, or how it failed. */
+/* Waits until the link's reader has room for a job. 0, -EAGAIN, or its error. */
 static int reader_room(struct sp_amdgpu_link *link, uint64_t deadline_ns)
 {
     struct sp_amdgpu_queue *reader = link->reader;
@@ -179,8 +181,8 @@ static int reader_room(struct sp_amdgpu_link *link, uint64_t deadline_ns)
     return (int)sp_queue_leave(&reader->common, rc);
 }
 
-/* The same of a copy from another device. A chunk is the job's from the copy into it until the copy out is submitted; if that
- * fails, the reader fills the chunk once more. */
+/* As send_one, for a copy from another device. The job owns a chunk from the copy in until the copy
+ * out is submitted. If that fails, the reader fills the chunk again. */
 static int send_one_over(struct sp_amdgpu_queue *q, struct sp_flight *f)
 {
     struct sp_amdgpu_link *link = f->transfer.link;
@@ -200,7 +202,7 @@ static int send(struct sp_amdgpu_queue *q, struct sp_flight *f, uint64_t timeout
     int rc = SP_JOB_FULL;
     while (rc == SP_JOB_FULL) {
         rc = link && !f->rc ? reader_room(link, until) : 0;
-        if (rc == 0 && (f->begun || e->jobs - e->jobs_done >= SP_JOBS)) { /* most submissions are one job, for which there is room */
+        if (rc == 0 && (f->begun || e->jobs - e->jobs_done >= SP_JOBS)) { /* most submissions are one job, with room for it */
             until = until ? until : sp_clock_ns() + timeout_ns;
             rc = sp_amdgpu_room(q, e, until);
         }
@@ -212,10 +214,10 @@ static int send(struct sp_amdgpu_queue *q, struct sp_flight *f, uint64_t timeout
     return rc;
 }
 
-/* Behind the others on their way; `rc`: the rest of it cannot be submitted. */
+/* Appends it to the submissions in flight. `rc`: the rest of it cannot be submitted. */
 static void line_up(struct sp_amdgpu_queue *q, struct sp_flight *f, int rc)
 {
-    if (rc) { /* who waits for its value must not wait for ever */
+    if (rc) { /* a wait for its value must end */
         struct drm_syncobj_timeline_array signal = {
             .handles = (uint64_t)(uintptr_t)&q->syncobj, .points = (uint64_t)(uintptr_t)&f->value, .count_handles = 1};
         sp_amdgpu_ioctl(q->dev, DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL, &signal);
@@ -250,7 +252,7 @@ int64_t sp_amdgpu_enqueue(struct sp_amdgpu_queue *q, const void *records, size_t
     uint64_t value = sp_queue_newest(&q->common) + 1;
     struct needs needs = look(records, nbytes);
     if (transfer && transfer->link)
-        needs.bounce_nbytes = 0; /* its addresses are of two devices */
+        needs.bounce_nbytes = 0; /* its addresses belong to two devices */
     struct sp_engine *e = engine_for(q, &needs);
     int rc = sp_amdgpu_push(q, SP_PUSH_NS);
     if (rc)
@@ -258,7 +260,8 @@ int64_t sp_amdgpu_enqueue(struct sp_amdgpu_queue *q, const void *records, size_t
     sp_count(&q->counted.submissions, 1);
     if (q->head)
         sp_amdgpu_retire(q);
-    if (!needs.runs && !q->head && !q->common.ledger.times) { /* nothing to do, nothing to wait for */
+    /* nothing to run, nothing to wait for */
+    if (!needs.runs && !q->head && !q->common.ledger.times) {
         sp_queue_take_value(&q->common);
         atomic_store(&q->reached, value);
         return (int64_t)value;
@@ -281,9 +284,9 @@ int64_t sp_amdgpu_enqueue(struct sp_amdgpu_queue *q, const void *records, size_t
         q->sending = NULL;
     if (rc && !f->begun) {
         q->ticks_used -= f->nticks;
-        if (f->nticks) /* the newest: nobody took clocks behind it */
+        if (f->nticks) /* it is the newest: no clock was taken after it */
             q->next_tick = f->first_tick;
-        f->transfer = (struct sp_transfer){.out = NULL}; /* the caller's again */
+        f->transfer = (struct sp_transfer){.out = NULL}; /* the caller owns it again */
         sp_flight_end(q, f);
         return rc;
     }
@@ -310,7 +313,7 @@ int64_t sp_amdgpu_encode(struct sp_amdgpu_queue *q, const void *records, size_t 
         rc = sp_encode(&job, records, nbytes);
     }
     if (rc == SP_JOB_FULL || (rc == 0 && e->jobs != jobs))
-        rc = -E2BIG; /* more than one; copies among the first may have run */
+        rc = -E2BIG; /* more than one job; earlier copies may have run */
     if (rc == 0) {
         struct sp_invalidate invalid;
         sp_job_end(&job);

@@ -1,6 +1,7 @@
-/* im2col without the column matrix: conv is a matrix product whose panels of pixels are packed straight from the image
- * (im2col.inc), so it runs on the loop nest of gemm/nest.c.
- *   NCHW: y[oc][pixel] = w[oc][(c, ky, kx)] * columns[(c, ky, kx)][pixel], a product for each image and group;
+/* im2col without the column matrix: the convolution is a matrix product whose panels of pixels are
+ * packed straight from the image (im2col.inc). It runs on the loop nest of gemm/nest.c.
+ *   NCHW: y[oc][pixel] = w[oc][(c, ky, kx)] * columns[(c, ky, kx)][pixel], a product per image and
+ *   group;
  *   NHWC: y[pixel][oc] = columns[pixel][(c, ky, kx)] * w'[(c, ky, kx)][oc]. */
 #include "algorithms.h"
 
@@ -11,7 +12,7 @@ struct work {
     const struct sp_conv_kernel *kernel;
     const struct sp_gemm_kernel *gemm;
     const struct sp_tile_plan *plan;
-    struct sp_pool *pool; /* NULL: whoever runs this is one of many already */
+    struct sp_pool *pool; /* NULL: the caller is itself one of many tasks */
     int error;
 };
 

@@ -1,6 +1,7 @@
-/* Weights of conv2d_f32, packed for one algorithm and instruction set: what pack_conv2d_f32 makes and conv2d_f32 takes
- * when its plan says `pack`. The payload is 64 bytes, the first of which says whether a weight is infinite or NaN, and
- * the weights; those of algorithms that want them as they are, are just copied. */
+/* Weights of conv2d_f32, packed for one algorithm and instruction set: pack_conv2d_f32 makes them;
+ * conv2d_f32 takes them if its plan says `pack`. The payload is 64 bytes, whose first word is 1 if
+ * a weight is infinite or NaN, then the weights. For algorithms that read unpacked weights they are
+ * copied unchanged. */
 #include "algorithms.h"
 #include "cpu/conv/direct/direct.h"
 #include "cpu/gemm/packed.h"
@@ -31,7 +32,7 @@ static struct sp_packed header_of(const struct sp_conv *v, enum sp_conv_form for
     };
 }
 
-/* 0 or 1: is one of them wild? Or -errno. */
+/* 1 if a weight is infinite or NaN, else 0; or -errno. */
 static int pack(const struct sp_conv *v, enum sp_conv_form form, float *to, struct sp_pool *pool, enum sp_isa isa,
                 uint32_t threads)
 {

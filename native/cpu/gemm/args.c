@@ -1,21 +1,22 @@
-/* gemm_f32, gemm_f64 and what packs their b: arguments become a struct sp_gemm_job. The argument structs of the two types
- * differ in what the pointers point to only. */
+/* Makes a struct sp_gemm_job of the arguments of gemm_f32, gemm_f64 and the kernels that pack their
+ * b. The argument structs of the two types differ only in what the pointers point to. */
 #include "core/args.h"
 #include "gemm.h"
 #include "packed.h"
 
 #include <errno.h>
 
-/* Elements of b in a blob: no size computed from so many overflows. Strides of 0 would allow more. */
+/* Most elements of b in a blob, so that no size overflows. Strides of 0 would allow more. */
 static const double MOST_PACKED = 1e16;
-/* Up to this size a read where it is costs less than packing it, measured on Zen 4: up to 700 x 700 floats (its rows come
- * from pages of their own beyond). */
+/* A smaller a is cheaper to read in place than to pack. Measured on Zen 4: up to 700 x 700 floats;
+ * beyond, each row is on a page of its own. */
 enum { SMALL_A_NBYTES = 2 << 20 };
 
-/* Rows that do push each other out are read this many at a time: the ways, less those that b and c take. */
+/* Most rows that are read together if they share cache sets: the ways, less those for b and c. */
 enum { ROWS_NOT_APART = 6 };
 
-/* Is a better read where it is? Packing costs a pass over it, which only panels of b that use it again repay. */
+/* 1 if a is better read in place. Packing costs a pass over a, which pays only if several panels of
+ * b use it. */
 static int reads_a_in_place(const struct sp_gemm_job *job, size_t rsa, size_t csa)
 {
     const size_t nbytes = job->kernel->nbytes;
@@ -31,7 +32,7 @@ static int reads_b_in_place(const struct sp_gemm_job *job, size_t rsb, size_t cs
     return csb == 1 && (double)job->k * (double)rsb * job->kernel->nbytes <= job->kernel->small_b;
 }
 
-/* What a blob of this job's b says of itself: its layout depends on nothing else. */
+/* The header of a blob of this job's b: its layout depends on nothing else. */
 static struct sp_packed header_of(const struct sp_gemm_job *job, enum sp_gemm_type type, enum sp_isa isa)
 {
     const size_t nbytes = sp_gemm_packed_elements(job) * job->kernel->nbytes;

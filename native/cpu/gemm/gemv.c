@@ -1,14 +1,16 @@
-/* gemm with one row or one column: c as a vector y = M x, read along memory (gemv_body.inc). c = a b with one row is
- * c^T = b^T a^T with one column, so that there is one case: y[i*si] = sum_p M[i*si + p*sp] * x[p*sx]. A few columns are
- * done so together where rows of a lie along memory, and a few rows where columns of b do, as in x W^T: a micro-tile would
- * leave most of its vectors empty, and b would have to be packed for few. */
+/* gemm with one row or one column: c as a vector y = M x, read along memory (gemv_body.inc). c = a
+ * b with one row is c^T = b^T a^T with one column, so there is one case: y[i*si] = sum_p M[i*si +
+ * p*sp] * x[p*sx]. A few columns are computed together if rows of a are contiguous. A few rows are,
+ * if columns of b are, as in x W^T. A micro-tile would leave most of its vectors empty, and would
+ * need a packed b for few rows. */
 #include "gemm.h"
 
 #include <errno.h>
 
-enum { BYTES_A_NS = 40, SEVERAL_NS = 50000, PARTS_A_THREAD = 2, UNIT = 96 }; /* of the matrix and one core; rows of a part */
-/* From so many terms, and rows or columns, on, a few of the others are worth it: rows, up to so many bytes of them (Zen 4: of
- * twice as many, packing such a b in each call takes no longer; ops/tiles/blocking.py has the same). */
+enum { BYTES_A_NS = 40, SEVERAL_NS = 50000, PARTS_A_THREAD = 2, UNIT = 96 }; /* for the matrix on one core; rows of a part */
+/* Fewest terms, and fewest rows or columns, for which a few of the others pay. FEW_ROWS_NBYTES
+ * limits their rows: on Zen 4 with twice as many, packing such a b in each call is as fast.
+ * ops/tiles/blocking.py has the same numbers. */
 enum { FEW_K = 64, FEW_OTHERS = 16, FEW_ROWS_NBYTES = 128 };
 
 struct vector_job {
@@ -83,7 +85,7 @@ int sp_gemv_run(const struct sp_gemm_job *job, const void *a, const void *b, siz
     const double work_ns = read_ns > flops_ns ? read_ns : flops_ns;
     const uint32_t threads = sp_pool_worth(pool, plan->threads, work_ns);
     const uint32_t ready = sp_pool_ready(pool, threads, work_ns);
-    /* More parts than threads: one that comes late does less. */
+    /* More parts than threads, so that a late thread does fewer parts. */
     const size_t parts = work_ns / threads > SEVERAL_NS ? (size_t)threads * PARTS_A_THREAD : threads;
     v.part = ((d->rows + parts - 1) / parts + UNIT - 1) / UNIT * UNIT;
     const uint32_t tasks = (uint32_t)((d->rows + v.part - 1) / v.part);

@@ -1,9 +1,10 @@
-/* The loop nest of every matrix product. Written once for all types and instruction sets: it moves bytes, the functions
- * of a struct sp_gemm_kernel know what they are. args.c makes jobs of gemm_f32's and gemm_f64's arguments.
+/* The loop nest of every matrix product, written once for all types and instruction sets. It moves
+ * bytes; the functions of a struct sp_gemm_kernel know their types. args.c makes jobs of gemm_f32's
+ * and gemm_f64's arguments.
  *
- * c is cut into blocks, one to four a thread, and a task runs the whole nest over k for its block: the order of additions,
- * hence every bit of c, does not depend on how many threads there are. What of b has to be packed is packed first, by all
- * threads together; each packs the rows of a that it needs. */
+ * c is divided into blocks, one to four per thread. A task runs the whole nest over k for its
+ * block. So the order of additions, and every bit of c, is the same for any number of threads. All
+ * threads together first pack b as far as needed. Each then packs its rows of a. */
 #include "gemm.h"
 #include "core/args.h"
 #include "slice.h"
@@ -11,8 +12,8 @@
 #include <errno.h>
 
 enum { FEW_ROWS = 4, FEW_ROWS_KC = 8 };
-/* Of the innermost cache, to see which rows would push each other out of it. 4 KiB a way and 8 ways are what x86 has at
- * least; on Arm a way is larger. */
+/* L1, to find rows that would evict each other. x86 has at least 4 KiB per way and 8 ways; on Arm a
+ * way is larger. */
 enum { WAY_NBYTES = 4096, WAYS = 8, LINE_NBYTES = 64 };
 
 const struct sp_gemm_kernel *const sp_gemm_kernels[4] = {
@@ -28,7 +29,7 @@ const struct sp_gemm_kernel *const sp_gemm_kernels[4] = {
 
 int sp_gemm_rows_apart(size_t stride_nbytes, size_t rows)
 {
-    size_t step = stride_nbytes & -stride_nbytes; /* rows meet in every set that is a multiple of this */
+    size_t step = stride_nbytes & -stride_nbytes; /* rows share cache sets at multiples of this */
     if (step == 0 || step > WAY_NBYTES)
         step = WAY_NBYTES;
     return step < LINE_NBYTES || WAY_NBYTES / step * WAYS >= rows + 2;
@@ -39,12 +40,14 @@ void sp_gemm_choose(struct sp_gemm_job *job, const struct sp_tile_plan *plan)
     const struct sp_gemm_kernel *const kernel = job->kernel;
     job->mc = plan->mc ? plan->mc : kernel->mc;
     job->nc = plan->nc ? plan->nc : kernel->nc;
-    /* Few rows: all the time goes into reading b. A few of its rows at a time are read along memory. */
+    /* Few rows: all the time goes into reading b. So a few of b's rows at a time are read along
+     * memory. */
     job->kc = plan->kc ? plan->kc : job->b_in_place && job->m <= FEW_ROWS ? FEW_ROWS_KC : kernel->kc;
-    /* A plan may ask for anything; beyond the matrix it would only waste scratch. Equal slices beat a short last. */
+    /* A plan may contain any number; sizes beyond the matrix would only waste scratch. Equal slices
+     * are better than a short last one. */
     const size_t most = 1 << 16; /* so that no product of these sizes overflows */
     const size_t kc = job->k ? pieces(job->k, pieces(job->k, smaller(job->kc, most))) : 1;
-    if (kc < job->kc) /* shorter rows: as many more of them fit into the cache */
+    if (kc < job->kc) /* shorter rows: more of them fit into the cache */
         job->mc = smaller(job->mc, most) * smaller(job->kc, most) / kc;
     job->kc = kc;
     job->mc = round_up(smaller(smaller(job->mc, job->m), most), kernel->mr);
@@ -57,11 +60,11 @@ int sp_gemm_block(const struct sp_gemm_job *job, size_t m0, size_t m1, size_t n0
     const size_t nbytes = kernel->nbytes;
     const size_t mr = kernel->mr;
     const size_t nr = kernel->nr;
-    /* Equal blocks of rows: a short last one would pass over all of b for little. */
+    /* Equal blocks of rows: a short last block would pass over all of b for few rows. */
     const size_t rows = pieces(m1 - m0, pieces(m1 - m0, smaller(job->mc, round_up(m1 - m0, mr))));
     const size_t mc = round_up(rows, mr);
     const size_t nc = job->b_packed ? n1 - n0 : smaller(job->nc, round_up(n1 - n0, nr));
-    /* A panel of b that only two tiles would read is not worth packing. */
+    /* A panel of b that only two tiles read is not worth packing. */
     const char *const in_place = job->b_packed ? NULL : job->b_small || m1 - m0 <= 2 * mr ? job->b_in_place : NULL;
     const size_t whole = kernel->masked ? job->n : job->n / nr * nr;
     const int packs_b = !job->b_packed && !(in_place && whole == job->n);
@@ -72,10 +75,10 @@ int sp_gemm_block(const struct sp_gemm_job *job, size_t m0, size_t m1, size_t n0
     for (size_t jc = n0; jc < n1; jc += nc) {
         const size_t jend = smaller(jc + nc, n1);
         size_t p = 0;
-        do { /* once even for k == 0, which writes zeros, bias and activation */
+        do { /* once even for k == 0: this writes zeros, bias and activation */
             const size_t kc = smaller(job->kc, job->k - p);
             const size_t slice_at = p * round_up(job->n, nr);
-            /* Panels that are passed over once are best used where they have just been packed. */
+            /* A panel with a single use is best used right after its packing. */
             const int once = packs_b && m1 - m0 <= mc && !sp_gemm_goes_along(job, jend - jc, kc);
             const struct sp_gemm_panels panels = {
                 .packed = job->b_packed ? (const char *)job->b_packed + (slice_at + jc * kc) * nbytes : packed_b,
@@ -109,7 +112,7 @@ size_t sp_gemm_packed_elements(const struct sp_gemm_job *job)
 struct packing {
     const struct sp_gemm_job *job;
     char *to;
-    size_t panels; /* in a slice */
+    size_t panels; /* panels in a slice */
 };
 
 static void pack_panel(void *ctx, uint32_t index)
@@ -148,7 +151,8 @@ static void one_block(void *ctx, uint32_t index)
         __atomic_store_n(&blocks->failed, 1, __ATOMIC_RELAXED);
 }
 
-/* Cuts c so that the largest block is as small as can be: in micro-tiles, `down` blocks by `across`. */
+/* Divides c, in micro-tiles, so that the largest block is as small as possible: `down` blocks by
+ * `across`. */
 static void cut(struct blocks *blocks, const struct sp_gemm_job *job, size_t tasks)
 {
     const size_t tall = pieces(job->m, job->kernel->mr);
@@ -185,8 +189,8 @@ int sp_gemm_run(const struct sp_gemm_job *given, const struct sp_tile_plan *plan
         sp_gemm_pack(&job, to, pool, ready);
         job.b_packed = to;
     }
-    /* Several blocks a thread, so that one that comes late, or loses its core for a while, holds up the others less: two that
-     * stay large, or, where a block costs nothing before its first tile, four that are worth handing over. */
+    /* Several blocks per thread, so that a late or preempted thread delays the others less. Two
+     * that stay large; or four worth a hand-over, if a block has no cost before its first tile. */
     struct blocks blocks = {.job = &job};
     const double large = 192 * 1024, handed_ns = 20000;
     const int bare = job.a_in_place && (job.b_packed || (job.b_in_place && job.b_small));

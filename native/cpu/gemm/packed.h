@@ -1,9 +1,9 @@
-/* Packed weights: the blob that a pack_* kernel makes of a weight operand and the consuming kernel reads in its
- * place when its plan says `pack`. A header of 64 bytes, then the payload, both 64-byte aligned.
+/* Packed weights: a blob that a pack_* kernel makes of a weight operand. The consuming kernel reads
+ * it instead if its plan says `pack`. A header of 64 bytes, then the payload, both 64-byte aligned.
  *
- * Whatever the payload's layout depends on stands in the header, its own address too: a blob made for another kernel,
- * instruction set, geometry or blocking, a copy of one (which may be cut short), and one whose memory was too small
- * are all refused. */
+ * The header has everything that the payload's layout depends on, and its own address. So these
+ * blobs are refused: one for another kernel, instruction set, geometry or blocking; a copy (which
+ * may be cut short); one whose memory was too small. */
 #ifndef SP_CPU_PACKED_H
 #define SP_CPU_PACKED_H
 #include <errno.h>
@@ -20,14 +20,14 @@ struct sp_packed {
     uint8_t algo; /* enum sp_algo */
     uint8_t zero;
     uint64_t nbytes; /* of header and payload */
-    uint64_t self;   /* where the header is; 0: the payload was not written */
-    uint32_t of[SP_PACKED_WORDS]; /* geometry and blocking, as the kind wants them */
+    uint64_t self;   /* address of the header; 0: the payload was not written */
+    uint32_t of[SP_PACKED_WORDS]; /* geometry and blocking, as the kind defines them */
 };
 _Static_assert(sizeof(struct sp_packed) == SP_PACKED_ALIGN, "the payload is aligned as the header is");
 
-/* For pack_* kernels: writes `header` (magic and self are filled in) to `out`. Returns where the payload goes; NULL with
- * *rc 0 when `capacity` has room for the header only (whoever asks reads nbytes there), NULL with *rc -EINVAL when not
- * even that fits or `out` is not aligned. */
+/* For pack_* kernels: writes `header` to `out` and fills in magic and self. Returns the place of
+ * the payload. NULL with *rc 0: `capacity` has room for the header only, whose nbytes the caller
+ * reads. NULL with *rc -EINVAL: not even that fits, or `out` is not aligned. */
 static inline void *sp_packed_begin(void *out, uint64_t capacity, const struct sp_packed *header, int *rc)
 {
     struct sp_packed made = *header;
@@ -41,9 +41,9 @@ static inline void *sp_packed_begin(void *out, uint64_t capacity, const struct s
     return made.self ? (char *)out + sizeof made : NULL;
 }
 
-/* For consuming kernels: the payload of a blob that is what `wanted` says in every field (magic and self excepted, which
- * are looked at here), all of it within the `covered` bytes behind its pointer; NULL for any other. Whoever wrote the memory
- * may have written the header, too, so what it says of its size is not enough. */
+/* For consuming kernels: the payload of a blob that equals `wanted` in every field and lies within
+ * the `covered` bytes behind its pointer. Magic and self are checked here. NULL: any other blob.
+ * The header's size alone is not trusted: any writer of the memory may have forged it. */
 static inline const void *sp_packed_payload(const void *blob, uint64_t covered, const struct sp_packed *wanted)
 {
     struct sp_packed same = *wanted;

@@ -1,26 +1,27 @@
-/* The inner loops of a matrix product: panels of b and tiles of a are packed right before their first use, and what comes
- * next is asked for while the micro-kernel computes. */
+/* The inner loops of a matrix product. Panels of b and tiles of a are packed right before their
+ * first use; the next ones are prefetched while the micro-kernel computes. */
 #include "slice.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
-/* A c of this size is near; with so few terms there is no time to fetch it. */
+/* A c of this size is in a near cache; with so few terms there is no time to prefetch it. */
 enum { NEAR_NBYTES = 32 << 10, NEAR_TERMS = 16 };
-/* With so few terms all the time goes into writing c, which is done along its rows if all of b stays in the second cache:
- * down a panel, each row is on a page of its own. */
+/* With so few terms all the time goes into writing c. It is written along its rows if all of b
+ * stays in L2: down a panel, each row is on a page of its own. */
 enum { ALONG_TERMS = 32, ALONG_NBYTES = 256 << 10 };
-/* With any number of terms, rows of c are better written, and tiles of a read, one after the other, if all of b stays in the
- * innermost cache. */
+/* If all of b stays in L1, go along the rows of c for any number of terms: c is then written, and a
+ * read, in order. */
 enum { INNERMOST_NBYTES = 16 << 10 };
-/* And a c that is larger does not stay in a core's part of the last cache: it is stored past them, without being read. */
+/* A larger c does not stay in a core's part of L3: it is stored past the caches, without being
+ * read. */
 enum { PAST_NBYTES = 8 << 20 };
-/* Along the rows, tiles have all the rows that they can have if there are so many, but for a short last one; and so many lie
- * beside each other before bias and activation follow. */
+/* Fewest tiles along a row of c for the most rows per tile; most neighbouring tiles before bias and
+ * activation follow. */
 enum { MANY_TILES = 4, UNFINISHED = 8 };
 
-/* Bias and activation of some of c, whose sums are complete. */
+/* Bias and activation of a part of c whose sums are complete. */
 static void finish(const struct sp_gemm_job *job, size_t i, size_t rows, size_t j, size_t columns)
 {
     const size_t nbytes = job->kernel->nbytes;
@@ -37,7 +38,8 @@ static int is_finished(const struct sp_gemm_job *job)
     return !job->bias_rows && !job->bias_columns && job->act == SP_ACT_NONE;
 }
 
-/* One micro-tile of c, `u` but for what depends on its size. `last`: k is done, bias and activation follow. */
+/* Computes one micro-tile of c; `u` is set up except for its size. `last`: k is done, bias and
+ * activation follow. */
 static void tile(const struct sp_gemm_job *job, struct sp_ukr *u, size_t i, size_t rows, size_t j, size_t columns,
                  int last)
 {
@@ -68,15 +70,15 @@ static int is_far(const struct sp_gemm_job *job)
     return (double)job->m * (double)job->n * job->kernel->nbytes > NEAR_NBYTES;
 }
 
-/* Where the nest is: tiles of mr rows, `tall` of them, in the block of rows [ic, iend) of [m0, m1); columns [j0, j1); terms
- * [p, p + kc). */
+/* The position of the nest: tiles of mr rows, `tall` of them, in the block of rows [ic, iend) of
+ * [m0, m1); columns [j0, j1); terms [p, p + kc). */
 struct walk {
     const struct sp_gemm_job *job;
     const struct sp_gemm_panels *panels;
     size_t ic, iend, m1, mr, tall;
     size_t j0, j1, p, kc;
-    size_t panel_nbytes, lines; /* lines that a tile asks for */
-    char *fresh, *packed_a; /* NULL: b is packed, a is read where it is */
+    size_t panel_nbytes, lines; /* lines that a tile prefetches */
+    char *fresh, *packed_a; /* NULL: b is packed before, a is read in place */
 };
 
 static size_t panel_at(const struct walk *w, size_t across)
@@ -89,14 +91,15 @@ static int is_here(const struct walk *w, size_t j)
     return w->panels->in_place && j < w->panels->whole;
 }
 
-/* Lines that `nbytes` bytes may lie in. */
+/* Most lines that `nbytes` bytes can touch. */
 static size_t lines_of(size_t nbytes)
 {
     return pieces(nbytes, 64) + 1;
 }
 
-/* Is the panel of column j packed in parts, one after each tile of the panel before it? A whole one at a time would come
- * from far away, and push itself out of the second cache where rows are a power of 2 apart. */
+/* 1 if the panel of column j is packed in parts, one after each tile of the previous panel. A whole
+ * panel at once would come from far away, and evict itself from L2 if rows are a power of 2
+ * apart. */
 static int comes_in_parts(const struct walk *w, size_t j)
 {
     return w->fresh && w->job->kernel->asking && w->job->b_in_place && j < w->j1 && !is_here(w, j);
@@ -119,7 +122,7 @@ static void pack_b(const struct walk *w, size_t across, size_t q, size_t k)
                        w->fresh + panel_at(w, across) + q * kernel->nr * kernel->nbytes);
 }
 
-/* Packs tile `down` of the block of rows [ic, iend), in tiles of mr rows, if there is one. */
+/* Packs tile `down` of the block of rows [ic, iend), in tiles of mr rows, if it exists. */
 static void pack_a(const struct walk *w, size_t ic, size_t iend, size_t mr, size_t down)
 {
     const size_t i = ic + down * mr;
@@ -144,7 +147,7 @@ static struct sp_ahead along_rows(const void *at, size_t count, size_t apart, si
     return ahead;
 }
 
-/* What is wanted after tile `down` of a panel, into the second cache while that is computed. */
+/* Chooses the data needed after tile `down` of a panel, to prefetch them to L2 during that tile. */
 static void ask(const struct walk *w, struct sp_ukr *u, size_t down, size_t across)
 {
     const struct sp_gemm_job *const job = w->job;
@@ -153,7 +156,8 @@ static void ask(const struct walk *w, struct sp_ukr *u, size_t down, size_t acro
     const size_t next = w->j0 + (across + 1) * nr;
     const char *const rest = u->b;
     const int asks = job->kernel->asking != NULL;
-    if (!w->fresh && next < w->j1 && !is_here(w, next)) { /* the next panel, then, by one tile, the next tiles of c */
+    /* the next panel; then, one tile ahead, the next tiles of c */
+    if (!w->fresh && next < w->j1 && !is_here(w, next)) {
         const size_t from = down * w->lines * 64;
         const char *const panel = w->panels->packed + panel_at(w, across + 1);
         if (from < w->panel_nbytes) {
@@ -186,7 +190,7 @@ int sp_gemm_goes_along(const struct sp_gemm_job *job, size_t columns, size_t kc)
     return (nbytes <= INNERMOST_NBYTES || (kc <= ALONG_TERMS && nbytes <= ALONG_NBYTES)) && is_far(job);
 }
 
-/* Where the tile of `rows` rows at (i, j), of the panel `across`, finds its a and b. */
+/* Finds a and b of the tile of `rows` rows at (i, j), of the panel `across`. */
 static inline void find(const struct walk *w, struct sp_ukr *u, size_t i, size_t rows, size_t down, size_t across, size_t j)
 {
     const struct sp_gemm_job *const job = w->job;
@@ -206,7 +210,8 @@ static inline void find(const struct walk *w, struct sp_ukr *u, size_t i, size_t
     }
 }
 
-/* The tile at row ic + down * mr, with `columns` columns from j on, of the panel `across`. */
+/* Computes the tile at row ic + down * mr, with `columns` columns from j on, of the panel
+ * `across`. */
 static inline void compute(const struct walk *w, struct sp_ukr *u, size_t down, size_t across, size_t j, size_t columns,
                            int asks)
 {
@@ -230,8 +235,8 @@ static void pack_panels(struct walk *w)
     w->fresh = NULL;
 }
 
-/* Down the panels, one after the other: each panel of b, and each tile of a, is packed right before its first use, which
- * finds it in a near cache. */
+/* Down the panels, one after the other. Each panel of b, and each tile of a, is packed right before
+ * its first use, which finds it in a near cache. */
 static void down_panels(struct walk *w, struct sp_ukr *u, size_t m0, size_t mc, size_t most)
 {
     const size_t nr = w->job->kernel->nr;
@@ -255,7 +260,8 @@ static void down_panels(struct walk *w, struct sp_ukr *u, size_t m0, size_t mc, 
                     const size_t part = part_after(w, down, &q);
                     pack_b(w, across + 1, q, part);
                 }
-                /* The last use of this tile of a: its place is free for what the next block has there. */
+                /* The last use of this tile of a: the next block's tile is packed into its
+                 * place. */
                 if (w->packed_a && across + 1 == wide && w->iend < w->m1)
                     pack_a(w, w->iend, after, tile_rows(after - w->iend, most), down);
             }
@@ -263,7 +269,8 @@ static void down_panels(struct walk *w, struct sp_ukr *u, size_t m0, size_t mc, 
     }
 }
 
-/* Can whole tiles be stored past the caches? Their rows have to be lines, and nobody may want c again. */
+/* 1 if whole tiles can be stored past the caches: their rows must be lines, and no later step may
+ * read c. */
 static int goes_past(const struct walk *w)
 {
     const struct sp_gemm_job *const job = w->job;
@@ -273,8 +280,8 @@ static int goes_past(const struct walk *w)
            (uintptr_t)job->c % nbytes == 0 && is_finished(job);
 }
 
-/* Tiles of mr rows from (i, j) on, all of them whole: returns their columns. Those that are not finished are so few that
- * they are still near when bias and activation come to them. */
+/* Computes whole tiles of mr rows from (i, j) on. Returns their columns. The unfinished ones are so
+ * few that they are still near when bias and activation follow. */
 static size_t whole_tiles(const struct walk *w, struct sp_ukr *u, size_t down, size_t across, size_t j)
 {
     const struct sp_gemm_job *const job = w->job;
@@ -292,8 +299,9 @@ static size_t whole_tiles(const struct walk *w, struct sp_ukr *u, size_t down, s
     return u->tiles * kernel->nr;
 }
 
-/* The panels of b from column j on, such that each row of them begins a line, as c's tiles there do: read where they are, rows
- * that begin elsewhere cost a quarter more. NULL: they are right already, or there is no memory. */
+/* Copies the panels of b from column j on so that each of their rows begins a line, as c's tiles
+ * do. Rows that begin elsewhere cost a quarter more in place. NULL: they are aligned already, or
+ * out of memory. */
 static char *begin_lines(const struct walk *w, size_t j)
 {
     const struct sp_gemm_job *const job = w->job;
@@ -307,7 +315,7 @@ static char *begin_lines(const struct walk *w, size_t j)
     return to;
 }
 
-/* Along the rows of c, a row of tiles after the other. */
+/* Along the rows of c, one row of tiles after the other. */
 static void along_rows_of_c(struct walk *w, struct sp_ukr *u, size_t m0, size_t mc, size_t most)
 {
     const struct sp_gemm_kernel *const kernel = w->job->kernel;
@@ -315,7 +323,8 @@ static void along_rows_of_c(struct walk *w, struct sp_ukr *u, size_t m0, size_t 
     const size_t nbytes = kernel->nbytes;
     const int several = kernel->along && most == kernel->mr;
     u->past = goes_past(w);
-    /* Columns before the first that begins a line, all of b being in place: numpy's arrays begin 16 bytes behind one. */
+    /* Columns before the first that begins a line, with all of b in place: numpy's arrays begin 16
+     * bytes behind a line. */
     const size_t behind = (uintptr_t)((const char *)w->job->c + w->j0 * nbytes) % 64;
     const size_t lead = u->past && behind ? (64 - behind) / nbytes : nr;
     pack_panels(w);
@@ -332,7 +341,7 @@ static void along_rows_of_c(struct walk *w, struct sp_ukr *u, size_t m0, size_t 
             if (w->packed_a)
                 pack_a(w, w->ic, w->iend, w->mr, down);
             for (size_t j = w->j0, columns; j < w->j1; j += columns) {
-                const size_t across = (j - (lines ? from : w->j0)) / nr; /* looked at only where panels are packed */
+                const size_t across = (j - (lines ? from : w->j0)) / nr; /* used only if panels are packed */
                 w->panels = lines && j >= from ? &lined : given;
                 columns = smaller(j > w->j0 ? nr : lead, w->j1 - j);
                 if (whole && columns == nr)
@@ -344,7 +353,7 @@ static void along_rows_of_c(struct walk *w, struct sp_ukr *u, size_t m0, size_t 
     }
 #if defined(__x86_64__)
     if (u->past)
-        _mm_sfence(); /* such stores are in no order with those that tell other threads that c is there */
+        _mm_sfence(); /* such stores are unordered with those that publish c to other threads */
 #endif
 }
 

@@ -1,4 +1,5 @@
-/* One slice of k of a block of c: the inner loops of a matrix product. nest.c cuts products into slices. */
+/* One slice of k of a block of c: the inner loops of a matrix product. nest.c divides products into
+ * slices. */
 #ifndef SP_CPU_GEMM_SLICE_H
 #define SP_CPU_GEMM_SLICE_H
 #include "gemm.h"
@@ -24,7 +25,7 @@ static inline size_t tile_rows(size_t rows, size_t most)
     return rows <= most ? rows : pieces(rows, pieces(rows, most));
 }
 
-/* Which micro-kernels (struct sp_gemm_kernel's ukr) do so many columns. */
+/* Index of the micro-kernels (ukr of struct sp_gemm_kernel) for this many columns. */
 static inline size_t sp_gemm_variant(const struct sp_gemm_kernel *kernel, size_t columns)
 {
     return columns == kernel->nr ? 0 : columns * kernel->masked <= kernel->nr ? 1 : 2; /* masked in 2 vectors, or not at all */
@@ -33,15 +34,16 @@ static inline size_t sp_gemm_variant(const struct sp_gemm_kernel *kernel, size_t
 /* Where the nest finds a panel of b. */
 struct sp_gemm_panels {
     const char *packed;   /* the slice's first panel */
-    char *fresh;          /* packed, where a panel is packed when its turn first comes; NULL: all were before */
-    size_t places;        /* a mask: panel x is in place x & places. 1, say: two that panels take turns in */
+    char *fresh;          /* packed at a panel's first use; NULL: all were packed before */
+    size_t places;        /* a mask: panel x is in place x & places; with 1, two places alternate */
     const char *in_place; /* this slice of k, from column 0; NULL: all are packed */
-    size_t whole;         /* columns from here on are packed all the same: nothing may be read behind them */
+    size_t whole;         /* columns from here on are packed anyway: no byte behind them may be read */
 };
 
-/* Is this slice of c, of so many columns, written along its rows? */
+/* 1 if this slice of c, with this many columns, is written along its rows. */
 int sp_gemm_goes_along(const struct sp_gemm_job *job, size_t columns, size_t kc);
-/* Rows [m0, m1), mc at a time, columns [j0, j1), terms [p, p + kc). packed_a: room for a's; NULL: it is read where it is. */
+/* Rows [m0, m1), mc at a time, columns [j0, j1), terms [p, p + kc). packed_a: room for a; NULL: a
+ * is read in place. */
 void sp_gemm_slice(const struct sp_gemm_job *job, size_t m0, size_t m1, size_t j0, size_t j1, size_t p, size_t kc,
                    const struct sp_gemm_panels *panels, char *packed_a, size_t mc);
 #endif

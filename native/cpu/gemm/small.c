@@ -1,13 +1,15 @@
-/* Products so small that everything is in a near cache and one core does them before a second would have begun: the
- * micro-kernel straight on the operands. nest.c would come to the same tiles, hence, if the plan says kc, to the same bits, but
- * it takes 80 ns to see that nothing has to be packed, cut or fetched ahead, which is more than such a product itself takes. */
+/* Products so small that all data are in a near cache and one core ends before a second would
+ * start: runs the micro-kernel straight on the operands. nest.c would choose the same tiles, hence,
+ * if the plan says kc, the same bits. But it takes 80 ns to find that nothing needs packing,
+ * division or prefetch, more than such a product takes. */
 #include "core/args.h"
 #include "gemm.h"
 #include "slice.h"
 
-/* m * n * (k + 1): not worth a second thread (sp_gemm_threads). Of c, bytes: slice.c's near one. */
+/* m * n * (k + 1): not worth a second thread (sp_gemm_threads). Bytes of c: the near c of
+ * slice.c. */
 enum { MOST_WORK = 380000, MOST_C_NBYTES = 32 << 10 };
-/* All of b stays in the innermost cache while tiles of a pass. */
+/* All of b stays in L1 while tiles of a pass. */
 enum { INNERMOST_NBYTES = 16 << 10 };
 
 static int names_less(uint32_t of_plan, uint32_t size)
@@ -22,7 +24,7 @@ int sp_gemm_takes_small(const struct sp_gemm_kernel *kernel, const void *args, c
     const size_t nbytes = kernel->nbytes;
     if (m < 2 || n <= SP_GEMV_FEW_COLUMNS || k == 0 || k > kernel->kc || v->csa != 1 || v->csb != 1)
         return 0;
-    /* Each factor is known to be small before it is multiplied. */
+    /* Each factor is checked before it is multiplied. */
     if (m > MOST_WORK || n > MOST_WORK || m * n * nbytes > MOST_C_NBYTES || m * n * (k + 1) > MOST_WORK)
         return 0;
     if (names_less(plan->mc, v->m) || names_less(plan->nc, v->n) || names_less(plan->kc, v->k))
@@ -32,7 +34,7 @@ int sp_gemm_takes_small(const struct sp_gemm_kernel *kernel, const void *args, c
            sp_gemm_rows_apart(v->rsa * nbytes, kernel->mr);
 }
 
-/* The tile of `rows` rows at (i, j). */
+/* Computes the tile of `rows` rows at (i, j). */
 static void tile(const struct sp_gemm_kernel *kernel, const struct sp_args_gemm_f32 *v, struct sp_ukr *u, size_t i, size_t rows,
                  size_t j)
 {

@@ -1,4 +1,4 @@
-/* Instruction set "neon": the vectors every aarch64 has, 32 registers of 16 bytes. */
+/* Instruction set "neon": the vectors of every aarch64 CPU, 32 registers of 16 bytes. */
 #if defined(__aarch64__)
 #if !defined(__clang__)
 #pragma GCC optimize("O3", "fp-contract=fast", "no-trapping-math", "no-math-errno")

@@ -1,6 +1,7 @@
-/* Instruction set "ref": portable C, the oracle of the others. libm does what they do by polynomials. */
+/* Instruction set "ref": portable C, the oracle of the others. It calls libm where the others use
+ * polynomials. */
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("fp-contract=off") /* what is written is what is rounded, on machines with FMA too */
+#pragma GCC optimize("fp-contract=off") /* round each operation, also with FMA */
 #endif
 #define SP_ISA ref
 #define SP_USE_LIBM 1

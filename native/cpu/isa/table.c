@@ -1,5 +1,6 @@
-/* The table of built-in kernels, in the order of shaders/manifest.json: name, form, size of its arguments, a
- * function per instruction set. A kernel without a function for an instruction set is served by the next lower one. */
+/* The table of built-in kernels, in the order of shaders/manifest.json: name, form, size of its
+ * arguments, a function per instruction set. Without a function for an instruction set, a kernel
+ * uses that of the next lower one. */
 #include "core/args.h"
 #include "cpu/runtime/kernel.h"
 

@@ -1,18 +1,20 @@
-/* Chains: a way through a map whose instructions are all simple and of one type. Eight vectors at a time go through all of
- * them, each instruction a link that takes what the one before it left in registers and reads its other operands from
- * memory. Beside a pass for each instruction over a group (block.c), nothing is stored that only the next one reads:
- * six operations on arrays in the caches take two thirds of the time. What is one value for all elements is read as
- * vectors too, from a block of copies.
+/* Chains: an engine for maps whose instructions are all simple and of one type. Eight vectors at a
+ * time go through all instructions. Each instruction is a link: it takes the previous result in
+ * registers and reads its other operands from memory. Unlike a pass per instruction over a group
+ * (block.c), it stores no value that only the next instruction reads. Six operations on arrays in
+ * the caches take two thirds of the time. A single value for all elements is read as vectors too,
+ * from a block of copies.
  *
- * Where the result goes past the caches, and the arrays come from memory, the first links ask for lines of each array
- * ahead: with them, two instructions on three arrays come as close to the rate of a copy as a loop written by hand, a tenth
- * nearer than groups. Half of the distance does as well, twice of it takes a third longer. */
+ * If the result goes past the caches and the arrays come from memory, the first links prefetch
+ * lines of each array. Two instructions on three arrays then come as close to the rate of a copy as
+ * a hand-written loop, a tenth closer than groups. Half the prefetch distance works as well; twice
+ * the distance takes a third longer. */
 #include "map.h"
 
 #include <string.h>
 
-/* Links end in calls of the next one: without optimisation that is a stack as deep as the chain. Two instructions are as
- * fast in groups, if there is nothing to ask for. */
+/* Links end in calls of the next one: without optimisation the stack is as deep as the chain. Two
+ * instructions are as fast in groups if nothing is prefetched. */
 enum { LEAST_INSNS = 3, MOST_INSNS = 24, MOST_CONSTS = 16 };
 
 static uint32_t reads(const struct sp_map_insn *in, uint32_t slot)
@@ -21,7 +23,7 @@ static uint32_t reads(const struct sp_map_insn *in, uint32_t slot)
     return (in->a == slot) | b << 1 | c << 2;
 }
 
-/* Does anything after instruction k + 1, or that twice, read what k leaves? */
+/* 1 if an instruction after k + 1 reads the result of k, or k + 1 reads it twice. */
 static uint32_t is_kept(const struct sp_map_job *job, uint32_t k)
 {
     const uint32_t out = job->insns[k].out;

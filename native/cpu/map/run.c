@@ -1,5 +1,5 @@
-/* y = a map over the whole space: cut into tasks, those into stretches that a block can be (block.c), and each
- * written where it belongs. */
+/* y = a map over the whole space: divides it into tasks, and those into stretches that fit a block
+ * (block.c). Writes each to its place. */
 #include "map.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ struct run_job {
     uint64_t each;
 };
 
-/* Where elements [at, at + count) of y are if they lie one after the other; else NULL. */
+/* Address of elements [at, at + count) of y if they are contiguous, else NULL. */
 static char *place_of(const struct sp_map_job *job, uint64_t at)
 {
     uint64_t index[SP_MAP_DIMS];
@@ -29,7 +29,7 @@ static char *place_of(const struct sp_map_job *job, uint64_t at)
     return sp_map_address(job, &job->y, index);
 }
 
-/* How many elements from `at` on are done at once, at most `most`. */
+/* Number of elements from `at` on that are computed at once, at most `most`. */
 static size_t stretch(const struct sp_map_job *job, uint64_t at, uint64_t most)
 {
     const uint64_t row = job->shape[job->ndim - 1];
@@ -39,7 +39,7 @@ static size_t stretch(const struct sp_map_job *job, uint64_t at, uint64_t most)
     return (size_t)count;
 }
 
-/* `count` elements or some fewer, so that what comes next begins a line. */
+/* `count` elements or slightly fewer, so that the next ones begin a line. */
 static size_t to_a_line(const char *to, size_t count, uint32_t nbytes)
 {
     const size_t over = (uintptr_t)(to + count * nbytes) % SP_MAP_LINES / nbytes;
@@ -77,7 +77,7 @@ int sp_map_run(struct sp_map_job *job, const struct sp_tile_plan *plan, struct s
     struct run_job r = {.job = job, .each = task_elements(job)};
     if (job->total == 0)
         return 0;
-    /* A task past the caches ends with a fence, for which it waits. */
+    /* A task past the caches ends with a fence and waits for it. */
     for (int k = 0; job->stream && k < 4 && job->total / r.each > 32 * (uint64_t)sp_pool_threads(pool); k++)
         r.each *= 2;
     while ((job->total + r.each - 1) / r.each > UINT32_MAX)

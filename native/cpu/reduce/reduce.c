@@ -1,4 +1,5 @@
-/* The driver of the reductions: cuts the work into pieces and hands them to the pool. The arithmetic is reduce.inc. */
+/* The driver of the reductions: divides the work into pieces for the pool. The arithmetic is in
+ * reduce.inc. */
 #include "reduce.h"
 
 #include <errno.h>
@@ -28,7 +29,8 @@ static void one_task(void *ctx, uint32_t index)
     const struct sp_reduce_job *const job = ctx;
     const size_t begin = index * job->per_task;
     const size_t end = smaller(begin + job->per_task, job->pieces);
-    if (job->column_runs == 1 && job->row_runs == 1) { /* pieces are whole o: hand over the run of them */
+    /* a piece is a whole o: pass the whole run of them */
+    if (job->column_runs == 1 && job->row_runs == 1) {
         job->piece(job, begin, end, 0, job->n, 0, job->inner, NULL);
         return;
     }
@@ -46,7 +48,8 @@ int sp_reduce_run(struct sp_reduce_job *job, const struct sp_tile_plan *plan, st
     const size_t independent = job->outer * job->column_runs;
     job->rows = job->n;
     job->row_runs = 1;
-    /* Few results over long columns: cut the columns too. 64 pieces keep any pool of a desktop busy. */
+    /* Few results over long columns: divide the columns too. 64 pieces keep any desktop's pool
+     * busy. */
     if (independent < 64 && job->n * width > 2 * (size_t)SP_REDUCE_PIECE) {
         job->rows = SP_REDUCE_PIECE / width;
         job->row_runs = (job->n + job->rows - 1) / job->rows;

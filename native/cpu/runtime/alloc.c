@@ -1,6 +1,8 @@
-/* Host memory as device memory: zeroed, aligned, counted; large blocks by mmap, shareable ones over a memfd.
+/* Host memory as device memory: zeroed, aligned, counted. Large blocks come from mmap, shareable
+ * ones from a memfd.
  *
- * A 64-byte header in front of the data remembers what to give back, so a free needs the pointer only (cffi's gc). */
+ * A 64-byte header in front of the data records how to free it, so sp_cpu_free needs only the
+ * pointer (cffi's gc). */
 #define _GNU_SOURCE
 #include "core/base.h"
 #include "core/syscalls.h"
@@ -16,7 +18,7 @@ enum { ALIGN = 64, PAGE = 4096, LARGE = 65536, HUGE_PAGE = 2 << 20 };
 
 struct header {
     void *base;
-    uint64_t mapped; /* bytes to unmap, 0: from malloc */
+    uint64_t mapped; /* bytes to unmap; 0: from malloc */
     uint64_t nbytes;
     uint64_t unused[5];
 };
@@ -76,7 +78,7 @@ void sp_cpu_free(void *p)
         free(h.base);
 }
 
-/* A reserved range with a readable page for the header in front and the memfd mapped over the rest. */
+/* Maps a reserved range: a readable page for the header in front, the memfd over the rest. */
 void *sp_cpu_map_shared(int fd, uint64_t nbytes)
 {
     void *base;

@@ -1,4 +1,4 @@
-/* Opening and closing the cpu device; which instruction sets this machine runs. */
+/* Opens and closes the cpu device; detects this machine's instruction sets. */
 #include "device.h"
 
 #include "numa.h"
@@ -80,7 +80,7 @@ static void touch_task(void *ctx, uint32_t index)
     const uint64_t begin = (uint64_t)index * TOUCH_NBYTES;
     const uint64_t end = begin + TOUCH_NBYTES < t->nbytes ? begin + TOUCH_NBYTES : t->nbytes;
     for (uint64_t i = begin; i < end; i += PAGE)
-        *(volatile char *)(t->p + i) = 0; /* is 0 already; reading would map a page that all share */
+        *(volatile char *)(t->p + i) = 0; /* it is 0 already; a read maps the shared zero page */
 }
 
 void sp_cpu_first_touch(struct sp_cpu *dev, void *p, uint64_t nbytes)

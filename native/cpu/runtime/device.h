@@ -1,4 +1,4 @@
-/* The cpu device's own objects; nothing outside native/cpu sees inside them. */
+/* The cpu device's objects, private to native/cpu. */
 #ifndef SP_CPU_DEVICE_H
 #define SP_CPU_DEVICE_H
 #include "core/base.h"
@@ -14,12 +14,12 @@
 struct sp_cpu {
     struct sp_device common; /* never lost */
     uint32_t isa;
-    int confined; /* all compute stays on the CPUs of pool.places; written before the first queue and kernel */
-    _Atomic uint32_t refs; /* the owner and every queue: whoever lets go last ends the pool */
+    int confined; /* all work stays on the CPUs of pool.places; written before the first queue and kernel */
+    _Atomic uint32_t refs; /* the owner and every queue: dropping the last one ends the pool */
     struct sp_pool pool;
 };
 
-enum { SP_KERNEL_MAGIC = 0x4b637073 }; /* "spcK": a handle that is not one of ours is refused, not called */
+enum { SP_KERNEL_MAGIC = 0x4b637073 }; /* "spcK": a handle without it is refused, not called */
 
 struct sp_cpu_kernel {
     uint32_t magic;
@@ -28,15 +28,17 @@ struct sp_cpu_kernel {
     struct sp_cpu *dev;
     void (*fn)(void);
     void *library;
-    /* Never runs in its caller. A user's code may never end: on the worker, a wait can time out and say what runs. On a confined
-     * device the caller's core is not the device's own. To pin the caller for the call would change a mask that belongs to the
-     * user, move a thread twice, and keep one caller from having two devices at work. Kept here, beside what a launch reads. */
+    /* 1: never runs in the calling thread. A user's code may never end: on the worker, a wait can
+     * time out and name the kernel. On a confined device the caller's core is not the device's.
+     * Pinning the caller during the call would change the user's mask and move a thread twice. It
+     * would also keep one caller from using two devices at once. This is kept here because each
+     * launch reads it. */
     int handed_over;
     struct sp_tile_plan plan;
     struct sp_signature sig;
 };
 
-/* One submission on its way: the records follow, and behind them what an upload copies. */
+/* A submission in flight, followed by its records and an upload's bytes. */
 struct sp_job {
     struct sp_job *next;
     uint64_t value;
@@ -46,24 +48,24 @@ struct sp_job {
 };
 
 struct sp_cpu_queue {
-    struct sp_queue common; /* referred to by the worker and by submissions of other queues that wait on us, too */
+    struct sp_queue common; /* the worker holds it, and so do submissions of other queues that wait for it */
     struct sp_cpu *dev;
     struct sp_timeline timeline;
-    struct sp_job *head, *tail, *current; /* lock */
-    uint64_t held_nbytes;                 /* lock: of all jobs that have not ended */
-    int worker_started;                   /* lock */
+    struct sp_job *head, *tail, *current; /* with the lock */
+    uint64_t held_nbytes;                 /* with the lock: of all jobs that have not ended */
+    int worker_started;                   /* with the lock */
 
     pthread_t worker;
-    _Atomic uint32_t work; /* futex: bumped when a job is queued */
+    _Atomic uint32_t work; /* futex: incremented when a job is queued */
     _Atomic uint32_t worker_sleeps;
-    /* A launch that runs in its caller: its record, and whether somebody is copying it (see queue.c). */
+    /* A launch in its caller: its record, and whether a peek copies it (see queue.c). */
     _Atomic(const void *) inline_record;
     _Atomic uint64_t inline_nbytes;
     _Atomic uint32_t peeking;
     struct sp_running running;
 };
 
-/* replay.c: checks what only the cpu device can know; runs what was checked. */
+/* replay.c: checks that need the device; and the run of checked records. */
 int sp_cpu_check_dispatch(const struct sp_cpu *dev, const void *record, size_t nbytes);
 int sp_cpu_runs_inline(const void *record);
 int sp_cpu_dispatch(const void *record, struct sp_running *running);

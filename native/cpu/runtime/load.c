@@ -87,7 +87,7 @@ int sp_cpu_load_library(struct sp_cpu *dev, const char *path, const char *entry,
     k->isa = SP_ISA_REF;
     k->library = library;
     k->handed_over = 1;
-    memcpy(&k->fn, &symbol, sizeof symbol); /* POSIX lets an object pointer from dlsym be a function */
+    memcpy(&k->fn, &symbol, sizeof symbol); /* POSIX allows this conversion for pointers from dlsym */
     *out = k;
     return 0;
 }

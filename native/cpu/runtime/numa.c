@@ -1,4 +1,5 @@
-/* Threads and memory on NUMA nodes: the lists, and sched_setaffinity(2) and mbind(2) behind them. No libnuma. */
+/* Threads and memory on NUMA nodes: the lists, and sched_setaffinity(2) and mbind(2) for them.
+ * Without libnuma. */
 #define _GNU_SOURCE
 #include "include/sp_cpu.h"
 #include "numa.h"
@@ -59,7 +60,7 @@ struct sp_places *sp_places_make(uint32_t nodes, uint32_t threads, const uint32_
 void sp_places_free(struct sp_places *places)
 {
     if (places)
-        free(places->node_of_thread); /* the head of all three lists */
+        free(places->node_of_thread); /* one allocation holds all three lists */
     free(places);
 }
 
@@ -95,8 +96,9 @@ uint32_t sp_places_here(const struct sp_places *places)
     return node < places->nodes ? node : 0;
 }
 
-/* MPOL_PREFERRED of Linux' include/uapi/linux/mempolicy.h: other nodes serve when that one is full. The number of the call is
- * libc's <sys/syscall.h>; the kernel counts one bit less than `maxnode` (mm/mempolicy.c, get_nodes). */
+/* MPOL_PREFERRED of Linux' include/uapi/linux/mempolicy.h: a full node falls back to others. The
+ * call's number is in libc's <sys/syscall.h>. The kernel counts one bit less than `maxnode`
+ * (mm/mempolicy.c, get_nodes). */
 int sp_cpu_prefer_node(void *p, uint64_t nbytes, uint32_t node)
 {
     enum { MPOL_PREFERRED = 1, WORD = 8 * sizeof(unsigned long) };

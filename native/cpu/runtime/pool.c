@@ -1,10 +1,11 @@
-/* A pool that runs one job at a time: the owner publishes it, sleeping or spinning workers join through `door`, everybody
- * draws task numbers from shared counters. A second owner does its job alone rather than wait.
+/* A pool that runs one job at a time. The owner publishes the job; sleeping or spinning workers
+ * join through `door`; all threads draw task numbers from shared counters. A second owner runs its
+ * job alone instead of waiting.
  *
- * Nobody here may hold up others, in this process or beside it. Workers spin only while that takes a core from nobody
- * (core/spin.c), and not while another pool of this process has work for all cores (`awake`). An owner never waits for a
- * worker that has not joined yet, only for tasks that have begun; where cores are short it sleeps meanwhile, so that its own
- * core is there for the worker it waits for. */
+ * The pool must not delay other threads, in this process or another. Workers spin only while that
+ * takes a core from no other thread (core/spin.c). They stop when another pool of this process
+ * needs all cores (`awake`). An owner waits only for tasks that have begun, never for a worker that
+ * has not joined. If cores are short it sleeps meanwhile, so that its worker can use its core. */
 #define _GNU_SOURCE
 #include "pool.h"
 
@@ -17,10 +18,10 @@
 #include <stdlib.h>
 
 enum { DOOR_INSIDE = 0x10000, DOOR_TICKETS = 0xffff };
-/* HANDED_NS: work a thread for which handing it to one that spins pays. WOKEN_NS: all the work for which waking one that sleeps
- * pays at once; that takes some 50 us in a virtual machine. PATIENT_NS: jobs that come in shorter intervals are taken for one
- * run of them: workers stay awake in between, and are woken for the second whatever its size. LATE_NS: a worker that has not come
- * by then is looked after. */
+/* HANDED_NS: least work per thread that pays for a spinning worker. WOKEN_NS: least total work that
+ * pays for waking a sleeping one, which takes some 50 us in a virtual machine. PATIENT_NS: jobs at
+ * shorter intervals are one series: workers stay awake between them, and the second job wakes them
+ * at any size. LATE_NS: a worker that has not come by then may need another core. */
 enum { HANDED_NS = 3000, WOKEN_NS = 150000, PATIENT_NS = 1000000, LATE_NS = 100000, MOST_LATE = 16 };
 
 /* Threads of all pools of this process that run a job or spin. */
@@ -32,7 +33,7 @@ static void wake_count(struct sp_pool *pool, int32_t more)
     atomic_fetch_add_explicit(&all_awake, more, memory_order_relaxed);
 }
 
-/* Do other pools need the core that this one's thread spins on? */
+/* 1 if other pools need the core on which this thread spins. */
 static int others_need_cores(struct sp_pool *pool)
 {
     const int32_t all = atomic_load_explicit(&all_awake, memory_order_relaxed);
@@ -44,7 +45,7 @@ static uint64_t may_spin_ns(struct sp_pool *pool)
     return pool->threads > (uint32_t)sp_cores() || others_need_cores(pool) ? 0 : sp_spin_ns();
 }
 
-/* Its own node's tasks first, then what others have left. */
+/* Draws its own node's tasks first, then those left of other nodes. */
 static void draw(struct sp_pool *pool, uint32_t node)
 {
     sp_task_fn *const task = pool->task;
@@ -92,7 +93,7 @@ static int spin_for_job(struct sp_pool *pool, uint32_t seen, uint64_t spin_ns)
     return 0;
 }
 
-/* `*patient`: did jobs come soon, of late? */
+/* `*patient`: 1 if the last jobs came at short intervals. */
 static void await_job(struct sp_pool *pool, uint32_t seen, int *patient)
 {
     const uint64_t spin_ns = may_spin_ns(pool);
@@ -111,7 +112,8 @@ static void await_job(struct sp_pool *pool, uint32_t seen, int *patient)
     *patient = sp_clock_ns() - begun < PATIENT_NS;
 }
 
-/* Before its share: else the owner would wait for it, and it for the core. */
+/* Done before its share of work: else the owner would wait for this worker, and this worker for the
+ * core. */
 static void leave_owners_core(const struct sp_worker *self)
 {
     const struct sp_pool *const pool = self->pool;
@@ -126,7 +128,7 @@ static void *worker(void *arg)
     struct sp_pool *const pool = self->pool;
     if (pool->places)
         sp_places_pin(pool->places, self->node);
-    atomic_store(&self->tid, sp_apart_self()); /* from now on others may set its mask */
+    atomic_store(&self->tid, sp_apart_self()); /* from now on other threads may set its mask */
     uint32_t seen = 0;
     int patient = 0;
     for (;;) {
@@ -137,7 +139,7 @@ static void *worker(void *arg)
         }
         uint32_t now = atomic_load(&pool->sequence);
         if (now != seen) {
-            seen = now; /* a job was published since: look at the door again before sleeping */
+            seen = now; /* a job was published since: check the door again before sleeping */
             continue;
         }
         if (atomic_load(&pool->stop))
@@ -149,12 +151,12 @@ static void *worker(void *arg)
 void sp_signals_to_block(sigset_t *set)
 {
     static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
-    sigfillset(set); /* the rest belongs to the interpreter's threads */
+    sigfillset(set); /* signals are for the interpreter's threads */
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         sigdelset(set, own[i]);
 }
 
-/* Workers are started by the first job that wants them; fewer than asked for is fine. */
+/* The first job that needs workers starts them; it may start fewer than requested. */
 static void start_workers(struct sp_pool *pool)
 {
     sigset_t all, old;
@@ -172,7 +174,7 @@ static void start_workers(struct sp_pool *pool)
     pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
-/* A worker that does not come while there is work most often stands in line behind this thread. */
+/* A worker that does not come is usually queued on this thread's core. */
 static void look_after_workers(struct sp_pool *pool)
 {
     for (uint32_t i = 0; i < pool->started && i < MOST_LATE; i++)
@@ -208,7 +210,7 @@ static void run_alone(sp_task_fn *task, void *ctx, uint32_t tasks)
         task(ctx, i);
 }
 
-/* Each node's share of the tasks, as it has threads: neighbours stay together. */
+/* Divides the tasks among nodes by their threads, in contiguous runs. */
 static void deal(struct sp_pool *pool, uint32_t tasks)
 {
     uint64_t begin = 0;

@@ -1,9 +1,11 @@
-/* A queue: values taken under one lock, a worker that replays submissions in order, launches that run in their caller.
+/* A queue: values taken under one lock, a worker that replays submissions in order, launches that
+ * run in their caller.
  *
- * A launch runs inline when nothing is ahead of it. Its record belongs to the caller and dies when the call returns, so
- * `inline_record` is published for sp_cpu_peek and withdrawn when it has run; a peek that is copying raises `peeking`, and
- * the launch, seeing it, passes through the lock that the peek holds before it returns. Sequentially consistent accesses
- * on both sides: either the peek sees NULL or the launch sees the peek. */
+ * A launch runs inline if no earlier work is unfinished. Its record belongs to the caller and dies
+ * with the call. So `inline_record` is published for sp_cpu_peek and withdrawn after the run. A
+ * peek raises `peeking` while it copies; a launch that sees it passes through the peek's lock
+ * before it returns. Accesses on both sides are sequentially consistent: either the peek sees NULL,
+ * or the launch sees the peek. */
 #include "device.h"
 #include "numa.h"
 
@@ -12,9 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A queue is full, and submissions wait for room, once it holds so much. JOBS: as many as a timing queue keeps times of
- * (core/ledger.c); with 256 to 16384 a producer that is always ahead was equally fast. NBYTES: of records and of what uploads
- * copy, two frames of 32 MiB. A job may go beyond it, so that one of any size is taken. */
+/* Limits of a queue; beyond them submissions wait for room. JOBS: the number of times that a timing
+ * queue keeps (core/ledger.c). A producer that is always ahead was equally fast with 256 to 16384.
+ * NBYTES: records and upload bytes, two frames of 32 MiB. One job may exceed it, so that any size
+ * is accepted. */
 enum { MOST_JOBS = 4096, MOST_NBYTES = 64 << 20 };
 
 static void note(struct sp_cpu_queue *q, uint64_t value, uint64_t start_ns, int rc)
@@ -25,7 +28,7 @@ static void note(struct sp_cpu_queue *q, uint64_t value, uint64_t start_ns, int 
     sp_queue_note(&q->common, value, start_ns, end_ns, rc);
 }
 
-/* Other queues whose fences a submission waits for stay alive until it has ended. */
+/* Keeps other queues alive whose fences a submission waits for, until it has ended. */
 static void hold_waited(const void *records, size_t nbytes, int take)
 {
     const unsigned char *p = records;
@@ -113,7 +116,8 @@ static int is_full(struct sp_cpu_queue *q)
     return q->held_nbytes >= MOST_NBYTES || sp_queue_newest(&q->common) - sp_timeline_reached(&q->timeline) >= MOST_JOBS;
 }
 
-/* Of these records; `data`, if any, is copied behind them, and the first record, a copy, reads it there. NULL: no memory. */
+/* Makes a job of these records. Copies `data` (or NULL) behind them and points the first record, a
+ * copy, to it. NULL: out of memory. */
 static struct sp_job *make_job(const void *records, size_t nbytes, const void *data, size_t data_nbytes)
 {
     size_t all;
@@ -134,7 +138,7 @@ static struct sp_job *make_job(const void *records, size_t nbytes, const void *d
     return job;
 }
 
-/* With the lock held: a job at the end of the queue. It is freed where that fails. */
+/* With the lock held: appends the job, or frees it on failure. */
 static int64_t append(struct sp_cpu_queue *q, struct sp_job *job)
 {
     int rc = !job ? -ENOMEM : is_full(q) ? -EAGAIN : q->worker_started ? 0 : start_worker(q);
@@ -160,7 +164,7 @@ static int64_t run_inline(struct sp_cpu_queue *q, const void *record, uint64_t v
 {
     uint64_t start_ns = q->common.ledger.times ? sp_clock_ns() : 0;
     int rc = sp_cpu_dispatch(record, &q->running);
-    note(q, value, start_ns, 0); /* a failure is told by the return value, not kept */
+    note(q, value, start_ns, 0); /* the return value reports a failure; it is not kept */
     atomic_store_explicit(&q->inline_record, NULL, memory_order_release);
     sp_timeline_signal(&q->timeline, value); /* a sequentially consistent store: the barrier between NULL and `peeking` */
     if (atomic_load(&q->peeking)) {
@@ -170,7 +174,8 @@ static int64_t run_inline(struct sp_cpu_queue *q, const void *record, uint64_t v
     return rc ? rc : (int64_t)value;
 }
 
-/* Entered, and the record is checked: runs it here if it may and nothing is ahead of it, else appends it. */
+/* The caller has entered and checked the record. Runs it here if allowed and no earlier work is
+ * unfinished, else appends it. */
 static int64_t launch(struct sp_cpu_queue *q, const void *record, size_t nbytes, int may_run_inline)
 {
     if (!may_run_inline || sp_timeline_reached(&q->timeline) != atomic_load(&q->common.submitted))
@@ -213,7 +218,7 @@ int64_t sp_cpu_upload(struct sp_cpu_queue *q, uint64_t address, const void *data
     rc = sp_queue_leave(&q->common, is_full(q) ? -EAGAIN : 0);
     if (rc)
         return rc;
-    if (idle) { /* nothing before it on this queue: it happens now */
+    if (idle) { /* no earlier work on this queue: copy now */
         if (nbytes)
             memmove((void *)(uintptr_t)address, data, nbytes); /* `data` may be a part of the same buffer */
         return (int64_t)submitted;

@@ -1,4 +1,4 @@
-/* Replays command records on the cpu: the check before they are queued, and the run. */
+/* Command records on the cpu: their check before they are queued, and their run. */
 #include "device.h"
 #include "core/dispatch.h"
 
@@ -103,7 +103,8 @@ static void grid_task(void *ctx, uint32_t index)
     atomic_fetch_add_explicit(&g->running->groups_done, end - begin, memory_order_relaxed);
 }
 
-/* Cuts a grid into a few tasks a thread, none so small that handing it over costs more than running it. */
+/* Divides a grid into a few tasks per thread, none so small that its hand-over costs more than its
+ * work. */
 static void run_grid(struct grid *g)
 {
     uint32_t threads = sp_pool_threads(&g->k->dev->pool);
@@ -118,7 +119,8 @@ static void run_grid(struct grid *g)
     sp_pool_run(&g->k->dev->pool, grid_task, g, (uint32_t)tasks, 0);
 }
 
-/* The weights are the third pointer of every kernel that takes a blob; what each pointer covers stands behind the arguments. */
+/* The weights are the third pointer of every kernel that accepts a blob. The bytes that each
+ * pointer covers follow the arguments. */
 static int run_packed(const struct grid *g)
 {
     enum { WEIGHTS = 2 };
@@ -145,7 +147,8 @@ int sp_cpu_dispatch(const void *record, struct sp_running *running)
     return 0;
 }
 
-/* One thread: a second one adds nothing where a fill is bound by memory, and memset and a copy take one, too. */
+/* One thread: a second one adds nothing to a memory-bound fill, and memset and a copy use one
+ * too. */
 static void fill(const struct sp_cmd_fill *f)
 {
     typedef uint64_t wide __attribute__((vector_size(16), aligned(1), may_alias));
@@ -194,7 +197,8 @@ static int run_one(const struct sp_cmd *head, struct sp_running *running)
         return 0;
     }
     default:
-        return head->kind == SP_CMD_BARRIER ? 0 : -EINVAL; /* lists run in order here: a barrier holds by itself */
+        /* lists run in order here, so a barrier needs no work */
+        return head->kind == SP_CMD_BARRIER ? 0 : -EINVAL;
     }
 }
 

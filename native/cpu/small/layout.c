@@ -1,5 +1,6 @@
-/* Layout transforms of 4-D f32 arrays. All are batches of one matrix transpose between channels and pixels:
- * NCHW is [c][h*w], NHWC is [h*w][c], blocked is [c/block] of [h*w][block] with zeros after the last channel. */
+/* Layout transforms of 4-D f32 arrays. All are batches of one matrix transpose between channels and
+ * pixels. NCHW is [c][h*w], NHWC is [h*w][c], blocked is [c/block] of [h*w][block] with zeros after
+ * the last channel. */
 #include "core/args.h"
 #include "cpu/runtime/kernel.h"
 #include "cpu/vector/turn.h"
@@ -18,8 +19,9 @@ sp_routine_fn sp_blocked_to_nchw_f32_ref;
 /* A tile is a cache line of floats high and wide. */
 enum { TILE = 16, SQUARE = 4, TASK_ELEMENTS = 1 << 15 };
 
-/* One tile. Lines a large power of two apart compete for a few places in the cache: those of the side with the longer
- * stride are used up four at a time, before they are thrown out. */
+/* Transposes one tile. Lines a large power of two apart compete for a few places in the cache. So
+ * the lines on the side with the longer stride are used up four at a time, before their
+ * eviction. */
 static void turn_tile(float *dst, size_t ld_dst, const float *src, size_t ld_src)
 {
     if (ld_src >= ld_dst)
@@ -55,11 +57,11 @@ struct job {
     const float *x;
     size_t planes; /* independent transposes */
     size_t pixels;
-    size_t runs; /* tasks a plane, each a run of pixels */
+    size_t runs; /* tasks per plane, each a run of pixels */
     size_t run;
     size_t channels;   /* of the array */
     size_t block;      /* of a plane; == channels for NHWC */
-    size_t blocks;     /* planes an image */
+    size_t blocks;     /* planes per image */
     int to_channels_last;
 };
 

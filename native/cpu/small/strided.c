@@ -1,7 +1,7 @@
 /* Strided copies of up to four dimensions, for elements of 1, 2, 4 and 8 bytes.
  *
- * The last dimension and the one in which src is densest make a plane, which is moved by rows, or by tiles where
- * neither side is read in its order; the other two dimensions say where planes lie. */
+ * The last dimension and src's densest dimension form a plane. It is moved by rows, or by tiles if
+ * neither side would be read in order. The other two dimensions enumerate planes. */
 #include "core/args.h"
 #include "cpu/runtime/kernel.h"
 #include "cpu/vector/turn.h"
@@ -15,10 +15,12 @@ sp_routine_fn sp_strided_u16_ref;
 sp_routine_fn sp_strided_u32_ref;
 sp_routine_fn sp_strided_u64_ref;
 
-/* A tile is at least a cache line of elements high and wide. A block is what one step of a task moves. */
+/* A tile is at least a cache line of elements high and wide. A block is the unit of a task's
+ * step. */
 enum { TILE = 16, BLOCK_COLUMNS = 1 << 12, TASK_ELEMENTS = 1 << 15 };
 
-/* Bytes from row to row and from column to column on each side; rows are dense in src, columns in dst, if any is. */
+/* Byte distances of rows and of columns on each side. If any, rows are dense in src, columns in
+ * dst. */
 struct block {
     char *dst;
     const char *src;
@@ -26,7 +28,8 @@ struct block {
     int64_t dst_row, dst_column, src_row, src_column;
 };
 
-/* Elements of one size: by tiles where src is denser from row to row, else row by row, four loads before their stores. */
+/* Elements of one size: by tiles if src is denser from row to row, else row by row, with four loads
+ * before their stores. */
 #define MOVE(T)                                                                                                        \
     static void row_##T(char *to, int64_t to_step, const char *from, int64_t from_step, uint32_t n)                    \
     {                                                                                                                  \
@@ -79,11 +82,11 @@ static void move(const struct block *b, uint32_t size)
 }
 
 struct job {
-    const struct sp_args_strided_u8 *v; /* the others differ in the type of their pointers */
+    const struct sp_args_strided_u8 *v; /* the others differ only in the type of their pointers */
     uint32_t size;
-    uint32_t outer[2], row; /* which dimensions they are; the columns are dimension 3 */
+    uint32_t outer[2], row; /* numbers of these dimensions; the columns are dimension 3 */
     uint32_t block_rows, row_blocks, column_blocks;
-    uint64_t blocks, each; /* in all, and for each task */
+    uint64_t blocks, each; /* in all, and per task */
 };
 
 static void one_block(const struct job *job, uint64_t index)
@@ -120,7 +123,7 @@ static void one_task(void *ctx, uint32_t index)
         one_block(job, first + k);
 }
 
-/* Does every position lie below `limit`? */
+/* 1 if every position is below `limit`. */
 static int within(const uint32_t n[4], const int32_t stride[4], uint32_t offset, uint32_t limit)
 {
     int64_t low = offset, high = offset;
@@ -134,7 +137,7 @@ static int within(const uint32_t n[4], const int32_t stride[4], uint32_t offset,
     return low >= 0 && high < limit;
 }
 
-/* A dimension of one element has no stride to speak of. */
+/* The stride of a dimension of one element is irrelevant. */
 static uint64_t step(const uint32_t n[4], const int32_t stride[4], uint32_t d)
 {
     return n[d] == 1 ? UINT64_MAX : (uint64_t)(stride[d] < 0 ? -(int64_t)stride[d] : stride[d]);

@@ -1,4 +1,4 @@
-/* Activations of one element, for what gemm and conv2d fuse at their end. */
+/* Activations of one element, which gemm and conv2d fuse as their last step. */
 #ifndef SP_CPU_ACT_H
 #define SP_CPU_ACT_H
 #include "cpu/runtime/kernel.h"

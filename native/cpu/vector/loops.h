@@ -1,11 +1,11 @@
-/* What a compiler may be told about a loop. */
+/* Hints about loops for compilers. */
 #ifndef SP_CPU_LOOPS_H
 #define SP_CPU_LOOPS_H
 
-/* Before a loop whose arrays are either the very same memory or apart: in place is right, and run-time checks for
- * overlap would only stand in the way of vectors. */
+/* Before a loop whose arrays are either identical or disjoint: in place is valid, and run-time
+ * checks for overlap would only prevent vectors. */
 #if defined(__clang__)
-#pragma clang diagnostic ignored "-Wpass-failed" /* it tells of each loop that calls libm and stays scalar */
+#pragma clang diagnostic ignored "-Wpass-failed" /* it warns of each loop that calls libm and stays scalar */
 #define SP_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #define SP_NOT_UNROLLED
 #else

@@ -1,6 +1,6 @@
-/* The first lanes of a vector, 1 <= lanes <= all of them, for the ends of tiles: loads that read nothing else (zeros take
- * its place), stores that write nothing else. SP_MASKED is defined by instruction sets that have such loads; elsewhere
- * tiles end in a temporary (gemm/slice.c). */
+/* The first lanes of a vector, 1 <= lanes <= all, for the ends of tiles: loads that read nothing
+ * else and fill with zeros, stores that write nothing else. Instruction sets with such loads define
+ * SP_MASKED. Elsewhere tiles end in a temporary (gemm/slice.c). */
 #ifndef SP_CPU_MASK_H
 #define SP_CPU_MASK_H
 #include <immintrin.h>

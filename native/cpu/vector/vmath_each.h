@@ -1,6 +1,7 @@
-/* vmath.h's exp, tanh and sigmoid of floats for a few vectors at once: each step for all of them before the next, since one
- * vector alone waits for itself, and what comes after it in a loop is too far away for the schedulers of CPUs; and with
- * fewer steps where an instruction does several. The results are vmath.h's to the bit (tests/ops/map/test_map_maths.py). */
+/* exp, tanh and sigmoid of vmath.h for a few vectors at once. Each step is done for all vectors
+ * before the next step: one vector alone waits for its own latency, and the CPU's scheduler does
+ * not look far enough ahead. It also takes fewer steps where one instruction does several. The
+ * results equal vmath.h's to the bit (tests/ops/map/test_map_maths.py). */
 #ifndef SP_CPU_VMATH_EACH_H
 #define SP_CPU_VMATH_EACH_H
 #if defined(__x86_64__)
@@ -9,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* As many as the registers hold with what they need beside them. */
+/* As many as fit into the registers with their temporaries. */
 #if SP_VBYTES == 32
 enum { SP_EACH = 2 };
 #else
@@ -25,7 +26,8 @@ typedef uint32_t sp_vu __attribute__((vector_size(SP_VBYTES)));
 #define SP_VU(value) ((sp_vu){0} + (value))
 #define SP_VPICK(m, x, y) ((sp_vf)(((sp_vi)(m) & (sp_vi)(x)) | (~(sp_vi)(m) & (sp_vi)(y))))
 
-/* As `x < low ? low : x` and `x > high ? high : x`: a NaN stays. And p * 2**n for whole n, in one rounding. */
+/* As `x < low ? low : x` and `x > high ? high : x`: NaN stays NaN. And p * 2**n for whole n, in one
+ * rounding. */
 #if SP_VBYTES == 64 && defined(__AVX512F__)
 #define SP_VMAX(low, x) ((sp_vf)_mm512_max_ps((__m512)(low), (__m512)(x)))
 #define SP_VMIN(high, x) ((sp_vf)_mm512_min_ps((__m512)(high), (__m512)(x)))

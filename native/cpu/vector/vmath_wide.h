@@ -1,9 +1,10 @@
-/* Functions of doubles, and of floats by way of doubles, for loops that become vector code: as vmath.h, no branches and no
- * calls. What a function does not cover (a huge angle, a power of 0) is told by its sp_odd_*, and libm does that element.
+/* Functions of doubles, and of floats through doubles, for loops that become vector code: as
+ * vmath.h, no branches and no calls. sp_odd_* marks elements that a function does not cover (a huge
+ * angle, a power of 0): libm computes those.
  *
- * log and the kernels of sine and cosine are fdlibm's approximations (their coefficients; published error bounds), exp and
- * pow are sums of series made for this file, tanh's near 0 is Cephes'. Errors beside them are measured by
- * tests/ops/map/test_map_maths.py. */
+ * log and the kernels of sine and cosine are fdlibm's approximations (their coefficients; published
+ * error bounds). exp and pow are series made for this file; tanh near 0 is Cephes'.
+ * tests/ops/map/test_map_maths.py measures the errors beside them. */
 #ifndef SP_CPU_VMATH_WIDE_H
 #define SP_CPU_VMATH_WIDE_H
 #include <math.h>
@@ -29,15 +30,16 @@ static inline uint64_t sp_bits_of_f64(double d)
 #define SP_SHIFT 6755399441055744.0 /* 1.5 * 2**52: adding it rounds to the nearest integer in the low bits */
 #define SP_SIGN 0x8000000000000000u
 
-/* e**(x + tail) for |tail| much smaller than |x|: x = n*ln2 + r, a Taylor series of degree 13 on |r| <= ln2/2, then times
- * 2**n in two steps so that neither overflows early and a denormal result is rounded once. */
+/* e**(x + tail) for |tail| much smaller than |x|. x = n*ln2 + r, a Taylor series of degree 13 on
+ * |r| <= ln2/2, then times 2**n in two steps. So neither step overflows early, and a denormal
+ * result is rounded once. */
 static inline double sp_exp_tail(double x, double tail)
 {
     double clamped = x < -760.0 ? -760.0 : x; /* e**-760 is 0, and the two steps still have exponents for it */
     clamped = clamped > 720.0 ? 720.0 : clamped;
     const double t = clamped * 1.44269504088896338700 + SP_SHIFT;
     const double n = t - SP_SHIFT;
-    /* ln2 in two parts, the first with 21 zeros at its end: n times it is exact */
+    /* ln2 in two parts; the first ends with 21 zero bits, so that n times it is exact */
     const double r = ((clamped - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10) + tail;
     double p = 1.6059043836821614599e-10;
     p = p * r + 2.0876756987868098979e-9;
@@ -52,8 +54,8 @@ static inline double sp_exp_tail(double x, double tail)
     p = p * r + 1.6666666666666666667e-1;
     p = p * r + 0.5;
     p = 1.0 + (r + r * r * p);
-    /* NaN leaves nonsense in the exponent, which the product with a NaN p forgives. The exponent is biased by 2048 to be
-     * positive: a shift of unsigned numbers exists in every instruction set. */
+    /* A NaN leaves an arbitrary exponent; the product with a NaN p is NaN anyway. The exponent is
+     * biased by 2048 to be positive: every instruction set shifts unsigned numbers. */
     const uint64_t exponent = sp_bits_of_f64(t) - sp_bits_of_f64(SP_SHIFT) + 2048;
     const uint64_t half = exponent >> 1;
     const double first = sp_double_of((half - 1024 + 1023) << 52);
@@ -96,8 +98,8 @@ static inline double sp_log_any(double x)
     return x == 0.0 ? -HUGE_VAL : found;
 }
 
-/* x - n*pi/2 as hi + lo with |hi| <= pi/4 for |x| <= SP_MOST_ANGLE, and n's low bits: pi/2 in parts of 33, 33 and 53 bits,
- * so that n times the first two is exact. */
+/* x - n*pi/2 as hi + lo with |hi| <= pi/4 for |x| <= SP_MOST_ANGLE, and n's low bits. pi/2 is in
+ * parts of 33, 33 and 53 bits, so that n times the first two is exact. */
 #define SP_MOST_ANGLE 1647099.0 /* 2**20 * pi/2 */
 static inline double sp_quadrant(double x, double *lo, uint64_t *n)
 {
@@ -113,7 +115,8 @@ static inline double sp_quadrant(double x, double *lo, uint64_t *n)
     return hi;
 }
 
-/* Sine (quarter 0) or cosine (quarter 1) of x: fdlibm's kernels on the reduced angle. At most 1 ulp. */
+/* Sine (quarter 0) or cosine (quarter 1) of x: fdlibm's kernels on the reduced angle. At most 1
+ * ulp. */
 static inline double sp_sine_any(double x, uint64_t quarter)
 {
     double y;
@@ -139,10 +142,11 @@ static inline double sp_sine_any(double x, uint64_t quarter)
     const double cosine = w + (((1.0 - w) - half) + (z * (z * c) - r * y));
     const double found = n & 1 ? cosine : sine;
     const double turned = sp_double_of(sp_bits_of_f64(found) ^ (n & 2) << 62);
-    return ((quarter == 0) & (x == 0.0)) ? x : turned; /* -0 is its own sine */
+    return ((quarter == 0) & (x == 0.0)) ? x : turned; /* the sine of -0 is -0 */
 }
 
-/* The same of a float's angle: one double is exact enough, and shorter kernels (fdlibm's for float) are. */
+/* Sine or cosine of a float's angle: one double and the shorter kernels (fdlibm's for float) are
+ * exact enough. */
 static inline double sp_sine_short(double x, uint64_t quarter)
 {
     const double t = x * 6.36619772367581382433e-01 + SP_SHIFT;
@@ -225,7 +229,7 @@ static inline double sp_tanhv_f64(double x)
     const double near_zero = x + x * z * (p / q);
     const double far = 1.0 - 2.0 / (sp_exp_tail(a + a, 0.0) + 1.0);
     const double found = a < 0.625 ? near_zero : far;
-    return sp_double_of(sp_bits_of_f64(found) | (sp_bits_of_f64(x) & SP_SIGN)); /* -0, too */
+    return sp_double_of(sp_bits_of_f64(found) | (sp_bits_of_f64(x) & SP_SIGN)); /* -0 too */
 }
 
 static inline double sp_sin_f64(double x)
@@ -238,7 +242,7 @@ static inline double sp_cos_f64(double x)
     return sp_sine_any(x, 1);
 }
 
-/* An angle too large for the reduction (infinities and NaN are among them). */
+/* 1 if an angle is too large for the reduction, infinite or NaN. */
 static inline int sp_odd_angle_f32(float x)
 {
     return !(fabsf(x) <= (float)SP_MOST_ANGLE);
@@ -271,8 +275,8 @@ static inline int sp_odd_power_f32(float x, float y)
     return !((fabsf(x) < HUGE_VALF) & (x != 0.0f) & (fabsf(y) < HUGE_VALF));
 }
 
-/* At most 1.2 ulp: log(x) to about 2**-66 as a sum of two doubles, times y, and e to that. log(m) = 2*atanh(s), s = (m -
- * 1)/(m + 1), with s, s**3/3 in two doubles and the rest in one. */
+/* At most 1.2 ulp: log(x) to about 2**-66 as a sum of two doubles, times y, then e to that power.
+ * log(m) = 2*atanh(s), s = (m - 1)/(m + 1), with s, s**3/3 in two doubles and the rest in one. */
 static inline double sp_pow_f64(double x, double y)
 {
     double k;
@@ -319,7 +323,7 @@ static inline double sp_pow_f64(double x, double y)
     const double lo = (d - hi) + tail;
     const double product = y * hi;
     const double product_lo = fma(y, hi, -product) + y * lo;
-    const int within = fabs(product) < 800.0; /* beyond, the tail may be infinite or more than a tail */
+    const int within = fabs(product) < 800.0; /* else the tail may be infinite or too large */
     return sp_signed_power(sp_exp_tail(product, within ? product_lo : 0.0), x, y);
 }
 

@@ -1,4 +1,4 @@
-/* Arithmetic of counts, all of them at least 0 here. */
+/* Arithmetic on counts, all of them at least 0. */
 #ifndef SP_CPU_WHOLE_H
 #define SP_CPU_WHOLE_H
 #include <stdint.h>
@@ -13,7 +13,7 @@ static inline int64_t sp_most(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* How many pieces of at most `of` make x. */
+/* The number of pieces of at most `of` in x. */
 static inline int64_t sp_pieces(int64_t x, int64_t of)
 {
     return (x + of - 1) / of;

@@ -1,4 +1,4 @@
-/* The device's context in this thread. */
+/* Makes the device's context current in the calling thread. */
 #include "context.h"
 #include "lost.h"
 
@@ -13,7 +13,7 @@ int sp_cuda_enter(struct sp_cuda *dev)
     if (atomic_load(&dev->reset))
         return sp_cuda_gone(dev);
     int result = sp_cuCtxGetCurrent(&now);
-    if (is_gone(result)) /* what was current was destroyed: by another library its own, or ours */
+    if (is_gone(result)) /* the current context was destroyed: another library's, or ours */
         now = NULL;
     else if (result != CU_OK)
         return sp_cu_rc("cuCtxGetCurrent", result);
@@ -41,7 +41,7 @@ void sp_cuda_released(const struct sp_cuda *dev)
     if (sp_cuda_current == dev->context) /* the driver may give the next context the same address */
         sp_cuda_current = NULL;
     if (sp_cuDevicePrimaryCtxGetState(dev->handle, &flags, &active) == CU_OK && active)
-        return; /* it lives on with others who retain it, and may be current by their will */
+        return; /* other users still retain it and may want it current */
     if (!sp_cuda_theirs && (sp_cuCtxGetCurrent(&now) != CU_OK || now == dev->context))
         sp_cuCtxSetCurrent(NULL);
 }

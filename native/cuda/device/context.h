@@ -1,13 +1,14 @@
-/* The device's context in this thread. */
+/* Makes the device's context current in the calling thread. */
 #ifndef SP_CUDA_CONTEXT_H
 #define SP_CUDA_CONTEXT_H
 #include "device.h"
 #include "driver.h"
 
-/* Asks the driver, makes the device's context current and relaxes the thread: before every call that goes by the current
- * context, but for those that are safe. */
+/* Asks the driver for the current context, makes the device's one current, and relaxes the thread's
+ * capture mode. Needed before every call that uses the current context, except safe ones. */
 int sp_cuda_enter(struct sp_cuda *dev);
-/* The primary context was released: if that was its end, it is not left current in this thread. */
+/* Call it after the primary context was released. If the context was destroyed, it is no longer
+ * left current in this thread. */
 void sp_cuda_released(const struct sp_cuda *dev);
 
 static inline int sp_cuda_near(struct sp_cuda *dev)

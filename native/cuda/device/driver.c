@@ -1,4 +1,4 @@
-/* The driver's start, its errors in our terms, and the capture mode of a thread. */
+/* Starts the driver, converts its errors, and sets a thread's capture mode. */
 #include "driver.h"
 
 #include "core/base.h"
@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Words of each thread. Thread-local variables of any size would need the loader's help, and a library of its own. */
+/* Error text of each thread. A large thread-local variable would need help of the loader, and a
+ * library of its own. */
 enum { WORDS_NBYTES = 1024 };
 static pthread_key_t words_key;
 static int has_key; /* a process has 1024 keys at most, PTHREAD_KEYS_MAX */
@@ -29,7 +30,7 @@ static void make_key(void)
     has_key = pthread_key_create(&words_key, free) == 0;
 }
 
-/* NULL: there is no memory for words, or no key. */
+/* NULL: out of memory, or no key. */
 static char *words(void)
 {
     pthread_once(&words_once, make_key);
@@ -70,7 +71,7 @@ size_t sp_cuda_why(char *out, size_t capacity)
 
 int sp_cu_is_sticky(int result)
 {
-    switch (result) { /* "Data types used by CUDA driver": the process must be terminated, or the context is unusable */
+    switch (result) { /* per "Data types used by CUDA driver", the process must end or the context is unusable */
     case CU_ECC_UNCORRECTABLE:
     case CU_NVLINK_UNCORRECTABLE:
     case CU_CONTAINED:
@@ -127,7 +128,7 @@ static void say_missing(void)
     int wanted, have = 0;
     const char *name = sp_cu_missed(&wanted);
     sp_cuDriverGetVersion(&have);
-    sp_cu_say("%s: this driver is one of CUDA %d.%d and does not have it; CUDA %d.%d brought it", name, have / 1000,
+    sp_cu_say("%s: the driver supports CUDA %d.%d; the function needs CUDA %d.%d", name, have / 1000,
               have % 1000 / 10, wanted / 1000, wanted % 1000 / 10);
 }
 
@@ -158,7 +159,7 @@ int sp_cuda_start(const char *paths)
     char report[2048], path[256];
     struct sp_text text = sp_text_in(report, sizeof report);
     if (sp_cuda_forked()) {
-        sp_cu_say("the CUDA driver belongs to the process that this one was forked from");
+        sp_cu_say("this process was forked from the one that loaded the CUDA driver");
         return -ECHILD;
     }
     pthread_mutex_lock(&start_lock);

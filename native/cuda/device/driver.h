@@ -1,4 +1,4 @@
-/* The driver's numbers that are used here, and how its answers become ours. */
+/* Constants of the driver, and the conversion of its results. */
 #ifndef SP_CUDA_DRIVER_H
 #define SP_CUDA_DRIVER_H
 #include "dl/cuda.h"
@@ -73,9 +73,9 @@ enum {
     CU_STREAM_NON_BLOCKING = 1,
     CU_EVENT_DISABLE_TIMING = 2,
     CU_CAPTURE_RELAXED = 2, /* CUstreamCaptureMode */
-    CU_HOST_PORTABLE = 1,  /* of cuMemHostAlloc and cuMemHostRegister alike */
+    CU_HOST_PORTABLE = 1,  /* for cuMemHostAlloc and cuMemHostRegister */
     CU_HOST_DEVICEMAP = 2,
-    CU_HOST_READ_ONLY = 8, /* of cuMemHostRegister */
+    CU_HOST_READ_ONLY = 8, /* for cuMemHostRegister */
     CU_POOL_RELEASE_THRESHOLD = 4,
     CU_LOCATION_DEVICE = 1,
     CU_ACCESS_READWRITE = 3,
@@ -84,45 +84,50 @@ enum {
     CU_JIT_ERROR_LOG = 5,
     CU_JIT_ERROR_LOG_NBYTES = 6,
     CU_POINTER_DEVICE_ORDINAL = 9, /* CUpointer_attribute */
-    CU_MEMORY_UNIFIED = 4 /* CUmemorytype: the driver looks at the address */
+    CU_MEMORY_UNIFIED = 4 /* CUmemorytype: the driver decides by the address */
 };
 
-/* Loads and initialises the driver, once a process; errors as of sp_cuda_describe. */
+/* Loads and initialises the driver, once per process. Errors as sp_cuda_describe. */
 int sp_cuda_start(const char *paths);
 
-/* 0 or -errno for a CUresult, and words for sp_cuda_why: `call` is the driver's function. */
+/* Converts a CUresult to 0 or -errno and records the text for sp_cuda_why. `call`: the driver's
+ * function. */
 int sp_cu_rc(const char *call, int result);
 #define SP_CU_RC(name, ...) sp_cu_rc(#name, sp_##name(__VA_ARGS__))
-/* What fails next is not the driver's doing. */
+/* Clears the text: the next failure is not the driver's. */
 void sp_cu_say_nothing(void);
 void sp_cu_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* After such an answer nothing on this context works any more. */
+/* 1 if the context is unusable after this result. */
 int sp_cu_is_sticky(int result);
 
-/* The context that is current in this thread, as far as we know: another library may have changed it since. */
+/* The context that is current in this thread, as far as we know: another library may have changed
+ * it. */
 extern _Thread_local void *sp_cuda_current __attribute__((tls_model("initial-exec")));
-/* Another's context that was current when ours was made so; NULL: there was none. */
+/* The other library's context that ours replaced; NULL: there was none. */
 extern _Thread_local void *sp_cuda_theirs __attribute__((tls_model("initial-exec")));
-/* This thread's capture mode before sp_cuda_relax; -1: the mode is not changed. */
+/* This thread's capture mode before sp_cuda_relax; -1: unchanged. */
 extern _Thread_local int sp_cuda_their_mode __attribute__((tls_model("initial-exec")));
-/* While another thread captures a stream in global mode, torch's default, a query or an allocation in this thread fails and
- * invalidates that capture. In relaxed mode it does not (cuThreadExchangeStreamCaptureMode in the driver API reference).
- * Launches, copies and records on our own streams are safe in every mode. */
+/* While another thread captures a stream in global mode (torch's default), a query or an allocation
+ * here fails and invalidates that capture. In relaxed mode it does not
+ * (cuThreadExchangeStreamCaptureMode in the driver API reference). Launches, copies and records on
+ * our own streams are safe in every mode. */
 void sp_cuda_relax(void);
 void sp_cuda_restore(void);
-/* At the end of every function that Python calls: the thread's own capture mode is back, and another's context is current
- * again. If no context was current, ours stays, as with the runtime API, and the next call finds it. */
+/* Ends every function that Python calls: restores the thread's capture mode and the other library's
+ * context. If no context was current, ours stays current, as with the runtime API. The next call
+ * finds it. */
 static inline void sp_cuda_leave(void)
 {
     if (__builtin_expect(sp_cuda_theirs != NULL || sp_cuda_their_mode >= 0, 0))
         sp_cuda_restore();
 }
-/* The answer to a query: the work has not ended, or a capture keeps the driver from telling. */
+/* 1 if a query's result means that the work has not ended, or that a capture forbids the answer. */
 static inline int sp_cuda_not_ready(int result)
 {
     return result == CU_NOT_READY || (result >= CU_STREAM_CAPTURE_UNSUPPORTED && result <= CU_CAPTURED_EVENT);
 }
-/* Such an answer may mean no more than that another context is current than we think, or one that was destroyed. */
+/* 1 if the result may only mean that the current context is another one than we think, or was
+ * destroyed. */
 static inline int sp_cuda_elsewhere(int result)
 {
     return result == CU_INVALID_CONTEXT || result == CU_INVALID_HANDLE || result == CU_CONTEXT_IS_DESTROYED;

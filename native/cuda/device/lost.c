@@ -1,4 +1,4 @@
-/* How a device is lost, and the words for it. */
+/* Loss of a device, and its text. */
 #include "lost.h"
 
 #include <errno.h>

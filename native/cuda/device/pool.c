@@ -3,7 +3,7 @@
 #include "core/timeline.h"
 #include "driver.h"
 
-/* What was freed goes back to the driver; what the pool keeps may lie in pieces too small for what is wanted. */
+/* Returns freed memory to the driver: the pool's pieces may be too small for the next request. */
 void sp_cuda_empty_pool(struct sp_cuda *dev)
 {
     static const uint64_t MOST_NS = UINT64_C(5000000000);

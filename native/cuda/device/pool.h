@@ -3,5 +3,5 @@
 #define SP_CUDA_POOL_H
 #include "device.h"
 
-void sp_cuda_empty_pool(struct sp_cuda *dev); /* what it keeps goes back to the driver */
+void sp_cuda_empty_pool(struct sp_cuda *dev); /* returns its free memory to the driver */
 #endif

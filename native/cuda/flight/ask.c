@@ -1,4 +1,4 @@
-/* Questions to the driver: what has ended, and whether it still answers. */
+/* Queries the driver: which work has ended, and whether the driver still answers. */
 #include "ask.h"
 #include "cuda/device/context.h"
 #include "cuda/device/lost.h"
@@ -6,7 +6,8 @@
 
 #include <stdio.h>
 
-/* Another library may have made another context current in this thread: asked once more, it is ours. */
+/* Another library may have changed this thread's current context: the query is repeated with ours
+ * current. */
 int sp_cuda_ask(struct sp_cuda_queue *q, int (*question)(void *), void *of)
 {
     int result = CU_NOT_READY;
@@ -19,8 +20,9 @@ int sp_cuda_ask(struct sp_cuda_queue *q, int (*question)(void *), void *of)
     return result;
 }
 
-/* Whether the answer was an error. An error may pass. A driver that gives nothing else for a second will never say that the
- * work has ended. The second is our choice: two questions of a wait are at most half a millisecond apart. */
+/* 1 if the answer was an error. An error may pass. But a driver that returns only errors for a
+ * second will never report the end. We chose the second: two queries of a wait are at most half a
+ * millisecond apart. */
 int sp_cuda_refused(struct sp_cuda_queue *q, const char *call, int result)
 {
     static const uint64_t MOST_NS = UINT64_C(1000000000);
@@ -34,7 +36,7 @@ int sp_cuda_refused(struct sp_cuda_queue *q, const char *call, int result)
         q->refused_ns = now;
     if (now - q->refused_ns < MOST_NS || atomic_load(&q->dev->common.lost))
         return 1;
-    snprintf(why, sizeof why, "%s gives error %d, again and again: how far the work is cannot be known", call, result);
+    snprintf(why, sizeof why, "%s keeps returning error %d: the progress of the work is unknown", call, result);
     sp_cuda_lose(q->dev, why);
     sp_cuda_fail_all(q);
     return 1;

@@ -1,10 +1,11 @@
-/* Events: those of a queue are used again; what time one with times ended at, in ns of CLOCK_MONOTONIC. */
+/* Events: a queue's pool of them, and the time of a timed event in ns of CLOCK_MONOTONIC. */
 #include "events.h"
 #include "cuda/device/driver.h"
 
 #include <stdlib.h>
 
-/* cuEventElapsedTime gives a float of milliseconds: at 500 ms its steps are 30 ns. Later events get a new anchor. */
+/* cuEventElapsedTime returns a float of milliseconds: at 500 ms its steps are 30 ns. A later event
+ * becomes a new anchor. */
 static const float FAR_MS = 500;
 
 void sp_cuda_event_give(struct sp_cuda_queue *q, int timing, void *event)

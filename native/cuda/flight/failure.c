@@ -1,4 +1,4 @@
-/* Failures of a queue's work: words that are kept, and what a lost device does to it. */
+/* Failures of a queue's work: their texts, and the effect of a lost device. */
 #include "failure.h"
 #include "cuda/device/lost.h"
 #include "cuda/memory/kernel.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The device is gone: nothing that was on its way ends any other way than by that. */
+/* The device is lost: everything in flight ends with that error. */
 void sp_cuda_fail_all(struct sp_cuda_queue *q)
 {
     if (atomic_load(&q->good) == UINT64_MAX)
@@ -39,7 +39,7 @@ static size_t add_names(const void *records, size_t nbytes, char *out, size_t us
     return used;
 }
 
-/* The kernels that had not ended yet, oldest first: one of them it was. */
+/* Lists the kernels that had not ended, oldest first: one of them failed. */
 static void suspects(struct sp_cuda_queue *q, char *out, size_t capacity)
 {
     size_t used = 0;
@@ -86,7 +86,7 @@ void sp_cuda_keep_words(struct sp_cuda_queue *q, uint64_t value)
     kept->words[sp_cuda_why(kept->words, sizeof kept->words - 1)] = '\0';
 }
 
-/* A later submission fails for what an earlier one did: the newest words up to it. */
+/* The newest text up to `value`: a submission also fails for an earlier one's error. */
 static const struct sp_cuda_fault *words_of(const struct sp_cuda_queue *q, uint64_t value)
 {
     const struct sp_cuda_fault *found = NULL;

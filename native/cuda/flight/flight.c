@@ -1,4 +1,4 @@
-/* A flight: a submission with an event behind it. */
+/* A flight: a submission that ends with an event. */
 #include "flight.h"
 #include "cuda/device/pinned.h"
 #include "events.h"

@@ -4,8 +4,8 @@
 #include "queue.h"
 
 struct sp_cuda_flight *sp_cuda_flight_new(const void *records, size_t nbytes);
-/* Gives back what it holds, and frees it. */
+/* Releases its resources and frees it. */
 void sp_cuda_flight_drop(struct sp_cuda_queue *q, struct sp_cuda_flight *f);
-/* The same when the driver may still use its page-locked memory, which is left alone then. */
+/* As drop, but leaves its page-locked memory alone, which the driver may still use. */
 void sp_cuda_flight_abandon(struct sp_cuda_queue *q, struct sp_cuda_flight *f);
 #endif

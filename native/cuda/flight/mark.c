@@ -1,4 +1,4 @@
-/* Marks: an event behind what was launched so far. */
+/* Marks: an event after the launches so far. */
 #include "mark.h"
 #include "cuda/device/context.h"
 #include "flight.h"
@@ -12,7 +12,7 @@ void sp_cuda_mark(struct sp_cuda_queue *q)
     f->mark = 1;
     f->value = sp_queue_newest(&q->q);
     if (sp_cuda_event_take(q, q->timing, &f->end) || sp_cuEventRecord(f->end, q->stream)) {
-        sp_cuda_flight_drop(q, f); /* the stream itself can be asked, too */
+        sp_cuda_flight_drop(q, f); /* a query of the stream works as well */
         return;
     }
     f->submitted_ns = sp_clock_ns();

@@ -1,11 +1,11 @@
-/* Events behind launches, which have none of their own. Callers hold the queue's lock. */
+/* Events after launches, which have no event of their own. Callers hold the queue's lock. */
 #ifndef SP_CUDA_MARK_H
 #define SP_CUDA_MARK_H
 #include "queue.h"
 
-/* Who waits for what was launched so far asks the stream. Before more comes, it gets an event, so that who launches on and
- * on does not keep others waiting. */
+/* A waiting thread queries the stream. This records an event before further launches, so that
+ * continuous launches do not delay the waiter. */
 void sp_cuda_mark_asked(struct sp_cuda_queue *q);
-/* An event behind what was launched so far. */
+/* Records an event after the launches so far. */
 void sp_cuda_mark(struct sp_cuda_queue *q);
 #endif

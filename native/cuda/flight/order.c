@@ -1,4 +1,4 @@
-/* Order: an event behind work, one stream behind another, and a queue behind memory that is being zeroed. */
+/* Order: an event after work, one stream after another, a queue after the zeroing of memory. */
 #include "order.h"
 #include "cuda/device/context.h"
 #include "events.h"
@@ -11,7 +11,8 @@ int sp_cuda_event_take(struct sp_cuda_queue *q, int timing, void **event)
         return 0;
     }
     *event = NULL;
-    int rc = sp_cuda_enter(q->dev); /* an event is of the context that is current when it is made */
+    /* an event belongs to the context that is current at its creation */
+    int rc = sp_cuda_enter(q->dev);
     return rc ? rc : SP_CUDA_Q(q, cuEventCreate, event, timing ? 0 : CU_EVENT_DISABLE_TIMING);
 }
 
@@ -24,7 +25,7 @@ int sp_cuda_chain(struct sp_cuda_queue *q, void *sooner, void *later)
     rc = SP_CUDA_Q(q, cuEventRecord, event, sooner);
     if (rc == 0)
         rc = SP_CUDA_Q(q, cuStreamWaitEvent, later, event, 0);
-    sp_cuda_event_give(q, 0, event); /* a wait that was handed over does not mind a later record */
+    sp_cuda_event_give(q, 0, event); /* a submitted wait ignores a later record of the event */
     return rc;
 }
 

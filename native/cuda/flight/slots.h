@@ -3,10 +3,10 @@
 #define SP_CUDA_SLOTS_H
 #include "queue.h"
 
-/* A new last slot; 0 or -errno. */
+/* Appends a slot. 0 or -errno. */
 int sp_cuda_slot_add(struct sp_cuda_queue *q, struct sp_cuda_flight *f, uint64_t nbytes, struct sp_cuda_slot **out);
-/* The oldest slot becomes the last. */
+/* Moves the oldest slot to the end. */
 struct sp_cuda_slot *sp_cuda_slot_turn(struct sp_cuda_flight *f);
-/* The oldest slot goes. */
+/* Removes the oldest slot. */
 void sp_cuda_slot_drop(struct sp_cuda_queue *q, struct sp_cuda_flight *f);
 #endif

@@ -1,8 +1,10 @@
-/* The GPU's own memory in other processes. What is exported is a file that says what the driver wants to know; it holds no
- * memory itself, but a mark that the owner sets when it frees the memory, as the driver does not say what becomes of it then.
+/* The GPU's memory in other processes. An export is a file with the driver's handle; the file holds
+ * no device memory. The owner marks the file when it frees the memory, because the driver does not
+ * define what happens then.
  *
- * The driver shares whole blocks, and small allocations may lie in one block together ("Interprocess Communication" of the
- * CUDA C++ Programming Guide): memory that is to be exported is allocated in blocks of its own. */
+ * The driver shares whole blocks, and small allocations may share one block ("Interprocess
+ * Communication" of the CUDA C++ Programming Guide). So memory for export is allocated in blocks of
+ * its own. */
 #define _GNU_SOURCE
 #include "ipc.h"
 #include "core/syscalls.h"
@@ -16,13 +18,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { LAZY_ENABLE_PEER_ACCESS = 1 }; /* CUipcMem_flags: the only one, and wanted */
+enum { LAZY_ENABLE_PEER_ACCESS = 1 }; /* CUipcMem_flags: the only flag, and required */
 static const char MAGIC[16] = "sparkle cuda 1";
 static const uint64_t MOST_NS = UINT64_C(5000000000);
 
 struct passport {
     char magic[16];
-    unsigned char process[16]; /* of the owner, at random */
+    unsigned char process[16]; /* random number of the owner process */
     char pci[32];
     uint64_t nbytes;
     int64_t pid;
@@ -46,7 +48,7 @@ static void know_oneself(void)
     }
 }
 
-/* Another process knows nothing of our streams: what zeroes the memory has to be over. */
+/* Another process cannot wait for our streams: the zeroing must have ended. */
 static int wait_zeroed(struct sp_cuda *dev)
 {
     uint64_t until = sp_clock_ns() + MOST_NS;
@@ -90,10 +92,10 @@ void sp_cuda_ipc_end(int fd)
 {
     uint32_t closed = 1;
     if (fd >= 0 && pwrite(fd, &closed, sizeof closed, offsetof(struct passport, closed)) < 0)
-        return; /* then the driver refuses it, or does not */
+        return; /* then the driver detects the freed memory, or does not */
 }
 
-/* 1: `p` has it; 0: it is no such file. */
+/* 1: `p` receives the contents; 0: not such a file. */
 static int read_file(int fd, struct passport *p)
 {
     return pread(fd, p, sizeof *p, 0) == (ssize_t)sizeof *p && memcmp(p->magic, MAGIC, sizeof MAGIC) == 0;
@@ -105,16 +107,16 @@ int sp_cuda_ipc_is(int fd)
     return read_file(fd, &p);
 }
 
-/* 0, or -ENXIO and words. */
+/* 0; -ENXIO with a text. */
 static int check(const struct sp_cuda *dev, const struct passport *p, uint64_t nbytes)
 {
     pthread_once(&once, know_oneself);
     if (memcmp(p->process, this_process, sizeof p->process) == 0)
-        sp_cu_say("it is memory of this process, which has it already: the driver opens that of others alone");
+        sp_cu_say("it is memory of this process: the driver opens only that of other processes");
     else if (p->closed)
         sp_cu_say("process %lld, which owned the memory, has freed it", (long long)p->pid);
     else if (strncmp(p->pci, dev->info.pci, sizeof p->pci) != 0)
-        sp_cu_say("it is memory of the GPU at %.31s, this is the one at %s", p->pci, dev->info.pci);
+        sp_cu_say("it is memory of the GPU at %.31s, expected the GPU at %s", p->pci, dev->info.pci);
     else if (p->nbytes < nbytes)
         sp_cu_say("%llu bytes asked for, the memory has %llu", (unsigned long long)nbytes, (unsigned long long)p->nbytes);
     else
@@ -136,6 +138,6 @@ int sp_cuda_ipc_open(struct sp_cuda *dev, int fd, uint64_t nbytes, uint64_t *add
     if (rc == 0 || rc == -ENODEV || rc == -ENOMEM || rc == -EOPNOTSUPP)
         return rc;
     sp_cuda_why(said, sizeof said - 1);
-    sp_cu_say("%s; has process %lld, which owns the memory, ended?", said, (long long)p.pid);
+    sp_cu_say("%s; process %lld, which owns the memory, may have ended", said, (long long)p.pid);
     return -ENXIO;
 }

@@ -1,4 +1,4 @@
-/* Kernels: an entry of a module found, its arguments compared with what the caller says they are. */
+/* Kernels: finds a module's entry and compares its arguments with the signature. */
 #include "kernel.h"
 #include "cuda/device/context.h"
 #include "cuda/device/lost.h"
@@ -16,7 +16,7 @@ static uint32_t attribute(void *function, int which)
     return sp_cuFuncGetAttribute(&value, which, function) == CU_OK && value > 0 ? (uint32_t)value : 0;
 }
 
-/* What the driver knows of the entry's arguments must be what the signature says. */
+/* Compares the driver's sizes and offsets of the arguments with the signature. */
 static int compare(const struct sp_cuda_kernel *k, char *why, size_t why_nbytes)
 {
     const struct sp_signature *sig = &k->sig;
@@ -26,19 +26,19 @@ static int compare(const struct sp_cuda_kernel *k, char *why, size_t why_nbytes)
         size_t offset = 0, nbytes = 0;
         int result = sp_cuFuncGetParamInfo(k->function, i, &offset, &nbytes);
         if (i == sig->nargs && result == CU_OK) {
-            snprintf(why, why_nbytes, "%s: it takes more than the %u arguments given", k->name, sig->nargs);
+            snprintf(why, why_nbytes, "%s: expected more than the %u arguments given", k->name, sig->nargs);
             return -EINVAL;
         }
         if (i == sig->nargs)
             break;
         if (result == CU_INVALID_VALUE) {
-            snprintf(why, why_nbytes, "%s: it takes %u arguments, %u are given", k->name, i, sig->nargs);
+            snprintf(why, why_nbytes, "%s: expected %u arguments, got %u", k->name, i, sig->nargs);
             return -EINVAL;
         }
         if (result != CU_OK)
             return sp_cuda_rc(k->dev, "cuFuncGetParamInfo", result);
         if (offset != sig->args[i].offset || nbytes != sig->args[i].nbytes) {
-            snprintf(why, why_nbytes, "%s: argument %u has %zu bytes at offset %zu, %u at %u are given", k->name, i, nbytes,
+            snprintf(why, why_nbytes, "%s: argument %u: expected %zu bytes at offset %zu, got %u at %u", k->name, i, nbytes,
                      offset, sig->args[i].nbytes, sig->args[i].offset);
             return -EINVAL;
         }

@@ -12,8 +12,8 @@ struct sp_cuda_kernel {
     void *function;
     struct sp_cuda_module *module;
     struct sp_cuda_shape shape;
-    uint32_t most_shared; /* that a launch may add */
-    uint64_t serial;      /* no other kernel of this process has it */
+    uint32_t most_shared; /* bytes of shared memory that a launch may add */
+    uint64_t serial;      /* unique in this process */
     struct sp_signature sig;
     char name[64];
 };

@@ -1,4 +1,5 @@
-/* Memory of the cuda device: the GPU's own, page-locked, shared by a mapped file, and other people's. */
+/* Memory of the cuda device: the GPU's own, page-locked, shared by a mapped file, and other
+ * owners'. */
 #define _GNU_SOURCE
 #include "memory.h"
 #include "core/syscalls.h"
@@ -56,7 +57,7 @@ void *sp_cuda_reach(struct sp_cuda *dev, uint64_t address, uint64_t nbytes)
     return host;
 }
 
-/* On a stream of its own, which every queue waits for before it goes on: see sp_cuda_order_memory. */
+/* Zeroes on a stream of its own, which every queue waits for: see sp_cuda_order_memory. */
 static int zero_in_order(struct sp_cuda *dev, uint64_t address, uint64_t nbytes)
 {
     pthread_mutex_lock(&dev->lock);
@@ -88,7 +89,7 @@ static int alloc_device(struct sp_cuda *dev, struct sp_cuda_memory *m)
     return zero_in_order(dev, m->address, m->nbytes);
 }
 
-/* In whole blocks of its own: see ipc.c. */
+/* Allocates blocks of its own: see ipc.c. */
 static int alloc_alone(struct sp_cuda *dev, struct sp_cuda_memory *m)
 {
     static const uint64_t BLOCK = 2 << 20;
@@ -112,7 +113,7 @@ static int alloc_host(struct sp_cuda *dev, struct sp_cuda_memory *m, uint64_t nb
     return rc;
 }
 
-/* Host memory that is there becomes reachable for the GPU. */
+/* Makes existing host memory accessible for the GPU. */
 static int register_host(struct sp_cuda_memory *m, unsigned flags)
 {
     int rc = SP_CUDA_RC(m->dev, cuMemHostRegister_v2, m->host, m->nbytes, CU_HOST_PORTABLE | CU_HOST_DEVICEMAP | flags);
@@ -125,7 +126,7 @@ static int register_host(struct sp_cuda_memory *m, unsigned flags)
     return rc;
 }
 
-/* Takes `fd` over. */
+/* Takes ownership of `fd`. */
 static int map_file(struct sp_cuda_memory *m, int fd)
 {
     m->fd = fd;
@@ -149,14 +150,14 @@ static int alloc_shared(struct sp_cuda_memory *m)
     return map_file(m, fd);
 }
 
-/* There is no struct for it, or it was not asked for one. */
+/* The error if no struct was made: `rc`, else -ENOMEM. */
 static int none(int rc)
 {
     sp_cuda_leave();
     return rc ? rc : -ENOMEM;
 }
 
-/* Ends a memory that was not made to its end. */
+/* Ends memory whose creation failed. */
 static int finish(struct sp_cuda_memory *m, int rc, struct sp_cuda_memory **out)
 {
     if (rc)
@@ -239,7 +240,7 @@ int sp_cuda_wrap(struct sp_cuda *dev, void *host, uint64_t nbytes, int readonly,
     m->host = host;
     rc = register_host(m, readonly ? CU_HOST_READ_ONLY : 0);
     if (rc && !(m->flags & SP_CUDA_REGISTERED))
-        m->flags = SP_CUDA_ADOPTED; /* neither ours to free nor to unregister */
+        m->flags = SP_CUDA_ADOPTED; /* neither freed nor unregistered by us */
     return finish(m, rc, out);
 }
 
@@ -266,7 +267,7 @@ void *sp_cuda_host(const struct sp_cuda_memory *m)
     return m->host;
 }
 
-/* ALONE memory gets its file when it is first exported. */
+/* ALONE memory gets its file at its first export. */
 static int make_file(struct sp_cuda_memory *m)
 {
     int fd = sp_cuda_ipc_export(m->dev, m->address, m->nbytes);
@@ -304,7 +305,7 @@ static void unlist(struct sp_cuda_memory *m)
     if (m->link)
         *m->link = m->next;
     if (m->next)
-        m->next->link = m->link; /* that one's own free may be about to look at it */
+        m->next->link = m->link; /* its own free may be about to use this link */
     pthread_mutex_unlock(&m->dev->lock);
 }
 

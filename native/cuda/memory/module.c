@@ -1,5 +1,5 @@
-/* Images in the driver. The kernels of one image share its module: where the driver's compile cache is off, each load of PTX
- * compiles it anew. */
+/* Loaded images. The kernels of one image share its module: without the driver's compile cache,
+ * each load of PTX would compile it again. */
 #include "module.h"
 #include "cuda/device/context.h"
 #include "cuda/device/lost.h"
@@ -12,11 +12,11 @@
 enum { LOG_NBYTES = 8192 };
 
 struct sp_cuda_module {
-    struct sp_cuda_module *next; /* of the device's; guarded by its modules_lock, as `kernels` is */
+    struct sp_cuda_module *next; /* in the device's list; modules_lock guards it and `kernels` */
     uint32_t kernels;
     void *handle;
     size_t nbytes;
-    unsigned char image[]; /* as it was given, so that the same one is recognised */
+    unsigned char image[]; /* a copy of the image, to recognise it */
 };
 
 static void words(char *out, size_t nbytes, const char *log)
@@ -32,14 +32,16 @@ static int load(struct sp_cuda *dev, const void *image, void **handle, char *why
     if (!log)
         return -ENOMEM;
     int options[] = {CU_JIT_ERROR_LOG, CU_JIT_ERROR_LOG_NBYTES};
-    void *values[] = {log, (void *)(uintptr_t)LOG_NBYTES}; /* sizes travel as pointers here */
+    /* the driver takes sizes as pointers here */
+    void *values[] = {log, (void *)(uintptr_t)LOG_NBYTES};
     int result = sp_cuModuleLoadDataEx(handle, image, 2, options, values);
     int rc = sp_cuda_rc(dev, "cuModuleLoadDataEx", result);
     log[LOG_NBYTES - 1] = '\0';
     if (rc)
         words(why, why_nbytes, log);
     free(log);
-    return rc == -EINVAL ? -ENOEXEC : rc; /* some drivers say that of what is no image at all */
+    /* some drivers return this for bytes that are not an image */
+    return rc == -EINVAL ? -ENOEXEC : rc;
 }
 
 static int load_new(struct sp_cuda *dev, const void *image, size_t nbytes, char *why, size_t why_nbytes,
@@ -60,7 +62,8 @@ static int load_new(struct sp_cuda *dev, const void *image, size_t nbytes, char 
     return 0;
 }
 
-/* The lock is held while the driver loads: a second kernel of the image waits for the module instead of loading another. */
+/* Holds the lock while the driver loads: a second kernel of the image waits for the module instead
+ * of loading another. */
 int sp_cuda_module_take(struct sp_cuda *dev, const void *image, size_t nbytes, char *why, size_t why_nbytes,
                         struct sp_cuda_module **out)
 {

@@ -1,6 +1,7 @@
-/* Copies to the host. One of a few pieces is handed over at once. A larger one stays open: its first pieces are, and each one
- * that comes in makes room for the next, while whoever waits looks at the queue. What is submitted after it, or waits for it
- * on another queue, must come behind all of it: then all that is left is handed over, in as many slots as it takes. */
+/* Copies to the host. A copy of a few pieces is submitted at once. A larger one stays open: only
+ * its first pieces are submitted. Each piece that arrives makes room for the next, whenever a
+ * waiting thread checks the queue. Later work, on this queue or waiting for it, must come after the
+ * whole copy. So the rest is then submitted at once, in as many slots as it needs. */
 #include "pieces.h"
 #include "cuda/device/context.h"
 #include "cuda/flight/ask.h"
@@ -28,12 +29,13 @@ static int fetch(struct sp_cuda_queue *q, uint64_t src, void *host, uint64_t nby
     return rc;
 }
 
-/* The next piece into `slot`; `aside`: the queue's stream is wanted for other work. */
+/* Submits the copy of the next piece into `slot`. `aside`: keep the queue's stream free for other
+ * work. */
 static int send_for(struct sp_cuda_queue *q, struct sp_cuda_flight *f, struct sp_cuda_slot *slot, int aside, void **last)
 {
     slot->nbytes = f->rest_nbytes < SP_CUDA_PIECE_NBYTES ? f->rest_nbytes : SP_CUDA_PIECE_NBYTES;
     slot->out = f->rest_out;
-    f->ncalls++; /* whatever fails from here on, the driver may write to the slot */
+    f->ncalls++; /* whatever fails now, the driver may write to the slot */
     *last = q->stream;
     int rc = aside ? fetch(q, f->rest_src, slot->host, slot->nbytes, last)
                    : sp_cuda_failed(q, "cuMemcpyDtoHAsync",
@@ -43,10 +45,10 @@ static int send_for(struct sp_cuda_queue *q, struct sp_cuda_flight *f, struct sp
     f->rest_out += slot->nbytes;
     f->rest_src += slot->nbytes;
     f->rest_nbytes -= slot->nbytes;
-    if (f->slots == slot && !f->rest_nbytes) /* the only one: the flight's end is its end */
+    if (f->slots == slot && !f->rest_nbytes) /* a single piece: the flight's end is its end */
         return 0;
     rc = sp_cuda_slot_mark(q, slot, *last);
-    return rc == -ENODEV || (f->rest_nbytes && !aside) ? rc : 0; /* else the flight's end will tell, too */
+    return rc == -ENODEV || (f->rest_nbytes && !aside) ? rc : 0; /* else the flight's end reports it too */
 }
 
 int sp_cuda_pieces(struct sp_cuda_queue *q, struct sp_cuda_flight *f, uint64_t count, int aside, void **last)
@@ -62,10 +64,10 @@ int sp_cuda_pieces(struct sp_cuda_queue *q, struct sp_cuda_flight *f, uint64_t c
     return rc;
 }
 
-/* Nothing more is sent for: the end of what was, or the failure that its fence will tell. */
+/* Submits no more pieces. Records the flight's end, or the failure that its fence reports. */
 static void shut(struct sp_cuda_queue *q, struct sp_cuda_flight *f, void *stream, int rc)
 {
-    if (rc == -ENODEV && atomic_load(&q->dev->common.lost)) /* the flight has gone, too */
+    if (rc == -ENODEV && atomic_load(&q->dev->common.lost)) /* the flight was freed too */
         return;
     sp_cuda_not_open(q);
     f->rest_nbytes = 0;
@@ -73,7 +75,7 @@ static void shut(struct sp_cuda_queue *q, struct sp_cuda_flight *f, void *stream
         rc = sp_cuda_failed(q, "cuEventRecord", sp_cuEventRecord(f->end, stream));
     else if (rc != -ENODEV && sp_cuda_failed(q, "cuEventRecord", sp_cuEventRecord(f->end, q->stream)) == -ENODEV)
         rc = -ENODEV;
-    if (rc == 0 || atomic_load(&q->dev->common.lost)) /* lost just now: as above */
+    if (rc == 0 || atomic_load(&q->dev->common.lost)) /* the device was lost just now: as above */
         return;
     sp_cuda_keep_words(q, f->value);
     f->rc = rc;
@@ -82,7 +84,7 @@ static void shut(struct sp_cuda_queue *q, struct sp_cuda_flight *f, void *stream
 int sp_cuda_land(struct sp_cuda_queue *q, struct sp_cuda_flight *f)
 {
     void *last;
-    uint32_t count = 0; /* who asks how far the queue is does not want to wait */
+    uint32_t count = 0; /* a caller that asks for progress does not wait */
     while (f->slots && f->slots->out && f->slots->event) {
         struct sp_cuda_slot *slot = f->slots;
         if (count++ == SP_CUDA_SLOTS || !sp_cuda_ended(q, slot->event))
@@ -116,7 +118,7 @@ void sp_cuda_settle(struct sp_cuda_queue *q)
 void sp_cuda_settle_others(struct sp_cuda_queue *q, const void *records, size_t nbytes)
 {
     const unsigned char *p = records;
-    if (sp_cuda_check(q->dev, records, nbytes)) /* will be said when it is submitted */
+    if (sp_cuda_check(q->dev, records, nbytes)) /* the submission will report it */
         return;
     for (size_t at = 0; at < nbytes; at += ((const struct sp_cmd *)(const void *)(p + at))->nbytes) {
         const struct sp_cmd_wait *w = (const void *)(p + at);

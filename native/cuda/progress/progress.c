@@ -1,4 +1,5 @@
-/* How far a queue is: events are asked, oldest first; what follows the last event is asked of the stream. */
+/* Progress of a queue: queries its events, oldest first, then the stream for work after the last
+ * event. */
 #include "progress.h"
 #include "core/timeline.h"
 #include "cuda/device/driver.h"
@@ -14,7 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Times of timestamp records, written where they were asked for. */
+/* Writes the times of timestamp records to their slots. */
 static void stamp(struct sp_cuda_queue *q, struct sp_cuda_flight *f)
 {
     uint32_t i = 0;
@@ -73,14 +74,14 @@ void sp_cuda_progress(struct sp_cuda_queue *q)
     q->asked = result == CU_OK ? 0 : submitted;
 }
 
-/* The caller leaves. */
+/* The caller calls sp_cuda_leave. */
 static uint64_t look(struct sp_cuda_queue *q)
 {
     uint64_t reached = atomic_load(&q->reached);
     if (reached == sp_queue_newest(&q->q) || !sp_queue_usable(&q->q))
         return reached;
     if (pthread_mutex_trylock(q->q.lock))
-        return reached; /* who holds it submits, or asks as we would */
+        return reached; /* the holder of the lock submits, or queries as this would */
     sp_cuda_progress(q);
     pthread_mutex_unlock(q->q.lock);
     return atomic_load(&q->reached);
@@ -100,8 +101,8 @@ static void nap(uint64_t ns)
     nanosleep(&t, NULL);
 }
 
-/* The driver's own waits know no timeout: it is asked again and again. At first spinning where there are cores to spare,
- * else by letting others run in between, then after naps of a tenth of the time waited so far. */
+/* The driver's waits have no timeout, so this queries repeatedly. First it spins if cores are free,
+ * else it yields. Later it sleeps between queries for a tenth of the time waited so far. */
 static int wait_until(struct sp_cuda_queue *q, uint64_t value, uint64_t timeout_ns)
 {
     enum { YIELD_NS = 100000, LEAST_NAP_NS = 10000, MOST_NAP_NS = 500000 };
@@ -159,7 +160,7 @@ int64_t sp_cuda_peek(struct sp_cuda_queue *q, uint64_t value, void *records, siz
         found = r->record;
         nbytes = r->nbytes;
     }
-    if (found) { /* which record of a list runs is not known: the first stands for all */
+    if (found) { /* the running record of a list is unknown: the first stands for all */
         out->running_at = value == reached + 1 ? 0 : nbytes;
         out->running_ns = value == reached + 1 && since ? sp_clock_ns() - since : 0;
         if (records && nbytes)

@@ -1,4 +1,4 @@
-/* How far a queue is. */
+/* Progress of a queue. */
 #ifndef SP_CUDA_PROGRESS_H
 #define SP_CUDA_PROGRESS_H
 #include "cuda/flight/queue.h"

@@ -1,7 +1,7 @@
-/* What uploads and downloads share. A transfer goes through page-locked memory in pieces, a slot each, so that however large
- * it is the host copies one piece while the device moves another. What is not tiny crosses the bus on a stream of its own, to
- * or from scratch memory of the GPU, while the queue's stream works on what was submitted before; within the GPU it is then
- * copied in order. */
+/* The common part of uploads and downloads. A transfer uses page-locked memory in pieces, one slot
+ * each. So the host copies one piece while the device moves another, at any size. Larger pieces
+ * cross the bus on a separate stream, to or from scratch memory of the GPU. Meanwhile the queue's
+ * stream runs earlier work. A copy within the GPU then follows in order. */
 #include "staging.h"
 #include "cuda/flight/events.h"
 #include "cuda/flight/failure.h"
@@ -11,7 +11,8 @@
 
 #include <errno.h>
 
-/* Below this a copy over the bus (2 us at 32 GB/s) costs no more than the events that would get it out of the way. */
+/* A smaller copy over the bus (2 us at 32 GB/s) costs no more than the events for a separate
+ * stream. */
 static const uint64_t SMALL_NBYTES = 64 << 10;
 
 int sp_cuda_slot_mark(struct sp_cuda_queue *q, struct sp_cuda_slot *slot, void *stream)
@@ -19,9 +20,9 @@ int sp_cuda_slot_mark(struct sp_cuda_queue *q, struct sp_cuda_slot *slot, void *
     int rc = slot->event ? 0 : sp_cuda_event_take(q, 0, &slot->event);
     if (rc == 0)
         rc = sp_cuda_failed(q, "cuEventRecord", sp_cuEventRecord(slot->event, stream));
-    if (rc == -ENODEV && atomic_load(&q->dev->common.lost)) /* the slot may have gone, with its flight */
+    if (rc == -ENODEV && atomic_load(&q->dev->common.lost)) /* its flight may have freed the slot */
         return rc;
-    if (rc) { /* it would tell the end of what it was behind before, or nothing */
+    if (rc) { /* the event would report the end of earlier work, or nothing */
         sp_cuda_event_give(q, 0, slot->event);
         slot->event = NULL;
     }
@@ -60,6 +61,6 @@ int64_t sp_cuda_transfer_end(struct sp_cuda_queue *q, struct sp_cuda_flight *f, 
     if (!f)
         return rc;
     for (struct sp_cuda_slot *slot = rc ? f->slots : NULL; slot; slot = slot->next)
-        slot->out = NULL; /* nobody knows what came in */
+        slot->out = NULL; /* the arrived bytes are undefined */
     return sp_cuda_flight_end(q, f, stream, rc);
 }

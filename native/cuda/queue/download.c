@@ -1,4 +1,4 @@
-/* Copies to the host: the first pieces are asked for at once, the others as these come in. */
+/* Copies to the host: submits the first pieces at once, the others as these arrive. */
 #include "cuda/flight/submission.h"
 #include "cuda/progress/enter.h"
 #include "cuda/progress/staging.h"

@@ -1,4 +1,4 @@
-/* Streams of others in this process: order without the host waiting. */
+/* Order with other libraries' streams in this process, without a wait on the host. */
 #include "cuda/device/context.h"
 #include "cuda/device/lost.h"
 #include "cuda/flight/order.h"
@@ -6,7 +6,7 @@
 
 #include <errno.h>
 
-/* `later` waits for all of `sooner`; one of them is the queue's. */
+/* `later` waits for all work of `sooner`; one of them is the queue's stream. */
 static int chained(struct sp_cuda_queue *q, void *sooner, void *later)
 {
     int rc = sp_cuda_queue_enter(q, SP_ANY_EPOCH);
@@ -38,7 +38,7 @@ int sp_cuda_owns(struct sp_cuda *dev, uint64_t address)
     int result = sp_cuPointerGetAttribute(&ordinal, CU_POINTER_DEVICE_ORDINAL, address);
     sp_cuda_leave();
     if (result == CU_INVALID_VALUE)
-        return 0; /* nothing that the driver knows */
+        return 0; /* not an address that the driver knows */
     rc = sp_cuda_rc(dev, "cuPointerGetAttribute", result);
     return rc ? rc : ordinal == dev->info.ordinal;
 }

@@ -11,14 +11,14 @@ int sp_cuda_reaches(struct sp_cuda *dev, struct sp_cuda *peer)
     return sp_cuDeviceCanAccessPeer(&can, dev->handle, peer->handle) == CU_OK && can;
 }
 
-/* Direct access, where the machine has it; cuMemcpyPeerAsync goes by way of the host where it has not. Under the device's
- * lock: of two queues the second one finds it done. */
+/* Enables direct access if the machine supports it; else cuMemcpyPeerAsync copies through the host.
+ * Under the device's lock, so that only one queue does it. */
 static void befriend(struct sp_cuda *dev, struct sp_cuda *peer)
 {
     uint32_t bit = peer->info.ordinal < 32 ? 1u << peer->info.ordinal : 0;
     pthread_mutex_lock(&dev->lock);
     if (bit && !(dev->peers & bit) && sp_cuda_reaches(dev, peer)) {
-        sp_cuCtxEnablePeerAccess(peer->context, 0); /* or it is on already */
+        sp_cuCtxEnablePeerAccess(peer->context, 0); /* it may be enabled already */
         struct sp_cu_access access = {CU_LOCATION_DEVICE, dev->handle, CU_ACCESS_READWRITE};
         if (peer->pool)
             sp_cuMemPoolSetAccess(peer->pool, &access, 1);
@@ -27,7 +27,7 @@ static void befriend(struct sp_cuda *dev, struct sp_cuda *peer)
     pthread_mutex_unlock(&dev->lock);
 }
 
-/* Memory of the peer that is still being zeroed. */
+/* Waits for the zeroing of the peer's memory. */
 static int order_peer(struct sp_cuda_queue *q, struct sp_cuda *peer)
 {
     pthread_mutex_lock(&peer->lock);

@@ -1,4 +1,4 @@
-/* Queues: a stream each. Values are given out under the queue's lock, in the thread that submits. */
+/* Queues, one stream each. The submitting thread takes the value under the queue's lock. */
 #include "cuda/device/context.h"
 #include "cuda/device/lost.h"
 #include "cuda/device/open.h"
@@ -18,8 +18,9 @@
 
 enum { MARK_EVERY = 64 /* launches without an event between them */ };
 
-/* As memcpy, of 16 bytes at least. Where gcc knows a bound for the size and no more, it makes one instruction of a memcpy, rep
- * movs: 5 ns of the 20 that a launch takes beside the driver's. */
+/* As memcpy, for at least 16 bytes. If gcc knows only a bound of the size, it turns memcpy into the
+ * single instruction rep movs. That costs 5 ns of the 20 that a launch takes besides the driver's
+ * time. */
 static inline void copy_record(unsigned char *to, const unsigned char *from, size_t nbytes)
 {
     for (size_t at = 0; at + 16 < nbytes; at += 16)
@@ -27,7 +28,8 @@ static inline void copy_record(unsigned char *to, const unsigned char *from, siz
     memcpy(to + nbytes - 16, from + nbytes - 16, 16);
 }
 
-/* Entered: hands a checked launch to the driver. Nothing is allocated, no event made. */
+/* Submits a checked launch to the driver; the caller has entered. Allocates nothing and makes no
+ * event. */
 static inline int64_t launch(struct sp_cuda_queue *q, const void *record, size_t nbytes)
 {
     int rc = sp_cuda_near(q->dev);
@@ -36,7 +38,7 @@ static inline int64_t launch(struct sp_cuda_queue *q, const void *record, size_t
     if (rc)
         return rc;
     int result = sp_cuda_dispatch(q, record);
-    /* Another library may have made another context current in this thread since we last looked. */
+    /* Another library may have changed this thread's current context since our last check. */
     if (__builtin_expect(sp_cuda_elsewhere(result), 0) && sp_cuda_enter(q->dev) == 0)
         result = sp_cuda_dispatch(q, record);
     if (__builtin_expect(result != CU_OK, 0))
@@ -51,7 +53,7 @@ static inline int64_t launch(struct sp_cuda_queue *q, const void *record, size_t
     return (int64_t)value;
 }
 
-/* Entered: hands checked records to the driver, with an event behind them. */
+/* Submits checked records with an event after them; the caller has entered. */
 static int64_t enqueue(struct sp_cuda_queue *q, const void *records, size_t nbytes)
 {
     struct sp_cuda_flight *f = sp_cuda_flight_new(records, nbytes);
@@ -113,7 +115,7 @@ static int check(const void *queue, const void *record, size_t nbytes)
     return rc;
 }
 
-/* What the driver has made for the queue went with the context. */
+/* Forgets the driver's objects of the queue, which the reset destroyed with the context. */
 static void forget(struct sp_cuda_queue *q)
 {
     for (int i = 0; i < SP_CUDA_GRAPH_SLOTS; i++)
@@ -124,7 +126,8 @@ static void forget(struct sp_cuda_queue *q)
     pthread_mutex_unlock(&q->dev->lock);
 }
 
-/* Streams and events go; under the device's lock, as other queues may look for the streams. */
+/* Destroys streams and events. Under the device's lock, because other queues may look for the
+ * streams. */
 static void take_down(struct sp_cuda_queue *q)
 {
     if (sp_cuda_enter(q->dev) && atomic_load(&q->dev->reset))
@@ -149,7 +152,7 @@ static void unref(void *queue)
         return;
     struct sp_cuda *dev = q->dev;
     sp_cuda_not_open(q);
-    while (q->head) { /* never closed: what the driver still writes to stays where it is */
+    while (q->head) { /* never closed: memory that the driver still writes to stays allocated */
         struct sp_cuda_flight *f = q->head;
         q->head = f->next;
         sp_cuda_flight_abandon(q, f);

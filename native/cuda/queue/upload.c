@@ -1,5 +1,6 @@
-/* Copies from the host. The data may change as soon as the call returns, so it waits until the last piece has been staged;
- * but only for the bus, never for long: where the pieces do not go, the rest is staged in as many slots as it takes. */
+/* Copies from the host. The data may change once the call returns, so the call waits until the last
+ * piece is staged. It waits only for the bus, never for long. If the pieces do not move, it stages
+ * the rest in as many slots as it needs. */
 #include "cuda/flight/failure.h"
 #include "cuda/flight/order.h"
 #include "cuda/flight/slots.h"
@@ -11,18 +12,19 @@
 #include <sched.h>
 #include <string.h>
 
-/* What a piece may take on the slowest bus that we know of (1.5 GB/s: 3 ms), and some more for others who use it. */
+/* A piece on the slowest bus that we know (1.5 GB/s: 3 ms), plus some time for other users of the
+ * bus. */
 static const uint64_t PATIENCE_NS = 20000000;
 
 struct upload {
     struct sp_cuda_queue *q;
     struct sp_cuda_flight *f;
     uint32_t nslots;
-    int again;  /* slots may be used again, once their piece has gone */
-    int direct; /* by the queue's stream alone */
+    int again;  /* a slot may be reused once its piece has left */
+    int direct; /* on the queue's stream alone */
 };
 
-/* Has the oldest slot's piece gone? 1, 0: not in time, or it cannot be told; -ENODEV. */
+/* 1 if the oldest slot's piece has left. 0: not in time, or unknown. -ENODEV. */
 static int wait_oldest(struct upload *u)
 {
     uint64_t until = sp_clock_ns() + PATIENCE_NS;
@@ -49,7 +51,7 @@ static int free_slot(struct upload *u, uint64_t nbytes, struct sp_cuda_slot **sl
     return sp_cuda_slot_add(u->q, u->f, nbytes, slot);
 }
 
-/* `stream` becomes the one on which the piece crosses the bus. */
+/* `stream` receives the stream on which the piece crosses the bus. */
 static int send(struct upload *u, uint64_t dst, const void *host, uint64_t nbytes, void **stream)
 {
     struct sp_cuda_queue *q = u->q;
@@ -65,7 +67,8 @@ static int send(struct upload *u, uint64_t dst, const void *host, uint64_t nbyte
         rc = sp_cuda_chain(q, q->up, q->stream);
     if (rc == 0)
         rc = sp_cuda_failed(q, "cuMemcpyAsync", sp_cuMemcpyAsync(dst, between, nbytes, q->stream));
-    sp_cuMemFreeAsync(between, rc ? q->up : q->stream); /* failed: the stream may not wait for the copy */
+    /* on failure the queue's stream may not wait for the copy */
+    sp_cuMemFreeAsync(between, rc ? q->up : q->stream);
     return rc;
 }
 
@@ -80,7 +83,7 @@ static int send_all(struct upload *u, uint64_t dst, const char *data, uint64_t n
         if (rc)
             return rc;
         memcpy(slot->host, data + at, piece);
-        u->f->ncalls++; /* whatever fails from here on, the driver may read the slot */
+        u->f->ncalls++; /* whatever fails now, the driver may read the slot */
         rc = send(u, dst + at, slot->host, piece, &stream);
         if (rc)
             return rc;
@@ -103,7 +106,8 @@ int64_t sp_cuda_upload(struct sp_cuda_queue *q, uint64_t address, const void *da
         sp_cuda_progress(q);
     if (atomic_load(&q->dev->common.lost))
         return sp_cuda_queue_leave(q, -ENODEV);
-    u.direct = sp_cuda_reached_so_far(q) == sp_queue_newest(&q->q); /* nothing to keep out of the way of */
+    /* no earlier work, so no need of a separate stream */
+    u.direct = sp_cuda_reached_so_far(q) == sp_queue_newest(&q->q);
     rc = sp_cuda_transfer_begin(q, address, (uint64_t)(uintptr_t)data, nbytes, &u.f);
     if (rc == 0)
         rc = send_all(&u, address, data, nbytes);

@@ -1,4 +1,4 @@
-/* Whether a dispatch record is taken. */
+/* Checks a dispatch record. */
 #ifndef SP_CUDA_CHECK_H
 #define SP_CUDA_CHECK_H
 #include "cuda/device/device.h"

@@ -1,8 +1,9 @@
-/* Lists of commands that come again as CUDA graphs: built when a list of enough nodes is submitted for the second time; from
- * then on one call, and one for each dispatch whose arguments are others than the last time.
+/* Resubmitted command lists as CUDA graphs. A list of enough nodes becomes a graph at its second
+ * submission. From then on it takes one call, and one for each dispatch whose arguments have
+ * changed.
  *
- * A graph is recognised by its records, not by who submits them: alike in all but the arguments of dispatches. What was
- * launched keeps the arguments that its nodes had then. */
+ * A graph is found by its records, whoever submits them: equal except for arguments of dispatches.
+ * A graph in flight keeps the arguments that its nodes had at its launch. */
 #include "graph.h"
 #include "cuda/flight/failure.h"
 #include "cuda/memory/kernel.h"
@@ -31,7 +32,7 @@ static int is_empty(const struct sp_cmd *head)
     return head->kind == SP_CMD_BARRIER || (head->kind == SP_CMD_FILL && ((const struct sp_cmd_fill *)record)->count == 0);
 }
 
-/* How many nodes the records make; 0: a graph cannot do what they say. */
+/* Number of nodes for the records; 0: a graph cannot express them. */
 static uint32_t count_nodes(const unsigned char *records, size_t nbytes)
 {
     uint32_t count = 0;
@@ -49,7 +50,8 @@ static uint32_t count_nodes(const unsigned char *records, size_t nbytes)
     return count;
 }
 
-/* Equal but for arguments; a kernel is known by its number, as the next one may lie at its address. */
+/* 1 if equal except for arguments. Kernels are compared by serial number, because a new kernel may
+ * get an old one's address. */
 static int alike(const struct sp_cuda_graph *g, const struct sp_cuda_flight *f)
 {
     uint32_t n = 0;
@@ -85,7 +87,7 @@ void sp_cuda_graphs_drop(struct sp_cuda_queue *q)
         drop(&q->graphs[i]);
 }
 
-/* The slot used longest ago remembers these records; without memory it is empty. */
+/* Stores these records in the least recently used slot; out of memory, the slot stays empty. */
 static void remember(struct sp_cuda_queue *q, const struct sp_cuda_flight *f)
 {
     struct sp_cuda_graph *g = &q->graphs[0];
@@ -115,7 +117,7 @@ static void remember(struct sp_cuda_queue *q, const struct sp_cuda_flight *f)
     g->seen = q->submissions;
 }
 
-/* `at` is room for the addresses of the arguments. */
+/* `at`: room for the addresses of the arguments. */
 static struct sp_cu_kernel_node kernel_node(const struct sp_cmd_dispatch *d, void **at)
 {
     const struct sp_cuda_kernel *k = kernel_of(d);
@@ -184,7 +186,7 @@ static int build(struct sp_cuda_queue *q, struct sp_cuda_graph *g, const struct 
     return rc;
 }
 
-/* The dispatches whose arguments have changed get the new ones. */
+/* Updates the dispatches whose arguments have changed. */
 static int update(struct sp_cuda_queue *q, struct sp_cuda_graph *g, const struct sp_cuda_flight *f)
 {
     uint32_t n = 0;
@@ -222,7 +224,7 @@ int sp_cuda_run_graph(struct sp_cuda_queue *q, struct sp_cuda_flight *f, int *rc
     }
     g->seen = q->submissions;
     int ready = g->exec ? update(q, g, f) : build(q, g, f);
-    if (ready != 0) { /* call by call it may well work */
+    if (ready != 0) { /* call-by-call replay may still work */
         drop(g);
         *rc = atomic_load(&dev->common.lost) ? -ENODEV : 0;
         return *rc != 0;

@@ -1,4 +1,4 @@
-/* Command records as calls of the driver, in one stream and so in order. */
+/* Replays command records as driver calls in one stream, so in order. */
 #include "replay.h"
 #include "cuda/device/pinned.h"
 #include "cuda/flight/failure.h"
@@ -27,7 +27,8 @@ int sp_cuda_overlaps(const struct sp_cmd_copy *c)
     return distance != 0 && distance < c->count;
 }
 
-/* What overlaps goes by way of page-locked memory: the driver does not say what its copies do there. */
+/* Overlapping ranges are copied through page-locked memory: the driver's copies are undefined for
+ * them. */
 static int copy(struct sp_cuda_queue *q, struct sp_cuda_flight *f, const struct sp_cmd_copy *c)
 {
     if (c->count == 0 || c->dst == c->src)
@@ -60,7 +61,8 @@ uint32_t sp_cuda_fill_ahead(const struct sp_cmd_fill *f)
     return (uint32_t)-f->dst & (f->pattern_nbytes - 1);
 }
 
-/* Off alignment: bytes up to the first aligned element, elements of the rotated pattern, and the bytes that remain. */
+/* For an unaligned start: bytes up to the first aligned element, then elements of the rotated
+ * pattern, then the remaining bytes. */
 static int fill(struct sp_cuda_queue *q, const struct sp_cmd_fill *f)
 {
     const uint32_t width = f->pattern_nbytes, ahead = sp_cuda_fill_ahead(f);
@@ -78,7 +80,8 @@ static int fill(struct sp_cuda_queue *q, const struct sp_cmd_fill *f)
     return result ? result : fill_bytes(q, f->dst + last, f->pattern, ahead, width);
 }
 
-/* The device's lock keeps the other queue from taking its streams down; its own would be a second queue's lock. */
+/* The device's lock keeps the other queue's streams alive. That queue's own lock would be a second
+ * queue lock. */
 static int wait_for(struct sp_cuda_queue *q, const struct sp_cmd_wait *w)
 {
     struct sp_cuda_queue *other = (void *)(uintptr_t)w->queue;
@@ -117,7 +120,7 @@ static int replay_one(struct sp_cuda_queue *q, struct sp_cuda_flight *f, const s
     case SP_CMD_TIMESTAMP:
         return stamp(q, f);
     default:
-        return 0; /* a stream is in order: a barrier holds by itself */
+        return 0; /* a stream is in order, so a barrier needs no call */
     }
 }
 

@@ -1,7 +1,8 @@
-/* The device's clock in CLOCK_MONOTONIC ns: TIMESTAMP queries and the offset between the two clocks.
+/* The device's clock in CLOCK_MONOTONIC ns: TIMESTAMP queries and the offset between the two
+ * clocks.
  *
- * The offset is the best of a few readings taken around glGetInteger64v, and taken again every second: clocks drift.
- * TIME_ELAPSED is not used: llvmpipe answers 1 ns for compute. */
+ * The offset is the best of a few readings around glGetInteger64v. It is measured again every
+ * second, because clocks drift. TIME_ELAPSED is not used: llvmpipe returns 1 ns for compute. */
 #include "clock.h"
 #include "core/base.h"
 #include "dl/gl.h"
@@ -52,7 +53,7 @@ static void give_query(struct sp_egl *dev, uint32_t query)
         uint32_t capacity = dev->queries_capacity ? 2 * dev->queries_capacity : 64;
         uint32_t *more = realloc(dev->idle_queries, capacity * sizeof *more);
         if (!more)
-            return; /* the query is lost until the context goes */
+            return; /* the query leaks until the context is destroyed */
         dev->idle_queries = more;
         dev->queries_capacity = capacity;
     }

@@ -1,7 +1,7 @@
-/* Finding EGL's devices, making a context on one, and asking it what it can do.
+/* Finds EGL's devices, makes a context on one, and asks it for its limits.
  *
- * The display is never terminated: it is shared with every other library of the process. A context is only available
- * when it was made; a device that is merely listed may have no driver. */
+ * The display is never terminated: all libraries of the process share it. Only a successful context
+ * shows that a device works; a listed device may have no driver. */
 #include "context.h"
 #include "core/base.h"
 #include "dl/egl.h"
@@ -26,7 +26,8 @@ static int32_t list_devices(void *devices[16])
 {
     int32_t count = 0;
     const char *extensions = sp_eglQueryString(NULL, EGL_EXTENSIONS);
-    /* eglGetProcAddress answers for names it does not have: only the extension string can be believed. */
+    /* eglGetProcAddress also returns pointers for unknown names: only the extension string is
+     * reliable. */
     if (!has_word(extensions, "EGL_EXT_device_enumeration") && !has_word(extensions, "EGL_EXT_device_base"))
         return 0;
     if (!has_word(extensions, "EGL_EXT_platform_device") || sp_eglQueryDevicesEXT(16, devices, &count) != EGL_TRUE)
@@ -48,8 +49,8 @@ static void describe(struct sp_egl_node *node, int32_t index, void *device)
     snprintf(node->extensions, sizeof node->extensions, "%s", extensions ? extensions : "");
 }
 
-/* Fork generation + 1 of the process that first initialised EGL. A driver's threads stay there: in a child that this
- * process forks, the first dispatch would wait for them for ever (llvmpipe does). */
+/* Fork generation + 1 of the process that first initialised EGL. A driver's threads exist only
+ * there. In a forked child the first dispatch would wait for them for ever (llvmpipe does). */
 static _Atomic uint32_t home;
 
 static int is_abroad(void)
@@ -63,7 +64,7 @@ int sp_egl_list(struct sp_egl_nodes *out)
     memset(out, 0, sizeof *out);
     struct sp_text report = sp_text_in(out->report, sizeof out->report);
     if (is_abroad()) {
-        sp_text_add(&report, "this process was forked after EGL was initialised, and the driver's threads did not come along");
+        sp_text_add(&report, "this process was forked after EGL was initialised, and the driver's threads exist only in the parent");
         return -ECHILD;
     }
     int rc = sp_egl_library(NULL, &report, out->library, sizeof out->library);
@@ -110,7 +111,7 @@ static void *display_of(int32_t index, struct sp_text *why)
     return display;
 }
 
-/* Asks for the newest strategy first: a context that tells of its loss, else any. */
+/* Tries the newest strategy first: a context that reports its loss, else any context. */
 static void *create(struct sp_egl *dev, uint32_t api, int major, int minor, const char *extensions)
 {
     int32_t a[16];
@@ -162,7 +163,7 @@ static int current(struct sp_egl *dev, uint32_t api, int major, int minor, const
     dev->info.version = have_major * 10 + have_minor;
     if (dev->info.version >= major * 10 + minor)
         return 0;
-    sp_text_add(why, "%s %d.%d is too old, %d.%d is wanted; ", name, have_major, have_minor, major, minor);
+    sp_text_add(why, "%s %d.%d is too old, expected %d.%d or later; ", name, have_major, have_minor, major, minor);
     sp_egl_context_drop(dev);
     return -ENOTSUP;
 }
@@ -245,7 +246,8 @@ static void read_limits(struct sp_egl *dev)
     copy_text(info->vendor, sizeof info->vendor, GL_VENDOR);
     copy_text(info->renderer, sizeof info->renderer, GL_RENDERER);
     copy_text(info->version_text, sizeof info->version_text, GL_VERSION);
-    /* The surfaceless platform names no device, so software is known by its renderer there. */
+    /* The surfaceless platform names no device, so there the renderer's name shows a software
+     * device. */
     if (strstr(info->renderer, "llvmpipe") || strstr(info->renderer, "softpipe") || strstr(info->renderer, "SWR"))
         info->flags |= SP_EGL_SOFTWARE;
 }
@@ -259,7 +261,7 @@ int sp_egl_context_make(struct sp_egl *dev, char *why_text, size_t why_nbytes)
     if (!(dev->display = display_of(dev->index, &why)))
         return -ENODEV;
     if (sp_eglInitialize(dev->display, &major, &minor) != EGL_TRUE) {
-        sp_text_add(&why, "eglInitialize failed (%s): no driver serves this device", egl_error());
+        sp_text_add(&why, "eglInitialize failed (%s): the device has no driver", egl_error());
         return -ENODEV;
     }
     const char *extensions = sp_eglQueryString(dev->display, EGL_EXTENSIONS);

@@ -1,4 +1,4 @@
-/* A context: how it is made and dropped. The owner alone calls these. */
+/* Makes and destroys a context. Only the owner thread calls these. */
 #ifndef SP_EGL_CONTEXT_H
 #define SP_EGL_CONTEXT_H
 #include "egl/device/device.h"

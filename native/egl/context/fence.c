@@ -1,4 +1,4 @@
-/* Fences: whether what was issued has ended. */
+/* Fences: whether issued work has ended. */
 #include "fence.h"
 #include "core/base.h"
 #include "dl/gl.h"
@@ -23,7 +23,7 @@ int sp_egl_passed(struct sp_egl *dev, void *sync, uint64_t timeout_ns)
     }
     if (state != GL_WAIT_FAILED)
         return 0;
-    sp_glFinish(); /* no use of a fence that cannot be waited for */
+    sp_glFinish(); /* the fence is useless without a wait for it */
     return 1;
 }
 

@@ -1,5 +1,5 @@
-/* What the driver says: KHR_debug messages into a log that Python fetches, errors into the fault of the job, and whether
- * the context is lost. */
+/* Reports of the driver: KHR_debug messages go to a log that Python fetches, errors to the job's
+ * fault. Also checks whether the context is lost. */
 #include "messages.h"
 #include "core/base.h"
 #include "dl/gl.h"
@@ -23,7 +23,8 @@ void sp_egl_say(struct sp_egl *dev, const char *format, ...)
     while (nbytes && (line[nbytes - 1] == '\n' || line[nbytes - 1] == ' '))
         nbytes--;
     pthread_mutex_lock(&dev->log_lock);
-    if (dev->log_used + nbytes + 1 <= sizeof dev->log) { /* what does not fit is lost: the first words matter most */
+    /* a message that does not fit is dropped: the first ones matter most */
+    if (dev->log_used + nbytes + 1 <= sizeof dev->log) {
         memcpy(dev->log + dev->log_used, line, nbytes);
         dev->log_used += nbytes;
         dev->log[dev->log_used++] = '\n';

@@ -1,4 +1,4 @@
-/* The enumerants of EGL, OpenGL and OpenGL ES that are used here, by their registry names. */
+/* The used enumerants of EGL, OpenGL and OpenGL ES, by their registry names. */
 #ifndef SP_EGL_NAMES_H
 #define SP_EGL_NAMES_H
 

@@ -1,8 +1,9 @@
-/* The egl device's struct; nothing outside native/egl sees inside it.
+/* The egl device's struct, private to native/egl.
  *
- * Who touches what: `lock` guards the list of jobs, the requests, the pool and the queues' ledgers. GL, and every field
- * marked "owner", belong to the owner thread alone. What the owner writes and what callers write while they launch lie on
- * cache lines of their own (`apart`): each line that goes back and forth costs a launch 40 ns or more. */
+ * `lock` guards the list of jobs, the requests, the pool and the queues' ledgers. GL, and every
+ * field marked "owner", belong to the owner thread alone. Data that the owner writes and data that
+ * launching callers write have separate cache lines (`apart`). Each line that moves between cores
+ * costs a launch 40 ns or more. */
 #ifndef SP_EGL_DEVICE_H
 #define SP_EGL_DEVICE_H
 #include "core/progress.h"
@@ -26,11 +27,12 @@ enum sp_egl_state {
     SP_EGL_STARTING = 0,
     SP_EGL_RUNS = 1,
     SP_EGL_FAILED = 2,
-    SP_EGL_ENDING = 3, /* takes no more requests */
-    SP_EGL_GONE = 4    /* and has no context any more */
+    SP_EGL_ENDING = 3, /* accepts no more requests */
+    SP_EGL_GONE = 4    /* and the context is destroyed */
 };
 
-/* Does the owner sleep? A caller who only launches need not wake one that naps: it comes back within 0.2 ms. */
+/* Sleep state of the owner. A caller that only launches need not wake a napping owner, which wakes
+ * within 0.2 ms. */
 enum sp_egl_rest { SP_EGL_AWAKE = 0, SP_EGL_NAPS = 1, SP_EGL_SLEEPS = 2 };
 
 struct sp_egl_buffer;
@@ -44,7 +46,7 @@ struct sp_egl_stamp {
     uint64_t slot;
 };
 
-/* Jobs between two fences: those after the previous batch's `last` up to this one's. */
+/* Jobs between two fences: those after the previous batch's `last`, up to `last` of this one. */
 struct sp_egl_batch {
     void *sync;
     struct sp_egl_job *last;
@@ -70,37 +72,38 @@ struct sp_egl {
     _Atomic uint32_t refs; /* the handle, the owner, queues, kernels */
     _Atomic uint32_t state; /* futex: enum sp_egl_state */
     _Atomic uint32_t stop;
-    pthread_t owner; /* joined by who ends it, detached when that takes too long */
+    pthread_t owner; /* joined by the thread that ends it, detached if that takes too long */
     int start_rc;
     char start_why[1024];
 
     char apart_callers[SP_EGL_APART];
     pthread_mutex_t lock;
     int queues;
-    int closing; /* the handle is closed: the last queue takes the context with it */
+    int closing; /* the handle is closed: the last queue ends the context */
     struct sp_egl_job *oldest, *tail;
     uint64_t njobs; /* in the list */
-    _Atomic int caller_core; /* on which the last launch or wait was */
+    _Atomic int caller_core; /* core of the last launch or wait */
     _Atomic uint64_t enqueued;
     struct sp_egl_request *requests, *last_request;
 
     char apart_owner[SP_EGL_APART];
-    struct sp_egl_job *head;      /* lock; the owner alone changes it */
-    struct sp_timeline published; /* counts jobs: who floods the device waits for it */
+    struct sp_egl_job *head;      /* with the lock; only the owner changes it */
+    struct sp_timeline published; /* counts jobs: a caller that floods the device waits for it */
     _Atomic uint32_t rests;       /* enum sp_egl_rest */
-    _Atomic int owner_core;       /* on which it last took jobs */
+    _Atomic int owner_core;       /* core that last took jobs */
 
-    char apart_seldom[SP_EGL_APART]; /* what the owner looks at again and again */
+    char apart_seldom[SP_EGL_APART]; /* members that the owner polls */
     _Atomic uint32_t has_requests;
-    _Atomic uint32_t waiters; /* callers who wait for a value: no batch is held open for more */
-    _Atomic uint32_t work;    /* futex on which the owner sleeps */
+    /* callers that wait for a value: an open batch is then closed at once */
+    _Atomic uint32_t waiters;
+    _Atomic uint32_t work;    /* futex of the sleeping owner */
 
     char apart_lists[SP_EGL_APART];
     struct sp_egl_buffer *pool[SP_EGL_CLASSES][3];
     uint64_t pooled_nbytes;
     _Atomic(struct sp_egl_buffer *) *buffers;
     uint32_t nbuffers;
-    struct sp_egl_buffer *unused; /* without GL storage */
+    struct sp_egl_buffer *unused; /* buffers without GL storage */
     struct sp_egl_fault_text fault_texts[SP_EGL_FAULT_TEXTS];
     uint32_t nfault_texts;
 
@@ -111,17 +114,17 @@ struct sp_egl {
     /* owner */
     void *display, *context;
     struct sp_egl_job *last_run;
-    _Atomic(struct sp_egl_job *) issued; /* the job that `running` tells of; read with the lock */
+    _Atomic(struct sp_egl_job *) issued; /* the job that `running` describes; read with the lock */
     struct sp_running running;
     uint64_t runs;
-    char error[400]; /* the driver's words about the job that runs */
+    char error[400]; /* the driver's error about the running job */
     struct sp_egl_batch batches[SP_EGL_BATCHES];
     uint32_t first_batch, nbatches, batch_jobs;
     uint64_t batch_start_ns;
     struct sp_egl_stamp *stamps;
     uint32_t program;
-    uint32_t dirty; /* barriers owed to what a dispatch wrote */
-    uint64_t barriers; /* how many there were between dispatches, and one */
+    uint32_t dirty; /* pending barriers for writes of dispatches */
+    uint64_t barriers; /* barriers between dispatches so far, plus one */
     struct sp_egl_binding bound[SP_EGL_BINDINGS];
     uint32_t zeros;
     uint32_t *idle_queries;

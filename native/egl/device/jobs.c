@@ -1,8 +1,9 @@
-/* The one list of jobs of an egl device: callers append, the owner works it off, and jobs are used again.
+/* The one list of jobs of an egl device: callers append jobs, the owner runs them, and finished
+ * jobs are recycled.
  *
- * From `oldest` up to `head` lie jobs that are over and done with, `head` itself is the last published one, so that the
- * list is never empty, and those on their way follow up to `tail`. The owner follows `next` without the lock; appending
- * and publishing take it. */
+ * Jobs from `oldest` up to `head` are finished. `head` is the last published job, so that the list
+ * is never empty. Jobs in flight follow, up to `tail`. The owner follows `next` without the lock;
+ * appending and publishing take the lock. */
 #include "jobs.h"
 #include "core/base.h"
 
@@ -10,20 +11,21 @@
 #include <stdlib.h>
 
 enum {
-    JOB_NBYTES = 512, /* records that a recycled job has room for */
+    JOB_NBYTES = 512, /* a recycled job has room for records of this size */
     MOST_ENQUEUED = 16384,
-    MOST_SPARE = 1024, /* jobs kept to be used again */
+    MOST_SPARE = 1024, /* most jobs kept for reuse */
     TRIES = 100
 };
-static const uint64_t FLOOD_NS = 100000000; /* core looks for Ctrl-C, and comes again */
+static const uint64_t FLOOD_NS = 100000000; /* core then checks for Ctrl-C, and calls again */
 
 int sp_egl_jobs_room(struct sp_egl *dev)
 {
-    uint64_t ahead = atomic_load_explicit(&dev->enqueued, memory_order_relaxed); /* a bound on memory, not exact */
+    uint64_t ahead = atomic_load_explicit(&dev->enqueued, memory_order_relaxed); /* a memory bound, not exact */
     return ahead > MOST_ENQUEUED ? sp_timeline_wait(&dev->published, ahead - MOST_ENQUEUED, FLOOD_NS, 0) : 0;
 }
 
-/* Launches hold the lock for 0.1 us: a few tries are cheaper than to sleep, and than to have a launch wake the owner. */
+/* Launches hold the lock for 0.1 us. A few tries cost less than a sleep, and less than a launch
+ * that must wake the owner. */
 static void lock_soon(struct sp_egl *dev)
 {
     for (int i = 0; i < TRIES; i++) {
@@ -56,7 +58,7 @@ uint64_t sp_egl_publish(struct sp_egl *dev, struct sp_egl_job *last)
             sp_ledger_note(&q->common.ledger, job->value, job->start_ns, job->end_ns, job->rc);
         count++;
         if (next && next->q == q)
-            continue; /* one signal for all that ends together: a waiter is woken once */
+            continue; /* one signal per group of finished jobs: a waiter is woken once */
         sp_timeline_signal(&q->timeline, job->value);
         gone += (uint64_t)sp_egl_queue_gone(q);
     } while (next);
@@ -68,7 +70,7 @@ uint64_t sp_egl_publish(struct sp_egl *dev, struct sp_egl_job *last)
     return gone;
 }
 
-/* Caller locks. The oldest job that is over and done with, off the list; NULL: none is. */
+/* Caller locks. Removes and returns the oldest finished job; NULL: none. */
 static struct sp_egl_job *used_job(struct sp_egl *dev)
 {
     struct sp_egl_job *job = dev->oldest;
@@ -79,7 +81,7 @@ static struct sp_egl_job *used_job(struct sp_egl *dev)
     return job;
 }
 
-/* The next launch will write there, and the owner's core has read it last: the lines may come meanwhile. */
+/* Prefetch: the next launch writes to this job, which the owner's core read last. */
 static void fetch_next_job(const struct sp_egl *dev)
 {
     const char *at = (const char *)dev->oldest;
@@ -92,7 +94,8 @@ struct sp_egl_job *sp_egl_job_take(struct sp_egl *dev, size_t nbytes)
 {
     size_t capacity = nbytes <= JOB_NBYTES ? JOB_NBYTES : nbytes;
     struct sp_egl_job *job = used_job(dev);
-    if (job && dev->njobs > MOST_SPARE && dev->oldest != dev->head) { /* after a flood, back to few, step by step */
+    /* after a flood, shrink to few jobs, step by step */
+    if (job && dev->njobs > MOST_SPARE && dev->oldest != dev->head) {
         free(job);
         job = used_job(dev);
     }
@@ -118,7 +121,7 @@ void sp_egl_job_append(struct sp_egl *dev, struct sp_egl_job *job)
 {
     atomic_store_explicit(&dev->enqueued, atomic_load_explicit(&dev->enqueued, memory_order_relaxed) + 1,
                           memory_order_relaxed);
-    atomic_store(&dev->tail->next, job); /* sequentially consistent, as what the owner does before it sleeps */
+    atomic_store(&dev->tail->next, job); /* sequentially consistent, as the owner's steps before it sleeps */
     dev->tail = job;
     atomic_store_explicit(&dev->caller_core, sp_core_now(), memory_order_relaxed);
     fetch_next_job(dev);

@@ -40,7 +40,7 @@ struct sp_egl *sp_egl_new(int32_t index)
     dev->index = index;
     atomic_store(&dev->refs, 1);
     dev->common.fork_generation = sp_fork_generation();
-    dev->buffers = calloc(SP_EGL_MAX_BUFFERS, sizeof *dev->buffers); /* 8 MiB of zero pages, used as far as needed */
+    dev->buffers = calloc(SP_EGL_MAX_BUFFERS, sizeof *dev->buffers); /* 8 MiB of zero pages, touched as needed */
     dev->head = calloc(1, sizeof *dev->head);
     dev->oldest = dev->tail = dev->last_run = dev->head;
     dev->njobs = 1;

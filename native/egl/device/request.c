@@ -1,11 +1,11 @@
-/* Requests of callers: a list that the owner works off between batches. */
+/* Requests of callers: a list that the owner serves between batches. */
 #include "request.h"
 #include "core/base.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-/* The first who finds it asleep wakes it: many may come while it gets up. */
+/* Only the first caller that finds the owner asleep wakes it: more may come while it wakes up. */
 static void wake(struct sp_egl *dev)
 {
     if (atomic_exchange(&dev->rests, SP_EGL_AWAKE) == SP_EGL_AWAKE)
@@ -26,7 +26,8 @@ void sp_egl_wake_sleeper(struct sp_egl *dev)
         wake(dev);
 }
 
-/* What becomes of a request: the owner makes a waited one done, the caller who gives up makes it abandoned. */
+/* State of a request. The owner turns WAITED into DONE; a caller that gives up turns it into
+ * ABANDONED. */
 enum { WAITED = 0, DONE = 1, ABANDONED = 2 };
 
 static void let_go(struct sp_egl_request *r)

@@ -1,10 +1,10 @@
-/* What callers ask of the owner thread: to wake up, and to do something for them. */
+/* Requests to the owner thread: to wake up, and to run a function for the caller. */
 #ifndef SP_EGL_REQUEST_H
 #define SP_EGL_REQUEST_H
 #include "device.h"
 
-/* Something the owner does for a caller. The last of the two to let go frees it; `drop` undoes what was done for a
- * caller who has given up waiting. */
+/* A function that the owner runs for a caller. The later of the two to release it frees it. `drop`
+ * undoes the work for a caller that has given up. */
 struct sp_egl_request {
     struct sp_egl_request *next;
     int (*run)(struct sp_egl *dev, struct sp_egl_request *r);
@@ -15,9 +15,9 @@ struct sp_egl_request {
 };
 
 void sp_egl_wake(struct sp_egl *dev);
-void sp_egl_wake_sleeper(struct sp_egl *dev); /* leaves one alone that naps */
-/* Has a request done: its result, -ENODEV (there is no owner), -ETIMEDOUT (it may be done later all the same).
- * Timeout 0 does not wait. `keep` leaves the request to be looked at until `end`. */
+void sp_egl_wake_sleeper(struct sp_egl *dev); /* does not wake a napping owner */
+/* Runs a request on the owner and returns its result. -ENODEV: no owner. -ETIMEDOUT: it may still
+ * be done later. Timeout 0 does not wait. `keep`: the request stays readable until `end`. */
 int sp_egl_request(struct sp_egl *dev, struct sp_egl_request *r, uint64_t timeout_ns);
 int sp_egl_request_keep(struct sp_egl *dev, struct sp_egl_request *r, uint64_t timeout_ns);
 void sp_egl_request_end(struct sp_egl_request *r);

@@ -1,4 +1,4 @@
-/* Buffers under addresses of our own, and their bytes. */
+/* Buffers with addresses of our own, and access to their bytes. */
 #include "buffer.h"
 #include "dl/gl.h"
 #include "egl/context/names.h"

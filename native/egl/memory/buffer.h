@@ -1,9 +1,9 @@
-/* One buffer: its address, and its bytes through GL. */
+/* A buffer: its address, and access to its bytes through GL. */
 #ifndef SP_EGL_BUFFER_H
 #define SP_EGL_BUFFER_H
 #include "egl/device/device.h"
 
-enum { SP_EGL_TAG_BIT = 62, SP_EGL_INDEX_BIT = 40 }; /* of an address of ours */
+enum { SP_EGL_TAG_BIT = 62, SP_EGL_INDEX_BIT = 40 }; /* bits of our addresses */
 
 struct sp_egl_buffer {
     struct sp_egl_buffer *next; /* in the pool */
@@ -12,14 +12,15 @@ struct sp_egl_buffer {
     uint32_t size_class;
     uint32_t memory; /* enum sp_egl_memory */
     uint64_t capacity;
-    _Atomic uint64_t nbytes; /* what was asked for */
+    _Atomic uint64_t nbytes; /* requested size */
     _Atomic uint32_t live;
-    void *mapping;        /* NULL where buffers cannot stay mapped */
-    _Atomic(void *) shadow; /* then: what map() gave out, brought over by the owner around every use */
+    void *mapping;        /* NULL if buffers cannot stay mapped */
+    /* then: the memory that map() returned, which the owner copies in and out around each use */
+    _Atomic(void *) shadow;
     int is_file;          /* the shadow is a mapped file */
     char apart[SP_EGL_APART];
-    uint64_t touched;     /* owner: the job that last brought the shadow over */
-    uint64_t used_since;  /* owner: the barrier after which a dispatch last used it */
+    uint64_t touched;     /* owner: the job that last copied the shadow in */
+    uint64_t used_since;  /* owner: the number of the barrier before its last use by a dispatch */
 };
 
 static inline int sp_egl_is_ours(uint64_t address)

@@ -1,5 +1,5 @@
-/* Allocation: storage blocks that stay mapped, and a pool of them by size, since to make, map and delete 16 MiB costs
- * milliseconds. */
+/* Allocation: storage blocks that stay mapped, and a pool of them by size. Making, mapping and
+ * deleting 16 MiB costs milliseconds. */
 #include "pool.h"
 #include "buffer.h"
 #include "core/base.h"
@@ -17,7 +17,7 @@ enum { SMALLEST = 256 };
 static const uint64_t MOST_POOLED = (uint64_t)256 << 20;
 static const uint64_t PATIENCE_NS = 60000000000u;
 
-/* Four classes an octave: a quarter is the most that rounding up wastes. */
+/* Four classes per octave: rounding up wastes a quarter at most. */
 static uint32_t class_of(uint64_t nbytes, uint64_t *capacity)
 {
     uint64_t octave = SMALLEST;
@@ -41,7 +41,7 @@ static uint64_t address_of(const struct sp_egl_buffer *b)
     return (uint64_t)1 << SP_EGL_TAG_BIT | (uint64_t)b->index << SP_EGL_INDEX_BIT;
 }
 
-/* Storage for one buffer. Owner. */
+/* Makes storage for one buffer. Owner. */
 static int make_storage(struct sp_egl *dev, struct sp_egl_buffer *b)
 {
     uint32_t access = GL_MAP_READ_BIT | GL_MAP_WRITE_BIT;
@@ -107,7 +107,8 @@ struct alloc_request {
     int fresh;
 };
 
-/* Storage that was deleted is put on the list of those without: by the owner, or when the owner is gone. */
+/* Puts a buffer whose storage was deleted on the list of those without. By the owner, or after its
+ * end. */
 static void give_up(struct sp_egl *dev, struct sp_egl_buffer *b)
 {
     pthread_mutex_lock(&dev->lock);
@@ -136,7 +137,7 @@ static void drop_alloc(struct sp_egl *dev, struct sp_egl_request *r)
         to_pool(dev, a->b);
 }
 
-/* A buffer record: one out of the pool with storage, else one without. Caller locks. */
+/* A buffer from the pool with storage, else one without. Caller locks. */
 static struct sp_egl_buffer *take(struct sp_egl *dev, uint32_t c, uint32_t memory, uint64_t capacity, int *fresh)
 {
     struct sp_egl_buffer **shelf = &dev->pool[c][memory];
@@ -179,7 +180,8 @@ int sp_egl_alloc(struct sp_egl *dev, uint64_t nbytes, uint32_t memory, uint64_t 
     struct sp_egl_buffer *b = take(dev, c, memory, capacity, &a->fresh);
     pthread_mutex_unlock(&dev->lock);
     int rc = b ? 0 : -ENOMEM;
-    if (b && !a->fresh && b->mapping) { /* nothing in flight knows it: no need of the owner */
+    /* no submission in flight uses it, so the owner is not needed */
+    if (b && !a->fresh && b->mapping) {
         memset(b->mapping, 0, nbytes);
         free(a);
     } else if (b) {
@@ -257,7 +259,7 @@ void sp_egl_buffers_drop(struct sp_egl *dev)
         struct sp_egl_buffer *b = atomic_load(&dev->buffers[i]);
         if (b->name)
             delete_storage(b);
-        if (atomic_load(&b->live)) { /* the device was closed before it */
+        if (atomic_load(&b->live)) { /* the device was closed first */
             atomic_fetch_sub(&sp_live()->allocations, 1);
             atomic_fetch_sub(&sp_live()->allocated_nbytes, (int64_t)atomic_load(&b->nbytes));
         }

@@ -1,6 +1,7 @@
-/* Buffers that cannot stay mapped (no buffer storage, or device memory that a mapping would banish to the host), and
- * memory shared through a file: what a caller maps is a shadow in host memory, which the owner brings over before each
- * job that uses the buffer, and back after. */
+/* Shadows, for two kinds of buffers. Some cannot stay mapped: there is no buffer storage, or a
+ * mapping would move device memory to the host. Others are shared through a file. A caller maps a
+ * shadow in host memory. The owner copies it in before each job that uses the buffer, and back
+ * after. */
 #include "shadow.h"
 #include "core/base.h"
 #include "egl/context/fence.h"
@@ -91,7 +92,7 @@ void sp_egl_touch(struct sp_egl *dev, struct sp_egl_buffer *b)
         return;
     if (dev->ntouched == SP_EGL_BINDINGS) {
         sp_egl_untouch(dev);
-        dev->runs++; /* from here on everything is brought over anew */
+        dev->runs++; /* from here on every shadow is copied in again */
     }
     b->touched = dev->runs;
     dev->touched[dev->ntouched++] = b;

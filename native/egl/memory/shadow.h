@@ -1,4 +1,4 @@
-/* Shadows of buffers: before a job uses a buffer, and after the job. */
+/* Copies shadows in before a job, and back after it. */
 #ifndef SP_EGL_SHADOW_H
 #define SP_EGL_SHADOW_H
 #include "buffer.h"

@@ -1,4 +1,4 @@
-/* What is looked at before a record is taken: after this nothing a caller wrote is trusted less than our own code. */
+/* Checks before a record is accepted. After them the owner trusts the record. */
 #include "check.h"
 #include "core/dispatch.h"
 #include "egl/device/jobs.h"
@@ -8,7 +8,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* A grid above the device's limit is cut along each axis; nobody waits for more pieces than this. */
+/* A grid above the device's limit is cut along each axis; more pieces than this would take too
+ * long. */
 static const uint64_t MOST_PIECES = 1 << 18;
 
 static int check_grid(const struct sp_egl *dev, const struct sp_egl_kernel *k, const struct sp_cmd_dispatch *d)
@@ -31,7 +32,7 @@ static int check_pointer(const struct sp_egl *dev, uint64_t address, uint64_t co
     uint64_t offset;
     int rc;
     if (address == 0)
-        return 0; /* the signature says whether it may be */
+        return 0; /* the signature says whether null is allowed */
     const struct sp_egl_buffer *b = sp_egl_find(dev, address, covered == UINT64_MAX ? 0 : covered, &offset, &rc);
     if (!b)
         return rc;

@@ -1,4 +1,4 @@
-/* Whether a dispatch record may be queued. */
+/* Checks a dispatch record. */
 #ifndef SP_EGL_CHECK_H
 #define SP_EGL_CHECK_H
 #include "egl/device/device.h"

@@ -11,7 +11,7 @@ struct sp_egl_scalar {
     uint32_t nbytes;
     uint32_t type; /* GL type of the uniform; 0: the shader does not use it */
     int32_t location;
-    uint64_t value; /* owner: what it was last set to */
+    uint64_t value; /* owner: the value last set */
 };
 
 struct sp_egl_kernel {
@@ -21,8 +21,8 @@ struct sp_egl_kernel {
     uint32_t program;
     uint32_t blocks;
     uint32_t group_size[3];
-    int32_t at_offset; /* location of sp_group_offset, -1: there is none */
-    int32_t at_null;   /* of sp_null */
+    int32_t at_offset; /* location of sp_group_offset; -1: absent */
+    int32_t at_null;   /* location of sp_null */
     uint32_t nscalars;
     uint32_t pointer_at[SP_MAX_ARGS]; /* offset of the k-th pointer in the arguments */
     uint8_t used[SP_MAX_ARGS];        /* the shader has a block at binding k */

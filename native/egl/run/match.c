@@ -1,6 +1,7 @@
-/* A linked program held against the signature of its arguments.
+/* Compares a linked program with the signature of its arguments.
  *
- * The k-th pointer is binding k, the j-th scalar is location j; sp_group_offset and sp_null are found by name. */
+ * The k-th pointer is binding k, the j-th scalar is location j. sp_group_offset and sp_null are
+ * found by name. */
 #include "match.h"
 #include "dl/gl.h"
 #include "egl/context/names.h"
@@ -21,7 +22,7 @@ static int match_blocks(struct sp_egl *dev, struct sp_egl_kernel *k, struct sp_t
     sp_glGetProgramInterfaceiv(k->program, GL_SHADER_STORAGE_BLOCK, GL_ACTIVE_RESOURCES, &count);
     k->blocks = (uint32_t)count;
     if (k->blocks > dev->info.max_blocks) {
-        sp_text_add(why, "it uses %u storage blocks; %u are possible", k->blocks, dev->info.max_blocks);
+        sp_text_add(why, "it uses %u storage blocks; the device allows %u", k->blocks, dev->info.max_blocks);
         return -ENOEXEC;
     }
     for (uint32_t i = 0; i < k->blocks; i++) {

@@ -1,9 +1,9 @@
-/* A linked program held against the signature of its arguments. */
+/* Compares a linked program with the signature of its arguments. */
 #ifndef SP_EGL_MATCH_H
 #define SP_EGL_MATCH_H
 #include "dl/dl.h"
 #include "kernel.h"
 
-/* Fills in what the program says of its blocks and uniforms: 0, or -ENOEXEC with the reason in `why`. Owner. */
+/* Fills in the program's blocks and uniforms. 0; -ENOEXEC with the reason in `why`. Owner. */
 int sp_egl_match(struct sp_egl *dev, struct sp_egl_kernel *k, const char *letters, struct sp_text *why);
 #endif

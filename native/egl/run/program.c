@@ -1,4 +1,5 @@
-/* Programs: compiled from GLSL or SPIR-V, or taken back from a stored binary, then held against the signature. */
+/* Programs: compiled from GLSL or SPIR-V, or loaded from a stored binary, then compared with the
+ * signature. */
 #include "kernel.h"
 #include "core/base.h"
 #include "dl/gl.h"
@@ -55,7 +56,7 @@ static uint32_t compile(struct sp_egl *dev, const struct load_request *l, struct
         return shader;
     shader_log(shader, why);
     if (!why->used)
-        sp_text_add(why, "%s", dev->error[0] ? dev->error : "the driver refuses it and says nothing");
+        sp_text_add(why, "%s", dev->error[0] ? dev->error : "the driver rejects it without a message");
     sp_glDeleteShader(shader);
     return 0;
 }
@@ -73,7 +74,7 @@ static int link(struct sp_egl *dev, const struct load_request *l, uint32_t progr
             return -ENOEXEC;
         sp_glAttachShader(program, shader);
         sp_glLinkProgram(program);
-        sp_glDeleteShader(shader); /* goes with the program */
+        sp_glDeleteShader(shader); /* deleted together with the program */
     }
     sp_glGetProgramiv(program, GL_LINK_STATUS, &ok);
     if (ok)
@@ -82,7 +83,7 @@ static int link(struct sp_egl *dev, const struct load_request *l, uint32_t progr
         return -ESTALE;
     char log[6000] = "";
     sp_glGetProgramInfoLog(program, (int32_t)sizeof log, NULL, log);
-    sp_text_add(why, "%s", log[0] ? log : "the driver cannot link it and says nothing");
+    sp_text_add(why, "%s", log[0] ? log : "the driver cannot link it and gives no message");
     return -ENOEXEC;
 }
 
@@ -100,7 +101,7 @@ static int run_load(struct sp_egl *dev, struct sp_egl_request *r)
     if (rc == 0)
         rc = sp_egl_match(dev, l->k, l->scalars, &why);
     sp_egl_complaint(dev, 1);
-    dev->error[0] = '\0'; /* the log has said it */
+    dev->error[0] = '\0'; /* the log already has it */
     if (rc) {
         sp_glDeleteProgram(program);
         free(l->k);
@@ -166,7 +167,7 @@ int sp_egl_load(struct sp_egl *dev, uint32_t image, const void *source, size_t n
         return -EINVAL;
     why[0] = '\0';
     if (sig->npointers > dev->info.max_bindings) {
-        snprintf(why, why_nbytes, "%u pointer arguments; the device can bind %u", sig->npointers,
+        snprintf(why, why_nbytes, "%u pointer arguments; the device allows %u", sig->npointers,
                  dev->info.max_bindings);
         return -ENOEXEC;
     }
@@ -190,7 +191,7 @@ int sp_egl_load(struct sp_egl *dev, uint32_t image, const void *source, size_t n
     if (rc == -ENOEXEC)
         snprintf(why, why_nbytes, "%s", l->why);
     if (rc == -ENODEV)
-        free(k); /* the owner never had it */
+        free(k); /* the owner never saw it */
     if (rc == 0) {
         atomic_fetch_add(&sp_live()->kernels, 1);
         sp_egl_hold(dev);
@@ -208,11 +209,11 @@ void sp_egl_unload(struct sp_egl_kernel *k)
     atomic_fetch_sub(&sp_live()->kernels, 1);
     struct sp_egl *dev = k->dev;
     struct unload_request *u = calloc(1, sizeof *u);
-    if (u) { /* else the program stays until the context goes */
+    if (u) { /* else the program stays until the context is destroyed */
         u->k = k;
         u->r.run = run_unload;
         if (sp_egl_request(dev, &u->r, 0) == -ENODEV)
-            free(k); /* the context has gone, and the program with it */
+            free(k); /* the context and the program no longer exist */
     }
     sp_egl_let_go(dev);
 }

@@ -1,4 +1,5 @@
-/* Runs the records of a job on the current context. Everything here was checked before it was queued. */
+/* Runs the records of a job on the current context. Every record was checked before it was
+ * queued. */
 #include "replay.h"
 #include "core/base.h"
 #include "dl/gl.h"
@@ -26,7 +27,7 @@ static void barrier(struct sp_egl *dev, uint32_t bits)
     }
 }
 
-/* The buffer that stands in for a null pointer. */
+/* The buffer that replaces a null pointer. */
 static uint32_t zeros(struct sp_egl *dev)
 {
     if (!dev->zeros) {
@@ -47,8 +48,9 @@ static void bind(struct sp_egl *dev, uint32_t index, uint32_t name, uint64_t off
     *b = (struct sp_egl_binding){.name = name, .offset = offset, .nbytes = nbytes};
 }
 
-/* A dispatch sees what earlier ones wrote, and overwrites nothing that they still read: a barrier, if one since the last
- * barrier used the same buffer. GL does not tell which blocks a shader only reads. */
+/* A dispatch must see earlier writes, and must not overwrite what earlier dispatches still read. So
+ * it needs a barrier if one since the last barrier used the same buffer. GL does not tell which
+ * blocks a shader only reads. */
 static void order(struct sp_egl *dev, struct sp_egl_buffer *const *used, uint32_t count)
 {
     int again = 0;
@@ -60,7 +62,7 @@ static void order(struct sp_egl *dev, struct sp_egl_buffer *const *used, uint32_
         used[i]->used_since = dev->barriers;
 }
 
-/* Binds the pointers, after what has to come before; returns the mask of null ones. */
+/* Binds the pointers after any barrier they need; returns the mask of null pointers. */
 static uint32_t bind_pointers(struct sp_egl *dev, const struct sp_egl_kernel *k, const unsigned char *args)
 {
     const unsigned char *extents = args + k->sig.args_nbytes;
@@ -84,7 +86,8 @@ static uint32_t bind_pointers(struct sp_egl *dev, const struct sp_egl_kernel *k,
         uint64_t bytes = covered < have ? covered : have;
         sp_egl_touch(dev, b);
         used[count++] = b;
-        bind(dev, i, b->name, offset, bytes ? (bytes + 3) & ~(uint64_t)3 : 4); /* words: shaders have no smaller ones */
+        /* whole words: shaders access no smaller units */
+        bind(dev, i, b->name, offset, bytes ? (bytes + 3) & ~(uint64_t)3 : 4);
     }
     order(dev, used, count);
     return null;
@@ -117,7 +120,7 @@ static void set_scalar(const struct sp_egl_scalar *s, uint64_t bits)
     case GL_UNSIGNED_INT64_ARB:
         sp_glUniform1ui64ARB(s->location, bits);
         break;
-    default: /* uvec2, the other way to take 64 bits */
+    default: /* uvec2, the other type for 64-bit values */
         sp_glUniform2ui(s->location, low, (uint32_t)(bits >> 32));
     }
 }
@@ -186,7 +189,7 @@ static void dispatch(struct sp_egl *dev, const struct sp_cmd_dispatch *d)
     dev->dirty = GL_SHADER_STORAGE_BARRIER_BIT | GL_BUFFER_UPDATE_BARRIER_BIT | GL_CLIENT_MAPPED_BUFFER_BARRIER_BIT;
 }
 
-/* Bytes of one buffer onto others of itself: through memory of our own, GL refuses overlap. */
+/* Copies between ranges of one buffer through a buffer of our own: GL refuses overlap. */
 static int move(struct sp_egl *dev, struct sp_egl_buffer *b, uint64_t dst, uint64_t src, uint64_t nbytes)
 {
     void *between = malloc(nbytes);
@@ -290,7 +293,7 @@ static int run_one(struct sp_egl *dev, const struct sp_cmd *head)
         return fill(dev, record);
     case SP_CMD_TIMESTAMP:
         return stamp(dev, ((const struct sp_cmd_timestamp *)record)->slot);
-    default: /* one context runs everything in the order it was submitted: a wait is over, a barrier holds by itself */
+    default: /* one context runs in submission order: waits are over, barriers need no call */
         return 0;
     }
 }

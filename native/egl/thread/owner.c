@@ -1,7 +1,9 @@
-/* The thread that owns the context: takes jobs in the order they came, issues them in batches with one fence each,
- * polls the fences and publishes what has ended; between batches it does what callers asked for (buffers, programs).
+/* The owner thread of the context. It takes jobs in their order, issues them in batches with one
+ * fence each, polls the fences and publishes the ended jobs. Between batches it serves requests of
+ * callers (buffers, programs).
  *
- * Jobs of all queues form one list, so what one queue waits for in another has been issued before it. */
+ * Jobs of all queues form one list. So the value that one queue awaits from another has been issued
+ * before. */
 #define _GNU_SOURCE
 #include "owner.h"
 #include "core/base.h"
@@ -25,10 +27,10 @@
 #include <string.h>
 
 enum { MOST_JOBS = 256, NAPS = 5 };
-static const uint64_t BATCH_NS = 1000000;      /* a batch is closed when it has taken this long to issue */
+static const uint64_t BATCH_NS = 1000000;      /* a batch is closed when its issue has taken this long */
 static const uint64_t HOLD_NS = 10000;         /* how long an open batch waits for one more job */
-static const uint64_t POLL_NS = 100000;        /* how long a fence is waited for before the list is looked at again */
-static const uint64_t NAP_NS = 200000;         /* where spinning is not polite */
+static const uint64_t POLL_NS = 100000;        /* a fence is polled this long before the list is checked again */
+static const uint64_t NAP_NS = 200000;         /* for machines without a spare core */
 static const uint64_t SLEEP_NS = 1000000000u;
 
 static void fault(struct sp_egl *dev, struct sp_egl_job *job, const char *text)
@@ -69,7 +71,7 @@ static void read_times(struct sp_egl *dev, struct sp_egl_job *job)
     job->end_ns = sp_egl_query_ns(dev, job->end);
 }
 
-/* Publishes the oldest batch if its fence has been passed within `timeout_ns`. */
+/* Publishes the oldest batch if its fence is passed within `timeout_ns`. */
 static int poll_oldest(struct sp_egl *dev, uint64_t timeout_ns)
 {
     struct sp_egl_batch *batch = &dev->batches[dev->first_batch];
@@ -89,7 +91,7 @@ static int poll_oldest(struct sp_egl *dev, uint64_t timeout_ns)
     dev->first_batch = (dev->first_batch + 1) % SP_EGL_BATCHES;
     dev->nbatches--;
     for (uint64_t gone = sp_egl_publish(dev, batch->last); gone; gone--)
-        sp_egl_let_go(dev); /* never the last: the owner runs, so the handle is there */
+        sp_egl_let_go(dev); /* never the last reference: the owner runs, so the handle exists */
     return 1;
 }
 
@@ -105,7 +107,8 @@ static void close_batch(struct sp_egl *dev)
     }
     dev->error[0] = '\0';
     const char *complaint = sp_egl_complaint(dev, 1);
-    if (complaint && dev->last_run->rc == 0) /* a driver that does not call back: one of the batch, the last answers */
+    /* a driver without callbacks: a job of the batch failed, the last one reports it */
+    if (complaint && dev->last_run->rc == 0)
         fault(dev, dev->last_run, complaint);
     struct sp_egl_batch *batch = &dev->batches[(dev->first_batch + dev->nbatches++) % SP_EGL_BATCHES];
     batch->sync = atomic_load(&dev->common.lost) ? NULL : sp_glFenceSync(GL_SYNC_GPU_COMMANDS_COMPLETE, 0);
@@ -120,7 +123,8 @@ static int has_work(struct sp_egl *dev)
     return atomic_load(&dev->last_run->next) || atomic_load(&dev->has_requests) || atomic_load(&dev->stop);
 }
 
-/* 0.1 us: to look more often takes the list's end away from who is about to write there. */
+/* 0.1 us: more frequent reads would take the cache line of the list's end from launching
+ * callers. */
 static void pause_briefly(void)
 {
     for (int i = 0; i < 4; i++)
@@ -136,15 +140,16 @@ static void rest(struct sp_egl *dev, uint32_t how, uint64_t timeout_ns)
 {
     uint32_t seen = atomic_load(&dev->work);
     atomic_store(&dev->rests, how);
-    /* Sequentially consistent on both sides: we see the work, or its bringer sees us rest. */
+    /* Sequentially consistent on both sides: either the owner sees the work, or the caller sees it
+     * rest. */
     if (!has_work(dev) && !(dev->batch_jobs && atomic_load(&dev->waiters)))
         sp_futex_wait(&dev->work, seen, timeout_ns);
     atomic_store(&dev->rests, SP_EGL_AWAKE);
 }
 
-/* The next job. A fence costs more than a small job, and to publish disturbs who launches, so an open batch waits a little
- * for another job, unless somebody waits for what is in it, or nothing may join it: spinning, or where other threads want
- * the core in a nap. */
+/* The next job. A fence costs more than a small job, and publishing disturbs launching callers. So
+ * an open batch waits a little for another job, unless a caller waits for the batch or no job may
+ * join it. It waits by spinning, or by a nap if other threads need the core. */
 static struct sp_egl_job *next_job(struct sp_egl *dev)
 {
     struct sp_egl_job *job = atomic_load_explicit(&dev->last_run->next, memory_order_acquire);
@@ -165,7 +170,7 @@ static struct sp_egl_job *next_job(struct sp_egl *dev)
     return NULL;
 }
 
-/* Issues jobs until there are none or the batch is full; returns how many. */
+/* Issues jobs until the list is empty or the batch is full. Returns their number. */
 static uint32_t run_jobs(struct sp_egl *dev)
 {
     uint32_t count = 0;
@@ -192,8 +197,8 @@ static uint32_t run_jobs(struct sp_egl *dev)
     return count;
 }
 
-/* Spins a while, then sleeps. Where other threads want the core it naps instead of spinning: callers who launch one kernel
- * after another then need not wake it each time. */
+/* Spins for a while, then sleeps. If other threads need the core it naps instead. Then callers that
+ * launch one kernel after another need not wake it each time. */
 static void idle(struct sp_egl *dev)
 {
     uint64_t spin = polite_spin_ns(dev);
@@ -240,8 +245,9 @@ static void tell_state(struct sp_egl *dev, uint32_t state)
     sp_futex_wake(&dev->state, INT32_MAX);
 }
 
-/* A thread of this policy does not push another off its core when it wakes (sched(7)): on a busy machine a caller who
- * launches would lose its turn to other processes each time. After the driver has started its own threads: they inherit. */
+/* Under this policy a waking thread does not preempt another (sched(7)). Else a launching caller on
+ * a busy machine would lose its turn to other processes each time. Called after the driver has
+ * started its own threads, which would inherit the policy. */
 static void stay_behind(void)
 {
     const struct sched_param none = {.sched_priority = 0};

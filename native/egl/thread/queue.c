@@ -1,4 +1,4 @@
-/* Queues of the egl device: a timeline each, over the one list of jobs (egl/device/jobs.c). */
+/* Queues of the egl device: one timeline each, over the one list of jobs (egl/device/jobs.c). */
 #include "core/base.h"
 #include "egl/device/jobs.h"
 #include "egl/device/references.h"
@@ -13,8 +13,8 @@
 
 typedef int check_fn(const struct sp_egl *dev, const void *records, size_t nbytes);
 
-/* Appends a job of `records`, once `check` (if any) finds nothing wrong, and behind them `more` bytes that a copy's source
- * is pointed at. */
+/* Appends a job of `records` if `check` (or NULL) accepts them. `more` bytes follow the records; a
+ * copy's source is set to them. */
 static int64_t enqueue(struct sp_egl_queue *q, const void *records, size_t nbytes, uint64_t epoch, check_fn *check,
                        const void *more, size_t more_nbytes)
 {
@@ -75,7 +75,7 @@ int64_t sp_egl_upload(struct sp_egl_queue *q, uint64_t address, const void *data
         return rc;
     uint64_t submitted = sp_queue_newest(&q->common);
     if (b->mapping && !atomic_load(&q->common.closing) && !atomic_load(&q->dev->common.lost) && sp_timeline_reached(&q->timeline) == submitted) {
-        memcpy((char *)b->mapping + offset, data, nbytes); /* nothing before it on this queue: it happens now */
+        memcpy((char *)b->mapping + offset, data, nbytes); /* no earlier work on this queue: copy now */
         return (int64_t)submitted;
     }
     struct sp_cmd_copy c = {.kind = SP_CMD_COPY, .nbytes = sizeof c, .dst = address, .count = nbytes};

@@ -1,4 +1,5 @@
-/* Code: each word that is decoded is compared with what the caches above memory hold. Old code is never run: it is a fault. */
+/* Compares each decoded word of code with the contents of the caches above memory. Stale code is
+ * never run: it is a fault. */
 #include "unit.h"
 
 static bool differs(const uint8_t *held, const uint8_t *now, struct sp_stale *stale)

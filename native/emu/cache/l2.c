@@ -1,8 +1,9 @@
-/* GL2. It has no capacity of its own: what it holds stays until it is invalidated, so that who forgets to finds out. Host
- * memory sets the limits below.
+/* GL2. It has no capacity limit of its own: a line stays until it is invalidated, so that a missing
+ * invalidation is found. The host's memory sets the limits below.
  *
- * Agents write while another ring's acquire fetches anew or writes back. A store marks its bytes as dirty before and after it
- * (unit.c): the first mark keeps a fetch from undoing it, the second one survives a write-back that came between. */
+ * Agents write while another ring's acquire fetches again or writes back. A store marks its bytes
+ * as dirty before and after the write (unit.c). The first mark keeps a fetch from undoing the
+ * store. The second one survives a write-back that came between. */
 #include "l2.h"
 
 #include <pthread.h>
@@ -15,7 +16,7 @@ struct sp_l2 {
     uint32_t epoch, jobs, grains, spares;
     uint32_t generation[SP_CACHES_ABOVE]; /* atomic */
     struct sp_l2_grain *bucket[BUCKETS];
-    struct sp_l2_grain *written; /* those that may have dirty bytes */
+    struct sp_l2_grain *written; /* pieces that may have dirty bytes */
     struct sp_l2_grain *spare;
     struct sp_emu_caches counts;
 };
@@ -61,7 +62,7 @@ static struct sp_l2_grain **place(struct sp_l2 *l2, uint64_t line)
     return at;
 }
 
-/* What is dirty stays. A compare-and-exchange, since agents may be writing beside it. */
+/* Dirty bytes stay. It uses compare-and-exchange, because agents may write at the same time. */
 static void fetch_again(struct sp_l2_grain *grain)
 {
     uint32_t *now = (uint32_t *)(void *)grain->now;
@@ -227,7 +228,8 @@ static void forget(struct sp_l2 *l2, uint64_t first, uint64_t end)
         if (*place(l2, line)) drop(l2, place(l2, line));
 }
 
-/* Pages go and leave the list of the written ones only here: while a job runs, its TLBs point to them. */
+/* Pages are freed, and leave the list of written ones, only here: the TLBs of running jobs point to
+ * them. */
 void sp_l2_job_ends(struct sp_l2 *l2)
 {
     pthread_mutex_lock(&l2->lock);

@@ -1,4 +1,4 @@
-/* Reads of old bytes, by name: who holds them, and which invalidation was left out. */
+/* Names a stale read: the cache that holds the old bytes, and the missing invalidation. */
 #include "unit.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* DISPATCH packets: what they take from which registers, and whether this job has programmed them. What the registers
- * mean is launch.c's. */
+/* DISPATCH packets: the registers that they use, and whether this job has programmed them. launch.c
+ * interprets the registers. */
 #include "launch.h"
 #include "late.h"
 #include "gen/pm4_packets.h"
@@ -19,7 +19,7 @@ static uint64_t sh_address(const struct sp_cp *cp, uint32_t low)
     return sp_emu_canonical(((uint64_t)sh(cp, low + 1) << 32 | sh(cp, low)) << PGM_SHIFT);
 }
 
-/* SE0 and SE1, SE2 and SE3, SE4 to SE7 are neighbours; nothing more regular than that. */
+/* SE0 and SE1, SE2 and SE3, SE4 to SE7 are neighbours; the order has no simpler rule. */
 static uint32_t thread_mgmt(uint32_t se)
 {
     static const uint32_t at[ALL_SE] = {
@@ -41,13 +41,14 @@ static int need(struct sp_cp *cp, uint32_t first, uint32_t count)
     for (uint32_t i = first; i < first + count; i++)
         if (!sp_cp_programmed(cp, i)) {
             const struct sp_register *reg = sp_emu_register(cp->x->chip->generation, SP_SPACE_SH, i);
-            return sp_cp_fault(cp, SP_FAULT_DISPATCH, "%s was not programmed by this job, a stranger's %#x is in it",
+            return sp_cp_fault(cp, SP_FAULT_DISPATCH, "%s was not programmed by this job, and holds %#x of another process",
                                reg != NULL ? reg->name : "?", sh(cp, i));
         }
     return 0;
 }
 
-/* Registers persist from job to job of whatever process: all that this dispatch depends on must be this job's. */
+/* Registers persist across jobs and processes. So this job must have programmed every register that
+ * the dispatch uses. */
 static int check_programmed(struct sp_cp *cp, const struct sp_cp_launch *l)
 {
     struct { uint32_t first, count; } wanted[] = {
@@ -146,7 +147,7 @@ static int dispatch(struct sp_cp *cp, const uint32_t dims[3], uint32_t initiator
     if (rc == 0)
         rc = check_engines(cp);
     if (rc != 0 || d.end[0] == d.begin[0] || d.end[1] == d.begin[1] || d.end[2] == d.begin[2])
-        return rc; /* no group: nothing to run */
+        return rc; /* no groups: nothing to run */
     trace(cp, &l, &d);
     int on_card = sp_emu_in_vram(&cp->x->tlb, d.code);
     *(on_card ? &cp->x->vram_dispatches : &cp->x->other_dispatches) += 1;

@@ -55,7 +55,7 @@ int sp_cp_check(struct sp_cp *cp)
             return sp_cp_fault(cp, SP_FAULT_RESERVED, "dword %u is %#x: bits %#x are reserved on gfx%u", i, cp->p[i], odd,
                                cp->x->chip->generation);
         if (is_address && !sp_emu_is_address((uint64_t)cp->p[i + 1] << 32 | cp->p[i]))
-            return sp_cp_fault(cp, SP_FAULT_RESERVED, "dwords %u and %u are no 48-bit address: %#x %#x", i, i + 1,
+            return sp_cp_fault(cp, SP_FAULT_RESERVED, "dwords %u and %u: expected a 48-bit address, got %#x %#x", i, i + 1,
                                cp->p[i], cp->p[i + 1]);
     }
     return 0;
@@ -92,7 +92,7 @@ void sp_cp_trace(struct sp_cp *cp, const char *format, ...)
     cp->x->trace(cp->x->trace_self, line);
 }
 
-/* As in captures of real drivers: the header, then the dwords, as many as a line takes. */
+/* The format of captures of real drivers: the header, then as many dwords as fit into a line. */
 void sp_cp_trace_packet(struct sp_cp *cp)
 {
     char line[256];

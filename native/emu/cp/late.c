@@ -1,12 +1,14 @@
-/* The command processor starts packets and does not wait for them: dispatches, DMA_DATA without CP_SYNC, WRITE_DATA without
- * WR_CONFIRM, RELEASE_MEM. Here they wait in a list, until a packet waits for them, the list is full or the job ends. Then all
- * that have been started and that nothing orders are executed in an order that is drawn from the seed.
+/* Packets that the command processor starts without waiting for their end: dispatches, DMA_DATA
+ * without CP_SYNC, WRITE_DATA without WR_CONFIRM, RELEASE_MEM. Here they wait in a list, until a
+ * packet waits for them, the list is full or the job ends. Then all started, unordered packets are
+ * executed in an order drawn from the seed.
  *
- * Two of them that touch the same byte are a fault, whatever the order was: each notes what it touches (emu/order), if others
- * are under way. One dispatch alone, with a wait behind it, costs nothing.
+ * Two of them that touch the same byte are a fault, in any order. Each logs its accesses
+ * (emu/order) if others are under way. A single dispatch with a wait after it costs nothing.
  *
- * Who waits for whom: docs/AMDGPU_FACTS.md 3.3, 3.5, 6.2; CP_SYNC and RAW_WAIT: Mesa, si_cp_dma.c and radv_cp_dma.c
- * (`cp_dma_wait_for_idle`: no bytes, CP_SYNC); WR_CONFIRM: Mesa sets it wherever a shader reads what it writes. */
+ * Sources for the order: docs/AMDGPU_FACTS.md 3.3, 3.5, 6.2. CP_SYNC and RAW_WAIT: Mesa,
+ * si_cp_dma.c and radv_cp_dma.c (`cp_dma_wait_for_idle`: no bytes, CP_SYNC). WR_CONFIRM: Mesa sets
+ * it wherever a shader reads the written bytes. */
 #include "late.h"
 #include "emu/order/log.h"
 #include "gen/pm4_packets.h"
@@ -16,7 +18,7 @@
 
 enum { PLACES = 12, UNDER_WAY_MOST = 8, PLACES_ALL = (1 << PLACES) - 1 };
 
-/* A place is free when its packet has ended and none that is yet to be executed asks what it touched. */
+/* A place is free after its packet has ended, if no pending packet needs its log. */
 struct late {
     struct sp_log log;
     const struct sp_packet *desc;
@@ -24,14 +26,14 @@ struct late {
     uint32_t ndw, *p; /* a copy of the packet */
     struct sp_emu_dispatch d;
     uint32_t with;  /* places of packets that may run beside it, a bit each */
-    uint32_t after; /* of those that are executed before it */
+    uint32_t after; /* places of packets that must be executed before it */
 };
 
 struct sp_late {
     struct late at[PLACES];
-    uint32_t used, waiting, ended; /* places: not free; not executed; those that packets from now on come after */
-    uint32_t now;                  /* the place of the packet that the command processor is at; PLACES: none */
-    uint32_t dispatches;           /* did that one start waves? */
+    uint32_t used, waiting, ended; /* places: in use; not executed; ended for all later packets */
+    uint32_t now;                  /* place of the present packet; PLACES: none */
+    uint32_t dispatches;           /* 1 if the present packet started waves */
     uint64_t number, random;
 };
 
@@ -86,7 +88,7 @@ void sp_late_forget(struct sp_emu_exec *x)
     end(late, late->used);
 }
 
-/* From now on accesses are those of a place; of none when nothing may run beside it. */
+/* Assigns further accesses to a place; to none if no other packet may run beside it. */
 static void watch(struct sp_cp *cp, uint32_t place, int beside)
 {
     struct sp_late *late = cp->x->late;
@@ -125,7 +127,8 @@ static int perform(struct sp_cp *cp, uint32_t place, int alone)
     return watched(cp, rc);
 }
 
-/* Executes what is in `wanted` and, as drawn, more that may run by now. `alone`: nothing comes that could run beside what is wanted. */
+/* Executes the packets in `wanted` and, as drawn, others that may run by now. `alone`: no later
+ * packet can run beside those. */
 static int go(struct sp_cp *cp, uint32_t wanted, int alone)
 {
     struct sp_late *late = cp->x->late;
@@ -155,7 +158,7 @@ static int go(struct sp_cp *cp, uint32_t wanted, int alone)
 
 enum role { AT_ONCE, STARTED, BY_ITSELF, WAITS_FOR_WAVES, WAITS_FOR_DMA, WAITS_FOR_PIPE };
 
-/* What a packet is to the list; `*kind`: what others wait for it by. */
+/* The role of a packet in the list; `*kind`: what later packets wait for it by. */
 static enum role role_of(const struct sp_cp *cp, enum sp_ended_by *kind)
 {
     const uint32_t *p = cp->p;
@@ -186,8 +189,8 @@ static enum role role_of(const struct sp_cp *cp, enum sp_ended_by *kind)
     }
 }
 
-/* Of those under way, which a new packet comes after: stores of the command processor keep their order, and so do ends of the
- * pipe, which come after everything; a copy with RAW_WAIT comes after copies. */
+/* Packets under way that must precede a new one. Stores of the command processor keep their order.
+ * So do ends of the pipe, which come after everything. A copy with RAW_WAIT comes after copies. */
 static uint32_t comes_after(const struct sp_cp *cp, enum sp_ended_by kind)
 {
     const struct sp_late *late = cp->x->late;
@@ -198,7 +201,8 @@ static uint32_t comes_after(const struct sp_cp *cp, enum sp_ended_by kind)
     return 0;
 }
 
-/* A place for the packet at cp->p, which waits there; -errno. When too many are under way, the oldest one has ended. */
+/* Takes a place for the packet at cp->p, which waits there. -errno. If too many are under way, the
+ * oldest one ends first. */
 static int take_place(struct sp_cp *cp, enum sp_ended_by kind)
 {
     struct sp_late *late = cp->x->late;
@@ -239,8 +243,8 @@ static int is_write(const struct sp_cp *cp)
     return cp->desc->code == PM4_WRITE_DATA || cp->desc->code == PM4_COPY_DATA;
 }
 
-/* One that the command processor itself executes, now: what has been started may have gone on before it, as drawn, or it has
- * not. A clock is copied as early as can be. */
+/* A packet that the command processor executes itself, now. As drawn, started packets run before it
+ * or not. A clock is copied as early as possible. */
 static int by_itself(struct sp_cp *cp, enum sp_ended_by kind)
 {
     struct sp_late *late = cp->x->late;
@@ -264,7 +268,7 @@ static int by_itself(struct sp_cp *cp, enum sp_ended_by kind)
     return rc;
 }
 
-/* All that `of` says have ended, whatever they were. */
+/* Waits until all packets in `of` have ended, of any kind. */
 static int wait_for(struct sp_cp *cp, uint32_t of)
 {
     int rc = go(cp, of, 1);
@@ -272,7 +276,7 @@ static int wait_for(struct sp_cp *cp, uint32_t of)
     return rc;
 }
 
-/* What has ended when a RELEASE_MEM has: itself, and all before it. */
+/* Packets that have ended when a RELEASE_MEM has: itself and all before it. */
 static uint32_t up_to(const struct sp_late *late, uint32_t release)
 {
     uint32_t found = 0;
@@ -280,7 +284,8 @@ static uint32_t up_to(const struct sp_late *late, uint32_t release)
     return found & under_way(late);
 }
 
-/* The newest RELEASE_MEM among `of` that writes at `va`, or which a pixel wait sync waits for; PLACES: none. */
+/* The newest RELEASE_MEM in `of` that writes at `va`, or that a pixel wait sync waits for; PLACES:
+ * none. */
 static uint32_t release_of(const struct sp_late *late, uint32_t of, const uint64_t *va)
 {
     uint32_t found = PLACES;
@@ -340,7 +345,7 @@ int sp_late_packet(struct sp_cp *cp)
     if (role == WAITS_FOR_WAVES) rc = wait_for(cp, of_kind(late, under_way(late), SP_ENDS_WAVES));
     if (release != PLACES) rc = wait_for(cp, up_to(late, release));
     if (rc != 0 || (role != STARTED && role != WAITS_FOR_DMA)) return rc != 0 ? rc : sp_cp_execute(cp);
-    /* Nobody would notice that they end later. */
+    /* No agent could notice a later end. */
     if (!under_way(late) && (role == WAITS_FOR_DMA || kind == SP_ENDS_RELEASE)) return sp_cp_execute(cp);
     rc = take_place(cp, kind);
     if (rc < 0 || role == STARTED) return rc < 0 ? rc : 0;

@@ -1,18 +1,18 @@
-/* From a dispatch's registers to struct sp_emu_dispatch, with the checks that silicon makes by hanging. Sources: AMD's
- * register database; LLVM's AMDGPU usage document, compute_pgm_rsrc1 and 2. */
+/* Decodes a dispatch's registers into struct sp_emu_dispatch, and checks what would hang silicon.
+ * Sources: AMD's register database; LLVM's AMDGPU usage document, compute_pgm_rsrc1 and 2. */
 #include "launch.h"
 #include "gen/pm4_packets.h"
 #include "gen/regs.h"
 
 enum { GROUP_THREADS_MAX = 1024, LDS_GRANULE = 512, LDS_MAX = 65536, USER_SGPR_MAX = 16, TIDIG_MAX = 2, VGPRS_MAX = 256 };
-enum { MODE_FP_BITS = 8 }; /* FLOAT_MODE is MODE[7:0], DX10_CLAMP and IEEE follow it */
+enum { MODE_FP_BITS = 8 }; /* FLOAT_MODE is MODE[7:0]; DX10_CLAMP and IEEE follow it */
 
 static uint32_t lanes(const struct sp_cp_launch *l)
 {
     return sp_bits(l->initiator, COMPUTE_DISPATCH_INITIATOR_CS_W32_EN) ? 32 : 64;
 }
 
-/* Granules of 8 registers in a wave of 32, of 4 in one of 64. */
+/* Granules of 8 registers in a wave of 32, of 4 in a wave of 64. */
 static uint32_t vgprs(const struct sp_cp_launch *l)
 {
     return (sp_bits(l->rsrc1, COMPUTE_PGM_RSRC1_VGPRS) + 1) * (lanes(l) == 32 ? 8 : 4);
@@ -23,7 +23,7 @@ static uint32_t lds_bytes(const struct sp_cp_launch *l)
     return sp_bits(l->rsrc2, COMPUTE_PGM_RSRC2_LDS_SIZE) * LDS_GRANULE;
 }
 
-/* Dimensions in threads become whole groups and a partial one at each end. */
+/* Converts dimensions in threads to whole groups and a partial group at each end. */
 static int from_threads(struct sp_cp *cp, struct sp_cp_launch *l)
 {
     for (uint32_t i = 0; i < 3; i++) {
@@ -46,7 +46,7 @@ static int check_sizes(struct sp_cp *cp, const struct sp_cp_launch *l)
     for (uint32_t i = 0; i < 3; i++) {
         threads *= l->group_size[i];
         if (l->group_size[i] == 0 || threads > GROUP_THREADS_MAX)
-            return sp_cp_fault(cp, SP_FAULT_DISPATCH, "NUM_THREAD %u x %u x %u: wants 1..%u threads in a group",
+            return sp_cp_fault(cp, SP_FAULT_DISPATCH, "NUM_THREAD %u x %u x %u: expected 1..%u threads in a group",
                                l->group_size[0], l->group_size[1], l->group_size[2], GROUP_THREADS_MAX);
         if (partial && (l->partial_size[i] == 0 || l->partial_size[i] > l->group_size[i]))
             return sp_cp_fault(cp, SP_FAULT_DISPATCH, "PARTIAL_TG_EN, and NUM_THREAD_%c PARTIAL is %u of %u", "XYZ"[i],
@@ -64,7 +64,7 @@ static int check_resources(struct sp_cp *cp, const struct sp_cp_launch *l)
     if (lds > LDS_MAX)
         return sp_cp_fault(cp, SP_FAULT_DISPATCH, "LDS_SIZE is %u bytes of %u", lds, LDS_MAX);
     if (sp_bits(l->rsrc1, COMPUTE_PGM_RSRC1_PRIV))
-        return sp_cp_fault(cp, SP_FAULT_DISPATCH, "RSRC1 PRIV is the kernel's");
+        return sp_cp_fault(cp, SP_FAULT_DISPATCH, "RSRC1 PRIV is reserved for the kernel");
     if (vgprs(l) > VGPRS_MAX)
         return sp_cp_fault(cp, SP_FAULT_DISPATCH, "RSRC1 VGPRS %u is more than %u registers of a wave32",
                            sp_bits(l->rsrc1, COMPUTE_PGM_RSRC1_VGPRS), VGPRS_MAX);
@@ -76,9 +76,10 @@ static int check_resources(struct sp_cp *cp, const struct sp_cp_launch *l)
     return 0;
 }
 
-/* WAVESIZE counts 1024 bytes on gfx10, 256 on gfx11; WAVES is for the whole chip on gfx10, which divides it among the engines
- * and needs a multiple of them (ROCr asserts that, FillComputeTmpRingSize), for each engine on gfx11. The waves of a group
- * are on one compute unit, so that one engine must have slots for them all: else the launcher waits for ever. */
+/* WAVESIZE counts 1024 bytes on gfx10, 256 on gfx11. On gfx10 WAVES is for the whole chip, which
+ * divides it among its engines and needs a multiple of them (ROCr asserts that,
+ * FillComputeTmpRingSize). On gfx11 it is for each engine. A group's waves are on one compute unit,
+ * so one engine must have slots for all of them. Otherwise the launcher waits for ever. */
 static int decode_scratch(struct sp_cp *cp, const struct sp_cp_launch *l, struct sp_emu_dispatch *d)
 {
     int gfx11 = cp->x->chip->generation >= 11;

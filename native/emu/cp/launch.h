@@ -1,4 +1,4 @@
-/* The registers of one dispatch, and what they mean to the waves. */
+/* The registers of one dispatch, and their meaning for the waves. */
 #ifndef SP_EMU_CP_LAUNCH_H
 #define SP_EMU_CP_LAUNCH_H
 #include "engine.h"
@@ -6,15 +6,15 @@
 #include "emu/run/dispatch.h"
 
 struct sp_cp_launch {
-    uint32_t groups[3]; /* of the DISPATCH packet: end values where start is not 0 */
+    uint32_t groups[3]; /* from the DISPATCH packet: end values if start is not 0 */
     uint32_t start[3];
     uint32_t group_size[3];   /* NUM_THREAD FULL */
-    uint32_t partial_size[3]; /* NUM_THREAD PARTIAL: size of the last group when initiator has PARTIAL_TG_EN */
+    uint32_t partial_size[3]; /* NUM_THREAD PARTIAL: size of the last group if initiator has PARTIAL_TG_EN */
     uint32_t initiator;       /* COMPUTE_DISPATCH_INITIATOR */
     uint32_t rsrc1, rsrc2, rsrc3;
     uint32_t tmpring_size;
 };
 
-/* Fills everything of d that is decoded from `l`; -EFAULT with the fault filled when that cannot be launched. */
+/* Decodes `l` into d. -EFAULT with the fault filled if it cannot be launched. */
 int sp_cp_launch_decode(struct sp_cp *cp, struct sp_cp_launch *l, struct sp_emu_dispatch *d);
 #endif

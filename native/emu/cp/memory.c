@@ -1,4 +1,4 @@
-/* Memory as the engines use it: atomic words, copies page by page, waiting for a value. */
+/* Memory accesses of the engines: atomic words, copies page by page, waits for a value. */
 #include "late.h"
 #include "emu/cache/unit.h"
 #include "emu/order/log.h"
@@ -130,7 +130,8 @@ static int compares(uint32_t function, uint64_t value, uint64_t reference)
     }
 }
 
-/* Time is over: does GL2 hold what was waited for as it was before the CPU wrote it? */
+/* After a timeout: says so if GL2 still holds the awaited word as it was before the CPU wrote
+ * it. */
 static void name_old(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t value)
 {
     struct sp_emu_fault *fault = &cp->x->fault;
@@ -154,7 +155,7 @@ int sp_cp_wait(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint32_t function
             return sp_cp_fault(cp, SP_FAULT_RESERVED, "function %u compares nothing", function);
         if (met > 0 && tries > 0 && cp->x->tlb.l2 != NULL && sp_emu_by_cpu(&cp->x->tlb, va))
             return sp_cp_fault(cp, SP_FAULT_STALE, "the CPU wrote VRAM at %#llx after this job was submitted: expected a submission "
-                               "behind it, whose HDP flush lets the card see it", (unsigned long long)va);
+                               "after it, whose HDP flush lets the card see it", (unsigned long long)va);
         if (met > 0) {
             sp_late_met(cp, va);
             sp_watch_met(cp->x->watch);

@@ -1,4 +1,5 @@
-/* Walks an IB of a GFX or COMPUTE queue: headers, lengths, declared bits, nesting; one handler for each packet. */
+/* Walks an IB of a GFX or COMPUTE queue: headers, lengths, declared bits, nesting; one handler per
+ * packet. */
 #include "late.h"
 #include "emu/cache/unit.h"
 #include "gen/pm4_packets.h"
@@ -9,7 +10,7 @@ enum { IB_DEPTH_MAX = 1, BASE_INDIRECT = 1 };
 
 static int run_ib(struct sp_cp *cp, uint64_t va, uint32_t ndw, uint32_t depth);
 
-/* Steps over `count` dwords behind this packet. */
+/* Skips `count` dwords after this packet. */
 static int skip(struct sp_cp *cp, uint32_t count)
 {
     if ((cp->end - cp->next) / 4 < count)
@@ -32,8 +33,9 @@ static int pred_exec(struct sp_cp *cp)
     return devices & 1 ? 0 : skip(cp, sp_get(cp->p, PM4_PRED_EXEC_EXECUTE_COUNT));
 }
 
-/* Every IB, nested and chained ones, too, starts where INFO HW_IP_INFO says. Its size may be any number of dwords, though
- * INFO names 32 bytes: the kernel tests each ring with an IB of 5 (Linux gfx_v10_0.c and gfx_v11_0.c, ring_test_ib). */
+/* Every IB, also a nested or chained one, starts at a multiple that INFO HW_IP_INFO reports. Its
+ * size may be any number of dwords although INFO says 32 bytes: the kernel tests each ring with an
+ * IB of 5 dwords (Linux gfx_v10_0.c and gfx_v11_0.c, ring_test_ib). */
 static int check_start(struct sp_cp *cp, uint64_t va, uint32_t ndw)
 {
     if (sp_cp_lenient(cp, SP_LENIENT_PADDING) || va % SP_IB_START == 0)
@@ -49,7 +51,7 @@ static int indirect_buffer(struct sp_cp *cp)
     if (!sp_get(cp->p, PM4_INDIRECT_BUFFER_CONTROL_VALID) && cp->q->ip == SP_IP_COMPUTE)
         return sp_cp_fault(cp, SP_FAULT_PACKET, "VALID is 0 on a compute queue");
     if (sp_get(cp->p, PM4_INDIRECT_BUFFER_CONTROL_VMID) != 0)
-        return sp_cp_fault(cp, SP_FAULT_PACKET, "vmid %u: the kernel chooses it",
+        return sp_cp_fault(cp, SP_FAULT_PACKET, "vmid %u: only the kernel chooses it",
                            sp_get(cp->p, PM4_INDIRECT_BUFFER_CONTROL_VMID));
     if (ndw == 0)
         return sp_cp_fault(cp, SP_FAULT_IB, "an IB of no dwords");
@@ -60,7 +62,7 @@ static int indirect_buffer(struct sp_cp *cp)
         sp_cp_trace(cp, "IB ip=%u depth=%u va=%llx ndw=%u", cp->q->ip, cp->depth, (unsigned long long)va, ndw);
         cp->next = va; /* the rest of this IB is never read */
         cp->end = va + 4ull * ndw;
-        return sp_cp_tick(cp, 1); /* IBs chained in a circle end here */
+        return sp_cp_tick(cp, 1); /* ends IBs that are chained in a circle */
     }
     if (cp->depth >= IB_DEPTH_MAX)
         return sp_cp_fault(cp, SP_FAULT_IB, "nested deeper than %u", IB_DEPTH_MAX);
@@ -134,7 +136,7 @@ int sp_cp_execute(struct sp_cp *cp)
     }
 }
 
-/* Packets whose effect is on registers trace each of those instead. */
+/* 1 for packets that write registers: each register is traced instead. */
 static int is_set(uint32_t opcode)
 {
     return opcode == PM4_SET_CONTEXT_REG || opcode == PM4_SET_SH_REG || opcode == PM4_SET_UCONFIG_REG ||
@@ -148,11 +150,12 @@ static int check_length(struct sp_cp *cp)
     uint32_t tail = cp->ndw - desc->fixed;
     if (cp->ndw >= desc->fixed && tail >= desc->tail_least && tail <= desc->tail_most && tail % desc->tail_step == 0)
         return 0;
-    return sp_cp_fault(cp, SP_FAULT_PACKET, "%u dwords long, wants %u%s", cp->ndw, desc->fixed + desc->tail_least,
+    return sp_cp_fault(cp, SP_FAULT_PACKET, "%u dwords long, expected %u%s", cp->ndw, desc->fixed + desc->tail_least,
                        desc->tail_most != 0 ? " or more" : "");
 }
 
-/* Reads the packet at cp->va, checks what every packet is held to, and leaves cp->next behind it. */
+/* Reads the packet at cp->va, makes the checks common to all packets, and sets cp->next to the
+ * following packet. */
 static int fetch(struct sp_cp *cp)
 {
     uint32_t header, generation = cp->x->chip->generation;

@@ -1,4 +1,5 @@
-/* Register files of a queue: what may be written, what was, and what a stranger left there. */
+/* Register files of a queue: which registers may be written, which were, and the values that a
+ * foreign process left. */
 #include "engine.h"
 #include "gen/pm4_packets.h"
 #include "gen/regs.h"
@@ -10,7 +11,7 @@ static const char *const space_names[] = {"SH", "CONTEXT", "UCONFIG"};
 static const uint32_t space_base[] = {SPACE_SH, SPACE_CONTEXT, SPACE_UCONFIG};
 static const uint32_t space_count[] = {SH_COUNT, CONTEXT_COUNT, UCONFIG_COUNT};
 
-/* Odd, and different everywhere: a dispatch that uses it goes wrong in a way that can be recognised. */
+/* Odd, and different in each register: a dispatch that uses it fails in a recognisable way. */
 static uint32_t poison(uint32_t space, uint32_t offset)
 {
     return 0xA5000001u ^ (offset * 0x9E3779B1u & 0x00FFFFFEu) ^ space << 28;
@@ -43,7 +44,8 @@ int sp_cp_programmed(const struct sp_cp *cp, uint32_t offset)
     return (cp->q->sh_set[offset / 32] | cp->q->sh_kept[offset / 32]) >> offset % 32 & 1;
 }
 
-/* Graphics context state is the user's by design and holds nothing that compute depends on: any of it may be written. */
+/* 1 for graphics context state: it is the user's by design and compute does not depend on it, so
+ * any register may be written. */
 static int is_free(const struct sp_cp *cp, enum sp_space space)
 {
     return space == SP_SPACE_CONTEXT || sp_cp_lenient(cp, SP_LENIENT_REGISTER);
@@ -58,7 +60,7 @@ int sp_cp_write_register(struct sp_cp *cp, enum sp_space space, uint32_t offset,
         return sp_cp_fault(cp, SP_FAULT_REGISTER, "gfx%u has no register for users at %s+%#x (byte %#x)", generation,
                            space_names[space], offset, (space_base[space] + offset) * 4);
     if (reg != NULL && !reg->user)
-        return sp_cp_fault(cp, SP_FAULT_REGISTER, "%s (byte %#x) is not for a user to write on gfx%u", reg->name,
+        return sp_cp_fault(cp, SP_FAULT_REGISTER, "%s (byte %#x) may not be written by a user on gfx%u", reg->name,
                            (space_base[space] + offset) * 4, generation);
     if (reg != NULL && (value & ~reg->allowed) != 0 && !sp_cp_lenient(cp, SP_LENIENT_RESERVED))
         return sp_cp_fault(cp, SP_FAULT_RESERVED, "%s = %#x: bits %#x are reserved on gfx%u", reg->name, value,
@@ -75,7 +77,7 @@ int sp_cp_write_register(struct sp_cp *cp, enum sp_space space, uint32_t offset,
     return 0;
 }
 
-/* The space of a dword address. -EFAULT when it is in none. */
+/* Splits a dword address into space and offset. -EFAULT: it is in no space. */
 static int split(struct sp_cp *cp, uint64_t dword, enum sp_space *space, uint32_t *offset)
 {
     for (uint32_t s = SP_SPACE_SH; s <= SP_SPACE_UCONFIG; s++)

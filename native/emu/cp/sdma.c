@@ -1,5 +1,6 @@
-/* Walks an IB of a DMA queue. Copies of one IB are not ordered among themselves on silicon: one that needs another's result,
- * or overwrites what another reads, without a NOP, FENCE or other packet between them is a fault here. */
+/* Walks an IB of a DMA queue. On silicon the copies of one IB are unordered. Here a copy is a fault
+ * if it needs another copy's result, or overwrites what another reads, without a packet between
+ * them. NOP, FENCE and all other packets order copies. */
 #include "engine.h"
 #include "emu/cache/unit.h"
 #include "emu/order/log.h"
@@ -17,14 +18,14 @@ struct span {
 
 struct sdma {
     struct sp_cp cp;
-    struct span span[OPEN_MAX]; /* that copies and fills have touched since the last packet that orders */
+    struct span span[OPEN_MAX]; /* ranges touched by copies and fills since the last ordering packet */
     uint32_t open;
     struct late {
         uint64_t dst, src, nbytes; /* 0: none */
     } late; /* SP_FLAW_OVERTAKE: the copy that waits for the next one */
 };
 
-/* The span that an access must not overtake: a read nothing but writes, a write both. */
+/* The span that an access must not overtake: reads conflict with writes, writes with both. */
 static const struct span *conflict(const struct sdma *s, struct span with)
 {
     for (uint32_t i = 0; i < s->open; i++)
@@ -44,7 +45,7 @@ static int check_order(struct sdma *s, struct span with)
                        other->written ? "written" : "read");
 }
 
-/* Pieces of one long copy go on where the last one ended: they stay one span. */
+/* Adds a span. Consecutive pieces of one long copy stay one span. */
 static int remember(struct sdma *s, struct span with)
 {
     for (uint32_t i = s->open; i > 0 && i + 2 > s->open; i--)
@@ -54,13 +55,14 @@ static int remember(struct sdma *s, struct span with)
         }
     if (s->open == OPEN_MAX)
         return sp_cp_fault(&s->cp, SP_FAULT_PACKET,
-                           "more than %u places were touched without a NOP: their order is not checked",
+                           "more than %u ranges were touched without a NOP: their order is not checked",
                            OPEN_MAX);
     s->span[s->open++] = with;
     return 0;
 }
 
-/* Reads `src` (unless NULL) and writes dst, both of nbytes, in no order with what is open. */
+/* Checks a read of `src` (unless NULL) and a write of dst, both of nbytes, against the open
+ * spans. */
 static int touch(struct sdma *s, const uint64_t *src, uint64_t dst, uint64_t nbytes)
 {
     struct span to = {dst, dst + nbytes, 1}, from = {0};
@@ -129,7 +131,7 @@ static int const_fill(struct sdma *s)
     return rc != 0 ? rc : sp_cp_fill(cp, dst, value, nbytes);
 }
 
-/* The data may be longer than the packet buffer: it is read in pieces. */
+/* The data may exceed the packet buffer: they are read in pieces. */
 static int write(struct sdma *s)
 {
     struct sp_cp *cp = &s->cp;
@@ -150,7 +152,7 @@ static int fence(struct sp_cp *cp)
 {
     uint32_t mtype = cp->x->chip->generation >= 10 ? sp_get(cp->p, SDMA_FENCE_HEADER_MTYPE) : MTYPE_UC;
     if (mtype != MTYPE_UC && !sp_cp_lenient(cp, SP_LENIENT_RESERVED))
-        return sp_cp_fault(cp, SP_FAULT_PACKET, "mtype %u: wants %u (UC), or nobody sees the value in time", mtype, MTYPE_UC);
+        return sp_cp_fault(cp, SP_FAULT_PACKET, "mtype %u: expected %u (UC), else no reader sees the value in time", mtype, MTYPE_UC);
     sp_watch_told(cp->x->watch);
     return sp_cp_store(cp, sp_get64(cp->p, SDMA_FENCE_ADDR), 4, sp_get(cp->p, SDMA_FENCE_VALUE));
 }
@@ -171,7 +173,7 @@ static int execute(struct sdma *s)
     switch (cp->desc->code) {
     case SDMA_COPY_LINEAR: return copy_linear(s);
     case SDMA_CONST_FILL: return const_fill(s);
-    default: s->open = 0; /* all others order what came before them */
+    default: s->open = 0; /* all other packets order earlier ones */
     }
     int rc = cp->desc->code == SDMA_NOP ? 0 : run_late(s);
     if (rc != 0)
@@ -192,9 +194,9 @@ static int execute(struct sdma *s)
     }
 }
 
-/* Packets that only the kernel's ring may have: they reach registers, page tables and the GPU's own state. The engine ends a
- * user's IB at them ("SRBM_WRITE command in non-privilege command buffer": sdma_v4_0_process_srbm_write_irq). Numbers:
- * navi10_sdma_pkt_open.h, sdma_v6_0_0_pkt_open.h. */
+/* Packets reserved for the kernel's ring: they reach registers, page tables and the GPU's own
+ * state. The engine ends a user's IB at them ("SRBM_WRITE command in non-privilege command buffer":
+ * sdma_v4_0_process_srbm_write_irq). Numbers: navi10_sdma_pkt_open.h, sdma_v6_0_0_pkt_open.h. */
 static const char *privileged(uint32_t code)
 {
     static const struct { uint32_t op; char name[12]; } all[] = {
@@ -250,7 +252,7 @@ static int run(struct sdma *s, const struct sp_emu_ib *ib)
     cp->end = cp->va + 4ull * ib->ndw;
     if (rc == 0 && (ib->ndw == 0 || !sp_emu_is_address(ib->va) || ib->va % 4 != 0 ||
                     (ib->va % SP_IB_START_DMA != 0 && !sp_cp_lenient(cp, SP_LENIENT_PADDING))))
-        rc = sp_cp_fault(cp, SP_FAULT_IB, "%u dwords at %#llx: wants a multiple of %u bytes", ib->ndw,
+        rc = sp_cp_fault(cp, SP_FAULT_IB, "%u dwords at %#llx: expected a multiple of %u bytes", ib->ndw,
                          (unsigned long long)ib->va, SP_IB_START_DMA);
     if (rc == 0)
         sp_cp_trace(cp, "IB ip=%u depth=0 va=%llx ndw=%u", cp->q->ip, (unsigned long long)cp->va, ib->ndw);

@@ -1,5 +1,6 @@
-/* Packets about order: cache actions, events, fences, waiting. Waves have run to their end before the next packet
- * is read, so what remains of these packets is their meaning for memory and caches, and their rules. */
+/* Packets about order: cache actions, events, fences, waits. All waves have ended before the next
+ * packet is read. So only these packets' effects on memory and caches, and their rules, are
+ * modelled. */
 #include "engine.h"
 #include "emu/cache/unit.h"
 #include "emu/order/log.h"
@@ -16,7 +17,7 @@ static int no_engine_on_compute(struct sp_cp *cp, uint32_t engine)
     return 0;
 }
 
-/* What a packet asks of the caches, by its fields. They are of the whole card; ranges are not looked at. */
+/* Cache actions by the fields of a packet. They apply to the whole card; ranges are ignored. */
 struct gcr_field {
     uint32_t field, gcr;
 };
@@ -97,7 +98,7 @@ static int check_event(struct sp_cp *cp)
     if (gfx_only && cp->q->ip != SP_IP_GFX)
         return sp_cp_fault(cp, SP_FAULT_PACKET, "event type %#x on a compute queue", type);
     if (sp_get(cp->p, PM4_EVENT_WRITE_EVENT_INDEX) != want)
-        return sp_cp_fault(cp, SP_FAULT_PACKET, "event type %#x wants index %u, not %u", type, want,
+        return sp_cp_fault(cp, SP_FAULT_PACKET, "event type %#x: expected index %u, got %u", type, want,
                            sp_get(cp->p, PM4_EVENT_WRITE_EVENT_INDEX));
     return 0;
 }
@@ -135,7 +136,7 @@ static int check_release(struct sp_cp *cp)
     return 0;
 }
 
-/* To memory, or only as far as GL2: then the CPU sees it after a write-back. */
+/* Stores to memory, or only to GL2: then the CPU sees it after a write-back. */
 static int release_store(struct sp_cp *cp, uint32_t nbytes, uint64_t value)
 {
     uint64_t va = sp_get64(cp->p, PM4_RELEASE_MEM_ADDR);
@@ -182,7 +183,7 @@ static int check_wait(struct sp_cp *cp, uint64_t va)
         return sp_cp_fault(cp, SP_FAULT_PACKET, "operation %u: only waiting (0) is modelled",
                            sp_get(p, PM4_WAIT_REG_MEM_CONTROL_OPERATION));
     if (!sp_emu_is_address(va))
-        return sp_cp_fault(cp, SP_FAULT_RESERVED, "%#llx is no 48-bit address", (unsigned long long)va);
+        return sp_cp_fault(cp, SP_FAULT_RESERVED, "expected a 48-bit address, got %#llx", (unsigned long long)va);
     return no_engine_on_compute(cp, sp_get(p, PM4_WAIT_REG_MEM_CONTROL_ENGINE));
 }
 

@@ -4,14 +4,14 @@
 #include <errno.h>
 
 enum { DMA_ADDRESS = 0, DMA_SRC_DATA = 2, DMA_DST_NOWHERE = 2, DMA_L2 = 3 };
-/* Mesa's limit of one DMA_DATA from gfx11 on (radv_cp_dma.c, si_cp_dma.c: cp_dma_max_byte_count). PAL takes 2^25 there: the
- * smaller of the two holds, until silicon tells. */
+/* Mesa's limit of one DMA_DATA from gfx11 on (radv_cp_dma.c, si_cp_dma.c: cp_dma_max_byte_count).
+ * PAL uses 2^25 there. The smaller one applies until silicon tells. */
 enum { DMA_MOST_GFX11 = 32767 };
 
 static int check_address(struct sp_cp *cp, uint64_t va)
 {
     return sp_emu_is_address(va) ? 0
-                                : sp_cp_fault(cp, SP_FAULT_RESERVED, "%#llx is no 48-bit address", (unsigned long long)va);
+                                : sp_cp_fault(cp, SP_FAULT_RESERVED, "expected a 48-bit address, got %#llx", (unsigned long long)va);
 }
 
 static int unmodelled(struct sp_cp *cp, const char *what, uint32_t value)
@@ -109,7 +109,7 @@ static int check_dma(struct sp_cp *cp)
         if (sp_get(p, spaces[i]) != 0)
             return unmodelled(cp, "register space or a fixed address in the command: bit", spaces[i] >> 8 & 0xff);
     if (src != DMA_SRC_DATA && !sp_emu_is_address(sp_get64(p, PM4_DMA_DATA_SRC)))
-        return sp_cp_fault(cp, SP_FAULT_RESERVED, "the source %#llx is no 48-bit address",
+        return sp_cp_fault(cp, SP_FAULT_RESERVED, "the source: expected a 48-bit address, got %#llx",
                            (unsigned long long)sp_get64(p, PM4_DMA_DATA_SRC));
     if (cp->x->chip->generation >= 11 && sp_get(p, PM4_DMA_DATA_COMMAND_BYTE_COUNT) > DMA_MOST_GFX11 &&
         !sp_cp_lenient(cp, SP_LENIENT_RESERVED))
@@ -125,18 +125,18 @@ int sp_cp_dma_data(struct sp_cp *cp)
     int is_data = sp_get(cp->p, PM4_DMA_DATA_CONTROL_SRC_SEL) == DMA_SRC_DATA;
     int rc = check_dma(cp);
     if (rc != 0 || nbytes == 0)
-        return rc; /* no bytes: waits for earlier ones, which are done */
+        return rc; /* no bytes: waits for earlier copies, which are done */
     if (sp_get(cp->p, PM4_DMA_DATA_CONTROL_DST_SEL) == DMA_DST_NOWHERE)
         return is_data ? unmodelled(cp, "data to nowhere: dst_sel", DMA_DST_NOWHERE) : sp_cp_touch(cp, src, nbytes);
     if (!is_data)
         return sp_cp_copy(cp, dst, src, nbytes);
     if (dst % 4 != 0 || nbytes % 4 != 0)
-        return sp_cp_fault(cp, SP_FAULT_ALIGNMENT, "a fill of %u bytes at %#llx is not of dwords", nbytes,
+        return sp_cp_fault(cp, SP_FAULT_ALIGNMENT, "a fill of %u bytes at %#llx: expected whole dwords", nbytes,
                            (unsigned long long)dst);
     return sp_cp_fill(cp, dst, (uint32_t)src, nbytes);
 }
 
-/* TC_OP (P, M): bits [4:0] tell the operation, bit 5 64 bits, bit 6 without return. -1 for one not known. */
+/* TC_OP (P, M): bits [4:0] are the operation, bit 5 means 64 bits, bit 6 no return. -1: unknown. */
 enum { OP_SWAP = 7, OP_CMPSWAP = 8, OP_ADD = 15, OP_SUB, OP_SMIN, OP_UMIN, OP_SMAX, OP_UMAX, OP_AND, OP_OR, OP_XOR,
        OP_INC, OP_DEC, OP_WIDE = 1 << 5, OP_MASK = (1 << 5) - 1 };
 
@@ -166,7 +166,7 @@ static int combine(uint32_t op, uint32_t nbytes, uint64_t old, uint64_t src, uin
     }
 }
 
-/* One atomic step; `*old` is what was there. */
+/* One atomic step; `*old` receives the old value. */
 static int atomic_step(struct sp_cp *cp, uint32_t op, uint32_t nbytes, uint64_t *old)
 {
     uint64_t va = sp_get64(cp->p, PM4_ATOMIC_MEM_ADDR), value;
@@ -201,7 +201,7 @@ int sp_cp_atomic_mem(struct sp_cp *cp)
         return unmodelled(cp, "command", command);
     for (;;) {
         int rc = atomic_step(cp, op, nbytes, &old);
-        /* The looping form goes on until the comparison held. */
+        /* The looping form repeats until the comparison holds. */
         if (rc != 0 || command == 0 || (op & OP_MASK) != OP_CMPSWAP || old == (nbytes == 8 ? compare : (uint32_t)compare))
             return rc;
         rc = sp_cp_pause(cp);

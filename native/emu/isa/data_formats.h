@@ -1,4 +1,4 @@
-/* The shape of the generated table of data formats (native/emu/gen/data_formats.c). */
+/* The struct of the generated table of data formats (native/emu/gen/data_formats.c). */
 #ifndef SP_EMU_DATA_FORMATS_H
 #define SP_EMU_DATA_FORMATS_H
 #include <stdint.h>
@@ -10,7 +10,8 @@ struct sp_format_row {
     uint8_t bits[4]; /* of each channel, the least significant first */
     uint8_t number;  /* of sp_number */
 };
-/* gen/data_formats.c: by the number that a descriptor or an MTBUF instruction holds; [0] is INVALID. */
+/* gen/data_formats.c: indexed by the number in a descriptor or an MTBUF instruction; [0] is
+ * INVALID. */
 extern const struct sp_format_row sp_formats_gfx10[], sp_formats_gfx11[];
 extern const uint32_t sp_formats_gfx10_count, sp_formats_gfx11_count;
 #endif

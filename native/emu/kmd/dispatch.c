@@ -1,5 +1,5 @@
-/* From a request word to its handler, as the kernel's drm_ioctl does it: by number alone; the caller's struct may be shorter
- * or longer than ours. */
+/* Finds the handler of a request word as the kernel's drm_ioctl does: by number alone. The caller's
+ * struct may be shorter or longer than ours. */
 #include "dispatch.h"
 #include "emu/kmd/faults/faults.h"
 #include "emu/kmd/files/files.h"

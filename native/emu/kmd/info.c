@@ -1,4 +1,4 @@
-/* INFO: each query fills an answer, of which the caller gets as much as it has room for. */
+/* INFO: each query fills an answer; the caller gets as much as fits its buffer. */
 #include "emu/kmd/state/handlers.h"
 #include "emu/kmd/state/state.h"
 
@@ -9,7 +9,7 @@
 #include <time.h>
 
 enum { MOST_REGISTERS = 128, GB_ADDR_CONFIG = 0x263e, GRBM_STATUS = 0x2004 };
-enum { HW_IP_NBYTES_USERQ = 40 }; /* of a kernel that tells of user queues: userq_num_slots is 0 here */
+enum { HW_IP_NBYTES_USERQ = 40 }; /* kernels with user queues; userq_num_slots is 0 here */
 
 union answer {
     uint32_t u32;
@@ -41,8 +41,8 @@ static int hw_ip(const struct kmd_card *card, const struct drm_amdgpu_info *in, 
     uint32_t rings = off && off->a == type ? 0 : dma ? chip->dma_rings : type == AMDGPU_HW_IP_COMPUTE ? chip->compute_rings : 1;
     version = other ? (uint32_t)other->a : version;
     out->hw_ip_version_major = version >> 16;
-    /* The version of the driver's ip_block, not of the chip: gfx_v10_0 and gfx_v11_0 are minor 0, sdma_v5_2 is minor 2. A BC-250
-     * answers 10.0. */
+    /* The version of the driver's ip_block, not of the chip: gfx_v10_0 and gfx_v11_0 are minor 0,
+     * sdma_v5_2 is minor 2. A BC-250 answers 10.0. */
     out->hw_ip_version_minor = dma ? version >> 8 & 0xff : 0;
     out->ib_start_alignment = dma ? SP_IB_START_DMA : SP_IB_START;
     out->ib_size_alignment = dma ? SP_IB_SIZE_DMA : SP_IB_SIZE;
@@ -162,7 +162,7 @@ static int last_fault(const struct kmd_card *card, struct drm_amdgpu_info_gpuvm_
     return sizeof(*out);
 }
 
-/* How much of DEV_INFO a kernel knows: the struct has grown at its end. */
+/* Bytes of DEV_INFO that a kernel knows: the struct has grown at its end. */
 static int device_nbytes(uint32_t kms_minor)
 {
     size_t end = kms_minor < KMD_KMS_MIN_CLOCKS ? offsetof(struct drm_amdgpu_info_device, min_engine_clock)
@@ -207,8 +207,8 @@ static bool is_idle(const struct kmd_card *card)
     return idle;
 }
 
-/* A card that had nothing to do is off, and wakes up before its clock is read (amdgpu_gfx_off_ctrl in
- * gfx_v10_0_get_gpu_clock_counter): the answer is late, and as late as its caller cannot know. */
+/* An idle card is off, and wakes up before its clock is read (amdgpu_gfx_off_ctrl in
+ * gfx_v10_0_get_gpu_clock_counter). The answer is late by a time that its caller cannot know. */
 static uint64_t clock_of(const struct kmd_card *card)
 {
     struct kmd_machine *machine = card->machine;

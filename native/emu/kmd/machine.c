@@ -1,4 +1,4 @@
-/* A machine: its cards and its memory, from its beginning to its end. */
+/* A machine: its cards and its memory, from creation to close. */
 #define _GNU_SOURCE /* OFD locks, fallocate */
 #include "core/syscalls.h"
 #include "emu/cache/l2.h"
@@ -16,8 +16,9 @@
 #include <unistd.h>
 
 static const uint64_t NS = 1000000000, DEFAULT_LIMIT_NS = 10 * NS;
-static const int64_t MEMFD_NBYTES = INT64_C(1) << 62; /* sparse; offsets are never used twice */
-static const uint64_t FIRST_OFFSET = UINT64_C(1) << 32; /* below: file positions, which are file numbers */
+static const int64_t MEMFD_NBYTES = INT64_C(1) << 62; /* sparse; offsets are never reused */
+/* offsets below are file positions, which are file numbers */
+static const uint64_t FIRST_OFFSET = UINT64_C(1) << 32;
 
 static void set_options(struct kmd_machine *machine, const struct sp_emu_options *options)
 {
@@ -122,7 +123,8 @@ static void free_machine(struct kmd_machine *machine)
     free(machine);
 }
 
-/* Until no call of another thread is inside: those that wait are woken, and nobody begins to wait any more. */
+/* Waits until no other thread is inside a call: wakes waiting threads and lets no thread start to
+ * wait. */
 static void await_others(struct kmd_machine *machine)
 {
     const struct timespec moment = {0, 50000};
@@ -142,7 +144,7 @@ void sp_emu_machine_close(struct sp_emu_machine *handle)
 {
     struct kmd_machine *machine = (struct kmd_machine *)handle;
     if (!machine || machine->generation != kmd_generation())
-        return; /* a child's copy: its locks may be held by threads that are not here */
+        return; /* a child's copy: threads that do not exist here may hold its locks */
     await_others(machine);
     for (uint32_t i = 0; i < machine->cards; i++)
         kmd_stuck_stop(&machine->card[i]);

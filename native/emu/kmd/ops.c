@@ -1,5 +1,5 @@
-/* The calls of `struct sp_kmd_ops` on a machine. What holds them may outlive it: a device that was not closed asks them after
- * the machine has gone, and is told -ENODEV. */
+/* The calls of `struct sp_kmd_ops` on a machine. Their holder may outlive the machine: an unclosed
+ * device that calls later gets -ENODEV. */
 #define _GNU_SOURCE
 #include "ops.h"
 #include "dispatch.h"
@@ -11,12 +11,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* A few words a machine, never freed: nobody can tell when the last device has gone. */
+/* A few words per machine, never freed: the end of the last device is unknown. */
 struct kmd_ops {
     struct sp_kmd_ops table;
-    struct kmd_machine *machine; /* atomic; NULL from the machine's end on */
+    struct kmd_machine *machine; /* atomic; NULL after the machine's end */
     uint32_t inside;             /* atomic: calls that hold it */
-    struct kmd_ops *next;        /* all there ever were, so that a leak checker finds them */
+    struct kmd_ops *next;        /* list of all, so that a leak checker finds them */
 };
 static struct kmd_ops *all;
 
@@ -33,7 +33,7 @@ static void let_go(struct kmd_ops *ops)
 
 static int call_ioctl(void *self, int fd, uint32_t request, void *arg)
 {
-    uint64_t began = sp_seam_enter(); /* first and last: none of this is the driver's time */
+    uint64_t began = sp_seam_enter(); /* first and last: this time is not the driver's */
     struct kmd_machine *machine = hold(self);
     int rc = machine ? kmd_ioctl(machine, fd, request, arg) : -ENODEV;
     let_go(self);
@@ -60,7 +60,7 @@ static int call_close(void *self, int fd)
     return rc;
 }
 
-/* What the kernel checks before it maps a BO: that this file holds it, and that the range lies inside. */
+/* The kernel's checks before it maps a BO: this file holds it, and the range lies inside. */
 static int check_bo_range(const struct kmd_file *file, uint64_t offset, uint64_t nbytes, const struct kmd_bo **out)
 {
     for (uint32_t i = 0; i < file->bos.capacity; i++) {

@@ -1,10 +1,11 @@
-/* How long callers were inside the emulated kernel, which is no time of theirs. Spans of one thread may be nested: the preload
- * library's hook, which looks whose descriptor it is, is around the machine's. */
+/* Measures the time that callers spend inside the emulated kernel, which is not the driver's. Spans
+ * of one thread may be nested: the preload library's hook, which checks the descriptor, encloses
+ * the machine's. */
 #include "seam_time.h"
 #include "emu/kmd/state/state.h"
 
 static uint64_t ioctls, submissions, inside_ns;
-/* Reached without a call of the loader, which nothing of ours is linked with. */
+/* Accessed without a call of the loader, with which nothing of ours is linked. */
 static __thread __attribute__((tls_model("initial-exec"))) int depth;
 
 uint64_t sp_seam_enter(void)

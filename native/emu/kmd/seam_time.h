@@ -2,8 +2,9 @@
 #define SP_EMU_KMD_SEAM_TIME_H
 #include "include/sp_emu.h"
 
-/* Around an ioctl's work, at the outermost place of a thread where the emulator has it: when it began, 0 within another. */
+/* Encloses an ioctl at its outermost point in the emulator. Returns the start time; 0 within
+ * another span. */
 uint64_t sp_seam_enter(void);
-/* `ours`: it was for the emulated kernel; else nothing is counted. */
+/* `ours`: the ioctl was for the emulated kernel; others are not counted. */
 void sp_seam_leave(uint64_t began, uint32_t request, int ours);
 #endif

@@ -1,4 +1,4 @@
-/* What atomic instructions do to a value, and doing it to memory that several host threads share. */
+/* Atomic operations on a value, and on memory that several host threads share. */
 #include "lanes_math.h"
 #include "memory.h"
 
@@ -32,7 +32,7 @@ static uint64_t result64(enum sp_atomic op, uint64_t old, uint64_t data, uint64_
     }
 }
 
-/* `nbytes` is 4 or 8; what is above it is 0 in, and cut off out. */
+/* `nbytes` is 4 or 8; higher bits of the inputs are 0, those of the result are cut off. */
 uint64_t sp_atomic_result(enum sp_atomic op, uint32_t nbytes, uint64_t old, uint64_t data, uint64_t other)
 {
     uint64_t mask = nbytes == 8 ? UINT64_MAX : UINT32_MAX;

@@ -1,7 +1,8 @@
-/* MUBUF: untyped buffers. Addresses as the buffer descriptor says ("Memory Buffer Instructions", RDNA2 and RDNA3 ISA
- * documents): linear or swizzled, range-checked by OOB_SELECT; out of range loads give 0, stores are dropped. RADV reads
- * its arrays so, and clang its scratch on gfx10. Formatted access is in texel/typed.c; TFE is not modelled. Loads into LDS:
- * gfx10's LDS bit, gfx11's BUFFER_LOAD_LDS_*. */
+/* MUBUF: untyped buffers. Addresses follow the buffer descriptor ("Memory Buffer Instructions",
+ * RDNA2 and RDNA3 ISA documents): linear or swizzled, range-checked by OOB_SELECT. Loads out of
+ * range give 0, stores are dropped. RADV reads arrays this way; clang reads scratch so on gfx10.
+ * Formatted access is in texel/typed.c; TFE is not modelled. Loads into LDS: gfx10's LDS bit,
+ * gfx11's BUFFER_LOAD_LDS_*. */
 #include "buffer.h"
 #include "emu/cache/unit.h"
 #include "families.h"
@@ -35,7 +36,8 @@ uint64_t sp_buffer_addresses(struct sp_wave *w, const struct sp_inst *i, uint32_
     uint64_t inside = 0;
     for (uint32_t l = 0; l < w->lanes; l++) {
         uint64_t n = (uint64_t)(index ? index[l] : 0) + (rsrc.adds_tid ? l : 0);
-        uint64_t o = (uint32_t)((offset ? offset[l] : 0) + (uint32_t)i->offset); /* wraps (addr_calc_buffer.h of rocjitsu) */
+        /* wraps around (addr_calc_buffer.h of rocjitsu) */
+        uint64_t o = (uint32_t)((offset ? offset[l] : 0) + (uint32_t)i->offset);
         bool ok;
         switch (rsrc.oob) {
         case 0: ok = n < rsrc.records && (rsrc.stride == 0 || o + nbytes <= rsrc.stride); break;
@@ -54,7 +56,8 @@ uint64_t sp_buffer_addresses(struct sp_wave *w, const struct sp_inst *i, uint32_
     return inside;
 }
 
-/* Compilers reach scratch on gfx10 by a swizzled descriptor that adds the lane; its base is where this wave's begins. */
+/* On gfx10 compilers access scratch by a swizzled descriptor that adds the lane; its base is the
+ * wave's scratch. */
 static uint64_t scratch_slot(struct sp_wave *w, const struct sp_inst *i)
 {
     if (SP_LIKELY(!w->scratch_written)) return 0;
@@ -94,7 +97,7 @@ int sp_buffer_to_lds(struct sp_wave *w, const struct sp_inst *i, const uint32_t 
     return (int)w->stop;
 }
 
-/* Ends a load that may have met poison, or whose data goes to LDS. */
+/* Ends a load that may have read poison, or whose data go to LDS. */
 SP_RARE int rare_end(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, const uint64_t *va, uint64_t inside,
                      const uint32_t *for_lds)
 {

@@ -1,4 +1,4 @@
-/* Program flow, waits, messages, hardware registers: SOPP and the SOPK instructions of that kind. */
+/* Program flow, waits, messages, hardware registers: SOPP and the related SOPK instructions. */
 #include "families.h"
 #include "emu/cache/unit.h"
 #include "emu/race/race.h"
@@ -12,8 +12,8 @@ HEAD(S_ENDPGM)
     return SP_WAVE_END;
 }
 
-/* No effect in a machine without timing or caches of its own. S_WAITCNT_DEPCTR and S_DELAY_ALU say when results of the
- * ALU are there; here they always are. */
+/* No effect in a machine without timing or caches of its own. S_WAITCNT_DEPCTR and S_DELAY_ALU wait
+ * for ALU results, which are always ready here. */
 #define NO_EFFECT(X)                                                                                                  \
     X(S_NOP) X(S_SETPRIO) X(S_CLAUSE) X(S_DELAY_ALU) X(S_WAITCNT_DEPCTR)                              \
     X(S_SET_INST_PREFETCH_DISTANCE) X(S_TTRACEDATA) X(S_TTRACEDATA_IMM) X(S_INCPERFLEVEL) X(S_DECPERFLEVEL)           \
@@ -53,7 +53,8 @@ HEAD(S_ICACHE_INV)
     }
 BRANCHES(DEFINE_BRANCH)
 
-/* A block of a wave64 runs for the low lanes, then for the high ones; SDST keeps what EXEC has of the other half. */
+/* A block of a wave64 runs for the low lanes, then for the high ones; SDST keeps EXEC's other
+ * half. */
 HEAD(S_SUBVECTOR_LOOP_BEGIN)
 {
     uint32_t low = w->s[SP_EXEC], high = w->s[SP_EXEC + 1];
@@ -83,7 +84,7 @@ HEAD(S_SUBVECTOR_LOOP_END)
 HEAD(S_BARRIER)
 {
     (void)i;
-    if (w->group->waves == 1) return 0; /* it has nobody to wait for */
+    if (w->group->waves == 1) return 0; /* no other wave to wait for */
     if (w->race) sp_race_arrives(w);
     return SP_WAVE_BARRIER;
 }
@@ -94,7 +95,7 @@ HEAD(S_SLEEP)
     return SP_WAVE_YIELD;
 }
 
-/* Stores return in order; of those to scratch DEALLOC_VGPRS asks. */
+/* Stores return in order; DEALLOC_VGPRS checks those to scratch. */
 static void wait_vs(struct sp_wave *w, uint32_t at_most)
 {
     sp_wave_waited(&w->vs_waited, w->vs_issued, at_most);
@@ -138,8 +139,8 @@ HEAD(S_WAITCNT_LGKMCNT)
     return (int)w->stop;
 }
 
-/* The wave's VGPRs and its scratch are given back before its stores have arrived, so none of these may be to scratch (LLVM
- * D153295, pull request 160669). */
+/* Frees the wave's VGPRs and scratch before its stores have arrived, so no pending store may be to
+ * scratch (LLVM D153295, pull request 160669). */
 static int dealloc_vgprs(struct sp_wave *w, const struct sp_inst *i)
 {
     if (w->scratch_stored && !(w->x->lenient & SP_LENIENT_DEALLOC))
@@ -156,7 +157,7 @@ enum { MSG_DEALLOC_VGPRS = 3 };
 HEAD(S_SENDMSG)
 {
     uint32_t message = (uint32_t)i->offset & (w->generation == 11 ? 0xFF : 0xF);
-    /* Interrupts have nobody to go to. */
+    /* Interrupts have no receiver. */
     if (message == MSG_DEALLOC_VGPRS && w->generation == 11) return dealloc_vgprs(w, i);
     return sp_wave_fault(w, SP_FAULT_RESERVED, "S_SENDMSG %u: a message that compute does not send", message);
 }
@@ -169,7 +170,7 @@ HEAD(S_SETKILL)
     return i->offset & 1 ? SP_WAVE_END : 0;
 }
 
-/* Nobody but a trap handler, which the emulated kernel does not install, ends or returns so. */
+/* Only a trap handler ends or returns so; the emulated kernel installs none. */
 HEAD(S_ENDPGM_SAVED) { return sp_wave_fault(w, SP_FAULT_TRAP, "%s without a trap handler", sp_wave_op_name(i->op)); }
 HEAD(S_RFE_B64) { return S_ENDPGM_SAVED(w, i); }
 
@@ -228,7 +229,7 @@ static int read_hwreg(struct sp_wave *w, uint32_t id, uint32_t *value)
     }
 }
 
-/* The bit of flat_scratch_undefined that a hardware register has; 0: none. */
+/* The bit of flat_scratch_undefined for a hardware register; 0: none. */
 static uint32_t scratch_half(uint32_t id)
 {
     return id == HW_FLAT_SCR_LO ? 1 : id == HW_FLAT_SCR_HI ? 2 : 0;
@@ -265,8 +266,8 @@ static int set_hwreg(struct sp_wave *w, uint32_t k, uint32_t field)
     return 0;
 }
 
-/* FLAT_SCRATCH may be undefined as long as nothing uses it: LLVM's prologue fills it from registers that a launch without
- * scratch leaves as they were. What else can be set decides about results. */
+/* FLAT_SCRATCH may be undefined while it is unused: LLVM's prologue fills it from registers that a
+ * launch without scratch does not set. All other registers affect results. */
 HEAD(S_SETREG_B32)
 {
     uint32_t half = w->generation == 10 ? scratch_half((uint32_t)i->offset & 63) : 0;

@@ -29,7 +29,7 @@ SP_INLINE int lds_read(struct sp_wave *w, const struct sp_inst *i, uint32_t lane
     const struct sp_group *g = w->group;
     if (SP_UNLIKELY((uint64_t)at + nbytes > g->lds_bytes)) return out_of_range(w, i, lane, at, nbytes);
     sp_move(to, g->lds + at, nbytes);
-    bool look = (at | nbytes) % 4 != 0; /* what nobody has written holds SP_POISON */
+    bool look = (at | nbytes) % 4 != 0; /* unwritten dwords hold SP_POISON */
     for (uint32_t k = 0; k + 4 <= nbytes; k += 4) look |= ((const uint32_t *)to)[k / 4] == SP_POISON;
     if (SP_UNLIKELY(look)) was_written(w, at, nbytes);
     return 0;
@@ -73,7 +73,7 @@ void sp_ds_loaded(struct sp_wave *w, const struct sp_inst *i, uint32_t (*r)[SP_L
     sp_wave_load_begins(w, SP_PEND_LDS, i->dst, dwords);
 }
 
-/* Where the lanes of an access with one address lie, for its second look. */
+/* The addresses of an access with one address, for its second look. */
 SP_RARE struct sp_touched touched(const struct sp_wave *w, const uint32_t *at, uint32_t offset, uint32_t nbytes, uint64_t *va)
 {
     SP_EACH_LANE(w, l) va[l] = at[l] + offset;
@@ -90,7 +90,7 @@ int sp_ds_raced(struct sp_wave *w, const struct sp_inst *i, enum sp_race_kind ki
     return sp_race_lds(w, i, kind, &a, true);
 }
 
-/* Ends a load that met dwords which nobody has written. */
+/* Ends a load that read unwritten dwords. */
 SP_RARE int poisoned(struct sp_wave *w, const struct sp_inst *i, const uint32_t *at, uint32_t offset, uint32_t nbytes,
                     uint32_t (*r)[SP_LANES])
 {
@@ -305,7 +305,7 @@ static int put(struct sp_wave *w, const struct sp_inst *i, uint16_t code, const 
     return 0;
 }
 
-/* Lane `from` of src[1] as lane `to` sees it: inactive ones give 0. */
+/* Lane `from` of src[1] as lane `to` sees it: inactive lanes give 0. */
 static uint32_t lane_value(struct sp_wave *w, const struct sp_inst *i, uint16_t code, uint32_t to, uint32_t from, uint64_t *undefined)
 {
     if (!(w->exec >> from & 1)) return 0;
@@ -314,7 +314,7 @@ static uint32_t lane_value(struct sp_wave *w, const struct sp_inst *i, uint16_t 
     return w->v[code & 255][from];
 }
 
-/* Addresses are bytes; in a wave64 each half permutes by itself. */
+/* Addresses are bytes; in a wave64 each half permutes separately. */
 HEAD(DS_BPERMUTE_B32)
 {
     uint32_t r[SP_LANES];
@@ -334,7 +334,8 @@ HEAD(DS_PERMUTE_B32)
     return put(w, i, i->src[1], r, 0);
 }
 
-/* OFFSET bit 15: quads, two bits a lane. Else groups of 32: lane = (lane & and | or) ^ xor, five bits each. */
+/* OFFSET bit 15: quads, two bits a lane. Else groups of 32: lane = (lane & and | or) ^ xor, five
+ * bits each. */
 HEAD(DS_SWIZZLE_B32)
 {
     uint32_t r[SP_LANES], k = (uint32_t)i->offset & 0xFFFF;

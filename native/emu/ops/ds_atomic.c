@@ -1,4 +1,4 @@
-/* Atomics on LDS, exchanges and counters: each of a group's waves runs alone, lane after lane. */
+/* Atomics on LDS, exchanges and counters: each wave of a group runs alone, lane after lane. */
 #include "ds.h"
 #include "families.h"
 
@@ -10,7 +10,8 @@ static uint64_t value_of(struct sp_wave *w, const uint16_t *code, uint32_t nbyte
     return w->v[r][lane] | (nbytes == 8 ? (uint64_t)w->v[(r + 1) & 255][lane] << 32 : 0);
 }
 
-/* sources: 1, or 2 for those that compare or mask; `swapped`: the value compared with comes first (RDNA2's CMPST). */
+/* sources: 1, or 2 for those that compare or mask. `swapped`: the comparison value comes first
+ * (RDNA2's CMPST). */
 static int atomic(struct sp_wave *w, const struct sp_inst *i, enum sp_atomic op, uint32_t nbytes, bool returns,
                   uint32_t sources, bool swapped)
 {
@@ -67,7 +68,7 @@ HEAD(DS_STOREXCHG_RTN_B32) { return atomic(w, i, SP_ATOMIC_SWAP, 4, true, 1, fal
 HEAD(DS_STOREXCHG_RTN_B64) { return atomic(w, i, SP_ATOMIC_SWAP, 8, true, 1, false); }
 HEAD(DS_WRAP_RTN_B32) { return atomic(w, i, SP_ATOMIC_WRAP, 4, true, 2, false); }
 
-/* Two exchanges; both old values are read before anything is written. */
+/* Two exchanges; both old values are read before a write. */
 static int exchange2(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, uint32_t stride)
 {
     uint32_t r[4][SP_LANES], each = nbytes / 4, first = sp_ds_offset(i, 0, nbytes * stride),
@@ -117,8 +118,8 @@ HEAD(DS_CONDXCHG32_RTN_B64)
     return 0;
 }
 
-/* A counter at M0 + offset takes the number of active lanes; all of them get what it was (M0 holds the pointer: LLVM's
- * SelectDSAppendConsume). */
+/* Adds the number of active lanes to the counter at M0 + offset; all of them get its old value (M0
+ * holds the pointer: LLVM's SelectDSAppendConsume). */
 static int count_lanes(struct sp_wave *w, const struct sp_inst *i, uint32_t by)
 {
     uint32_t r[1][SP_LANES], old = 0, at = (sp_s32(w, i, SP_SRC_M0) & 0xFFFF) + ((uint32_t)i->offset & 0xFFFF);

@@ -1,5 +1,6 @@
-/* FLAT, GLOBAL and SCRATCH. A FLAT address is in LDS or in scratch when its upper half is that of an aperture. Scratch
- * is interleaved by dwords: dword d of all lanes of a wave is contiguous ("Scratch" in the RDNA3 ISA document). */
+/* FLAT, GLOBAL and SCRATCH. A FLAT address is in LDS or scratch if its upper half is that of an
+ * aperture. Scratch is interleaved by dwords: dword d of all lanes of a wave is contiguous
+ * ("Scratch" in the RDNA3 ISA document). */
 #include "families.h"
 #include "memory.h"
 #include "emu/cache/unit.h"
@@ -55,7 +56,7 @@ static int scratch(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, ui
     return 0;
 }
 
-/* One lane's access; `segment` is known when this is compiled. */
+/* One lane's access; `segment` is a compile-time constant. */
 SP_INLINE int lane_read(struct sp_wave *w, const struct sp_inst *i, int segment, struct sp_reach *reach, uint32_t lane,
                         uint64_t va, uint32_t *data, uint32_t nbytes)
 {
@@ -85,14 +86,15 @@ uint8_t *sp_reach_turn(struct sp_reach *r, uint64_t va, uint32_t nbytes)
     uint8_t *host = write ? sp_emu_at(tlb, va, r->access) : (uint8_t *)(uintptr_t)sp_emu_seen(tlb, va, r->access);
     if (!host) return NULL;
     if (!write && SP_UNLIKELY(sp_emu_marked(tlb, va))) r->w->poison_seen = 1;
-    if (sp_emu_is_watched(tlb)) /* and no access goes round this */
+    if (sp_emu_is_watched(tlb)) /* and every access is seen by the watch */
         return write || !sp_emu_saw(tlb, va, host, nbytes, r->access) ? host : NULL;
     r->page = va - in;
     r->host = host - in;
     return host;
 }
 
-/* Is what all lanes read one piece of one page, lane after lane? Then `*host` is where. */
+/* True if all lanes read one contiguous piece of one page, in lane order; `*host` is its
+ * address. */
 SP_INLINE bool one_piece(struct sp_wave *w, struct sp_reach *reach, const uint64_t *va, uint32_t nbytes, uint8_t **host)
 {
     uint64_t first = va[0], odd = 0;
@@ -103,7 +105,7 @@ SP_INLINE bool one_piece(struct sp_wave *w, struct sp_reach *reach, const uint64
     return *host != NULL;
 }
 
-/* Tells race/ what an instruction accesses: in LDS, and in memory; scratch is the lane's own. */
+/* Reports an instruction's accesses in LDS and memory to race/; scratch is the lane's own. */
 SP_RARE int raced(struct sp_wave *w, const struct sp_inst *i, enum sp_race_kind kind, int segment, struct sp_race_lanes *a)
 {
     uint64_t in_lds = 0, elsewhere = 0;
@@ -307,7 +309,7 @@ static int atomic(struct sp_wave *w, const struct sp_inst *i, enum sp_atomic op,
         if (lane_atomic(w, i, l, va[l], op, nbytes, data, &old)) return SP_WAVE_FAULT;
         sp_atomic_keep(&a, l, old);
     }
-    told.lanes = w->exec & ~told.lanes; /* but those in LDS */
+    told.lanes = w->exec & ~told.lanes; /* without those in LDS */
     if (w->race && i->glc) sp_race_acquires(w, &told);
     w->vs_issued += !i->glc;
     sp_atomic_return(w, i, &a, i->dst, i->segment == SEGMENT_FLAT ? SP_PEND_FLAT : SP_PEND_VM);

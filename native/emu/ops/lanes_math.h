@@ -14,7 +14,8 @@ static inline bool sp_is_snan64(double x)
     return b > UINT64_C(0x7FF0000000000000) && b < UINT64_C(0x7FF8000000000000);
 }
 
-/* Minimum and maximum: a number beats a NaN, -0 is less than +0; in IEEE mode a signalling NaN beats all, made quiet. */
+/* Minimum and maximum: a number wins over a NaN, -0 is less than +0. In IEEE mode a signalling NaN
+ * wins and becomes quiet. */
 static inline float sp_min32(float a, float b, bool ieee)
 {
     float r = a != a ? b : b != b ? a : a < b ? a : b < a ? b : sp_f32(sp_u32(a) | sp_u32(b));
@@ -50,7 +51,8 @@ static inline float sp_med32(float a, float b, float c, bool ieee)
     return sp_max32(low, sp_min32(high, c, ieee), ieee);
 }
 
-/* Denormals never enter or leave the transcendental unit, whatever MODE says: LLVM scales around it for that reason. */
+/* Denormals never enter or leave the transcendental unit in any MODE: LLVM scales around it for
+ * that reason. */
 static inline float sp_flush32(float x)
 {
     return (sp_u32(x) & 0x7FFFFFFFu) < 0x00800000u ? sp_f32(sp_u32(x) & 0x80000000u) : x;
@@ -86,8 +88,8 @@ static inline int sp_exponent64(double x) { return (int)(sp_u64(x) >> 52 & 2047)
 static inline bool sp_is_denorm32(double x) { return x != 0 && fabs(x) < 0x1p-126; }
 static inline bool sp_is_denorm64(double x) { return x != 0 && fabs(x) < 0x1p-1022; }
 
-/* V_FRACT: below 1 whatever is rounded; +0 of whole numbers, a negative NaN of either infinity (seen on gfx1201: fract.h
- * of ROCm's rocjitsu). `most` is the greatest number below 1 of the format. */
+/* V_FRACT: below 1 in any rounding; +0 of whole numbers, a negative NaN of either infinity (seen on
+ * gfx1201: fract.h of ROCm's rocjitsu). `most` is the format's greatest number below 1. */
 static inline double sp_fract(double a, double most)
 {
     if (a != a) return sp_f64(sp_u64(a) | UINT64_C(1) << 51);
@@ -96,14 +98,15 @@ static inline double sp_fract(double a, double most)
     return r == 0 ? 0.0 : r < most ? r : most;
 }
 
-/* What V_DIV_SCALE does with an operand: it decides by the exponents as encoded, `ed` of the denominator and `en` of the
- * numerator. Returns the power of two to multiply by; *vcc says that V_DIV_FMAS must undo it. The pseudocode of AMD's
- * documents speaks of denormal quotients instead; cards do this (gfx1100 and gfx1201, by division.h of ROCm's rocjitsu). */
+/* V_DIV_SCALE decides by the encoded exponents, `ed` of the denominator and `en` of the numerator.
+ * Returns the power of two to multiply by; *vcc says that V_DIV_FMAS must undo it. AMD's pseudocode
+ * speaks of denormal quotients instead; cards do this (gfx1100 and gfx1201, by division.h of ROCm's
+ * rocjitsu). */
 struct sp_div_limits {
-    int apart;     /* exponents that differ by as much are far apart */
+    int apart;     /* difference of exponents from which they are far apart */
     int power;     /* operands are scaled by 2**power */
-    int huge_from; /* exponent of denominators whose reciprocal is denormal */
-    int tiny_to;   /* exponent of numerators that lose digits */
+    int huge_from; /* exponent from which a denominator's reciprocal is denormal */
+    int tiny_to;   /* exponent up to which numerators lose digits */
 };
 static const struct sp_div_limits sp_div_limits32 = {96, 64, 253, 24}, sp_div_limits64 = {768, 128, 2045, 53};
 
@@ -134,9 +137,10 @@ static inline double sp_div_scale64(double s0, double s1, double s2, uint32_t *v
     return s1 == 0 || s2 == 0 ? sp_f64(UINT64_C(0xFFF8000000000000)) : ldexp(s0, power);
 }
 
-/* V_DIV_FMAS with VCC set: a * b + c times what V_DIV_SCALE left out, judged by the size of c, rounded once. `sum` is
- * a * b + c rounded, `lost` what that rounding took away; a denormal result is rounded again, and where that looks like
- * a tie, `lost` says on which side it is. (A tie goes to an even number, so `lost` matters on the far side alone.) */
+/* V_DIV_FMAS with VCC set: a * b + c times the factor that V_DIV_SCALE left out, by the size of c,
+ * rounded once. `sum` is a * b + c rounded, `lost` its rounding error. A denormal result is rounded
+ * again; if that looks like a tie, `lost` decides the side. (A tie goes to an even number, so
+ * `lost` matters only on the far side.) */
 static inline double sp_rounded_once(double result, double sum, double lost, double unit, double scale)
 {
     double left = sum - result / scale; /* exact: both are multiples of sum's last bit */
@@ -216,7 +220,7 @@ static inline int32_t sp_frexp_exp64(double x)
     return e;
 }
 
-/* Sum of the absolute differences of bytes; `masked`: not of those that are 0 in b. */
+/* Sum of the absolute differences of bytes; `masked`: without bytes that are 0 in b. */
 static inline uint32_t sp_sad8(uint32_t a, uint32_t b, bool masked)
 {
     uint32_t r = 0;
@@ -227,7 +231,7 @@ static inline uint32_t sp_sad8(uint32_t a, uint32_t b, bool masked)
     return r;
 }
 
-/* Dot product of elements of `bits`, and its sum with c, which CLAMP saturates. */
+/* Dot product of elements of `bits`, added to c; CLAMP saturates the sum. */
 static inline int64_t sp_dot(uint32_t a, uint32_t b, uint32_t bits, bool a_signed, bool b_signed)
 {
     int64_t sum = 0;

@@ -1,10 +1,11 @@
 /* Dot products of two halves, and the matrix instructions (WMMA), which chain them.
  *
- * RDNA3 does not compute them as IEEE sums. The three terms are cut off on a common grid and added as integers; the sum
- * is rounded once, to the nearest even number. MODE plays no part. Where the grid lies, which terms lose what, and the bits
- * of NaNs were measured on gfx1100 and gfx1151 (ROCm rocm-systems issue 12056; gfx11_dot2.h of its rocjitsu). WMMA adds
- * two products a step by the same rule, and a packed result is rounded after each step (ibid.). Layouts: "RDNA3 ISA" 7.9.
- * What nobody has published: whether CLAMP of the integer forms saturates after each DOT4 or DOT8, as here, or once. */
+ * RDNA3 does not compute them as IEEE sums. It truncates the three terms to a common grid and adds
+ * them as integers. The sum is rounded once, to the nearest even number. MODE has no effect. The
+ * grid, the lost bits and the bits of NaNs were measured on gfx1100 and gfx1151 (ROCm rocm-systems
+ * issue 12056; gfx11_dot2.h of its rocjitsu). WMMA adds two products per step by the same rule, and
+ * rounds a packed result after each step (ibid.). Layouts: "RDNA3 ISA" 7.9. Unpublished: whether
+ * CLAMP of the integer forms saturates after each DOT4 or DOT8, as here, or once. */
 #include "emu/ops/families.h"
 #include "emu/ops/lanes_math.h"
 #include "emu/ops/half.h"
@@ -40,7 +41,7 @@ struct term {
 static int top_of(struct term t) { return t.digits ? t.unit + 63 - __builtin_clzll(t.digits) : NOTHING; }
 static int max_of(int a, int b) { return a > b ? a : b; }
 
-/* `value` without its last `drop` bits, to the nearest, ties to even. */
+/* Rounds off the last `drop` bits, to the nearest, ties to even. */
 static uint64_t round_off(uint64_t value, int drop)
 {
     if (drop <= 0) return value << -drop;
@@ -49,7 +50,8 @@ static uint64_t round_off(uint64_t value, int drop)
     return kept + (rest > half || (rest == half && (kept & 1)));
 }
 
-/* |sum| * 2^unit as a float. It is rounded before it is compared with the least normal number; below, it is +0. */
+/* |sum| * 2^unit as a float. It is rounded before the comparison with the least normal number;
+ * below that it is +0. */
 static uint32_t to_float(uint64_t sum, int unit, bool minus)
 {
     int top = 63 - __builtin_clzll(sum), exponent = top + unit;
@@ -69,7 +71,7 @@ static uint32_t to_half(uint64_t sum, int unit, bool minus)
     return !bits ? 0 : (uint32_t)minus << 15 | (bits >= 0x7C00 ? 0x7C00 : (uint32_t)bits);
 }
 
-/* Infinities and NaNs of the result's format, from those of a float. */
+/* Converts a float's infinities and NaNs to the result's format. */
 static uint32_t special(enum kind kind, bool packed, uint32_t bits)
 {
     if (!packed) return bits;
@@ -79,7 +81,7 @@ static uint32_t special(enum kind kind, bool packed, uint32_t bits)
 
 static bool invalid(struct factor a, struct factor b) { return (a.is_inf && !b.digits) || (b.is_inf && !a.digits); }
 
-/* Low halves times each other, high halves likewise, and `c`, a float. */
+/* Product of the low halves + product of the high halves + `c`, a float. */
 static uint32_t dot2(enum kind kind, bool packed, uint32_t a, uint32_t b, uint32_t c)
 {
     struct factor fa[2] = {factor(kind, a & 0xFFFF), factor(kind, a >> 16)};
@@ -88,7 +90,7 @@ static uint32_t dot2(enum kind kind, bool packed, uint32_t a, uint32_t b, uint32
                              .minus = c >> 31}};
     bool is_nan = false, wrong = false, inf[2] = {false, false};
     int grid = NOTHING, top = top_of(terms[0]);
-    if (packed && kind == F16) top = max_of(top, -14); /* of a denormal accumulator, too */
+    if (packed && kind == F16) top = max_of(top, -14); /* also for a denormal accumulator */
     for (unsigned k = 0; k < 2; k++) {
         bool minus = fa[k].minus != fb[k].minus;
         int exponent = fa[k].exponent + fb[k].exponent;
@@ -106,7 +108,8 @@ static uint32_t dot2(enum kind kind, bool packed, uint32_t a, uint32_t b, uint32
     if (inf[0] || inf[1]) return special(kind, packed, inf[0] && inf[1] ? NAN_INVALID : inf[1] ? 1u << 31 | INF : INF);
     if (!(terms[0].digits | terms[1].digits | terms[2].digits)) return 0;
     grid = max_of(grid, top - 26);
-    int64_t sum = 0; /* in units of 2^grid, of c's sign; a term of the other sign is added as its complement */
+    /* in units of 2^grid, with c's sign; a term of the other sign is added as its complement */
+    int64_t sum = 0;
     for (unsigned k = 0; k < 3; k++) {
         int shift = terms[k].unit - grid;
         uint64_t cut = !terms[k].digits || shift < -63 ? 0 : shift < 0 ? terms[k].digits >> -shift : terms[k].digits << shift;
@@ -119,7 +122,7 @@ static uint32_t dot2(enum kind kind, bool packed, uint32_t a, uint32_t b, uint32
     return to_float(size, grid, minus) >> (packed ? 16 : 0);
 }
 
-/* RDNA2: no measurement is known. One rounding of the exact products' sum, denormals by MODE. */
+/* RDNA2: no measurement is known. Rounds the sum of the exact products once; denormals by MODE. */
 static uint32_t dot2_rdna2(const struct sp_wave *w, uint32_t a, uint32_t b, uint32_t c)
 {
     double sum = sp_flush32_in(w) ? (double)sp_flush32(sp_f32(c)) : (double)sp_f32(c), part = 0;
@@ -147,8 +150,8 @@ static uint32_t constant(struct sp_wave *w, const struct sp_inst *i, uint32_t co
     return kind == BF16 && is_float ? bits >> 16 : bits;
 }
 
-/* Both halves of src[k] as the instruction selects and negates them. Without VOP3P each has its place, and modifiers mean
- * both of them. */
+/* Both halves of src[k] as the instruction selects and negates them. Without VOP3P each half has
+ * its place, and modifiers apply to both. */
 static void pairs(struct sp_wave *w, const struct sp_inst *i, unsigned k, enum kind kind, uint32_t *to)
 {
     uint32_t t[SP_LANES], code = i->src[k], low = 0, high = 16, flip = 0, keep = UINT32_MAX;
@@ -202,10 +205,11 @@ static int dot2_16(struct sp_wave *w, const struct sp_inst *i, enum kind kind)
 HEAD(V_DOT2_F16_F16) { return dot2_16(w, i, F16); }
 HEAD(V_DOT2_BF16_BF16) { return dot2_16(w, i, BF16); }
 
-/* --- matrices: D = A * B + C, whatever EXEC says --- */
+/* --- matrices: D = A * B + C, for any EXEC --- */
 
-/* A and B are in `copies` groups of 16 lanes, each with all of it: lane n has row n of A and column n of B, first elements
- * in the low bits. Row m of C and D is in group m % copies, register m / copies, a column a lane. */
+/* A and B exist in `copies` groups of 16 lanes. Lane n has row n of A and column n of B, first
+ * elements in the low bits. Row m of C and D is in group m % copies, register m / copies; a lane
+ * has a column. */
 struct tile {
     uint32_t copies;
     const uint32_t *a[8], *b[8], *c[8];
@@ -217,14 +221,15 @@ static bool overlaps(uint32_t first, uint32_t count, uint32_t other, uint32_t ot
     return first < other + other_count && other < first + count;
 }
 
-/* All lanes' values of `count` registers from a VGPR on. Copies that differ are legal nowhere ("RDNA3 ISA" 7.9). */
+/* All lanes' values of `count` registers from a VGPR on. Copies must not differ ("RDNA3 ISA"
+ * 7.9). */
 static int columns(struct sp_wave *w, const struct sp_inst *i, unsigned k, uint32_t count, bool copied, const uint32_t **to)
 {
     for (uint32_t n = 0; n < count; n++) {
         to[n] = sp_vgpr(w, i, i->src[k] < SP_SRC_VGPR ? i->src[k] : SP_SRC_VGPR + ((i->src[k] + n) & 255));
         for (uint32_t l = GROUP; copied && w->strict && !w->stop && l < w->lanes; l++)
             if (to[n][l] != to[n][l % GROUP])
-                return sp_wave_fault(w, SP_FAULT_OPERAND, "%s: v%u of lane %u is no copy of lane %u's", sp_wave_op_name(i->op),
+                return sp_wave_fault(w, SP_FAULT_OPERAND, "%s: v%u of lane %u differs from its copy in lane %u", sp_wave_op_name(i->op),
                                      (i->src[k] + n) & 255, l, l % GROUP);
     }
     return (int)w->stop;
@@ -234,7 +239,8 @@ static int gather(struct sp_wave *w, const struct sp_inst *i, uint32_t dwords, e
 {
     t->copies = w->lanes / GROUP;
     uint32_t rows = GROUP / t->copies;
-    /* "RDNA3 ISA" 7.9.1: the result of the WMMA before it may not be A or B without an instruction between. */
+    /* "RDNA3 ISA" 7.9.1: A and B may not be the result of the preceding WMMA without an instruction
+     * between. */
     if (w->strict && w->wmma_end == w->pc && (overlaps(w->wmma_dst, rows, i->src[0], dwords) || overlaps(w->wmma_dst, rows, i->src[1], dwords)))
         return sp_wave_fault(w, SP_FAULT_OPERAND, "%s reads the result of the WMMA before it: a V_NOP must stand between",
                              sp_wave_op_name(i->op));
@@ -275,7 +281,7 @@ static int wmma_float(struct sp_wave *w, const struct sp_inst *i, enum kind kind
     return put_tile(w, i, d, GROUP / t.copies);
 }
 
-/* Elements of `bits`; NEG says which matrix has signed ones. */
+/* Elements of `bits`; NEG says which matrix is signed. */
 static int wmma_int(struct sp_wave *w, const struct sp_inst *i, uint32_t bits)
 {
     struct tile t;

@@ -1,4 +1,4 @@
-/* Accesses of a wave to what nobody has written: loads bring poison, stores keep it. */
+/* A wave's accesses to unwritten data: loads bring poison, stores keep it. */
 #ifndef SP_EMU_OPS_POISON_H
 #define SP_EMU_OPS_POISON_H
 #include "emu/wave/wave.h"
@@ -8,29 +8,33 @@ enum { SP_SHARED_HIGH = 0x20000000, SP_PRIVATE_HIGH = 0x10000000 };
 
 enum sp_place { SP_PLACE_MEMORY, SP_PLACE_LDS, SP_PLACE_SCRATCH, SP_PLACE_FLAT };
 
-/* What an instruction has just loaded or stored, for a second look: dword k of lane l at va[l] + k * step. */
+/* The bytes that an instruction has just loaded or stored, for a second look: dword k of lane l at
+ * va[l] + k * step. */
 struct sp_touched {
-    enum sp_place place;  /* SCRATCH: `va` are offsets in the lane's own memory; FLAT: by their apertures */
+    /* SCRATCH: `va` are offsets in the lane's own memory; FLAT: decided by apertures */
+    enum sp_place place;
     uint32_t nbytes;      /* of a lane */
     const uint64_t *va;
     uint64_t lanes, step;
-    uint64_t slot;        /* MEMORY: where this wave's scratch begins when a descriptor of scratch led there; 0: none did */
+    uint64_t slot;        /* MEMORY: beginning of this wave's scratch if a scratch descriptor led there; else 0 */
 };
 
-/* Ends a load of which w->poison_seen says that some of it may be poison: `dwords` registers from `dst` on. */
+/* Ends a load after w->poison_seen: some of its `dwords` registers from `dst` on may be poison. */
 int sp_poison_loaded(struct sp_wave *w, const struct sp_inst *i, enum sp_pending_kind kind, uint32_t dst, uint32_t dwords,
                      const struct sp_touched *touched);
-/* Which lanes of each dword are poison; returns the number of their origin, 0 when there are none. */
+/* Finds the poisoned lanes of each dword. Returns the number of their origin; 0: none. */
 uint8_t sp_poison_find(struct sp_wave *w, const struct sp_inst *i, uint32_t dwords, const struct sp_touched *touched,
                        uint64_t *undefined);
-/* The origin of poison that a load found at `at`. Where memory has been written since a cache took it, that is what is wrong. */
+/* The origin of poison that a load found at `at`. If memory was written after a cache took it, that
+ * is the origin. */
 uint8_t sp_poison_origin(struct sp_wave *w, const struct sp_inst *i, enum sp_from from, uint64_t at, uint32_t access);
-/* Ends a load of texels: all registers of these lanes are poison, as the first one's texel says. */
+/* Ends a load of texels: marks all registers of these lanes as poison, with the origin of the first
+ * one's texel. */
 void sp_texels_begin(struct sp_wave *w, const struct sp_inst *i, uint32_t dwords, uint64_t undefined, const uint64_t *va);
-/* Ends a store of undefined registers, `src` and those behind it. */
+/* Ends a store of undefined registers, `src` and the following ones. */
 void sp_poison_stored(struct sp_wave *w, uint32_t src, const struct sp_touched *touched);
 
-/* Bits of a dword in this wave's scratch. */
+/* Bit number of a dword in this wave's scratch. */
 static inline uint64_t sp_scratch_bit(const struct sp_wave *w, uint64_t offset, uint32_t lane)
 {
     return offset / 4 * w->lanes + lane;

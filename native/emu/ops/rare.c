@@ -1,6 +1,6 @@
-/* Vector instructions that few programs use: sums of absolute differences over four positions, cube maps, 2/pi for the
- * reduction of angles, interpolation, the LDS broadcast. Compiled once for any host. Semantics: AMD's RDNA2 and RDNA3 ISA
- * documents, by the instruction's name. */
+/* Rarely used vector instructions: sums of absolute differences over four positions, cube maps,
+ * 2/pi for the reduction of angles, interpolation, the LDS broadcast. Compiled once for any host.
+ * Semantics: AMD's RDNA2 and RDNA3 ISA documents, by the instruction's name. */
 #include "emu/ops/families.h"
 #include "emu/ops/lanes_math.h"
 #include "emu/ops/half.h"
@@ -50,7 +50,7 @@ HEAD(V_MQSAD_U32_U8)
     return (int)w->stop;
 }
 
-/* --- cube maps: which face a direction meets, and where --- */
+/* --- cube maps: the face that a direction meets, and the position on it --- */
 
 enum axis { X, Y, Z };
 static enum axis major(float x, float y, float z)
@@ -79,7 +79,8 @@ static float cube_ma(float x, float y, float z)
     return 2 * (axis == X ? x : axis == Y ? y : z);
 }
 
-/* The specular term of a light: a power that is -infinity, no number or no light at all gives the least float. */
+/* The specular term of a light: a power that is -infinity, NaN or no light at all gives the least
+ * float. */
 static float mullit(float a, float b, float c)
 {
     const float least = -0x1.fffffep127f;
@@ -100,7 +101,7 @@ HEAD(V_CUBETC_F32) { return of_three(w, i, cube_tc); }
 HEAD(V_CUBEMA_F32) { return of_three(w, i, cube_ma); }
 HEAD(V_MULLIT_F32) { return of_three(w, i, mullit); }
 
-/* --- 53 of the first 1201 fraction bits of 2/pi, those that the size of the angle asks for --- */
+/* --- 53 of the first 1201 fraction bits of 2/pi, selected by the size of the angle --- */
 
 static const uint64_t two_over_pi[20] = {
     0xA2F9836E4E441529, 0xFC2757D1F534DDC0, 0xDB6295993C439041, 0xFE5163ABDEBBC561,
@@ -132,7 +133,7 @@ HEAD(V_TRIG_PREOP_F64)
 
 /* --- interpolation: an attribute's values at the corners are in lanes 0 to 2 of each quad, active or not --- */
 
-/* src[k] as lane `from` of the quad has it; -1: each lane its own. */
+/* src[k] of the quad's lane `from`; -1: of each lane itself. */
 static void corner(struct sp_wave *w, const struct sp_inst *i, unsigned k, int from, bool half, float *to)
 {
     uint32_t t[SP_LANES], code = i->src[k], shift = (i->op_sel >> k & 1) * 16u, flip = (i->neg >> k & 1u) << 31;
@@ -192,7 +193,7 @@ HEAD(LDS_DIRECT_LOAD)
     uint32_t r[SP_LANES];
     if (w->stop) return (int)w->stop;
     if (type == 3 || type > 5)
-        return sp_wave_fault(w, SP_FAULT_OPERAND, "%s: M0 0x%x asks for type %u, which is none", sp_wave_op_name(i->op), m0, type);
+        return sp_wave_fault(w, SP_FAULT_OPERAND, "%s: M0 0x%x has the invalid type %u", sp_wave_op_name(i->op), m0, type);
     if (sp_lds_use(w, i, 0, m0 & 0xFFFF, &value, nbytes)) return SP_WAVE_FAULT;
     sp_fill(w, r, type == 4 ? (uint32_t)(int8_t)value : type == 5 ? (uint32_t)(int16_t)value : value);
     return sp_put(w, i, r);

@@ -1,5 +1,5 @@
-/* What the files of scalar instructions share: sop1.c and sop2.c. Each line of their lists gives result (r) and SCC; those of
- * ..._KEEP have no SCC and leave it alone. */
+/* Common code of the scalar instructions, sop1.c and sop2.c. Each line of their lists gives result
+ * (r) and SCC; ..._KEEP instructions leave SCC unchanged. */
 #ifndef SP_EMU_OPS_SALU_H
 #define SP_EMU_OPS_SALU_H
 #include "emu/wave/operand.h"

@@ -1,4 +1,5 @@
-/* Scalar memory: loads through the constant cache, 4-byte aligned, into SGPRs; returns in any order. */
+/* Scalar memory: loads through the constant cache, 4-byte aligned, into SGPRs. They return in any
+ * order. */
 #include "families.h"
 #include "memory.h"
 #include "emu/cache/unit.h"
@@ -18,13 +19,13 @@ static int put(struct sp_wave *w, const struct sp_inst *i, const uint32_t *data,
     return (int)w->stop;
 }
 
-/* GLC as for vector loads, but for the scalar cache. */
+/* GLC as for vector loads, but on the scalar cache. */
 static uint32_t scalar_access(const struct sp_wave *w, const struct sp_inst *i)
 {
     return i->glc ? sp_wave_load_access(w, i) : SP_VM_READ | SP_VM_SCALAR;
 }
 
-/* As put, of a load from memory of which `inside` words were read: those that nobody has written are poison. */
+/* As put, for a load from memory that read `inside` words: unwritten words are poison. */
 static int put_loaded(struct sp_wave *w, const struct sp_inst *i, uint64_t va, const uint32_t *data, uint32_t count,
                       uint32_t inside)
 {
@@ -103,7 +104,7 @@ HEAD(S_GL1_INV)
     return 0;
 }
 
-/* They fetch translations of addresses, and nothing that a program could see. */
+/* These prefetch address translations, with no visible effect. */
 HEAD(S_ATC_PROBE)
 {
     (void)w, (void)i;

@@ -1,5 +1,5 @@
-/* Scalar ALU, one source or a constant: SOP1 and SOPK, with those that move the program counter. One function an
- * instruction, named as RDNA3's ISA document names it. */
+/* Scalar ALU, one source or a constant: SOP1 and SOPK, and those that change the program counter.
+ * One function per instruction, named as in RDNA3's ISA document. */
 #include "families.h"
 #include "salu.h"
 
@@ -18,7 +18,7 @@ static uint64_t reverse(uint64_t a, uint32_t bits)
     return r;
 }
 
-/* Each group of four bits that has one set: a bit of the result, or four. */
+/* For each nonzero group of four bits: one bit of the result, or four. */
 static uint64_t quads(uint64_t a, bool whole)
 {
     uint64_t r = 0;
@@ -126,7 +126,7 @@ HEAD(S_BITREPLICATE_B64_B32)
     }
 BITSET(DEFINE_BITSET)
 
-/* --- EXEC --- e: as it was, a: the source */
+/* --- EXEC --- e: old value, a: the source */
 #define SAVEEXEC(X)                                                                                                   \
     X(S_AND_SAVEEXEC, a &e)                                                                                           \
     X(S_OR_SAVEEXEC, a | e)                                                                                           \
@@ -179,7 +179,7 @@ SAVEEXEC(DEFINE_SAVEEXEC)
 WREXEC(DEFINE_WREXEC)
 #define ENTRY_BOTH(NAME, EXPR) SP_OP_ENTRY(NAME##_B32) SP_OP_ENTRY(NAME##_B64)
 
-/* --- SOPK: k is SIMM16, d the destination as it was --- */
+/* --- SOPK: k is SIMM16, d the old destination --- */
 #define SOPK_CMP(X)                                                                                                   \
     X(S_CMPK_EQ_I32, (int32_t)d == k)                                                                                 \
     X(S_CMPK_LG_I32, (int32_t)d != k)                                                                                 \

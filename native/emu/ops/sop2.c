@@ -1,4 +1,5 @@
-/* Scalar ALU, two sources: SOP2 and SOPC. One function an instruction, named as RDNA3's ISA document names it. */
+/* Scalar ALU, two sources: SOP2 and SOPC. One function per instruction, named as in RDNA3's ISA
+ * document. */
 #include "families.h"
 #include "salu.h"
 
@@ -88,7 +89,7 @@ SOP2_CARRY(DEFINE_SOP2_CARRY)
     }
 SOP2_32_KEEP(DEFINE_SOP2_32_KEEP)
 
-/* --- two sources, 64 bits; shifts take a 32-bit second one --- */
+/* --- two sources, 64 bits; the second source of shifts has 32 bits --- */
 #define SOP2_64(X)                                                                                                    \
     X(S_AND_B64, a & b, r)                                                                                            \
     X(S_OR_B64, a | b, r)                                                                                             \
@@ -109,7 +110,7 @@ SOP2_32_KEEP(DEFINE_SOP2_32_KEEP)
     }
 SOP2_64(DEFINE_SOP2_64)
 
-/* What is not chosen may be undefined. */
+/* The source that is not chosen may be undefined. */
 HEAD(S_CSELECT_B32) { RESULT32_KEEP(sp_s32(w, i, i->src[sp_scc(w, i) ? 0 : 1])) }
 HEAD(S_CSELECT_B64) { RESULT64_KEEP(sp_s64(w, i, i->src[sp_scc(w, i) ? 0 : 1])) }
 

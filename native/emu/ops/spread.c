@@ -1,13 +1,14 @@
-/* Poison in the ALU. No instruction has a rule of its own: it is done several times, each with other bits in place of those of
- * its operands that are undefined, and where results differ they are undefined. So a half that nobody reads, a lane that a
- * select does not choose, or bits that a mask takes away leave the result defined. Compares, branches, EXEC and what chooses
- * a register or a lane decide: they are faults. */
+/* Poison in the ALU. No instruction has a rule of its own. It is executed several times, each with
+ * other bits for its undefined operands; bits in which the results differ are undefined. So the
+ * result stays defined if the undefined half is not read, the undefined lane is not chosen, or a
+ * mask clears the undefined bits. Undefined values that decide are faults: in compares, branches,
+ * EXEC, and the choice of a register or a lane. */
 #include "table.h"
 #include "emu/wave/operand.h"
 
-enum { RUNS = 4, REGISTERS = 16 }; /* of vectors: operands and results */
+enum { RUNS = 4, REGISTERS = 16 }; /* for vectors: operands and results */
 
-/* What an instruction may read and write. */
+/* Everything that an instruction may read and write. */
 struct image {
     uint32_t s[SP_SGPRS], scc;
     uint64_t next;
@@ -15,7 +16,7 @@ struct image {
 };
 struct trial {
     struct sp_wave *w;
-    bool by_lane, merge; /* a copy; one of a register that other lanes have */
+    bool by_lane, merge; /* a copy; one of a register with defined lanes */
     uint32_t count;
     uint8_t reg[REGISTERS];
     uint8_t sgpr_ready[SP_SGPRS];
@@ -44,7 +45,8 @@ static void take(const struct trial *t, struct image *to)
     for (uint32_t n = 0; n < t->count; n++) memcpy(to->v[n], t->w->v[t->reg[n]], sizeof to->v[n]);
 }
 
-/* Bits that are tried: 0, 1, any, and their opposite. So what depends on one bit alone, or on a limit, is not missed. */
+/* Test bits: 0, 1, arbitrary ones, and their opposites. So a dependence on a single bit or on a
+ * limit is not missed. */
 static uint32_t tried(uint32_t value, uint32_t run, uint32_t reg, uint32_t lane, uint32_t undefined)
 {
     uint32_t any = (reg * SP_LANES + lane + 1) * 0x9E3779B1u;
@@ -87,7 +89,8 @@ static void compare(struct trial *t, uint32_t run)
         for (uint32_t l = 0; l < SP_LANES; l++) t->differs.v[n][l] |= now.v[n][l] ^ t->first.v[n][l];
 }
 
-/* What was not ready before and is not now nothing has written. Returns whether a register is undefined. */
+/* A register that was not ready before and is not now is unwritten. Returns true if a register is
+ * undefined. */
 static bool settle_scalars(struct trial *t, uint8_t why)
 {
     struct sp_wave *w = t->w;
@@ -105,7 +108,7 @@ static bool settle_scalars(struct trial *t, uint8_t why)
     return any;
 }
 
-/* Lanes that nobody has written remain so when they are copied, where others have been written. */
+/* Unwritten lanes stay unwritten when they are copied, if other lanes were written. */
 static void settle_vectors(struct trial *t, uint8_t why)
 {
     struct sp_wave *w = t->w;
@@ -128,7 +131,7 @@ static void settle_vectors(struct trial *t, uint8_t why)
     }
 }
 
-/* Does a vector compare look at undefined bits? Two results of tries that are equal would not tell. */
+/* True if a vector compare reads undefined bits: equal results of the runs would not show that. */
 static bool compares(const struct sp_wave *w, const struct sp_inst *i)
 {
     bool half = strstr(sp_wave_op_name(i->op), "16") != NULL;

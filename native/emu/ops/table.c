@@ -1,5 +1,5 @@
-/* Which function executes which instruction: the families' lists put into one array by enum sp_op, lane loops taken from
- * the best set that this host has. */
+/* Maps instructions to functions: puts the families' lists into one array by enum sp_op, with lane
+ * loops for the best instruction set of this host. */
 #include "table.h"
 #include "families.h"
 #include "include/sp_emu_wave.h"

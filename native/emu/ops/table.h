@@ -1,16 +1,18 @@
-/* The function of each instruction, the instructions that hold two others (VOPD), and what an undefined operand leads to. */
+/* The function of each instruction, instructions that hold two others (VOPD), and the handling of
+ * undefined operands. */
 #ifndef SP_EMU_OPS_TABLE_H
 #define SP_EMU_OPS_TABLE_H
 #include "emu/wave/slot.h"
 
 sp_wave_fn sp_wave_function(uint32_t op);
 bool sp_wave_op_is_vector(uint32_t op);
-/* Does it nothing but change registers, SCC and the program counter? Poison may spread through those (spread.c). */
+/* True if it changes only registers, SCC and the program counter. Poison may spread through those
+ * (spread.c). */
 bool sp_wave_op_is_alu(uint32_t op);
 
 
-/* spread.c: `fn` has left SP_WAVE_POISON in w->stop, and is done once more: results are undefined in the bits that depend on
- * undefined operands. 0, or the fault of what decides. */
+/* spread.c: `fn` has set w->stop to SP_WAVE_POISON and is executed again: result bits are undefined
+ * if they depend on undefined operands. 0, or a fault if such an operand decides. */
 int sp_wave_spread(struct sp_wave *w, const struct sp_inst *i, sp_wave_fn fn);
 
 /* Calls an instruction within another one. */
@@ -20,7 +22,7 @@ static inline int sp_wave_call(struct sp_wave *w, const struct sp_inst *i, sp_wa
     return w->stop == SP_WAVE_POISON ? sp_wave_spread(w, i, fn) : rc;
 }
 
-/* Makes one slot of two instructions; -1 when one of them is lacking. */
+/* Splits one slot into two instructions; -1: one of them is not modelled. */
 int sp_vopd_split(struct sp_slot *slot);
 int sp_wave_vopd(struct sp_wave *w, const struct sp_inst *i);
 #endif

@@ -2,7 +2,7 @@
 #include "table.h"
 #include <stddef.h>
 
-/* The decoder names the halves by the instructions that they are; each half becomes one of its own. */
+/* The decoder names each half by its own instruction; each half becomes an instruction. */
 int sp_vopd_split(struct sp_slot *slot)
 {
     struct sp_inst *x = &slot->inst, *y = &slot->second;
@@ -11,7 +11,7 @@ int sp_vopd_split(struct sp_slot *slot)
     y->dst = x->dsty;
     y->src[0] = x->srcy[0];
     y->src[1] = x->srcy[1];
-    x->src[2] = y->src[2] = SP_VCC; /* of V_DUAL_CNDMASK_B32 */
+    x->src[2] = y->src[2] = SP_VCC; /* for V_DUAL_CNDMASK_B32 */
     x->dst_ndw = y->dst_ndw = 1;
     slot->half[0] = sp_wave_function(x->op);
     slot->half[1] = sp_wave_function(y->op);

@@ -1,5 +1,6 @@
-/* Bytes that were touched, exactly; two that nothing orders may both read a byte, or both work on it by atomics, and no more.
- * Memory that is mapped UC is not looked at: there agents talk to one another by design. */
+/* Logs touched bytes exactly. Unordered accesses may both read a byte, or both be atomics on it;
+ * all others conflict. Memory that is mapped UC is not logged: agents communicate through it by
+ * design. */
 #include "log.h"
 
 #include <errno.h>
@@ -11,10 +12,10 @@ enum { WORDS = SP_VM_GRAIN / 64, FIRST_ROOM = 64, MOST_ROOM = 1 << 15 };
 
 struct sp_touched_grain {
     uint64_t line;
-    uint64_t bits[SP_TOUCHES][WORDS]; /* a bit a byte */
+    uint64_t bits[SP_TOUCHES][WORDS]; /* one bit per byte */
 };
 
-/* Of all logs: jobs of several rings look at one another's. */
+/* One lock for all logs: jobs of several rings read each other's. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void clear(struct sp_log *log)
@@ -58,7 +59,7 @@ static void grow(struct sp_log *log)
     *log = more;
 }
 
-/* NULL: no room, and what is touched there goes unnoticed. */
+/* NULL: no room; accesses there are not logged. */
 static struct sp_touched_grain *enter(struct sp_log *log, uint64_t line)
 {
     if (2 * log->count >= log->room) grow(log);
@@ -77,7 +78,8 @@ static uint64_t word_of(uint32_t at, uint32_t end, uint32_t word)
     return (last < 64 ? (UINT64_C(1) << last) - 1 : UINT64_MAX) & UINT64_MAX << first;
 }
 
-/* The first byte that `touch` must not share with what `other` has done there, and what that was; -1: none. */
+/* First byte where `touch` conflicts with `other`'s accesses, and the kind of that access; -1:
+ * none. */
 static int meeting(const struct sp_touched_grain *other, uint32_t at, uint32_t end, enum sp_touch touch, enum sp_touch *was)
 {
     static const uint8_t against[SP_TOUCHES] = {

@@ -1,8 +1,10 @@
-/* The C library's calls that name a file, led into the tree where they name a card's (tree.h); opening a render node opens
- * the emulated GPU, and the status of one is that of character device 226:128 and up.
+/* The C library's calls that take a file name, redirected to the tree if they name a card's file
+ * (tree.h). Opening a render node opens the emulated GPU. Its status is that of character device
+ * 226:128 and up.
  *
- * Programs call more than the standard's names: the 64-bit variants, the checked ones of fortified programs (__open_2), and
- * what programs built before glibc 2.33 call for a file's status (__xstat). All of them are here. */
+ * Programs use more than the standard's names: the 64-bit variants, the checked ones of fortified
+ * programs (__open_2), and the __xstat of programs built before glibc 2.33. All of them are
+ * here. */
 #define _GNU_SOURCE 1
 #include "preload.h"
 #include "tree.h"
@@ -23,7 +25,7 @@ static const char *lead(const char *path, char *inside)
     return sp_preload_ready() ? sp_tree_redirect(path, inside) : path;
 }
 
-/* The card whose node `path` names, if it is there, or -1. */
+/* The card whose render node `path` names, or -1. */
 static int node(const char *path)
 {
     char inside[SP_TREE_PATH];
@@ -272,7 +274,7 @@ int __fxstat64(int version, int fd, struct stat64 *out);
 
 SP_HOOK int __xstat(int version, const char *path, struct stat *out)
 {
-    (void)version; /* 64-bit Linux has known but one */
+    (void)version; /* 64-bit Linux has only one version */
     return stat(path, out);
 }
 

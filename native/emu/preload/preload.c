@@ -1,15 +1,17 @@
-/* The emulated machine behind the hooks: started by the first call that might need it, from the environment.
+/* The emulated machine behind the hooks. The first call that may need it starts it, from the
+ * environment.
  *
- *   SPARKLE_EMU=gfx1100[,gfx1103:kms-3.42...]  the cards, each with its options; unset: everything passes through
- *   SPARKLE_EMU_MODE=strict|lenient|dealloc,order...  what of foreign drivers' sloppiness is let pass (native/emu/README.md);
- *                                     default strict
+ * SPARKLE_EMU=gfx1100[,gfx1103:kms-3.42...]  the cards, each with its options; unset: no effect
+ *   SPARKLE_EMU_MODE=strict|lenient|dealloc,order...  leniencies for foreign drivers
+ *                                     (native/emu/README.md); default strict
  *   SPARKLE_EMU_JOB_LIMIT_S=SECONDS   a job that runs longer ends like a hang; default 10
- *   SPARKLE_EMU_TRACE=FILE            what the cards were asked and did
- *   SPARKLE_EMU=record[:gfx1100...]   what the program asks is written down (record.c); without chips, of a real card
+ *   SPARKLE_EMU_TRACE=FILE            log of ioctls and jobs
+ *   SPARKLE_EMU=record[:gfx1100...]   records the program's ioctls (record.c); without chips, of a
+ *   real card
  *
- * What is asked for and cannot be served ends the program with exit code 2: to pass it through would let it reach a real
- * card. Each fault is told on stderr when it happens: a driver would show at most that its job was lost, and a program that
- * aborts would show nothing. */
+ * A request that cannot be satisfied ends the program with exit code 2: otherwise the program would
+ * reach a real card. Each fault is printed on stderr at once: a driver would only report a lost
+ * job, and an aborting program nothing. */
 #define _GNU_SOURCE 1
 #include "preload.h"
 #include "include/sp_amdgpu_drm.h"
@@ -34,14 +36,14 @@ static struct sp_emu_machine *machine;
 static uint32_t cards;
 static FILE *trace;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-/* Set while a thread is in the machine, which looks at files and descriptors itself and must find them as they are. */
+/* Set while a thread is inside the machine, which must see real files and descriptors. */
 static __thread int inside;
 
 __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    flockfile(stderr); /* jobs' threads say something, too */
+    flockfile(stderr); /* threads of jobs print too */
     fputs("sparkle: ", stderr);
     vfprintf(stderr, format, arguments);
     fputc('\n', stderr);
@@ -49,10 +51,12 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
     va_end(arguments);
 }
 
-/* Ends the program after a message that says why; destructors do not run, so the tree goes here. */
+/* Ends the program after a message with the reason. Destructors do not run, so it removes the
+ * tree. */
 #define REFUSE(...) (say(__VA_ARGS__), sp_tree_remove(), _exit(2))
 
-/* "gfx1100,gfx1036" cut into the texts of cards; how many. What names no card ends the program. */
+/* Splits "gfx1100,gfx1036" into the texts of cards; returns their number. An invalid card ends the
+ * program. */
 static uint32_t cut(const char *text, char names[][CARD_TEXT])
 {
     char why[256];
@@ -82,12 +86,12 @@ static int describe(uint32_t card, struct sp_tree_card *out)
         return fd;
     int rc = ops->ioctl(ops->self, fd, DRM_IOCTL_AMDGPU_INFO, &ask);
     ops->close(ops->self, fd);
-    /* What a board's maker adds, the subsystem, is nothing that a driver for the chip looks at. */
+    /* A driver for the chip ignores the subsystem, which the board's maker adds. */
     *out = (struct sp_tree_card){PCI_VENDOR_AMD, device.device_id, PCI_VENDOR_AMD, device.device_id, device.pci_rev};
     return rc;
 }
 
-/* Bits of enum sp_emu_lenient: none, all, or those that are named. */
+/* Bits of enum sp_emu_lenient: none, all, or those named. */
 static uint32_t leniency(const char *mode)
 {
     static const char *const WORDS[] = {"unlisted", "uninitialised", "reserved", "padding", "unprogrammed",
@@ -101,14 +105,15 @@ static uint32_t leniency(const char *mode)
         size_t n = strcspn(word, ","), i = 0, most = sizeof WORDS / sizeof *WORDS;
         while (i < most && (strlen(WORDS[i]) != n || strncmp(WORDS[i], word, n))) i++;
         if (i == most)
-            REFUSE("SPARKLE_EMU_MODE=%s: strict or lenient is wanted, or leniencies by name", mode);
+            REFUSE("SPARKLE_EMU_MODE=%s: expected strict, lenient, or names of leniencies", mode);
         bits |= 1U << i;
         word += n + (word[n] == ',');
     }
     return bits;
 }
 
-/* "2.5" as nanoseconds; 0 when it is something else. Not strtod, whose decimal point depends on the program's locale. */
+/* "2.5" as nanoseconds; 0: not a number. Not strtod, whose decimal point depends on the program's
+ * locale. */
 static uint64_t nanoseconds(const char *text)
 {
     const uint64_t second = 1000000000;
@@ -205,7 +210,8 @@ int sp_preload_open(int card, int flags)
         errno = -fd;
         return -1;
     }
-    sp_preload_record_forget(fd); /* what had the number may be gone without a word */
+    /* the number's former descriptor may have been closed unnoticed */
+    sp_preload_record_forget(fd);
     if (!(flags & O_CLOEXEC))
         fcntl(fd, F_SETFD, 0);
     return fd;
@@ -221,7 +227,7 @@ int sp_preload_card(int fd)
     return card;
 }
 
-/* 1 with the result when `fd` is the machine's. */
+/* 1 with the result if `fd` is the machine's. */
 static int machine_ioctl(int fd, unsigned long request, void *argument, int *rc)
 {
     const struct sp_kmd_ops *recording = sp_preload_record_ops();
@@ -236,7 +242,7 @@ static int machine_ioctl(int fd, unsigned long request, void *argument, int *rc)
     return ours;
 }
 
-/* 1 with the result when it is written down as a real card's; what is no amdgpu node's passes the recorder by. */
+/* 1 with the result if it is recorded as a real card's; other nodes bypass the recorder. */
 static int real_ioctl(int fd, unsigned long request, void *argument, int *rc)
 {
     const struct sp_kmd_ops *ops = machine || inside ? NULL : sp_preload_record_ops();
@@ -263,7 +269,7 @@ SP_HOOK int ioctl(int fd, unsigned long request, ...)
     return rc < 0 ? -1 : rc;
 }
 
-/* For a program that finds it by dlsym: how long its driver was inside the emulated kernel. */
+/* For programs that find it by dlsym: the time their driver spent inside the emulated kernel. */
 SP_HOOK void sparkle_emu_seam(struct sp_emu_seam *out)
 {
     sp_emu_seam(out);

@@ -1,6 +1,6 @@
-/* Names of files and their contents are what Linux shows and libdrm looks for (xf86drm.c: drmGetDevices2,
- * drmParseSubsystemType, drmParsePciBusInfo, drmParsePciDeviceInfo): a folder /dev/dri, and for each node MAJOR:MINOR its
- * device with subsystem, uevent and PCI ids. */
+/* File names and contents follow Linux and libdrm (xf86drm.c: drmGetDevices2,
+ * drmParseSubsystemType, drmParsePciBusInfo, drmParsePciDeviceInfo). There is a folder /dev/dri,
+ * and for each node MAJOR:MINOR its device with subsystem, uevent and PCI ids. */
 #define _GNU_SOURCE 1
 #include "tree.h"
 #include <errno.h>
@@ -16,7 +16,7 @@
 enum { DRM_MAJOR = 226, FIRST_RENDER_MINOR = 128, FIRST_BUS = 3 };
 
 static char root[1024]; /* "" until the tree is made */
-static pid_t maker;     /* a forked child must not take its parent's tree away */
+static pid_t maker;     /* a forked child must not remove its parent's tree */
 static const char *const led[] = {"/dev/dri", "/sys/dev/char/226:"};
 
 /* mkdir -p for everything before the last '/'. */
@@ -32,7 +32,7 @@ static int make_parents(char *path)
     return 0;
 }
 
-/* A file with the given text below the root; parents are made. */
+/* Makes a file with the given text below the root, and its parents. */
 __attribute__((format(printf, 2, 3))) static int put(const char *name, const char *format, ...)
 {
     char path[SP_TREE_PATH];

@@ -1,4 +1,4 @@
-/* Memory that one dispatch uses and the next one takes over. */
+/* Memory of one dispatch, which the next one reuses. */
 #ifndef SP_EMU_RACE_ARENA_H
 #define SP_EMU_RACE_ARENA_H
 #include <stddef.h>
@@ -8,11 +8,11 @@ struct sp_arena_block;
 struct sp_arena {
     struct sp_arena_block *used, *free;
     size_t left;
-    uint32_t blocks; /* of both */
+    uint32_t blocks; /* blocks of both lists */
 };
-/* Zeros, of a multiple of 8 bytes; NULL: no memory, or as much as a dispatch may have. */
+/* Zeroed memory, a multiple of 8 bytes. NULL: out of memory, or beyond a dispatch's limit. */
 void *sp_arena_get(struct sp_arena *arena, size_t nbytes);
-/* All that was got is free; what is more than a few blocks goes back to the host. */
+/* Frees all memory that was taken; returns all but a few blocks to the host. */
 void sp_arena_reset(struct sp_arena *arena);
 void sp_arena_free(struct sp_arena *arena);
 #endif

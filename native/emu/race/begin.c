@@ -1,4 +1,4 @@
-/* From dispatch to dispatch, group to group, barrier to barrier. */
+/* Bookkeeping between dispatches, groups and barriers. */
 #include "shadow.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Memory: pages of lines, found by address; accesses of waves, of one group and of several. */
+/* Memory: pages of lines, found by address; accesses of waves of one group or several. */
 #include "shadow.h"
 #include "emu/wave/operand.h"
 
@@ -24,7 +24,7 @@ static struct sp_race_page *find(struct sp_races *races, uint64_t page)
     return p;
 }
 
-/* NULL: no room, and nothing is found there. */
+/* NULL: no room; races there are not found. */
 struct sp_race_page *sp_race_page_of(struct sp_racer *r, uint64_t va)
 {
     uint64_t page = va >> SP_VM_GRAIN_BITS;
@@ -65,7 +65,7 @@ bool sp_memory_apart(const struct sp_look *k, const struct sp_mark *m, bool *lat
     if (sp_who_group(m->who) == sp_who_group(k->now.who)) {
         uint32_t passed = sp_who_barriers(k->now.who) - sp_who_barriers(m->who);
         const struct sp_race_wave *other = &k->r->wave[sp_who_wave(m->who)];
-        /* In CU mode the waves of a group have one L0, which keeps the order. */
+        /* In CU mode the waves of a group share one L0, which keeps the order. */
         *late = passed == 1 && k->r->wgp_mode &&
                 sp_race_is_open(m->how & SP_MARK_STORES ? &other->stores : &other->loads, m->how >> SP_MARK_SEQ & 255);
         if (passed && !*late) return false;
@@ -78,7 +78,8 @@ static void saw(struct sp_race_wave *me, const struct sp_racer *r, uint64_t va, 
     me->seen[me->seen_count++ % SP_RACE_PENDING] = (struct sp_race_seen){va, sp_order_now(r->all), who};
 }
 
-/* A load: who put the value there has perhaps released. An atomic hides the store that did, whose release stays. */
+/* A load: the wave that stored the value may have released. An atomic hides the store that did,
+ * whose release stays. */
 void sp_memory_saw(struct sp_look *k, const struct sp_mark *write, uint32_t dwords)
 {
     bool atomic = write->how & SP_MARK_ATOMIC;
@@ -96,7 +97,7 @@ const uint8_t *sp_memory_host(const struct sp_look *k, uint64_t va)
     struct sp_emu_tlb *tlb = k->w->tlb;
     const uint8_t *host = sp_emu_at(tlb, va, k->kind <= SP_RACE_DEVICE ? SP_VM_READ | SP_VM_DEVICE : SP_VM_WRITE);
     const struct sp_emu_entry *e = &tlb->entry[SP_TLB_L2][(va >> tlb->bits) % SP_VM_TLB];
-    return host && e->page == va >> tlb->bits ? host : NULL; /* of a PRT range no entry is kept */
+    return host && e->page == va >> tlb->bits ? host : NULL; /* a PRT range has no TLB entry */
 }
 
 void sp_memory_settle(const struct sp_look *k, const struct sp_mark *m)

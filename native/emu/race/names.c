@@ -1,4 +1,5 @@
-/* What a race is called: both instructions, where they are, who ran them, and what should be between the two. */
+/* The text of a race: both instructions, their places, their waves, and the missing order between
+ * them. */
 #include "racer.h"
 
 uint64_t sp_race_pc_of(const struct sp_wave *w, uint32_t low)
@@ -52,7 +53,7 @@ static bool differ(const struct sp_race_lanes *a, uint32_t l, uint32_t m)
     return memcmp(one + away, two, a->nbytes - away) != 0;
 }
 
-/* The second lane of a store that wants other values in bytes of another one; -1: there is none. */
+/* The second lane of a store that writes other values to another lane's bytes; -1: none. */
 static int lanes_clash(const struct sp_race_lanes *a)
 {
     for (uint64_t left = a->lanes; left; left &= left - 1) {

@@ -1,12 +1,13 @@
-/* Which group's work comes before which other's: releases and acquires of atomic values. An acquire at an address comes after
- * every release there that was before it, and with it all that the releasing wave has done, and its group before its last
- * barrier. What a wave does between a release and its next store counts as done before the release. */
+/* The order between groups: releases and acquires of atomic values. An acquire at an address comes
+ * after every earlier release there. With it comes all that the releasing wave has done, and its
+ * group before its last barrier. A wave's accesses between a release and its next store count as
+ * done before the release. */
 #include "racer.h"
 #include "races.h"
 
 enum { DEPTH = 4, STEPS = 4096 };
 
-/* By address and group; those of one address also in a list, the newest first. */
+/* By address and group; releases of one address also form a list, the newest first. */
 struct sp_release {
     uint64_t va, who, when;
     struct sp_release *chain, *older;
@@ -43,7 +44,7 @@ static struct sp_release *releases_of(struct sp_races *races, uint64_t va, uint3
     return r;
 }
 
-/* Of the same address and group, in the same bucket. */
+/* The next one of the same address and group, in the same bucket. */
 static struct sp_release *next_of(const struct sp_release *of)
 {
     struct sp_release *r = of->chain;
@@ -92,7 +93,7 @@ static void acquire(struct sp_races *races, uint64_t who, const struct sp_race_s
     struct sp_acquire **to = acquires_of(races, who), *a = *to;
     if (!place || !place->newest) return;
     while (a && (a->va != seen->va || a->who != who)) a = a->chain;
-    if (a && a->when >= place->newest->when) return; /* nothing new was released: a loop that polls */
+    if (a && a->when >= place->newest->when) return; /* no new release: a loop that polls */
     if (!(a = sp_arena_get(&races->arena, sizeof *a))) {
         races->full = 1;
         return;
@@ -108,7 +109,7 @@ void sp_order_acquire(struct sp_races *races, uint64_t who, const struct sp_race
     pthread_mutex_unlock(&races->lock);
 }
 
-/* Is `who`'s release also one of what `before` did? */
+/* True if a release by `who` also covers `before`. */
 static bool covers(uint64_t who, uint64_t before)
 {
     if (sp_who_group(who) != sp_who_group(before)) return false;
@@ -126,7 +127,7 @@ static bool reaches(struct sp_races *races, uint64_t before, uint64_t now, uint6
             if (r->when <= a->when && covers(r->who, before)) return true;
         struct sp_place_of_releases *place = depth ? place_at(races, a->va, false) : NULL;
         for (struct sp_release *r = place ? place->newest : NULL; r; r = r->older) {
-            if (++*steps > STEPS) return true; /* too many to say that there is none */
+            if (++*steps > STEPS) return true; /* too many steps to exclude an order */
             if (r->when > a->when || sp_who_group(r->who) == sp_who_group(now)) continue;
             if (reaches(races, before, r->who, r->when, depth - 1, steps)) return true;
         }

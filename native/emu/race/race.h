@@ -1,41 +1,43 @@
-/* Races: two accesses to the same bytes by different waves, one of which writes, with no order between them. README.md says what
- * makes an order. */
+/* Races: two accesses to the same bytes by different waves, at least one a write, without an order
+ * between them. README.md says what makes an order. */
 #ifndef SP_EMU_RACE_RACE_H
 #define SP_EMU_RACE_RACE_H
 #include "emu/wave/wave.h"
 
-/* DEVICE: past the caches, as atomic loads are. RETURNING: an atomic that gives the old value. */
+/* DEVICE: past the caches, as atomic loads. RETURNING: an atomic that returns the old value. */
 enum sp_race_kind { SP_RACE_LOAD, SP_RACE_DEVICE, SP_RACE_STORE, SP_RACE_ATOMIC, SP_RACE_RETURNING };
 
-/* What the lanes of an instruction access: `nbytes` each, dword k of lane l at va[l] + k * step. */
+/* The accesses of an instruction's lanes: `nbytes` each, dword k of lane l at va[l] + k * step. */
 struct sp_race_lanes {
     const uint64_t *va;
     uint64_t lanes, step;
     uint32_t nbytes;
-    uint32_t one_piece; /* all lanes, dwords, one behind the other, aligned */
-    const uint32_t *const *from; /* of a store: registers with its data, NULL: not known; and how far they are shifted */
+    uint32_t one_piece; /* all lanes access contiguous, aligned dwords */
+    const uint32_t *const *from; /* of a store: registers with its data (NULL: unknown), and their shift */
     uint32_t shift;
 };
 
-struct sp_races; /* of a ring: what its present dispatch has accessed */
+struct sp_races; /* of a ring: the accesses of its present dispatch */
 struct sp_racer; /* of a host thread: its present group */
 struct sp_races *sp_races_begin(struct sp_emu_exec *x, uint64_t threads);
 void sp_races_free(struct sp_races *races);
-/* `groups`: how many in x and y, from which id on. `name_at`: the instruction at a pc. NULL: no memory. */
+/* `groups`: their numbers in x and y, from ids `first` on. `name_at`: names the instruction at a
+ * pc. NULL: out of memory. */
 struct sp_racer *sp_racer_begin(struct sp_races *races, uint32_t thread, const uint32_t *first, const uint32_t *end,
                                 uint32_t wgp_mode, const char *(*name_at)(struct sp_wave *w, uint64_t pc));
 void sp_racer_group(struct sp_racer *r, uint64_t number);
-/* A wave comes to s_barrier; all have, and go on. */
+/* A wave arrives at s_barrier; all have arrived and go on. */
 void sp_race_arrives(struct sp_wave *w);
 void sp_racer_barrier(struct sp_racer *r);
 
-/* 0, or the wave's stop. Loads are told after they are done, stores and atomics before; so what another host thread does
- * meanwhile is in order when its result was seen. Nothing may be told where w->race is NULL. */
+/* 0, or the wave's stop. Report loads after they are done, stores and atomics before. So a
+ * concurrent access of another host thread is ordered if its result was seen. Do not call it if
+ * w->race is NULL. */
 int sp_race_memory(struct sp_wave *w, const struct sp_inst *i, enum sp_race_kind kind, const struct sp_race_lanes *a);
-/* va: offsets in LDS. `counted`: lgkmcnt counts it as DS instruction. */
+/* va: offsets in LDS. `counted`: lgkmcnt counts it as a DS instruction. */
 int sp_race_lds(struct sp_wave *w, const struct sp_inst *i, enum sp_race_kind kind, const struct sp_race_lanes *a, bool counted);
-/* These lanes' atomics have given old values: whoever released there before is in order with what follows an invalidation of
- * the wave's caches, sp_race_invalidated. */
+/* These lanes' atomics have returned old values. Earlier releases there precede the accesses after
+ * the wave's next invalidation of its caches, sp_race_invalidated. */
 void sp_race_acquires(struct sp_wave *w, const struct sp_race_lanes *a);
 void sp_race_invalidated(struct sp_wave *w);
 #endif

@@ -1,4 +1,4 @@
-/* Inside of race/: what all host threads of a dispatch share. */
+/* Internal to race/: state shared by all host threads of a dispatch. */
 #ifndef SP_EMU_RACE_RACES_H
 #define SP_EMU_RACE_RACES_H
 #include "arena.h"
@@ -9,11 +9,11 @@
 enum { SP_ORDER_BUCKETS = 4096, SP_PAGE_BUCKETS = 16384 };
 
 struct sp_races {
-    pthread_mutex_t lock; /* for all but the pages' contents */
+    pthread_mutex_t lock; /* for everything except the pages' contents */
     struct sp_arena arena;
     uint32_t threads, pages;
-    uint32_t full;        /* there was no room for an order: everything is in order */
-    uint64_t when;        /* atomic: grows with each release */
+    uint32_t full;        /* no room for an order: everything counts as ordered */
+    uint64_t when;        /* atomic: increases with each release */
     struct sp_release *release[SP_ORDER_BUCKETS];
     struct sp_place_of_releases *place[SP_ORDER_BUCKETS];
     struct sp_acquire *acquire[SP_ORDER_BUCKETS];

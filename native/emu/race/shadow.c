@@ -6,7 +6,7 @@ enum { GATHERED = 4 }; /* lines: neighbouring lanes mostly share one */
 static bool reads(enum sp_race_kind kind) { return kind <= SP_RACE_DEVICE; }
 
 /* --- is it a race? --- */
-/* Are both atomic, or may they be? An atomic store may look like any other. */
+/* True if both are atomic, or may be: an atomic store may look like any other store. */
 static bool both_atomic(const struct sp_look *k, const struct sp_mark *m, bool wrote)
 {
     bool now = k->kind >= SP_RACE_ATOMIC || k->now.how & SP_MARK_MAYBE;
@@ -15,7 +15,7 @@ static bool both_atomic(const struct sp_look *k, const struct sp_mark *m, bool w
     return now && m->how & (SP_MARK_ATOMIC | SP_MARK_MAYBE);
 }
 
-/* Do those bytes of this store change what is there? Nobody sees a store that does not. */
+/* True if those bytes of this store change the memory. A store that does not is invisible. */
 static bool changes(const struct sp_look *k, uint64_t at, uint32_t bytes, const uint8_t *host)
 {
     const struct sp_race_lanes *a = k->a;
@@ -49,14 +49,14 @@ static int found(struct sp_look *k, const struct sp_mark *m, bool wrote, bool la
     return sp_race_found(k->w, k->i, &pair);
 }
 
-/* Mostly it is this wave's, or its group's before a barrier to which no wave came too early. */
+/* Usually it is this wave's, or its group's before a barrier at which no wave arrived early. */
 static inline bool in_order(const struct sp_look *k, const struct sp_mark *m)
 {
     if (!sp_who_other(m->who, k->now.who)) return true;
     return !((m->who ^ k->now.who) >> SP_WHO_GROUP) && !k->r->open && sp_who_barriers(m->who) != sp_who_barriers(k->now.who);
 }
 
-/* Is there a race with that access? Of a line `mask` has dwords, of a dword bytes. */
+/* Checks for a race with that access. `mask`: dwords of a line, or bytes of a dword. */
 static int meets(struct sp_look *k, const struct sp_mark *m, bool wrote, uint32_t mask, int dword)
 {
     bool late;
@@ -88,7 +88,7 @@ static int meet(struct sp_look *k, struct sp_marks *to, uint32_t mask, int dword
 }
 
 /* --- marks --- */
-/* The mark of a line becomes the new one; false: dwords must keep marks of their own. */
+/* Replaces the mark of a line; false: its dwords must keep separate marks. */
 static bool put(struct sp_mark *m, const struct sp_mark *new)
 {
     uint32_t differ = m->how ^ new->how;
@@ -145,10 +145,10 @@ static int each_dword(struct sp_look *k, struct sp_line *line, uint32_t dwords, 
     for (; dwords; dwords &= dwords - 1) {
         uint32_t d = (uint32_t)__builtin_ctz(dwords);
         struct sp_marks *to = &line->dword[d];
-        /* What others have done since is found when they do it. */
+        /* Later accesses of other waves are checked when they happen. */
         if (k->kind == SP_RACE_LOAD && to->read.who == now.who && !(bytes & ~to->read.mask)) continue;
         if (k->kind == SP_RACE_LOAD && (!to->write.mask || in_order(k, &to->write))) {
-            /* nothing to be found */
+            /* no race */
         } else if (meet(k, to, bytes, (int)d)) {
             return SP_WAVE_FAULT;
         }
@@ -176,7 +176,8 @@ static int touch(struct sp_look *k, uint64_t number, uint32_t dwords, uint32_t b
     k->line = number;
     if (k->lds) {
         struct sp_line *line = &k->r->lds[number % SP_RACE_LDS_LINES];
-        if (line->epoch + 1 < k->r->lds_epoch) { /* nothing that a barrier has not ended, and the next one */
+        /* all accesses are before a completed barrier, and so is the next one */
+        if (line->epoch + 1 < k->r->lds_epoch) {
             memset(&line->all, 0, sizeof line->all);
             line->apart = 0;
         }
@@ -228,7 +229,7 @@ static int gather(struct sp_look *k, uint64_t va, uint32_t nbytes)
     return n < nbytes ? gather(k, va + n, nbytes - n) : 0;
 }
 
-/* Whole dwords, one a lane: as gather, without a call for each. */
+/* Whole dwords, one per lane: as gather, without a call for each. */
 static int gather_dwords(struct sp_look *k)
 {
     const uint64_t *at = k->a->va;

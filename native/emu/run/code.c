@@ -1,5 +1,6 @@
-/* Decoded instructions: a page of code becomes an array of slots, filled as they are reached. One cache a thread and
- * dispatch, so code that the CPU or an earlier dispatch changed is decoded anew. */
+/* Decoded instructions: a page of code becomes an array of slots, filled on first use. Each thread
+ * and dispatch has its own cache, so code changed by the CPU or an earlier dispatch is decoded
+ * again. */
 #include "code.h"
 #include "emu/cache/unit.h"
 #include "emu/ops/table.h"
@@ -53,7 +54,7 @@ static bool runs_old(const struct sp_wave *w)
     return flaw && flaw->a & SP_GCR_GLI_INV;
 }
 
-/* Are the words that were decoded those that memory holds? */
+/* Checks that the decoded words equal memory. */
 static int check_fresh(struct sp_wave *w, uint32_t count)
 {
     struct sp_stale stale;
@@ -78,13 +79,13 @@ static bool fetch_word(struct sp_wave *w, uint64_t va, uint32_t *word)
     return true;
 }
 
-/* Words at `va`, as many as are mapped and no more than an instruction can have. */
+/* Fetches the mapped words at `va`, at most as many as an instruction can have. */
 static uint32_t fetch(struct sp_wave *w, uint64_t va, uint32_t words[MOST_WORDS])
 {
     uint32_t count = 0;
     for (; count < MOST_WORDS; count++) {
         uint64_t at = va + 4u * count;
-        /* The second page is touched only by an instruction that reaches into it. */
+        /* Only an instruction that reaches into the second page touches it. */
         if (count && at % SP_VM_PAGE == 0) break;
         if (!fetch_word(w, at, &words[count])) return 0;
     }
@@ -103,7 +104,8 @@ static int check_registers(struct sp_wave *w, const struct sp_inst *inst)
 {
     const uint16_t codes[] = {inst->dst, inst->src[0], inst->src[1], inst->src[2]};
     const uint8_t counts[] = {inst->dst_ndw, inst->src_ndw[0], inst->src_ndw[1], inst->src_ndw[2]};
-    bool matrix = inst->format == SP_FORMAT_VOP3P && inst->dst_ndw == 8; /* WMMA: C and D are as many bits in a wave64 */
+    /* WMMA: C and D have as many bits in a wave64 */
+    bool matrix = inst->format == SP_FORMAT_VOP3P && inst->dst_ndw == 8;
     for (unsigned k = 0; k < 4; k++) {
         uint32_t halved = matrix && w->lanes == 64 && (k == 0 || k == 3);
         uint32_t last = codes[k] - SP_SRC_VGPR + (counts[k] != SP_NDW_MASK ? (counts[k] >> halved) - 1u : 0);
@@ -114,7 +116,7 @@ static int check_registers(struct sp_wave *w, const struct sp_inst *inst)
     return 0;
 }
 
-/* What gfx11.5 added: instructions, and a scalar as src1 beside DPP. */
+/* Additions of gfx11.5: instructions, and a scalar as src1 with DPP. */
 static int check_version(struct sp_wave *w, const struct sp_inst *inst)
 {
     uint32_t minor = w->x->chip->minor;
@@ -122,7 +124,7 @@ static int check_version(struct sp_wave *w, const struct sp_inst *inst)
     if (inst->minor > minor)
         return sp_wave_fault(w, SP_FAULT_OPCODE, "gfx%u.%u has no %s", w->generation, minor, sp_wave_op_name(inst->op));
     if (dpp && minor < 5 && inst->src_ndw[1] && inst->src[1] < SP_SRC_VGPR && !(w->x->lenient & SP_LENIENT_RESERVED))
-        return sp_wave_fault(w, SP_FAULT_OPERAND, "%s with DPP has a scalar as src1: gfx%u.%u wants a VGPR",
+        return sp_wave_fault(w, SP_FAULT_OPERAND, "%s with DPP has a scalar as src1: gfx%u.%u expects a VGPR",
                              sp_wave_op_name(inst->op), w->generation, minor);
     return 0;
 }
@@ -147,7 +149,7 @@ int sp_code_fill(struct sp_wave *w, struct sp_slot *slot)
                              sp_wave_op_name(slot->inst.op), words[0], words[1]);
     if (check_version(w, &slot->inst) || check_registers(w, &slot->inst)) return SP_WAVE_FAULT;
     if (slot->inst.bus > slot->inst.bus_most && !(w->x->lenient & SP_LENIENT_RESERVED))
-        return sp_wave_fault(w, SP_FAULT_OPERAND, "%s reads %u scalars, at most %u are possible",
+        return sp_wave_fault(w, SP_FAULT_OPERAND, "%s reads %u scalars, expected at most %u",
                              sp_wave_op_name(slot->inst.op), slot->inst.bus, slot->inst.bus_most);
     bool two = slot->inst.format == SP_FORMAT_VOPD;
     sp_wave_fn fn = two ? sp_wave_vopd : sp_wave_function(slot->inst.op);
@@ -164,7 +166,7 @@ const char *sp_code_name(struct sp_wave *w, uint64_t pc)
     struct sp_code_page *page = sp_code_page(w->code, pc);
     struct sp_slot *slot = page ? &page->slot[pc % SP_VM_PAGE / 4] : NULL;
     uint64_t now = w->pc;
-    w->pc = pc; /* another thread has run it, and this one perhaps not */
+    w->pc = pc; /* another thread has run it; this one may not have */
     int rc = slot && !slot->fn ? sp_code_fill(w, slot) : 0;
     w->pc = now;
     return slot && !rc ? sp_wave_op_name(slot->inst.op) : "?";

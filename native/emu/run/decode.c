@@ -1,5 +1,6 @@
-/* Decodes one instruction by the generated tables: finds format and row, then moves each field to its member. What no
- * field says by itself stands here: second words (literal, DPP, SDWA), VOPD's two halves, address widths. */
+/* Decodes one instruction by the generated tables: finds format and row, then moves each field to
+ * its member. Code here handles what fields do not express: second words (literal, DPP, SDWA),
+ * VOPD's two halves, address widths. */
 #include "emu/isa/isa.h"
 
 #include <errno.h>
@@ -21,7 +22,7 @@ static uint32_t get(const struct sp_isa_field *f, uint64_t bits)
     return low_bits(bits, f->low, f->width) | low_bits(bits, f->low2, f->width2) << f->width;
 }
 
-/* NULL and M0 by gfx11's codes. */
+/* Converts NULL and M0 to gfx11's codes. */
 static uint32_t scalar(const struct sp_isa *isa, uint32_t code)
 {
     return isa->null == SP_SRC_M0 && (code == SP_SRC_NULL || code == SP_SRC_M0) ? code ^ 1 : code;
@@ -159,7 +160,7 @@ static const struct sp_isa_format *format_of(const struct sp_isa *isa, uint32_t 
     return NULL;
 }
 
-/* FLAT's segment, a field of its own, is part of what says which instruction it is. */
+/* FLAT's segment, a separate field, is a part of the opcode. */
 static uint32_t segment_of(const struct sp_isa_format *format, uint64_t bits)
 {
     for (unsigned i = 0; i < format->count; i++)
@@ -173,7 +174,7 @@ static const struct sp_isa_row *row_of(const struct sp_isa_row *rows, uint32_t c
     return index < count && rows[index].op ? &rows[index] : NULL;
 }
 
-/* Registers of an address, which the row does not know. */
+/* Number of an address' registers, which the row does not contain. */
 static void count_address(uint64_t bits, const struct sp_isa_format *format, struct sp_inst *out)
 {
     if (out->format == SP_FORMAT_FLAT) {
@@ -188,11 +189,11 @@ static void count_address(uint64_t bits, const struct sp_isa_format *format, str
         if (out->tfe && out->dst_ndw)
             out->dst_ndw++;
     }
-    if (out->lds) /* gfx10: the data go to LDS, VDATA or VDST is not written */
+    if (out->lds) /* gfx10: the data go to LDS; VDATA or VDST is not written */
         out->dst = out->dst_ndw = 0;
 }
 
-/* What becomes of SADDR and SOFFSET that say "none", and of an offset whose sign depends on the segment. */
+/* Handles SADDR and SOFFSET that mean "none", and an offset whose sign depends on the segment. */
 static void finish_memory(const struct sp_isa *isa, struct sp_inst *out)
 {
     if (out->format == SP_FORMAT_FLAT) {
@@ -212,7 +213,7 @@ static int is_vop12c(unsigned format)
     return format == SP_FORMAT_VOP1 || format == SP_FORMAT_VOP2 || format == SP_FORMAT_VOPC;
 }
 
-/* SDWA's scalar bits: S0, S1 say that a field names an SGPR, SD that VOPC's result goes to SDST. */
+/* SDWA's scalar bits: S0, S1 mark a field as an SGPR, SD sends VOPC's result to SDST. */
 static void sdwa_scalars(const struct sp_isa *isa, const struct sp_isa_format *word, uint64_t bits, struct sp_inst *out)
 {
     for (unsigned i = 0; i < word->count; i++) {
@@ -238,7 +239,7 @@ static int is_half(const struct sp_isa *isa, const struct sp_isa_row *row, unsig
     return 0;
 }
 
-/* The dword that SRC0 asked for: 1 when there is one, 0 when not, negative when the row takes none such. */
+/* The dword that SRC0 asks for. 1: present, 0: absent, negative: the row does not allow it. */
 static int second_word(const struct sp_isa *isa, const struct sp_isa_row *row, uint32_t word, struct sp_inst *out,
                        uint64_t *reserved)
 {
@@ -319,14 +320,16 @@ static int find_row(const struct sp_isa *isa, const struct sp_isa_format *format
     return unknown(isa, space, opcode, why, why_nbytes);
 }
 
-/* Does an operand take the constant bus? SGPRs and the like, and the literal; not NULL nor inline constants. */
+/* True if an operand uses the constant bus: SGPRs and similar, and the literal; not NULL or inline
+ * constants. */
 static int is_scalar(uint32_t code)
 {
     int constant = (code >= 128 && code <= 208) || (code >= 240 && code <= 248);
     return code < SP_SRC_VGPR && code != SP_SRC_NULL && !constant;
 }
 
-/* Counts what a vector instruction reads over the constant bus, as sparkle_drv/amd/isa/bus.py says. */
+/* Counts a vector instruction's reads over the constant bus, by the rules of
+ * sparkle_drv/amd/isa/bus.py. */
 static void count_bus(const struct sp_isa_row *row, const struct sp_isa_row *y, struct sp_inst *out)
 {
     unsigned flags = row->flags | (y ? y->flags : 0u), count = 0;
@@ -348,7 +351,7 @@ static void count_bus(const struct sp_isa_row *row, const struct sp_isa_row *y, 
     out->bus_most = flags & SP_ISA_BUS1 ? 1 : 2;
 }
 
-/* Literal, DPP, SDWA: what follows the instruction itself. */
+/* Decodes the dwords after the instruction: literal, DPP, SDWA. */
 static int decode_tail(const struct sp_isa *isa, const struct sp_isa_row *row, int literal, const uint32_t *words, uint32_t count,
                        struct sp_inst *out, uint64_t *reserved, char *why, uint32_t why_nbytes)
 {

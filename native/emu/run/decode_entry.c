@@ -1,4 +1,4 @@
-/* What sp_emu_isa.h declares: the decoder for callers from Python. */
+/* The functions of sp_emu_isa.h: the decoder for callers from Python. */
 #include "include/sp_emu_isa.h"
 
 #include <errno.h>

@@ -1,9 +1,9 @@
-/* From a dispatch to groups of waves: what the hardware's launcher (SPI) writes into SGPRs and VGPRs before
- * the first instruction, LDS and scratch, and the order in which groups and waves run.
+/* Runs a dispatch as groups of waves: the launcher's (SPI) initial SGPRs and VGPRs, LDS and
+ * scratch, and the order in which groups and waves run.
  *
- * What is handed over was checked by native/emu/cp/launch.c, which knows the registers. A thread runs one group at a time,
- * its waves in turn, a slice each: deterministic for one thread. Source: LLVM's AMDGPU usage document, initial register
- * contents. */
+ * native/emu/cp/launch.c, which knows the registers, has checked the dispatch. A thread runs one
+ * group at a time, its waves in turn, a slice each: deterministic for one thread. Source: LLVM's
+ * AMDGPU usage document, initial register contents. */
 #include "dispatch.h"
 #include "code.h"
 #include "run.h"
@@ -15,19 +15,19 @@
 
 enum { SLICE = 4096, SHORT_SLICE = 8, LDS_MOST = 65536, WAVES_MOST = 64 };
 
-/* What all groups share. */
+/* State shared by all groups. */
 struct launch {
     const struct sp_emu_dispatch *d;
     struct sp_emu_exec *x;
     uint32_t waves_most; /* of a group */
     uint32_t threads;
     uint64_t groups;
-    uint64_t next;   /* atomic: group to be taken */
-    struct sp_races *races; /* NULL: nobody looks for them */
+    uint64_t next;   /* atomic: number of the next group */
+    struct sp_races *races; /* NULL: races are not looked for */
     uint32_t failed; /* atomic */
 };
 
-/* One host thread's own: TLB, code and the waves of its present group. */
+/* State of one host thread: TLB, code and the waves of its present group. */
 struct worker {
     struct launch *launch;
     uint32_t index;
@@ -38,11 +38,11 @@ struct worker {
     struct sp_caches *caches; /* NULL: none, all waves share `tlb` */
     struct sp_racer *race;
     uint64_t number; /* of its group */
-    uint64_t since_check; /* instructions since it asked whether the job's time is over */
+    uint64_t since_check; /* instructions since its last check of the job's time */
     struct sp_code *code;
     struct sp_group group;
     struct sp_wave *waves[WAVES_MOST];
-    uint64_t *scratch_written[WAVES_MOST]; /* strict: a bit a dword of each wave's scratch */
+    uint64_t *scratch_written[WAVES_MOST]; /* strict: one bit per dword of each wave's scratch */
     pthread_t thread;
 };
 
@@ -51,7 +51,8 @@ static int no_memory(struct sp_emu_exec *x)
     return sp_emu_fault_set(&x->fault, SP_FAULT_DISPATCH, -EFAULT, "dispatch: no memory for waves");
 }
 
-/* The scratch slot of a wave: from the top, so that a ring smaller than TMPRING_SIZE says is found out. */
+/* The scratch slot of a wave: from the top, so that a ring smaller than TMPRING_SIZE says is
+ * detected. */
 static uint64_t scratch_offset(const struct worker *k, uint32_t wave)
 {
     const struct sp_emu_dispatch *d = k->launch->d;
@@ -65,7 +66,7 @@ static void set_sgpr(struct sp_wave *w, uint32_t *n, uint32_t value)
     w->sgpr_ready[(*n)++] = 1;
 }
 
-/* User SGPRs, then what the dispatch enables, in this order. */
+/* Initial SGPRs: user SGPRs, then those that the dispatch enables, in this order. */
 static void initial_sgprs(const struct worker *k, struct sp_wave *w)
 {
     const struct sp_emu_dispatch *d = k->launch->d;
@@ -77,14 +78,15 @@ static void initial_sgprs(const struct worker *k, struct sp_wave *w)
     }
     for (uint32_t dim = 0; dim < 3; dim++)
         if (d->group_ids >> dim & 1) set_sgpr(w, &n, k->group.id[dim]);
-    /* TG_SIZE: waves [5:0]; the wave's number in [11:6] and [24:20]: Mesa's versions differ in which they read. */
+    /* TG_SIZE: waves [5:0]; the wave's number in both [11:6] and [24:20]: Mesa's versions read
+     * different ones. */
     if (d->tg_size) set_sgpr(w, &n, waves | w->id << 6 | w->id << 20 | (uint32_t)(w->id == 0) << 26);
     if (w->generation == 10 && d->scratch) set_sgpr(w, &n, (uint32_t)scratch_offset(k, w->id));
     w->s[SP_EXEC] = (uint32_t)w->exec;
     w->s[SP_EXEC + 1] = (uint32_t)(w->exec >> 32);
     w->sgpr_ready[SP_EXEC] = w->sgpr_ready[SP_EXEC + 1] = w->sgpr_ready[SP_SRC_NULL] = 1;
     w->s[SP_SRC_NULL] = 0;
-    /* M0 and VCC are not set up on gfx10 and later, but waves may save them. */
+    /* M0 and VCC are not initialised on gfx10 and later, but waves may save them. */
     if (!w->strict) memset(w->sgpr_ready, 1, sizeof w->sgpr_ready);
 }
 
@@ -116,10 +118,11 @@ static void initial_vgprs(const struct worker *k, struct sp_wave *w, const uint3
     w->active = (uint32_t)__builtin_popcountll(active);
 }
 
-/* Bytes of a bit a dword of scratch. */
+/* Bytes for one bit per dword of scratch. */
 static size_t scratch_marks(uint64_t scratch_wave) { return (size_t)(scratch_wave / 4 + 63) / 64 * 8; }
 
-/* Registers that hardware does not set hold what the last wave left: here, in strict mode, a pattern. */
+/* Registers that hardware does not initialise hold the last wave's values: here, in strict mode, a
+ * pattern. */
 static void poison(struct sp_wave *w, uint32_t vgprs)
 {
     bool lenient = !w->strict;
@@ -173,7 +176,7 @@ static int stopped_from_outside(const struct launch *l, struct sp_emu_fault *fau
     return sp_emu_fault_set(fault, SP_FAULT_TIMEOUT, -ETIME, "the job ran longer than its time limit");
 }
 
-/* A barrier counts the waves that still live. */
+/* A barrier counts the waves that are still running. */
 static bool release_barrier(struct worker *k)
 {
     bool any = false;
@@ -192,7 +195,7 @@ static bool release_barrier(struct worker *k)
 static int run_group(struct worker *k)
 {
     uint32_t live = k->group.waves;
-    /* Waves that share scratch by mistake disturb one another when they take turns. */
+    /* Waves that share scratch by mistake disturb each other when they take turns. */
     uint32_t slice = sp_emu_flaw(k->launch->x->chip, SP_FLAW_SCRATCH) ? SHORT_SLICE : SLICE;
     while (live) {
         for (uint32_t n = 0; n < k->group.waves; n++) {
@@ -302,7 +305,7 @@ static uint32_t threads_of(const struct launch *l)
     return (uint32_t)(n ? n : 1);
 }
 
-/* The first worker that failed by itself speaks for the dispatch. */
+/* The first worker that failed by itself determines the dispatch's error. */
 static int collect(struct launch *l, struct worker *workers)
 {
     int rc = 0;
@@ -315,7 +318,8 @@ static int collect(struct launch *l, struct worker *workers)
     return rc;
 }
 
-/* With these defects waves race that would not on a healthy card: a defect does not name itself. */
+/* With these defects waves race that would not on a healthy card: a race would not show the real
+ * defect. */
 static bool mixes_waves_up(const struct sp_emu_chip *chip)
 {
     return sp_emu_flaw(chip, SP_FLAW_IDS) || sp_emu_flaw(chip, SP_FLAW_WAVE64) || sp_emu_flaw(chip, SP_FLAW_SCRATCH);
@@ -327,7 +331,7 @@ int sp_emu_dispatch(const struct sp_emu_dispatch *d, struct sp_emu_exec *x)
     uint32_t started = 0;
     int rc = 0;
     if (sp_emu_flaw(x->chip, SP_FLAW_DISPATCH)) return 0;
-    for (int dim = 0; dim < 3; dim++) /* more than 64 bits of them end with the job's time all the same */
+    for (int dim = 0; dim < 3; dim++) /* more than 64 bits of groups end with the job's time anyway */
         if (__builtin_mul_overflow(l.groups, (uint64_t)(d->end[dim] - d->begin[dim]), &l.groups)) l.groups = UINT64_MAX;
     l.waves_most = (d->size[0] * d->size[1] * d->size[2] + d->lanes - 1) / d->lanes;
     l.threads = threads_of(&l);

@@ -1,8 +1,8 @@
-/* The loop over a wave. */
+/* The main loop of a wave. */
 #ifndef SP_EMU_RUN_RUN_H
 #define SP_EMU_RUN_RUN_H
 #include "emu/wave/wave.h"
 
-/* Until it stops, or `budget` instructions are done (SP_WAVE_GO). */
+/* Runs until it stops, or until `budget` instructions are done (SP_WAVE_GO). */
 int sp_wave_run(struct sp_wave *w, uint64_t budget);
 #endif

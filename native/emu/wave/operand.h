@@ -1,5 +1,6 @@
-/* Operands: how a source becomes 64 lanes, how a result becomes a register. Included by every family of instructions;
- * the hot cases are inline, DPP and SDWA are in slow.c. Sources are named by the 9-bit codes of inst.h. */
+/* Operands: converts a source to 64 lanes, and a result to a register. Every family of instructions
+ * includes it. The hot cases are inline, DPP and SDWA are in slow.c. Sources are named by the 9-bit
+ * codes of inst.h. */
 #ifndef SP_EMU_WAVE_OPERAND_H
 #define SP_EMU_WAVE_OPERAND_H
 #include "wave.h"
@@ -7,11 +8,11 @@
 
 #define SP_LIKELY(x) __builtin_expect(!!(x), 1)
 #define SP_UNLIKELY(x) __builtin_expect(!!(x), 0)
-/* All lanes of the wave in blocks of 32. A constant inner length, an index that cannot wrap and lanes that do not depend on
- * one another: so it vectorises without a tail and without a look at which arrays overlap. */
+/* All lanes of the wave in blocks of 32. The constant inner length, an index without wrap and
+ * independent lanes let it vectorise without a tail and without checks for overlap. */
 #define SP_EACH_LANE(w, l) for (size_t l##_b = 0; l##_b < (w)->lanes; l##_b += 32) \
     _Pragma("GCC ivdep") for (size_t l = l##_b, l##_n = 0; l##_n < 32; l++, l##_n++)
-/* The same one by one, for what is rare or does not gain: vectors are more bytes of the wheel. */
+/* As above, lane by lane, for rare or slow instructions: vectors would add bytes to the wheel. */
 #define SP_LANE_BY_LANE(w, l) for (uint32_t l = 0; l < (w)->lanes; l++)
 
 static inline float sp_f32(uint32_t bits) { union { uint32_t u; float f; } c = {bits}; return c.f; }
@@ -19,7 +20,7 @@ static inline uint32_t sp_u32(float value) { union { float f; uint32_t u; } c = 
 static inline double sp_f64(uint64_t bits) { union { uint64_t u; double f; } c = {bits}; return c.f; }
 static inline uint64_t sp_u64(double value) { union { double f; uint64_t u; } c = {value}; return c.u; }
 
-/* Widths in which constants are made. */
+/* Widths of constants. */
 enum sp_width { SP_B16, SP_B32, SP_F64, SP_B64, SP_I64 };
 
 /* slow.c: constants, apertures, VCCZ.. as `width`; DPP and SDWA applied to src[0] or src[1]. */
@@ -59,7 +60,7 @@ static inline void sp_exec_changed(struct sp_wave *w)
     w->active = (uint32_t)__builtin_popcountll(w->exec);
 }
 
-/* slow.c: NULL, M0, EXEC, and while loads are under way; nothing where the wave stops. */
+/* slow.c: NULL, M0, EXEC, and registers while loads are under way; no effect if the wave stops. */
 void sp_put_s32_slow(struct sp_wave *w, const struct sp_inst *i, uint32_t code, uint32_t value);
 
 static inline void sp_put_s32(struct sp_wave *w, const struct sp_inst *i, uint32_t code, uint32_t value)
@@ -85,17 +86,18 @@ static inline uint32_t sp_scc(struct sp_wave *w, const struct sp_inst *i)
     return w->scc & 1;
 }
 
-/* slow.c: a VGPR that is copied, or stored, and has undefined lanes. */
+/* slow.c: a copied or stored VGPR with undefined lanes. */
 void sp_vgpr_undefined(struct sp_wave *w, const struct sp_inst *i, uint32_t code, bool stored);
 
-/* As sp_vgpr, for data that is only copied: it may be undefined. */
+/* As sp_vgpr, for data that are only copied: they may be undefined. */
 static inline const uint32_t *sp_vgpr_copied(struct sp_wave *w, const struct sp_inst *i, uint32_t code)
 {
     if (SP_UNLIKELY(w->exec & ~w->vgpr_ready[code & 255])) sp_vgpr_undefined(w, i, code, false);
     return w->v[code & 255];
 }
 
-/* A lane mask lies in one SGPR of a wave32, in two of a wave64. What it says of inactive lanes may be undefined. */
+/* A lane mask is in one SGPR of a wave32, in two of a wave64. Its bits for inactive lanes may be
+ * undefined. */
 static inline uint64_t sp_mask(struct sp_wave *w, const struct sp_inst *i, uint32_t code)
 {
     if (w->lanes == 64 ? SP_LIKELY(sp_pair_ready(w, code)) : SP_LIKELY(code < SP_SGPRS && w->sgpr_ready[code]))
@@ -103,7 +105,7 @@ static inline uint64_t sp_mask(struct sp_wave *w, const struct sp_inst *i, uint3
     return sp_mask_slow(w, i, code);
 }
 
-/* The same where all of its bits matter. */
+/* As sp_mask, if all of its bits matter. */
 static inline uint64_t sp_whole_mask(struct sp_wave *w, const struct sp_inst *i, uint32_t code)
 {
     return w->lanes == 64 ? sp_s64(w, i, code) : sp_s32(w, i, code);
@@ -119,7 +121,7 @@ static inline void sp_put_mask(struct sp_wave *w, const struct sp_inst *i, uint3
 
 /* --- vectors --- */
 
-/* VGPR named by a code; beyond the allocation hardware reads v0: here it is a fault. */
+/* The VGPR of a code; beyond the allocation hardware reads v0: here it is a fault. */
 static inline const uint32_t *sp_vgpr(struct sp_wave *w, const struct sp_inst *i, uint32_t code)
 {
     uint32_t r = code & 255;
@@ -133,7 +135,7 @@ static inline void sp_fill(struct sp_wave *w, uint32_t *to, uint32_t value)
     SP_EACH_LANE(w, l) to[l] = value;
 }
 
-/* src[k] as 32-bit lanes, in `t` if it is no plain VGPR. Lanes outside EXEC hold anything. */
+/* src[k] as 32-bit lanes, in `t` unless it is a plain VGPR. Lanes outside EXEC are arbitrary. */
 static inline const uint32_t *sp_src_as(struct sp_wave *w, const struct sp_inst *i, unsigned k, uint32_t *t,
                                         enum sp_width width)
 {
@@ -154,7 +156,7 @@ static inline const uint32_t *sp_src(struct sp_wave *w, const struct sp_inst *i,
     return sp_src_as(w, i, k, t, SP_B32);
 }
 
-/* src[k] of an instruction that copies: what nobody has written is undefined lane by lane. */
+/* src[k] of a copying instruction: unwritten data are undefined lane by lane. */
 static inline const uint32_t *sp_src_copied(struct sp_wave *w, const struct sp_inst *i, unsigned k, uint32_t *t)
 {
     uint32_t code = i->src[k];
@@ -243,7 +245,7 @@ static inline void sp_put_lanes(struct sp_wave *w, const struct sp_inst *i, uint
     }
 }
 
-/* The result of a vector instruction: 0, or why the wave stops. */
+/* Writes the result of a vector instruction. 0, or the wave's stop. */
 static inline int sp_put(struct sp_wave *w, const struct sp_inst *i, uint32_t *r)
 {
     if (SP_UNLIKELY(w->stop)) return (int)w->stop;
@@ -252,8 +254,9 @@ static inline int sp_put(struct sp_wave *w, const struct sp_inst *i, uint32_t *r
     return (int)w->stop;
 }
 
-/* What OMOD multiplies by; 1 where the hardware ignores it: in IEEE mode, and where denormal results of the format are
- * kept (`keep`, a bit of MODE). Mesa's ACO and LLVM's SIFoldOperands use it by these rules. */
+/* The factor of OMOD. 1 where the hardware ignores it: in IEEE mode, and if denormal results of the
+ * format are kept (`keep`, a bit of MODE). Mesa's ACO and LLVM's SIFoldOperands use it by these
+ * rules. */
 static inline float sp_omod(const struct sp_wave *w, const struct sp_inst *i, uint32_t keep)
 {
     static const float FACTOR[] = {1.0f, 2.0f, 4.0f, 0.5f};
@@ -266,8 +269,8 @@ static inline void sp_flush_f32(const struct sp_wave *w, float *r)
     SP_EACH_LANE(w, l) bits[l] = (bits[l] & 0x7FFFFFFFu) < 0x00800000u ? bits[l] & 0x80000000u : bits[l];
 }
 
-/* OMOD makes +0 of each zero or denormal; a number that it halves to a denormal becomes a zero of its sign (seen on
- * gfx1010 and gfx1030: output_modifier.h of ROCm's rocjitsu). */
+/* OMOD turns each zero or denormal into +0. A number that it halves to a denormal becomes a zero of
+ * its sign (seen on gfx1010 and gfx1030: output_modifier.h of ROCm's rocjitsu). */
 static inline void sp_finish_f32(const struct sp_wave *w, const struct sp_inst *i, float *r)
 {
     float scale = sp_omod(w, i, SP_MODE_KEEP32_OUT);
@@ -324,7 +327,7 @@ static inline int sp_putd(struct sp_wave *w, const struct sp_inst *i, double *r)
     return sp_put64(w, i, bits);
 }
 
-/* Bits of `r` (0 or 1 a lane) as a mask, inactive lanes 0. */
+/* Bits of `r` (0 or 1 per lane) as a mask, inactive lanes 0. */
 static inline uint64_t sp_gather_mask(const struct sp_wave *w, const uint32_t *r, uint64_t lanes)
 {
     uint64_t mask = 0;

@@ -1,6 +1,7 @@
-/* Loads under way. Memory is read at once, but in strict mode the registers are not ready before the s_waitcnt that the
- * hardware needs: VMEM loads and LDS return in order each by its own counter; SMEM and FLAT return in any order, so only
- * a wait for 0 serves them (RDNA2 ISA document, "Data dependency resolution"). */
+/* Loads under way. Memory is read at once. In strict mode the registers are ready only after the
+ * s_waitcnt that hardware needs. VMEM loads and LDS return in order, each by its own counter. SMEM
+ * and FLAT return in any order, so only a wait for 0 completes them (RDNA2 ISA document, "Data
+ * dependency resolution"). */
 #include "operand.h"
 #include <stdio.h>
 
@@ -27,7 +28,7 @@ static void not_arrived(struct sp_wave *w, const struct sp_pending *p)
     }
 }
 
-/* Drops entry n; order is kept because an older load of the same register arrives first. */
+/* Removes entry n; the order is kept because an older load of the same register arrives first. */
 static void drop(struct sp_wave *w, uint32_t n)
 {
     w->pending_count--;
@@ -76,8 +77,8 @@ static bool is_done(const struct sp_wave *w, const struct sp_pending *p, bool vm
     }
 }
 
-/* FLAT counts in both: the first wait turns it into an SMEM-like or VMEM-like one. A register may have two loads under
- * way (its halves): it is ready after the last. */
+/* FLAT counts in both: the first wait turns it into an SMEM-like or VMEM-like one. A register may
+ * have two loads under way (its halves): it is ready after the last. */
 static void wait(struct sp_wave *w, bool vm, uint32_t at_most)
 {
     for (uint32_t n = 0; n < w->pending_count;) {
@@ -161,7 +162,7 @@ static void not_ready(struct sp_wave *w, const struct sp_inst *i, uint32_t reg, 
 void sp_wave_not_ready(struct sp_wave *w, const struct sp_inst *i, uint32_t reg) { not_ready(w, i, reg, false); }
 void sp_wave_not_copied(struct sp_wave *w, const struct sp_inst *i, uint32_t reg) { not_ready(w, i, reg, true); }
 
-/* A result for a register whose load is still to come: the load would overwrite it. */
+/* A result for a register with a pending load, which would overwrite it. */
 void sp_wave_overtaken(struct sp_wave *w, const struct sp_inst *i, uint32_t reg)
 {
     char name[16];

@@ -1,6 +1,6 @@
-/* Poison in registers: what a load brought from LDS, scratch or memory that nobody has written, and what was computed from
- * it. It may be stored, but not decide. A register that is not ready has poison, or nobody has written it: the origin tells
- * them apart. */
+/* Poison in registers: values loaded from unwritten LDS, scratch or memory, and values computed
+ * from them. They may be stored, but must not decide. A register that is not ready is poisoned or
+ * unwritten: the origin distinguishes the two. */
 #include "wave.h"
 #include <stdio.h>
 
@@ -9,10 +9,10 @@ static void begin(struct sp_wave *w)
     if (w->origins) return;
     memset(w->why, 0, sizeof w->why);
     memset(w->poison, 0, sizeof w->poison);
-    w->origins = 1; /* 0 is nobody's number */
+    w->origins = 1; /* number 0 is unused */
 }
 
-/* One origin for each instruction; when there is no more room, the last one is the newest. */
+/* One origin per instruction; without room, the newest replaces the last one. */
 uint8_t sp_wave_origin(struct sp_wave *w, const struct sp_inst *i, enum sp_from from, uint64_t at)
 {
     uint32_t n = 1;
@@ -39,7 +39,7 @@ void sp_wave_poisoned(struct sp_wave *w, uint32_t reg, uint64_t lanes, uint64_t 
 uint64_t sp_wave_undefined_lanes(const struct sp_wave *w, uint32_t reg)
 {
     uint64_t ready = w->vgpr_ready[reg & 255];
-    /* Some lanes have it: a merge of values that nobody uses. But what was loaded somebody wanted. */
+    /* Some lanes have it: an unused merge of values. But a loaded value was needed. */
     return ready ? w->origins ? w->poison[reg & 255] & ~ready : 0 : UINT64_MAX;
 }
 
@@ -63,8 +63,8 @@ const char *sp_wave_why(const struct sp_wave *w, uint32_t reg, char *to, size_t 
     uint32_t n = sp_wave_origin_of(w, reg);
     const struct sp_origin *o = &w->origin[n];
     if (n && o->from == SP_FROM_DEALLOC)
-        return "which S_SENDMSG DEALLOC_VGPRS gave back";
-    if (!n) return reg == SP_SRC_SCC ? "which nothing defined has set" : "which was never written";
+        return "which S_SENDMSG DEALLOC_VGPRS freed";
+    if (!n) return reg == SP_SRC_SCC ? "which no defined value has set" : "which was never written";
     if (o->from == SP_FROM_REGISTER)
         snprintf(to, nbytes, "which %s at pc 0x%llx computed from %s that was never written", sp_wave_op_name(o->op),
                  (unsigned long long)o->pc, sp_wave_reg_name((uint32_t)o->at, name, sizeof name));

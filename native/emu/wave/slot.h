@@ -7,6 +7,6 @@ struct sp_slot {
     sp_wave_fn fn; /* NULL: not yet decoded */
     uint32_t vector;
     struct sp_inst inst, second; /* second: VOPD's other half */
-    sp_wave_fn half[2];          /* VOPD's */
+    sp_wave_fn half[2];          /* of VOPD */
 };
 #endif

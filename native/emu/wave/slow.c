@@ -1,5 +1,6 @@
-/* The rarer operands: constants, apertures, and sources that go across lanes (DPP16, DPP8) or through byte selects (SDWA).
- * Which lane reads which: "DPP" and "SDWA" in AMD's RDNA2 and RDNA3 ISA documents. */
+/* The rarer operands: constants, apertures, sources moved across lanes (DPP16, DPP8) or through
+ * byte selects (SDWA). "DPP" and "SDWA" in AMD's RDNA2 and RDNA3 ISA documents define which lane
+ * reads which. */
 #include "operand.h"
 
 static const float SMALL[] = {0.5f, -0.5f, 1.0f, -1.0f, 2.0f, -2.0f, 4.0f, -4.0f, 0.15915494f};
@@ -18,7 +19,7 @@ static uint64_t literal(const struct sp_inst *i, enum sp_width width)
 
 static uint64_t small_float(uint32_t which, enum sp_width width)
 {
-    /* 1/(2 pi) is not the rounded float, but the format's own constant. */
+    /* 1/(2 pi) is the format's own constant, not the rounded float. */
     if (width == SP_F64 || width == SP_B64 || width == SP_I64)
         return which == 8 ? UINT64_C(0x3FC45F306DC9C882) : sp_u64((double)SMALL[which]);
     if (width == SP_B16) return SMALL_HALF[which];
@@ -33,7 +34,8 @@ uint64_t sp_operand_special(struct sp_wave *w, const struct sp_inst *i, uint32_t
     if (code >= 193 && code <= 208) return wide ? (uint64_t)(192 - (int64_t)code) : (uint32_t)(192 - (int32_t)code);
     if (code >= 240 && code <= 248) return small_float(code - 240, width);
     if (code == SP_SRC_LITERAL) return literal(i, width);
-    /* Apertures: 64-bit values whose low half is 0 (LLVM reads them as pairs only); limits are the last byte. */
+    /* Apertures: 64-bit values whose low half is 0 (LLVM reads them only as pairs); limits are the
+     * last byte. */
     if (code == 235) return wide ? UINT64_C(0x20000000) << 32 : 0;
     if (code == 236) return wide ? (UINT64_C(0x20000000) << 32 | 0xFFFFFFFF) : 0xFFFFFFFF;
     if (code == 237) return wide ? UINT64_C(0x10000000) << 32 : 0;
@@ -87,7 +89,7 @@ void sp_vgpr_undefined(struct sp_wave *w, const struct sp_inst *i, uint32_t code
     if (stored && w->strict) w->poison_seen = 1;
 }
 
-/* Which lane `l` reads by DPP_CTRL; -1: none. */
+/* The lane that lane `l` reads by DPP_CTRL; -1: none. */
 static int dpp_from(const struct sp_wave *w, uint32_t ctrl, uint32_t l)
 {
     uint32_t row = l & ~15u, in = l & 15, n = ctrl & 15;
@@ -99,7 +101,8 @@ static int dpp_from(const struct sp_wave *w, uint32_t ctrl, uint32_t l)
     if (ctrl == 0x141) return (int)(row + (in ^ 7));
     if (ctrl >= 0x150 && ctrl <= 0x15F) return (int)(row + n);
     if (ctrl >= 0x160 && ctrl <= 0x16F) return (int)(row + (in ^ n));
-    /* RDNA has no ROW_BCAST:15; a card is said to give the row's lane 0 (tinygrad, test/amd/hw/test_dpp.py). */
+    /* RDNA has no ROW_BCAST:15; a card is said to give the row's lane 0 (tinygrad,
+     * test/amd/hw/test_dpp.py). */
     return ctrl == 0x142 && w->x->lenient & SP_LENIENT_RESERVED ? (int)row : -2;
 }
 

@@ -1,5 +1,5 @@
-/* What every instruction may need of its wave: faults that say where, the clock, how loads read, and the
- * rounding of the host. */
+/* Functions that every instruction may need of its wave: faults with their place, the clock, the
+ * access of loads, and the host's rounding. */
 #include "wave.h"
 #include <fenv.h>
 #include <stdarg.h>
@@ -33,7 +33,8 @@ uint64_t sp_wave_realtime(const struct sp_wave *w)
     return sp_emu_gpu_clock(w->x->chip);
 }
 
-/* GLC: past L0; past GL1, too, with DLC on gfx10 and without it on gfx11 (LLVM, AMDGPUUsage, "Memory Model GFX10-GFX11"). */
+/* GLC: past L0; past GL1 too, with DLC on gfx10 and without it on gfx11 (LLVM, AMDGPUUsage, "Memory
+ * Model GFX10-GFX11"). */
 uint32_t sp_wave_load_access(const struct sp_wave *w, const struct sp_inst *i)
 {
     if (!i->glc) return SP_VM_READ;

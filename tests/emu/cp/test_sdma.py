@@ -119,7 +119,7 @@ def test_too_many_places_at_once(open_rig):
         out = rig.buffer(1 << 20)
         fault = run(rig, [n for i in range(1025) for n in fill(rig, out.va + 8 * i, 1, 4)], out)
         assert (fault and fault.kind) == wanted
-        assert fault is None or "1024 places" in fault.text
+        assert fault is None or "1024 ranges" in fault.text
 
 
 REFUSED = {  # dwords, kind of fault, part of its text

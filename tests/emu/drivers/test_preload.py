@@ -77,7 +77,7 @@ def test_without_a_name_everything_passes_through(tmp_path, unset):
                 ("gfx1100,gfx1103:kms-3.99", 1, "kms-3.99: expected kms-3.42 to kms-3.64"),
                 ("gfx1103:bar-0M", 0, "bar-0M: expected a size above 0"),
                 ("gfx1103:cu-0,gfx1100", 0, "cu-0: expected an even number"),
-                ("gfx1103:se-1:se-1", 0, "se is there twice"),
+                ("gfx1103:se-1:se-1", 0, "se is given twice"),
                 ("gfx1103:" + "x" * 200, 0, "expected a text of less than 128 characters"),
                 ("record:gfx1103:foo", 0, "no option is called 'foo'"),
             )
@@ -88,7 +88,7 @@ def test_without_a_name_everything_passes_through(tmp_path, unset):
         ),
         (
             {"SPARKLE_EMU_MODE": "strickt"},
-            "SPARKLE_EMU_MODE=strickt: strict or lenient is wanted, or leniencies by name",
+            "SPARKLE_EMU_MODE=strickt: expected strict, lenient, or names of leniencies",
         ),
         *(
             (

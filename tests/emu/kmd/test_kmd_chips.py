@@ -198,7 +198,7 @@ BAD = {
     "gfx1103:kms-4.42": "expected kms-3.42 to kms-3.64",
     "gfx1103:kms-3.": "expected kms-3.42 to kms-3.64",
     "gfx1103:kms-3.42.1": "expected kms-3.42 to kms-3.64",
-    "gfx1103:kms-3.42:kms-3.42": "kms is there twice",
+    "gfx1103:kms-3.42:kms-3.42": "kms is given twice",
     "gfx1103:bar-0M": "bar-0M: expected a size above 0",
     "gfx1103:bar-256": "bar-256: expected a size above 0",
     "gfx1103:bar-256K": "expected a size above 0",

@@ -279,7 +279,7 @@ def test_copies_that_differ_are_a_fault(gpu):
     spoil = f"s_mov_b32 exec_lo, 0x100000\nv_mov_b32 v{A}, 7\ns_mov_b32 exec_lo, -1"
     with pytest.raises(OSError, match="last fault"):
         matrix(gpu, line, tiles("f16", a), tiles("f16", b.T), given, prepare=spoil)
-    assert "v24 of lane 20 is no copy of lane 4's" in gpu.node.machine.fault().text
+    assert "v24 of lane 20 differs from its copy in lane 4" in gpu.node.machine.fault().text
 
 
 def test_a_result_that_the_next_one_multiplies_is_a_fault(gpu):

@@ -182,11 +182,11 @@ FAULTS = {
     ),
     "a branch on SCC": (
         f"{SCALAR}s_add_u32 s21, s20, s20\n> s_cbranch_scc1 0",
-        "s_cbranch_scc1 reads scc, which nothing defined has set",
+        "s_cbranch_scc1 reads scc, which no defined value has set",
     ),
     "a branch on SCC that nobody has set": (
         "> s_cbranch_scc0 0",
-        "s_cbranch_scc0 reads scc, which nothing defined has set",
+        "s_cbranch_scc0 reads scc, which no defined value has set",
     ),
     "a branch on VCC": (
         f"{SCALAR}s_mov_b32 vcc_lo, s20\n> s_cbranch_vccnz 0",
@@ -214,7 +214,7 @@ FAULTS = {
     ),
     "a choice by SCC": (
         f"{SCALAR}s_sub_u32 s21, 1, s20\n> s_cselect_b32 s22, 1, 2",
-        "s_cselect_b32 reads scc, which nothing defined has set",
+        "s_cselect_b32 reads scc, which no defined value has set",
     ),
     "an atomic on memory": (
         "> global_atomic_add_u32 v1, v1, s[4:5]",
@@ -397,7 +397,7 @@ class TestDealloc:
     def test_registers_are_gone(self, bench):
         bench.fails(
             f"global_store_b32 v1, v1, s[0:1]\n{DEALLOC}\n> v_cmp_eq_u32 vcc_lo, v1, v1",
-            "v_cmp_eq_u32 reads v1, which S_SENDMSG DEALLOC_VGPRS gave back",
+            "v_cmp_eq_u32 reads v1, which S_SENDMSG DEALLOC_VGPRS freed",
         )
 
     def test_it_can_be_let_pass(self):

@@ -1,10 +1,11 @@
-/* Depthwise convolution: one channel a group, in and out. Cuts the work and hands out tasks; the loops are in
- * nine.inc, nchw.inc and nhwc.inc. */
+/* Depthwise convolution: one input and one output channel per group. Divides the work into tasks;
+ * the loops are in nine.inc, nchw.inc and nhwc.inc. */
 #include "depthwise.h"
 
 #include <errno.h>
 
-enum { WINDOW_NBYTES = 12 << 10, TASK_FLOPS = 200000 }; /* of the two in L1, one may have so many */
+/* a window's share of L1, which holds two windows */
+enum { WINDOW_NBYTES = 12 << 10, TASK_FLOPS = 200000 };
 
 struct work {
     struct sp_conv_strips task; /* NCHW */
@@ -12,13 +13,13 @@ struct work {
     const struct sp_conv_kernel *kernel;
     const float *wt; /* NHWC: [taps][oc] */
     int64_t nwindow;
-    int64_t planes, all_planes; /* of a task, of all: channels of images, in NHWC images */
+    int64_t planes, all_planes; /* planes of a task, all planes: channels of images; NHWC: images */
     int64_t rows, runs;         /* output rows of a task, tasks of a plane */
     int is_nine;
     int failed;
 };
 
-/* Some planes, or a run of output rows of one. */
+/* One task: some planes, or a run of output rows of one plane. */
 static void one_run(void *ctx, uint32_t index)
 {
     struct work *const work = ctx;
@@ -43,13 +44,13 @@ static void one_run(void *ctx, uint32_t index)
         __atomic_store_n(&work->failed, 1, __ATOMIC_RELAXED);
 }
 
-/* Does the kernel without a window take it? */
+/* 1 if the kernel without a window can compute it. */
 static int is_nine(const struct sp_conv *v, int64_t narrowest)
 {
     return v->kh == 3 && v->kw == 3 && v->dh == 1 && v->dw == 1 && v->sh == v->sw && v->sh <= 2 && v->w_in >= narrowest;
 }
 
-/* w as [taps][oc], in the caller's scratch. */
+/* The weights as [taps][oc], in the caller's scratch. */
 static const float *turned(const struct sp_conv *v)
 {
     float *const wt = sp_scratch(SP_SCRATCH_B, (size_t)(v->taps * v->oc) * sizeof(float));
@@ -76,7 +77,8 @@ int sp_conv_depthwise(const struct sp_conv *v, struct sp_pool *pool, enum sp_isa
         task->taps = sp_conv_taps(v, &task->piece);
         if (!task->taps)
             return -ENOMEM;
-        /* As many rows at a time as the window has room for: what was just stored is slow to load at another offset. */
+        /* Take as many rows at a time as the window has room for: freshly stored data are slow to
+         * load at another offset. */
         const int64_t room = WINDOW_NBYTES / (int64_t)sizeof(float) / task->piece.row;
         const int64_t extra = (room - sp_conv_depthwise_rows(v, SP_CONV_DEPTH_ROWS)) / v->sh;
         task->rows = SP_CONV_DEPTH_ROWS + (extra > 0 ? extra / SP_CONV_DEPTH_ROWS * SP_CONV_DEPTH_ROWS : 0);

@@ -1,20 +1,22 @@
-/* Direct convolution of NCHW images by panels: cuts the work and hands out tasks. The loops are in panels.inc, the
- * micro-kernel and the packed weights are those of strips (strips.c). */
+/* Direct convolution of NCHW images by panels: divides the work into tasks. The loops are in
+ * panels.inc. The micro-kernel and the packed weights are those of strips (strips.c). */
 #include "direct.h"
 
 #include <errno.h>
 
 enum {
-    TERMS = 512,               /* of a sum before it is added to what there is: keeps rounding errors small */
-    PANELS_NBYTES = 128 << 10, /* of a stretch */
-    NEAR_NBYTES = 128 << 10,   /* of weights */
-    MOST_NBYTES = 4 << 20, /* of scratch memory */
+    TERMS = 512,               /* terms of a partial sum: keeps rounding errors small */
+    PANELS_NBYTES = 128 << 10, /* panels of one stretch */
+    NEAR_NBYTES = 128 << 10,   /* weights that stay in L2 */
+    MOST_NBYTES = 4 << 20, /* limit of scratch memory */
     MOST_TERMS = 1 << 16,
-    FEW_CHANNELS = 16, /* up to so many, a window of rows stays in L1 and does */
-    /* A panel that so few tiles of output channels are computed from costs more than it saves where x is one long row, and
-     * the steps of the micro-kernel take long enough for L2 (Zen 4: 14 x 2 vectors of 64 bytes do, 6 x 2 of 32 do not).
-     * Stretches are short then: nothing is copied, and the sums soon push what was asked for out of L2. */
-    FEWEST_TILES = 12, /* of fewer terms than SOME_TERMS, whose steps are soon over */
+    /* with at most this many channels a window of rows stays in L1, which suffices */
+    FEW_CHANNELS = 16,
+    /* Packing a panel pays only from this many tiles of output channels on. This holds if x is one
+     * long row and the micro-kernel's steps are long enough for L2. On Zen 4 steps of 14 x 2
+     * vectors of 64 bytes are, 6 x 2 of 32 are not. Stretches are short then. Without packing
+     * nothing is copied, and the sums soon evict prefetched lines from L2. */
+    FEWEST_TILES = 12, /* with fewer terms than SOME_TERMS, whose steps are short */
     FEW_TILES = 20,
     SOME_TERMS = 128,
     IN_PLACE_LANES = 16,
@@ -26,12 +28,12 @@ struct work {
     struct sp_conv v;
     struct sp_conv_strips task;
     const struct sp_conv_kernel *kernel;
-    int64_t parts, bands; /* of stretches, and of tiles: each of these packs its panels */
+    int64_t parts, bands; /* ranges of stretches and of tiles; each band packs its own panels */
     size_t scratch_nbytes;
     int failed;
 };
 
-/* Pixels of a stretch, at most: what stays in L2 together. */
+/* The most pixels of a stretch, so that it stays in L2. */
 static int64_t wanted(const struct work *work, const struct sp_tile_plan *plan)
 {
     const struct sp_conv *const v = &work->v;
@@ -41,7 +43,7 @@ static int64_t wanted(const struct work *work, const struct sp_tile_plan *plan)
     return work->task.in_place ? sp_least(pixels, sp_least(IN_PLACE_NBYTES / nbytes, most)) : pixels;
 }
 
-/* How a plane is cut, and what a thread needs to compute a piece of it. */
+/* Divides a plane and sets up a task for each thread. */
 static void cut(struct work *work, const struct sp_tile_plan *plan)
 {
     struct sp_conv *const v = &work->v;
@@ -50,13 +52,14 @@ static void cut(struct work *work, const struct sp_tile_plan *plan)
     const int64_t wide = 2 * lanes;
     const int64_t plane = v->oh * v->ow;
     task->tiles = sp_pieces(v->ocg, 2 * work->kernel->run);
-    task->is_row = sp_conv_is_pixel_by_pixel(v) && v->h == 1; /* as sp_conv_flatten makes them */
+    task->is_row = sp_conv_is_pixel_by_pixel(v) && v->h == 1; /* sp_conv_flatten makes such rows */
     task->in_place = task->is_row && lanes >= IN_PLACE_LANES && plane >= lanes &&
                      task->tiles <= (v->cg < SOME_TERMS ? FEWEST_TILES : FEW_TILES) &&
                      !sp_conv_is_aliased(v) && v->cg * wide * (int64_t)sizeof(float) <= IN_PLACE_NBYTES;
     const int64_t pixels = wanted(work, plan);
     const int64_t columns = sp_most(sp_least(pixels, SP_CONV_MOST_STRETCH) / wide, 1) * wide;
-    task->piece.columns = sp_pieces(sp_pieces(plane, sp_pieces(plane, columns)), wide) * wide; /* equal pieces */
+    /* pieces of equal size */
+    task->piece.columns = sp_pieces(sp_pieces(plane, sp_pieces(plane, columns)), wide) * wide;
     task->pieces = sp_pieces(plane, task->piece.columns);
     task->panel = (v->cg * v->taps + 1) * wide;
     task->images = task->pieces == 1 && !task->in_place ? sp_most(sp_least(v->n, pixels / task->piece.columns), 1) : 1;
@@ -101,7 +104,8 @@ static void one_task(void *ctx, uint32_t index)
         __atomic_store_n(&work->failed, 1, __ATOMIC_RELAXED);
 }
 
-/* Where weights come from afar, few stretches are all there is: then tiles are shared out, too, as evenly as threads come. */
+/* With many weights there are few stretches. Then tiles are divided among threads too, as evenly as
+ * possible. */
 static void share_out(struct work *work, int64_t threads)
 {
     const int64_t all = stretches(&work->task);

@@ -1,16 +1,16 @@
-/* Direct convolution by pixel tiles: cuts the work, packs weights that come as a matrix, hands out tasks. The loops are in
- * pixels.inc.
+/* Direct convolution by pixel tiles: divides the work into tasks and packs weights that come as a
+ * matrix. The loops are in pixels.inc.
  *
- * A task takes a few blocks of output channels, as many as stay in L2, and goes through its pixels once for each such
- * set; there is no blocking of the image, because a tile's window is read straight from where it is. */
+ * A task takes sets of a few blocks of output channels, as many as stay in L2, and runs over its
+ * pixels once per set. The image is not blocked, because a tile's window is read in place. */
 #include "direct.h"
 
 #include <errno.h>
 #include <string.h>
 
 enum {
-    CHANNEL_TERMS = 512,      /* terms of a sum before it is added to what there is: keeps rounding errors small */
-    RESIDENT_NBYTES = 1 << 19, /* of packed weights that a task goes through for each tile */
+    CHANNEL_TERMS = 512,      /* terms of a partial sum: keeps rounding errors small */
+    RESIDENT_NBYTES = 1 << 19, /* packed weights that a task reads for each tile */
     MOST_RESIDENT = 64
 };
 
@@ -20,13 +20,13 @@ struct work {
     const struct sp_conv_kernel *kernel;
     float *weights;
     const float *bias;
-    int64_t blocks;   /* of a group */
+    int64_t blocks;   /* blocks of a group */
     int64_t resident; /* blocks that a task keeps in L2 */
     int64_t block_parts, tile_parts;
     uint32_t is_wild;
 };
 
-/* Output channels of a group, rounded up to whole vectors, the last block's to one or two. */
+/* Output channels of a group, rounded up to whole vectors; in the last block to one or two. */
 static int64_t lanes_of_group(const struct work *work)
 {
     return sp_pieces(work->v.ocg, work->kernel->lanes) * work->kernel->lanes;
@@ -131,7 +131,8 @@ int sp_conv_pixels(const struct sp_conv *conv, const struct sp_conv_weights *pac
     const int64_t chunk = plan->kc ? plan->kc : CHANNEL_TERMS;
     const int64_t resident = plan->mc ? plan->mc / wide : RESIDENT_NBYTES / (int64_t)sizeof(float) / (terms * wide);
     const int64_t most = resident < 1 ? 1 : sp_least(resident, MOST_RESIDENT);
-    work.resident = sp_pieces(work.blocks, sp_pieces(work.blocks, most)); /* equal sets: x is gone through for each */
+    /* sets of equal size: each set reads all of x */
+    work.resident = sp_pieces(work.blocks, sp_pieces(work.blocks, most));
     struct sp_conv_task *const task = &work.task;
     task->v = v;
     task->memory = v->nhwc ? (struct sp_conv_memory){1, v->w_in * v->c, v->c, 1, v->kw * v->cg, v->cg}

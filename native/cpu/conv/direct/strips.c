@@ -1,16 +1,16 @@
-/* Direct convolution of NCHW images by strips: cuts the work, packs weights that come as a matrix, hands out tasks. The
- * loops are in strips.inc.
+/* Direct convolution of NCHW images by strips: divides the work into tasks and packs weights that
+ * come as a matrix. The loops are in strips.inc.
  *
- * A piece of an output row is computed for all output channels of a task while the input rows that it needs are in L1:
- * where they are, or copied to a window. */
+ * A piece of an output row is computed for all output channels of a task while its input rows are
+ * in L1. They are read in place or copied to a window. */
 #include "direct.h"
 
 #include <errno.h>
 
 enum {
-    TERMS = 512,            /* of a sum before it is added to what there is: keeps rounding errors small */
-    RESIDENT_NBYTES = 1 << 19, /* of packed weights that a task goes through for each piece */
-    MOST_COLUMNS = 4096     /* of a piece, whatever a plan says */
+    TERMS = 512,            /* terms of a partial sum: keeps rounding errors small */
+    RESIDENT_NBYTES = 1 << 19, /* packed weights that a task reads for each piece */
+    MOST_COLUMNS = 4096     /* most columns of a piece, for any plan */
 };
 
 struct work {

@@ -1,7 +1,7 @@
-/* Which form a convolution takes, and with it the layout of its packed weights. */
+/* Chooses the form of a convolution, which also determines the layout of its packed weights. */
 #include "shape.h"
 
-enum { MOST_WINDOW_NBYTES = 1 << 20 }; /* of scratch that a direct form may take for each thread */
+enum { MOST_WINDOW_NBYTES = 1 << 20 }; /* most scratch of a direct form per thread */
 
 static int is_depthwise(const struct sp_conv *v, enum sp_isa isa)
 {
@@ -10,7 +10,7 @@ static int is_depthwise(const struct sp_conv *v, enum sp_isa isa)
 
 enum sp_conv_form sp_conv_form(const struct sp_conv *v, const struct sp_tile_plan *plan, enum sp_isa isa)
 {
-    if (v->cg == 0) /* nothing to add up: the other forms cut channels into pieces */
+    if (v->cg == 0) /* nothing to sum: the other forms divide channels into pieces */
         return SP_CONV_PLAIN;
     switch (plan->algo) {
     case SP_ALGO_WINOGRAD:

@@ -1,4 +1,5 @@
-/* The geometry of conv2d_f32, checked and widened, and what each instruction set brings to it. */
+/* The geometry of conv2d_f32, checked and widened, and the table of each instruction set's
+ * functions. */
 #include "shape.h"
 
 #include <errno.h>

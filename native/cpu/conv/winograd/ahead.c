@@ -1,13 +1,13 @@
-/* Reading ahead for a Winograd convolution: while matrix products keep the arithmetic busy, the image rows that the next
- * group of tiles reads and the output rows that this one will write come into the cache, a line with each step of a
- * micro-kernel. The transforms touch a line or two of each of many rows and planes, which hardware does not foresee, and
- * many prefetches in a row would hold up the products' own loads. */
+/* Prefetch for a Winograd convolution. While matrix products compute, this loads the image rows of
+ * the next group of tiles and the output rows of this one: a line with each step of a micro-kernel.
+ * The transforms touch a line or two of many rows and planes, which hardware does not predict. Many
+ * prefetches at once would stall the products' own loads. */
 #include "winograd.h"
 
 enum { LINE = 64 / sizeof(float) };
 
-/* The rows [y0, y1) and columns [x0, x1) of one image that the tiles of a group take, cut to h x w, if a tile has `m` of its
- * own; `extra` pixels wider than these and moved by (-py, -px). */
+/* The rows [y0, y1) and columns [x0, x1) of one image that the tiles of a group cover, clipped to h
+ * x w. A tile covers `m` pixels plus `extra`, shifted by (-py, -px). */
 static void rectangle(const struct sp_wino *wino, int64_t first, int64_t count, int64_t m, int64_t extra, int64_t py,
                       int64_t px, int64_t h, int64_t w, int64_t at[4])
 {

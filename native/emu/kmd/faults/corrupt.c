@@ -1,5 +1,5 @@
-/* An injected wrong result: of the dwords that a job has changed, one is changed again behind its back. What it may write is
- * copied before it runs and compared after. */
+/* An injected wrong result: changes one of the dwords that a job has changed. The memory that the
+ * job may write is copied before the run and compared after it. */
 #include "faults.h"
 
 #include <string.h>
@@ -30,7 +30,7 @@ static bool may_write(const struct kmd_job *job, const struct kmd_mapping *m)
 static void add(struct kmd_before *before, const struct kmd_mapping *m, uint64_t *total)
 {
     struct range r = {m->bo, m->offset, (m->end - m->first) * KMD_PAGE, *total};
-    if (r.nbytes > MOST_NBYTES - *total) /* of what is too large, the beginning */
+    if (r.nbytes > MOST_NBYTES - *total) /* of a larger range only the beginning */
         r.nbytes = MOST_NBYTES - *total;
     before->range[before->count++] = r;
     *total += r.nbytes;
@@ -67,7 +67,7 @@ struct kmd_before *kmd_before_job(const struct kmd_job *job)
     return before;
 }
 
-/* The index-th changed dword, or NULL behind the last; `*index` is what is left of it then. */
+/* The index-th changed dword, or NULL after the last one; `*index` is then the rest. */
 static uint32_t *changed(const struct kmd_before *before, uint64_t *index)
 {
     for (uint32_t i = 0; i < before->count; i++) {
@@ -87,7 +87,8 @@ bool kmd_corrupt(struct kmd_before *before, uint32_t mask, uint64_t seed)
     uint32_t *at = NULL;
     if (!before)
         return false;
-    changed(before, &left); /* counts down from the largest number: so many have changed */
+    /* counts down from the largest number: the difference is the number of changed dwords */
+    changed(before, &left);
     if (left != none) {
         uint64_t index = kmd_random_of(&seed, none - left);
         at = changed(before, &index);

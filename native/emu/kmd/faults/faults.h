@@ -1,19 +1,20 @@
-/* What goes wrong on purpose: plans, corruptions, flaws; and resets. */
+/* Deliberate failures: plans, corruptions, flaws; and resets. */
 #ifndef SP_EMU_KMD_FAULTS_H
 #define SP_EMU_KMD_FAULTS_H
 #include "emu/kmd/state/state.h"
 
 /* plan.c: 0 or -ENOMEM */
 int kmd_plan_add(struct kmd_card *card, const struct sp_emu_planned *planned);
-/* What is planned for this ioctl (its -errno, or 0 to let it be made) and for this job */
+/* The action planned for this ioctl (its -errno, or 0 to run it), and for this job */
 int kmd_plan_ioctl(struct kmd_card *card, uint32_t nr);
 void kmd_plan_job(struct kmd_card *card, struct kmd_job *job);
 void kmd_plan_corrupt_next(struct kmd_card *card, const struct kmd_job *job);
 void kmd_plan_drop(struct kmd_card *card);
 
-/* corrupt.c: what a job may write, before it runs; NULL: no memory, or nothing. */
+/* corrupt.c: copies the memory that a job may write, before it runs; NULL: out of memory, or no
+ * such memory. */
 struct kmd_before *kmd_before_job(const struct kmd_job *job);
-/* Xors a dword that has changed since; frees `before`. False: nothing has changed. */
+/* Xors a dword that has changed since; frees `before`. False: none has changed. */
 bool kmd_corrupt(struct kmd_before *before, uint32_t mask, uint64_t seed);
 
 /* plant.c: flaws of memory */

@@ -1,4 +1,4 @@
-/* What tests do to a machine behind its user's back. */
+/* Injections by tests, which a machine's user does not see. */
 #include "faults.h"
 
 #include "emu/cache/l2.h"

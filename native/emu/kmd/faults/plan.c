@@ -1,4 +1,4 @@
-/* Injections that were planned: each counts the ioctls or jobs that are its own, and happens when its moment comes. */
+/* Planned injections: each counts its own ioctls or jobs, and happens at its turn. */
 #include "faults.h"
 
 struct kmd_plan {
@@ -28,7 +28,7 @@ void kmd_plan_drop(struct kmd_card *card)
     }
 }
 
-/* One more event that it counts: is it one of those it is for? */
+/* Counts one event; true if the injection is for it. */
 static bool is_due(struct kmd_plan *plan)
 {
     uint64_t n = ++plan->seen;
@@ -43,12 +43,12 @@ static bool is_over(const struct kmd_plan *plan)
 static void note(struct kmd_card *card, const struct sp_emu_planned *what)
 {
     static const char *const name[SP_EMU_ACTIONS] = {"?", "fail", "reset", "unplug", "hang", "fault", "slow", "corrupt"};
-    if (what->action != SP_EMU_DO_CORRUPT) /* that one is done when a job has changed something */
+    if (what->action != SP_EMU_DO_CORRUPT) /* a corruption is done once a job has changed a dword */
         card->planned_done[what->action]++;
     kmd_trace(card->machine, "planned card=%u %s %llu", card->index, name[what->action], (unsigned long long)what->value);
 }
 
-/* What is as good for an ioctl as for a job. */
+/* Actions that suit both ioctls and jobs. */
 static void strike(struct kmd_card *card, const struct sp_emu_planned *what)
 {
     if (what->action == SP_EMU_DO_RESET)
@@ -127,5 +127,5 @@ void kmd_plan_job(struct kmd_card *card, struct kmd_job *job)
 void kmd_plan_corrupt_next(struct kmd_card *card, const struct kmd_job *job)
 {
     struct sp_emu_planned again = {SP_EMU_DO_CORRUPT, 1, 1, 1, {0}, job->corrupt_mask, job->corrupt_seed};
-    kmd_plan_add(card, &again); /* without memory it is forgotten: nothing depends on it */
+    kmd_plan_add(card, &again); /* out of memory it is forgotten: nothing depends on it */
 }

@@ -1,4 +1,5 @@
-/* Flaws that are planted in a card: memory that does not keep what it is given. All others are where they work. */
+/* Planted flaws of memory that does not keep its contents. All other flaws are implemented where
+ * they act. */
 #include "faults.h"
 
 #include <time.h>
@@ -33,8 +34,8 @@ static void force(struct kmd_card *card)
     }
 }
 
-/* Nobody tells us what the CPU writes into memory that it has mapped: so the bit is forced again and again, faster than who
- * writes much can come back to read. */
+/* The emulator does not see the CPU's writes to mapped memory. So this sets the bit repeatedly,
+ * faster than a writer of much data can read it back. */
 static void *stuck(void *argument)
 {
     const struct timespec nap = {0, 20000};

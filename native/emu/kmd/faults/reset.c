@@ -1,4 +1,4 @@
-/* Resets, whatever their reason, and the report of a fault. */
+/* Resets of any cause, and the report of a fault. */
 #include "faults.h"
 
 #include "emu/cache/l2.h"
@@ -26,7 +26,7 @@ void kmd_note_fault(struct kmd_card *card, const struct sp_emu_fault *fault)
         card->machine->options.on_fault(card->index, r);
 }
 
-/* Of BOs that have a handle; enough of a large one to notice. */
+/* Overwrites BOs that have a handle; of a large one only enough to notice. */
 static void lose_vram(struct kmd_card *card)
 {
     struct kmd_machine *machine = card->machine;
@@ -61,7 +61,8 @@ void kmd_reset(struct kmd_card *card, bool vram_lost)
     }
     if (card->l2)
         sp_l2_reset(card->l2, vram_lost);
-    reset_rings(card, vram_lost); /* otherwise what ran is submitted again, which is to let it run on */
+    /* otherwise running jobs are submitted again, which means that they run on */
+    reset_rings(card, vram_lost);
 }
 
 void kmd_unplug(struct kmd_card *card)

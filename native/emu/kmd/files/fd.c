@@ -1,9 +1,11 @@
-/* Real descriptors. A render node is a file description of the machine's memfd that has its file's number as file position;
- * a dma-buf is a sealed memfd of the BO's size; syncobjs and sync_files are ends of socket pairs, and a sync_file gets a byte
- * when it signals, so poll(POLLIN) works. All but render nodes are known by inode, which duplicates keep.
+/* Real descriptors. A render node is a file description of the machine's memfd whose file position
+ * is its file's number. A dma-buf is a sealed memfd of the BO's size. syncobjs and sync_files are
+ * ends of socket pairs; a sync_file gets a byte when it signals, so poll(POLLIN) works. All except
+ * render nodes are known by inode, which duplicates keep.
  *
- * Nobody tells us of a plain close(). A render node and a dma-buf therefore carry an OFD lock, which the kernel releases
- * with the last duplicate; a socket says POLLHUP at our end. kmd_sweep looks. */
+ * A plain close() is not visible here. So a render node and a dma-buf carry an OFD lock, which the
+ * kernel releases with the last duplicate. A socket reports POLLHUP at our end. kmd_sweep checks
+ * both. */
 #define _GNU_SOURCE /* OFD locks, fallocate */
 #include "files.h"
 #include "core/syscalls.h"
@@ -26,7 +28,7 @@ static int reopen(int fd, int flags)
     return again < 0 ? -errno : again;
 }
 
-/* Does any description but that of `fd` hold a lock on this byte? */
+/* 1 if another description than that of `fd` holds a lock on this byte. */
 static bool is_locked(int fd, int64_t byte)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
@@ -81,7 +83,7 @@ int sp_emu_fd_is_ours(struct sp_emu_machine *handle, int fd)
 {
     struct kmd_machine *machine = (struct kmd_machine *)handle;
     if (machine->generation != kmd_generation())
-        return is_node(machine, fd); /* the lists may be torn here */
+        return is_node(machine, fd); /* the lists may be inconsistent here */
     kmd_enter(machine);
     int ours = kmd_file_of(machine, fd) || kmd_token_of(machine, fd);
     kmd_leave(machine);
@@ -117,7 +119,7 @@ int sp_emu_open(struct sp_emu_machine *handle, uint32_t index)
     return rc < 0 ? rc : fd;
 }
 
-/* `ours` is kept, `theirs` looked at. */
+/* Keeps `ours`; identifies the token by `theirs`. */
 static struct kmd_token *add_token(struct kmd_machine *machine, uint32_t kind, int ours, int theirs)
 {
     struct stat st;

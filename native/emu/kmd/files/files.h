@@ -9,7 +9,7 @@ struct kmd_token *kmd_token_of(struct kmd_machine *machine, int fd);
 int kmd_token_dmabuf(struct kmd_machine *machine, struct kmd_bo *bo, uint32_t flags);
 int kmd_token_syncobj(struct kmd_machine *machine, struct kmd_syncobj *syncobj);
 int kmd_token_sync_file(struct kmd_machine *machine, struct kmd_fence *fence);
-/* Releases what nobody holds open any more. */
+/* Releases objects that no process holds open any more. */
 void kmd_sweep(struct kmd_machine *machine);
 void kmd_drop_tokens(struct kmd_machine *machine);
 

@@ -1,5 +1,5 @@
-/* PRIME: BOs as dma-bufs. The importer on the same card gets the same object; on another card of the machine it shares the
- * pages, and the BO moves to GTT and stays there, as without peer-to-peer. */
+/* PRIME: BOs as dma-bufs. An importer on the same card gets the same object. Another card of the
+ * machine shares the pages; the BO moves to GTT and stays there, as without peer-to-peer. */
 #include "files.h"
 #include "emu/kmd/state/handlers.h"
 #include "emu/kmd/memory/memory.h"

@@ -33,7 +33,7 @@ int kmd_do_wait_cs(struct kmd_file *file, void *data)
     return error;
 }
 
-/* All: waits one by one. 1: all done, 0: timed out. */
+/* All: waits one by one. 1: all done. 0: timed out. */
 static int wait_all(const struct kmd_file *file, struct kmd_fence *const *fences, uint32_t count, uint64_t deadline)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -138,7 +138,7 @@ int kmd_do_fence_to_handle(struct kmd_file *file, void *data)
     int rc = kmd_fence_of(file, &args->in.fence, &fence);
     if (rc < 0)
         return rc;
-    if (!fence && !(fence = kmd_fence_join(file->card->machine, NULL, 0))) /* long done: one that has signalled */
+    if (!fence && !(fence = kmd_fence_join(file->card->machine, NULL, 0))) /* long done: use a signalled fence */
         return -ENOMEM;
     rc = to_handle(file, fence, what, &handle);
     kmd_fence_put(fence);

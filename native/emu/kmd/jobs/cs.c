@@ -1,4 +1,5 @@
-/* CS: reads the chunks of a submission into a job. Nothing has happened before everything was found right. */
+/* CS: reads the chunks of a submission into a job. It has no effect before all checks have
+ * passed. */
 #include "cs.h"
 #include "emu/kmd/state/handlers.h"
 #include "jobs.h"
@@ -38,7 +39,7 @@ static int add_ib(struct kmd_cs *cs, const struct drm_amdgpu_cs_chunk_ib *chunk)
         return -ENOMEM;
     job->ib = grown;
     job->ib[job->ibs++] = (struct sp_emu_ib){chunk->va_start, chunk->ib_bytes / 4, chunk->flags};
-    if (chunk->ib_bytes % 4) { /* amdgpu_cs_p2_ib drops the rest in silence: run.c tells */
+    if (chunk->ib_bytes % 4) { /* amdgpu_cs_p2_ib silently drops the rest: run.c reports it */
         job->ragged_va = chunk->va_start;
         job->ragged_nbytes = chunk->ib_bytes;
     }
@@ -53,7 +54,7 @@ static int add_user_fence(struct kmd_cs *cs, const struct drm_amdgpu_cs_chunk_fe
         return -EINVAL;
     if (bo->nbytes != KMD_PAGE || chunk->offset > KMD_PAGE - 8 || bo->userptr)
         return -EINVAL;
-    if (chunk->offset % 8) /* gfx_v10_0_ring_emit_fence and its kin: BUG_ON(addr & 0x7) */
+    if (chunk->offset % 8) /* gfx_v10_0_ring_emit_fence and similar functions: BUG_ON(addr & 0x7) */
         return -EINVAL;
     if (cs->job->fence_bo)
         kmd_bo_put(cs->job->fence_bo);
@@ -121,7 +122,7 @@ static int take_list(struct kmd_cs *cs, uint32_t handle)
     return 0;
 }
 
-/* What the listed BOs are still used for by others is waited for; one's own jobs are one's own business. */
+/* Waits for other owners' use of the listed BOs; a file's own jobs do not wait for each other. */
 static int sync_to_others(struct kmd_cs *cs)
 {
     for (uint32_t i = 0; cs->list && i < cs->list->count; i++) {
@@ -149,7 +150,7 @@ static int note_uses(struct kmd_cs *cs)
     return rc;
 }
 
-/* Not more than 32 unfinished jobs an entity: the 33rd submission waits. */
+/* At most 32 unfinished jobs per entity: the 33rd submission waits. */
 static int wait_for_room(struct kmd_cs *cs)
 {
     struct kmd_entity *entity = cs->job->entity;
@@ -175,7 +176,7 @@ static int prepare(struct kmd_cs *cs)
     int rc = sync_to_others(cs);
     if (rc < 0 || (rc = wait_for_room(cs)) < 0)
         return rc;
-    if (is_lost(cs->ctx)) /* meanwhile */
+    if (is_lost(cs->ctx)) /* it may have changed meanwhile */
         return -ECANCELED;
     job->fence = kmd_fence_new(machine);
     job->wait = cs->waits ? kmd_fence_join(machine, cs->wait, cs->waits) : NULL;
@@ -207,14 +208,14 @@ static int submit(struct kmd_cs *cs, uint64_t *seq)
             kmd_ctx_put(entity->ctx);
     }
     if (rc < 0) {
-        if (job->fence) /* others may have seen it already */
+        if (job->fence) /* other threads may have seen it already */
             kmd_fence_signal(job->fence, rc);
         return rc;
     }
     kmd_fence_put(entity->fence[entity->next_seq % KMD_ENTITY_JOBS]);
     entity->fence[entity->next_seq % KMD_ENTITY_JOBS] = kmd_fence_get(job->fence);
     *seq = entity->next_seq++;
-    cs->job = NULL; /* the ring's now */
+    cs->job = NULL; /* the ring owns it now */
     return 0;
 }
 

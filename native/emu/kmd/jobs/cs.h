@@ -1,11 +1,11 @@
-/* A submission while it is read: cs.c and its chunks about synchronisation, cs_sync.c. */
+/* A submission while it is read: cs.c, and cs_sync.c for its chunks about synchronisation. */
 #ifndef SP_EMU_KMD_CS_H
 #define SP_EMU_KMD_CS_H
 #include "emu/kmd/state/state.h"
 
-struct kmd_promise { /* a syncobj that shall get the job's fence */
+struct kmd_promise { /* a syncobj that will get the job's fence */
     struct kmd_syncobj *syncobj;
-    uint64_t point; /* 0: replaces what it has */
+    uint64_t point; /* 0: replaces its fence */
 };
 
 struct kmd_cs {
@@ -20,9 +20,9 @@ struct kmd_cs {
 };
 
 int kmd_cs_add_sync(struct kmd_cs *cs, uint32_t chunk_id, const void *data, size_t nbytes);
-/* Takes over the reference, also when it fails; NULL is fine. */
+/* Takes the reference, also on failure; NULL is allowed. */
 int kmd_cs_depend(struct kmd_cs *cs, struct kmd_fence *fence);
-/* Hands the job's fence to the syncobjs. */
+/* Gives the job's fence to the syncobjs. */
 int kmd_cs_promise(struct kmd_cs *cs);
 void kmd_cs_clear(struct kmd_cs *cs);
 #endif

@@ -1,4 +1,4 @@
-/* The chunks of a submission that say what to wait for and whom to tell. */
+/* The chunks of a submission with its waits and its signals. */
 #include "cs.h"
 #include "jobs.h"
 #include "emu/kmd/memory/memory.h"
@@ -47,7 +47,7 @@ static int promise(struct kmd_cs *cs, uint32_t handle, uint64_t point)
     return 0;
 }
 
-/* Only one chunk of either kind may say whom to tell. */
+/* Only one chunk of either kind may have signals. */
 static int promise_all(struct kmd_cs *cs, bool timeline, const void *data, size_t count)
 {
     const struct drm_amdgpu_cs_chunk_syncobj *at = data;
@@ -66,7 +66,7 @@ int kmd_cs_add_sync(struct kmd_cs *cs, uint32_t chunk_id, const void *data, size
     int rc = 0;
     switch (chunk_id) {
     case AMDGPU_CHUNK_ID_DEPENDENCIES:
-    case AMDGPU_CHUNK_ID_SCHEDULED_DEPENDENCIES: /* "scheduled" is earlier than "done": to wait longer is allowed */
+    case AMDGPU_CHUNK_ID_SCHEDULED_DEPENDENCIES: /* "scheduled" is earlier than "done": a longer wait is allowed */
         for (size_t i = 0; i < nbytes / sizeof(*dep) && rc == 0; i++)
             rc = wait_job(cs, &dep[i]);
         return rc;

@@ -67,7 +67,7 @@ int kmd_fence_of(struct kmd_file *file, const struct drm_amdgpu_fence *which, st
     if (rc == 0)
         rc = kmd_entity_fence(entity, which->seq_no, out);
     if (rc == 0 && entity->error && !(*out && (*out)->signalled && (*out)->error)) {
-        kmd_fence_put(*out); /* an entity on which a job failed answers nothing else any more */
+        kmd_fence_put(*out); /* an entity with a failed job returns only its error from then on */
         *out = NULL;
         rc = entity->error;
     }
@@ -81,7 +81,7 @@ static int alloc(struct kmd_file *file, int32_t priority, union drm_amdgpu_ctx *
                  priority == AMDGPU_CTX_PRIORITY_LOW || priority == AMDGPU_CTX_PRIORITY_HIGH ||
                  priority == AMDGPU_CTX_PRIORITY_VERY_HIGH;
     uint32_t id;
-    if (!valid) /* old programs left garbage there; the kernel takes it for NORMAL */
+    if (!valid) /* old programs left garbage there; the kernel treats it as NORMAL */
         priority = AMDGPU_CTX_PRIORITY_NORMAL;
     if (priority > AMDGPU_CTX_PRIORITY_NORMAL && !card->machine->options.sys_nice)
         return -EACCES;

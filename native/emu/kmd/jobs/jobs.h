@@ -10,13 +10,13 @@
 void kmd_ctx_put(struct kmd_ctx *ctx);
 /* 0 or -EINVAL */
 int kmd_ctx_entity(struct kmd_ctx *ctx, uint32_t ip, uint32_t instance, uint32_t ring, struct kmd_entity **out);
-/* A reference to the fence of `seq` (~0: the latest); NULL: long done. -EINVAL for the future. */
+/* A reference to the fence of `seq` (~0: the latest). NULL: long done. -EINVAL: a future one. */
 int kmd_entity_fence(struct kmd_entity *entity, uint64_t seq, struct kmd_fence **out);
 int kmd_fence_of(struct kmd_file *file, const struct drm_amdgpu_fence *which, struct kmd_fence **out);
 
 /* job.c */
 void kmd_job_free(struct kmd_job *job);
-/* Takes it off its entity, signals its fence, frees it. */
+/* Removes it from its entity, signals its fence, frees it. */
 void kmd_job_finish(struct kmd_job *job, int error);
 
 /* ring.c */
@@ -25,17 +25,18 @@ void kmd_card_start(struct kmd_card *card);
 void kmd_card_stop(struct kmd_machine *machine, struct kmd_card *card);
 
 /* recover.c */
-/* After a job failed with `error`: tells the context, resets what is to be reset, finishes the job. */
+/* After a job failed with `error`: informs the context, does the resets, finishes the job. */
 void kmd_recover(struct kmd_ring *ring, struct kmd_job *job, int error);
 
-struct kmd_ring_state { /* of a ring's thread, outside the lock */
+struct kmd_ring_state { /* state of a ring's thread, outside the lock */
     struct sp_emu_hwq hwq;
     struct sp_emu_exec exec;
     struct sp_watch watch;
 };
 
-/* EMIT_MEM_SYNC, at once or where the job begins. */
+/* EMIT_MEM_SYNC, at once or at the job's beginning. */
 void kmd_job_mem_sync(struct kmd_job *job, bool queued);
-/* run.c: unlocks while the job runs; the job's error, with why in state->exec.fault */
+/* run.c: unlocks while the job runs. Returns the job's error, with the reason in
+ * state->exec.fault */
 int kmd_job_run(struct kmd_ring *ring, struct kmd_ring_state *state, struct kmd_job *job);
 #endif

@@ -1,6 +1,7 @@
-/* Which jobs nothing orders. One comes after another when it waits for its fence, directly or by others, or when it was
- * submitted after that one had ended. Two jobs of different queues that do neither must not meet in memory: each has an account
- * of what it touched (emu/order), which stays until no job is left that could meet it. */
+/* Finds jobs without an order. A job comes after another if it waits for its fence, directly or
+ * through others, or was submitted after its end. Unordered jobs of different queues must not touch
+ * the same memory. Each job has an account of its accesses (emu/order), kept until no job is left
+ * that could conflict. */
 #include "order.h"
 
 #include <stdio.h>
@@ -11,11 +12,11 @@ enum state { QUEUED, BEGUN, ENDED };
 struct account {
     struct sp_log log;
     enum state state;
-    uint64_t queue;  /* of its context; 0: free */
-    uint64_t before; /* accounts of jobs that it comes after, a bit each */
-    uint64_t pushed, ended; /* counted in submissions to the machine */
-    int blind;              /* it has begun, and notes nothing */
-    struct sp_watch *watch; /* of the thread that runs it; NULL: none does */
+    uint64_t queue;  /* id of its queue within all contexts; 0: free */
+    uint64_t before; /* accounts of jobs that precede it, a bit each */
+    uint64_t pushed, ended; /* as numbers of submissions to the machine */
+    int blind;              /* it has begun without logging */
+    struct sp_watch *watch; /* of the thread that runs it; NULL: no thread does */
 };
 
 struct kmd_accounts {
@@ -33,7 +34,7 @@ static uint64_t bit_of(const struct kmd_job *job)
     return job->account ? UINT64_C(1) << (job->account - 1) : 0;
 }
 
-/* Frees those that no job which has not ended could meet. */
+/* Frees accounts that no unfinished job could conflict with. */
 static void tidy(struct kmd_accounts *all)
 {
     uint64_t oldest = UINT64_MAX;
@@ -49,7 +50,7 @@ static void tidy(struct kmd_accounts *all)
     }
 }
 
-/* `jobs` without the accounts that others have got since the `pushed`-th submission. */
+/* `jobs` without the accounts that were reused since submission number `pushed`. */
 static uint64_t still(const struct kmd_accounts *all, uint64_t jobs, uint64_t pushed)
 {
     for (uint32_t i = 0; i < ACCOUNTS; i++)
@@ -71,7 +72,7 @@ void kmd_order_push(struct kmd_job *job)
     tidy(all);
     for (uint32_t i = 0; i < ACCOUNTS && !job->account; i++)
         job->account = all->at[i].queue ? 0 : i + 1;
-    if (!job->account) /* too many at once: it is not looked at */
+    if (!job->account) /* too many jobs at once: this one is not checked */
         return;
     struct account *a = account_of(job);
     static const char *const names[] = {"gfx", "compute", "sdma"};
@@ -80,8 +81,8 @@ void kmd_order_push(struct kmd_job *job)
     a->ended = 0;
     a->queue = entity->ctx->serial << 16 | entity->ip << 8 | entity->index;
     a->before = job->wait && !job->wait->signalled ? job->wait->jobs : 0;
-    /* Who waits for its fence waits for all that its queue was given before. It does not itself, but what the one before it has
-     * waited for has ended. */
+    /* A wait for its fence also waits for all earlier jobs of its queue. The job itself does not
+     * wait for those. But the jobs that its predecessor has waited for have ended. */
     uint64_t queue = 0;
     const struct account *last = entity->last ? account_of(entity->last) : NULL;
     if (last) {
@@ -95,15 +96,15 @@ void kmd_order_push(struct kmd_job *job)
     job->fence->jobs = a->before | bit_of(job) | queue;
 }
 
-/* Could the two run at the same time, and does the other one say what it touches? */
+/* True if both could run at the same time and the other one logs its accesses. */
 static int may_meet(const struct account *mine, const struct account *other, const struct kmd_accounts *all)
 {
     return other->queue && other->queue != mine->queue && !other->blind && !(mine->before >> (other - all->at) & 1) &&
            !(other->before >> (mine - all->at) & 1) && !(other->state == ENDED && other->ended < mine->pushed);
 }
 
-/* The kernel waits for the pipeline at a dependency on the same ring. It does so, too, when it flushes TLBs, but not for what
- * was mapped anew (amdgpu_vm_bo_update: flush_tlb = clear): here it never does. */
+/* The kernel waits for the pipeline at a dependency on the same ring. It also does when it flushes
+ * TLBs, but not for new mappings (amdgpu_vm_bo_update: flush_tlb = clear): here it never does. */
 static int goes_on(const struct kmd_ring *ring, const struct kmd_job *job)
 {
     const struct account *mine = account_of(job), *all = job->machine->accounts->at;
@@ -152,7 +153,7 @@ void kmd_order_end(struct kmd_job *job)
     struct account *mine = account_of(job);
     if (!mine)
         return;
-    job->account = 0; /* soon another job's, perhaps */
+    job->account = 0; /* another job may get it soon */
     mine->state = ENDED;
     mine->ended = job->machine->accounts->pushes;
     tidy(job->machine->accounts);

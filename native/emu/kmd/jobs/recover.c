@@ -1,21 +1,22 @@
-/* What happens after a job hung or faulted.
+/* Recovery after a hang or a fault.
  *
- * Real hardware goes on after a page fault: reads give something, writes go nowhere, and only a hang that follows ends the
- * job. Here the job that faulted ends as one that hung, so that no wrong address goes unnoticed. */
+ * Real hardware goes on after a page fault: reads return some value, writes are lost, and only a
+ * following hang ends the job. Here a faulting job ends like a hang, so that no wrong address goes
+ * unnoticed. */
 #include "jobs.h"
 #include "emu/kmd/faults/faults.h"
 
 void kmd_recover(struct kmd_ring *ring, struct kmd_job *job, int error)
 {
     struct kmd_card *card = ring->card;
-    (void)error; /* -EFAULT is nothing the kernel would say: the fault's text does */
+    (void)error; /* the kernel would not report -EFAULT; the fault's text is reported instead */
     if (job->recovery == SP_EMU_RECOVER_SOFT) {
         card->reset_counter++; /* amdgpu_ring_soft_recovery counts as one */
         kmd_job_finish(job, -ENODATA);
         return;
     }
     card->broken = card->broken || sp_emu_flaw(&card->chip.core, SP_FLAW_RECOVERY);
-    job->entity->ctx->guilty = true; /* and so the context's other jobs are doomed */
+    job->entity->ctx->guilty = true; /* so the context's other jobs are cancelled */
     if (job->recovery == SP_EMU_RECOVER_RING) {
         card->reset_counter++;
         ring->registers_lost = true;

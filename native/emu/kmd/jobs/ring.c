@@ -1,5 +1,6 @@
-/* The scheduler: entities queue jobs, each hardware ring has a thread that takes the next one whose dependencies are done,
- * entity by entity in turn. An entity without jobs moves to the ring that has least to do, as in the kernel. */
+/* The scheduler. Entities queue jobs. The thread of each hardware ring takes the next job whose
+ * dependencies are done, from its entities in turn. An entity without jobs moves to the least busy
+ * ring, as in the kernel. */
 #include "jobs.h"
 #include "order.h"
 #include "emu/cache/unit.h"
@@ -32,7 +33,7 @@ static int attach(struct kmd_ring *ring, struct kmd_entity *entity)
     return 0;
 }
 
-/* What a job comes to without being run, or 0. */
+/* The error of a job that must not run, or 0. */
 static int doomed(const struct kmd_job *job)
 {
     const struct kmd_ctx *ctx = job->entity->ctx;
@@ -56,7 +57,7 @@ static struct kmd_job *next_job(struct kmd_ring *ring)
     return NULL;
 }
 
-/* Late by a random time, or until it is cancelled. */
+/* Delays by a random time, or until it is cancelled. */
 static void dawdle(struct kmd_ring *ring)
 {
     struct kmd_machine *machine = ring->card->machine;
@@ -66,7 +67,7 @@ static void dawdle(struct kmd_ring *ring)
         pthread_cond_timedwait(&ring->card->work, &machine->lock, &at);
 }
 
-/* The word of its FENCE chunk: written past GL2. */
+/* Writes the word of the job's FENCE chunk past GL2. */
 static void tell(const struct kmd_card *card, struct kmd_job *job)
 {
     kmd_order_end(job);
@@ -94,7 +95,8 @@ static void run(struct kmd_ring *ring, struct kmd_ring_state *state, struct kmd_
     error = ring->cancel ? -ECANCELED : kmd_job_run(ring, state, job);
     if (!error)
         dawdle(ring);
-    /* The kernel has the word written first, then its own fence with the interrupt (amdgpu_ib_schedule). */
+    /* The kernel has the word written first, then its own fence with the interrupt
+     * (amdgpu_ib_schedule). */
     if (!error && !ring->cancel && job->fence_bo && !sp_emu_flaw(&card->chip.core, SP_FLAW_FENCE)) {
         tell(card, job);
         dawdle(ring);
@@ -143,7 +145,7 @@ static int start(struct kmd_ring *ring)
     return 0;
 }
 
-/* An injection is for the next job that is submitted, whichever ring's thread is first to run one. */
+/* An injection is for the next submitted job, on whichever ring a job runs first. */
 static void take_injections(struct kmd_card *card, struct kmd_job *job)
 {
     job->recovery = card->machine->options.recovery;

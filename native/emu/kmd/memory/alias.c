@@ -1,12 +1,12 @@
-/* A flawed address line: pages of a BO that show what others hold. */
+/* A flawed address line: pages of a BO that show other pages' contents. */
 #define _GNU_SOURCE /* MAP_FIXED over a mapping of the memfd */
 #include "memory.h"
 
 #include <sys/mman.h>
 
-enum { MOST_PAGES = 1 << 14 }; /* of a BO that are looked at */
+enum { MOST_PAGES = 1 << 14 }; /* most pages of a BO that are checked */
 
-/* Pages whose number has the line's bit show those without it. */
+/* Maps pages whose number has the line's bit to those without it. */
 void kmd_alias(const struct kmd_bo *bo, uint8_t *at, uint64_t offset, uint64_t nbytes)
 {
     const struct sp_emu_flaw_of *flaw = sp_emu_flaw(&bo->card->chip.core, SP_FLAW_LINE);

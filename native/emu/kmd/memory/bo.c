@@ -1,5 +1,6 @@
-/* Memory of BOs: a range of the machine's memfd that is never given to another BO, so that a stale mapping sees zeros and
- * not somebody else's data; and in which heap it counts. Heaps are bookkeeping: the pages are host memory in any case. */
+/* Memory of BOs: a range of the machine's memfd that no later BO gets, so that a stale mapping sees
+ * zeros and not another BO's data. Also the heap that counts it. Heaps are bookkeeping only: the
+ * pages are host memory in any case. */
 #define _GNU_SOURCE /* OFD locks, fallocate */
 #include "memory.h"
 
@@ -10,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Room in a heap: takes it, and says whether there was some. */
+/* Takes room in a heap; false: not enough. */
 static bool charge(struct kmd_bo *bo, uint32_t domain)
 {
     struct kmd_card *card = bo->card;
@@ -44,8 +45,8 @@ static void discharge(struct kmd_bo *bo)
     bo->domain = 0;
 }
 
-/* As asked for; then without CPU_ACCESS_REQUIRED; then in GTT: the kernel's own order of retreat. It is made anew each time, so
- * that what GEM_OP tells afterwards has what was added. */
+/* Tries the request, then without CPU_ACCESS_REQUIRED, then in GTT: the kernel's own order. Each
+ * try starts from the request, so that GEM_OP later reports the added flags. */
 static int place(struct kmd_bo *bo)
 {
     uint32_t domains = bo->domains;
@@ -66,9 +67,10 @@ static int place(struct kmd_bo *bo)
 
 enum { FRESH_MOST = 16 << 20 };
 
-/* What is in a new BO. TTM hands out zeroed pages to GTT (ttm_bo_type_device: TTM_TT_FLAG_ZERO_ALLOC). VRAM has what others left
- * there, unless the BO is asked to be cleared: Linux clears all of it from 6.11 on ("always allocate cleared VRAM for GEM
- * allocations"). Of a large BO only the beginning is poisoned. */
+/* Initial contents of a BO. TTM gives zeroed pages to GTT (ttm_bo_type_device:
+ * TTM_TT_FLAG_ZERO_ALLOC). VRAM has other processes' data, unless clearing is requested. Linux
+ * clears all of it from 6.11 on ("always allocate cleared VRAM for GEM allocations"). Of a large BO
+ * only the beginning is poisoned. */
 static void fill(struct kmd_bo *bo)
 {
     bool kept = !(bo->card->machine->options.lenient & SP_LENIENT_UNINITIALISED);
@@ -106,7 +108,8 @@ int kmd_bo_new(struct kmd_card *card, uint64_t nbytes, uint32_t domains, uint64_
     fill(bo);
     if (sp_emu_flaw(&card->chip.core, SP_FLAW_DIRTY))
         memset(host, 0x5a, nbytes < 1 << 24 ? nbytes : 1 << 24);
-    machine->next_offset += nbytes + KMD_PAGE; /* a gap: running over the end of a mapping finds no neighbour */
+    /* a gap, so that a read past the end of a mapping finds no neighbour */
+    machine->next_offset += nbytes + KMD_PAGE;
     machine->live.bos++;
     machine->live.bo_nbytes += (int64_t)nbytes;
     *out = bo;
@@ -126,7 +129,7 @@ int kmd_bo_new_user(struct kmd_card *card, uint64_t address, uint64_t nbytes, bo
         free(bo);
         return -ENOMEM;
     }
-    bo->offset = card->machine->next_offset; /* nothing is there: it is a number */
+    bo->offset = card->machine->next_offset; /* without memory: it is only a number */
     card->machine->next_offset += nbytes + KMD_PAGE;
     card->machine->live.bos++;
     card->machine->live.bo_nbytes += (int64_t)nbytes;

@@ -1,4 +1,4 @@
-/* BOs, address spaces and what a job may touch of them. */
+/* BOs, address spaces, and the memory that a job may touch. */
 #ifndef SP_EMU_KMD_MEMORY_H
 #define SP_EMU_KMD_MEMORY_H
 #include "emu/kmd/state/state.h"
@@ -9,21 +9,23 @@ int kmd_bo_new_user(struct kmd_card *card, uint64_t address, uint64_t nbytes, bo
 void kmd_bo_get(struct kmd_bo *bo);
 void kmd_bo_put(struct kmd_bo *bo);
 void kmd_bo_move_to_gtt(struct kmd_bo *bo);
-/* uses.c: notes a job's use; 0 or -ENOMEM. */
+/* uses.c: records a job's use. 0 or -ENOMEM. */
 int kmd_uses_add(struct kmd_uses *uses, struct kmd_fence *fence, uint64_t owner);
-void kmd_uses_prune(struct kmd_uses *uses); /* forgets what has signalled */
+void kmd_uses_prune(struct kmd_uses *uses); /* forgets signalled fences */
 void kmd_uses_clear(struct kmd_uses *uses);
-/* userptr.c: 0, or -EFAULT when the user's pages are no longer there, or may not be written as the BO's may */
+/* userptr.c: 0; -EFAULT: the user's pages are unmapped, or read-only although the BO is writable */
 int kmd_userptr_check(const struct kmd_bo *bo);
-/* The same for a submission that lists the BO: every page is walked, whatever the job touches (amdgpu_cs_parser_bos). */
+/* As check, for a submission that lists the BO: walks every page, whatever the job touches
+ * (amdgpu_cs_parser_bos). */
 int kmd_userptr_walk(const struct kmd_bo *bo);
-/* alias.c: what a mapping of [offset, offset + nbytes) of the memfd at `at` shows when an address line is flawed */
+/* alias.c: the effect of a flawed address line on a mapping at `at` of the memfd's [offset, offset
+ * + nbytes) */
 void kmd_alias(const struct kmd_bo *bo, uint8_t *at, uint64_t offset, uint64_t nbytes);
 
 /* space.c */
 struct sp_emu_vm *kmd_vm_new(struct kmd_machine *machine);
 void kmd_vm_put(struct sp_emu_vm *vm);
-/* The file's address space, made its own if a job shares it; NULL: no memory. */
+/* The file's address space, copied if a job shares it; NULL: out of memory. */
 struct sp_emu_vm *kmd_vm_writable(struct kmd_file *file);
 uint32_t kmd_vm_find(const struct sp_emu_vm *vm, uint64_t page);
 int kmd_vm_insert(struct sp_emu_vm *vm, const struct kmd_mapping *mapping);

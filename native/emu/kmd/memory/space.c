@@ -1,5 +1,6 @@
-/* Address spaces. A job looks at the space as it was when the job was submitted: the real kernel, too, lets an unmap wait for
- * the jobs before it. So a space that a job holds is copied before it is changed, and nobody needs a lock to read one. */
+/* Address spaces. A job sees the space as it was at its submission: the real kernel also lets an
+ * unmap wait for earlier jobs. So a space that a job holds is copied before a change, and reads
+ * need no lock. */
 #include "memory.h"
 
 #include <string.h>
@@ -110,7 +111,7 @@ void kmd_vm_remove(struct sp_emu_vm *vm, uint32_t index)
     drop_mapping(vm, &gone);
 }
 
-/* Unmaps [first, end), keeping what lies outside of mappings that reach out of it. */
+/* Unmaps [first, end); keeps the outer parts of mappings that reach beyond. */
 int kmd_vm_clear(struct sp_emu_vm *vm, uint64_t first, uint64_t end)
 {
     uint32_t i = kmd_vm_find(vm, first);
@@ -118,7 +119,7 @@ int kmd_vm_clear(struct sp_emu_vm *vm, uint64_t first, uint64_t end)
         struct kmd_mapping *m = &vm->map[i], tail = *m;
         tail.offset += (end - m->first) * KMD_PAGE;
         tail.first = end;
-        if (m->first < first && m->end > end) { /* a hole in the middle: the only case that needs memory */
+        if (m->first < first && m->end > end) { /* a hole in the middle: only this case needs memory */
             int rc = insert_at(vm, i + 1, &tail);
             if (rc < 0)
                 return rc;

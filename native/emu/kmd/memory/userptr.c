@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <time.h>
 
-/* May every page of [first, end) be written? Asked of /proc/self/maps: writing the same byte again would tell, too, but
- * would undo what another thread has written meanwhile. */
+/* True if every page of [first, end) is writable. It reads /proc/self/maps: a test write of the
+ * same byte could undo another thread's write. */
 static bool is_writable(uint64_t first, uint64_t end)
 {
     FILE *maps = fopen("/proc/self/maps", "re");

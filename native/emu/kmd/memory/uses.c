@@ -1,4 +1,4 @@
-/* Which unfinished jobs use a BO or an address space. */
+/* The unfinished jobs that use a BO or an address space. */
 #include "memory.h"
 #include "emu/kmd/sync/sync.h"
 

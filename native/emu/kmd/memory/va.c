@@ -16,13 +16,14 @@ static int check_range(const struct kmd_file *file, uint64_t va, uint64_t nbytes
     return nbytes > top || (va & CANONICAL) > top - nbytes ? -EINVAL : 0;
 }
 
-/* What only those operations mind that look at the size. */
+/* Only some operations check the size. */
 static int check_size(const struct kmd_file *file, uint64_t va, uint64_t nbytes)
 {
     uint64_t low_end = file->card->chip.info.virtual_address_max;
     if (va % KMD_PAGE || nbytes % KMD_PAGE || nbytes == 0)
         return -EINVAL;
-    return va < low_end && nbytes > low_end - va ? -EINVAL : 0; /* not into the hole: nothing could address it */
+    /* not into the hole: no address could reach it */
+    return va < low_end && nbytes > low_end - va ? -EINVAL : 0;
 }
 
 static int check_flags(const struct kmd_card *card, uint32_t flags)
@@ -34,7 +35,7 @@ static int check_flags(const struct kmd_card *card, uint32_t flags)
     return (flags & ~mapping) && (flags & ~prt) ? -EINVAL : 0;
 }
 
-/* gmc_v10_0_map_mtype, gmc_v10_0_get_vm_pte: a flag of the BO outdoes the mapping's. */
+/* gmc_v10_0_map_mtype, gmc_v10_0_get_vm_pte: a flag of the BO overrides the mapping's. */
 static bool is_uncached(const struct kmd_bo *bo, uint32_t flags)
 {
     const uint64_t coherent = AMDGPU_GEM_CREATE_COHERENT | AMDGPU_GEM_CREATE_UNCACHED | AMDGPU_GEM_CREATE_EXT_COHERENT;

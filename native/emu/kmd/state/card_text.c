@@ -1,7 +1,9 @@
-/* A card by its text: a chip's name, then options, each after a colon. "gfx1103:kms-3.42:bar-256M".
+/* Parses a card's text: a chip's name, then options, each after a colon.
+ * "gfx1103:kms-3.42:bar-256M".
  *
- *   kms-3.N   the kernel's KMS version; below 3.42 only the number differs
- *   vram-SIZE, bar-SIZE, gtt-SIZE   memory of the card, what of it the CPU sees, and GTT; whole MiB as 256M, GiB as 8G
+ * kms-3.N   the kernel's KMS version; below 3.42 only the number differs
+ *   vram-SIZE, bar-SIZE, gtt-SIZE   the card's memory, its part visible to the CPU, and GTT;
+ *           whole MiB as 256M, GiB as 8G
  *   se-N, cu-N   shader engines and compute units that work; the rest is fused off */
 #include "state.h"
 
@@ -11,7 +13,7 @@
 
 enum option { KMS, VRAM, BAR, GTT, SE, CU, OPTIONS };
 static const char *const words[OPTIONS] = {"kms", "vram", "bar", "gtt", "se", "cu"};
-static const uint64_t MOST_NBYTES = UINT64_C(1) << 50; /* far beyond any card, and sums of two do not overflow */
+static const uint64_t MOST_NBYTES = UINT64_C(1) << 50; /* far beyond any card; sums of two do not overflow */
 
 struct reading {
     char *why;
@@ -38,7 +40,7 @@ static int refuse_name(const struct reading *r, const char *text, size_t length)
     return refuse(r, "no chip is called '%.*s'; known are %s", (int)(length < 40 ? length : 40), text, known);
 }
 
-/* A whole number at *at, which moves behind it; -1 where there is none, or more than MOST_NBYTES. */
+/* Parses a whole number at *at and moves *at behind it; -1: no number, or more than MOST_NBYTES. */
 static int64_t number(const char **at)
 {
     uint64_t value = 0;
@@ -78,7 +80,7 @@ static int read_option(struct reading *r, const char *text, size_t length)
         if (length <= n || memcmp(text, words[i], n) != 0 || text[n] != '-')
             continue;
         if (r->given & 1U << i)
-            return refuse(r, "%s is there twice", words[i]);
+            return refuse(r, "%s is given twice", words[i]);
         r->given |= 1U << i;
         return length - n - 1 > 20 ? refuse(r, "%s-: expected at most 20 characters", words[i])
                                    : read_value(r, i, text + n + 1, length - n - 1);
@@ -109,7 +111,7 @@ static void set_core(struct kmd_chip *chip)
     chip->core.num_se = chip->info.num_shader_engines;
     chip->core.num_cu = chip->info.cu_active_number;
     chip->core.counter_khz = chip->info.gpu_counter_freq;
-    if (chip->core.generation == 10) { /* gfx11 tells of no units that are always on */
+    if (chip->core.generation == 10) { /* gfx11 reports no units that are always on */
         memcpy(chip->info.cu_ao_bitmap, chip->info.cu_bitmap, sizeof chip->info.cu_bitmap);
         chip->info.cu_ao_mask = chip->info.cu_bitmap[0][0];
     }

@@ -1,4 +1,4 @@
-/* The lock of a machine, its clock, its random numbers, and in which process it is. */
+/* A machine's lock, clock and random numbers, and the check of its process. */
 #include "state.h"
 
 #include <time.h>

@@ -1,5 +1,6 @@
-/* Which compute units of a chip work: cu_bitmap and what follows from it. Units are fused off in pairs, a WGP; a shader engine
- * may be off as a whole, and is still counted in num_shader_engines (Mesa's drm-shim has a 6800 without its engine 1). */
+/* The working compute units of a chip: cu_bitmap and the values derived from it. Units are fused
+ * off in pairs, a WGP. A shader engine may be off as a whole and still count in num_shader_engines
+ * (Mesa's drm-shim has a 6800 without its engine 1). */
 #include "state.h"
 
 enum { WGP = 3, FIRST_OFF = 1 };
@@ -25,7 +26,7 @@ uint32_t kmd_engines(struct drm_amdgpu_info_device *info)
     return engines;
 }
 
-/* Its units, and its render backends, which stand engine after engine. */
+/* Turns off its units, and its render backends, which are ordered by engine. */
 static void engine_off(struct drm_amdgpu_info_device *info, uint32_t engine)
 {
     uint32_t backends = info->num_rb_pipes / info->num_shader_engines;
@@ -34,7 +35,7 @@ static void engine_off(struct drm_amdgpu_info_device *info, uint32_t engine)
     info->enabled_rb_pipes_mask &= ~(((1U << backends) - 1) << engine * backends);
 }
 
-/* Engines go from the second on: the first alone is left of two. */
+/* Removes engines from the second on: of two, the first is left. */
 void kmd_harvest_engines(struct drm_amdgpu_info_device *info, uint32_t left)
 {
     for (uint32_t e = FIRST_OFF; kmd_engines(info) > left; e++)
@@ -42,7 +43,8 @@ void kmd_harvest_engines(struct drm_amdgpu_info_device *info, uint32_t left)
     kmd_count_units(info);
 }
 
-/* One of the fullest engine's fullest array, and not always its last: real bitmaps have holes. */
+/* Drops a WGP of the fullest array of the fullest engine, not always the last: real bitmaps have
+ * holes. */
 static void drop_wgp(struct drm_amdgpu_info_device *info, uint32_t turn)
 {
     uint32_t engine = 0;

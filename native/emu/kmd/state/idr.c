@@ -1,5 +1,5 @@
-/* Handles: small integers from 1, the lowest free one first, as the kernel gives them out. So a stale handle soon names
- * something else, as it would there. */
+/* Handles: small integers from 1, the lowest free one first, as in the kernel. So a stale handle
+ * soon names another object, as it would there. */
 #include "state.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* The log: a ring of lines that whoever asked for it takes out one by one. It has its own lock, since jobs write into it
- * while they run. */
+/* The log: a ring of lines, which the reader takes out one by one. It has its own lock, because
+ * jobs write to it while they run. */
 #include "state.h"
 
 #include <stdarg.h>
@@ -10,7 +10,7 @@ enum { LINES = 4096, LINE_NBYTES = 240 };
 
 struct kmd_trace {
     pthread_mutex_t lock;
-    uint64_t first, end; /* of the lines that are there, counted from the beginning */
+    uint64_t first, end; /* of the present lines, counted from the beginning */
     char line[LINES][LINE_NBYTES];
 };
 

@@ -1,4 +1,5 @@
-/* copy_from_user and copy_to_user: the kernel copies for us, so a bad pointer is -EFAULT and not a signal. */
+/* copy_from_user and copy_to_user: the kernel copies for us, so a bad pointer gives -EFAULT and not
+ * a signal. */
 #include "state.h"
 
 #include <string.h>
@@ -13,7 +14,8 @@ static int copy(long number, void *here, uint64_t there, size_t nbytes)
     struct iovec local = {here, nbytes}, remote = {(void *)(uintptr_t)there, nbytes};
     if (nbytes == 0)
         return 0;
-    /* Not the C library's wrapper: sanitizers watch that one, and a bad address is none of theirs. */
+    /* Not the C library's wrapper, which sanitizers check; a bad address here is not an error of
+     * ours. */
     long n = syscall(number, (long)getpid(), &local, 1L, &remote, 1L, 0L);
     return n == (long)nbytes ? 0 : -EFAULT;
 }

@@ -1,4 +1,5 @@
-/* Fences: signalled once, for ever, with an error or without. A joined fence signals after others. */
+/* Fences: signalled once, for ever, with or without an error. A joined fence signals after
+ * others. */
 #include "sync.h"
 
 #include <sys/socket.h>
@@ -29,7 +30,8 @@ void kmd_fence_put(struct kmd_fence *fence)
     fence->next = NULL;
     while ((fence = dead)) {
         dead = fence->next;
-        for (uint32_t i = 0; i < fence->dependents; i++) { /* never signalled: neither will they */
+        /* never signalled: its dependents never will be either */
+        for (uint32_t i = 0; i < fence->dependents; i++) {
             struct kmd_fence *joined = fence->dependent[i];
             if (--joined->refs == 0) {
                 joined->next = dead;
@@ -42,8 +44,8 @@ void kmd_fence_put(struct kmd_fence *fence)
     }
 }
 
-/* Signals a fence, and all joined ones that waited for nothing else: a list, for a timeline makes long chains. Who is in the
- * list keeps the reference that its dependency had. */
+/* Signals a fence, and all joined fences that waited only for it. It uses a list, because a
+ * timeline makes long chains. A fence in the list keeps the reference of its dependency. */
 static void settle(struct kmd_fence *fence, int error)
 {
     struct kmd_fence *ready = kmd_fence_get(fence);
@@ -86,7 +88,7 @@ void kmd_fence_signal(struct kmd_fence *fence, int error)
     settle(fence, error);
     kmd_tell_sync_files(machine);
     pthread_cond_broadcast(&machine->changed);
-    for (uint32_t i = 0; i < machine->cards; i++) /* jobs that waited for it, on whatever card */
+    for (uint32_t i = 0; i < machine->cards; i++) /* jobs on any card that waited for it */
         pthread_cond_broadcast(&machine->card[i].work);
 }
 
@@ -117,7 +119,7 @@ struct kmd_fence *kmd_fence_join(struct kmd_machine *machine, struct kmd_fence *
         if (fence)
             joined->jobs |= fence->jobs;
         if (fence && !fence->signalled && depend(fence, joined) < 0) {
-            joined->missing++; /* never signals; whoever it depends on lets go of it */
+            joined->missing++; /* never signals; the fences it depends on drop it */
             kmd_fence_put(joined);
             return NULL;
         }

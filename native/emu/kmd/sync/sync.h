@@ -8,9 +8,10 @@ struct kmd_fence *kmd_fence_new(struct kmd_machine *machine);
 struct kmd_fence *kmd_fence_get(struct kmd_fence *fence);
 void kmd_fence_put(struct kmd_fence *fence);
 void kmd_fence_signal(struct kmd_fence *fence, int error);
-/* sync_files become readable whose fence has signalled. */
+/* Makes sync_files readable whose fence has signalled. */
 void kmd_tell_sync_files(struct kmd_machine *machine);
-/* A fence that signals after all of them, with the first error; NULL: no memory. NULL entries count as signalled. */
+/* A fence that signals after all of them, with the first error. NULL: out of memory. NULL entries
+ * count as signalled. */
 struct kmd_fence *kmd_fence_join(struct kmd_machine *machine, struct kmd_fence *const *fences, uint32_t count);
 
 /* syncobj.c */
@@ -19,8 +20,9 @@ struct kmd_syncobj *kmd_syncobj_find(struct kmd_file *file, uint32_t handle);
 int kmd_syncobj_new(struct kmd_machine *machine, struct kmd_syncobj **out);
 int kmd_syncobj_set(struct kmd_syncobj *syncobj, struct kmd_fence *fence);
 int kmd_syncobj_add(struct kmd_syncobj *syncobj, uint64_t value, struct kmd_fence *fence);
-/* A reference to the fence of that point (0: of everything), or NULL when nobody has promised it yet. */
+/* A reference to the fence of that point (0: of all), or NULL if it has none yet. */
 struct kmd_fence *kmd_syncobj_fence(struct kmd_syncobj *syncobj, uint64_t point);
-/* By handle; with flags WAIT_FOR_SUBMIT it waits for a fence to come. 0, -ENOENT, -EINVAL, -ETIME. */
+/* By handle; with flag WAIT_FOR_SUBMIT it waits for a fence to be set. 0, -ENOENT, -EINVAL,
+ * -ETIME. */
 int kmd_syncobj_take(struct kmd_file *file, uint32_t handle, uint64_t point, uint32_t flags, struct kmd_fence **out);
 #endif

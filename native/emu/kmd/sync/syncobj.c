@@ -1,5 +1,5 @@
-/* Syncobjs: a box for a fence, or a timeline of them. A point of a timeline has signalled when its fence has and all points
- * before it have. */
+/* Syncobjs: a box for a fence, or a timeline of fences. A point of a timeline has signalled when
+ * its fence and all points before it have. */
 #include "sync.h"
 #include "emu/kmd/state/handlers.h"
 
@@ -57,7 +57,7 @@ static int push_point(struct kmd_syncobj *syncobj, uint64_t value, struct kmd_fe
 
 int kmd_syncobj_set(struct kmd_syncobj *syncobj, struct kmd_fence *fence)
 {
-    kmd_fence_get(fence); /* it may be the one that goes */
+    kmd_fence_get(fence); /* it may be the fence that is dropped */
     forget_points(syncobj);
     if (!fence)
         return 0;
@@ -67,7 +67,7 @@ int kmd_syncobj_set(struct kmd_syncobj *syncobj, struct kmd_fence *fence)
     return rc;
 }
 
-/* Drops the points that have signalled, all but the latest one. */
+/* Drops all signalled points except the latest. */
 static void advance(struct kmd_syncobj *syncobj)
 {
     uint32_t done = 0;
@@ -171,7 +171,7 @@ int kmd_do_syncobj_destroy(struct kmd_file *file, void *data)
     return 0;
 }
 
-/* The objects behind an array of handles, each with a reference; NULL and an error. */
+/* The objects of an array of handles, each with a reference; NULL and an error. */
 static struct kmd_syncobj **take_all(struct kmd_file *file, uint64_t handles, uint32_t count, int *error)
 {
     uint32_t *handle = kmd_copy_array(handles, count, sizeof(*handle), error);
@@ -188,7 +188,7 @@ static struct kmd_syncobj **take_all(struct kmd_file *file, uint64_t handles, ui
         free(all);
         return NULL;
     }
-    return all; /* the lock is held until they are done with: no references needed */
+    return all; /* the lock is held until they are no longer used: no references needed */
 }
 
 int kmd_do_syncobj_reset(struct kmd_file *file, void *data)

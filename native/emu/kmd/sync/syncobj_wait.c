@@ -8,8 +8,8 @@ struct wait {
     uint32_t count;
     uint32_t flags;
     uint64_t deadline;
-    uint32_t first; /* that was found signalled */
-    bool silent;    /* nobody hears of it */
+    uint32_t first; /* index of the first signalled one */
+    bool silent;    /* the card reports no end */
 };
 
 static const uint32_t ANY_KIND = DRM_SYNCOBJ_WAIT_FLAGS_WAIT_ALL | DRM_SYNCOBJ_WAIT_FLAGS_WAIT_FOR_SUBMIT;
@@ -42,7 +42,7 @@ static int take(struct kmd_file *file, struct wait *w, uint64_t handles, uint64_
     return rc;
 }
 
-/* 1: done, 0: not yet, -EINVAL: nobody has promised it and nobody is to be waited for. */
+/* 1: done. 0: not yet. -EINVAL: it has no fence, and the flags do not allow to wait for one. */
 static int look(struct wait *w, uint32_t i)
 {
     bool told = !w->silent;
@@ -85,7 +85,7 @@ static int wait_all(struct kmd_file *file, struct wait *w, uint64_t handles, uin
 int kmd_do_syncobj_wait(struct kmd_file *file, void *data)
 {
     struct drm_syncobj_wait *args = data;
-    /* A timeout is absolute; the past, 0 and what is negative mean: look and do not wait. */
+    /* A timeout is absolute. The past, 0 and negative values mean: check without waiting. */
     uint64_t deadline = args->timeout_nsec > 0 ? (uint64_t)args->timeout_nsec : 0;
     struct wait w = {.count = args->count_handles, .flags = args->flags, .deadline = deadline};
     if (args->flags & ~(ANY_KIND | DRM_SYNCOBJ_WAIT_FLAGS_WAIT_DEADLINE))

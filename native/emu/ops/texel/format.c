@@ -1,16 +1,17 @@
-/* Conversions between bytes and channels. Source: "Data Format Conversion" of AMD's RDNA2 and RDNA3 ISA documents, and
- * the rules of Direct3D 11.3 (3.2.3, data conversion) that those follow: normalised numbers are clamped and rounded to
- * nearest, NaN becomes 0, integers are clamped to what the channel holds. Floats are rounded to nearest even; AMD says
- * nowhere how small floats are rounded in a store. */
+/* Conversions between bytes and channels. Source: "Data Format Conversion" of AMD's RDNA2 and RDNA3
+ * ISA documents, and the rules of Direct3D 11.3 (3.2.3, data conversion) that those follow.
+ * Normalised numbers are clamped and rounded to nearest, NaN becomes 0, integers are clamped to the
+ * channel's range. Floats are rounded to nearest even; AMD does not document how a store rounds
+ * small floats. */
 #include "format.h"
 #include "emu/ops/half.h"
 
-/* Numbers that only images have, from 0x80 (gfx10) or 0x40 (gfx11) on; 0 bits: not modelled. */
+/* Formats of images only, from 0x80 (gfx10) or 0x40 (gfx11) on; 0 bits: not modelled. */
 static const struct sp_format_row only_images[] = {
     {{8}, SP_NUMBER_SRGB},
     {{8, 8}, SP_NUMBER_SRGB},
     {{8, 8, 8, 8}, SP_NUMBER_SRGB},
-    {{0}, 0}, /* 6E4, of gfx10 alone */
+    {{0}, 0}, /* 6E4, gfx10 only */
     {{9, 9, 9, 5}, SP_NUMBER_SHARED_EXPONENT},
     {{5, 6, 5}, SP_NUMBER_UNORM},
     {{5, 5, 5, 1}, SP_NUMBER_UNORM},
@@ -46,7 +47,7 @@ bool sp_texel_format(uint32_t generation, bool image, uint32_t number, struct sp
         out->channels++;
     }
     out->nbytes = (uint8_t)(bits / 8);
-    /* Channels of whole bytes are accessed one by one, packed ones together. */
+    /* Channels of whole bytes are accessed one by one, packed channels together. */
     out->align = out->row.bits[0] % 8 || (out->channels > 1 && out->row.bits[1] % 8) ? out->nbytes : out->row.bits[0] / 8;
     return true;
 }
@@ -77,10 +78,10 @@ static uint32_t from_raw(uint32_t number, uint32_t raw, uint32_t bits)
 static uint32_t rounded(float x, double low, double high, double scale)
 {
     double value = x != x ? 0 : fmin(fmax((double)x, low), high) * scale;
-    return (uint32_t)(int32_t)rint(value); /* at most 16 bits a channel */
+    return (uint32_t)(int32_t)rint(value); /* at most 16 bits per channel */
 }
 
-/* Five bits of exponent and no sign: what is negative is 0. */
+/* Five bits of exponent and no sign: a negative number becomes 0. */
 static uint32_t unsigned_float(double x, uint32_t digits)
 {
     uint32_t infinity = 31u << digits;
@@ -89,7 +90,8 @@ static uint32_t unsigned_float(double x, uint32_t digits)
     if (x > 65536) return infinity;
     int exponent;
     frexp(x, &exponent);
-    exponent = exponent < -13 ? -14 : exponent - 1; /* denormals have the least one's unit */
+    /* denormals have the unit of the least exponent */
+    exponent = exponent < -13 ? -14 : exponent - 1;
     uint32_t raw = (uint32_t)rint(ldexp(x, (int)digits - exponent)) + ((uint32_t)(exponent + 14) << digits);
     return raw < infinity ? raw : infinity;
 }
@@ -169,7 +171,7 @@ bool sp_texel_select(const struct sp_texel_format *f, uint32_t dst_sel, uint32_t
     return known;
 }
 
-/* Channel c comes from the first component that a load would give it to. */
+/* Channel c comes from the first component to which a load would give it. */
 void sp_texel_unselect(uint32_t dst_sel, uint32_t channel[4])
 {
     uint32_t from[4];

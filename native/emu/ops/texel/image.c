@@ -1,12 +1,13 @@
-/* MIMG: image loads, stores, atomics and queries. Texels are whole: what filters is not modelled. Sources: "Image Memory
- * Instructions" of AMD's RDNA2 and RDNA3 ISA documents. A coordinate out of range loads a texel of zeros, to which
- * DST_SEL still adds its ones (Vulkan's robustImageAccess2, which RADV promises, needs that), and stores nothing. */
+/* MIMG: image loads, stores, atomics and queries. Only whole texels: filtering is not modelled.
+ * Sources: "Image Memory Instructions" of AMD's RDNA2 and RDNA3 ISA documents. A load with a
+ * coordinate out of range gives zeros, to which DST_SEL still adds its ones; such a store does
+ * nothing. Vulkan's robustImageAccess2, which RADV promises, needs that. */
 #include "emu/ops/families.h"
 #include "image.h"
 
 enum { MOST_COORDINATES = 4, DIM_1D_ARRAY = 4, DIM_2D_MSAA = 6 };
 
-/* What an instruction asks for, by its opcode. */
+/* Properties of an instruction, by its opcode. */
 static bool has_level(uint32_t op)
 {
     switch (op) {
@@ -34,9 +35,9 @@ static bool is_packed(uint32_t op)
 
 struct access {
     struct sp_image image;
-    const uint32_t *coordinate[MOST_COORDINATES]; /* registers; with A16 two to each */
+    const uint32_t *coordinate[MOST_COORDINATES]; /* registers; with A16 two coordinates in each */
     uint32_t coordinates;
-    uint32_t level_now; /* the level that `level` describes */
+    uint32_t level_now; /* the level in `level` */
     struct sp_level level;
 };
 
@@ -79,7 +80,7 @@ static uint32_t coordinate(const struct sp_inst *i, const struct access *a, uint
     return i->a16 ? a->coordinate[k / 2][lane] >> 16 * (k & 1) & 0xFFFF : a->coordinate[k][lane];
 }
 
-/* Where a lane's texel is; false: out of range. */
+/* Address of a lane's texel; false: out of range. */
 static bool locate(const struct sp_inst *i, struct access *a, uint32_t lane, uint64_t *va)
 {
     const struct sp_image *m = &a->image;
@@ -108,7 +109,7 @@ static bool locate(const struct sp_inst *i, struct access *a, uint32_t lane, uin
     return true;
 }
 
-/* DMASK says which components there are registers for. */
+/* DMASK selects the components that have registers. */
 static uint32_t registers_of(const struct sp_inst *i)
 {
     uint32_t components = (uint32_t)__builtin_popcount(i->dmask);
@@ -121,7 +122,7 @@ static int check_data(struct sp_wave *w, const struct sp_inst *i)
     return check_vgprs(w, i, i->dst & 255, registers_of(i));
 }
 
-/* _PCK: the texel's dwords as they lie in memory. */
+/* _PCK: the texel's dwords as in memory. */
 static void raw_texel(const struct sp_texel_format *f, bool sign, const uint8_t *bytes, uint32_t channel[4])
 {
     memset(channel, 0, 4 * sizeof *channel);
@@ -186,7 +187,7 @@ static int store(struct sp_wave *w, const struct sp_inst *i)
     for (uint32_t k = 0; k < registers_of(i); k++) from[k] = sp_vgpr_copied(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
     if (SP_UNLIKELY(w->stop)) return (int)w->stop;
     if (f->row.number == SP_NUMBER_SHARED_EXPONENT)
-        return sp_wave_fault(w, SP_FAULT_OPERAND, "%s: nothing stores 5_9_9_9", sp_wave_op_name(i->op));
+        return sp_wave_fault(w, SP_FAULT_OPERAND, "%s: a store cannot write 5_9_9_9", sp_wave_op_name(i->op));
     for (uint64_t left = w->exec; left; left &= left - 1) {
         uint32_t l = (uint32_t)__builtin_ctzll(left), channel[4] = {0}, n = 0;
         uint8_t bytes[16] = {0};
@@ -230,7 +231,8 @@ static enum sp_atomic atomic_of(uint32_t op)
     }
 }
 
-/* DMASK is as wide as the data: a dword or two, twice that for a comparison. Atomics know no formats but of 32 and 64 bits. */
+/* DMASK is as wide as the data: a dword or two, twice that for a comparison. Atomics support only
+ * formats of 32 and 64 bits. */
 static int atomic(struct sp_wave *w, const struct sp_inst *i)
 {
     struct access a;
@@ -267,7 +269,8 @@ static int atomic(struct sp_wave *w, const struct sp_inst *i)
     return 0;
 }
 
-/* Width, height, depth or layers, levels, of the level asked for; an array of 1D has its layers for a height. */
+/* Width, height, depth or layers, and levels, of the requested level; a 1D array reports its layers
+ * as height. */
 static int resinfo(struct sp_wave *w, const struct sp_inst *i)
 {
     struct access a;

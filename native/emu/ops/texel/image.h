@@ -1,4 +1,4 @@
-/* Images: what a descriptor says of one, and where its texels lie. Nothing here knows of instructions but image.c. */
+/* Images: their descriptors and the places of their texels. Only image.c knows instructions. */
 #ifndef SP_EMU_OPS_TEXEL_IMAGE_H
 #define SP_EMU_OPS_TEXEL_IMAGE_H
 #include "format.h"
@@ -17,7 +17,8 @@ struct sp_image {
     uint32_t first_layer;
     uint32_t base_level, last_level; /* of the view */
     uint32_t levels;                 /* of the whole image */
-    uint32_t pitch;                  /* linear, one level: texels a row, if not as the width asks; else 0 */
+    /* linear, one level: texels per row if the width does not determine it; else 0 */
+    uint32_t pitch;
     uint32_t texel;                  /* logarithm of a texel's bytes */
     uint32_t block[3];               /* logarithms of a block's texels */
 };
@@ -25,15 +26,16 @@ struct sp_image {
 /* One level of an image. */
 struct sp_level {
     uint64_t offset; /* of its first block from the image's base */
-    uint64_t slice;  /* bytes from a slice, or a block's depth of slices, to the next */
+    uint64_t slice;  /* bytes between slices, or between blocks' depths of slices */
     uint32_t size[3];
-    uint32_t pitch;   /* blocks a row; linear: texels */
-    uint32_t tail[2]; /* small levels share a block: where this one begins in it */
+    uint32_t pitch;   /* blocks per row; linear: texels */
+    uint32_t tail[2]; /* small levels share a block: this one's place in it */
 };
 
-/* Decodes the descriptor that `i` names. 0, or why the wave stops. */
+/* Decodes the descriptor that `i` names. 0, or the wave's stop. */
 int sp_image_of(struct sp_wave *w, const struct sp_inst *i, struct sp_image *out);
-/* Of an image whose type, mode, size, levels and texel are known: its equation and blocks. False: no such mode here. */
+/* Sets equation and blocks of an image whose type, mode, size, levels and texel are set. False:
+ * unknown mode. */
 bool sp_image_place(uint32_t generation, uint32_t gb_addr_config, struct sp_image *m);
 /* `level` of the whole image, not of the view. */
 void sp_image_level(const struct sp_image *m, uint32_t level, struct sp_level *out);

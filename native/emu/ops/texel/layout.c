@@ -1,6 +1,7 @@
-/* Where the texels of an image lie: levels, blocks, slices. Source: AMD's address library (Mesa src/amd/addrlib,
- * ComputeSurfaceInfo and ComputeSurfaceAddrFromCoord of Gfx10Lib and Gfx11Lib). The smallest level comes first; in tiled
- * images the smallest ones share a block, the mip tail. */
+/* The places of an image's texels: levels, blocks, slices. Source: AMD's address library (Mesa
+ * src/amd/addrlib, ComputeSurfaceInfo and ComputeSurfaceAddrFromCoord of Gfx10Lib and Gfx11Lib).
+ * The smallest level comes first. In tiled images the smallest levels share a block, the mip
+ * tail. */
 #include "image.h"
 #include "include/sp_emu_wave.h"
 
@@ -10,7 +11,7 @@ bool sp_image_place(uint32_t generation, uint32_t gb_addr_config, struct sp_imag
     struct sp_equation *e = &m->equation;
     if (m->mode == 0) return true;
     if (!sp_swizzle_equation(generation, m->mode, m->type == SP_IMAGE_3D, m->texel, gb_addr_config, e)) return false;
-    /* Levels of depth images go into the tail as those of wider texels would, for HTILE. */
+    /* Levels of depth images enter the tail like those of wider texels, for HTILE. */
     if ((m->mode & 3) == 0 && m->levels > 1) return false;
     m->block[0] = (e->block - m->texel + 1) / 2;
     m->block[1] = e->block - m->texel - m->block[0];
@@ -22,7 +23,7 @@ bool sp_image_place(uint32_t generation, uint32_t gb_addr_config, struct sp_imag
     return true;
 }
 
-/* What a level has of texels, and what room it takes: that is rounded up. */
+/* A level's texels, and the space it takes, which is rounded up. */
 static uint32_t texels_of(uint32_t size, uint32_t level) { return size >> level ? size >> level : 1; }
 static uint32_t room_of(uint32_t size, uint32_t level) { return (size + (1u << level) - 1) >> level; }
 
@@ -42,7 +43,7 @@ static void linear_level(const struct sp_image *m, uint32_t level, struct sp_lev
     }
 }
 
-/* The levels from this one on are in the tail; m->levels where none is. */
+/* First level in the tail; m->levels: none is. */
 static uint32_t first_in_tail(const struct sp_image *m, uint32_t *most)
 {
     const struct sp_equation *e = &m->equation;
@@ -68,7 +69,7 @@ static uint32_t every_other(uint32_t offset, uint32_t low)
     return found;
 }
 
-/* Levels of the tail begin at micro blocks, which have 256 bytes. */
+/* Levels of the tail begin at micro blocks of 256 bytes. */
 static void place_in_tail(const struct sp_image *m, uint32_t rank, uint32_t most, struct sp_level *out)
 {
     static const uint8_t thin[5][2] = {{4, 4}, {4, 3}, {3, 3}, {3, 2}, {2, 2}};

@@ -1,9 +1,11 @@
-/* Swizzle equations of gfx10.3 and gfx11. Source: AMD's address library (Mesa src/amd/addrlib), whose patterns for these
- * modes all follow the rules here; tests/emu/wave/test_wave_layout.py compares offsets that the library computed.
+/* Swizzle equations of gfx10.3 and gfx11. Source: AMD's address library (Mesa src/amd/addrlib),
+ * whose patterns for these modes all follow the rules here. tests/emu/wave/test_wave_layout.py
+ * compares offsets that the library computed.
  *
- * Standard (S) and display (D) blocks: a micro block of 256 bytes by a pattern, then coordinate bits in turn. With _X the
- * pipe bits, from bit 8 on, take in what mirrors them among the next bits, and slices. Render (R) and depth (Z) blocks
- * have a table. Not modelled: _T, depth blocks of gfx10, blocks of variable size, more than one sample. */
+ * Standard (S) and display (D) blocks: a micro block of 256 bytes by a pattern, then coordinate
+ * bits in turn. With _X the pipe bits, from bit 8 on, include their mirror bits among the next
+ * bits, and slices. Render (R) and depth (Z) blocks have a table. Not modelled: _T, depth blocks of
+ * gfx10, blocks of variable size, more than one sample. */
 #include "swizzle.h"
 
 #include <stddef.h>
@@ -19,7 +21,7 @@ static const char volume_gfx11[5][17] = {"X0X1Z0Y0Y1Z1X2Z2", "X0Z0Y0X1Z1Y1Z2", "
 
 enum { PIPES_SHIFT = 8 }; /* the pipe interleave of all these chips is 256 bytes */
 
-/* Adds "X4Y9" to offset bit `bit`; returns what follows the word. */
+/* Adds "X4Y9" to offset bit `bit`. Returns the text after the word. */
 static const char *add_terms(struct sp_equation *e, uint32_t bit, const char *text)
 {
     for (; *text != ' ' && *text != ';'; text += 2)
@@ -27,14 +29,14 @@ static const char *add_terms(struct sp_equation *e, uint32_t bit, const char *te
     return text + 1;
 }
 
-/* The text number `skip` of a table. */
+/* Applies text number `skip` of a table. */
 static void add_render(struct sp_equation *e, const char *text, uint32_t skip)
 {
     while (skip) skip -= *text++ == ';';
     for (uint32_t bit = PIPES_SHIFT; bit < e->block; bit++) text = add_terms(e, bit, text);
 }
 
-/* The micro block, then one coordinate after another: of an axis the bit after its last one. */
+/* The micro block, then one coordinate after another: each time the axis' next bit. */
 static void add_turns(struct sp_equation *e, const char *micro, uint32_t texel, char order[24][3])
 {
     const char *axes = e->thick ? "YXZ" : "YX";
@@ -51,8 +53,8 @@ static void add_turns(struct sp_equation *e, const char *micro, uint32_t texel, 
     }
 }
 
-/* The pipe bits of _X: pipe bit k takes in the bits that mirror it. Those that are packers' take in slice bits, the first of
- * them the highest one. */
+/* The pipe bits of _X: pipe bit k includes the bits that mirror it. Packers' bits include slice
+ * bits, the first packer bit the highest one. */
 static void add_pipes(struct sp_equation *e, char order[24][3], uint32_t pipes, uint32_t packers)
 {
     uint32_t slices = packers >= 2 ? packers : pipes ? 1 : 0, others = e->thick ? 2 : 1, first = pipes - slices;
@@ -67,7 +69,7 @@ static void add_pipes(struct sp_equation *e, char order[24][3], uint32_t pipes, 
     }
 }
 
-/* Which rows of the tables are those of GB_ADDR_CONFIG; -1: none. */
+/* Row of the tables for GB_ADDR_CONFIG; -1: none. */
 static int render_row(bool old, uint32_t pipes, uint32_t packers)
 {
     if (pipes == 2) return old ? packers == 2 : packers == 2 ? 0 : -1;

@@ -1,8 +1,9 @@
-/* Swizzle equations that no rule gives. A text has the words of an equation, one for each bit of the offset from bit 8 on:
- * the coordinate bits whose exclusive or it is, in hexadecimal. Five texts, ended by ';', are for texels of 1, 2, 4, 8 and
- * 16 bytes; there are five for each configuration of pipes and packers that chips of the generation have here. One array a
- * table: pointers would take a relocation each. Facts from AMD's address library (Mesa src/amd/addrlib, PAL): the swizzle
- * patterns of gfx10 with RB+ and of gfx11. */
+/* Swizzle equations that follow no rule. A text has the words of an equation, one for each bit of
+ * the offset from bit 8 on: the coordinate bits that are combined by exclusive or, in hexadecimal.
+ * Five texts, ended by ';', are for texels of 1, 2, 4, 8 and 16 bytes. There are five for each
+ * configuration of pipes and packers of this generation's chips here. One array per table: pointers
+ * would take a relocation each. Facts from AMD's address library (Mesa src/amd/addrlib, PAL): the
+ * swizzle patterns of gfx10 with RB+ and of gfx11. */
 #include "swizzle.h"
 
 /* 64KB_R_X of gfx10 */

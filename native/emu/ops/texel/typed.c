@@ -1,11 +1,13 @@
-/* Typed buffer accesses: MUBUF with the descriptor's format, MTBUF with the instruction's. Which fields count for which
- * instruction: "Buffer Data Format" of AMD's RDNA2 and RDNA3 ISA documents. DST_SEL is the descriptor's matter: MTBUF
- * ignores it. Swizzled addresses and range checks are those of plain accesses (../buffer.c). */
+/* Typed buffer accesses: MUBUF with the descriptor's format, MTBUF with the instruction's. "Buffer
+ * Data Format" of AMD's RDNA2 and RDNA3 ISA documents says which fields apply to which instruction.
+ * DST_SEL belongs to the descriptor: MTBUF ignores it. Swizzled addresses and range checks are
+ * those of plain accesses (../buffer.c). */
 #include "emu/ops/buffer.h"
 #include "emu/ops/families.h"
 #include "format.h"
 
-/* Each group is four numbers in a row, for one to four components; those of D16_HI and LDS have one. */
+/* Each group is four consecutive numbers, for one to four components; D16_HI and LDS groups have
+ * one. */
 static const struct group {
     uint16_t first;
     uint8_t d16, high, store, one;
@@ -23,12 +25,13 @@ struct access {
     struct sp_texel_format format;
     uint64_t va[SP_LANES], step, inside;
     uint32_t dst_sel, count; /* components */
-    uint32_t how;            /* it reads */
-    uint64_t undefined;      /* lanes whose element nobody has written, or not all of it */
+    uint32_t how;            /* access of its reads */
+    uint64_t undefined;      /* lanes with an element that is not completely written */
     const struct group *group;
 };
 
-/* 0, or why the wave stops. An INVALID format is a buffer that is not there: loads give 0, stores do nothing. */
+/* 0, or the wave's stop. An INVALID format stands for a missing buffer: loads give 0, stores do
+ * nothing. */
 static int begin(struct sp_wave *w, const struct sp_inst *i, struct access *a)
 {
     uint32_t word3 = (uint32_t)(sp_s64(w, i, i->sbase + 2u) >> 32), number = word3 >> 12 & (w->generation == 10 ? 127 : 63);
@@ -46,7 +49,7 @@ static int begin(struct sp_wave *w, const struct sp_inst *i, struct access *a)
     if (!sp_texel_format(w->generation, false, number, &a->format))
         return sp_wave_fault(w, SP_FAULT_OPERAND, "%s: there is no buffer format %u", sp_wave_op_name(i->op), number);
     if (i->lds && i->op != SP_OP_BUFFER_LOAD_FORMAT_X)
-        return sp_wave_fault(w, SP_FAULT_OPERAND, "%s: FORMAT_X alone reaches LDS", sp_wave_op_name(i->op));
+        return sp_wave_fault(w, SP_FAULT_OPERAND, "%s: only FORMAT_X reaches LDS", sp_wave_op_name(i->op));
     a->step = sp_buffer_step(w, i);
     a->inside = sp_buffer_addresses(w, i, a->format.nbytes, a->va) & w->exec;
     if (!a->format.nbytes) a->inside = 0;
@@ -59,7 +62,7 @@ static int begin(struct sp_wave *w, const struct sp_inst *i, struct access *a)
     return (int)w->stop;
 }
 
-/* One element: a dword at a time, as swizzling lays them. */
+/* One element, dword by dword, as swizzling places them. */
 static int element(struct sp_wave *w, struct access *a, uint32_t lane, uint8_t *bytes)
 {
     uint64_t va = a->va[lane];
@@ -78,7 +81,8 @@ static int typed_load(struct sp_wave *w, const struct sp_inst *i)
     uint32_t r[4][SP_LANES], dwords;
     if (begin(w, i, &a)) return SP_WAVE_FAULT;
     dwords = a.group->d16 ? (a.count + 1) / 2 : a.count;
-    for (uint32_t k = 0; k < dwords; k++) memcpy(r[k], w->v[(i->dst + k) & 255], sizeof r[k]); /* D16 keeps the rest */
+    /* D16 keeps the other half */
+    for (uint32_t k = 0; k < dwords; k++) memcpy(r[k], w->v[(i->dst + k) & 255], sizeof r[k]);
     for (uint64_t left = w->exec; left; left &= left - 1) {
         uint32_t l = (uint32_t)__builtin_ctzll(left), channel[4] = {0};
         uint8_t bytes[16];

@@ -1,10 +1,11 @@
-/* roundeven of C23, for the emulator alone: glibc has it since 2.25, and a wheel is linked for 2.17.
- * The host's rounding mode is the wave's, so rint will not do. Where the CPU has an instruction, compilers use that. */
+/* roundeven of C23, only for the emulator: glibc has it since 2.25, and a wheel is linked for 2.17.
+ * The host's rounding mode is the wave's, so rint would be wrong. Compilers use the CPU's
+ * instruction where it exists. */
 #include <math.h>
 
 double roundeven(double x)
 {
-    if (!(fabs(x) < 0x1p52)) /* whole already, or no number: a signaling NaN becomes quiet */
+    if (!(fabs(x) < 0x1p52)) /* whole already, or NaN: a signaling NaN becomes quiet */
         return x != x ? x + x : x;
     double below = floor(x), part = x - below; /* exact */
     double odd = below - 2 * floor(below / 2);
