@@ -112,7 +112,7 @@ def test_a_device_that_cannot_map(bench, monkeypatch, tmp_path, capsys):
 
 def test_bad_input(bench, capsys):
     for words, code, said in (
-        (("-a", "n=4"), 2, "unknown axis; transfer knows way, memory, nbytes"),
+        (("-a", "n=4"), 2, "unknown axis; expected one of way, memory, nbytes"),
         (("-a", "way=fly"), 2, "none of write, read"),
         (("-a", "memory=shared"), 2, "none of device, host"),
         (("-a", "nbytes=0"), 2, "below 1"),
