@@ -1,7 +1,7 @@
 """Benchmarks that verify before they time: run kernel peak launch transfer tune compare list env.
 
-This file holds only the frame of the command line. Each subcommand is a module of
-_bench/commands; the engine is the rest of tools/_bench. `bench.py` alone is `bench.py run`.
+This file holds only the frame of the command line. Each subcommand is a module of _bench/commands;
+the engine is the rest of tools/_bench. `bench.py` alone is `bench.py run`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Hardware bring-up: ladder mem info, from the node up to a matrix product.
 
 This file holds only the frame of the command line; each subcommand is a module of
-_bringup/commands. `bringup.py` alone is `bringup.py ladder`. docs/bringup.md explains it.
-`python -m sparkle_drv bringup` runs it too.
+_bringup/commands. `bringup.py` alone is `bringup.py ladder`. docs/bringup.md explains it. Also
+`python -m sparkle_drv bringup`.
 """
 
 from __future__ import annotations

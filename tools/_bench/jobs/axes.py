@@ -101,9 +101,7 @@ def span_of(item: str, name: str) -> list[int]:
 
 
 def assignments(specs: Iterable[str], flag: str = "-a") -> dict[str, str]:
-    """{"n": "1M,4M"} from ["n=1M,4M"]. Raises UsageError for another form, or a name given
-    twice.
-    """
+    """{"n": "1M,4M"} from ["n=1M,4M"]. Raises UsageError for another form or a repeated name."""
     found: dict[str, str] = {}
     for spec in specs:
         name, equals, values = spec.partition("=")

@@ -19,9 +19,7 @@ from .job import Arg, Operand
 
 
 def load_reference(text: str) -> Callable[..., Any]:
-    """The function of "ref.py:saxpy". Raises UsageError when the file or the function is
-    missing.
-    """
+    """The function of "ref.py:saxpy". Raises UsageError if the file or function is missing."""
     file, colon, name = text.rpartition(":")
     if not colon or not file or not name:
         raise UsageError(f"--ref: expected FILE.py:function, got {text!r}")

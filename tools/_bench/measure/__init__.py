@@ -5,14 +5,14 @@ tune/.
 
     engine.py                      one row: check, time, check again
     bound.py, verify.py            buffers between guard bands; judges outputs
-        timing.py, stop_rule.py        samples hot, cold and latency; when there are enough
+    timing.py, stop_rule.py        samples hot, cold and latency; when there are enough
     pipelined.py                   synchronous, batched and pipelined launches in turns
-        beside.py, probes.py           rounds of a row and the roofs' kernels; makes those kernels
-        self_test.py                   can this machine be measured on now?
-        peak.py                        the roofs alone
-        versus.py                      kernels compared with each other
-        launch_cost.py, transfer.py    ns per launch; ns of moving bytes
+    beside.py, probes.py           rounds of a row and the roofs' kernels; makes those kernels
+    self_test.py                   can this machine be measured on now?
+    peak.py                        the roofs alone
+    versus.py                      kernels compared with each other
+    launch_cost.py, transfer.py    ns per launch; ns of moving bytes
     emulated.py                    emulated devices: no time, but counts of ioctls
-        devices.py                     opens the devices that -d names
+    devices.py                     opens the devices that -d names
     meter.py, child.py             rows of a device, measured here or in a child process
 """

@@ -189,9 +189,7 @@ class Bound:
         fence.wait(timeout_s=self.launch_timeout_s)
 
     def fill(self, phase: int, placement: Placement, poison_stream: int = 0) -> dict[str, Array]:
-        """Writes fresh inputs and poison. Returns the content of every operand before the
-        launch.
-        """
+        """Writes fresh inputs and poison. Returns every operand's content before the launch."""
         rng = self._rng(1 + phase)
         poison_rng = self._rng(100 + 10 * phase + poison_stream)
         before: dict[str, Array] = {}

@@ -138,8 +138,7 @@ class Child:
             f"from _bench.measure import child; child.main({theirs.fileno()})"
         )
         # A kernel's own output goes to stderr, because stdout is for the table. The child is a
-        # process
-        # group of its own, so that Ctrl-C reaches only the parent.
+        # process group of its own, so that Ctrl-C reaches only the parent.
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, *["-O"] * sys.flags.optimize, "-c", code],
@@ -192,9 +191,7 @@ def _stderr() -> int:
 
 
 def _without(job: Job, lost: Lost) -> Job:
-    """The job with the lost kernel marked, so that it is not tried again. Unknown: all are
-    marked.
-    """
+    """The job with the lost kernel marked, so that it is not tried again; if unknown, all are."""
     every = (job, *job.rivals)
     names = {one.kernel for one in every if not one.lost}
     blamed = {lost.kernel} & names or names

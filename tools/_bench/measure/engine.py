@@ -51,9 +51,7 @@ class Settings:
 
 
 class Stuck(Exception):
-    """A launch did not end in time, so the device can take no more work. `row` gives the
-    details.
-    """
+    """A launch did not end in time, so the device can take no more work. `row` has details."""
 
     def __init__(self, row: Row) -> None:
         super().__init__(row.reason)

@@ -29,9 +29,7 @@ LAUNCH_NS = 1_500_000.0
 
 @dataclass(frozen=True)
 class SelfTest:
-    """A roof's kernel measured as a row beside itself: 100 % on any machine, given enough
-    rounds.
-    """
+    """A roof's kernel measured as a row beside itself: 100 % on any machine, if rounds suffice."""
 
     kernel: str
     ratio: stats.Summary

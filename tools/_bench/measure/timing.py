@@ -33,8 +33,7 @@ MOST_BATCH = 4096
 WARM_UP_S, WARM_UP_SHARE = 0.2, 0.04
 """Seconds, and the share of a row's time, that a warm-up takes at most. A host of virtual machines
 may wake two idle cores as two threads of one of its own, and needs a tenth of a second to part
-them. In
-9 of 60 tries on Zen 4, two processes on cores of their own began at half their speed."""
+them. In 9 of 60 tries on Zen 4, two processes on cores of their own began at half their speed."""
 BEYOND_CACHE = 2
 ASSUMED_CACHE_NBYTES = 64 << 20  # for a device that does not report its caches
 MOST_COLD_SHARE = 4  # rotating sets take at most a quarter of the device's memory
@@ -70,9 +69,7 @@ def cold_sets(footprint: int, info: sp.DeviceInfo, sharers: int = 1) -> int:
 
 @dataclass
 class OneByOne:
-    """Launch, wait, launch, wait: for mode latency, and for kernels long enough to fill a
-    sample.
-    """
+    """Launch, wait, launch, wait: for mode latency, and for kernels as long as a sample."""
 
     bound: Bound
     primary: str

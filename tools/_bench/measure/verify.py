@@ -121,8 +121,7 @@ def _compare_block(
 ) -> tuple[npt.NDArray[np.bool_], float]:
     with np.errstate(all="ignore"):
         # Tolerance 0: an exact kernel moves or selects values. It may only round the oracle's
-        # float64
-        # to the output's type.
+        # float64 to the output's type.
         same = got == (want.astype(got.dtype) if tolerance == 0 else want)
         if same.all():
             return ~same, 0.0

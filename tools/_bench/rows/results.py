@@ -106,8 +106,7 @@ CACHE_COUNTS = {
 class Submission:
     """What a submission of one dispatch costs on an emulated device, on average: calls of its
     kernel driver, dwords of the IB, bytes over the bus of a card with its own memory, and accesses
-    of
-    caches."""
+    of caches."""
 
     ioctls: float
     ib_dwords: float
