@@ -61,7 +61,7 @@ def register_kernel(job: Job) -> Iterator[Said]:
     for step in job.steps:
         for write in written(step):
             if write.register is not None and not write.register.user:
-                yield step, f"{write.name} is not a user's to write on gfx{write.gfx}"
+                yield step, f"users may not write {write.name} on gfx{write.gfx}"
 
 
 @rule("register-bits", ERROR, "4.1")

@@ -327,7 +327,7 @@ def set_registers(
     for name, value in values.items():
         register = regs.find(name)
         if not register.user:
-            raise ValueError(f"{name} is not a user's to write")
+            raise ValueError(f"users may not write {name}")
         register.decode(value, gfx)  # the level's fields and no more
         space, offset = register.space, register.offset(gfx)
         if runs and runs[-1][0] == space and runs[-1][1] + len(runs[-1][2]) == offset:
