@@ -91,7 +91,7 @@ def test_any_sdma_packet_round_trips(data, gfx):
 
 
 def test_lengths_are_checked():
-    with pytest.raises(ValueError, match=r"EVENT_WRITE\.address has 1 dwords"):
+    with pytest.raises(ValueError, match=r"EVENT_WRITE\.address: got 1 dwords"):
         pm4.Packet.decode([0xC0014600, 0x407, 0])
     with pytest.raises(ValueError, match="7 dwords, but only 2 are left"):
         pm4.Packet.decode([0xC0053C00, 0x15])

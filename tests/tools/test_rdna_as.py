@@ -73,7 +73,7 @@ def test_bad_dwords(rdna_as, tmp_path, capsys, data, options, says):
 def test_missing_file_and_chip(rdna_as, tmp_path, capsys):
     assert rdna_as("assemble", tmp_path / "none.s") == 1
     assert rdna_as("assemble", tmp_path / "a.s", "--gfx", "gfx906") == 1
-    assert "gfx is 'gfx906'" in capsys.readouterr().err
+    assert "gfx: got 'gfx906'" in capsys.readouterr().err
     with pytest.raises(SystemExit) as leave:
         rdna_as("assemble")
     assert leave.value.code == 2
@@ -135,7 +135,7 @@ def test_expressions_become_listings_that_assemble(rdna_as, tmp_path, gfx):
 
 def test_expressions_of_a_chip_that_is_not_known(rdna_as, capsys):
     assert rdna_as("expression", "x", "--gfx", "gfx906") == 1
-    assert "known are gfx1030" in capsys.readouterr().err
+    assert "expected gfx1030" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -157,4 +157,4 @@ def test_tells_what_the_emulator_lacks(rdna_as, capsys):
     assert rdna_as("lacking", "--gfx", "gfx1036") == 0
     assert "gfx1036 EXP: 1: exp\n" in capsys.readouterr().out
     assert rdna_as("lacking", "--gfx", "gfx900") == 1
-    assert "--gfx: gfx is 'gfx900'" in capsys.readouterr().err
+    assert "--gfx: gfx: got 'gfx900'" in capsys.readouterr().err

@@ -74,7 +74,7 @@ def test_explain_as_json(sparkle, capsys):
     ("words", "code", "said"),
     [
         (["gemm", "8x8x8", "-d", "quantum:0"], 3, "quantum"),
-        (["gemm", "8x8x8", "-d", "cpu", "--from", "egl:0"], 3, "--from egl:0: there are cpu"),
+        (["gemm", "8x8x8", "-d", "cpu", "--from", "egl:0"], 3, "--from: expected one of cpu"),
         (["map", "x + q", "x", "8"], 1, "q: it stands in the expression"),
         (["map", "x +", "x", "8"], 1, "expression: a number"),
         (["conv2d", "1x4x9x9", "6x3x3x3"], 1, "w: "),

@@ -174,7 +174,7 @@ def test_a_climb_is_recorded_and_done_again(tmp_path):
     assert (code, out.splitlines()[-1]) == (0, "as recorded")
     code, out, _ = process("--replay", file, "-d", "emu:gfx1100")
     assert code == 1
-    assert "was recorded" in out.splitlines()[-1]
+    assert "as recorded" in out.splitlines()[-1]
 
 
 def test_a_recording_that_is_not_written_is_told(bringup):

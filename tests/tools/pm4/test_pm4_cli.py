@@ -142,7 +142,7 @@ def test_lint_against_a_kernel(pm4, tmp_path):
     told = ("--descriptor", tmp_path / "kd")
     assert pm4("lint", tmp_path / "ib.txt", *told) == (0, "", "")
     assert pm4("lint", tmp_path / "ib.txt", "--lds", "4000")[0] == 0
-    assert "9 is wanted" in pm4("lint", tmp_path / "ib.txt", *told, "--lds", "4097")[1]
+    assert "expected 9" in pm4("lint", tmp_path / "ib.txt", *told, "--lds", "4097")[1]
     assert pm4("lint", tmp_path / "ib.txt", "--lds", "-1")[0] == 2
     (tmp_path / "kd").write_bytes(b"short")
     assert "expected a descriptor of 64" in pm4("lint", tmp_path / "ib.txt", *told)[2]
@@ -203,7 +203,7 @@ def test_reg(pm4):
     [
         (["reg", "RSCR2"], 1, "did you mean COMPUTE_PGM_RSRC2"),
         (["reg", "rsrc2=zzz"], 1, "'zzz' is not a number"),
-        (["reg", "rsrc2="], 1, "is wanted here"),
+        (["reg", "rsrc2="], 1, "expected a value of COMPUTE_PGM_RSRC2 here"),
         (["reg", "NO_SUCH*"], 1, "no register NO_SUCH*\n"),
         (["reg", "["], 1, "no register [\n"),
         (["reg", "*" * 9999 + "!"], 1, "no register ****"),
@@ -215,7 +215,7 @@ def test_reg(pm4):
         (["decode", str(TOOL.parent / "_hop.py")], 1, "_hop.py:1:1: "),
         (["decode", COMPUTE, "--gfx", "13"], 2, "gfx=13"),
         (["decode", COMPUTE, "--ip", "dma"], 2, "invalid choice"),
-        (["decode", COMPUTE, "--from", "bin"], 2, "gfx is wanted"),
+        (["decode", COMPUTE, "--from", "bin"], 2, "gfx: expected a value"),
         (["nonsense"], 2, "invalid choice"),
         ([], 2, "COMMAND"),
     ],

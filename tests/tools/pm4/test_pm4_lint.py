@@ -154,5 +154,5 @@ def test_rsrc_must_be_the_descriptors():
 
 
 def test_a_rule_that_there_is_not():
-    with pytest.raises(ValueError, match="no rule nonsense"):
+    with pytest.raises(ValueError, match="got nonsense"):
         lowlevel.lint(job(), disable=["nonsense"])
