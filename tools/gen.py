@@ -1,7 +1,6 @@
 """Generates the committed files that follow from tables: native/gen/ and the package's own.
 
-`gen.py` writes the files that changed. `gen.py --check` writes nothing and exits 1 when a file is
-stale.
+`gen.py` writes the files that changed. `gen.py --check` writes nothing; it exits 1 if one is stale.
 """
 
 from __future__ import annotations

@@ -35,9 +35,7 @@ def of(dims: int, what: str) -> Any:
 
 
 def devices(text: str) -> str | list[str]:
-    """The argument of `sparkle_drv.init` for "all" or "cpu,egl:0". Registers test devices by
-    name.
-    """
+    """The argument of `sparkle_drv.init` for "all" or "cpu,egl:0". Registers test devices."""
     if text == "all":
         return text
     uris = [uri.strip() for uri in text.split(",")]

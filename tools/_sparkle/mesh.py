@@ -1,6 +1,4 @@
-"""Command mesh: the links between devices, their routes, and the predicted time of an
-all_reduce.
-"""
+"""Command mesh: links between devices, their routes, and the predicted time of an all_reduce."""
 
 from __future__ import annotations
 

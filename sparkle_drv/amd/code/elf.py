@@ -49,9 +49,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Symbol:
-    """An entry of the dynamic symbol table. `name` is the offset of its name in the string
-    table.
-    """
+    """An entry of the dynamic symbol table. `name` is an offset in the string table."""
 
     name: int
     type: int  # 1 object, 2 function

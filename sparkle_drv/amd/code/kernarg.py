@@ -152,9 +152,7 @@ def lay_out(note: KernelNote, args: Sequence[str] | None, printf: bool) -> Kerna
 def _copies(
     explicit: Sequence[Explicit], local: ArgNote | None
 ) -> tuple[tuple[int, int, int], ...]:
-    """Where arguments go, around a `__local` pointer. The signature lacks it and packs more
-    closely.
-    """
+    """Where arguments go, around a `__local` pointer, which the signature's packing lacks."""
     if not local:
         end = max((e.offset + e.nbytes for e in explicit), default=0)
         return ((0, 0, end),) if end else ()

@@ -61,9 +61,7 @@ class UserSgprs:
 
 
 def lay_out(properties: Mapping[str, int], user_sgpr: int) -> UserSgprs:
-    """From the descriptor's properties and RSRC2.USER_SGPR. ImageError: a value is not
-    available.
-    """
+    """From the descriptor's properties and RSRC2.USER_SGPR. ImageError: a value is missing."""
     first: dict[str, int] = {}
     at = 0
     for name, count, possible in _ORDER:

@@ -75,9 +75,7 @@ def _dwords(line: str, number: int) -> Iterator[int]:
 
 
 def to_hex(ibs: Iterable[Ib]) -> str:
-    """A listing that `from_hex` reads. Raises ValueError for remaining bytes, which hex cannot
-    hold.
-    """
+    """A listing that `from_hex` reads. ValueError: remaining bytes, which hex cannot hold."""
     lines = []
     for number, ib in enumerate(ibs):
         if ib.extra:

@@ -46,9 +46,7 @@ class _Section:
 
 
 def from_mesa(text: str, gfx: int | None, ip: str) -> list[Ib]:
-    """The IBs in the order in which their sections begin. TextError; ValueError: no gfx is
-    given.
-    """
+    """The IBs in the order of their sections' begins. TextError; ValueError: no gfx is given."""
     if gfx is None:
         raise ValueError("gfx: expected a value, because Mesa's dumps name none")
     sections: list[_Section] = []

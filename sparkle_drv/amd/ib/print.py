@@ -80,9 +80,7 @@ def field_value(field: Field, value: int) -> str:
 def word_value(
     word: Word, value: Mapping[str, int], layout: Mapping[str, Field], must: bool
 ) -> str | None:
-    """ "{field=1 other=2}" of the fields that differ from their defaults or must be named, or
-    None.
-    """
+    """ "{field=1 other=2}" of the fields that differ from their defaults. None: nothing to name."""
     shown = {k: v for k, v in value.items() if k in layout and v != layout[k].get(word.default)}
     if not shown and must:
         # A biased field is not 0 when the dword is 0, so it is written out.

@@ -134,9 +134,7 @@ def shader_type(job: Job) -> Iterator[Said]:
 
 @rule("sdma-kernel", ERROR, "7")
 def sdma_kernel(job: Job) -> Iterator[Said]:
-    """SDMA's INDIRECT, TRAP and GCR_REQ belong to the kernel driver: a user's IB has none of
-    them.
-    """
+    """SDMA's INDIRECT, TRAP and GCR_REQ belong to the kernel driver, never to a user's IB."""
     for step in job.steps:
         if step.ib.ip == "sdma" and step.name in ("INDIRECT", "TRAP", "GCR_REQ"):
             yield step, f"{step.name} in a user's IB"

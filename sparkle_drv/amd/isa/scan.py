@@ -91,9 +91,7 @@ def _scan_modifiers(text: str, at: int) -> list[Modifier]:
 
 
 def scan(text: str, start: int, end: int, raw: bool = False) -> Line:
-    """The instruction in text[start:end], without comments and labels. `raw`: operands stay
-    uncut.
-    """
+    """The instruction in text[start:end], without comments and labels. `raw`: no operands."""
     part = text[:end]
     found = re.compile(r"\s*([A-Za-z_]\w*)").match(part, start)
     if not found:

@@ -19,9 +19,7 @@ class Place(NamedTuple):
 
 
 class Array(NamedTuple):
-    """Elements behind a pointer: offsets of the pointer and of the count, bytes per element,
-    names.
-    """
+    """Elements behind a pointer: offsets of pointer and count, bytes per element, names in one."""
 
     pointer: int
     number: int

@@ -64,9 +64,7 @@ class Recorder:
         return lib.sp_record_ops(self._raw[key])
 
     def close(self) -> None:
-        """Ends the recording. Nodes that are still open go on unrecorded. OSError: a write
-        failed.
-        """
+        """Ends the recording. Open nodes go on unrecorded. Raises OSError if a write failed."""
         failed, nodes = 0, ffi.new("uint32_t *")
         for raw in self._raw.values():
             failed = lib.sp_record_stop(raw, nodes) or failed

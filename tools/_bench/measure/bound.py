@@ -176,9 +176,7 @@ class Bound:
         self._stack.close()
 
     def _rng(self, stream: int) -> np.random.Generator:
-        """A generator that depends on the seed, the row and the stream. So any row can be repeated
-        alone.
-        """
+        """A generator by seed, row and stream only, so that any row can be repeated alone."""
         row = zlib.crc32(self.job.key.encode())
         return np.random.default_rng([self.seed, row, stream])
 
@@ -204,9 +202,7 @@ class Bound:
         return before
 
     def fill_all(self) -> None:
-        """Writes random inputs into every placement, so that rotating through them times real
-        work.
-        """
+        """Writes random inputs into every placement: rotating through them then times real work."""
         for placement in self.placements:
             self.fill(0, placement)
 

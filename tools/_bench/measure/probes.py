@@ -53,9 +53,7 @@ class Probe:
     warms: Sampler | None = None
 
     def close(self) -> None:
-        """Not after a failure: closing would wait for the stuck launch, and its Bound closes
-        anyway.
-        """
+        """Not after a failure: closing waits for the stuck launch, and its Bound closes anyway."""
         for one in (self.sampler, self.warms):
             if one is not None:
                 one.close()
@@ -63,9 +61,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class Roofed:
-    """A roof that concerns a row: the row's work in the roof's unit, and the probes that may set
-    it.
-    """
+    """A roof that concerns a row: the row's work in the roof's unit, and the roof's probes."""
 
     kind: str  # "flops", "copy", "read" or REFERENCE
     work: float
@@ -105,9 +101,7 @@ class Gauges:
         return found
 
     def _reference(self, sample_ns: float, stack: ExitStack) -> list[Roofed]:
-        """For a row that may be near no roof: by it `compare` separates the machine's share of a
-        change.
-        """
+        """For a row that may be near no roof: it shows `compare` the machine's own changes."""
         for kind in ("f32", "f64"):
             if made := self._fmas(kind, max(sample_ns, LEAST_FMA_NS), 1, stack):
                 return [Roofed(REFERENCE, 0.0, made)]

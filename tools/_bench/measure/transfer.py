@@ -134,8 +134,8 @@ class Transfer:
         return measured if real else replace(measured, device_ns=[])
 
     def check(self, phase: int) -> Verdict:
-        """Moves fresh bytes in a random slot, once. Compares every byte of the target and around
-        it.
+        """Moves fresh bytes in a random slot, once. Compares every byte in and around the
+        target.
         """
         at = int(self.rng(10 + phase).integers(self.nslots))
         data = self._fresh(phase, at)

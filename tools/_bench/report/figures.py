@@ -141,9 +141,7 @@ class Sheet:
         self.figure.get_layout_engine().set(rect=(0, FOOTER_INCHES / whole, 1, height / whole))
 
     def legend_outside(self, axes: Any) -> None:
-        """A legend right of the axes, because inside it could cover points. The sheet grows with
-        it.
-        """
+        """A legend right of the axes, because inside it could cover points. The sheet grows."""
         handles, labels = axes.get_legend_handles_labels()
         if not handles:
             return

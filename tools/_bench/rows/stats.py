@@ -116,9 +116,7 @@ def drift(samples: npt.ArrayLike) -> float:
 
 
 def best_sustained(samples: npt.ArrayLike, run: int = 5) -> float:
-    """The lowest median of `run` consecutive samples: a time reached for a while, not in one lucky
-    sample.
-    """
+    """The lowest median of `run` consecutive samples: a time reached for a while, not once."""
     values = np.asarray(samples, dtype=np.float64)
     if values.size <= run:
         return float(np.median(values))

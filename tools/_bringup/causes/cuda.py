@@ -1,5 +1,4 @@
-"""Likely causes on cuda. docs/bringup.md has the full names of the sources, NVIDIA's public
-documents.
+"""Likely causes on cuda. The sources are NVIDIA's public documents, named in docs/bringup.md.
 
 "driver API" is the CUDA Driver API reference (the enum CUresult, unless a call is named). "install"
 is the CUDA installation guide for Linux, "compatibility" CUDA Compatibility, "container" the NVIDIA

@@ -1,6 +1,4 @@
-"""One file to send: the report, dumps, the node's facts, the command, and other programs'
-evidence.
-"""
+"""One file to send: report, dumps, the node's facts, the command, other programs' evidence."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Other programs' records of a hang, for the bundle: devcoredumps, RADV's hang reports, named
-files.
+"""Other programs' records of a hang, for the bundle: devcoredumps, RADV's reports, named files.
 
 Sizes are bounded. A list names the files that are left out, with the reason. Texts lose the names
 of host and user, and everything that looks like a serial number.

@@ -23,9 +23,7 @@ ENDS = {errno.ETIME, errno.ECANCELED, errno.ENODATA}  # the errors of a killed j
 
 
 def ended(b: Bench, gpu: Gpu, job: Job) -> str:
-    """How an impossible job ended: an errno's name, or "" when the kernel driver says it is
-    done.
-    """
+    """How an impossible job ended: an errno's name; "" if the kernel driver calls it done."""
     try:
         gpu.wait(job, LIMIT_S - 10)
     except raw.IoctlError as error:

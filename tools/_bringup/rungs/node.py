@@ -1,6 +1,4 @@
-"""amdgpu, the lowest rungs: the node, and the kernel's facts about driver, chip, rings and
-memory.
-"""
+"""amdgpu, the lowest rungs: the node; the kernel's facts about driver, chip, rings, memory."""
 
 from __future__ import annotations
 

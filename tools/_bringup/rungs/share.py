@@ -103,9 +103,7 @@ def prime(b: Bench) -> str:
 
 
 def stress(b: Bench) -> str:
-    """Many jobs on all rings at once. Each has a block of its own; results are compared at the
-    end.
-    """
+    """Many jobs on all rings at once, a block each. All results are compared at the end."""
     gpu, each = b.gpu(), 4096
     rings, dma = b.rings("compute"), int(b.ip("dma").available_rings).bit_count()
     src, out = gpu.buffer(each), gpu.buffer(STRESS_JOBS * each)
