@@ -1,10 +1,11 @@
 """What submitting ahead saves: frames that go to a device, through a kernel and back.
 
-A frame is done one step at a time (synchronous), several are submitted at once (batched), or they
-go through a ring of three slots (triple-buffered). The table has, for each device, the time of a
-frame, the part of it that is not the kernel's (the overhead of a kernel), and frames per second.
-Everything is verified against numpy first, then timed interleaved. `--fake` replaces NVIDIA's
-driver by the fake one (`make fake-cuda`): its times are made up, the host's are real.
+A frame is done one step at a time (synchronous), or several are submitted at once (batched). The
+third way is a ring of three slots (triple-buffered). The table has for each device the time of a
+frame and frames per second. It also has the overhead of a kernel: the part of a frame's time that
+is not the kernel's. Everything is verified against numpy first, then timed interleaved. `--fake`
+replaces NVIDIA's driver by the fake one (`make fake-cuda`): its times are made up, the host's are
+real.
 """
 
 from __future__ import annotations

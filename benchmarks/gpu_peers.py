@@ -2,8 +2,8 @@
 
 One run starts every installed peer (_gpu_peers/) in a fresh process, one after another, five times
 over, in an order that rotates. The table has the median of the five. Measured are import, opening
-the device and a first kernel, launches of 0, 4 and 16 arguments, launch and wait, graphs, copies,
-allocation and compiling PTX.
+the device and a first kernel, launches of 0, 4 and 16 arguments, and launch and wait. Graphs,
+copies, allocation and compiling PTX follow.
 
     python benchmarks/gpu_peers.py --json peers.json --md peers.md
     python benchmarks/gpu_peers.py --libcuda build/fake/libcuda.so.1 --quick    # labelled fake

@@ -1,11 +1,11 @@
 """What a pipeline saves if the host and the device both have work: a serial loop, and rings of 2, 3
 and 4 slots.
 
-A step prepares a batch on the host (numpy), multiplies it on the device (gemm, with the copies to
-and from its memory) and consumes the result on the host. Host and device work are made about equal.
-Everything is verified against float64 first, then timed interleaved. llvmpipe, the cpu device and
-numpy have one thread each, so that two threads on two cores overlap. The script starts itself again
-with that environment, before any driver reads it.
+A step prepares a batch on the host (numpy) and multiplies it on the device (gemm, with the copies
+to and from its memory). Then it consumes the result on the host. Host and device work are made
+about equal. Everything is verified against float64 first, then timed interleaved. llvmpipe, the cpu
+device and numpy have one thread each, so that two threads on two cores overlap. The script starts
+itself again with that environment, before any driver reads it.
 """
 
 from __future__ import annotations

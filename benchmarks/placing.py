@@ -3,10 +3,10 @@
     python benchmarks/placing.py [--tasks 8,20,40,100] [--graphs 6] [--json F]
 
 The methods are those of sparkle_drv/sched/decide/schedule.py, the changes of improve.py, and the
-search of exact.py. The graphs are placed without each of them in turn. The figures are: in how many
-graphs the schedule is then longer (by more than 0.1 %), by how much on average and at worst, in how
-many it is shorter, and the time of placing. If no graph becomes longer without a method, it does
-not belong in the package.
+search of exact.py. The graphs are placed without each of them in turn. The figures are the number
+of graphs whose schedule is then longer (by more than 0.1 %), by how much on average and at worst,
+and the number of those with a shorter one. The last figure is the time of placing. If no graph
+becomes longer without a method, it does not belong in the package.
 
 Exit codes: 0 well, 2 usage.
 """

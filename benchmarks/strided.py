@@ -2,11 +2,11 @@
 
     python benchmarks/strided.py [--device cpu] [--size 2048] [--rounds 31]
 
-The views are a transpose, a shard of columns, every second column and reversed columns of a square
-float32 matrix, and a transpose of four dimensions. Each line has numpy's time over ours: the median
-of the ratios, with the interval that holds the true median with 95 %. Above 1 the device is faster.
-The device copies in its own memory: nothing crosses a bus. Each result is compared before it is
-timed.
+The views of a square float32 matrix are a transpose, a shard of columns, every second column and
+reversed columns. A transpose of four dimensions follows. Each line has numpy's time over ours: the
+median of the ratios, with the interval that holds the true median with 95 %. Above 1 the device is
+faster. The device copies in its own memory: nothing crosses a bus. Each result is compared before
+it is timed.
 
 Exit codes: 0 well, 1 a wrong result, 2 usage, 3 no such device.
 """

@@ -1,7 +1,7 @@
 """Reads IBs in any form: text, hex, bytes, a capture, and dumps of kernel, umr and Mesa.
 
 `auto` finds the form. Each dump has a line that no other form has. Bytes that are no printable text
-are binary. A text is a capture if it has a capture's IB line, and hex if its first word outside
+are binary. A text is a capture if it has a capture's IB line. It is hex if its first word outside
 comments and IB statements is a dword. Else it is the text form.
 """
 

@@ -14,8 +14,8 @@ half register by name, .l or .h; c16 a half whose constants are written with 32 
 lane mask of the wave's size. Other types are the syntaxes of immediates (target, hwreg, sendmsg,
 waitcnt ...).
 
-Of the flags, `vcc` says that VCC is read without being an operand, `bus1` that at most one scalar
-may be (bus.py), `rdna35` that gfx11.0 lacks the instruction, which gfx11.5 has.
+Flags: `vcc` says that VCC is read without being an operand, `bus1` that at most one scalar may be
+read (bus.py). `rdna35` says that gfx11.5 has the instruction and gfx11.0 lacks it.
 """
 
 from __future__ import annotations

@@ -32,8 +32,8 @@ SAMPLE_NS = (
 MOST_BATCH = 4096
 WARM_UP_S, WARM_UP_SHARE = 0.2, 0.04
 """Seconds, and the share of a row's time, that a warm-up takes at most. A host of virtual machines
-may wake two idle cores as two threads of one of its own, and needs a tenth of a second to part
-them. In 9 of 60 tries on Zen 4, two processes on cores of their own began at half their speed."""
+may wake two idle cores as two threads of one of its own. It needs a tenth of a second to part them.
+In 9 of 60 tries on Zen 4, two processes on cores of their own began at half their speed."""
 BEYOND_CACHE = 2
 ASSUMED_CACHE_NBYTES = 64 << 20  # for a device that does not report its caches
 MOST_COLD_SHARE = 4  # rotating sets take at most a quarter of the device's memory

@@ -3,7 +3,7 @@ changed. Pure numpy.
 
 The error of a float array is the largest |got - want| / max(rms of want, |want|), as in
 sparkle_drv.ops.ref. So a value that is small by cancellation need not have digits that it cannot
-have, and a large value may be off by no more than its size allows. Called by bound.py.
+have. A large value may be off only in proportion to its size. Called by bound.py.
 """
 
 from __future__ import annotations

@@ -67,8 +67,8 @@ def cells(row: Row) -> list[str]:
 
 
 def rows_table(rows: Sequence[Row], sweep: bool = False, notes: bool = True) -> Table:
-    """The table of rows. With `sweep` (the kernel command) it has a column for each swept axis, the
-    kernel's use of registers and memory, and a mark on the best row of each size.
+    """The table of rows. With `sweep` (the kernel command) it has a column for each swept axis,
+    and the kernel's use of registers and memory. It marks the best row of each size.
     """
     lines = [[*cells(row)[:-1], cells(row)[-1] if notes else "-"] for row in rows]
     columns: Sequence[str] = COLUMNS

@@ -1,10 +1,10 @@
 """A Gaussian process over some dozen measured points: the expected cost of an untried point, and
 its uncertainty.
 
-The covariance is Matern's with nu = 5/2 (Rasmussen and Williams, 2006, section 4.2), with a length
-scale for each feature and a share of noise. At each fit a few steps by the sign of the gradient
-raise their posterior density (iRprop-, Igel and Huesken, 2000). They begin where the last fit
-ended. Pure. Called by chooser.py.
+The covariance is Matern's with nu = 5/2 (Rasmussen and Williams, 2006, section 4.2). Each feature
+has a length scale, and there is a share of noise. At each fit a few steps by the sign of the
+gradient raise their posterior density (iRprop-, Igel and Huesken, 2000). They begin where the last
+fit ended. Pure. Called by chooser.py.
 """
 
 from __future__ import annotations
