@@ -1,14 +1,12 @@
-"""ops.strided_copy beside numpy's `copyto` of the same view, in turns.
+"""ops.strided_copy against numpy's `copyto` of the same view, in turns.
 
     python benchmarks/strided.py [--device cpu] [--size 2048] [--rounds 31]
 
-The views of a square float32 matrix are a transpose, a shard of columns, every second column and
-reversed columns. A transpose of four dimensions follows. Each line has numpy's time over ours: the
-median of the ratios, with the interval that holds the true median with 95 %. Above 1 the device is
-faster. The device copies in its own memory: nothing crosses a bus. Each result is compared before
-it is timed.
-
-Exit codes: 0 well, 1 a wrong result, 2 usage, 3 no such device.
+A transpose, a shard of columns, every second column and reversed columns of a square float32
+matrix, and a transpose of four dimensions. Each line: numpy's time over ours, the median of the
+ratios with the interval that holds the true median with 95 %; above 1 the device is faster. The
+device copies in its own memory: nothing crosses a bus. Each result is compared before it is timed.
+Exit codes: 0, 1 a wrong result, 2 usage, 3 no such device.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ def cases(size: int) -> dict[str, tuple[np.ndarray, View, np.ndarray]]:
 
 
 def ratios(dev: sp.Device, case: tuple[np.ndarray, View, np.ndarray], rounds: int) -> list[float]:
-    """numpy's time over the device's, one per round. Raises SystemExit for a wrong result."""
+    """numpy's time over the device's, one a round. SystemExit for a wrong result."""
     x, view, wanted = case
     out, found = np.empty(view.shape, x.dtype), []
     with dev.array(x) as src, dev.empty(view.shape, x.dtype) as dst:
