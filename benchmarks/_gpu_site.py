@@ -1,5 +1,5 @@
-"""What the steps of gpu_run.py run in: our package out of the kit, what it needs from the machine
-or out of the kit, and the vendor's OpenGL where the loader finds it. Standard library alone.
+"""The environment of gpu_run.py's steps: our package from the kit, its dependencies from the
+machine or the kit, and the vendor's OpenGL where the loader finds it. Only the standard library.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 from _kit.packed import unpack
 
-# Package of a wheel, and the module that shows that it is there.
+# Package of a wheel, and the module that shows its presence.
 NEEDED = {
     "cffi": "_cffi_backend",
     "pycparser": "pycparser",
@@ -25,18 +25,18 @@ NEEDED = {
     "pyelftools": "elftools",
     "numpy": "numpy",
 }
-TRY_S = 120  # a cold disk reads numpy
+TRY_S = 120  # a cold disk reads numpy slowly
 VENDORS = ("/usr/share/glvnd/egl_vendor.d", "/etc/glvnd/egl_vendor.d")  # libglvnd's default folders
 EGL_VENDOR = "libEGL_nvidia.so.0"
-TOLD = ("SPARKLE_", "CUDA_", "LD_LIBRARY_PATH", "PYTHON", "__EGL")  # of the environment
+TOLD = ("SPARKLE_", "CUDA_", "LD_LIBRARY_PATH", "PYTHON", "__EGL")  # variables to report
 
 
 class Unfit(Exception):
-    """The kit cannot work with this Python, in words."""
+    """The kit cannot work with this Python. The text is the reason."""
 
 
 def commit(kit: Path) -> str:
-    """That of the kit's package."""
+    """The description of the kit's package."""
     try:
         return (kit / "commit").read_text().strip()
     except (OSError, ValueError) as error:
@@ -73,7 +73,7 @@ def _unpacked(kit: Path, names: Sequence[str], site: Path) -> None:
 
 
 def _missed(env: dict[str, str], work: Path) -> str:
-    """What is wrong with the imports of a Python in this environment; "" when all is well."""
+    """The error of a Python's imports in this environment; "" when they work."""
     code = f"import {', '.join(NEEDED.values())}, sparkle_drv._native, sparkle_drv._hot"
     command = [sys.executable, "-c", code]
     try:
@@ -89,7 +89,7 @@ def _missed(env: dict[str, str], work: Path) -> str:
 
 
 def environment(kit: Path, work: Path, fake: Path | None) -> dict[str, str]:
-    """That of the steps. What the machine has is used, unless that does not work."""
+    """The steps' environment. The machine's packages are used, unless they do not work."""
     if "t" in getattr(sys, "abiflags", ""):
         raise Unfit("the package's extensions do not fit a free-threaded Python")
     site = work / "site"
@@ -113,7 +113,7 @@ def environment(kit: Path, work: Path, fake: Path | None) -> dict[str, str]:
 
 
 def _opengl(kit: Path, work: Path, env: dict[str, str], fake: bool) -> dict[str, str]:
-    """The GL loader where there is none; the vendor's entry in it, which containers may lack."""
+    """Adds the GL loader if there is none, and the vendor's entry, which containers may lack."""
     more: dict[str, str] = {}
     folders = [env.get("LD_LIBRARY_PATH", "")]
     if not _found("libEGL.so.1", env):
@@ -122,7 +122,7 @@ def _opengl(kit: Path, work: Path, env: dict[str, str], fake: bool) -> dict[str,
         vendor = _found(EGL_VENDOR, env)
         if not vendor and (driver := _found("libcuda.so.1", env)):
             beside = Path(driver).parent / EGL_VENDOR
-            if beside.is_file():  # outside the loader's path, and so are the libraries it needs
+            if beside.is_file():  # outside the loader's path, as are the libraries that it needs
                 vendor = str(beside)
                 folders.insert(0, str(beside.parent))
         if vendor:
@@ -154,7 +154,7 @@ def _found(library: str, env: dict[str, str]) -> str:
 
 
 def describe(logs: Path, env: dict[str, str], fake: bool) -> None:
-    """What is known of the machine, beside the logs."""
+    """The facts about the machine, for the archive."""
     told = {
         "python": sys.version, "executable": sys.executable, "platform": platform.platform(),
         "cores": os.cpu_count(), "fake": fake,

@@ -1,6 +1,6 @@
-"""What is left when a benchmark is killed: files that are whole at every moment, and no children.
+"""What a killed benchmark leaves: files that are always whole, and no child processes.
 
-The benchmarks of gpu_run.py write their results so, after each part.
+The benchmarks of gpu_run.py write their results with it after each part.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _libc = ctypes.CDLL(None)
 
 
 def write(path: str | Path, content: str | bytes) -> None:
-    """The new content takes the old one's place at once. A device or a pipe is written to.
+    """Replaces a file's content at once. A device or a pipe is written to directly.
 
-    kept.put of the package does more, but gpu_run.py runs before there is a package.
+    The package's kept.put does more, but gpu_run.py runs before the package is available.
     """
     path = Path(path)
     data = content.encode() if isinstance(content, str) else content
@@ -35,14 +35,14 @@ def write(path: str | Path, content: str | bytes) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Removes what a killed `write` left there, or kept.replace of the package."""
+    """Removes the temporary files of a killed `write`, or of the package's kept.replace."""
     for left in folder.glob(".new-*"):
         with contextlib.suppress(OSError):
             left.unlink()
 
 
 def end_with_parent(parent: int) -> None:
-    """For preexec_fn: the kernel kills this process when its parent ends, however that happens."""
+    """For preexec_fn: the kernel kills this process when its parent ends, for whatever reason."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it had ended before that call, which then does nothing
+    if os.getppid() != parent:  # the parent ended before that call, which then has no effect
         os._exit(1)

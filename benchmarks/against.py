@@ -1,16 +1,16 @@
 """Is this checkout slower than an earlier commit? Both are measured in turn, row by row.
 
-REV is built apart, under build/against/<commit>, from what git has of it. Two processes, one for
-each build, are pinned to the same CPUs and take turns, a sample each in an order that is drawn anew
-every round; each result is compared with float64 before it is timed. So what disturbs the machine
-disturbs both. A ratio is the median of the rounds' ratios, this checkout over REV, with an interval
-of 95 %: above 1 this checkout is slower.
+REV is built in build/against/<commit>, from git's files. Two processes, one for each build, are
+pinned to the same CPUs. They take turns, one sample each, in a new random order every round. Each
+result is compared with float64 before it is timed. So disturbances of the machine affect both. A
+ratio is the median of the rounds' ratios, this checkout over REV, with an interval of 95 %. Above 1
+this checkout is slower.
 
     python benchmarks/against.py HEAD~1                     # rows of cpu_peers.py, and launches
     python benchmarks/against.py main 'gemm f32' '^launch'  # rows whose names match
     python benchmarks/against.py v1 --check 1.03            # exit 3 if a row is slower for certain
 
-Weights are `ops.constant` in a build that has it, and read-only arrays in one that has not.
+Weights are `ops.constant` in a build that has it, else read-only arrays.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 from _hop import hop
 
-if "sparkle_drv" not in sys.modules:  # imported by a test: there is nowhere to go
+if "sparkle_drv" not in sys.modules:  # a test that imports this file needs no restart
     hop()
 
 import argparse
@@ -43,12 +43,12 @@ from _cpu_peers.station import Lost, Station
 ROOT = Path(__file__).resolve().parents[1]
 BUILDS = ROOT / "build" / "against"
 BUILD_S = 900.0
-"""Most that a build may take: some 70 s on two cores."""
+"""Limit of a build in seconds; it takes some 70 s on two cores."""
 BEFORE = "before"
 
 
 def commit(rev: str) -> str:
-    """The whole name of a commit. Raises UsageError."""
+    """The full hash of a commit. Raises UsageError."""
     command = ["git", "rev-parse", "--verify", "--quiet", f"{rev}^{{commit}}"]
     try:
         found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -60,7 +60,7 @@ def commit(rev: str) -> str:
 
 
 def built(sha: str) -> Path:
-    """The folder of a commit with its extensions, built there once. Raises UsageError."""
+    """The folder of a commit with its extensions, built once. Raises UsageError."""
     where = BUILDS / sha
     stamp = where / "built"
     if stamp.exists():
@@ -107,12 +107,12 @@ class Build:
         return self._station.ask(do, **request)
 
     def close(self) -> None:
-        """End the process."""
+        """Ends the process."""
         self._station.close()
 
 
 def _check_package(package: Path, env: dict[str, str], cwd: Path) -> None:
-    """Is it this build that a child imports, and not an installed one?"""
+    """Checks that a child imports this build, and not an installed one. Raises UsageError."""
     command = [sys.executable, "-c", "import sparkle_drv; print(sparkle_drv.__file__)"]
     found = subprocess.run(
         command, env=env, cwd=cwd, capture_output=True, text=True, check=True, timeout=60
@@ -123,7 +123,7 @@ def _check_package(package: Path, env: dict[str, str], cwd: Path) -> None:
 
 
 def chosen(patterns: Sequence[str]) -> list[cases.Case | cases.Launch]:
-    """The rows whose names match one of the patterns; without patterns all. Raises UsageError."""
+    """The rows whose names match one of the patterns; all without patterns. Raises UsageError."""
     every: list[cases.Case | cases.Launch] = [*cases.all_cases().values(), *cases.LAUNCHES.values()]
     try:
         wanted = [re.compile(pattern) for pattern in patterns]
@@ -138,7 +138,7 @@ def chosen(patterns: Sequence[str]) -> list[cases.Case | cases.Launch]:
 def compared(
     of: Any, builds: Sequence[Build], settings: measure.Settings, folder: Path
 ) -> dict[str, Any]:
-    """A row: the ways of this checkout, each with its time and its ratio, or why there is none."""
+    """A row: this checkout's ways, each with its time and ratio, or the reason for having none."""
     given: dict[str, Any] = {}
     want = np.empty(0)
     if isinstance(of, cases.Case):
@@ -186,7 +186,7 @@ def told(row: dict[str, Any]) -> Iterator[str]:
 
 
 def parser() -> argparse.ArgumentParser:
-    """What may be said."""
+    """The command line's parser."""
     top = argparse.ArgumentParser(
         prog="against.py", description=(__doc__ or "").partition("\n")[0],
         epilog="exit codes: 0 well, 1 a row has no ratio, 2 usage, 3 with --check: a row is slower",
@@ -194,14 +194,14 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("rev", metavar="REV", help="the commit to compare with")
     top.add_argument("names", metavar="NAME", nargs="*", help="regular expressions; default: all")
     top.add_argument("--threads", type=int, default=1, help="default: %(default)s")
-    top.add_argument("--seconds", type=float, default=2.0, help="of a row; default: %(default)g")
-    top.add_argument("--rounds", type=int, default=30, help="at most, of a row")
+    top.add_argument("--seconds", type=float, default=2.0, help="per row; default: %(default)g")
+    top.add_argument("--rounds", type=int, default=30, help="at most, per row")
     top.add_argument("--check", type=float, metavar="RATIO", help="exit 3 above it for certain")
     return top
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measures and prints; the exit code."""
+    """Measures and prints. Returns the exit code."""
     allowed = sorted(os.sched_getaffinity(0))
     if not 1 <= args.threads <= len(allowed):
         raise UsageError(f"--threads: expected 1 to {len(allowed)}, got {args.threads}")
@@ -229,7 +229,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def main(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Returns the exit code."""
     try:
         return run(parser().parse_intermixed_args(argv))
     except (UsageError, Lost) as error:

@@ -1,14 +1,17 @@
-"""What re-submitting one recorded dispatch costs the host, beside vkQueueSubmit of stock RADV with
-a command buffer recorded once, both on the same emulated GPU.
+"""The host's cost of submitting one recorded dispatch again, beside vkQueueSubmit of stock RADV.
 
-A vecadd of 1000 floats on a compute queue, on every side verified before and after. A program in C
-reads the clock before and after each call; what its ioctls took inside the emulated kernel is
-measured there, the same way for all (emu/kmd/seam_time.c), and subtracted. Each submission is
-waited for before the next. A repetition is a fresh process for each side, in an order drawn anew,
-and one number of each: the median of its submissions. RADV's program is tests/radv/vk_compute.c.
-Ours (amdgpu_submit.c) makes the calls of `queue.submit(commands)` in C, and calls two Python
-functions as the interpreter does: `go()`, which `queue.prepare` made, and `queue.submit(commands)`,
-which makes a fence, too. The first RADV found, the system's if it has one, sets the targets.
+RADV submits a command buffer that was recorded once, on the same emulated GPU. The dispatch is a
+vecadd of 1000 floats on a compute queue; every side is verified before and after.
+
+A program in C reads the clock before and after each call. The time of the ioctls inside the
+emulated kernel driver is measured there, in the same way for all (emu/kmd/seam_time.c), and
+subtracted. Each submission is waited for before the next. A repetition is a fresh process for each
+side, in a new random order, and gives one number: the median of its submissions.
+
+RADV's program is tests/radv/vk_compute.c. Ours (amdgpu_submit.c) makes the calls of
+`queue.submit(commands)` in C. It also calls two Python functions as the interpreter does: `go()`,
+which `queue.prepare` made, and `queue.submit(commands)`, which makes a fence, too. The first RADV
+found, the system's if it has one, sets the targets.
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ radv: Any = importlib.import_module("run")
 CHIPS = ("gfx1036", "gfx1100")
 C, GO, SUBMIT = "sparkle_drv, C", "sparkle_drv, go()", "sparkle_drv, q.submit(c)"
 WAYS = {"c": C, "go": GO, "submit": SUBMIT}
-TARGETS = {C: 0.45, GO: 0.45, SUBMIT: 1.2}  # at most so much of the first RADV's
+TARGETS = {C: 0.45, GO: 0.45, SUBMIT: 1.2}  # largest ratios to the first RADV
 N = 1000
 WARM_UP = 100  # submissions of a process that do not count
 TIMEOUT_S = 120
@@ -64,11 +67,11 @@ class One(ctypes.Structure):
     _fields_ = tuple((name, ctypes.c_uint64) for name in ("ns", "inside_ns", "ioctls"))
 
 
-Taken = list[tuple[int, int, int]]  # ns, of those in the emulated kernel, ioctls: a submission
+Taken = list[tuple[int, int, int]]  # per submission: ns, ns in the emulated kernel driver, ioctls
 
 
 def helper() -> Path:
-    """amdgpu_submit.c, compiled when it is newer."""
+    """amdgpu_submit.c, compiled again when it is newer."""
     made = ROOT / "build" / "amdgpu_submit.so"
     if not made.exists() or made.stat().st_mtime < HELPER.stat().st_mtime:
         made.parent.mkdir(exist_ok=True)
@@ -99,8 +102,8 @@ def from_c(call: Any, count: int) -> Taken:
 
 
 def from_python(call: Any, function: Any, count: int, *args: Any, wait: Any) -> Taken:
-    """Submissions by `function(*args)`, which the helper calls; `wait` takes what it returned."""
-    call_again = ctypes.PyDLL(str(helper())).call_again  # which raises what is set
+    """Submissions by `function(*args)`, which the helper calls. `wait` takes its result."""
+    call_again = ctypes.PyDLL(str(helper())).call_again  # PyDLL raises the error that is set
     call_again.argtypes = (
         *(ctypes.POINTER(Functions), ctypes.py_object, ctypes.POINTER(ctypes.py_object)),
         *(ctypes.c_size_t, ctypes.py_object, ctypes.c_size_t, ctypes.POINTER(One)),
@@ -112,9 +115,9 @@ def from_python(call: Any, function: Any, count: int, *args: Any, wait: Any) -> 
 
 
 def ours(chip: str, way: str, count: int) -> int:
-    """The program of one process of ours: a line a submission, as vk_compute prints them."""
+    """The program of one process of ours: a line per submission, as vk_compute prints them."""
     import sparkle_drv as sp
-    from sparkle_drv.testing import calls  # makes emu: known, too
+    from sparkle_drv.testing import calls  # also registers emu:
 
     rng = np.random.default_rng(1)
     a, b = (rng.standard_normal(N, np.float32) for _ in range(2))
@@ -167,7 +170,7 @@ def sides(chip: str, count: int, program: Path) -> dict[str, tuple[tuple[str, ..
 
 
 def measured(command: tuple[str, ...], environment: Any) -> tuple[float, float]:
-    """(ns outside the emulated kernel, ioctls) of a submission: medians of a process."""
+    """(ns outside the emulated kernel driver, ioctls) per submission: medians of a process."""
     code, said = radv.run(command, environment)
     lines = said.strip().splitlines()
     if code or not lines or not lines[-1].startswith("right "):
@@ -212,7 +215,7 @@ def table(found: dict[str, dict[str, list[tuple[float, float]]]]) -> list[dict[s
 
 
 def show(rows: list[dict[str, Any]]) -> bool:
-    """Prints the table; is every target met?"""
+    """Prints the table. Returns whether every target is met."""
     print(f"{'chip':8} {'a submission':26} {'ns':>7} {'interval':>16} {'ioctls':>7}")
     for row in rows:
         ns = row["ns"]
@@ -227,7 +230,7 @@ def show(rows: list[dict[str, Any]]) -> bool:
             if i == 0:
                 target = TARGETS[row["side"]]
                 here = r["ratio"] <= target
-                line += f"; at most {target} is wanted: {'yes' if here else 'no'}"
+                line += f"; expected at most {target}: {'yes' if here else 'no'}"
                 met = met and here
             print(line)
     return met
@@ -241,7 +244,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--chips", nargs="+", default=CHIPS, choices=CHIPS, metavar="CHIP")
     made.add_argument("--repetitions", type=int, default=20, help="processes of each side (20)")
-    made.add_argument("--submissions", type=int, default=2000, help="of a process (2000)")
+    made.add_argument("--submissions", type=int, default=2000, help="per process (2000)")
     made.add_argument("--seed", type=int, default=1, help="of the order (1)")
     made.add_argument("--json", type=Path, metavar="FILE", help="write rows and samples")
     made.add_argument("--ours", nargs=2, metavar=("CHIP", "WAY"), help=argparse.SUPPRESS)
@@ -252,7 +255,7 @@ def main() -> int:
     top = parser()
     args = top.parse_args()
     if args.repetitions < 1 or args.submissions <= WARM_UP:
-        top.error(f"--repetitions is 1 or more, --submissions more than {WARM_UP}")
+        top.error(f"expected --repetitions of 1 or more and --submissions above {WARM_UP}")
     if args.ours:
         chip, way = args.ours
         return ours(chip, way, args.submissions)

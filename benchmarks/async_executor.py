@@ -1,9 +1,11 @@
-"""What asking ahead saves: frames that go to a device, through a kernel and back, one step at a
-time (synchronous), several at once (batched), or through a ring of three slots (triple-buffered).
+"""What submitting ahead saves: frames that go to a device, through a kernel and back.
 
-For each device the time a frame takes, what of it is not the kernel (the overhead of a kernel), and
-frames a second; verified against numpy first, then timed interleaved. `--fake` puts the fake CUDA
-driver (`make fake-cuda`) in the place of NVIDIA's: its times are made up, the host's are not.
+A frame is done one step at a time (synchronous), or several are submitted at once (batched). The
+third way is a ring of three slots (triple-buffered). The table has for each device the time of a
+frame and frames per second. It also has the overhead of a kernel: the part of a frame's time that
+is not the kernel's. Everything is verified against numpy first, then timed interleaved. `--fake`
+replaces NVIDIA's driver by the fake one (`make fake-cuda`): its times are made up, the host's are
+real.
 """
 
 from __future__ import annotations
@@ -38,8 +40,8 @@ FAKE = ROOT / "build/fake/libcuda.so.1"
 def summary(
     seconds: dict[str, list[float]], alone: list[float], frames: int, seed: int
 ) -> list[dict[str, Any]]:
-    """A dict for each way: medians of a frame's seconds and of its overhead, and the share that
-    this is of the synchronous one with its 95 % bootstrap interval (from six rounds on)."""
+    """A dict for each way: medians of a frame's seconds and of its overhead; the overhead's share
+    of the synchronous one with its 95 % bootstrap interval (from six rounds on)."""
     kernel_s = float(np.median(alone))
     over = {way: [max(0.0, s / frames - kernel_s) for s in seconds[way]] for way in WAYS}
     first = over[WAYS[0]]
@@ -89,8 +91,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "-d", "--device", action="append", help="a URI, may be repeated (default: all usable ones)"
     )
-    made.add_argument("--n", type=_whole, default=256, help="floats of a frame (default 256)")
-    made.add_argument("--frames", type=_whole, default=300, help="of a run (default 300)")
+    made.add_argument("--n", type=_whole, default=256, help="floats per frame (default 256)")
+    made.add_argument("--frames", type=_whole, default=300, help="per run (default 300)")
     made.add_argument("--rounds", type=_whole, default=9, help="of each way (default 9)")
     made.add_argument("--seed", type=int, default=1)
     made.add_argument("--fake", action="store_true", help="the fake CUDA driver for cuda:0")
@@ -114,12 +116,12 @@ def parser() -> argparse.ArgumentParser:
 def _whole(text: str) -> int:
     value = int(text)
     if not 1 <= value <= 1 << 24:
-        raise argparse.ArgumentTypeError(f"{text}: 1 to 2**24 is wanted")
+        raise argparse.ArgumentTypeError(f"expected 1 to 2**24, got {text}")
     return value
 
 
 def one_device(uri: str, args: argparse.Namespace) -> dict[str, Any]:
-    """Measures and prints one device; what --json gets of it."""
+    """Measures and prints one device. Returns its part of --json."""
     with sp.open(uri) as dev, Work(dev, args.n, args.seed) as work:
         seconds, alone = measure(work, args.frames, args.rounds)
         name = dev.info.name

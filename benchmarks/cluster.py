@@ -1,17 +1,18 @@
-"""What a device of another machine costs, by bare Zenoh and by a bare `ssl` socket.
+"""The cost of a device of another machine, beside bare Zenoh and a bare `ssl` socket.
 
     python benchmarks/cluster.py [--rounds 15] [--mib 64] [--asks 300] [--json F]
 
-Two network namespaces, mutual TLS on every side; root and iproute2. In each round each side sends
---asks requests of 100 bytes, one after the other, and --mib MiB in chunks of 128 KiB; the order of
-the sides turns. A ratio is one of medians with its 95 % bootstrap interval.
+It needs root and iproute2: it makes two network namespaces, with mutual TLS on every side. In each
+round each side sends --asks requests of 100 bytes, one after the other, and --mib MiB in chunks of
+128 KiB. The order of the sides rotates. A ratio is that of medians with its 95 % bootstrap
+interval.
 
 * `ssl`: a bare socket; `zenoh`: bare Zenoh in exactly our configuration; `engine`: our transport.
 * `device`: the cpu device of a node. `ask` asks for its clock, `bulk` is an upload, `down` a
-  download. `launch` is what a prepared launch takes the client; `hundred` are 100 of them and one
+  download. `launch` is the client's time for a prepared launch; `hundred` are 100 of them and one
   wait, also as a number of `ask`s.
 
-Exit codes: 0, 1 a side failed, 2 usage, 3 no namespaces here.
+Exit codes: 0 well, 1 a side failed, 2 usage, 3 no namespaces here.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ SIDES = ("ssl", "zenoh", "engine", "device")
 FIGURES = (("ask", "us"), ("bulk", "MB/s"))
 OF_DEVICES = (("down", "MB/s"), ("launch", "us"), ("hundred", "us"))
 RATIOS = (("engine", "zenoh"), ("device", "zenoh"), ("device", "ssl"), ("zenoh", "ssl"))
-HUNDREDS = 20  # repetitions of `hundred` in a round
+HUNDREDS = 20  # repetitions of `hundred` per round
 
 
 def main() -> int:
@@ -46,8 +47,8 @@ def main() -> int:
         epilog="exit codes: 0 well, 1 a side failed, 2 usage, 3 no namespaces here",
     )
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--mib", type=int, default=64, help="bulk of a round")
-    parser.add_argument("--asks", type=int, default=300, help="requests of a round")
+    parser.add_argument("--mib", type=int, default=64, help="bulk per round, in MiB")
+    parser.add_argument("--asks", type=int, default=300, help="requests per round")
     parser.add_argument("--json", type=Path, help="also write all samples to this file")
     args = parser.parse_args()
     if min(args.rounds, args.mib, args.asks) < 1:
@@ -71,7 +72,7 @@ Found = dict[str, dict[str, list[float]]]
 
 
 def measure(rounds: int, mib: int, asks: int) -> Found:
-    """Figure -> side -> a sample for each round."""
+    """Figure -> side -> one sample per round."""
     network, machines = Network("a", "b"), []
     found: Found = {figure: {side: [] for side in SIDES} for figure, _ in FIGURES}
     found |= {figure: {"device": []} for figure, _ in OF_DEVICES}
@@ -119,7 +120,7 @@ def certify(homes: dict[str, Path], address: str) -> None:
 
 
 def answer(machine: Machine, figure: str, heard: int) -> float:
-    """The figure of the first line after those that were heard."""
+    """The figure in the next line of a process."""
     until = time.monotonic() + 90
     while time.monotonic() < until and machine.process.poll() is None:
         if len(machine.lines) > heard:

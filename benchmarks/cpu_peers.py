@@ -1,9 +1,9 @@
-"""What gemm, conv2d and map of the cpu device reach from Python, against what users would install.
+"""The speed of the cpu device's gemm, conv2d and map from Python, beside libraries of other makers.
 
-One run: ours, numpy, torch, onnxruntime, ncnn, OpenVINO and numexpr, whichever are there (`make
-peers`), each in a process of its own for each number of threads, pinned, taking turns sample by
-sample while all others sleep. Every result is compared with float64 before it is timed. At the end
-stand the lines that the package holds itself to.
+One run measures ours, numpy, torch, onnxruntime, ncnn, OpenVINO and numexpr, if installed (`make
+peers`). Each is a pinned process of its own for each number of threads. They take turns, sample by
+sample, while all others sleep. Every result is compared with float64 before it is timed. The lines
+that the package must reach stand at the end.
 
     python benchmarks/cpu_peers.py                           # all, at most 12 minutes
     python benchmarks/cpu_peers.py --only 'gemm f32' --threads 1
@@ -19,7 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 from _hop import hop
 
-if "sparkle_drv" not in sys.modules:  # imported by a test: there is nowhere to go
+if "sparkle_drv" not in sys.modules:  # a test that imports this file needs no restart
     hop()
 
 import argparse
@@ -44,11 +44,13 @@ def placed(text: str) -> dict[int, list[int]]:
     try:
         counts = [int(word) for word in (text or "1,2").split(",")]
     except ValueError:
-        raise UsageError(f"--threads: numbers like 1,2 are wanted, got {text!r}") from None
+        raise UsageError(f"--threads: expected numbers like 1,2, got {text!r}") from None
     if not text:
         counts = [count for count in counts if count <= len(allowed)]
     if bad := [count for count in counts if not 1 <= count <= len(allowed)]:
-        raise UsageError(f"--threads: 1 to {len(allowed)} (the CPUs allowed here), got {bad[0]}")
+        raise UsageError(
+            f"--threads: expected 1 to {len(allowed)} (the CPUs allowed), got {bad[0]}"
+        )
     return {count: allowed[-count:] for count in dict.fromkeys(counts)}
 
 
@@ -63,7 +65,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--threads", default="", help="1,2 by default, where there are two CPUs")
     top.add_argument("--peers", default=",".join(NAMES), help=f"of {','.join(NAMES)}; default: all")
     top.add_argument("--quick", action="store_true", help="few rounds: a trial, no figures")
-    top.add_argument("--list", action="store_true", help="the names of the cases, and no more")
+    top.add_argument("--list", action="store_true", help="only print the names of the cases")
     return top
 
 
@@ -82,7 +84,7 @@ def _main(args: argparse.Namespace) -> int:
         "env": env.describe(), "label": args.label, "quick": args.quick, "seed": args.seed,
         "removed": environment.removed(os.environ), "cpus": {str(t): c for t, c in cpus.items()},
     }  # fmt: skip
-    shared = Path("/dev/shm")  # operands pass through memory
+    shared = Path("/dev/shm")  # operands are passed through memory
     where = str(shared) if os.access(shared, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="sparkle-peers-", dir=where) as folder:
         there = crew.Crew(names, cpus, Path(folder))
@@ -99,7 +101,7 @@ def _main(args: argparse.Namespace) -> int:
 def _peers(
     args: argparse.Namespace, chosen: Sequence[cases.Case], there: crew.Crew
 ) -> dict[str, Any]:
-    """The document's part that is measured."""
+    """Measures, and fills the document's part."""
     base = measure.QUICK if args.quick else measure.Settings()
     settings = measure.Settings(base.case_s, base.fewest, base.most, args.seed)
     rows: list[dict[str, Any]] = []
@@ -121,7 +123,7 @@ def _peers(
 
 
 def _write(told: dict[str, Any], args: argparse.Namespace, name: str) -> int:
-    """Files, the text, and the exit code."""
+    """Writes the files and the text. Returns the exit code."""
     whole = study.is_whole(args, parser(), ("peers", "quick")) and not told["interrupted"]
     kept = study.keep(args, "cpu_peers.py", told, report.markdown(told), name if whole else "")
     shows = [x for some in told["shows"].values() for x in some]
@@ -131,7 +133,7 @@ def _write(told: dict[str, Any], args: argparse.Namespace, name: str) -> int:
 
 def _introduce(removed: Mapping[str, str], peers: Mapping[str, Mapping[str, str]]) -> None:
     taken = " ".join(f"{key}={value}" for key, value in removed.items())
-    print(f"# taken out of the environment: {taken or 'nothing'}", file=sys.stderr)
+    print(f"# removed from the environment: {taken or 'nothing'}", file=sys.stderr)
     for name, peer in peers.items():
         said = peer.get("version") or f"absent: {peer['absent']}"
         print(f"# {name}: {said}", file=sys.stderr, flush=True)
@@ -139,7 +141,7 @@ def _introduce(removed: Mapping[str, str], peers: Mapping[str, Mapping[str, str]
 
 @contextlib.contextmanager
 def _told(what: str) -> Iterator[None]:
-    """An error of a child's is told; what it should have measured is missing."""
+    """Reports a child's error. The results that it should have measured are missing."""
     try:
         yield
     except RuntimeError as error:

@@ -1,10 +1,10 @@
-"""What a launch on cuda:0 costs its caller: C, `prepare()()`, `Queue.launch` with 0, 4 and 16
-arguments, and cuda.bindings with its own handling of arguments where that is installed.
+"""The cost of a launch on cuda:0 to its caller: C, `prepare()()`, and `Queue.launch` with 0, 4 and
+16 arguments. cuda.bindings, with its own handling of arguments, is added if installed.
 
-All in one process and one primary context, interleaved, in bursts that fill no ring of a driver,
-each with a wait behind it that is not counted. `--fake` takes the fake driver, whose
-launch costs under 40 ns: what is left is the binding. Kernels are empty, verified is that each
-launch was taken and that the last one of a burst is reached.
+All run in one process and one primary context, interleaved, in bursts that fill no ring of a
+driver. The wait behind each burst is not counted. `--fake` takes the fake driver, whose launch
+costs under 40 ns, so the rest is the binding's cost. Kernels are empty. The checks: each launch was
+accepted, and the last one of a burst is reached.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ import sparkle_drv as sp  # noqa: E402
 
 FAKE = ROOT / "build/fake/libcuda.so.1"
 COUNTS = (0, 4, 16)
-Burst = Callable[[int], float]  # ns a launch, of so many
+Burst = Callable[[int], float]  # number of launches -> ns per launch
 
 
 def timed(call: Call, sync: Call) -> Burst:
@@ -56,8 +56,8 @@ def timed(call: Call, sync: Call) -> Burst:
         sync()
         return taken / count
 
-    # Code of its own for each row, as its user has: CPython 3.11 makes a call quick for the kind of
-    # thing that it called there before; rows that took turns in one place cost 12 ns more.
+    # Each row has code of its own, as its user has. CPython 3.11 specialises a call for the object
+    # that it called there before, so rows that took turns in one place cost 12 ns more.
     burst.__code__ = burst.__code__.replace()
     return burst
 
@@ -77,7 +77,7 @@ def of_peer(name: str, peer: Peer) -> dict[str, Burst]:
 
 
 def baseline(library: str, folder: Path) -> Burst | None:
-    """cuLaunchKernel with 4 arguments from a loop in C; None without a compiler."""
+    """cuLaunchKernel with 4 arguments from a loop in C. None: there is no compiler."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         return None
@@ -113,7 +113,7 @@ def baseline(library: str, folder: Path) -> Burst | None:
 
 
 def all_rows(library: str, folder: Path) -> tuple[dict[str, Burst], str]:
-    """Bursts by row, and the version of cuda.bindings, "" when it is not installed."""
+    """Bursts by row, and the version of cuda.bindings; "" when it is not installed."""
     ours = Sparkle()
     ours.start()
     rows = of_peer("sparkle_drv", ours)
@@ -129,7 +129,7 @@ def all_rows(library: str, folder: Path) -> tuple[dict[str, Burst], str]:
 
 
 def measure(rows: dict[str, Burst], rounds: int, launches: int) -> dict[str, list[float]]:
-    """ns of each round by row; interleaved, the order turning."""
+    """ns of each round by row; interleaved, in an order that rotates."""
     names = list(rows)
     for name in names:
         rows[name](launches)
@@ -171,7 +171,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--fake", action="store_true", help="the fake CUDA driver for cuda:0")
     made.add_argument("--rounds", type=_whole, default=60, help="of each row (default 60)")
     made.add_argument(
-        "--launches", type=_whole, default=100, help="of a burst (default 100; 1000 at most)"
+        "--launches", type=_whole, default=100, help="per burst (default 100; at most 1000)"
     )
     made.add_argument("--seed", type=int, default=1)
     made.add_argument("--json", type=Path, metavar="FILE", help="write everything measured")
@@ -181,7 +181,7 @@ def parser() -> argparse.ArgumentParser:
 def _whole(text: str) -> int:
     value = int(text)
     if not 1 <= value <= 1000:  # a driver's queue of launches holds about a thousand
-        raise argparse.ArgumentTypeError(f"{text}: 1 to 1000 is wanted")
+        raise argparse.ArgumentTypeError(f"expected 1 to 1000, got {text}")
     return value
 
 
@@ -193,7 +193,7 @@ def main() -> int:
         if not FAKE.exists():
             options.error(f"--fake: {FAKE} is not there; make fake-cuda builds it")
         library = os.environ["SPARKLE_LIBCUDA"] = str(FAKE)
-        ctypes.CDLL(library)  # by this name cuda.bindings finds it, too
+        ctypes.CDLL(library)  # cuda.bindings finds it by this name, too
     try:
         Outputs(args.json).check()
         with tempfile.TemporaryDirectory() as folder:

@@ -1,16 +1,15 @@
-"""What a launch costs beside moderngl: three buffers and one scalar, a group of eight threads, the
-same GLSL text on both sides, both in this process.
+"""The cost of a launch beside moderngl: three buffers and one scalar, a group of eight threads.
 
-Each side is verified first, launch by launch. Then samples of both are taken in turn, in an order
-drawn anew each round, so that a busy moment hits both. A sample is a loop of launches whose scalar
-changes every time, and two numbers per launch come of it: what the caller paid until the loop was
-over, and what had passed when the last launch had ended too. moderngl has no launch that returns
-before llvmpipe has computed, ours are computed by the owner of the context meanwhile: on one core
-the second number tells, on two the first.
+Both sides have the same GLSL text and run in this process. Each is verified first, launch by
+launch. Then samples of both are taken in turn, in a new random order each round, so that a busy
+moment affects both. A sample is a loop of launches whose scalar changes every time. It gives two
+numbers per launch: the caller's time until the loop was over, and the time until the last launch
+had ended. moderngl's launches return only when llvmpipe has computed. Ours are computed by the
+thread that owns the context. So on one core the second number counts, on two the first.
 
-LP_NUM_THREADS is 0 (llvmpipe computes in the thread that calls it): the script starts itself again
-with it, before any driver reads it. `--sets` changes the buffers as well, as a program with more
-than one of them would.
+LP_NUM_THREADS is 0: llvmpipe computes in the thread that calls it. The script sets the variable and
+starts itself again, before any driver reads it. `--sets` changes the buffers as well, as a program
+with several sets would.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ from _console.problems import FAILED, NO_DEVICE, OK  # noqa: E402
 
 import sparkle_drv as sp  # noqa: E402
 
-WIDTH = 8  # threads of the one group: a vector of llvmpipe's
+WIDTH = 8  # threads of the one group: one vector of llvmpipe
 LIST = 100  # launches in one list of commands
 SCALARS = [float(i) for i in range(1, 8)]
 GLSL = f"""\
@@ -63,7 +62,7 @@ void main()
 
 @dataclass
 class Case:
-    """`loop` makes `launches` launches; `finish` returns when the last of them has ended."""
+    """`loop` makes `launches` launches. `finish` returns when the last of them has ended."""
 
     name: str
     peer: str
@@ -89,12 +88,12 @@ BIND_SET_RUN, RUN, FINISH_EACH = "bind, set, run", "run alone", "bind, set, run,
 
 
 class Theirs:
-    """moderngl as its own documents would have it, attributes looked up before the loop."""
+    """moderngl as in its own documentation, with attributes looked up before the loop."""
 
     def __init__(self, inputs: Values) -> None:
         import moderngl
 
-        untyped: Any = moderngl  # its stubs know neither this argument nor what a buffer can do
+        untyped: Any = moderngl  # its stubs lack this argument and methods of buffers
         self.context = untyped.create_standalone_context(backend="egl", require=430)
         self.shader = self.context.compute_shader(f"#version 430 core\n{GLSL}")
         self.scalar = self.shader["a"]
@@ -111,7 +110,7 @@ class Theirs:
         return np.frombuffer(y.read(), np.float32)
 
     def cases(self, launches: int) -> list[Case]:
-        """The loops are written out: a call more would cost as much as a binding."""
+        """The loops are written out: one more call would cost as much as a binding."""
         scalar, run, finish = self.scalar, self.shader.run, self.context.finish
         work = [(*self.sets[i % len(self.sets)], SCALARS[i % 7]) for i in range(launches)]
         few = work[: launches // 10]
@@ -145,7 +144,7 @@ class Theirs:
 
 
 class Ours:
-    """The same through sparkle_drv."""
+    """The same by sparkle_drv."""
 
     def __init__(self, dev: sp.Device, inputs: Values) -> None:
         zero = np.zeros(WIDTH, np.float32)
@@ -221,13 +220,13 @@ def verified(theirs: Theirs, ours: Ours, inputs: Values) -> bool:
                 ("sparkle_drv", y) for y in ours.one(index, a)
             ]:
                 if not np.allclose(y, want, rtol=4e-7, atol=1e-6):  # one rounding or two
-                    print(f"{who}: {y} where {want} is wanted (a = {a})", file=sys.stderr)
+                    print(f"{who}: expected {want}, got {y} (a = {a})", file=sys.stderr)
                     return False
     return True
 
 
 def take(cases: list[Case], rounds: int, seed: int) -> None:
-    """One sample of each case a round, after one that does not count."""
+    """One sample of each case per round, after one that does not count."""
     order = random.Random(seed)
     for number in range(rounds + 1):
         for case in order.sample(cases, len(cases)):
@@ -283,7 +282,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("-d", "--device", default="egl:0", help="default egl:0")
     made.add_argument("--rounds", type=int, default=60, help="samples of each case (60)")
-    made.add_argument("--launches", type=int, default=1000, help="of a sample (1000)")
+    made.add_argument("--launches", type=int, default=1000, help="per sample (1000)")
     made.add_argument("--sets", type=int, default=1, help="sets of three buffers, in turn (1)")
     made.add_argument("--seed", type=int, default=1, help="of inputs and order (1)")
     made.add_argument("--json", type=Path, metavar="FILE", help="write rows and samples")
@@ -294,7 +293,7 @@ def main() -> int:
     top = parser()
     args = top.parse_args()
     if args.rounds < 1 or args.sets < 1 or args.launches < LIST or args.launches % LIST:
-        top.error(f"--rounds and --sets are 1 or more, --launches a multiple of {LIST}")
+        top.error(f"expected --rounds and --sets of 1 or more, --launches a multiple of {LIST}")
     rng = np.random.default_rng(args.seed)
     draw = rng.standard_normal((args.sets, 2, WIDTH), np.float32)
     inputs: Values = [(x, z) for x, z in draw]

@@ -1,14 +1,15 @@
-"""Our generated shaders against naive ones: how much does a tile plan bring on an OpenGL device?
+"""How much does a tile plan bring on an OpenGL device? Our generated shaders against naive ones.
 
-Both compute the same matrix product or convolution on the same device in the same process: the
-shader that ops would run, and one written by hand in the plain way (groups of 8 x 8, one thread an
-output, sums in a register). Both are checked against float64 numpy first; then they are timed in
-turn, so that a busy moment hits both, by the device's clock. The result is the ratio of the medians
-with its 95 % bootstrap interval.
+Both compute the same matrix product or convolution on the same device in the same process. One is
+the shader that ops would run. The other is written by hand in the plain way: groups of 8 x 8, one
+thread per output, sums in a register. Both are checked against float64 numpy first. Then they are
+timed in turn by the device's clock, so that a busy moment affects both. The result is the ratio of
+the medians with its 95 % bootstrap interval.
 
     python benchmarks/egl_shaders.py [-d egl:0] [--samples 15] [--json FILE]
 
-Exit codes: 0 both at least 8 times as fast, 1 not, or a wrong result, 2 usage, 3 no such device.
+Exit codes: 0 both are at least 8 times as fast, 1 one is not or is wrong, 2 usage, 3 no such
+device.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ void main()
 """
 )
 
-# 3 x 3 taps, stride 1, a border of one pixel; a thread has one pixel of one output channel.
+# 3 x 3 taps, stride 1, a border of one pixel. A thread has one pixel of one output channel.
 NAIVE_CONV2D = (
     _HEAD
     + """\
@@ -90,7 +91,7 @@ void main()
 
 @dataclass(frozen=True)
 class Race:
-    """Two ways to fill `out` on a queue, and what must be in it."""
+    """Two ways to fill `out` on a queue, and the expected content."""
 
     name: str
     out: sp.Array
@@ -162,8 +163,7 @@ def conv2d(dev: sp.Device, queue: sp.Queue, rng: np.random.Generator) -> Race:
 
 
 def verify(race: Race, queue: sp.Queue) -> dict[str, float]:
-    """The worst error of both, as a share of the output's rms. Raises ValueError when one is
-    wrong."""
+    """The worst error of both, relative to the output's rms. ValueError: a wrong result."""
     errors = {}
     for name, go in (("ours", race.ours), ("naive", race.naive)):
         race.out.buffer.write(np.full(race.out.shape, np.nan, np.float32))
@@ -191,7 +191,7 @@ def run(race: Race, queue: sp.Queue, samples: int, seed: int) -> Result:
 
 
 def race(uri: str, samples: int, seed: int) -> list[Result]:
-    """Both races on a device, told as they end. Raises ValueError for a wrong result."""
+    """Both races on a device, printed as they end. Raises ValueError for a wrong result."""
     rng = np.random.default_rng(seed)
     results = []
     with sp.open(uri) as dev, dev.queue(timing=True) as queue:
@@ -214,7 +214,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results as JSON")
     args = parser.parse_args(argv)
     if args.samples < 1:
-        parser.error(f"--samples {args.samples}: at least one is wanted")
+        parser.error(f"--samples: expected 1 or more, got {args.samples}")
     try:
         results = race(args.device, args.samples, args.seed)
     except sp.DeviceNotFound as error:

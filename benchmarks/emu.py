@@ -2,11 +2,11 @@
 
     python benchmarks/emu.py [--json] [--chip gfx1100] [--repeat 15] [--threads 1]
 
-Strict and lenient machines take turns, so that whatever disturbs the host disturbs both. Lane
-operations are instructions times active lanes, as the emulator counts them; times are wall clock
-from submission to completion: the median, and the best for what this host can do. On a host that
-others use, too, the processor's time tells more. A ratio, strict to lenient, is one of medians of
-the processor's time with its 95 % bootstrap interval.
+Strict and lenient machines take turns, so that a disturbance of the host affects both. Lane
+operations are instructions times active lanes, as the emulator counts them. Times are wall clock
+from submission to completion: the median, and the best for the host's ability. On a host with other
+users the processor's time says more. A ratio, strict to lenient, is that of medians of the
+processor's time with its 95 % bootstrap interval.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MODES = {"strict": [], "lenient": sorted(LENIENT)}
 
 
 def alu_oracle(a: np.ndarray) -> np.ndarray:
-    """The kernel `alu`, float32 with its fused steps done in double and rounded once."""
+    """The kernel `alu`: float32, with its fused steps done in double and rounded once."""
     f32, f64 = np.float32, np.float64
     x, y, z, w = (a + f32(k) for k in range(4))
     k = np.arange(a.size, dtype=np.uint32)
@@ -70,7 +70,7 @@ def scatter_oracle(s: np.ndarray) -> np.ndarray:
 
 
 def workloads() -> dict[str, tuple[list[np.ndarray], np.ndarray, int, int, int]]:
-    """name: inputs, expected output, integer argument, groups, threads in a group."""
+    """name: inputs, expected output, integer argument, groups, threads per group."""
     r = np.random.default_rng(1)
     a = r.standard_normal(GROUPS * 64).astype(np.float32)
     m = r.integers(0, 1 << 32, GROUPS * 64 * MOVE_ROUNDS, dtype=np.uint32)
@@ -95,7 +95,7 @@ class Rig:
         self.kernels = stack.enter_context(Kernels(self.gpu, chip, code))
 
     def load(self, name: str) -> int:
-        """Lane operations of a launch, whose result was right."""
+        """Lane operations of a launch, after its result was checked."""
         self.name = name
         inputs, want, self.number, self.groups, self.size = workloads()[name]
         self.buffers = [self.gpu.buffer(array.nbytes) for array in [*inputs, want]]
@@ -109,7 +109,7 @@ class Rig:
         return int(self.machine.lane_ops() - before)
 
     def launch(self) -> tuple[float, float]:
-        """Seconds, and those of the processor."""
+        """Seconds of wall clock, and of the processor."""
         start, cpu = time.perf_counter(), time.process_time()
         buffers, how = self.buffers, {"size": self.size, "timeout_s": 60}
         self.kernels.launch(self.name, [*buffers, self.number], self.groups, **how)

@@ -1,4 +1,4 @@
-"""The conformance suite on one device, without pytest: for machines that have nothing installed.
+"""The conformance suite on one device, without pytest: for machines with nothing installed.
 
 python benchmarks/gpu_conformance.py cuda:0 --json conformance.json
 """
@@ -24,12 +24,12 @@ def main(argv: Sequence[str]) -> int:
     top = argparse.ArgumentParser(
         prog="gpu_conformance.py",
         description=(__doc__ or "").partition("\n")[0],
-        epilog="exit codes: 0 all passed, 1 a check failed, 3 no such device, or not the GPU's",
+        epilog="exit codes: 0 all passed, 1 a check failed, 3 no such device, or it is no GPU",
     )
     top.add_argument("uri")
     top.add_argument("--covers", default="", help="kinds of checks, by commas; default: all")
     top.add_argument("--gpu", action="store_true", help="refuse software and emulated devices")
-    top.add_argument("--json", help="write everything there")
+    top.add_argument("--json", help="write all results there")
     args = top.parse_args(argv)
     import sparkle_drv as sp
     from sparkle_drv.testing import suite

@@ -1,14 +1,14 @@
-"""What the package's own kernels and queues reach on a GPU: nothing is timed before it is verified.
+"""The rates of the package's own kernels and queues on a GPU. All is verified before it is timed.
 
     python benchmarks/gpu_kernels.py -d cuda:0 --json kernels.json --md kernels.md
 
-* copy, copy_f32 and saxpy_f32: bytes read and written a second, as a share of what the driver's own
-  copy on the device reaches;
+* copy, copy_f32 and saxpy_f32: bytes read and written per second, as a share of the rate of the
+  driver's own copy on the device;
 * gemm and conv2d: TFLOP/s, after samples of the result agreed with float64;
-* overlap: how much of the shorter of a copy from pinned memory and a kernel the other one hides;
-* overhead: what a kernel of 10 us costs beyond its 10 us, waited for one by one, and in a pipeline.
+* overlap: the share of the shorter of a copy from pinned memory and a kernel that is hidden;
+* overhead: the time of a kernel of 10 us beyond its 10 us, waited for each time, and in a pipeline.
 
-Times are the host's, around many calls and one wait: what work that is queued ahead costs.
+Times are the host's, around many calls and one wait: the cost of work that is queued ahead.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 from _hop import hop
 
-if "--no-hop" not in sys.argv:  # gpu_run.sh: no environment there
+if "--no-hop" not in sys.argv:  # gpu_run.sh has no environment to restart in
     hop()
 
 import argparse
@@ -37,16 +37,16 @@ import sparkle_drv as sp
 from sparkle_drv.ops import ref
 
 ROUNDS = 7
-TARGET_S = 0.05  # that one round of a row takes, about
+TARGET_S = 0.05  # approximate seconds of one round of a row
 SAMPLES = 64  # elements of a result that are compared with float64
 KERNEL_US = 10.0
-STEPS = 300  # kernels of a pass when overhead is measured
+STEPS = 300  # kernels per pass when overhead is measured
 DEPTH = 3
 Row = dict[str, Any]
 
 
 class Wrong(Exception):
-    """A result that is not what it should be: nothing of it is timed."""
+    """A wrong result. It is not timed."""
 
 
 def timed(queue: sp.Queue, go: Callable[[], object], rounds: int = ROUNDS) -> float:
@@ -73,7 +73,7 @@ def close_to(what: str, got: Any, want: Any, kernel: str, terms: int) -> None:
 
 
 def bandwidth(dev: sp.Device, n: int) -> list[Row]:
-    """The driver's copy, then kernels that read and write; n elements of f32."""
+    """The driver's copy, then kernels that read and write n elements of f32."""
     rng, queue = np.random.default_rng(1), dev.default_queue
     x, y = (rng.standard_normal(n, np.float32) for _ in range(2))
     rows: list[Row] = []
@@ -101,7 +101,7 @@ def bandwidth(dev: sp.Device, n: int) -> list[Row]:
 
 
 def gemm(dev: sp.Device, dtype: str, size: int) -> Row:
-    """size^3; every sampled element of the result is compared."""
+    """size^3. Every sampled element of the result is compared."""
     rng, queue, name = np.random.default_rng(2), dev.default_queue, f"gemm_{dtype}"
     kind = np.float32 if dtype == "f32" else np.float64
     a, b = (rng.standard_normal((size, size)).astype(kind) for _ in range(2))
@@ -120,7 +120,7 @@ def gemm(dev: sp.Device, dtype: str, size: int) -> Row:
 
 
 def conv2d(dev: sp.Device, n: int, c: int, side: int, oc: int, window: int) -> Row:
-    """Stride 1, the image keeps its size; every sampled output is compared."""
+    """Stride 1, the image keeps its size. Every sampled output is compared."""
     rng, queue, pad = np.random.default_rng(3), dev.default_queue, window // 2
     x = rng.standard_normal((n, c, side, side), np.float32)
     w = rng.standard_normal((oc, c, window, window), np.float32)
@@ -153,7 +153,7 @@ def steps_for(queue: sp.Queue, kernel: sp.Kernel, y: sp.Buffer, seconds: float) 
 
 
 def overlap(dev: sp.Device, nbytes: int) -> Row:
-    """A copy from pinned memory beside a kernel about as long, on two queues."""
+    """A copy from pinned memory beside a kernel of about the same length, on two queues."""
     with (
         dev.queue() as work, dev.queue() as move, dev.kernel("busy_u32") as k, dev.buffer(4) as y,
         dev.buffer(nbytes) as to, dev.buffer(nbytes, sp.Memory.HOST) as of,
@@ -183,7 +183,7 @@ def overlap(dev: sp.Device, nbytes: int) -> Row:
 
 
 def chain(iters: int) -> int:
-    """What busy_u32 leaves: x = 1664525 x + 1013904223 from 1, `iters` times, by squaring."""
+    """The result of busy_u32: x = 1664525 x + 1013904223 from 1, `iters` times, by squaring."""
     a, c, factor, term = 1, 0, 1664525, 1013904223
     while iters:
         if iters & 1:
@@ -193,7 +193,7 @@ def chain(iters: int) -> int:
 
 
 class Slot:
-    """Input and output in pinned memory, and the list that takes one to the other."""
+    """Input and output in pinned memory, and the list that computes one from the other."""
 
     def __init__(self, dev: sp.Device, kernel: sp.Kernel, iters: int) -> None:
         self.given, self.taken = (dev.buffer(4096, sp.Memory.HOST) for _ in range(2))
@@ -203,7 +203,7 @@ class Slot:
 
 
 def overhead(dev: sp.Device) -> Row:
-    """us that a kernel of KERNEL_US costs beyond itself: one by one, and three in flight."""
+    """us of a kernel of KERNEL_US beyond itself: one by one, and three in flight."""
     with dev.kernel("busy_u32") as k, dev.buffer(4) as y:
         queue = dev.default_queue
         iters = steps_for(queue, k, y, KERNEL_US * 1e-6)
@@ -236,8 +236,8 @@ def overhead(dev: sp.Device) -> Row:
 
 
 def measure(dev: sp.Device, quick: bool, keep: Callable[[list[Row]], None]) -> list[Row]:
-    """All rows; one that is wrong or cannot be made has an "error" in place of figures. `keep` is
-    called with those that are there after each part."""
+    """All rows. A wrong or failed row has an "error" in place of figures. `keep` gets the rows so
+    far after each part."""
     n = 1 << 12 if quick else 1 << 26
     sizes = {"f32": [64], "f64": [64]} if quick else {"f32": [1024, 4096, 8192], "f64": [4096]}
     images = [(1, 4, 8, 16, 3)] if quick else [(32, 64, 56, 64, 3), (32, 256, 14, 256, 3)]
@@ -260,7 +260,7 @@ def measure(dev: sp.Device, quick: bool, keep: Callable[[list[Row]], None]) -> l
 
 
 def markdown(result: dict[str, Any]) -> str:
-    """The rows, and whether they meet what is asked of them."""
+    """The rows as Markdown, and whether they meet their goals."""
     head = f"{result['driver']}. Commit {result['commit'] or 'unknown'}, {result['date']}."
     fake = " **A fake driver: no GPU took part.**" * result["fake"]
     lines = [
@@ -290,7 +290,7 @@ def main(argv: Sequence[str]) -> int:
     )
     top.add_argument("-d", "--device", default="cuda:0", metavar="URI")
     top.add_argument("--quick", action="store_true", help="small sizes: a trial, no figures")
-    top.add_argument("--json", help="write everything there")
+    top.add_argument("--json", help="write all results there")
     top.add_argument("--md", help="write the table there")
     top.add_argument("--no-hop", action="store_true", help="stay with this Python")
     args = top.parse_args(argv)

@@ -1,15 +1,15 @@
-"""What calling an NVIDIA GPU costs from Python, against C and against the other ways to do it.
+"""The cost of calling an NVIDIA GPU from Python, beside C and the other ways to do it.
 
-One run: every peer that is installed (_gpu_peers/) in a fresh process, one after another, the
-order turning, five times over; the table has the median of the five. Measured are import, opening
-the device and a first kernel, launches of 0, 4 and 16 arguments, launch and wait, graphs, copies,
-allocation and compiling PTX.
+One run starts every installed peer (_gpu_peers/) in a fresh process, one after another, five times
+over, in an order that rotates. The table has the median of the five. Measured are import, opening
+the device and a first kernel, launches of 0, 4 and 16 arguments, and launch and wait. Graphs,
+copies, allocation and compiling PTX follow.
 
     python benchmarks/gpu_peers.py --json peers.json --md peers.md
     python benchmarks/gpu_peers.py --libcuda build/fake/libcuda.so.1 --quick    # labelled fake
 
 A figure that has taken a second gets no more rounds. The fake driver moves bytes and runs nothing:
-its figures say what the binding costs, no more; large copies (without --quick) are page faults.
+its figures show only the binding's cost. Large copies (without --quick) are page faults.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 from _hop import hop
 
-if "--no-hop" not in sys.argv:  # gpu_run.sh: no environment there
+if "--no-hop" not in sys.argv:  # gpu_run.sh has no environment to restart in
     hop()
 
 import argparse
@@ -48,18 +48,18 @@ from sparkle_drv import assets
 HERE = Path(__file__).resolve().parent
 BASELINE = HERE.parent / "benchmarks/_gpu_peers/baseline.c"
 SCHEMA = 1
-CHILD_S = 40.0  # most that one repetition of one peer may take
+CHILD_S = 40.0  # limit of one repetition of one peer
 TRIES = 2  # failures in a row after which a peer is absent: the first may be a cold disk's
-Runs = dict[str, list[dict[str, Any]]]  # what each peer told, a repetition after another
+Runs = dict[str, list[dict[str, Any]]]  # each peer's results, one per repetition
 LIBRARY = "libcuda.so.1"
 
 
 class Failed(Exception):
-    """The run cannot begin, in words."""
+    """The run cannot begin. The text is the reason."""
 
 
 def baseline(folder: Path, given: str) -> Path | None:
-    """The C baseline's program: the one given, else compiled into `folder`; None without gcc."""
+    """The C baseline's program: the given one, else compiled into `folder`. None without gcc."""
     if given:
         return Path(given)
     compiler = shutil.which("gcc") or shutil.which("cc")
@@ -74,9 +74,9 @@ def baseline(folder: Path, given: str) -> Path | None:
 
 
 def environment(libcuda: str, cache: Path) -> dict[str, str]:
-    """That of the children: one driver for all, and a compile cache that starts empty."""
+    """The children's environment: one driver for all, and a compile cache that starts empty."""
     env = {**os.environ, "CUDA_CACHE_PATH": str(cache), "CUDA_CACHE_MAXSIZE": str(1 << 30)}
-    package = Path(assets.__file__).resolve().parents[1]  # the one that runs here
+    package = Path(assets.__file__).resolve().parents[1]  # the package that runs here
     paths = [env.get("PYTHONPATH", ""), str(HERE), str(package)]
     env["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     if libcuda:
@@ -98,8 +98,7 @@ class Runner:
             (folder / f"empty{count}.ptx").write_bytes(images.empty(count).rstrip(b"\0"))
 
     def once(self, name: str) -> dict[str, Any]:
-        """What the peer printed; {"absent": why} when it is not there, {"failed": why} when it did
-        not get through."""
+        """The peer's output. {"absent": why} when it is missing, {"failed": why} when it failed."""
         tag = f"{name}_{secrets.token_hex(4)}"
         born = str(time.clock_gettime_ns(time.CLOCK_MONOTONIC))
         if name == "c":
@@ -134,7 +133,7 @@ class Runner:
 
 
 def given_up(runs: Sequence[dict[str, Any]]) -> bool:
-    """Is a peer with these runs not asked again?"""
+    """Is a peer with these runs not started again?"""
     return bool(runs) and (
         "absent" in runs[-1] or (len(runs) >= TRIES and all("failed" in r for r in runs[-TRIES:]))
     )
@@ -148,9 +147,9 @@ def run(
     told: Runs | None = None,
     keep: Callable[[Runs], None] = lambda told: None,
 ) -> Runs:
-    """What each peer told, a repetition after another, `told` by an earlier call included.
+    """Each peer's results, one per repetition, including `told` by an earlier call.
 
-    A repetition that would end after `budget_s`, as long as the longest before, is not begun.
+    A repetition does not begin if it would end after `budget_s`, judged by the longest one so far.
     `keep` is called after each run of a peer.
     """
     told = {name: list((told or {}).get(name, ())) for name in names}
@@ -217,11 +216,11 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--peers", default=",".join(NAMES), help=f"of {','.join(NAMES)}; default: all")
     top.add_argument("--repetitions", type=int, default=5, help="fresh processes; default: 5")
-    top.add_argument("--budget-s", type=float, default=1800, help="for all repetitions")
+    top.add_argument("--budget-s", type=float, default=1800, help="seconds for all repetitions")
     top.add_argument("--libcuda", default="", help="a driver library in place of the system's")
     top.add_argument("--baseline", default="", help="the compiled C baseline; else gcc")
     top.add_argument("--quick", action="store_true", help="few rounds and small copies: no figures")
-    top.add_argument("--json", help="write everything there, after each run of a peer")
+    top.add_argument("--json", help="write all results there, after each run of a peer")
     top.add_argument("--resume", action="store_true", help="go on with the runs in --json")
     top.add_argument("--md", help="write the table there")
     top.add_argument("--no-hop", action="store_true", help="stay with this Python")

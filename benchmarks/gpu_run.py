@@ -1,12 +1,12 @@
-"""Everything that wants a real GPU, on a machine with Python, a driver and nothing else.
+"""Every measurement that needs a real GPU, on a machine with only Python and a driver.
 
-The conformance suite on cuda:0 and on the vendor's OpenGL, what kernels reach, and what calls cost
-beside the peers that are installed. Needs the kit of `make gpu-kit`; uses no network, no compiler
-and none of our packages. benchmarks/gpu_run.sh starts it.
+It runs the conformance suite on cuda:0 and on the vendor's OpenGL. It measures the rates of
+kernels, and the cost of calls beside the installed peers. It needs the kit of `make gpu-kit`, but
+no network, no compiler and none of our packages. benchmarks/gpu_run.sh starts it.
 
-A call begins a step only if the step's limit fits into what is left of --call-s, so peers get a
-call of their own. Call it again with the same OUT, or with --resume and the archive of the first
-call: it goes on where that ended. OUT receives at most eight files; the logs are in the archive.
+A call begins a step only if the step's limit fits into the rest of --call-s, so peers get a call of
+their own. Call it again with the same OUT, or with --resume and the archive of the first call: it
+goes on where that ended. OUT receives at most eight files; the logs are in the archive.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class Step:
     fake_more: str
 
 
-# The first four minutes say whether it works, the last eight how fast it is. The limits are guesses
-# until a GPU has been seen: over the fake driver all four take half a minute.
+# The first four minutes show whether it works, the last eight how fast it is. The limits are
+# guesses until a GPU has been seen. Over the fake driver all four steps take half a minute.
 STEPS = (
     Step(
         "conformance-cuda", 150, 110,
@@ -80,13 +80,13 @@ STEPS = (
         "--budget-s 430", "--budget-s 100 --libcuda {fake} --quick --repetitions 1",
     ),
 )  # fmt: skip
-FOLDER = "sparkle-gpu-run-"  # and the process: temporary
+FOLDER = "sparkle-gpu-run-"  # beginning of temporary folders' names; the process id follows
 GRACE_S = 5  # from SIGTERM to SIGKILL
 LOCK_S = 2.0  # a killed step ends in milliseconds
 
 
 class Stopped(BaseException):
-    """SIGTERM or Ctrl-C: what is done is packed, then the call ends. It is no error to handle."""
+    """SIGTERM or Ctrl-C: the results are packed, then the call ends. Steps do not handle it."""
 
 
 class Results:
@@ -99,11 +99,11 @@ class Results:
         _kept.sweep(out)
 
     def files(self) -> list[Path]:
-        """What the steps and this program write. OUT may hold what is not theirs."""
+        """The files of the steps and of this program. OUT may hold other files, too."""
         return [self.out / name for name in (*(f"{s.name}.json" for s in STEPS), SUMMARY, LINES)]
 
     def take_up(self, archive: Path | None) -> None:
-        """Goes on with what an earlier call left: in OUT, or in this archive of it."""
+        """Goes on with an earlier call's results: in OUT, or in this archive of it."""
         with contextlib.suppress(OSError, ValueError):
             if self._take_up((self.out / SUMMARY).read_text()):
                 archive = archive or self.out / ARCHIVE  # for the logs
@@ -113,15 +113,15 @@ class Results:
             with tarfile.open(archive) as packed:
                 self._unpack(packed)
         except (OSError, tarfile.TarError, EOFError, zlib.error, ValueError, KeyError) as error:
-            print(f"{PROG}: not gone on with {archive}: {error}", flush=True)
+            print(f"{PROG}: cannot go on with {archive}: {error}", flush=True)
 
     def _take_up(self, summary: str) -> bool:
-        """False: it is of another run, whose archive is then kept beside the new one."""
+        """Returns False for another run's results, whose archive is kept beside the new one."""
         key, steps = read_summary(summary)
         if key == self.key:
             self.steps |= steps
             return True
-        print(f"{PROG}: an earlier run was another one, {key}: all steps anew")
+        print(f"{PROG}: the earlier run differs, {key}: all steps run again")
         with contextlib.suppress(FileNotFoundError):
             (self.out / ARCHIVE).replace(self.out / EARLIER)
             print(f"{PROG}: its archive is {EARLIER} now")
@@ -137,7 +137,7 @@ class Results:
                 files[member.name] = content.read()
         key, steps = read_summary(files[SUMMARY])
         if key != self.key:
-            print(f"{PROG}: the archive is of another run, {key}: all steps anew")
+            print(f"{PROG}: the archive is of another run, {key}: all steps run again")
             return
         self.steps = steps | self.steps
         for name, data in files.items():
@@ -158,7 +158,7 @@ class Results:
             output.complain(PROG, self.out, error)
 
     def save(self) -> None:
-        """The summary, and everything in the archive."""
+        """Writes the summary, and packs everything into the archive."""
         left = [step.name for step in STEPS if step.name not in self.steps]
         told = {"key": self.key, "steps": self.steps, "left": left}
         lines = [
@@ -194,8 +194,8 @@ def read_summary(text: str | bytes) -> tuple[object, dict[str, dict[str, Any]]]:
 
 @contextlib.contextmanager
 def alone(out: Path) -> Iterator[None]:
-    """OSError: another call is at work in this folder. A killed call's lock ends with it, and with
-    the step that it was just starting: so a lock is waited for.
+    """OSError: another call works in this folder. A killed call's lock ends with it and with the
+    step that it was starting, so this waits for a lock.
     """
     folder = os.open(out, os.O_RDONLY | os.O_DIRECTORY)
     until = time.monotonic() + LOCK_S
@@ -216,7 +216,7 @@ def alone(out: Path) -> Iterator[None]:
 
 
 def run_step(command: Sequence[str], env: dict[str, str], limit_s: float, log: Path) -> int:
-    """The exit status; 124 when it took longer than its limit."""
+    """The exit status of a step; 124 when it took longer than its limit."""
     with log.open("ab") as told:
         child = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=told, stderr=told, env=env,
@@ -226,7 +226,7 @@ def run_step(command: Sequence[str], env: dict[str, str], limit_s: float, log: P
             return child.wait(limit_s)
         except subprocess.TimeoutExpired:
             return 124
-        finally:  # Stopped, too
+        finally:  # after Stopped, too
             if child.poll() is None:
                 child.terminate()
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -236,7 +236,7 @@ def run_step(command: Sequence[str], env: dict[str, str], limit_s: float, log: P
 
 
 def run(results: Results, args: argparse.Namespace, env: dict[str, str]) -> None:
-    """The steps named, else those that have not ended."""
+    """Runs the named steps, else those that have not ended."""
     begun = time.monotonic()
     values = {"out": results.out, "logs": results.logs, "kit": args.kit, "fake": args.fake}
     for step in STEPS:
@@ -274,7 +274,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--out", type=Path, help="a folder for results; default: $OUT")
     top.add_argument("--kit", type=Path, help="default: $GPU_KIT, else build/gpu-kit")
     top.add_argument("--resume", type=Path, metavar=ARCHIVE, help="of an earlier call")
-    top.add_argument("--call-s", type=float, default=560, help="that one call may take: 560")
+    top.add_argument("--call-s", type=float, default=560, help="limit of one call in seconds: 560")
     return top
 
 
@@ -305,7 +305,7 @@ def _refused(why: str) -> int:
 
 
 def sweep() -> None:
-    """Removes what killed calls left: 60 MiB each, where numpy came out of the kit."""
+    """Removes the folders of killed calls: 60 MiB each, if numpy came from the kit."""
     for left in Path(tempfile.gettempdir()).glob(f"{FOLDER}*"):
         number = left.name.removeprefix(FOLDER).partition("-")[0]
         if not Path("/proc", number).exists():
@@ -330,7 +330,7 @@ def stoppable() -> Iterator[None]:
 
 
 def main(argv: Sequence[str]) -> int:
-    """The exit code. A reader of standard output that leaves ends no step."""
+    """Returns the exit code. A reader of standard output that leaves ends no step."""
     return output.guarded(PROG, lambda: _main(argv))
 
 

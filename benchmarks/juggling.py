@@ -1,28 +1,33 @@
-"""How well the scheduler picks devices: on simulated machines whose truth is known, and on this.
+"""How well does the scheduler choose devices? On simulated machines whose truth is known, and here.
 
     python benchmarks/juggling.py [--machines 200] [--devices cpu,egl:0] [--calls 100]
                                    [--rounds 300] [--rules] [--json F]
 
-Simulated: mean regret after the start-up probes and after --calls calls (regret: the true time of
-the chosen device over that of the best, less one), how much faster than the best single device,
-and the regret left 20 calls after the busiest device has become three times slower.
+Simulated: mean regret after the start-up probes and after --calls calls. Regret is the true time of
+the chosen device over that of the best, less one. Also: how much faster than the best single
+device, and the regret left 20 calls after the busiest device has become three times slower.
 
-Real: products of 16 to 1024 cubed. The truth is the median of interleaved runs on each device. The
-regret of what is chosen after the probes. After --calls calls, as many calls of each size as runs
-of the operation on the device that is chosen, all in turns at random: the regret of these calls,
-those that explore among them; |log(predicted / measured)| of what the plan of each call said before
-it and the median of those runs, the median of a size's calls and of all sizes. Beside it what the
-machine itself differs by: the same of the medians of every other run and of those between.
+Real: products of 16 to 1024 cubed. The truth is the median of interleaved runs on each device.
+* The regret of the choice after the probes.
+* After --calls calls: as many calls of each size as runs of the operation on the chosen device, all
+  in turns at random. Then the regret of these calls, including those that explore.
+* The error |log(predicted / measured)|: each call's plan predicts before the call; measured is the
+  median of those runs. The figure is the median of a size's calls, and of all sizes.
+* Beside it the machine's own difference: the same of the medians of every other run and of the
+  rest.
 
-Cost: what a call of a shape that the Context has seen takes beyond that of `ops` on the same
-device, with `out` where there is one, in turns; the median and the interval that holds the true
-median with 95 %.
+Cost: the time of a call beyond that of `ops` on the same device, for a shape that the Context has
+seen. Both use `out` if the operation has it, and take turns. The figure is the median, with the
+interval that holds the true median with 95 %.
 
-Trace: how much of the time of a loop of mixed calls its spans cover, all of them, and those alone
-that are not whole calls; and whether the document is valid and its replay the same.
-Rules, with --rules: regret and cost without each of the scheduler's rules in turn, on --machines
-simulated machines (sparkle_drv/testing/rules.py).
-Exit codes: 0, 1 a trace that is not as it should be, 2 usage, 3 no such device.
+Trace: the share of the time of a loop of mixed calls that its spans cover: all spans, and those
+alone that are not whole calls. The document must be valid, and its replay the same.
+
+Rules, with
+--rules: regret and cost without each of the scheduler's rules in turn, on --machines simulated
+machines (sparkle_drv/testing/rules.py).
+
+Exit codes: 0 well, 1 a wrong trace, 2 usage, 3 no such device.
 """
 
 from __future__ import annotations
@@ -65,7 +70,7 @@ def simulated(machines: int, calls: int) -> dict[str, float]:
 
 
 def cost(rounds: int) -> dict[str, str]:
-    """What being placed costs, on the cpu device; measured runs and decisions included."""
+    """The cost of being placed, on the cpu device, including measured runs and decisions."""
     chance = np.random.default_rng(7)
     a, b, c = chance.standard_normal((3, 16, 16)).astype(np.float32)
     large, other, whole = chance.standard_normal((3, 512, 512)).astype(np.float32)
@@ -84,7 +89,7 @@ def cost(rounds: int) -> dict[str, str]:
         for name, op, calls, given, named in cases:
             placed = partial(getattr(ctx, op), *given, **named)
             plain = partial(getattr(ops, op), ctx.device, *given, **named)
-            for _ in range(6):  # as long as each is measured
+            for _ in range(6):  # until each is measured
                 got = np.array(placed())
             if not np.array_equal(got, plain()):
                 raise SystemExit(f"{name}: the Context and ops differ; nothing is timed")
@@ -99,8 +104,8 @@ def cost(rounds: int) -> dict[str, str]:
 
 
 def keeping(rounds: int) -> dict[str, str]:
-    """Microseconds that a product of 16 cubed takes beyond that of `ops`, without rules by which
-    plans are kept.
+    """Microseconds of a product of 16 cubed beyond that of `ops`, without the rules that keep
+    plans.
     """
 
     def figures() -> str:
@@ -116,7 +121,7 @@ def keeping(rounds: int) -> dict[str, str]:
 
 
 def traced(uris: list[str], loops: int = 20) -> dict[str, float]:
-    """The shares of a trace's time that its spans cover. SystemExit for one that is wrong."""
+    """The shares of a trace's time that its spans cover. Raises SystemExit for a wrong trace."""
     chance = np.random.default_rng(7)
     pairs = [chance.standard_normal((2, n, n)).astype(np.float32) for n in (16, 64, 128, 256)]
     x = chance.standard_normal((1, 16, 28, 28)).astype(np.float32)
@@ -167,13 +172,13 @@ def _interval(values: list[float]) -> tuple[float, float, float]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Print both parts."""
+    """Prints all parts."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--machines", type=int, default=200, help="simulated ones; 0: none")
+    parser.add_argument("--machines", type=int, default=200, help="simulated machines; 0: none")
     parser.add_argument("--devices", default="cpu,egl:0", help="URIs of the real part; '': none")
     parser.add_argument("--calls", type=int, default=100)
-    parser.add_argument("--rounds", type=int, default=300, help="of the cost; 0: none")
-    parser.add_argument("--rules", action="store_true", help="what each rule is worth, as well")
+    parser.add_argument("--rounds", type=int, default=300, help="rounds of the cost; 0: none")
+    parser.add_argument("--rules", action="store_true", help="also the worth of each rule")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args(argv)
     parts: dict[str, Mapping[str, float | str]] = {}

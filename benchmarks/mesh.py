@@ -1,26 +1,31 @@
-"""How near the mesh comes to what is possible: plans of collectives, transports, and real ones.
+"""How near does the mesh come to the optimum? Plans of collectives, transports, and real ones.
 
     python benchmarks/mesh.py [--only plans] [--sets 200] [--simulate] [--rounds 15]
                               [--devices cpu:c0,cpu:c1] [--json F]
 
 Sections, each a module of _mesh/:
 
-* `plans`: on networks of simulated ports with 20 us of latency, the share of the lower bound for
-  64 MiB on equal ports, on two unequal sets (50, 50, 50, 12.5 and 50, 50, 25, 25 MB/s) and on
-  --sets sets of 2 to 16 ports of 10 MB/s to 1 GB/s, drawn by seed
-  (sparkle_drv/testing/collectives.py `unequal`); 4 KiB by the messages that must follow one
-  another; 1 KiB to 256 MiB by the best algorithm alone; seconds that planning takes.
+* `plans`: plans on networks of simulated ports with 20 us of latency.
+  - The share of the lower bound for 64 MiB: on equal ports, on two unequal sets (50, 50, 50,
+    12.5 and 50, 50, 25, 25 MB/s), and on --sets sets of 2 to 16 ports of 10 MB/s to 1 GB/s,
+    drawn by seed (sparkle_drv/testing/collectives.py `unequal`).
+  - 4 KiB compared with the messages that must follow one another.
+  - 1 KiB to 256 MiB compared with the best single algorithm.
+  - Seconds of planning.
   Beside that bound stands the known one of ports alone, n max(1 / b_min, 2 (p - 1) / sum b).
   --simulate runs each plan on simulated devices, too: 4 MiB over ports of a sixteenth of the rate
-  take what 64 MiB take.
-* `real`: all_reduce of --devices by numpy's `a += b; b[:] = a` on the same memory.
-* `graphs`: a graph of a chain for each of --devices by pinned processes that do a chain each.
-* `transports`: on GPUs of the fake driver, a staged copy by its slower leg and by one chunk at a
-  time, and a copy over a third GPU by one over the host; bytes that transports moved.
+  take as long as 64 MiB.
+* `real`: all_reduce of --devices, compared with numpy's `a += b; b[:] = a` on the same memory.
+* `graphs`: a graph with a chain for each of --devices, compared with pinned processes that do a
+  chain each.
+* `transports`: on GPUs of the fake driver. A staged copy compared with its slower leg and with one
+  chunk at a time; a copy over a third GPU compared with one over the host; bytes that transports
+  moved.
 
-Ratios of times are of sides timed in turns, --rounds times: the median, and the interval that holds
-the true median with 95 %.
-Exit codes: 0, 1 a wrong result, 2 usage, 3 no such device.
+For ratios of times the sides are timed in turns, --rounds times. The figure is the median, with the
+interval that holds the true median with 95 %.
+
+Exit codes: 0 well, 1 a wrong result, 2 usage, 3 no such device.
 """
 
 from __future__ import annotations
@@ -58,8 +63,8 @@ def main() -> int:
         "--only", action="append", choices=SECTIONS, help="this section; may be repeated"
     )
     parser.add_argument("--sets", type=int, default=200, help="unequal sets of ports")
-    parser.add_argument("--simulate", action="store_true", help="run their plans, too: minutes")
-    parser.add_argument("--rounds", type=int, default=15, help="of ratios of times")
+    parser.add_argument("--simulate", action="store_true", help="also run their plans: minutes")
+    parser.add_argument("--rounds", type=int, default=15, help="rounds of ratios of times")
     parser.add_argument("--devices", default="cpu:c0,cpu:c1", help="URIs separated by commas")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     args = parser.parse_args()

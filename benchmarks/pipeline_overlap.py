@@ -1,11 +1,11 @@
-"""What a pipeline saves where the host and the device both have work: serial loop against rings of
-2, 3 and 4 slots.
+"""What a pipeline saves if the host and the device both have work: a serial loop, and rings of 2, 3
+and 4 slots.
 
-A step prepares a batch on the host (numpy), multiplies it on the device (gemm, with the copies to
-and from its memory) and consumes the result on the host; host and device work are made about
-equal. Everything is verified against float64 first, then timed interleaved. One thread each for
-llvmpipe, the cpu device and numpy, so that what overlaps is two threads of two cores: the script
-starts itself again with that environment, before any driver reads it.
+A step prepares a batch on the host (numpy) and multiplies it on the device (gemm, with the copies
+to and from its memory). Then it consumes the result on the host. Host and device work are made
+about equal. Everything is verified against float64 first, then timed interleaved. llvmpipe, the cpu
+device and numpy have one thread each, so that two threads on two cores overlap. The script starts
+itself again with that environment, before any driver reads it.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ import sparkle_drv as sp  # noqa: E402
 
 
 def summary(rounds: list[Round], seed: int) -> list[dict[str, Any]]:
-    """A dict for each depth: medians, ratio to the serial loop with its 95 % bootstrap interval,
-    which six rounds at least are wanted for.
+    """A dict for each depth: medians, and the ratio to the serial loop with its 95 % bootstrap
+    interval, which needs at least six rounds.
     """
     alone = [taken[0].seconds for taken in rounds]
     rows = []
@@ -95,7 +95,7 @@ def show(rows: list[dict[str, Any]]) -> None:
     table.show(columns, lines)
     print(
         "(in flight: slots, when the next was asked for; waited: how often none was free; no core: "
-        "time that threads were ready and others had the cores)"
+        "time in which threads were ready but others had the cores)"
     )
 
 
@@ -107,8 +107,8 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("-d", "--device", default="egl:0", help="a URI (default egl:0)")
     made.add_argument("--size", type=_whole, default=320, metavar="N", help="N by N (default 320)")
-    made.add_argument("--steps", type=_whole, default=16, help="frames of a run (default 16)")
-    made.add_argument("--rounds", type=_whole, default=15, help="calm ones wanted (default 15)")
+    made.add_argument("--steps", type=_whole, default=16, help="frames per run (default 16)")
+    made.add_argument("--rounds", type=_whole, default=15, help="calm rounds to reach (default 15)")
     made.add_argument(
         "--depths",
         type=lambda text: [_whole(depth) for depth in text.split(",")],
@@ -124,7 +124,11 @@ def parser() -> argparse.ArgumentParser:
         help="the host's work as a share of the device's (default 1)",
     )
     made.add_argument(
-        "--timeout", type=float, default=60.0, metavar="S", help="for all rounds (default 60)"
+        "--timeout",
+        type=float,
+        default=60.0,
+        metavar="S",
+        help="seconds for all rounds (default 60)",
     )
     made.add_argument("--seed", type=int, default=1)
     made.add_argument(
@@ -140,7 +144,7 @@ def parser() -> argparse.ArgumentParser:
 def _whole(text: str) -> int:
     value = int(text)
     if not 1 <= value <= 1 << 20:
-        raise argparse.ArgumentTypeError(f"{text}: 1 to 2**20 is wanted")
+        raise argparse.ArgumentTypeError(f"expected 1 to 2**20, got {text}")
     return value
 
 
@@ -148,7 +152,7 @@ def main() -> int:
     options = parser()
     args = options.parse_args()
     if max(args.depths) >= args.steps:
-        options.error(f"--steps {args.steps}: more than slots ({max(args.depths)}) are wanted")
+        options.error(f"--steps {args.steps}: expected more than the slots ({max(args.depths)})")
     try:
         Outputs(args.json).check()
         with sp.open(args.device) as dev:
@@ -174,7 +178,7 @@ def report(
     rounds: list[Round],
     aside: list[Round],
 ) -> int:
-    """Prints and writes what was measured; the exit code."""
+    """Prints and writes the results. Returns the exit code."""
     where, (host_s, device_s) = env.describe(), step_s
     rows = summary(rounds, args.seed)
     print(
@@ -185,7 +189,7 @@ def report(
     others = f", {len(aside)} more set aside, in which others had the cores" if aside else ""
     print(f"# {len(rounds)} rounds{others}")
     if any(run.starved >= STARVED for taken in rounds for run in taken.values()):
-        print("# no round was calm: what follows is of a machine without a core to spare")
+        print("# no round was calm: the results are of a machine without a free core")
     show(rows)
     if args.json:
         document = {"env": where, "device": args.device, "device_name": name, "size": args.size}

@@ -1,13 +1,14 @@
-"""Which methods of placing a task graph win, and where: on random graphs of four forms.
+"""Which methods of placing a task graph win, and where? On random graphs of four forms.
 
     python benchmarks/placing.py [--tasks 8,20,40,100] [--graphs 6] [--json F]
 
 The methods are those of sparkle_drv/sched/decide/schedule.py, the changes of improve.py, and the
-search of exact.py. The graphs are placed without each of them in turn. The figures: in how many
-graphs the schedule is longer then (by more than 0.1 %), by how much on average and at worst, in how
-many it is shorter, and what placing takes. A method without which no graph becomes longer does not
-belong in the package.
-Exit codes: 0, 2 usage.
+search of exact.py. The graphs are placed without each of them in turn. The figures are the number
+of graphs whose schedule is then longer (by more than 0.1 %), by how much on average and at worst,
+and the number of those with a shorter one. The last figure is the time of placing. If no graph
+becomes longer without a method, it does not belong in the package.
+
+Exit codes: 0 well, 2 usage.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from sparkle_drv.testing.placements import measured
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Print a table for each number of tasks."""
+    """Prints a table for each number of tasks."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--tasks", default="8,20,40,100", help="tasks of a graph, with commas")
+    parser.add_argument("--tasks", default="8,20,40,100", help="tasks per graph, with commas")
     parser.add_argument("--graphs", type=int, default=6, help="graphs of each form")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args(argv)

@@ -2,7 +2,7 @@
 
     python benchmarks/pool_stalls.py [--threads N] [--size N] [--calls N] [--json FILE]
 
-A gemm of the cpu device on N threads (default: all), timed call by call in these surroundings:
+It times a gemm of the cpu device on N threads (default: all), call by call, in these surroundings:
 
     alone         nothing else
     omp between   an OpenMP region before each call, in the same thread: its threads may still spin
@@ -13,9 +13,9 @@ A gemm of the cpu device on N threads (default: all), timed call by call in thes
     pool beside   gemms on a second cpu device in another thread, all the time
     one thread    the gemm on one thread, after an OpenMP region
 
-and the OpenMP region (100 us of work), alone and with our gemm before it. The OpenMP program is
-_cpu_peers/pool_stalls.c, compiled with gcc -fopenmp; each surrounding runs in a process of its
-own. A stall shows in the high percentiles: a scheduler's time slice is some 3 ms. The product is
+The OpenMP region (100 us of work) is timed, too: alone and after our gemm. The OpenMP program is
+_cpu_peers/pool_stalls.c, compiled with gcc -fopenmp. Each surrounding runs in a process of its own.
+A stall shows in the high percentiles: a scheduler's time slice is some 3 ms. The product is
 compared with numpy's before anything is timed. The table is for reading: nothing fails by time.
 """
 
@@ -62,10 +62,10 @@ def main() -> int:
     top = argparse.ArgumentParser(
         description=(__doc__ or "").partition("\n")[0], epilog="exit codes: 0 well, 1 wrong result"
     )
-    top.add_argument("--threads", type=int, help="of the cpu device; default: all there are")
+    top.add_argument("--threads", type=int, help="of the cpu device; default: all")
     top.add_argument("--size", type=int, default=256, help="of the square gemm (256)")
     top.add_argument("--calls", type=int, default=1000, help="timed in each surrounding (1000)")
-    top.add_argument("--json", metavar="FILE", help="write the percentiles here too")
+    top.add_argument("--json", metavar="FILE", help="also write the percentiles here")
     top.add_argument("--only", action="append", choices=SURROUNDINGS, help="may be repeated")
     top.add_argument("--child", help=argparse.SUPPRESS)
     top.add_argument("--team", help=argparse.SUPPRESS)
@@ -78,7 +78,7 @@ def main() -> int:
 
 
 def compiled(folder: Path) -> Path | None:
-    """The OpenMP library, or None where gcc cannot make one."""
+    """The OpenMP library. None: gcc cannot make one."""
     library = folder / "libteam.so"
     command = ["gcc", "-O2", "-fopenmp", "-shared", "-fPIC", "-o", str(library)]
     try:

@@ -1,14 +1,16 @@
-"""How often are `bench.py compare` and against.py wrong? Kernels are measured against themselves
-and against a slower form, beside busy loops.
+"""How often are `bench.py compare` and against.py wrong? They compare kernels with themselves and
+with a slower form, beside busy loops.
 
     python benchmarks/self_compare.py                # compare: 100 times with itself, 20 planted
     python benchmarks/self_compare.py --against 20   # against.py: so often with itself and planted
     python benchmarks/self_compare.py --load 0       # on the machine as it is
 
-compare: each results file is a process of its own. The kernel is compiled here with cc; its slow
+compare: each results file comes from its own process. The kernel is compiled here with cc; its slow
 form computes 15 % of its elements twice. `copy_f32` in a cache and `gemm_f32` are compared with
 themselves only. against.py: both builds are this checkout; the slow one spins for 5 % of each block
-of calls. Exit codes: 0 the goals hold, 1 they do not, 2 usage.
+of calls.
+
+Exit codes: 0 the goals hold, 1 they do not, 2 usage.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 from _hop import hop
 
-if "sparkle_drv" not in sys.modules:  # imported by a test: there is nowhere to go
+if "sparkle_drv" not in sys.modules:  # a test that imports this file needs no restart
     hop()
 
 import argparse
@@ -95,7 +97,7 @@ def compiled(folder: Path, extra: float) -> Path:
 
 @contextlib.contextmanager
 def load(loops: int) -> Iterator[None]:
-    """Beside so many busy loops."""
+    """Runs so many busy loops meanwhile."""
     spin = [sys.executable, "-c", "while True: pass"]
     running = [subprocess.Popen(spin) for _ in range(loops)]
     try:
@@ -119,7 +121,7 @@ def _results(where: Path, words: Sequence[str], out: Path, timeout_s: float) -> 
 
 
 def compared(args: argparse.Namespace, folder: Path) -> bool:
-    """Do the goals of `compare` hold? Prints what it said."""
+    """Do the goals of `compare` hold? Prints its verdicts."""
     same, slow = compiled(folder / "same", 0.0), compiled(folder / "slow", PLANTED)
     own: Counter[str] = Counter()
     planted: Counter[str] = Counter()
@@ -165,7 +167,7 @@ timeit.Timer = Timer
 
 
 def interleaved(args: argparse.Namespace, folder: Path) -> bool:
-    """Do the goals of against.py hold? Prints what it said."""
+    """Do the goals of against.py hold? Prints its verdicts."""
     (case,) = against.chosen([f"^{CASE}$"])
     (folder / "spin").mkdir()
     (folder / "spin" / "sitecustomize.py").write_text(SPIN.format(PLANTED_BUILD))
@@ -191,21 +193,21 @@ def interleaved(args: argparse.Namespace, folder: Path) -> bool:
 
 
 def parser() -> argparse.ArgumentParser:
-    """What may be said."""
+    """The command line's parser."""
     top = argparse.ArgumentParser(
         prog="self_compare.py", description=(__doc__ or "").partition("\n\n")[0]
     )
     top.add_argument("--pairs", type=int, default=100, help="comparisons with itself")
     top.add_argument("--planted", type=int, default=20, help="comparisons with the slow form")
-    top.add_argument("--against", type=int, default=0, help="instead: so often against.py")
+    top.add_argument("--against", type=int, default=0, help="instead: times to run against.py")
     top.add_argument("--load", type=int, default=2, help="busy loops beside; default: %(default)s")
     top.add_argument("--keep", type=Path, help="append all results to this file, one line a round")
-    top.add_argument("--timeout", type=float, default=2.0, help="seconds a row")
+    top.add_argument("--timeout", type=float, default=2.0, help="seconds per row")
     return top
 
 
 def main(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Returns the exit code."""
     args = parser().parse_args(argv)
     try:
         with tempfile.TemporaryDirectory(prefix="sparkle-self-") as name, load(args.load):

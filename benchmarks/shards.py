@@ -1,23 +1,25 @@
-"""Calls that several devices share: how near they come to what is possible, and what faults cost.
+"""Calls that several devices share: how near they come to the optimum, and what faults cost.
 
     python benchmarks/shards.py [--only real] [--seeds 200] [--rounds 15] [--side 2048] [--json F]
 
 Sections, each a module of _shards/:
 
-* `real`: gemm of --side on cpu:c0 + cpu:c1 by cpu; of half of it on cpu:c0 + cpu:c1/ref by the work
-  over the sum of both rates; of a quarter on cpu + egl:0, which share cores, by the best of each
-  alone and of both, with what the plan says.
+* `real`: gemm of --side on cpu:c0 + cpu:c1, compared with cpu. Half of it on cpu:c0 + cpu:c1/ref,
+  compared with the work over the sum of both rates. A quarter on cpu + egl:0, which share cores,
+  compared with the best of each alone and of both; with the plan's prediction.
 * `simulated`: plans on --seeds machines of 2 to 8 devices with rates within 50x and work of 2 ms or
-  more (sparkle_drv/testing/shards): the gap to the lower bound, the seconds of a player of plans by
-  the predicted ones; rates of 100, 40, 20 and 5, as planned and up to 20 % wrong.
-* `faults`: a device that freezes or becomes 100x slower in mid-run, by who knew; launches that
-  stall; the same through calls on simulated devices with a virtual clock, with a count of pieces
-  that were written twice.
+  more (sparkle_drv/testing/shards). The figures: the gap to the lower bound, and the seconds of a
+  player of plans over the predicted ones. Rates of 100, 40, 20 and 5, as planned, and up to
+  20 % wrong.
+* `faults`: a device that freezes or becomes 100x slower in mid-run, compared with a
+  plan that knew it; launches that stall. The same through calls on simulated devices with a
+  virtual clock, with a count of pieces that were written twice.
 * `planning`: microseconds of a plan of 5 devices, and what a seen shape adds to ctx.gemm.
 
-Ratios of times are of sides timed in turns, --rounds times or, where they take long, fewer: the
-median, and the interval that holds the true median with 95 %.
-Exit codes: 0, 1 a wrong result, 2 usage, 3 no such device.
+For ratios of times the sides are timed in turns, --rounds times, or fewer if they take long. The
+figure is the median, with the interval that holds the true median with 95 %.
+
+Exit codes: 0 well, 1 a wrong result, 2 usage, 3 no such device.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ def main() -> int:
         "--only", action="append", choices=SECTIONS, help="this section; may be repeated"
     )
     parser.add_argument("--seeds", type=int, default=200, help="drawn machines")
-    parser.add_argument("--rounds", type=int, default=15, help="of ratios of times")
+    parser.add_argument("--rounds", type=int, default=15, help="rounds of ratios of times")
     parser.add_argument("--side", type=int, default=2048, help="of matrices of `real`")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     args = parser.parse_args()

@@ -1,9 +1,9 @@
-"""How far the tile model's plan of a product is from the best that a search finds, on the cpu.
+"""How far is the tile model's plan of a product from the best that a search finds, on the cpu?
 
-Every product of benchmarks/cpu_peers.py, each instruction set of this CPU, one thread; b that may
-change, and b that stays and may be packed once. A search races the model's plan, plans far from it
-and plans around the best so far (as `bench.py tune` does), each verified before it is timed; a duel
-with samples of its own says how far the model's plan is from the best found.
+It measures every product of benchmarks/cpu_peers.py with each instruction set of this CPU, on one
+thread. b may change, or it stays and may be packed once. A search races the model's plan, plans far
+from it and plans around the best so far (as `bench.py tune` does); each is verified before it is
+timed. A duel with new samples shows how far the model's plan is from the best found.
 
     python benchmarks/tile_model.py                              # all, in 8 minutes
     python benchmarks/tile_model.py --only 'f32 512x' --isa avx2 --budget-s 20
@@ -19,7 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 from _hop import hop
 
-if "sparkle_drv" not in sys.modules:  # imported by a test: there is nowhere to go
+if "sparkle_drv" not in sys.modules:  # a test that imports this file needs no restart
     hop()
 
 import argparse
@@ -74,7 +74,7 @@ def _main(args: argparse.Namespace) -> int:
 
 
 def _todo(args: argparse.Namespace) -> list[measure.Task]:
-    """The rows to come. Raises UsageError."""
+    """The rows to measure. Raises UsageError."""
     there = sets()
     isas = study.words(args.isa, there, "--isa") if args.isa else there
     kinds = study.words(args.b, KINDS, "--b")
@@ -96,7 +96,7 @@ def _measured(args: argparse.Namespace, todo: Sequence[measure.Task]) -> dict[st
                 rows.append(row)
                 print(" | ".join(report.cells(row)), file=sys.stderr, flush=True)
     except KeyboardInterrupt:
-        pass  # what was measured is written
+        pass  # the results so far are written
     shows = [line.as_json() for line in report.lines(rows)]
     return {**told, "rows": rows, "shows": shows, "interrupted": len(rows) < len(todo)}
 

@@ -1,7 +1,7 @@
-"""First lines of every tool: go on in the checkout's own environment, whatever Python was typed.
+"""First lines of every tool: restart it in the checkout's own environment, under any Python.
 
-`from _hop import hop; hop()` comes before any import that needs a package. Written so that an old
-Python 3 can read it. In an installed package (`python -m sparkle_drv bench`) nothing happens.
+`from _hop import hop; hop()` comes before any import that needs a package. An old Python 3 can
+read this file. In an installed package (`python -m sparkle_drv bench`) `hop` does nothing.
 """
 
 import os
@@ -21,7 +21,7 @@ def hop() -> None:
         os.environ.pop(_MARK, None)
         return
     ready = os.path.exists(os.path.join(venv, "sparkle-stamp"))
-    # exec keeps the process id: with our mark on it we have been here, and would go round for ever.
+    # exec keeps the process id. Our mark with this id means: the restart did not help, so stop.
     if not ready or os.environ.get(_MARK) == str(os.getpid()):
         state = "is broken" if ready else "is not ready"
         sys.stderr.write("%s %s; `make bench` in %s sets everything up\n" % (venv, state, root))

@@ -1,8 +1,8 @@
 """The Debian packages that `make bench` and `make test` need, one row each.
 
-A package is present when its purpose is met, however that came about: dpkg is not asked.
-setup_env.py installs what is missing, or prints one line that names it. A test that needs a package
-asks tests/kits/packages.py, which reads this table and skips with the package's name.
+A package counts as present when its purpose is met; dpkg is not asked. setup_env.py installs the
+missing ones, or prints one line that names them. A test that needs a package asks
+tests/kits/packages.py, which reads this table and skips with the package's name.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 STAMP = ROOT / ".venv" / "sparkle-stamp"  # exists when .venv is complete
-# Resolved: the same answer when somebody runs make inside .venv, which must not delete itself.
+# Resolved: inside .venv this is still the machine's Python, so make does not delete its own .venv.
 PYTHON = Path(sys.executable).resolve()
 VERSION = "python{}.{}".format(*sys.version_info)
 
@@ -76,20 +76,20 @@ PACKAGES = (
     Package("libc6-dev", "build", file("/usr/include/stdio.h")),
     Package(f"{VERSION}-dev", "build", file(f"{sysconfig.get_path('include')}/Python.h")),
     Package(f"{VERSION}-venv", "build", has_venv),
-    # Mesa's software OpenGL, where no device of the machine gives a context.
+    # Mesa's software OpenGL, for machines whose devices give no context.
     Package("libegl1", "bench", library("libEGL.so.1")),
     Package("libgl1-mesa-dri", "bench", has_gl),
     # moderngl finds libGL, which the egl backend does not need.
     Package("libgl1", "test", library("libGL.so.1")),
-    # shaders/cuda, compiled for the host (tests/cuda).
+    # Headers to compile shaders/cuda for the host (tests/cuda).
     Package("g++", "test", command("g++")),
-    # What judges the emulated AMD GPU: the kernel's own declarations, RADV (tests/radv), Clover.
+    # References that judge the emulated AMD GPU: the kernel's headers, RADV (tests/radv), Clover.
     Package("libdrm-dev", "test", file("/usr/include/libdrm/amdgpu_drm.h")),
     Package("libvulkan-dev", "test", file("/usr/include/vulkan/vulkan.h")),
     Package("mesa-vulkan-drivers", "test", file("/usr/share/vulkan/icd.d/radeon_icd*.json")),
     Package("mesa-opencl-icd", "test", file("/usr/lib/*/libMesaOpenCL.so.1")),
     Package("vulkan-tools", "test", command("vulkaninfo")),
-    # The cpu device's kernels for another machine (tests/cpu_kernels).
+    # Runs the cpu device's kernels for another machine (tests/cpu_kernels).
     Package("gcc-aarch64-linux-gnu", "test", command("aarch64-linux-gnu-gcc")),
     Package("libc6-dev-arm64-cross", "test", file("/usr/aarch64-linux-gnu/include/stdio.h")),
     Package("qemu-user", "test", command("qemu-aarch64")),
@@ -104,5 +104,5 @@ PACKAGES = (
 
 
 def missing(*uses: str) -> "list[Package]":
-    """The packages of these steps that are not here, in the order of the table."""
+    """The packages of these steps that are missing here, in the order of the table."""
     return [package for package in PACKAGES if package.use in uses and not package.present()]

@@ -1,7 +1,7 @@
 """Benchmarks that verify before they time: run kernel peak launch transfer tune compare list env.
 
-Only the frame of the command line is here. Every subcommand is a module _bench/commands/*.py; the
-engine is the rest of tools/_bench. `bench.py` alone is `bench.py run`.
+This file holds only the frame of the command line. Each subcommand is a module of _bench/commands;
+the engine is the rest of tools/_bench. `bench.py` alone is `bench.py run`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ COMMANDS = (
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line; every subcommand sets `command` to the function that runs it."""
+    """The parser. Each subcommand sets `command` to the function that runs it."""
     top = command_line.top(PROG, __doc__, options.EXIT_CODES)
     top.add_argument(
         "--log",
@@ -53,9 +53,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs one command; what is wrong with it is one line on stderr and an exit code, never a
-    traceback.
-    """
+    """Runs one command. An error becomes one line on stderr and an exit code, never a traceback."""
     return output.guarded(PROG, lambda: _main(argv))
 
 

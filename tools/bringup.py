@@ -1,7 +1,8 @@
 """Hardware bring-up: ladder mem info, from the node up to a matrix product.
 
-Only the frame of the command line is here; the subcommands are _bringup/commands/*.py. `bringup.py`
-alone is `bringup.py ladder`. Also `python -m sparkle_drv bringup`. docs/bringup.md explains it.
+This file holds only the frame of the command line; each subcommand is a module of
+_bringup/commands. `bringup.py` alone is `bringup.py ladder`. docs/bringup.md explains it. Also
+`python -m sparkle_drv bringup`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ NAMES = ("ladder", "mem", "info")
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line; every subcommand sets `command` to the function that runs it."""
+    """The parser. Each subcommand sets `command` to the function that runs it."""
     top = command_line.top(PROG, __doc__, options.EXIT_CODES)
     sub = command_line.commands(top)
     for add in COMMANDS:
@@ -37,8 +38,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs one command; what is wrong with it is one line on stderr and an exit code, never a
-    traceback."""
+    """Runs one command. An error becomes one line on stderr and an exit code, never a traceback."""
     return output.guarded(PROG, lambda: _main(argv))
 
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""dist/bringup.pyz: the package and all that it needs, in one file for a machine with only Python.
+"""dist/bringup.pyz: the package and its dependencies in one file, for a machine with only Python.
 
-A zipapp of _kit/archive_main.py, our abi3 wheel, the preload library, and the wheels of cffi,
-msgpack, numpy and pyelftools for CPython 3.10 to 3.14 on x86_64 with glibc. Those are downloaded
-once, into build/wheels; nothing is when the archive runs.
+The file is a zipapp of _kit/archive_main.py, our abi3 wheel, the preload library, and wheels of
+cffi, msgpack, numpy and pyelftools. They serve CPython 3.10 to 3.14 on x86_64 with glibc. This
+script downloads the wheels once, into build/wheels; the archive itself downloads nothing.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ ROOT = Path(__file__).resolve().parents[1]
 WHEELS = ROOT / "build" / "wheels"
 LIBRARY = ROOT / "build" / "preload" / "libsparkle_amdgpu.so"
 MAIN = ROOT / "tools/_kit/archive_main.py"
-# numpy 2.2 is the last for 3.10, and has no wheel for 3.14.
+# numpy 2.2 is the last release for Python 3.10 and has no wheel for 3.14.
 PINS = ("cffi==2.0.0", "msgpack==1.1.2", "pycparser==2.23", "pyelftools==0.32")
 NUMPY = {"3.14": "numpy==2.3.5"}
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
-# Tags that glibc 2.34, which our own wheel needs in any case, satisfies.
+# Tags that glibc 2.34 satisfies; our own wheel needs that version in any case.
 PLATFORMS = ("manylinux2014_x86_64", "manylinux_2_27_x86_64", "manylinux_2_28_x86_64")
-EXIT_CODES = "exit codes: 0 the archive is made, 1 it is not"
+EXIT_CODES = "exit codes: 0 the archive is made, 1 an error"
 
 
 class Absent(Exception):
-    """What the archive needs cannot be had; the text says why."""
+    """A part of the archive cannot be had; the text says why."""
 
 
 def run(what: str, *command: str | Path) -> None:
@@ -56,7 +56,7 @@ def run(what: str, *command: str | Path) -> None:
 
 
 def fetched(python: str, place: Path = WHEELS) -> list[Path]:
-    """The wheels that one version of Python needs, downloaded when they are not there."""
+    """The wheels that one version of Python needs. Missing ones are downloaded."""
     folder = place / python
     stamp = folder / "pins"
     pins = [*PINS, NUMPY.get(python, "numpy==2.2.6")]
@@ -72,7 +72,7 @@ def fetched(python: str, place: Path = WHEELS) -> list[Path]:
 
 
 def ours(place: Path = ROOT / "build" / "archive") -> Path:
-    """Our own wheel, built anew. Its images are unpacked: a bare Python lacks lzma."""
+    """Our own wheel, built anew. Its images are unpacked, because a bare Python may lack lzma."""
     shutil.rmtree(place, ignore_errors=True)
     command = ("-m", "build", "--wheel", "--no-isolation", "--outdir", place, ".")
     run("building our wheel", *command)
@@ -88,7 +88,7 @@ def ours(place: Path = ROOT / "build" / "archive") -> Path:
 
 
 def glibc_of(*binaries: bytes) -> tuple[int, ...]:
-    """The newest version of glibc whose symbols these ask for, as their version strings say."""
+    """The newest glibc version that these shared objects name in their version strings."""
     found = {m[1] for data in binaries for m in re.finditer(rb"GLIBC_(\d+(?:\.\d+)+)\0", data)}
     versions = [tuple(int(part) for part in one.split(b".")) for one in found]
     return max(versions, default=(2, 28))
@@ -101,7 +101,7 @@ def binaries(wheel: Path) -> list[bytes]:
 
 
 def write(out: Path, own: Path, wheels: dict[str, list[Path]], library: Path) -> None:
-    """The archive of these parts; the same parts give the same bytes."""
+    """The archive of these parts. The same parts give the same bytes."""
     names = {f"cp{python.replace('.', '')}": files for python, files in wheels.items()}
     files = sorted(
         {path.name: path for found in (*wheels.values(), [own]) for path in found}.items()
@@ -128,7 +128,7 @@ def write(out: Path, own: Path, wheels: dict[str, list[Path]], library: Path) ->
         with zipfile.ZipFile(file, "w") as archive:
             for name, data in parts.items():
                 info = zipfile.ZipInfo(name)
-                # Wheels are packed already.
+                # Wheels are already compressed.
                 packed = zipfile.ZIP_STORED if name.endswith(".whl") else zipfile.ZIP_DEFLATED
                 info.compress_type, info.external_attr = packed, 0o644 << 16
                 archive.writestr(info, data)

@@ -1,6 +1,6 @@
 """Generates the committed files that follow from tables: native/gen/ and the package's own.
 
-`gen.py` writes what changed; `gen.py --check` writes nothing and exits 1 when something is stale.
+`gen.py` writes the files that changed. `gen.py --check` writes nothing; it exits 1 if one is stale.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PARTS = (isa, packets)
 
 
 def outputs() -> dict[Path, str]:
-    """Every generated file's text by its path, of each part."""
+    """The text of every generated file of every part, by path."""
     made: dict[Path, str] = {}
     for part in PARTS:
         texts = part.outputs()
@@ -33,7 +33,7 @@ def outputs() -> dict[Path, str]:
 
 
 def stale() -> dict[Path, str]:
-    """Those whose file is missing or says something else."""
+    """The paths whose file is missing or has another text."""
     return {
         path: text
         for path, text in outputs().items()

@@ -1,9 +1,11 @@
 """Collects what benchmarks/gpu_run.py needs on a machine with a GPU and without a network.
 
-build/gpu-kit: the package with its built extensions (site/), which fit every Python from 3.10 on;
-wheels of what it depends on for each of PYTHONS; the GL loader's libraries from Debian; the C
-baseline as a program. numpy's wheels are in one archive (_kit/packed.py). gpu_run.py uses the
-wheels that the machine lacks. Peers are those that the machine has.
+build/gpu-kit holds four parts:
+* site/: the package with its built extensions, which fit every Python from 3.10 on;
+* wheels of its dependencies for each of PYTHONS, numpy's in one archive (_kit/packed.py);
+* the GL loader's libraries from Debian;
+* the C baseline as a program.
+gpu_run.py uses those wheels that the machine lacks. Peers are those that the machine has.
 """
 
 from __future__ import annotations
@@ -26,30 +28,30 @@ from _kit.packed import pack  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 KIT = ROOT / "build" / "gpu-kit"
-MOST_MIB = 53  # with the checkout's tracked files, 11 MiB, it stays within 64
+MOST_MIB = 53  # together with the checkout's tracked files (11 MiB) it stays within 64 MiB
 NEEDED = ("cffi", "msgpack", "numpy", "pyelftools")
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
-# glibc 2.28 and later, which Debian 10 and RHEL 8 have; pip wants every older tag by name.
+# glibc 2.28 and later (Debian 10, RHEL 8). pip needs every older tag by name.
 GLIBCS = ("_2_28", "_2_27", "_2_24", "_2_17", "2014", "_2_12", "2010", "_2_5", "1")
-# libglvnd: what finds the vendor's OpenGL. The vendor's libraries come with the GPU's driver.
+# libglvnd finds the vendor's OpenGL. The vendor's libraries come with the GPU's driver.
 LOADER = ("libegl1", "libglvnd0", "libopengl0")
 
 
 def call(*command: str, cwd: Path = ROOT) -> str:
-    """Its output; CalledProcessError."""
+    """The command's output. Raises CalledProcessError."""
     done = subprocess.run(command, cwd=cwd, check=True, stdout=subprocess.PIPE, text=True)
     return done.stdout.strip()
 
 
 def package(kit: Path) -> None:
-    """The package as it would be installed, extensions and shaders inside."""
+    """The package as pip would install it, extensions and shaders inside."""
     site = str(kit / "site")
     setup = (sys.executable, "setup.py", "--quiet")
     call(*setup, "build_py", "--build-lib", site, "build_ext", "--build-lib", site)
 
 
 def wheels(kit: Path, pythons: Sequence[str] = PYTHONS) -> None:
-    """Built wheels of NEEDED and of what they need, for each Python."""
+    """Built wheels of NEEDED and of their dependencies, for each Python."""
     numpies: dict[str, Path] = {}
     with tempfile.TemporaryDirectory() as folder:
         for python in pythons:
@@ -70,7 +72,7 @@ def wheels(kit: Path, pythons: Sequence[str] = PYTHONS) -> None:
 
 
 def loader(kit: Path) -> None:
-    """The GL loader, unpacked: kit/gl/usr/lib/..."""
+    """The GL loader, unpacked into kit/gl/usr/lib/..."""
     with tempfile.TemporaryDirectory() as folder:
         call("apt-get", "-q", "download", *LOADER, cwd=Path(folder))
         for package_file in sorted(Path(folder).glob("*.deb")):
@@ -88,7 +90,7 @@ def main(argv: Sequence[str], kit: Path = KIT) -> int:
     top = argparse.ArgumentParser(
         prog="gpu_kit.py",
         description=(__doc__ or "").partition("\n")[0],
-        epilog=f"exit codes: 0 well, 1 something needed is missing, or over {MOST_MIB} MiB",
+        epilog=f"exit codes: 0 well, 1 a needed part is missing, or more than {MOST_MIB} MiB",
     )
     top.parse_args(argv)
     shutil.rmtree(kit, ignore_errors=True)

@@ -1,7 +1,7 @@
 """Prints lines per layer and files that have grown too long (`make loc`), or all rooms (--rooms).
 
 --tokens REV compares the tokens of the launch path's rooms with an earlier commit.
-Exit code of --rooms: 1 when a room holds too much, has no sentence, lies in a circle or looks up.
+--rooms exits 1 when a room has too many files or no sentence, or breaks the order of imports.
 Exit code 2: an argument names nothing.
 """
 
@@ -60,7 +60,7 @@ def told(rooms: dict[str, Room], below: str = "") -> str:
 
 
 def complaints(rooms: dict[str, Room]) -> list[str]:
-    """What is wrong with the rooms, a line each."""
+    """What is wrong with the rooms, one line for each fault."""
     many = [f"{r.name}: {len(r.files)} sources, at most {MOST}" for r in rooms.values()]
     found = [line for line, r in zip(many, rooms.values(), strict=True) if len(r.files) > MOST]
     found += [f"{r.name}: no sentence" for r in rooms.values() if not r.sentence]

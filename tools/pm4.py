@@ -1,7 +1,7 @@
 """Command streams of AMD GPUs: decode encode lint diff reg, of PM4 and SDMA indirect buffers.
 
-Only the frame of the command line is here; the subcommands are _pm4/*.py, and what they know is
-sparkle_drv.lowlevel. Also `python -m sparkle_drv pm4`.
+This file holds only the frame of the command line. The subcommands are _pm4/*.py; their knowledge
+of packets is in sparkle_drv.lowlevel. `python -m sparkle_drv pm4` runs it too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ COMMANDS = (
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line; every subcommand sets `command` to the function that runs it."""
+    """The parser. Each subcommand sets `command` to the function that runs it."""
     top = command_line.top(PROG, __doc__, common.EXIT_CODES)
     sub = command_line.commands(top)
     for add in COMMANDS:
@@ -40,7 +40,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs one command; what is wrong is one line on stderr and an exit code, never a traceback."""
+    """Runs one command. An error becomes one line on stderr and an exit code, never a traceback."""
     return output.guarded(PROG, lambda: _main(argv))
 
 

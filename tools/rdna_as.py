@@ -1,8 +1,8 @@
 """Assembles and disassembles RDNA2 (gfx1036) and RDNA3 (gfx1100) code; lists maps' kernels.
 
-Only the command line is here. The assembler, in llvm-mc's syntax, is in sparkle_drv/amd/isa, what
-writes kernels in sparkle_drv/codegen/rdna. Code goes in and out as raw little-endian dwords, or as
-hex words; an ELF file (.hsaco) is read for its .text.
+This file holds only the command line. sparkle_drv/amd/isa has the assembler, in llvm-mc's syntax;
+sparkle_drv/codegen/rdna writes kernels. Code goes in and out as raw little-endian dwords or as hex
+words. Of an ELF file (.hsaco) the .text section is read.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from _console.problems import FAILED, OK  # noqa: E402
 
 from sparkle_drv.lowlevel import emit, isa  # noqa: E402
 
-EXIT_CODES = "exit codes: 0 well, 1 an error in the input or a difference from llvm-mc, 2 usage"
+EXIT_CODES = "exit codes: 0 well, 1 an input error or a difference from llvm-mc, 2 usage"
 CPUS = {"gfx10": "gfx1036", "gfx11": "gfx1100"}
 
 
@@ -40,23 +40,21 @@ def parser() -> argparse.ArgumentParser:
         one.add_argument("file", help="input; - is standard input")
         one.add_argument("--gfx", default="gfx1100", help="gfx1036, gfx1100 ... (gfx1100)")
         one.add_argument("-o", "--output", metavar="FILE", help="instead of standard output")
-        one.add_argument("--hex", action="store_true", help="dwords as hex words, one a line")
-        one.add_argument(
-            "--check", action="store_true", help="compare with llvm-mc, if it is there"
-        )
+        one.add_argument("--hex", action="store_true", help="dwords as hex words, one per line")
+        one.add_argument("--check", action="store_true", help="compare with llvm-mc, if installed")
         one.set_defaults(command=command)
     one = sub.add_parser(
-        "expression", help="an expression of ops.map to the text of its kernel", epilog=EXIT_CODES
+        "expression", help="the kernel's text of an ops.map expression", epilog=EXIT_CODES
     )
     one.add_argument("file", metavar="EXPRESSION", help='"relu(a*x + y)"')
-    one.add_argument("--scalars", default="", metavar="a,b", help="its names that are no arrays")
+    one.add_argument("--scalars", default="", metavar="a,b", help="names that are scalars")
     one.add_argument("--dtype", choices=("f32", "i32"), default="f32")
     one.add_argument("--gfx", default="gfx1100", help="gfx1036, gfx1100 ... (gfx1100)")
     one.add_argument("-o", "--output", metavar="FILE", help="instead of standard output")
-    one.add_argument("--check", action="store_true", help="compare with llvm-mc, if it is there")
+    one.add_argument("--check", action="store_true", help="compare with llvm-mc, if installed")
     one.set_defaults(command=expression_command)
     one = sub.add_parser(
-        "lacking", help="instructions that the emulated waves do not execute", epilog=EXIT_CODES
+        "lacking", help="instructions that the emulator does not execute", epilog=EXIT_CODES
     )
     one.add_argument("--gfx", default="gfx1100", help="gfx1036, gfx1100 ... (gfx1100)")
     one.set_defaults(command=lacking_command, file="--gfx")
@@ -65,7 +63,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def llvm_mc(cpu: str) -> str | None:
-    """The path of an llvm-mc that knows this processor, its version 19 first; None without one."""
+    """The path of an llvm-mc that knows this processor, version 19 first. None: there is none."""
     for tool in filter(None, map(shutil.which, ("llvm-mc-19", "llvm-mc"))):
         told = subprocess.run(
             [tool, "-triple=amdgcn", "-mcpu=help"],
@@ -81,7 +79,7 @@ def read(name: str) -> bytes:
 
 
 def write(name: str | None, data: bytes) -> int:
-    """1 when it could not be written, which stderr then says."""
+    """Returns 1, after a line on stderr, when the file could not be written."""
     if name is not None:
         return OK if output.save("rdna_as.py", name, data) else FAILED
     sys.stdout.flush()
@@ -91,14 +89,14 @@ def write(name: str | None, data: bytes) -> int:
 
 
 def text_section(data: bytes) -> bytes:
-    """What an ELF file has in .text; any other bytes unchanged."""
+    """The .text section of an ELF file. Other bytes come back unchanged."""
     if not data.startswith(b"\x7fELF"):
         return data
     from elftools.elf.elffile import ELFFile
 
     section = ELFFile(io.BytesIO(data)).get_section_by_name(".text")
     if section is None:
-        raise ValueError("the ELF file has no .text")
+        raise ValueError("expected an ELF file with a .text section, got none")
     code: bytes = section.data()
     return code
 
@@ -108,32 +106,34 @@ def to_words(data: bytes, is_hex: bool) -> list[int]:
         try:
             words = [int(word, 16) for word in data.decode("ascii").split()]
         except ValueError as error:
-            raise ValueError(f"not hex words: {error}") from None
+            raise ValueError(f"expected hex words: {error}") from None
         if any(word < 0 or word >> 32 for word in words):
-            raise ValueError("not hex words: one does not fit 32 bits")
+            raise ValueError("expected hex words of 32 bits, got a larger or negative one")
         return words
     code = text_section(data)
     if len(code) % 4:
-        raise ValueError(f"{len(code)} bytes are not a number of dwords")
+        raise ValueError(f"expected whole dwords, got {len(code)} bytes")
     return [int.from_bytes(code[i : i + 4], "little") for i in range(0, len(code), 4)]
 
 
 def llvm_words(text: str, gfx: str) -> list[int] | None:
-    """llvm-mc's dwords of a program; None when llvm-mc is not there, ValueError when it refuses."""
+    """llvm-mc's dwords of a program. None: no llvm-mc. ValueError: llvm-mc refuses the text."""
     cpu = CPUS.get(gfx, gfx)
     tool = llvm_mc(cpu)
     if tool is None:
-        print(f"rdna_as.py: no llvm-mc here that knows {cpu}, nothing compared", file=sys.stderr)
+        print(f"rdna_as.py: no llvm-mc here knows {cpu}: nothing compared", file=sys.stderr)
         return None
     command = [tool, "-triple=amdgcn", f"-mcpu={cpu}", "-filetype=obj", "-o", "-"]
     done = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
     if done.returncode:
-        raise ValueError("llvm-mc refuses this:\n" + done.stderr.decode(errors="replace").strip())
+        raise ValueError(
+            "llvm-mc refuses the text:\n" + done.stderr.decode(errors="replace").strip()
+        )
     return to_words(done.stdout, False)
 
 
 def compare(text: str, words: list[int], gfx: str) -> int:
-    """0 when llvm-mc makes the same of `text`, else 1 with the first difference on stderr."""
+    """0 when llvm-mc makes the same dwords of `text`, else 1 and the first difference on stderr."""
     theirs = llvm_words(text, gfx)
     if theirs is None or theirs[: len(words)] == words:
         return OK
@@ -163,7 +163,7 @@ def disassemble_command(args: argparse.Namespace) -> int:
     code = write(args.output, text.encode())
     if code or not args.check:
         return code
-    # llvm-mc's default is wave32: masks are compared as such.
+    # llvm-mc's default is wave32, so both sides compare masks of wave32.
     return compare(isa.disassemble(words, args.gfx), words, args.gfx)
 
 
@@ -177,9 +177,9 @@ def expression_command(args: argparse.Namespace) -> int:
     try:
         made = emit.kernel(f"map_{args.dtype}", tuple(words), gen=gen, chip=chip)
     except emit.DoesNotFit as error:
-        raise ValueError(f"it is interpreted: {error}") from None
+        raise ValueError(f"the device interprets this expression: {error}") from None
     head = (
-        f"// {args.file}: {made.code.vgprs} VGPRs, {made.elements} elements a group of "
+        f"// {args.file}: {made.code.vgprs} VGPRs, {made.elements} elements per group of "
         f"{made.group_size[0]} threads\n"
     )
     code = write(args.output, (head + made.text).encode())
@@ -197,7 +197,7 @@ def lacking_command(args: argparse.Namespace) -> int:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs one command; what is wrong is one line on stderr and an exit code."""
+    """Runs one command. An error becomes one line on stderr and an exit code."""
     return output.guarded("rdna_as.py", lambda: _main(argv))
 
 

@@ -1,8 +1,8 @@
 """Makes a checkout runnable: system packages (as root), the virtual environment, the build.
 
-make calls it with the machine's python3. No other tool uses it and no wheel carries it. Every step
-first checks whether there is anything to do, so a second run takes a second and changes nothing. It
-holds a lock for its whole run: two makes at once take turns.
+make calls it with the machine's python3. No other tool uses it and no wheel carries it. Each step
+first checks whether it has work to do, so a second run takes a second and changes nothing. A lock
+covers the whole run: two makes at once take turns.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import _packages
 from _packages import PYTHON, ROOT, STAMP
 
 VENV = STAMP.parent
-TRIED = ROOT / "build" / "packages-tried"  # what apt-get has been asked for in this checkout
+TRIED = ROOT / "build" / "packages-tried"  # packages that apt-get was asked for in this checkout
 EXTRAS = "test,tools"
 INSTALL = ("-y", "--no-install-recommends", "install")
 
@@ -28,12 +28,12 @@ def say(text: str) -> None:
 
 
 def run(*command: str) -> None:
-    """Runs a command that must succeed; its words go to our output, it can ask nothing."""
+    """Runs a command that must succeed. It prints to our output and cannot ask questions."""
     subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, check=True)
 
 
 def ensure_packages(tests: bool) -> None:
-    """Installs as root what this command lacks; for anyone else, one line names what both lack."""
+    """Installs, as root, the packages that are missing. For other users one line names them."""
     needed = _packages.missing("build", "bench", *(["test"] if tests else []))
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         if needed:
@@ -41,7 +41,7 @@ def ensure_packages(tests: bool) -> None:
             say(f"missing here; install with: sudo apt-get install {' '.join(names)}")
         return
     tried = TRIED.read_text().split() if TRIED.exists() else []
-    # Without the packages of the build nothing works: these are tried again each time.
+    # Nothing works without the packages of the build, so these are tried again each time.
     wanted = [p for p in needed if p.use == "build" or p.name not in tried]
     if not wanted:
         return
@@ -51,13 +51,13 @@ def ensure_packages(tests: bool) -> None:
 
 
 def install(names: "list[str]") -> None:
-    """All at once. If apt cannot have one of them, it installs none: then all others at once."""
+    """Installs all at once. apt installs none if it refuses one: then all others at once."""
     say(f"apt-get install {' '.join(names)}")
     apt_get("update")
     words = apt_get(*INSTALL, *names)
     if not words:
         return
-    # A simulation needs no network: without one, the packages are asked for once, not each.
+    # A simulation needs no network. Without a network apt is asked once, not once per package.
     refused = [name for name in names if apt_get("--simulate", "install", name)]
     say(f"{words}\napt-get failed; going on without {' '.join(refused or names)}")
     if 0 < len(refused) < len(names):
@@ -67,7 +67,7 @@ def install(names: "list[str]") -> None:
 
 
 def apt_get(*words: str) -> str:
-    """What apt-get said if it failed, else nothing."""
+    """What apt-get printed if it failed, else an empty text."""
     done = subprocess.run(
         ("apt-get", "-q", *words),
         env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
@@ -81,7 +81,8 @@ def apt_get(*words: str) -> str:
 
 
 def wanted_stamp() -> "list[str]":
-    """Where and with which Python (another means a new venv), then from which requirements."""
+    """The lines of the stamp: checkout and Python (another one needs a new .venv), then the
+    requirements."""
     version = f"{platform.python_implementation()} {platform.python_version()} {PYTHON}"
     return [str(ROOT), version, hashlib.sha256((ROOT / "pyproject.toml").read_bytes()).hexdigest()]
 
@@ -91,7 +92,7 @@ def ensure_venv() -> None:
     found = STAMP.read_text().splitlines() if STAMP.exists() else []
     if found == wanted:
         return
-    if found[:2] != wanted[:2]:  # made elsewhere or otherwise, or an attempt that did not end
+    if found[:2] != wanted[:2]:  # another checkout or Python, or an attempt that did not finish
         shutil.rmtree(VENV, ignore_errors=True)
         say(f"making .venv with {PYTHON} ({platform.python_version()})")
         run(str(PYTHON), "-m", "venv", str(VENV))
@@ -99,15 +100,15 @@ def ensure_venv() -> None:
     say(f"installing sparkle_drv[{EXTRAS}] into .venv")
     pip = (str(VENV / "bin" / "python"), "-m", "pip", "install", "-qq", "--no-input")
     run(*pip, "setuptools>=77.0.3", "wheel", "cffi>=1.16")
-    build()  # before the editable install, which hides what the compiler says
-    # compat: a path in a .pth file; the default puts a finder into every start of the interpreter
+    build()  # before the editable install, which hides the compiler's messages
+    # compat is a path in a .pth file. The default adds a finder to every start of the interpreter.
     editable = ("--no-build-isolation", "--config-settings", "editable_mode=compat", "--editable")
     run(*pip, *editable, f".[{EXTRAS}]")
     STAMP.write_text("\n".join(wanted) + "\n")
 
 
 def build() -> None:
-    """Both extensions into sparkle_drv/, and .pyc files: many images forbid Python to write any."""
+    """Builds the extensions into sparkle_drv/, and .pyc files: images often forbid writing them."""
     python = str(VENV / "bin" / "python")
     run(python, "setup.py", "--quiet", "build_ext", "--inplace")
     run(python, "-m", "compileall", "-q", "sparkle_drv", "tools")
@@ -128,11 +129,11 @@ def set_up(tests: bool = False) -> None:
 def main() -> int:
     about = (__doc__ or "").partition("\n")[0]
     top = argparse.ArgumentParser(description=about, epilog="exit codes: 0 ready, 1 not")
-    top.add_argument("--tests", action="store_true", help="also what only the tests need")
+    top.add_argument("--tests", action="store_true", help="also packages that only the tests need")
     args = top.parse_args()
     if sys.version_info < (3, 10):
         name = platform.python_version()
-        say(f"needs Python 3.10 or newer and this is {name}; make PYTHON=... names another")
+        say(f"expected Python 3.10 or newer, got {name}; make PYTHON=... names another")
         return 1
     try:
         set_up(args.tests)

@@ -1,10 +1,9 @@
 """Builds the GPU kernels whose blobs are committed: shaders/rdna by clang-19, shaders/cuda by nvcc.
 
-`shaders.py` builds what is stale, `--all` everything, and writes the digests into manifest.json;
-`--check` builds nothing and exits 1 when a source has changed since its blobs were built. A blob is
-fresh when the digest of its source says so, not when a rebuild gives the same bytes: those name the
-compiler's own version. `--report` says what ptxas makes of the PTX: registers, spills, shared
-memory.
+`shaders.py` builds what is stale, `--all` everything; both write the digests into manifest.json.
+`--check` builds nothing and exits 1 when a source has changed since its blobs were built. The
+digest of its source decides whether a blob is fresh. The blob's own bytes cannot: they name the
+compiler's version. `--report` prints what ptxas says of the PTX: registers, spills, shared memory.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ def digest(source: Path) -> str:
 
 
 def stale(images: Mapping[str, Any], root: Path = SHADERS) -> Iterator[tuple[str, str]]:
-    """(image, why) of all that must be built again; images without a source, too."""
+    """(image, why) of every image that must be built again, or that has lost its source."""
     there = sources(root)
     for name in sorted(images.keys() - there.keys()):
         yield name, "its source is gone"
@@ -75,18 +74,18 @@ def stale(images: Mapping[str, Any], root: Path = SHADERS) -> Iterator[tuple[str
 
 def _wrong(blobs: Mapping[str, Any], targets: Sequence[str], root: Path) -> str:
     if set(blobs) != set(targets):
-        return f"it is built for {' '.join(blobs) or 'nothing'}"
+        return f"its targets have changed: built for {' '.join(blobs) or 'nothing'}"
     for blob in blobs.values():
         path = root / blob["file"]
         if not path.exists():
             return f"{blob['file']} is missing"
         if hashlib.sha256(path.read_bytes()).hexdigest() != blob["sha256"]:
-            return f"{blob['file']} is not what was built"
+            return f"{blob['file']} differs from what was built"
     return ""
 
 
 def build(name: str, source: Path, root: Path = SHADERS) -> dict[str, Any]:
-    """Compiles one source for all targets; its entry in the manifest. Raises Failed."""
+    """Compiles one source for all targets. Returns its entry in the manifest. Raises Failed."""
     maker, blobs = maker_of(name), {}
     for target in maker.TARGETS:
         out = root / f"{name}.{target}{maker.EXTENSION}"
@@ -100,7 +99,7 @@ def build(name: str, source: Path, root: Path = SHADERS) -> dict[str, Any]:
 
 
 def written(manifest: str, images: Mapping[str, Any]) -> str:
-    """The manifest's text with these images; the rest of it stays as it was set."""
+    """The manifest's text with these images. The rest keeps its layout."""
     lines = []
     for name, image in sorted(images.items()):
         head = {k: v for k, v in image.items() if k != "blobs"}
@@ -111,12 +110,12 @@ def written(manifest: str, images: Mapping[str, Any]) -> str:
         lines.append(f'  "{name}": {json.dumps(head)[:-1]}, "blobs": {{\n{blobs}}}}}')
     text, count = _IMAGES.subn(lambda m: m[1] + ",\n".join(lines) + "\n" + m[2], manifest)
     if count != 1:
-        raise Failed('manifest.json: no "images" before "kernels"')
+        raise Failed('manifest.json: expected "images" before "kernels"')
     return text
 
 
 def report(images: Mapping[str, Any], root: Path = SHADERS) -> Iterator[str]:
-    """A Markdown table of what the CUDA kernels take, by ptxas, for each target. Raises Failed."""
+    """A Markdown table of the CUDA kernels' resources by ptxas, for each target. Raises Failed."""
     cuda.prepare()
     used = {
         target: [
@@ -141,7 +140,7 @@ def main(argv: Sequence[str], root: Path = SHADERS) -> int:
     top = argparse.ArgumentParser(
         prog="shaders.py",
         description=(__doc__ or "").partition("\n")[0],
-        epilog="exit codes: 0 well, 1 stale blobs (--check), no compiler, or one that failed",
+        epilog="exit codes: 0 well, 1 stale blobs (--check), no compiler, or the compiler failed",
     )
     top.add_argument("--check", action="store_true", help="build nothing, name what is stale")
     top.add_argument("--all", action="store_true", help="build everything again")

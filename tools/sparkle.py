@@ -1,7 +1,7 @@
 """What computes here, and where work goes: info doctor explain trace replay mesh certs node.
 
-`info` and `doctor`, which say what sparkle_drv.discover() does, are here; the other commands are
-_sparkle/*.py. Also `python -m sparkle_drv info`, and so on.
+`info` and `doctor` are here; they print what sparkle_drv.discover() finds. The other commands are
+_sparkle/*.py. `python -m sparkle_drv info` works too.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def size(nbytes: int) -> str:
-    """24 GiB: at most one decimal."""
+    """A size such as "24 GiB", with at most one decimal."""
     for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if nbytes >= factor:
             return f"{nbytes / factor:.1f}".removesuffix(".0") + f" {unit}"
@@ -56,7 +56,7 @@ def size(nbytes: int) -> str:
 
 
 def described(info: sp.DeviceInfo) -> Iterator[tuple[str, str]]:
-    """What a person wants to know of a device, as (name, value)."""
+    """The facts about a device that a person asks for first, as (name, value)."""
     yield "name", info.name
     yield (
         "kind",
@@ -93,7 +93,7 @@ def described(info: sp.DeviceInfo) -> Iterator[tuple[str, str]]:
 
 
 def info_command(args: argparse.Namespace) -> int:
-    """Lists the devices; 3 when there are none."""
+    """Lists the devices. Returns 3 when there are none."""
     import sparkle_drv as sp
 
     devices = sp.devices()
@@ -116,14 +116,14 @@ def info_command(args: argparse.Namespace) -> int:
 
 
 def doctor_command(args: argparse.Namespace) -> int:
-    """Goes through every node of every backend and tries those that look usable."""
+    """Examines every node of every backend and opens those that look usable."""
     import sparkle_drv as sp
 
     print(f"sparkle_drv {sp.__version__} in {next(iter(sp.__path__))}")
     wrong = _set_aside_nonsense()
     for complaint in wrong:
         print(f"\ncpu (cpu): does not work\n  {complaint}\n  to do  unset it, or correct it")
-    # With the nonsense out of the way the cpu might work: it does not for who has set it.
+    # _set_aside_nonsense unset the variable, so the cpu works now. For the user it does not.
     found = [node for node in sp.discover() if not (wrong and node.backend == "cpu")]
     codes = [FAILED] * bool(wrong) + [_examine(node) for node in found]
     if not wrong and not any(node.usable for node in found):
@@ -133,8 +133,9 @@ def doctor_command(args: argparse.Namespace) -> int:
 
 
 def _set_aside_nonsense() -> list[str]:
-    """What discover() says of the cpu's variables that make no sense; they are then unset here, so
-    that the other backends can be looked at. Other complaints pass through (ValueError).
+    """Unsets the cpu's variables that make no sense, so that other backends can be examined.
+
+    Returns discover()'s complaints about them. Raises ValueError for any other complaint.
     """
     import sparkle_drv as sp
 
@@ -152,7 +153,7 @@ def _set_aside_nonsense() -> list[str]:
 
 
 def _examine(node: Found) -> int:
-    """Prints what is known of one node; 1 when it looked usable and does not work."""
+    """Prints the facts about one node. Returns 1 when it looked usable and does not work."""
     if node.info is None:
         verdict, code, said, advice = (
             "not usable",
@@ -175,7 +176,7 @@ def _examine(node: Found) -> int:
 
 
 def _try(uri: str) -> str:
-    """Opens a device and runs a kernel on it that does nothing; what went wrong, or ""."""
+    """Opens a device and runs an empty kernel. Returns the error's text, or ""."""
     import sparkle_drv as sp
 
     try:
@@ -187,7 +188,7 @@ def _try(uri: str) -> str:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs one command; what stops it is one line on stderr, never a traceback."""
+    """Runs one command. An error becomes one line on stderr, never a traceback."""
     return output.guarded(PROG, lambda: _main(argv))
 
 
@@ -204,7 +205,7 @@ def _main(argv: Sequence[str]) -> int:
         return USAGE
     except ImportError as error:
         print(
-            f"sparkle.py: the package does not load: {error}; `make build` makes it anew",
+            f"sparkle.py: the package does not load: {error}; `make build` builds it again",
             file=sys.stderr,
         )
     except (OSError, ValueError) as error:

@@ -1,8 +1,8 @@
 """Wheels for any Linux since glibc 2.17, x86_64 and aarch64, into dist/: `make wheels`.
 
-zig brings the C library's headers and symbols of that version for each machine. This machine's own
-wheel is compiled by its C compiler and linked by zig: the kernels are tuned for gcc. Another
-machine's is compiled by zig too. auditwheel then has to grant the tag in the wheel's name.
+zig supplies the C library's headers and symbols of that version for each machine. For this
+machine's wheel the C compiler compiles and zig links, because the kernels are tuned for gcc. zig
+also compiles another machine's wheel. auditwheel then has to grant the tag in the wheel's name.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from _console.problems import FAILED, OK  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 WORK = ROOT / "build" / "wheels"
-GLIBC = (2, 17)  # the oldest that zig links for, and that numpy's wheels run on
-MACHINES = {"x86_64": "x86", "aarch64": "aarch64"}  # and how zig names their headers
+GLIBC = (2, 17)  # the oldest version that zig links for and numpy's wheels run on
+MACHINES = {"x86_64": "x86", "aarch64": "aarch64"}  # machine -> zig's name of its headers
 PACKAGES = (
     *("auditwheel>=6.4,<7", "cffi>=1.16", "setuptools>=77.0.3", "ziglang>=0.15,<0.18"),
     "zopfli>=0.2",
@@ -37,7 +37,7 @@ EXIT_CODES = "exit codes: 0 well, 1 a wheel is not built or gets another tag, 2 
 
 
 def tools() -> Path:
-    """The Python of build/wheels/venv, which has PACKAGES: made when it is not there."""
+    """The Python of build/wheels/venv, which has PACKAGES. Made when missing."""
     home, stamp = WORK / "venv", WORK / "venv" / "packages.txt"
     python = home / "bin" / "python"
     if not stamp.is_file() or stamp.read_text() != "\n".join(PACKAGES):
@@ -48,7 +48,7 @@ def tools() -> Path:
 
 
 def run(command: Sequence[object], **more: str) -> str:
-    """The standard output of a command that has to end well; `more` is for its environment."""
+    """The standard output of a command that must succeed; `more` adds to its environment."""
     words = [str(word) for word in command]
     done = subprocess.run(
         words, cwd=ROOT, env={**os.environ, **more}, stdout=subprocess.PIPE, text=True, check=False
@@ -59,19 +59,19 @@ def run(command: Sequence[object], **more: str) -> str:
 
 
 def python_headers() -> Path:
-    """Python's headers alone: a distribution's lie beside those of its C library."""
+    """Python's headers alone. A distribution keeps them beside those of its C library."""
     folder = WORK / "include"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(sysconfig.get_path("include"), folder)
     triple = sysconfig.get_config_var("MULTIARCH") or ""
     own = Path("/usr/include", triple, f"python{sysconfig.get_python_version()}", "pyconfig.h")
-    if own.is_file():  # Debian's other one includes this by its path
+    if own.is_file():  # Debian's other pyconfig.h includes this file by its path
         shutil.copy(own, folder / "pyconfig.h")
     return folder
 
 
 def environment(python: Path, machine: str) -> dict[str, str]:
-    """What setup.py is told: the compiler, the linker and their flags."""
+    """setup.py's environment: the compiler, the linker and their flags."""
     where = run([python, "-c", "import ziglang; print(*ziglang.__path__)"]).strip()
     version = ".".join(map(str, GLIBC))
     zig = f"{shlex.quote(where + '/zig')} cc -target {machine}-linux-gnu.{version}"
@@ -96,7 +96,7 @@ def environment(python: Path, machine: str) -> dict[str, str]:
 
 
 def wheel(python: Path, machine: str, out: Path) -> Path:
-    """Builds one, and holds it to what auditwheel says. OSError: it is not what it should be."""
+    """Builds one wheel and checks it with auditwheel. Raises OSError when the check fails."""
     tag = "manylinux_{}_{}_{}".format(*GLIBC, machine)
     base = WORK / machine
     command = [python, "setup.py", "--quiet", "build", "--build-base", base]
@@ -114,7 +114,7 @@ def wheel(python: Path, machine: str, out: Path) -> Path:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Builds what the command line says."""
+    """Builds the wheels that the command line names."""
     parser = argparse.ArgumentParser(prog="wheels.py", description=__doc__, epilog=EXIT_CODES)
     parser.add_argument("machines", nargs="*", default=list(MACHINES), metavar="MACHINE")
     parser.add_argument("--out", type=Path, default=ROOT / "dist", metavar="FOLDER")

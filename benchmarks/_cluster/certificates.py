@@ -35,7 +35,7 @@ class Issuer:
         trusts: bytes | None = None,
         server: bool = True,
     ) -> Path:
-        """A folder for `name`; it trusts this CA, or the one of `trusts` (PEM)."""
+        """A folder for `name` that trusts this CA, or the CA of `trusts` (PEM)."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         made = _builder(subject, self._name, key, life)
@@ -47,7 +47,7 @@ class Issuer:
 
 
 def self_signed(where: Path, trusts: bytes) -> Path:
-    """A folder whose certificate its own key signs."""
+    """A folder with a certificate that is signed by its own key."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "self")])
     made = _builder(subject, subject, key, datetime.timedelta(days=1))

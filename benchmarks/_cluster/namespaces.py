@@ -12,11 +12,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 NET = "10.77"
-"""First half of every address; the third number is the process's own."""
+"""First half of every address. The process's own number is the third part."""
 
 
 def lacking() -> str | None:
-    """What is missing, or None."""
+    """The reason why namespaces are not available, or None."""
     if os.geteuid():
         return "network namespaces need root"
     missing = [tool for tool in ("ip", "tc", "nsenter") if shutil.which(tool) is None]
@@ -36,12 +36,14 @@ def lacking() -> str | None:
 
 def inside(space: str, *command: str) -> list[str]:
     """The command line that runs a command in a namespace. `ip -n` and `ip netns exec` would mount
-    /sys anew, too. Linux refuses that where the root of a chroot is not a mount point."""
+    /sys again, too. Linux refuses that if the root of a chroot is not a mount point."""
     return ["nsenter", f"--net=/var/run/netns/{space}", *command]
 
 
 class Network:
-    """Namespaces by name, joined by a bridge in one more; nothing touches the host's own links."""
+    """Namespaces by name, joined by a bridge in another one. The host's own links stay
+    untouched.
+    """
 
     def __init__(self, *names: str) -> None:
         self._tag, self.names = f"spk{os.getpid()}", names
@@ -82,7 +84,7 @@ class Network:
         self._ip(name, "link", "set", "eth0", "up")
 
     def slow(self, name: str, rate: str) -> None:
-        """Both directions of the cable carry `rate` at most, as "200mbit"."""
+        """Limits both directions of the cable to `rate`, such as "200mbit"."""
         shape = ("root", "tbf", "rate", rate, "burst", "128k", "latency", "50ms")
         for end, device in ((name, "eth0"), ("sw", f"v{name}")):
             line = ("tc", "qdisc", "add", "dev", device, *shape)
@@ -100,12 +102,12 @@ class Network:
 
 
 class Machine:
-    """A Python program on a machine of the network, which speaks by lines."""
+    """A Python program on a machine of the network. It communicates by lines."""
 
     def __init__(self, network: Network, name: str, program: Path, *arguments: str) -> None:
         self.name = name
         self.lines: list[tuple[float, str]] = []
-        """When each line came, and the line."""
+        """The time at which each line came, and the line."""
         self.process = subprocess.Popen(
             network.command(name, str(program), *arguments),
             stdin=subprocess.PIPE,
@@ -128,7 +130,7 @@ class Machine:
         self.process.stdin.write(line + "\n")
 
     def heard(self, start: str, since: float = 0.0, timeout_s: float = 15.0) -> tuple[float, str]:
-        """The first line after `since` that starts so, and when it came."""
+        """The first line after `since` that starts with `start`, and the time at which it came."""
         until = time.monotonic() + timeout_s
         while time.monotonic() < until:
             for when, line in list(self.lines):

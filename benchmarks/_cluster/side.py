@@ -1,9 +1,11 @@
 """One end of a link as a program: `side.py ssl|zenoh|engine|device node|client FOLDER ADDRESS`.
 
-The node answers a request by itself and the last chunk of bulk by one byte. The client obeys lines:
-`ask COUNT` (requests of 100 bytes; prints the median in us) and `bulk MIB` (prints MB/s). Of a
-device, FOLDER is SPARKLE_HOME; `ask` asks for its clock and `bulk` is an upload, and there are
-`down MIB` (MB/s), `launch COUNT` (us that a prepared launch takes the client) and `hundred COUNT`
+The node answers a request with the request and the last chunk of bulk with one byte. The client
+obeys lines: `ask COUNT` (requests of 100 bytes; prints the median in us) and `bulk MIB` (prints
+MB/s).
+
+For a device, FOLDER is SPARKLE_HOME; `ask` asks for its clock and `bulk` is an upload. It also
+obeys `down MIB` (MB/s), `launch COUNT` (the client's us of a prepared launch) and `hundred COUNT`
 (us of 100 launches and one wait).
 """
 
@@ -31,7 +33,7 @@ Receive = Callable[[bytes], None]
 
 
 class Bare:
-    """A socket of Python's ssl; messages have their length in front."""
+    """A socket of Python's ssl. Each message has its length in front."""
 
     def __init__(self, node: bool, folder: Path, address: str, receive: Receive) -> None:
         where = config.endpoint(address)
@@ -134,7 +136,7 @@ class Device:
             try:
                 self._device = sp.open("b/cpu:c0")
                 break
-            except sp.DeviceNotFound:  # the node starts
+            except sp.DeviceNotFound:  # the node is still starting
                 if time.monotonic() > end:
                     raise
                 time.sleep(0.2)

@@ -1,4 +1,4 @@
-"""The interface of a peer. What one cannot compute is not among its ways."""
+"""The interface of a peer. A case that it cannot compute has no ways."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Operands = Mapping[str, Any]
 class Way:
     """One way to compute a case, as users of the peer write it.
 
-    `statement` is Python text that computes once, with `names` as its globals: it is timed as it
-    stands, without a call around it. `result()` is the result of the last one, a numpy array in
-    the layout of the reference: [m, n], NCHW or [n]. One that is None computes something else, and
-    has raised ValueError where that was wrong. A way that does something else in its first
-    `early` calls is verified in the one after them; `poison()` spoils what was computed before.
+    `statement` is Python text that computes once, with `names` as its globals. It is timed without
+    a call around it. `result()` is the result of the last run: a numpy array in the layout of the
+    reference, [m, n], NCHW or [n]. If `result` is None, the way computes something else, and has
+    raised ValueError if that was wrong. A way whose first `early` calls differ is verified in the
+    call after them; `poison()` spoils the earlier results.
     """
 
     statement: str
@@ -31,16 +31,16 @@ class Way:
 
 
 Named = tuple[str, Callable[[], Way]]
-"""A way's name, and what prepares it: packs the weights, compiles, allocates."""
+"""A way's name, and the function that prepares it: packs the weights, compiles, allocates."""
 
 
 class Peer:
     """One library. Made in a process of its own."""
 
     def start(self, threads: int) -> str:
-        """Imports it and sets how many threads it works with; its version. ImportError: absent."""
+        """Imports it and sets its number of threads. Returns its version. ImportError: absent."""
         raise NotImplementedError
 
     def ways(self, case: Case, operands: Operands) -> Iterable[Named]:
-        """The ways that it has for a case; none: it cannot."""
+        """The ways that it has for a case; empty if it cannot compute it."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""What is computed: shapes and expressions by name, pure data. A case says nothing about how.
+"""The cases: shapes and expressions by name, pure data. A case does not say how to compute it.
 
 The layers are all different convolutions of ResNet-50 (He et al. 2016, with the stride on the 3x3)
 and of VGG-16 (Simonyan and Zisserman 2015), and depthwise ones of MobileNet (Howard et al. 2017).
@@ -74,8 +74,8 @@ class Conv:
 
     @property
     def winograd(self) -> bool:
-        """Is it one that Winograd's algorithm may compute with larger errors than sums have? (With
-        stride 2 it has none.)"""
+        """May Winograd's algorithm compute it, with larger errors than sums have? (It has no form
+        for stride 2.)"""
         return self.k == 3 and self.stride == 1 and self.groups == 1
 
 
@@ -112,7 +112,7 @@ SCALAR = 0.75
 
 @dataclass(frozen=True)
 class Case:
-    """One row: `name` finds it again in another process."""
+    """One row. Another process finds it by `name`."""
 
     name: str
     group: str
@@ -124,8 +124,8 @@ class Case:
 
 
 def _resnet() -> Iterator[tuple[int, int, int, int, int]]:
-    """c, size, oc, k, stride of each different convolution; of the first block of a stage the
-    strided ones."""
+    """c, size, oc, k, stride of each different convolution; the strided ones are those of the first
+    block of a stage."""
     yield 3, 224, 64, 7, 2
     wide, size = 64, 56
     for stage in range(4):
@@ -196,7 +196,7 @@ def all_cases() -> Mapping[str, Case]:
 
 @dataclass(frozen=True)
 class Launch:
-    """A row of benchmarks/against.py alone: what a call costs whose kernel does next to nothing.
+    """A row of benchmarks/against.py alone: the cost of a call whose kernel does almost nothing.
     Other libraries have nothing to compare with it."""
 
     name: str

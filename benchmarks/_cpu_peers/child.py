@@ -1,7 +1,7 @@
-"""One peer with one number of threads, for a whole run: does what it is told, a line at a time.
+"""One peer with one number of threads, for a whole run. It obeys requests, one per line.
 
-`-m _cpu_peers.child NAME THREADS` reads a JSON object a line and answers with one. It sleeps in
-between: nobody but the peer whose turn it is uses the cores.
+`-m _cpu_peers.child NAME THREADS` reads a JSON object per line and answers with one. It sleeps
+between requests: only the peer whose turn it is uses the cores.
 
     {"do": "prepare", "case": NAME, "folder": F}    operands are F/x.npy, ...; each way computes
                                                     once, its result goes to F/<peer>.<number>.npy
@@ -26,7 +26,7 @@ from .cases import find
 
 
 def told(error: BaseException) -> str:
-    """An error of others' code in one line."""
+    """An error of a library's code in one line."""
     return " ".join(f"{type(error).__name__}: {error}".split())[:300]
 
 
@@ -42,7 +42,8 @@ class Worker:
         numpy = import_module("numpy")
         self.timers.clear()
         where = Path(folder)
-        # load() gives a view of a buffer; who packs weights once wants one that owns its data.
+        # load() gives a view of a buffer. A peer that packs weights once needs an array with its
+        # own data.
         operands = {path.stem: numpy.load(path).copy() for path in sorted(where.glob("?.npy"))}
         found: dict[str, Any] = {}
         for at, (name, make) in enumerate(self.peer.ways(find(case), operands)):
@@ -58,7 +59,7 @@ class Worker:
                     file = where / f"{self.name}.{at}.npy"
                     numpy.save(file, result)
                     found[name]["file"] = str(file)
-            except Exception as error:  # others' code may raise anything; the rest is measured
+            except Exception as error:  # a library may raise anything; the other ways are measured
                 found[name] = {"error": told(error)}
                 continue
             self.timers[name] = timeit.Timer(way.statement, globals=dict(way.names))
@@ -69,7 +70,7 @@ class Worker:
         exec(way.statement, dict(way.names))
 
     def time(self, way: str, calls: int, blocks: int, warm: int) -> dict[str, Any]:
-        """Blocks of `calls` calls each, after `warm` calls that count for nothing."""
+        """Blocks of `calls` calls each, after `warm` calls that do not count."""
         timer = self.timers[way]
         timer.timeit(warm)
         return {"ns": [timer.timeit(calls) / calls * 1e9 for _ in range(blocks)]}
@@ -84,7 +85,7 @@ def serve(name: str, threads: int, ask: Callable[[], str], say: Callable[[str], 
     try:
         peer = import_module(f".{name}", __package__).PEER()
         say(json.dumps({"version": peer.start(threads)}))
-    except (ImportError, OSError) as error:  # not installed, or a library of it does not load
+    except (ImportError, OSError) as error:  # not installed, or one of its libraries does not load
         say(json.dumps({"absent": told(error)}))
         return
     worker = Worker(name, peer)
@@ -99,7 +100,7 @@ def serve(name: str, threads: int, ask: Callable[[], str], say: Callable[[str], 
 
 def main(argv: list[str]) -> int:
     name, threads = argv
-    # Libraries print what they like; the pipe is for answers.
+    # Libraries may print anything, so stdout goes elsewhere: the pipe is for answers.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     serve(name, int(threads), sys.stdin.readline, lambda text: print(text, file=answers))

@@ -17,7 +17,7 @@ LIVES = 3  # how often a peer is started again after it died
 
 
 class Crew:
-    """All children of a run; `at(threads)` are those that are there, ours first."""
+    """All children of a run. `at(threads)` are those that are alive, ours first."""
 
     def __init__(
         self, names: Sequence[str], cpus: Mapping[int, Sequence[int]], folder: Path
@@ -51,7 +51,7 @@ class Crew:
         return made
 
     def at(self, threads: int) -> list[Station]:
-        """Those that have ended since are started again, a few times."""
+        """Starts those again that have ended since, a few times."""
         for (name, count), station in self._stations.items():
             if count == threads and station is not None and not station.alive:
                 self._lives[name] -= 1
@@ -69,7 +69,7 @@ class Crew:
 def run(
     chosen: Sequence[Case], crew: Crew, settings: measure.Settings, budget_s: float
 ) -> Iterator[dict[str, Any]]:
-    """A row for each case and number of threads; ends early when the time is over."""
+    """A row for each case and number of threads. Ends early when the time is over."""
     begun = time.monotonic()
     for case in chosen:
         if time.monotonic() - begun > budget_s:

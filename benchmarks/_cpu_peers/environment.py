@@ -1,7 +1,7 @@
-"""The environment of the peers: what steers numeric libraries is taken out and told.
+"""The environment of the peers: variables that steer numeric libraries are removed and reported.
 
-An image may set such variables (an OPENBLAS_CORETYPE for another CPU halves numpy's speed), and
-then one would compare with a library that nobody meant to run that way.
+An image may set such variables: an OPENBLAS_CORETYPE for another CPU halves numpy's speed. The
+comparison would then be with a library that nobody runs that way.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ COUNTS = (
     "MKL_NUM_THREADS", "NUMEXPR_MAX_THREADS", "NUMEXPR_NUM_THREADS", "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS", "SPARKLE_THREADS",
 )  # fmt: skip
-"""What tells a library how many threads it may use; set anew for each child."""
+"""Variables for the number of a library's threads; each child gets its own values."""
 
 
 def removed(env: Mapping[str, str]) -> dict[str, str]:
@@ -33,8 +33,8 @@ def removed(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def cleaned(env: Mapping[str, str], threads: int, home: Path, paths: list[Path]) -> dict[str, str]:
-    """The environment of a child with `threads` threads: nothing that steers libraries, `home`
-    without tuned plans as SPARKLE_HOME, `paths` to import from."""
+    """The environment of a child with `threads` threads. No variable steers libraries. SPARKLE_HOME
+    is `home`, without tuned plans; imports come from `paths`."""
     kept = {name: value for name, value in env.items() if name not in removed(env)}
     kept |= dict.fromkeys(COUNTS, str(threads))
     kept["SPARKLE_HOME"] = str(home)

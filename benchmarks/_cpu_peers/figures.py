@@ -18,8 +18,8 @@ ROUNDS = 1000
 
 @dataclass(frozen=True)
 class Ratio:
-    """Of medians, theirs over ours: above 1 we are faster. `low` and `high` hold it with 95 %;
-    `of` is the peer's way."""
+    """A ratio of medians, theirs over ours: above 1 we are faster. `low` and `high` hold it with 95
+    %. `of` is the peer's way."""
 
     value: float
     low: float
@@ -31,7 +31,7 @@ class Ratio:
 
 
 def timed(row: Row) -> dict[str, list[float]]:
-    """The samples, ns, of each way that was right."""
+    """The samples, in ns, of each correct way."""
     return {
         way: entry["samples_ns"]
         for way, entry in row["ways"].items()
@@ -40,24 +40,24 @@ def timed(row: Row) -> dict[str, list[float]]:
 
 
 def median(row: Row, way: str) -> float | None:
-    """ns; None for a way without samples."""
+    """ns. None: a way without samples."""
     samples = timed(row).get(way)
     return float(np.median(samples)) if samples else None
 
 
 def fastest(row: Row, among: Callable[[str], bool]) -> str | None:
-    """The way with the least median of those whose key `among` takes."""
+    """The way with the smallest median among those whose key `among` accepts."""
     found = {way: np.median(samples) for way, samples in timed(row).items() if among(way)}
     return min(found, key=lambda way: float(found[way])) if found else None
 
 
 def is_peer(way: str) -> bool:
-    """Is it not ours?"""
+    """Is it a peer's way?"""
     return not way.startswith(f"{OURS} ")
 
 
 def ratio(row: Row, theirs: str | None, ours: str = f"{OURS} checked") -> Ratio | None:
-    """Median of `theirs` over that of `ours`; None where one of them was not timed."""
+    """Median of `theirs` over that of `ours`. None: one of them was not timed."""
     samples = timed(row)
     if theirs is None or theirs not in samples or ours not in samples:
         return None
@@ -78,8 +78,8 @@ def against(row: Row, peer: str) -> Ratio | None:
 
 
 def geometric(rows: Sequence[Row], peer: str) -> Ratio | None:
-    """The geometric mean of the ratios against `peer` ("": the best of each row), with an interval
-    by resampling every row's samples; None where there is no row with both."""
+    """The geometric mean of the ratios against `peer` ("": the best of each row). Its interval
+    comes from resampling every row's samples. None: no row has both."""
     logs, value, count = np.zeros(ROUNDS), 0.0, 0
     for row in rows:
         one = against(row, peer) if peer else against_best(row)

@@ -1,7 +1,7 @@
-"""The lines that the package holds itself to, evaluated on one run. Pure.
+"""The lines that the package must reach, evaluated on one run. Pure.
 
-Ratios are of medians, theirs over ours: 1.05 is five per cent faster than the peer. A line without
-the rows that it needs has no figure and does not hold or fail.
+Ratios are of medians, theirs over ours: 1.05 is five per cent faster than the peer. A line whose
+rows are missing has no figure; it neither holds nor fails.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ AT_PEAK, AT_COPY = 0.95, 0.85
 
 @dataclass(frozen=True)
 class Line:
-    """A target, what was reached, and whether it holds; None: there was nothing to judge by."""
+    """A target, the figure reached, and whether it holds. None: no row can decide it."""
 
     what: str
     target: str
@@ -33,7 +33,7 @@ class Line:
 
 
 def is_wide_3x3(row: Row) -> bool:
-    """3x3 of stride 1 with 64 channels or more, but for 512 at 7x7 alone."""
+    """3x3 of stride 1 with 64 channels or more, except 512 at 7x7."""
     of: Any = all_cases()[row["case"]].of
     if row["kind"] != "conv" or not of.winograd or of.c < 64:
         return False
@@ -41,7 +41,7 @@ def is_wide_3x3(row: Row) -> bool:
 
 
 def lines(rows: Sequence[Row], roofs: Mapping[str, float]) -> list[Line]:
-    """All of them for the rows of one number of threads; `roofs` as roofs.measure gives them."""
+    """All lines for the rows of one number of threads. `roofs` are those of roofs.measure."""
     return [*_conv(rows), *_gemm(rows, roofs), *_maps(rows, roofs), *_errors(rows)]
 
 
@@ -96,7 +96,7 @@ def _maps(rows: Sequence[Row], roofs: Mapping[str, float]) -> list[Line]:
 
 
 def _errors(rows: Sequence[Row]) -> list[Line]:
-    """The limits are reference.py's; an entry of ours that is wrong or failed has no speed."""
+    """The limits are reference.py's. Our wrong or failed entries have no speed."""
     ours = [
         (row["case"], way, entry)
         for row in rows
@@ -125,7 +125,7 @@ def _of_peak(row: Row | None, peak: float | None) -> float | None:
 
 
 def _of_copies(row: Row | None, roof: float | None) -> Line:
-    """Against a copy in turn with it; a saxpy in place and the roof are told beside that."""
+    """Against a copy timed in turns with it. A saxpy in place and the roof stand beside that."""
     what = "map of 4 operations, 10 M floats: of the copy rate"
     ns = figures.median(row, f"{OURS} checked") if row else None
     rates = {
@@ -172,7 +172,7 @@ def _mean(what: str, rows: Sequence[Row], peer: str, target: float) -> Line:
 def _each(
     what: str, rows: Sequence[Row], ratio: Callable[[Row], Ratio | None], target: float
 ) -> Line:
-    """Every row has to reach the target; those that do not are named, the worst first."""
+    """Every row must reach the target. Those that do not are named, the worst first."""
     pairs: Iterable[tuple[str, Ratio | None]] = [(row["case"], ratio(row)) for row in rows]
     there = sorted(((name, one) for name, one in pairs if one), key=lambda pair: pair[1].value)
     if not there:

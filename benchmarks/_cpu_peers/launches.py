@@ -1,7 +1,7 @@
-"""What a launch costs its caller: a kernel that does nothing, or next to nothing, to its end; and
+"""The cost of a launch to its caller: a kernel that does nothing, or almost nothing, to its end;
 small calls of a Context and of a reduction that were made before.
 
-Rows of benchmarks/against.py. Only names that every version of the package has are used. Called by
+Rows of benchmarks/against.py. They use only names that every version of the package has. Called by
 sparkle.py.
 """
 
@@ -58,7 +58,7 @@ def _way(name: str, dev: Any) -> Way:
 
     def result() -> None:
         if (made.read("f4", EACH) != 1).any():
-            raise ValueError(f"{name}: the kernel has not written what it should")
+            raise ValueError(f"{name}: the kernel has not written the expected values")
 
     def poison() -> None:
         made.write(made.read("f4", EACH) * 0)

@@ -1,7 +1,7 @@
-"""One case: every way is verified, then those that are right are timed in turn.
+"""One case: every way is verified, then the correct ones are timed in turn.
 
-A round asks each way once, in an order that is drawn anew; a sample is the median of a few blocks
-of calls, after a warm-up in the same breath, because the ways before have emptied the caches.
+A round asks each way once, in a new random order. A sample is the median of a few blocks of calls.
+A warm-up comes directly before it, because the other ways have emptied the caches.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from .station import Lost
 
 BLOCK_NS, SAMPLE_NS, BLOCKS = 400_000.0, 6_000_000.0, 5
 WARM_NS = 40_000_000.0
-"""A call longer than this warms up by itself: no call before it."""
+"""A longer call warms up by itself: no call precedes it."""
 SHORT_NS = 500_000.0
-"""A first call that took less says little about the next ones."""
+"""A shorter first call says little about the next ones."""
 FEWEST, MOST = 6, 15
 """Rounds; six is the fewest that give a median an interval of 95 %."""
 LONG = 3.0
-"""A case that has taken so many times its due may stop with fewer, after three rounds."""
+"""A case that has taken so many times its share may stop with fewer, after three rounds."""
 
 
 class Asked(Protocol):
-    """What a Station is to this module."""
+    """The parts of a Station that this module uses."""
 
     name: str
 
@@ -69,7 +69,7 @@ def case(
                 right[f"{station.name} {way}"] = (station, way)
     _timed(found, right, settings)
     for station in stations:
-        with contextlib.suppress(Lost):  # it has been told of before, or will be at the next case
+        with contextlib.suppress(Lost):  # reported before, or at the next case
             station.ask("drop")
     return found
 
@@ -103,7 +103,7 @@ def _verdict(case: Case, name: str, said: Mapping[str, Any], want: Any) -> Entry
 def _timed(
     found: dict[str, Entry], right: Mapping[str, tuple[Asked, str]], settings: Settings
 ) -> None:
-    """Adds samples to the entries; a way that fails meanwhile is "failed" from then on."""
+    """Adds samples to the entries. A way that fails is "failed" from then on."""
     calls = {}
     for key, (station, way) in right.items():
         first = _sample(station, way, 1, 1, 0)
@@ -137,7 +137,7 @@ def plan(ns: float) -> tuple[int, int, int]:
 
 
 def _sample(station: Asked, way: str, calls: int, blocks: int, warm: int) -> float | str:
-    """ns of a call, or why there are none."""
+    """ns per call, or the reason why there are none."""
     try:
         told = station.ask("time", way=way, calls=calls, blocks=blocks, warm=warm)
     except Lost as lost:

@@ -1,5 +1,5 @@
-"""ncnn: convolutions, an extractor a call as its users write it, Winograd and packed layouts on. It
-has no batches: images go one by one.
+"""ncnn: convolutions, one extractor per call as its users write it, with Winograd and packed
+layouts. It has no batches: images go one by one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Ncnn(Peer):
         layer = f"0={of.oc} 1={of.k} 3={of.stride} 4={of.padding} 5=0 6={w.size} 7={of.groups}"
         with tempfile.TemporaryDirectory(prefix="sparkle-ncnn-") as folder:
             param, weights = Path(folder) / "one.param", Path(folder) / "one.bin"
-            # The text format: a magic number, layers and blobs; then a layer a line.
+            # The text format: a magic number, layers and blobs; then one line per layer.
             param.write_text(f"7767517\n2 2\nInput x 0 1 x\n{kind} one 1 1 x y {layer}\n")
             weights.write_bytes(bytes(4) + w.tobytes())  # a flag of zero: float32
             if net.load_param(str(param)) or net.load_model(str(weights)):

@@ -1,4 +1,4 @@
-"""numexpr: maps, compiled by its own compiler beforehand, blocked through the caches."""
+"""numexpr: maps, compiled before by its own compiler, blocked through the caches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .cases import EXPRESSIONS, SCALAR, Case, Map
 
 
 class Numexpr(Peer):
-    """`evaluate` looks the expression up in a cache, `re_evaluate` takes the last one."""
+    """`evaluate` looks the expression up in a cache; `re_evaluate` takes the last one."""
 
     def start(self, threads: int) -> str:
         self.np, self.numexpr = import_module("numpy"), import_module("numexpr")
@@ -23,7 +23,7 @@ class Numexpr(Peer):
             return []
         np, text = self.np, EXPRESSIONS[of.expression]
         out = np.full(of.n, np.nan, np.float32)
-        # A Python float would make doubles of everything.
+        # A Python float would turn everything into doubles.
         values = {name: operands[name] for name in of.arrays} | {"a": np.float32(SCALAR)}
         names = {"ne": self.numexpr, "values": values, "out": out}
         options = "local_dict=values, out=out"

@@ -1,5 +1,5 @@
-"""ONNX Runtime: a model of one node, weights in it (prepacked when the session is made), its input
-and output bound before. A product has one more way, with both matrices as inputs.
+"""ONNX Runtime: a model of one node, with weights in it (prepacked when the session is made), and
+with input and output bound before. A product has one more way, with both matrices as inputs.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class OpenVino(Peer):
         of = case.of
         if isinstance(of, Gemm):
             if of.dtype == "float64":
-                return []  # it computes in float32 whatever is asked for
+                return []  # it always computes in float32
             return [("MatMul", lambda: self._gemm(operands))]
         if isinstance(of, Conv):
             return [("Convolution", lambda: self._conv(of, operands))]

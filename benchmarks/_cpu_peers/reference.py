@@ -1,4 +1,4 @@
-"""Operands, the float64 reference of a case, and how far a result is from it."""
+"""Operands, the float64 reference of a case, and the error of a result."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from .cases import EXPRESSIONS, SCALAR, Case, Conv, Gemm
 Array = np.ndarray[Any, Any]
 
 DIRECT, WINOGRAD = 1.5e-5, 1e-4
-"""Most error of ours, over the rms of the reference: sums of float32 products in any order (up to
-1e-5 was measured), and Winograd's F(4x4,3x3) and F(6x6,3x3) with stride 1 (2e-5 to 7e-5)."""
+"""Largest error of ours, over the rms of the reference: sums of float32 products in any order (up
+to 1e-5 was measured), and Winograd's F(4x4,3x3) and F(6x6,3x3) with stride 1 (2e-5 to 7e-5)."""
 FLOAT32 = 1e-3
-"""Of a peer: what is still float32, by whatever algorithm; bfloat16 errs by 1e-2, a wrong result
+"""Largest error of a peer: still float32, by any algorithm. bfloat16 errs by 1e-2, a wrong result
 by 1."""
 FLOAT64 = 1e-12
 
@@ -59,7 +59,7 @@ def expected(case: Case, given: dict[str, Array]) -> Array:
 
 
 def error(got: Array, want: Array) -> float:
-    """max |got - want| over rms(want); infinite for another shape or anything not finite."""
+    """max |got - want| over rms(want); infinite for another shape or a value that is not finite."""
     if got.shape != want.shape:
         return math.inf
     most, squares = 0.0, 0.0
@@ -67,7 +67,7 @@ def error(got: Array, want: Array) -> float:
     for at in range(0, true.size, 1 << 20):  # in pieces: the arrays of a batch are large
         piece = true[at : at + (1 << 20)]
         worst = float(np.max(np.abs(flat[at : at + (1 << 20)] - piece)))
-        if not math.isfinite(worst):  # max() would pass over a NaN
+        if not math.isfinite(worst):  # max() would ignore a NaN
             return math.inf
         most = max(most, worst)
         squares += float(piece @ piece)
@@ -75,7 +75,7 @@ def error(got: Array, want: Array) -> float:
 
 
 def limit(case: Case, ours: bool) -> float:
-    """The most error with which a result counts as right."""
+    """The largest error with which a result counts as right."""
     of = case.of
     if isinstance(of, Gemm) and of.dtype == "float64":
         return FLOAT64
@@ -85,6 +85,6 @@ def limit(case: Case, ours: bool) -> float:
 
 
 def write(given: dict[str, Array], folder: Path) -> None:
-    """The operands where every child finds them."""
+    """Writes the operands to files, where every child finds them."""
     for name, array in given.items():
         np.save(folder / f"{name}.npy", array)

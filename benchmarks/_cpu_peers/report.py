@@ -1,4 +1,4 @@
-"""A run as JSON and as Markdown. Pure, but for the machine's facts (bench.py's env)."""
+"""A run as JSON and as Markdown. Pure, except for the machine's facts (bench.py's env)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAPS = ("case", "ours", "GB/s", "error", "best peer", "its time", "ratio", "othe
 
 
 def document(rows: Sequence[Row], roofs: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
-    """What was measured, and the lines; `roofs` by threads, as roofs.measure gives them."""
+    """The measurements, and the lines. `roofs` is by threads, as from roofs.measure."""
     threads = sorted({row["threads"] for row in rows})
     made = {
         str(t): [
@@ -41,7 +41,7 @@ def ratios(row: Row) -> dict[str, Any]:
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """A line of the table; what was not right says so in place of a time."""
+    """A line of the table. An entry that was not right has its verdict in place of a time."""
     mine = f"{OURS} checked"
     ours, best = row["ways"].get(mine, {}), figures.against_best(row)
     ns = figures.median(row, mine)
@@ -73,7 +73,7 @@ def _of(row: Row, way: str) -> str:
 
 
 def markdown(told: Mapping[str, Any]) -> str:
-    """The document for people: where and how, the lines held, a table for each group."""
+    """The document for people: conditions, the lines, a table for each group."""
     env, rows = told["env"], told["rows"]
     lines = [
         f"# CPU peers on {env['cpu']}",
@@ -113,7 +113,7 @@ def markdown(told: Mapping[str, Any]) -> str:
 
 
 def measured(rows: Sequence[Row]) -> bool:
-    """Was ours right, and timed, in every row?"""
+    """Was our result right, and timed, in every row?"""
     mine = (row["ways"].get(f"{OURS} checked", {}) for row in rows)
     return all(entry.get("verdict") == "right" for entry in mine)
 
@@ -124,14 +124,14 @@ def machine(env: Mapping[str, Any]) -> str:
 
 
 def rows_a_line(told: Mapping[str, Any]) -> str:
-    """JSON with a row a line, so that changes can be read."""
+    """JSON with one row per line, so that changes can be read."""
     head = json.dumps({k: v for k, v in told.items() if k != "rows"}, indent=1, allow_nan=False)
     rows = ",\n".join(json.dumps(row, allow_nan=False) for row in told["rows"])
     return f'{head[:-2]},\n "rows": [\n{rows}\n]}}\n'
 
 
 def remark(label: str) -> str:
-    """What --label said, as a sentence."""
+    """The text of --label as a sentence."""
     return f" {label.rstrip('.')}." if label else ""
 
 
@@ -143,7 +143,7 @@ def _roof(roof: Mapping[str, float]) -> str:
 
 
 def holds(value: bool | None) -> str:
-    """A word for a line."""
+    """A word for the state of a line."""
     return {True: "yes", False: "no", None: "not judged"}[value]
 
 

@@ -16,7 +16,9 @@ LIMIT_S = 120
 
 
 def bench(arguments: Sequence[str], cpus: Sequence[int], env: Mapping[str, str]) -> dict[str, Any]:
-    """What `bench.py ARGUMENTS --json` writes, run on `cpus`. RuntimeError when it fails."""
+    """The document that `bench.py ARGUMENTS --json` writes, run on `cpus`. RuntimeError: it
+    fails.
+    """
     out = Path(env["SPARKLE_HOME"]) / "bench.json"
     out.unlink(missing_ok=True)
     command = [sys.executable, str(_TOOL), *arguments, "-d", "cpu", "--json", str(out)]
@@ -35,8 +37,8 @@ def bench(arguments: Sequence[str], cpus: Sequence[int], env: Mapping[str, str])
 
 
 def measure(cpus: Sequence[int], env: Mapping[str, str], quick: bool) -> dict[str, float]:
-    """GFLOPS "float32" and "float64" of FMAs, GB/s "copy" (best sustained of kernels that read and
-    write, as bench.py's roofs are) and "copy_f32" (median of the plain copy)."""
+    """GFLOPS "float32" and "float64" of FMAs, GB/s "copy" (best sustained rate of kernels that read
+    and write, as bench.py's roofs) and "copy_f32" (median of the plain copy)."""
     told = bench(["peak", *(["--quick"] if quick else ["--timeout", "2"])], cpus, env)
     roof = told["roofs"]["cpu"]
     found = {"float32": roof["gflops"]["f32"], "float64": roof["gflops"]["f64"]}

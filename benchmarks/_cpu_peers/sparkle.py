@@ -16,10 +16,10 @@ EARLY = 2
 
 
 class Sparkle(Peer):
-    """`checked` is the public call; `plan` and `bind` leave the checks out.
+    """`checked` is the public call. `plan` and `bind` skip the checks.
 
-    It has `out` where numpy's has; a convolution makes its result in each call, as torch's and
-    onnxruntime's do, and `out=` is a way of its own.
+    It has `out` if numpy's call has it. A convolution makes its result in each call, as torch's and
+    onnxruntime's do; `out=` is a way of its own.
     """
 
     def start(self, threads: int) -> str:
@@ -28,7 +28,7 @@ class Sparkle(Peer):
         import sparkle_drv
 
         self.np, self.ops = numpy, sparkle_drv.ops
-        self.dev = sparkle_drv.open("cpu")  # SPARKLE_THREADS says how many
+        self.dev = sparkle_drv.open("cpu")  # SPARKLE_THREADS sets the number of threads
         return f"{sparkle_drv.__version__} ({self.dev.info.isa})"
 
     def ways(self, case: Case | Launch, operands: Operands) -> Iterable[Named]:
@@ -43,7 +43,7 @@ class Sparkle(Peer):
 
     def _kept(self, weights: Any) -> Any:
         """Weights that the package may keep packed: a constant, or a read-only array in versions
-        that have none (benchmarks/against.py compares with them).
+        without constants (benchmarks/against.py compares with them).
         """
         if hasattr(self.ops, "constant"):
             return self.ops.constant(self.dev, weights)
@@ -90,7 +90,7 @@ class Sparkle(Peer):
 
             def result() -> Any:
                 if queue.reached < queue.submitted:
-                    raise RuntimeError("bind: the call came back before the product was done")
+                    raise RuntimeError("bind: the call returned before the product was done")
                 return c.numpy()
 
             return Way("go()", {"go": go, "held": (held, bound)}, result)
@@ -108,7 +108,7 @@ class Sparkle(Peer):
             names = {"conv2d": self.ops.conv2d, "dev": self.dev, "x": x, "w": w, "y": y}
             statement = f"y[0] = conv2d(dev, x, w, None, {options})"
 
-            def poison() -> None:  # let go, too: the next result is made in this memory
+            def poison() -> None:  # also drops it: the next result is made in this memory
                 y[0].fill(self.np.nan)
                 y[0] = None
 
@@ -127,7 +127,7 @@ class Sparkle(Peer):
             return self._way(statement, names, y, lambda: y.transpose(0, 3, 1, 2))
 
         ways: list[Named] = [("checked", checked), ("out=", into)]
-        # A batch in NHWC as well would cost the run a minute and tell little more.
+        # A batch in NHWC as well would cost the run a minute and say little more.
         return [*ways, ("NHWC", nhwc)] if of.n == 1 else ways
 
     def _map(self, case: Case, of: Map, operands: Operands) -> Iterable[Named]:

@@ -1,4 +1,6 @@
-"""A peer's process as the run sees it: started once, asked, waited for until it sleeps again."""
+"""A peer's process from the run's side: started once, asked, and waited for until it sleeps
+again.
+"""
 
 from __future__ import annotations
 
@@ -16,24 +18,24 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ANSWER_S = 30.0
-"""Most that one request may take."""
+"""Limit of one request, in seconds."""
 SLEEP_S = 0.3
-"""Most that is waited for a peer's pool to go to sleep: some spin for a while."""
+"""Seconds to wait for a peer's pool to sleep: some pools spin for a while."""
 
 
 class Lost(Exception):
-    """The process died or did not answer, in words."""
+    """The process died or did not answer. The text is the reason."""
 
 
 def interpreter(name: str) -> str:
-    """The Python that runs a peer: build/peers' where `make peers` has been, else this one."""
+    """The Python that runs a peer: build/peers' after `make peers`, else this one."""
     made = HERE.parents[1] / "build" / "peers" / "bin" / "python"
     return str(made) if name != "sparkle" and made.exists() else sys.executable
 
 
 @contextlib.contextmanager
 def pinned(cpus: Sequence[int]) -> Iterator[None]:
-    """What is started inside runs on `cpus` alone, with all its threads."""
+    """Processes that start inside run on `cpus` alone, with all their threads."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cpus)
     try:
@@ -70,7 +72,7 @@ class Station:
         return self._child.poll() is None
 
     def ask(self, do: str, **request: Any) -> dict[str, Any]:
-        """The answer to a request; the child is asleep when it is there."""
+        """The answer to a request. When it is returned, the child is asleep."""
         assert self._child.stdin is not None
         if self._child.stdin.closed:
             raise Lost("it has ended before")
@@ -115,7 +117,7 @@ class Station:
             time.sleep(0.0005)
 
     def close(self) -> None:
-        """Ends the process; what it holds goes with it."""
+        """Ends the process and frees its memory."""
         if self._child.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._child.pid, signal.SIGKILL)
@@ -127,9 +129,9 @@ class Station:
 
 
 def _runs(stat: Path) -> bool:
-    """Is the thread running or about to? The state follows the name, which may have anything in
-    it (proc(5))."""
+    """Does the thread run, or wait for a core? The state follows the name, which may contain any
+    character (proc(5))."""
     try:
         return stat.read_text().rpartition(")")[2].split()[:1] == ["R"]
     except OSError:
-        return False  # it has ended
+        return False  # the thread has ended

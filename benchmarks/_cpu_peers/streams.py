@@ -1,7 +1,7 @@
-"""Ways that only move memory, timed in turn with a map: the copy rate of the same moments.
+"""Ways that only move memory, timed in turns with a map: the copy rate of the same moments.
 
-A roof is measured once, at its best; what a map reaches between its peers, on a machine that has
-neighbours, is to be held against copies that had the same neighbours.
+A roof is measured once, at its best. On a machine with neighbours, the rate of a map between its
+peers must be compared with copies that had the same neighbours.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ _STATEMENTS = {
     "saxpy": "map(dev, 'a*x + y', x=x, y=y, a=a, out=y)",
 }
 ARRAYS = {"copy": 2, "saxpy": 3}
-"""Those that read and write: how many arrays pass. saxpy's y is fetched by reading it; a plain copy
-stores past the caches."""
+"""How many arrays pass in those that read and write. saxpy's y is fetched by reading it; a plain
+copy stores past the caches."""
 CASE = "map four 10M"
-"""The map that is judged by the copy; the saxpy is told beside it."""
+"""The map that is compared with the copy. The saxpy is reported beside it."""
 _CLOSE = 1e-6
 
 
@@ -29,7 +29,7 @@ def nbytes(of: Map, name: str) -> float:
 
 
 def way(name: str, operands: Operands, dev: Any, ops: Any) -> Way:
-    """`name` is one of ARRAYS; the result is compared here."""
+    """`name` is one of ARRAYS. The result is compared here."""
     x, before = operands["x"], operands["y"]
     y = before.copy()
     names = {"map": ops.map, "dev": dev, "y": y, "x": x, "a": SCALAR}
@@ -37,7 +37,7 @@ def way(name: str, operands: Operands, dev: Any, ops: Any) -> Way:
     def result() -> None:
         wanted = x if name == "copy" else SCALAR * x.astype("f8") + before
         worst = float(abs(y - wanted).max())
-        if not worst <= _CLOSE:  # also when it is no number
+        if not worst <= _CLOSE:  # also if it is a NaN
             raise ValueError(f"{name} is off by {worst:.3g}")
 
     def poison() -> None:

@@ -1,4 +1,4 @@
-"""What the runs over these cases have in common: options, how they end, where they are kept."""
+"""Shared by the runs over these cases: options, exit codes, and the folder of results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def add_options(top: argparse.ArgumentParser, budget_s: float) -> None:
 
 
 def words(text: str, known: Sequence[str], option: str) -> list[str]:
-    """Those of a list with commas. Raises UsageError for one that is not `known`."""
+    """The items of a list with commas. Raises UsageError for one that is not `known`."""
     given = text.split(",")
     if strange := [word for word in given if word not in known]:
         raise UsageError(f"{option}: {strange[0]!r} is none of {', '.join(known)}")
@@ -39,7 +39,7 @@ def words(text: str, known: Sequence[str], option: str) -> list[str]:
 
 
 def select(pattern: str) -> list[cases.Case]:
-    """The cases of --only. Raises UsageError, also when there are none."""
+    """The cases of --only. Raises UsageError, also for an empty choice."""
     try:
         chosen = cases.select(pattern)
     except re.error as error:
@@ -50,7 +50,7 @@ def select(pattern: str) -> list[cases.Case]:
 
 
 def guarded(args: argparse.Namespace, prog: str, run: Callable[[argparse.Namespace], int]) -> int:
-    """`run`'s exit code; SIGTERM interrupts it as Ctrl-C does; wrong usage is one line."""
+    """`run`'s exit code. SIGTERM interrupts it as Ctrl-C does. Wrong usage is one line."""
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         Outputs(json=args.json, md=args.md).check()
@@ -61,26 +61,27 @@ def guarded(args: argparse.Namespace, prog: str, run: Callable[[argparse.Namespa
 
 
 def _interrupt(signum: int, frame: object) -> None:
-    raise KeyboardInterrupt  # what was measured is written, and children end with us
+    raise KeyboardInterrupt  # the results so far are written, and children end with us
 
 
 def is_whole(
     args: argparse.Namespace, parser: argparse.ArgumentParser, also: Sequence[str]
 ) -> bool:
-    """Does no option leave something out? `also`: those that it has beside ours."""
+    """Does every option have its default? `also`: options that the caller adds to ours."""
     return all(getattr(args, name) == parser.get_default(name) for name in ("only", *also))
 
 
 def keep(
     args: argparse.Namespace, prog: str, told: Mapping[str, Any], text: str, name: str
 ) -> bool:
-    """Prints the text and writes the files asked for; `name`, if any, names them under results/.
-    False when one could not be written, which stderr then says.
+    """Prints the text and writes the requested files. `name`, if any, is their name under results/.
+
+    Returns False, after a line on stderr, when a file could not be written.
     """
     print(text)
     folder = RESULTS / report.machine(told["env"])
     if name:
-        with contextlib.suppress(OSError):  # writing says what is wrong with it
+        with contextlib.suppress(OSError):  # writing reports the error
             folder.mkdir(parents=True, exist_ok=True)
     texts = (
         (args.json or (folder / f"{name}.json" if name else None), report.rows_a_line(told)),
@@ -90,7 +91,7 @@ def keep(
 
 
 def exit_code(args: argparse.Namespace, well: bool, shows: Sequence[Mapping[str, Any]]) -> int:
-    """`well`: whole, and nothing was wrong; `shows`: the lines, as JSON."""
+    """`well`: whole, and without errors. `shows`: the lines, as JSON."""
     if not well:
         return FAILED
     return REGRESSION if args.check and any(x["holds"] is False for x in shows) else OK

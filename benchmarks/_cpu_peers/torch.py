@@ -1,5 +1,5 @@
-"""PyTorch on the CPU: plain, channels_last, and weights prepacked for oneDNN in two ways, as a
-frozen compiled model has them (`packed`) and with images in oneDNN's own layout too (`blocked`).
+"""PyTorch on the CPU: plain, channels_last, and weights prepacked for oneDNN in two ways. `packed`
+is as in a frozen compiled model; in `blocked` the images have oneDNN's own layout, too.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Torch(Peer):
         return self._map(of, given)
 
     def _kept(self, statement: str, names: dict[str, Any]) -> Way:
-        """A statement that binds its result to `y`; dense and plain again only when it is read."""
+        """A statement that binds its result to `y`. Reading makes it dense and plain again."""
         place: dict[str, Any] = {"y": [None], **names}
 
         def numpy() -> Any:

@@ -1,4 +1,4 @@
-"""The interface of a peer. What one cannot do stays NotImplementedError: its cell is empty."""
+"""The interface of a peer. A missing ability stays NotImplementedError: its cell is empty."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Peer:
     """One way to drive device 0. Methods are called in the order of this class."""
 
     def start(self) -> str:
-        """Imports what it needs; its version. ImportError: it is absent."""
+        """Imports what it needs. Returns its version. ImportError: it is absent."""
         raise NotImplementedError
 
     def init(self) -> None:
@@ -20,7 +20,7 @@ class Peer:
         raise NotImplementedError
 
     def kernel(self, image: bytes, entry: str, types: str) -> Any:
-        """Loads PTX, which ends in a zero byte, or makes what comes closest; `types` as in
+        """Loads PTX, which ends in a zero byte, or makes the nearest equivalent. `types` as in
         `Device.kernel` of this package."""
         raise NotImplementedError
 
@@ -33,7 +33,7 @@ class Peer:
         raise NotImplementedError
 
     def launch(self, kernel: Any, args: Sequence[Any]) -> Call:
-        """One launch of one thread a call, the way its users write it; `args`: memory, numbers."""
+        """One launch of one thread per call, as its users write it. `args`: memory, numbers."""
         raise NotImplementedError
 
     def prepared(self, kernel: Any, args: Sequence[Any]) -> Call:
@@ -45,7 +45,7 @@ class Peer:
         raise NotImplementedError
 
     def graph(self, kernel: Any, args: Sequence[Any], nodes: int) -> Call:
-        """One launch a call of a graph that has `nodes` launches in a row."""
+        """One launch per call of a graph that has `nodes` launches in a row."""
         raise NotImplementedError
 
     def host(self, nbytes: int, pinned: bool) -> Any:
@@ -57,7 +57,7 @@ class Peer:
         raise NotImplementedError
 
     def d2h(self, host: Any, device: Any) -> Call:
-        """The other way."""
+        """The other direction."""
         raise NotImplementedError
 
     def d2d(self, to: Any, of: Any) -> Call:
@@ -65,5 +65,5 @@ class Peer:
         raise NotImplementedError
 
     def load(self, image: bytes, entry: str) -> Call:
-        """Loads PTX and lets go of it, each call."""
+        """Loads PTX and unloads it, in each call."""
         raise NotImplementedError

@@ -23,12 +23,12 @@ GRAPHS = (1, 10, 100, 1000)
 SIZES = (*(4096 << 3 * i for i in range(6)), 1 << 30)  # 4 KiB to 128 MiB, 1 GiB
 FEW, MANY = 20, 60  # rounds
 BATCH = 100  # launches between two waits: far below what a driver queues
-COPY_NBYTES = 1 << 30  # that a size's copies move together, about
+COPY_NBYTES = 1 << 30  # approximate sum of the bytes of a size's copies
 FIGURE_NS = 1_000_000_000  # a figure that has taken so long gets no more rounds
 
 
 def rss_mib() -> float:
-    """Memory of this process that is resident, in MiB."""
+    """Resident memory of this process, in MiB."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024
@@ -48,7 +48,7 @@ def each(call: Call, sync: Call, rounds: int, batch: int) -> float:
 
 
 def whole(call: Call, sync: Call, rounds: int) -> float:
-    """Median ns of a call and the wait for it; after FIGURE_NS no round is begun but the second."""
+    """Median ns of a call and the wait for it. After FIGURE_NS only the second round may begin."""
     taken: list[int] = []
     while len(taken) < 2 or (len(taken) <= rounds and sum(taken) < FIGURE_NS):
         start = time.perf_counter_ns()
@@ -59,7 +59,7 @@ def whole(call: Call, sync: Call, rounds: int) -> float:
 
 
 class Figures:
-    """What was measured, by name; why something was not, by the same name."""
+    """Figures by name, and by the same names the reasons of missing ones."""
 
     def __init__(self) -> None:
         self.values: dict[str, float] = {}
@@ -69,20 +69,20 @@ class Figures:
         try:
             self.values[name] = measure()
         except NotImplementedError:
-            pass  # the peer has no such thing
-        except Exception as error:  # others' code may raise anything; the rest is measured
+            pass  # the peer lacks this ability
+        except Exception as error:  # a library may raise anything; the rest is measured
             self.errors[name] = f"{type(error).__name__}: {error}"[:300]
 
 
 def measure(peer: Peer, born: int, jit: bytes, tag: str, quick: bool) -> dict[str, object]:
-    """All figures of one peer: seconds, MiB, ns; graphs and copies with the wait for them."""
+    """All figures of one peer: seconds, MiB, ns; graphs and copies include the wait."""
     found = Figures()
     first = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
     version = peer.start()
     imported = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
     peer.init()
     opened = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-    probe = 4  # the one that every peer has
+    probe = 4  # a number of arguments that every peer has
     memory: list[object] = [peer.device(4096) for _ in range(4)]
     kernel = peer.kernel(images.empty(probe), images.ENTRY, images.TYPES[probe])
     args = images.arguments(probe, memory)

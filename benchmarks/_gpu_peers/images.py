@@ -1,4 +1,4 @@
-"""What all peers load: an empty kernel of 0, 4 and 16 arguments, PTX that takes time to compile.
+"""The images of all peers: an empty kernel of 0, 4 and 16 arguments, and PTX that compiles slowly.
 
 The entry is called `noop` in each, which is also a kernel of the tests' driver without a GPU.
 """
@@ -12,7 +12,7 @@ TYPES = {
     16: "f32* f32* f32* f32* u32 u32 u32 u32 u32 u32 u32 u32 f32 f32 f32 f32",
 }
 JIT_TYPES = "f32* f32* f32* f32*" + 9 * " u32"
-"""Of gemm_f32, which is compiled to see how long that takes."""
+"""The types of gemm_f32, which is compiled to measure how long that takes."""
 _PTX = {"f32*": ".u64", "f32": ".f32", "u32": ".u32"}
 
 
@@ -25,7 +25,7 @@ def empty(count: int) -> bytes:
 
 
 def arguments(count: int, memory: list[object]) -> list[object]:
-    """Something for each argument: memory for pointers, numbers that tell them apart."""
+    """A value for each argument: memory for pointers, different numbers for the others."""
     kinds = TYPES[count].split()
     return [
         memory[i % len(memory)] if kind == "f32*" else 1.5 if kind == "f32" else i
@@ -34,7 +34,7 @@ def arguments(count: int, memory: list[object]) -> list[object]:
 
 
 def unseen(image: bytes, tag: str) -> bytes:
-    """The same PTX under another key of the driver's cache: it goes by the text."""
+    """The same PTX under another key of the driver's cache, which depends on the text."""
     name = "".join(c if c.isalnum() else "_" for c in tag)
     more = f".visible .const .align 4 .b32 sparkle_{name} = 1;\n"
     text = image.rstrip(b"\0").decode()

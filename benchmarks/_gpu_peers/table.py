@@ -1,4 +1,4 @@
-"""What a run of gpu_peers.py was made on, and its Markdown table."""
+"""The conditions of a run of gpu_peers.py, and its Markdown table."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 def commit() -> str:
-    """The checkout's commit, with "+" when it has changes; "" where there is none."""
-    noted = os.environ.get("SPARKLE_COMMIT", "")  # gpu_run.sh: it runs without a repository
+    """The checkout's commit, with "+" if it has changes; "" outside a checkout."""
+    noted = os.environ.get("SPARKLE_COMMIT", "")  # from gpu_run.sh, which runs without a repository
     if noted:
         return noted
     try:
@@ -29,7 +29,7 @@ def commit() -> str:
 def facts(libcuda: str = "") -> dict[str, Any]:
     """Device, driver, machine, commit and date. LookupError: there is no device to measure.
 
-    Read in another process than those that measure: the driver stays in a process once loaded.
+    Read in another process than the measuring ones, because the driver stays loaded in a process.
     """
     if libcuda:
         os.environ["SPARKLE_LIBCUDA"] = libcuda
@@ -67,7 +67,7 @@ def _cpu() -> str:
 
 
 def _rows(peers: dict[str, Any]) -> list[str]:
-    """The figures of all peers, in the order in which the first that has them measured them."""
+    """The figures of all peers, in the order in which the first peer with each measured them."""
     order: dict[str, None] = {}
     for peer in peers.values():
         order.update(dict.fromkeys(peer.get("median", {})))
@@ -112,7 +112,7 @@ def _cell(figure: str, peer: dict[str, Any]) -> str:
 
 
 def markdown(result: dict[str, Any]) -> str:
-    """The table: a row a figure, a column a peer; medians of the repetitions."""
+    """The table: a row per figure, a column per peer; medians of the repetitions."""
     peers = result["peers"]
     there = {name: peer for name, peer in peers.items() if "absent" not in peer}
     fake = " **These are figures of a fake driver: no GPU took part.**"

@@ -1,5 +1,5 @@
-"""The scheduler on the devices of this machine, for juggling.py: its regret, and how far off its
-predictions are.
+"""The scheduler on this machine's devices, for juggling.py: its regret, and the errors of its
+predictions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from sparkle_drv import ops
 SIDES = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 ROUNDS = 7
 RUNS = 41
-"""Of each size for the errors of predictions: short ones differ by half from one to the next."""
+"""Runs of each size for the errors of predictions: short runs differ by half from one to the
+next.
+"""
 
 
 def real(uris: list[str], calls: int) -> dict[str, float]:
@@ -43,7 +45,7 @@ def real(uris: list[str], calls: int) -> dict[str, float]:
 
 
 def _truth(ctx: sp.Context, pair: np.ndarray) -> dict[str, float]:
-    """Median seconds on each device, interleaved; the result is compared before it is timed."""
+    """Median seconds on each device, interleaved. The result is compared before it is timed."""
     a, b = pair
     want = a.astype(np.float64) @ b
     scale = float(np.sqrt(np.mean(want**2)))
@@ -61,9 +63,9 @@ def _truth(ctx: sp.Context, pair: np.ndarray) -> dict[str, float]:
 
 
 def _regret(ctx: sp.Context, pair: np.ndarray, truth: dict[str, float]) -> float:
-    """By how much what is chosen now takes longer than the best."""
+    """By how much the current choice takes longer than the best."""
     ctx.gemm(*pair)
-    plan: Any = ctx.last_plan  # of an operation, not of a graph
+    plan: Any = ctx.last_plan  # a call's plan, not a graph's
     return _over(truth, plan.device)
 
 
@@ -73,14 +75,14 @@ def _over(truth: dict[str, float], uri: str) -> float:
 
 @dataclass
 class After:
-    """One size after the calls that were to be learnt from."""
+    """One size after the calls that the scheduler learnt from."""
 
     chosen: list[str]
     """URIs of the devices of the calls."""
     error: float
     """Median |log| of the plans' predictions over the median run of the operation."""
     apart: float
-    """|log| of the medians of every other run over those between."""
+    """|log| of the medians of every other run over the others."""
 
 
 def _after(

@@ -30,7 +30,7 @@ Copies = dict[str, Callable[[], object]]
 def timed(
     copies: Copies, dst: sp.Array, host: np.ndarray[Any, Any], rounds: int
 ) -> dict[str, list[float]]:
-    """Seconds of each in turns; SystemExit unless all but "leg" bring the bytes of `host`."""
+    """Seconds of each in turns. SystemExit unless all except "leg" bring the bytes of `host`."""
     taken: dict[str, list[float]] = {name: [] for name in copies}
     for at in range(rounds + 1):
         for name in sorted(copies, reverse=at % 2 == 1):
@@ -47,7 +47,7 @@ def timed(
 
 def staged(rounds: int) -> dict[str, object]:
     """Seconds of a copy over the host, of its upload alone from page-locked memory, and of the same
-    copy where a chunk has arrived before the next one leaves.
+    copy if each chunk arrives before the next one leaves.
     """
     uris = ["cuda:0", "cuda:1"]
     with sp.init(uris, profile=False) as ctx, ctx.create_mesh(uris) as mesh:
@@ -76,8 +76,8 @@ def staged(rounds: int) -> dict[str, object]:
 
 
 def relay(rounds: int) -> dict[str, object]:
-    """Seconds of a copy between GPUs that reach a third one alone, and of one over the host; the
-    bytes that the former moved; what the mesh says of the route.
+    """Seconds of a copy between GPUs that reach only a third one, and of one over the host. Also
+    the bytes that the former moved, and the mesh's text about the route.
     """
     uris = ["cuda:0", "cuda:1", "cuda:2"]
     with sp.init(uris, profile=False) as ctx, ctx.create_mesh(uris) as mesh:
@@ -88,7 +88,7 @@ def relay(rounds: int) -> dict[str, object]:
         before = _bytes()
         mesh.copy(dst, src)
         moved = {name: n - before[name] for name, n in _bytes().items()}
-        with ctx.create_mesh(uris[:2]) as pair:  # which has no third one
+        with ctx.create_mesh(uris[:2]) as pair:  # without the third GPU
             copies: Copies = {
                 "copy": partial(mesh.copy, dst, src),
                 "host": partial(pair.copy, dst, src),
@@ -98,7 +98,7 @@ def relay(rounds: int) -> dict[str, object]:
 
 
 def _bytes() -> dict[str, int]:
-    """What the driver has copied, by its engine."""
+    """The number of bytes that the driver has copied, by its engine."""
     control = ctypes.CDLL(os.environ["SPARKLE_LIBCUDA"]).fake_cuda_control
     control.restype, control.argtypes = ctypes.c_int64, [ctypes.c_char_p]
     return {name: control(f"bytes {name}".encode()) for name in ("h2d", "d2h", "peer")}

@@ -1,4 +1,4 @@
-"""What sections of mesh.py are given and return, and how they tell ratios."""
+"""The arguments and results of mesh.py's sections, and the text of their ratios."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 KIB, MIB = 1 << 10, 1 << 20
 
 Figures = dict[str, float | str]
-"""By what it is: a figure, or a text with several."""
+"""Name -> a figure, or a text with several."""
 
 
 class Options(NamedTuple):
@@ -21,7 +21,7 @@ class Options(NamedTuple):
     simulate: bool
     """Run their plans on simulated devices, too?"""
     rounds: int
-    """Times that each side of a ratio is timed, 1 or more."""
+    """Number of timings of each side of a ratio, 1 or more."""
     devices: tuple[str, ...]
     """URIs of real devices."""
 

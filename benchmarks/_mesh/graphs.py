@@ -1,4 +1,4 @@
-"""A graph of a chain for each device, by pinned processes that do a chain each, in turns."""
+"""A graph with a chain for each device, compared with pinned processes that do a chain each."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from sparkle_drv.testing.simulated import Rate, SimDevice, SimMachine
 from .figures import Figures, Options, Wrong, told
 
 SIDE, STEPS, WARM = 512, 6, 12
-"""Of the chains: products of SIDE, then a map, STEPS times. WARM runs are not timed."""
+"""The chains: products of SIDE, then a map, STEPS times. WARM runs are not timed."""
 
 
 def graphs(options: Options) -> Figures:
-    """Seconds of ctx.graph by those of the processes; nothing where a device is not one core.
+    """Seconds of ctx.graph over those of the processes; no figure if a device is not one core.
     Raises Wrong.
     """
     found: Figures = {"graph of two chains on simulated devices, simulated / predicted": virtual()}
@@ -61,8 +61,8 @@ def graphs(options: Options) -> Figures:
 
 
 def virtual() -> float:
-    """Seconds of a graph of a chain for each of two simulated devices, by their virtual clock, by
-    those of its plan. Raises Wrong.
+    """Seconds, by the virtual clock, of a graph with a chain for each of two simulated devices,
+    over those of its plan. Raises Wrong.
     """
     uris = ("sim:a", "sim:b")
     rates = {"gemm_f32": Rate(1e-5, 1e10), "map_f32": Rate(1e-5, 1e10)}
@@ -82,7 +82,7 @@ def virtual() -> float:
 
 
 def _chains(ctx: sp.Context, numbers: Iterable[int]) -> tuple[Any, Callable[[], None]]:
-    """A graph of chains that has been run, and what tells whether it is right (Wrong)."""
+    """A graph of chains that has been run, and a check of its result (Wrong)."""
     wants = []
     with ctx.graph() as graph:
         for number in numbers:
@@ -116,7 +116,7 @@ def _run(graph: Any) -> float:
 
 
 def _one_chain(number: int, uri: str, end: Any) -> None:
-    """A process: runs its chain each time it is told, until it is told to end."""
+    """A process that runs its chain each time it is told, until it is told to end."""
     os.sched_setaffinity(0, {int(uri.removeprefix("cpu:c"))})
     with sp.init([uri], profile=False) as ctx:
         graph, _ = _chains(ctx, [number])

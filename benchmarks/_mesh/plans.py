@@ -1,4 +1,6 @@
-"""Plans of all_reduce by their lower bound (sparkle_drv/mesh/collective/bound.py): predictions."""
+"""Plans of all_reduce beside their lower bound (sparkle_drv/mesh/collective/bound.py):
+predictions.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,7 @@ def plans(options: Options) -> Figures:
 
 
 def _reached(rates: list[float], simulate: bool) -> dict[str, float]:
-    """Bounds of 64 MiB by seconds."""
+    """Bounds of 64 MiB over seconds."""
     network = star(rates, LATENCY_S)
     begin = time.perf_counter()
     plan = planned.all_reduce(network, 64 * MIB)
@@ -74,15 +76,15 @@ def _reached(rates: list[float], simulate: bool) -> dict[str, float]:
 
 
 def _simulated(seed: int) -> float:
-    """Simulated seconds by predicted ones."""
+    """Simulated seconds over predicted ones."""
     nbytes = 4 * random.Random(seed).choice([1, 250, 4096, 50_000, 262_144])
     took_s, predicted_s = planned.all_reduce_simulated_s(linked(seed), nbytes)
     return took_s / predicted_s
 
 
 def _least_s(places: int) -> float:
-    """log2 p messages of 4 KiB at 1 GB/s in turn; log2 p rounded down, + 2, where p is no power of
-    two.
+    """log2 p messages of 4 KiB at 1 GB/s in turn. If p is no power of two: log2 p rounded down,
+    plus 2.
     """
     rounds = int(math.log2(places))
     return (rounds if places == 1 << rounds else rounds + 2) * (LATENCY_S + 4 * KIB / 1e9)

@@ -1,4 +1,4 @@
-"""all_reduce of real devices by numpy's `a += b; b[:] = a` on the same memory, in turns."""
+"""all_reduce of real devices beside numpy's `a += b; b[:] = a` on the same memory, in turns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .figures import MIB, Figures, Options, Wrong, told
 
 
 def real(options: Options) -> Figures:
-    """Seconds by those of numpy, 4 MiB and 64 MiB; raises Wrong for a wrong sum."""
+    """Seconds over those of numpy, 4 MiB and 64 MiB. Raises Wrong for a wrong sum."""
     found: Figures = {}
     uris = list(options.devices)
     with sp.init(uris, profile=False) as ctx, ctx.create_mesh(uris) as mesh:

@@ -1,7 +1,8 @@
-"""How fast transports are, and what they move: GPUs of the fake driver, shared memory, PRIME.
+"""The speed of transports, and the bytes that they move: GPUs of the fake driver, shared memory,
+PRIME.
 
-Copies of a GPU of the fake driver take the time that it is told (fake.py): it adds up what each
-engine of a GPU does.
+Copies of the fake driver's GPUs take a given time (fake.py), which adds up for each engine of a
+GPU.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FAKE = ROOT / "build/fake/libcuda.so.1"
 RATES = "time h2d 1;time d2h 2"
 SLOW = "time h2d 0.5;time d2h 1;time peer 2"
-"""For two copies at once: then memory of the host is faster on any machine."""
+"""For two copies at once: at these rates the host's memory is faster on any machine."""
 
 
 def transports(options: Options) -> Figures:
@@ -48,7 +49,7 @@ def transports(options: Options) -> Figures:
 
 
 def _fake(what: str, rounds: int, said: str) -> Any:
-    """What the child printed that ran on a fake driver which was told `said`."""
+    """The output of the child on a fake driver that got the commands `said`."""
     environment = {**os.environ, "SPARKLE_LIBCUDA": str(FAKE), "FAKE_CUDA": said}
     done = subprocess.run(
         [sys.executable, "-m", "_mesh.fake", what, str(rounds)],
@@ -81,7 +82,7 @@ def _prime() -> str:
 
 
 def _reduced(devices: list[sp.Device], nbytes: int) -> str:
-    """What an all_reduce moved, after what the mesh measured."""
+    """The bytes that an all_reduce moved, after the mesh's own measurements."""
     with sp.Mesh(devices) as mesh:
         arrays = [device.array(np.ones(nbytes // 4, np.float32)) for device in devices]
         mesh.plan_all_reduce(nbytes)

@@ -1,8 +1,8 @@
-"""What async_executor.py times: one frame goes to the device, through a kernel and back, and three
-ways of doing that again and again.
+"""The work that async_executor.py times: a frame goes to the device, through a kernel and back, in
+three ways.
 
-A frame is x of n floats; the kernel gives x + y for a y that stays on the device. No frame is like
-the one before it, and what comes back is compared with numpy.
+A frame is x of n floats. The kernel gives x + y for a y that stays on the device. No frame equals
+the previous one, and each result is compared with numpy.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Work:
             raise ValueError(f"{way}: frame {frame} came back wrong")
 
     def kernel_s(self, count: int = 64) -> float:
-        """The kernel alone: seconds each of `count` in one list, the best of five."""
+        """The kernel alone: seconds per run of `count` in one list, the best of five."""
         commands = sp.Commands()
         for _ in range(count):
             commands.dispatch(self.kernel, self.z, self.x, self.y, self.n, groups=self.groups)
@@ -92,7 +92,7 @@ class Work:
 
 
 def synchronous(work: Work, frames: int, judged: bool) -> float:
-    """Each step is waited for before the next is asked for."""
+    """Each step is waited for before the next is submitted."""
     queue, out = work.queue, work.out[0]
     start = time.perf_counter()
     for frame in range(frames):
@@ -105,7 +105,7 @@ def synchronous(work: Work, frames: int, judged: bool) -> float:
 
 
 def batched(work: Work, frames: int, judged: bool) -> float:
-    """BATCH frames are asked for at once, then all of them are waited for."""
+    """BATCH frames are submitted at once, then all of them are waited for."""
     queue, out = work.queue, work.out
     start = time.perf_counter()
     for first in range(0, frames, BATCH):
@@ -120,8 +120,8 @@ def batched(work: Work, frames: int, judged: bool) -> float:
 
 
 def triple_buffered(work: Work, frames: int, judged: bool) -> float:
-    """Three slots, each with memory and a queue of its own: a slot is waited for when its turn
-    comes again, while the two others are on their way."""
+    """Three slots, each with memory and a queue of its own. A slot is waited for when its turn
+    comes again, while the two others are still running."""
     with work.dev.pipeline(DEPTH, lambda: Slot(work), overlap=True) as pipe:
         start = time.perf_counter()
         for frame in range(frames):
@@ -143,8 +143,8 @@ RUN: dict[str, Callable[[Work, int, bool], float]] = dict(
 
 
 def measure(work: Work, frames: int, rounds: int) -> tuple[dict[str, list[float]], list[float]]:
-    """(seconds of each round by way, seconds of the kernel alone): verified first, then
-    interleaved, the order turning."""
+    """(seconds of each round by way, seconds of the kernel alone). Verified first, then
+    interleaved, in an order that rotates."""
     for way in WAYS:
         RUN[way](work, 3 * KINDS, True)
     seconds: dict[str, list[float]] = {way: [] for way in WAYS}

@@ -1,7 +1,7 @@
 """The loops that pipeline_overlap.py times: serial, and a ring of slots, over the same steps.
 
-A loop that had to wait for cores that others' work took says little about overlap: there was
-nothing to overlap on. Such rounds are set aside and counted.
+If other processes took the cores, a loop says little about overlap: it had no core to overlap on.
+Such rounds are set aside and counted.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sparkle_drv as sp
 from _overlap.steps import Slot, Work
 
 TIMEOUT_S = 120.0
-STARVED = 0.25  # of a loop's time: from there on a round is not calm
+STARVED = 0.25  # share of a loop's time: from there on a round is not calm
 
 
 @dataclass
@@ -25,14 +25,14 @@ class Run:
     seconds: float
     losses: list[float]
     device_s: float
-    queued_s: float  # that its threads were ready and had no core
+    queued_s: float  # its threads were ready and had no core
     in_flight: float = 0.0
     waited: float = 0.0
 
     @property
     def starved(self) -> float:
-        """Time that its threads, taken together, were ready and had no core, as a share of its
-        own; two threads can come to 2.
+        """The time that its threads together were ready without a core, as a share of its own time.
+        Two threads can reach 2.
         """
         return self.queued_s / self.seconds
 
@@ -41,8 +41,8 @@ Round = dict[int, Run]  # by depth, 0 the serial loop
 
 
 def queued() -> float:
-    """Seconds that threads of this process have waited for a core, as the kernel counts them; 0
-    where it does not.
+    """Seconds that threads of this process have waited for a core, as the kernel counts them; 0 if
+    it does not.
     """
     total = 0
     for task in Path("/proc/self/task").glob("*/schedstat"):
@@ -97,8 +97,8 @@ def _device_s(fences: list[sp.Fence]) -> float:
 def measure(
     work: Work, steps: int, rounds: int, depths: list[int], timeout_s: float
 ) -> tuple[list[Round], list[Round]]:
-    """(rounds that count, rounds set aside): verified first, then interleaved, the order turning,
-    until `rounds` calm ones are there or the time is over. Without any that is calm, all count.
+    """(rounds that count, rounds set aside). Verified first, then interleaved, in an order that
+    rotates, until there are `rounds` calm ones or the time is over. If none is calm, all count.
     """
     order = [0, *depths]
 
@@ -115,6 +115,6 @@ def measure(
         for depth in order[at:] + order[:at]:
             taken[depth] = once(depth, judge=False)
             if taken[depth].losses != judged[0].losses:
-                raise ValueError(f"depth {depth}: what was timed gave other results")
+                raise ValueError(f"depth {depth}: the timed run gave other results")
         (calm if all(run.starved < STARVED for run in taken.values()) else busy).append(taken)
     return (calm, busy) if calm else (busy, [])

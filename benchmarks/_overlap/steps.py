@@ -1,7 +1,7 @@
 """The steps that pipeline_overlap.py times: host work in numpy before and after a product on the
 device, each slot with memory of its own.
 
-No clock decides anything here but `balance`, which makes the host's share as large as wanted.
+Only `balance` looks at a clock: it makes the host's work as long as requested.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sparkle_drv.ops import ref
 
 Array = NDArray[Any]
 MOST_PASSES = 1024
-KINDS = 8  # different frames, so that no result can be right by being an old one
+KINDS = 8  # different frames, so that an old result cannot pass
 
 
 class Slot:
@@ -55,7 +55,7 @@ class Work:
 
     def frame(self, step: int) -> Array:
         """The host's work before: rows of bytes to mean 0 and deviation 1, `passes` times over, as
-        a heavier preparation would take (once more changes nothing but rounding).
+        a heavier preparation would take. Further passes change only rounding.
         """
         x: Array = self.raw[step % KINDS].astype(np.float32)
         for _ in range(self.passes):
@@ -84,8 +84,8 @@ class Work:
             raise ValueError(f"{what}, step {step}: y[{miss.index}] {miss.got}, not {miss.want}")
 
     def balance(self, share: float) -> tuple[float, float]:
-        """Sets `passes` so that the host takes `share` of the device's time; (host, device) in
-        seconds a step.
+        """Sets `passes` so that the host takes `share` of the device's time. Returns (host, device)
+        in seconds per step.
         """
         device = min(self.queue.submit(self.alone.commands).time_ns for _ in range(5)) / 1e9
         self.passes, host = 1, self._host_s()

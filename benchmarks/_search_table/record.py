@@ -2,9 +2,9 @@
 
     python benchmarks/_search_table/record.py TABLE.json [SECONDS]
 
-Each point is compiled by cc, compared with numpy, and then timed in rounds: one sample of every
-point in a random order, so that a busy moment hits all alike. The table has the median of the
-faster half of a point's samples, and takes about six minutes. Read by the tests of the chooser.
+Each point is compiled by cc and compared with numpy. Then it is timed in rounds: one sample of
+every point in a random order, so that a busy moment affects all alike. The table has the median of
+the faster half of a point's samples, and takes about six minutes. The tests of the chooser read it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def compiled(point: tuple[int, ...], folder: Path) -> ctypes.CDLL:
 
 
 def sample(kernel: ctypes.CDLL, arrays: list[ctypes.c_void_p]) -> float:
-    """ns a call, after one that brings the arrays into the cache."""
+    """ns per call, after one that brings the arrays into the cache."""
     start = time.perf_counter_ns()
     kernel.run(*arrays)
     calls = max(1, SAMPLE_NS // (time.perf_counter_ns() - start))
@@ -56,7 +56,7 @@ def sample(kernel: ctypes.CDLL, arrays: list[ctypes.c_void_p]) -> float:
 
 
 def cpu() -> str:
-    """The processor's name, where the kernel tells it."""
+    """The processor's name, if the kernel reports it."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return named[0] if named else platform.machine()

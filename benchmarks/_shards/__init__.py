@@ -7,5 +7,6 @@
     planning.py     seconds of planning
 
 A section is a function of options.Options. SECTIONS of shards.py has its name. Called by shards.py
-alone; figures and how ratios are told are those of _mesh/figures.py.
+A section is a function of options.Options. SECTIONS of shards.py has its name. Only shards.py calls
+it. Figures and the text of ratios are those of _mesh/figures.py.
 """

@@ -1,7 +1,7 @@
-"""Devices that freeze or become slow in mid-run, and launches that stall: by who knew, or by the
-median. Counts pieces whose result was written twice.
+"""Devices that freeze or become slow in mid-run, and launches that stall. Times are compared with
+those of a plan that knew it, or with the median. It counts pieces whose result was written twice.
 
-Players of plans (sparkle_drv/testing/shards) try many machines; calls on simulated devices, whose
+Players of plans (sparkle_drv/testing/shards) try many machines. Calls on simulated devices, whose
 clock is virtual, show that threads, health and commits do the same.
 """
 
@@ -27,7 +27,7 @@ from .options import Options
 SLOWER = 100
 SHAPE = (1024, 64, 64)
 STALLED = 1000
-"""Plays of one plan, each with other launches that stall."""
+"""Number of plays of one plan, each with other launches that stall."""
 
 
 def faults(options: Options) -> Figures:
@@ -57,8 +57,8 @@ def faults(options: Options) -> Figures:
 
 
 def _call(seed: int, counted: Counted) -> tuple[float, float]:
-    """Virtual seconds by those of who knew, of a call in which a device freezes, and of the same
-    call in which it becomes slower instead.
+    """Virtual seconds over those of a plan that knew it: of a call in which a device freezes, and
+    of the same call in which it becomes slower instead.
     """
     chance = random.Random(seed)
     rates = [chance.uniform(1, 10) * 1e5 for _ in range(chance.randint(2, 5))]
@@ -68,7 +68,7 @@ def _call(seed: int, counted: Counted) -> tuple[float, float]:
     froze_s, units, count = _run(seed, rates, victim, hang, counted)
     slow = Fault("job", at, "slow", factor=SLOWER, count=10**6)
     slow_s, _, _ = _run(seed, rates, victim, slow, counted)
-    # All work till the device has done its units, which the launch that froze is not among.
+    # All work until the device has done its units, without those of the launch that froze.
     own = rates[victim] / sum(rates)
     stop_s = units / count / own * whole_s
     left = whole_s - stop_s
@@ -81,8 +81,8 @@ def _call(seed: int, counted: Counted) -> tuple[float, float]:
 def _run(
     seed: int, rates: list[float], victim: int, fault: Fault | None, counted: Counted
 ) -> tuple[float, int, int]:
-    """Virtual seconds of a call after two that nothing happens to; units that the victim did, and
-    those of all.
+    """Virtual seconds of a call after two undisturbed ones; units that the victim did, and those of
+    all.
     """
     devices = {
         f"sim:d{at}": SimDevice(f"sim:d{at}", {}, other=Rate(1e-5, rate))

@@ -1,4 +1,4 @@
-"""What sections of shards.py are given."""
+"""The arguments of shards.py's sections."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ class Options(NamedTuple):
     """How much a section measures."""
 
     seeds: int
-    """Drawn machines, 1 or more; of calls in which a device stops a tenth of that."""
+    """Drawn machines, 1 or more. A tenth of that is the number of calls in which a device stops."""
     rounds: int
-    """Times that each side of a ratio is timed, 1 or more."""
+    """Number of timings of each side of a ratio, 1 or more."""
     side: int
-    """Of the matrices of real products, 64 or more."""
+    """The side of the matrices of real products, 64 or more."""
 
 
 Section = Callable[[Options], Figures]

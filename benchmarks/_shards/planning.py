@@ -1,4 +1,4 @@
-"""What a plan of shares takes, and what a seen shape adds to a call, in microseconds."""
+"""The time of planning shares, and what a seen shape adds to a call, in microseconds."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from sparkle_drv.testing.shards.judged import decisions, planner
 from .options import Options
 
 DEVICES, PLANS = 5, 3
-"""Of one size are drawn machines; each is planned for so often, and the fastest one counts."""
+"""Drawn machines of one size are planned for so often; the fastest plan counts."""
 SIDE, CALLS, WARM = 64, 200, 300
-"""Of products of a seen shape: calls in a block, and calls before the first one."""
+"""For products of a seen shape: calls in a block, and calls before the first one."""
 
 
 def planning(options: Options) -> Figures:
@@ -36,8 +36,8 @@ def planning(options: Options) -> Figures:
 
 
 def _alone(options: Options) -> Figures:
-    """Where one device was found to be enough: by the operation itself, and by topology="single",
-    in turns.
+    """The case in which one device was found to be enough, compared with the operation itself and
+    with topology="single", in turns.
     """
     a, b = np.random.default_rng(1).standard_normal((2, SIDE, SIDE)).astype(np.float32)
     with sp.init(["cpu", "egl:0"], profile=False) as ctx:
@@ -63,7 +63,9 @@ def _alone(options: Options) -> Figures:
 
 
 def _divided(options: Options) -> Figures:
-    """Where several devices share it: what finding its kept plan takes, of the whole call."""
+    """The case in which several devices share: the time to find the kept plan, of the whole
+    call.
+    """
     a, b = np.random.default_rng(1).standard_normal((2, SIDE, SIDE)).astype(np.float32)
     found, whole = list[float](), list[float]()
     with sp.init(["cpu:c0", "cpu:c1"], profile=False) as ctx:
@@ -83,5 +85,5 @@ def _us(call: Callable[[], object]) -> float:
 
 
 def _block(call: Callable[[], object]) -> float:
-    """Microseconds of one of CALLS calls, the median: some are measured, or decided anew."""
+    """Microseconds of one of CALLS calls, the median. Some calls measure, or decide again."""
     return median(_us(call) for _ in range(CALLS))

@@ -1,4 +1,4 @@
-"""Products that real devices share, by those of one device, in turns."""
+"""Products that real devices share, compared with one device, in turns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WARM = 6
 SMALL = 4
 """The side of products on slow devices is so many times smaller."""
 ROUND_S = 2.0
-"""Slow sides are timed in fewer rounds: so that a round of them all takes this long on average."""
+"""Slow sides are timed in fewer rounds: one round of all sides then takes this long on average."""
 Calls = dict[str, Callable[[], object]]
 
 
@@ -30,14 +30,14 @@ def real(options: Options) -> Figures:
 
 
 def _cores(options: Options) -> Figures:
-    """Two halves of a CPU by the whole one."""
+    """Two halves of a CPU, compared with the whole one."""
     taken, two = _timed(options, options.side, ("cpu:c0", "cpu:c1"), {"whole": ["cpu"]})
     name = f"gemm {options.side} cubed, seconds of cpu:c0 + cpu:c1 / cpu"
     return {name: _ratio(taken["shared"], taken["whole"]), f"{name}, its plan": two}
 
 
 def _unequal(options: Options) -> Figures:
-    """A core and one that is slower: by the work over the sum of both rates."""
+    """A core and a slower one, compared with the work over the sum of both rates."""
     uris, side = ("cpu:c0", "cpu:c1/ref"), options.side // 2
     taken, said = _timed(options, side, uris, {uri: [uri] for uri in uris})
     pairs = zip(*(taken[uri] for uri in uris), strict=True)
@@ -47,7 +47,7 @@ def _unequal(options: Options) -> Figures:
 
 
 def _shared(options: Options) -> Figures:
-    """Devices that share cores: is the plan, that one of them is enough, right?"""
+    """Devices that share cores: is the plan right that one of them is enough?"""
     uris, side = ("cpu", "egl:0"), options.side // SMALL
     taken, said = _timed(options, side, uris, {uri: [uri] for uri in uris}, each=True)
     other = {name: median(its) for name, its in taken.items() if name != "shared"}
@@ -60,8 +60,8 @@ def _timed(
     options: Options, side: int, uris: tuple[str, ...], alone: dict[str, list[str]],
     each: bool = False,
 ) -> tuple[dict[str, list[float]], str]:  # fmt: skip
-    """Seconds by side in turns: "shared", as the planner wants it; those of `alone`, on a Context
-    of their own; with `each` "all", where nobody is left out. And what the plan says.
+    """Seconds by side in turns. "shared": as the planner decides; `alone`: on a Context of their
+    own; "all", with `each`: no device is left out. Also the plan's text.
     """
     a, b = np.random.default_rng(1).standard_normal((2, side, side)).astype(np.float32)
     want, out = a @ b, np.empty((side, side), np.float32)

@@ -1,4 +1,6 @@
-"""Plans on drawn machines (sparkle_drv/testing/shards): by their bound, and by who plays them."""
+"""Plans on drawn machines (sparkle_drv/testing/shards), compared with their bound and with a
+player.
+"""
 
 from __future__ import annotations
 

@@ -20,11 +20,11 @@ from sparkle_drv.ops import ref
 from sparkle_drv.ops.memory import weights
 
 QUICK_S = 2e-3
-"""Beyond this, what the check took says how long a launch lasts."""
+"""Beyond this, the check's own time gives the duration of a launch."""
 
 
 class _Launches:
-    """What a sampler wants to know of a Bound."""
+    """The parts of a Bound that a sampler uses."""
 
     def __init__(self, queue: sp.Queue, kernel: sp.Kernel, arguments: list[Any]) -> None:
         self.queue, self.kernel, self.arguments = queue, kernel, arguments
@@ -34,9 +34,9 @@ class _Launches:
 
 
 class Held:
-    """a, b and c of one product, c between bands that nobody may write; all plans share them.
+    """a, b and c of one product, c between bands that no plan may write. All plans share them.
 
-    A context manager. `wrong` has what the check said of plans that were, in words.
+    A context manager. `wrong` has the check's sentences about wrong plans.
     """
 
     def __init__(self, dev: sp.Device, of: Gemm, seed: int) -> None:
@@ -73,7 +73,7 @@ class Held:
         self._stack.close()
 
     def refill(self) -> None:
-        """Other operands, and what their product is in float64."""
+        """Makes other operands, and their product in float64."""
         of = self.of
         self._given = (
             self._rng.standard_normal((of.m, of.k), self._dtype),
@@ -90,7 +90,7 @@ class Held:
         self._blobs.clear()
 
     def admit(self, plan: sp.TilePlan) -> Arm | None:
-        """Loads and verifies; None for a plan that the device refuses or that is wrong."""
+        """Loads and verifies. None: the device refuses the plan, or its result is wrong."""
         try:
             kernel = self.dev.kernel(self._name, plan=plan)
         except (ValueError, sp.ImageError):
@@ -111,7 +111,7 @@ class Held:
         return Arm(kernel, timing.steady(shown, "hot", took * 1e9 if took > QUICK_S else None))
 
     def confirm(self, plan: sp.TilePlan) -> bool:
-        """The check again, with other operands."""
+        """Checks again, with other operands."""
         self.refill()
         arm = self.admit(plan)
         if arm is not None:

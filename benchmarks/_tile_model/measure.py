@@ -18,10 +18,10 @@ from sparkle_drv.ops import tiles
 from . import held, report, space
 
 GFLOPS = {"avx512": 100.0, "avx2": 100.0, "neon": 30.0, "ref": 35.0}
-"""Of one core and float32, about: to know how long a launch will last."""
+"""Approximate rate of one core with float32, to know how long a launch will last."""
 CALL_S = 2e-6
 LAUNCHES, LEAST_S, MOST_S = 70, 0.7, 45.0
-"""What a search would like: so many launches, within so many seconds."""
+"""A search's goal: so many launches, within so many seconds."""
 LONGEST_S = 3.0
 """A product that takes longer is left out."""
 SLOW_S = 0.1
@@ -29,12 +29,12 @@ SLOW = {"least_pairs": 5, "samples": 1, "hopeless": 1.25}
 QUICK = {"least_pairs": 20, "samples": 5, "hopeless": 2.0}
 """How a search goes on with launches longer than SLOW_S, and with others."""
 FAR_SHARE, LOOK_LAUNCHES, LOOK_S = 0.3, 8, 3e-3
-"""Of the time goes to plans far from the model's; each takes so many launches, and so long."""
+"""Share of the time for plans far from the model's; launches of each, and their time limit."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """One row to come."""
+    """A row to measure."""
 
     isa: str
     case: Case
@@ -64,7 +64,7 @@ def todo(cases: Sequence[Case], isas: Sequence[str], kinds: Sequence[str]) -> li
 
 
 def run(rows: Sequence[Task], budget_s: float, seed: int) -> Iterator[dict[str, Any]]:
-    """A dict for each row, while there is time: each has its share of what is left."""
+    """A dict for each row, while there is time: each gets its share of the rest."""
     end = time.monotonic() + budget_s
     for isa in dict.fromkeys(row.isa for row in rows):
         with _opened(isa) as dev:
@@ -114,7 +114,7 @@ def _one(dev: sp.Device, row: Task, budget_s: float, seed: int) -> dict[str, Any
         if operands.wrong:
             return _without("WRONG " + "; ".join(operands.wrong))
     return {
-        # The model's own plan may win the last duel: nothing found is better then.
+        # The model's own plan may win the last duel: then nothing better was found.
         "distance_percent": [100 * max(r - 1, 0.0) for r in found.ratio],
         "model_s": found.model_s, "best_s": found.best_s, "tried": found.tried,
         "model": report.plan(found.model), "best": report.plan(found.best),

@@ -12,13 +12,13 @@ from _cpu_peers.goals import Line
 from sparkle_drv.types import TilePlan
 
 WITHIN = 5.0
-"""Per cent that the model's plan may be slower than the best found."""
+"""Largest distance, in per cent, of the model's plan from the best found."""
 HEAD = (
     "case", "isa", "b", "model's plan", "takes", "best found", "takes", "distance, %", "95 %",
     "tried", "note",
 )  # fmt: skip
 FEWEST = 4
-"""Plans that a search has to have tried, unless there are no more, for its row to show anything."""
+"""Plans that a search must have tried for its row to count, unless there are no more."""
 Row = Mapping[str, Any]
 
 
@@ -30,7 +30,7 @@ def plan(of: TilePlan) -> str:
 
 
 def lines(rows: Sequence[Row]) -> list[Line]:
-    """One for each instruction set."""
+    """One line for each instruction set."""
     found = []
     for isa in dict.fromkeys(row["isa"] for row in rows):
         here = [row for row in rows if row["isa"] == isa]
@@ -48,7 +48,7 @@ def lines(rows: Sequence[Row]) -> list[Line]:
 
 
 def is_judged(row: Row) -> bool:
-    """Was enough tried to say how far the model is?"""
+    """Were enough plans tried to know the model's distance?"""
     return bool(row["distance_percent"]) and (row["tried"] >= FEWEST or not row["note"])
 
 
@@ -58,7 +58,7 @@ def is_left_out(row: Row) -> bool:
 
 
 def is_failed(row: Row) -> bool:
-    """Has it no figure though it was not left out?"""
+    """Does it lack a figure although it was not left out?"""
     return not row["distance_percent"] and not is_left_out(row)
 
 

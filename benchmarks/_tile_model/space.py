@@ -1,8 +1,9 @@
-"""Which plans of a product on the cpu device there are, near one and far from it. Pure.
+"""The plans of a product on the cpu device, near one and far from it. Pure.
 
-Blocks are counted in pieces of the matrices, so that no two candidates are the same work: what is
-larger than a matrix is the matrix. Micro-tiles are the kernels' own; what is read in place is the
-kernels' choice, but for `pack`: b may be a blob that was packed before, where it stays as it is.
+Blocks are counted in pieces of the matrices, so that no two candidates are the same work: a block
+larger than a matrix counts as the matrix. Micro-tiles are the kernels' own. The kernels choose
+which operands they read in place, except for `pack`: if b stays, it may be a blob that was packed
+before.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ FAR = (
 """Pieces of k, m and n where a search begins beside the model's: whole matrices to small blocks,
 the most different ones first."""
 LEAST_FAR = 8
-"""So many of them, however little time there is."""
+"""Number of these that are always tried, however little time there is."""
 LEAST_TERMS = 8
 """Of a piece of k."""
 NAIVE_FLOPS = 1e6
@@ -42,15 +43,16 @@ NAIVE_FLOPS = 1e6
 
 @dataclass(frozen=True)
 class Space:
-    """Every plan of one product; `kept`: b stays as it is, so that it may be packed before."""
+    """Every plan of one product. `kept`: b stays, so that it may be packed before."""
 
     of: Gemm
     model: TilePlan
     kept: bool
 
     def seeds(self, most: int) -> list[TilePlan]:
-        """The model's plan first, then other ways to compute, then those far from it: about `most`
-        in all."""
+        """The model's plan first, then other ways to compute, then plans far from it: about `most`
+        in all.
+        """
         found = [self.model]
         if self.kept:
             found.append(replace(self.model, pack=not self.model.pack))
@@ -74,10 +76,10 @@ class Space:
         return self._different(found)[1:]
 
     def pieces(self, plan: TilePlan) -> tuple[int, int, int]:
-        """Of k, m and n: what the kernels make of a plan's blocks (sp_gemm_choose)."""
+        """Of k, m and n: the kernels' reading of a plan's blocks (sp_gemm_choose)."""
         (mc, nc, kc), _ = plan.levels
         down = _up(self.of.k, kc)
-        # Equal pieces of k are shorter than kc; as many more rows go into a block.
+        # Equal pieces of k are shorter than kc, so a block has as many more rows.
         mc = max(mc, mc * kc // _up(self.of.k, down))
         return down, _up(self.of.m, mc), 1 if plan.pack else _up(self.of.n, nc)
 
@@ -89,7 +91,7 @@ class Space:
         return replace(self.model, levels=levels, pack=pack)
 
     def _different(self, plans: list[TilePlan]) -> list[TilePlan]:
-        """Without those that would do the same work as one before them."""
+        """Drops plans that would do the same work as an earlier one."""
         found: dict[object, TilePlan] = {}
         for plan in plans:
             found.setdefault(self._key(plan), plan)

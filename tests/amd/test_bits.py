@@ -48,7 +48,7 @@ def test_a_tail_must_be_last():
         ({"event": {"typ": 1}}, "no field EVENT_WRITE.event.typ, only type, index"),
         ({"event": 0x10000}, "bits 0x10000 are not declared on gfx11"),
         ({"events": 1}, "EVENT_WRITE has no events: it has header, event"),
-        ({"address": [1]}, "wants 0..2, a multiple of 2"),
+        ({"address": [1]}, "expected 0..2, a multiple of 2"),
     ],
 )
 def test_values_that_do_not_fit(fields, message):

@@ -144,7 +144,7 @@ def test_kernarg_is_what_the_signature_packs():
     assert (kernarg.nbytes, kernarg.align, kernarg.copies) == (20, 8, ((0, 0, 20),))
     packed = struct.pack("<QQi4x", 1, 2, 3)
     assert kernarg.pack(packed, (1, 1, 1), (64, 1, 1)) == packed[:20]
-    with pytest.raises(ValueError, match="20 are wanted"):
+    with pytest.raises(ValueError, match="expected 20 bytes, got 19"):
         kernarg.pack(packed[:19], (1, 1, 1), (64, 1, 1))
 
 

@@ -86,7 +86,7 @@ FILLED = r"^(gpu node=1 bo=\d+ at=0 (?:0000c03f){2})0000c03f"
 def test_a_result_that_differs_is_named_by_job_buffer_and_byte(own, tmp_path):
     outcome = planted(own, tmp_path, FILLED, r"\g<1>0000c13f")
     assert re.match(
-        r"ioctl \d+ AMDGPU_CS \(line \d+\): after this job BO \d+ byte 0x8: 0000c13f",
+        r"ioctl \d+ AMDGPU_CS \(line \d+\): after this job BO \d+ byte 0x8: expected 0000c13f ",
         outcome.difference,
     )
 
@@ -101,7 +101,7 @@ def test_an_input_that_differs_makes_the_result_differ(own, tmp_path):
 def test_a_call_that_ends_otherwise_is_named(own, tmp_path):
     outcome = planted(own, tmp_path, r"(request=c0186444 AMDGPU_CS) rc=0", r"\1 rc=-12")
     assert "AMDGPU_CS" in outcome.difference
-    assert outcome.difference.endswith("-12 (ENOMEM) was recorded, 0 is returned")
+    assert outcome.difference.endswith("expected -12 (ENOMEM) as recorded, got 0")
 
 
 def test_a_job_that_hangs_in_the_replay_is_named(own):

@@ -39,7 +39,7 @@ def run(*words):
         (("--peers", "numpy,fortran"), "--peers: 'fortran' is none of sparkle, "),
         (("--only", "("), "--only"),
         (("--only", "no such case"), "no case has 'no such case'"),
-        (("--threads", "5000"), "--threads: 1 to"),
+        (("--threads", "5000"), "--threads: expected 1 to"),
         (("--threads", "one"), "numbers like 1,2"),
         (("--md", "no/such/folder/x.md"), "its folder does not exist"),
         (("--md", "x.md", "--json", "x.md"), "must be different files"),

@@ -149,10 +149,10 @@ def test_another_commit_starts_anew_and_a_damaged_archive_is_told(call, kit):
     assert call(steps)[0] == 0
     (kit / "commit").write_text("def\n")
     status, said = call(steps)
-    assert (status, "all steps anew" in said, "only: status 0" in said) == (0, True, True)
+    assert (status, "all steps run again" in said, "only: status 0" in said) == (0, True, True)
     (kit.parent / "bad").write_bytes(b"no archive")
     status, said = call(steps, "--resume", kit.parent / "bad")
-    assert (status, "not gone on with" in said) == (0, True)
+    assert (status, "cannot go on with" in said) == (0, True)
 
 
 def test_results_of_another_run_and_other_files_stay(call, kit):
@@ -188,7 +188,7 @@ def test_a_truncated_archive_is_told(call, kit):
     taken.write_bytes(archive.read_bytes()[:-60])
     shutil.rmtree(archive.parent)
     status, said = call(steps, "--resume", taken)
-    assert (status, "not gone on with" in said) == (0, True)
+    assert (status, "cannot go on with" in said) == (0, True)
 
 
 def test_two_calls_on_one_folder(call, kit, capsys):

@@ -307,7 +307,7 @@ def test_halves_of_registers(text, words, op_sel):
 
 def test_another_generation_is_refused():
     assert c_decode(9, [0])[0] == -22
-    with pytest.raises(ValueError, match="gfx is 'gfx906'"):
+    with pytest.raises(ValueError, match="gfx: got 'gfx906'"):
         disassemble([0], "gfx906")
 
 

@@ -130,7 +130,7 @@ def test_lint_of_silicon_has_no_error_but_graphics(rembrandt):
     acquire = one(rembrandt[1], "ACQUIRE_MEM")
     assert acquire.fields["size_hi"] == {"value": 0x1FFFFFF}
     doubtful = next(one for one in found if one.rule.id == "initiator")
-    assert doubtful.doubt == "dword 4 of it is not told"  # umr does not print the initiator
+    assert doubtful.doubt == "dword 4 of it is not printed"  # umr does not print the initiator
     assert not doubtful.fails
 
 

@@ -58,9 +58,9 @@ def test_an_error_names_file_line_and_column(rdna_as, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("data", "options", "says"),
     [
-        (b"\x00\x00\xff", [], "3 bytes are not a number of dwords"),
-        (b"xyz", ["--hex"], "not hex words"),
-        (b"fffffffff", ["--hex"], "does not fit 32 bits"),
+        (b"\x00\x00\xff", [], "expected whole dwords, got 3 bytes"),
+        (b"xyz", ["--hex"], "expected hex words"),
+        (b"fffffffff", ["--hex"], "expected hex words of 32 bits"),
         (b"d7ff0000 0", ["--hex"], "gfx11 has no VOP3 opcode 0x3ff"),
     ],
 )
@@ -73,7 +73,7 @@ def test_bad_dwords(rdna_as, tmp_path, capsys, data, options, says):
 def test_missing_file_and_chip(rdna_as, tmp_path, capsys):
     assert rdna_as("assemble", tmp_path / "none.s") == 1
     assert rdna_as("assemble", tmp_path / "a.s", "--gfx", "gfx906") == 1
-    assert "gfx is 'gfx906'" in capsys.readouterr().err
+    assert "gfx: got 'gfx906'" in capsys.readouterr().err
     with pytest.raises(SystemExit) as leave:
         rdna_as("assemble")
     assert leave.value.code == 2
@@ -95,7 +95,7 @@ def test_check_without_llvm_mc(rdna_as, tmp_path, capsys, monkeypatch):
 
     monkeypatch.setattr(tool.shutil, "which", lambda name: None)
     assert rdna_as("assemble", tmp_path / "a.s", "--check", "-o", tmp_path / "o") == 0
-    assert "no llvm-mc here that knows gfx1100" in capsys.readouterr().err
+    assert "no llvm-mc here knows gfx1100" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(not shutil.which("llvm-mc-19"), reason="not installed: llvm-19")
@@ -128,21 +128,24 @@ def test_expressions_become_listings_that_assemble(rdna_as, tmp_path, gfx):
     words = ["expression", "relu(a*x + y)", "--scalars", "a", "--gfx", gfx, "-o", text]
     assert rdna_as(*words, "--check") == 0
     listed = text.read_text()
-    assert listed.startswith("// relu(a*x + y): 10 VGPRs, 512 elements a group of 128 threads\n")
+    assert listed.startswith("// relu(a*x + y): 10 VGPRs, 512 elements per group of 128 threads\n")
     assert "v_mul_f32 v1, s44, v1\n" in listed
     assert rdna_as("assemble", text, "--gfx", gfx, "--hex", "--check", "-o", tmp_path / "x") == 0
 
 
 def test_expressions_of_a_chip_that_is_not_known(rdna_as, capsys):
     assert rdna_as("expression", "x", "--gfx", "gfx906") == 1
-    assert "known are gfx1030" in capsys.readouterr().err
+    assert "expected gfx1030" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("text", "what"),
     [
         ("relu(", "the end"),
-        ("+".join(f"x*{i}.5" for i in range(70)), "it is interpreted: 70 const"),
+        (
+            "+".join(f"x*{i}.5" for i in range(70)),
+            "the device interprets this expression: 70 const",
+        ),
     ],
 )
 def test_expressions_that_become_none(rdna_as, capsys, text, what):
@@ -154,4 +157,4 @@ def test_tells_what_the_emulator_lacks(rdna_as, capsys):
     assert rdna_as("lacking", "--gfx", "gfx1036") == 0
     assert "gfx1036 EXP: 1: exp\n" in capsys.readouterr().out
     assert rdna_as("lacking", "--gfx", "gfx900") == 1
-    assert "--gfx: gfx is 'gfx900'" in capsys.readouterr().err
+    assert "--gfx: gfx: got 'gfx900'" in capsys.readouterr().err

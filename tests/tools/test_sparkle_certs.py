@@ -29,7 +29,7 @@ def test_a_ca_a_node_and_a_client(machine, tmp_path, capsys):
     assert machine("ca", "client", "alice") == 0
     assert machine("ca", "node", "box1", "10.0.0.5", "--out", str(out), "--days", "2") == 0
     assert machine("ca", "router", "r1", "10.0.0.9", "--out", str(tmp_path / "r1/cluster")) == 0
-    assert "copy what is in it to that machine's SPARKLE_HOME/cluster" in capsys.readouterr().out
+    assert "copy its contents to that machine's SPARKLE_HOME/cluster" in capsys.readouterr().out
     found = [identity.load(str(tmp_path / name)) for name in ("ca", "box1", "r1")]
     assert [str(one.subject) for one in found] == ["client alice", "node box1", "router r1"]
     assert not (out / "ca.key").exists()

@@ -74,7 +74,7 @@ def test_explain_as_json(sparkle, capsys):
     ("words", "code", "said"),
     [
         (["gemm", "8x8x8", "-d", "quantum:0"], 3, "quantum"),
-        (["gemm", "8x8x8", "-d", "cpu", "--from", "egl:0"], 3, "--from egl:0: there are cpu"),
+        (["gemm", "8x8x8", "-d", "cpu", "--from", "egl:0"], 3, "--from: expected one of cpu"),
         (["map", "x + q", "x", "8"], 1, "q: it stands in the expression"),
         (["map", "x +", "x", "8"], 1, "expression: a number"),
         (["conv2d", "1x4x9x9", "6x3x3x3"], 1, "w: "),
@@ -147,7 +147,7 @@ def test_traces_that_are_wrong(sparkle, capsys, saved, tmp_path):
         captured = capsys.readouterr()
         assert said in captured.err
         assert captured.out == ""
-    for content, said in ((b"{", "it is no JSON"), (b"\xff\xfe\x00", "it is no JSON"),
+    for content, said in ((b"{", "expected JSON"), (b"\xff\xfe\x00", "expected JSON"),
                           (b"[]", "traceEvents")):  # fmt: skip
         (tmp_path / "no.json").write_bytes(content)
         assert sparkle("trace", tmp_path / "no.json") == 1
@@ -159,7 +159,7 @@ def test_traces_that_are_wrong(sparkle, capsys, saved, tmp_path):
 def test_a_replay_verifies_and_answers_what_if(sparkle, capsys, saved, tmp_path):
     for file in (saved, saved.with_name("t.json.journal")):
         assert sparkle("replay", file) == 0
-        assert capsys.readouterr().out == "3 decisions, all come out the same\n"
+        assert capsys.readouterr().out == "3 decisions, all are the same\n"
     assert sparkle("replay", saved, "--without", "cpu") == 0
     out = capsys.readouterr().out
     assert "2 of 3 decisions go elsewhere" in out
@@ -183,7 +183,7 @@ def test_a_journal_that_was_changed_comes_out_otherwise(sparkle, capsys, saved, 
     (tmp_path / "t").write_text("\n".join(lines))
     assert sparkle("replay", tmp_path / "t") == 1
     out = capsys.readouterr().out
-    assert "1 of 3 decisions come out otherwise" in out
+    assert "1 of 3 decisions differ" in out
     assert "    1: " in out
 
 
@@ -234,7 +234,7 @@ def test_files_that_nest_without_end(sparkle, capsys, saved, tmp_path):
     deep = "[" * 300000
     (tmp_path / "t").write_text(deep)
     assert sparkle("trace", tmp_path / "t") == 1
-    assert "it is no JSON" in capsys.readouterr().err
+    assert "expected JSON" in capsys.readouterr().err
     journal = saved.with_name("t.json.journal").read_text()
     (tmp_path / "j").write_text(journal + deep)
     assert sparkle("replay", tmp_path / "j") == 1
@@ -276,4 +276,4 @@ def test_as_a_program(saved):
             timeout=60,
         )  # fmt: skip
         assert (done.returncode, done.stderr) == (0, "")
-        assert "all come out the same" in done.stdout
+        assert "all are the same" in done.stdout

@@ -1,6 +1,6 @@
-"""The engine behind tools/bench.py: one for every device, one concern a folder.
+"""The engine behind tools/bench.py: the same for every device, one concern per folder.
 
-commands/ makes jobs (jobs/), measures them (measure/, transfers and peaks too) or searches plans
-(tune/), gets rows (rows/) and writes them (report/); machine/ describes the host. Arrows go from
-commands down to jobs. Nothing here is part of the package; the package never imports it.
+commands/ makes jobs (jobs/), measures them (measure/, which also times transfers and peaks) or
+searches plans (tune/). The results are rows (rows/), which report/ writes. machine/ describes the
+host. Imports go from commands down to jobs. The package never imports this engine.
 """

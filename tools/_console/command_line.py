@@ -1,6 +1,6 @@
 """The parser of a tool's command line: wrong usage is one line on stderr and exit 2; `--version`.
 
-Called by the frame of every tool that is installed; what a tool's subcommands are is its own.
+Callers: the frame of every installed tool. Each tool declares its own subcommands.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ _SCRIPTS = ("sparkle", "sparkle-bench", "sparkle-bringup", "sparkle-pm4")  # of 
 
 
 def called(script: str) -> str:
-    """The name under which a tool of this file name was started: its own, or a console script's."""
+    """The name under which the tool was started: its file's, or a console script's."""
     name = os.path.basename(sys.argv[0])
     return name if name in _SCRIPTS else script
 
 
 class CommandLine(argparse.ArgumentParser):
-    """What `top` makes, and each subcommand of it."""
+    """The parser's class, and that of each subcommand."""
 
     def error(self, message: str) -> NoReturn:
-        """Exit 2 with one line on stderr."""
+        """Prints one line on stderr and exits 2."""
         said = " ".join(message.split())
         self.exit(2, f"{self.prog}: {said} (see {self.prog} --help)\n")
 
@@ -33,7 +33,9 @@ class _Version(argparse.Action):
     """Alone on the command line: prints the version and exits."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
-        from sparkle_drv.version import VERSION  # a tool says itself when that does not load
+        from sparkle_drv.version import (
+            VERSION,
+        )  # here: each tool reports a failure to load
 
         print(f"{parser.prog} {VERSION}")
         parser.exit()
@@ -57,7 +59,7 @@ def top(prog: str, doc: str | None, epilog: str) -> CommandLine:
 
 
 def commands(parser: CommandLine, required: bool = True) -> Any:
-    """Where its subcommands are added."""
+    """The group that subcommands are added to."""
     return parser.add_subparsers(
         title="commands", metavar="COMMAND", required=required, parser_class=CommandLine
     )

@@ -1,7 +1,7 @@
 """How a tool's results leave it: standard output, and the files that its options name.
 
-A failure of one costs that one alone. It is told in a line on stderr and makes the exit code 1;
-whatever else there is to write is still written. Used by every tool, and by benchmarks/.
+A failed output costs only itself. A line on stderr reports it and the exit code becomes 1; the
+tool still writes all other outputs. Callers: every tool, and benchmarks/.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from _console.problems import FAILED
 
 
 def save(prog: str, path: str | os.PathLike[str], content: str | bytes) -> bool:
-    """Write a file whole. False: it could not be written, and stderr says why."""
-    from sparkle_drv import kept  # here: a tool says itself when the package does not load
+    """Writes a file whole. Returns False, after a line on stderr, when that failed."""
+    from sparkle_drv import kept  # here: each tool reports that the package does not load
 
     return written(prog, path, lambda: kept.put(Path(path), _encoded(content)))
 
 
 def overlap(*paths: str | os.PathLike[str] | None) -> bool:
-    """Do two of these name one file, so that the later would replace the earlier? Not a device or a
-    pipe, which takes both.
+    """Do two of these paths name one file, so that the later would replace the earlier? A device
+    or a pipe does not count, because it takes both texts.
     """
     files = [
         os.path.realpath(p) for p in paths if p and (os.path.isfile(p) or not os.path.exists(p))
@@ -35,8 +35,8 @@ def overlap(*paths: str | os.PathLike[str] | None) -> bool:
 
 
 def so_far(path: str | os.PathLike[str], content: str | bytes) -> None:
-    """Write what a long run has until now, so that a killed run leaves it. A pipe or a device takes
-    a text once, so it gets the last one only. `save` writes that, and tells what fails.
+    """Writes the results so far, so that a killed run leaves them. A pipe or a device can take a
+    text only once: `save` writes to it at the end and reports failures.
     """
     from sparkle_drv import kept
 
@@ -46,8 +46,8 @@ def so_far(path: str | os.PathLike[str], content: str | bytes) -> None:
 
 
 def written(prog: str, path: str | os.PathLike[str], write: Callable[[], object]) -> bool:
-    """`write` a file in a manner of its own. False: it raised OSError or ValueError, and stderr has
-    the reason.
+    """Calls `write(path)`. Returns False, after a line on stderr, when it raised OSError or
+    ValueError.
     """
     try:
         write()
@@ -58,24 +58,25 @@ def written(prog: str, path: str | os.PathLike[str], write: Callable[[], object]
 
 
 def complain(prog: str, path: str | os.PathLike[str], error: Exception) -> None:
-    """The line on stderr about a file."""
+    """Prints the line on stderr that names the file and the reason."""
     print(f"{prog}: could not write {os.fspath(path)}: {reason(error)}", file=sys.stderr)
 
 
 def reason(error: Exception) -> str:
-    """Why, in one line."""
+    """The reason of a failure, in one line."""
     said = error.strerror if isinstance(error, OSError) else None
     return " ".join(str(said or error).split()) or type(error).__name__
 
 
 def _encoded(content: str | bytes) -> bytes:
-    # A file name that is not UTF-8 reaches Python as lone surrogates, which UTF-8 cannot encode.
+    # A file name that is not UTF-8 holds lone surrogates, which UTF-8 cannot encode.
     return content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
 
 
 class _Stream:
-    """A text stream that remembers its first error instead of raising it. `stream` is None where
-    the descriptor was closed before this process began.
+    """A text stream that remembers its first error instead of raising it.
+
+    `stream` is None when the descriptor was closed before this process began.
     """
 
     def __init__(self, stream: Any) -> None:
@@ -88,7 +89,7 @@ class _Stream:
 
     @property
     def buffer(self) -> Any:
-        """The bytes below the text, with the same promise."""
+        """The bytes below the text. They remember errors in the same way."""
         return _Bytes(self, self._stream.buffer)
 
     def write(self, text: str) -> int:
@@ -106,12 +107,12 @@ class _Stream:
             return
         try:
             work()
-        except (OSError, ValueError) as error:  # ValueError: text that its encoding has not
+        except (OSError, ValueError) as error:  # ValueError: the encoding lacks a character
             self.error = error
             self._drop()
 
     def _drop(self) -> None:
-        """Send what is still buffered nowhere: else the interpreter's last flush fails, too."""
+        """Discards buffered text. Otherwise the interpreter's last flush would fail, too."""
         with contextlib.suppress(OSError, ValueError):
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self._stream.fileno())
@@ -133,12 +134,13 @@ class _Bytes:
 
 
 def guarded(prog: str, work: Callable[[], int]) -> int:
-    """`work`'s exit code, but at least 1 when standard output did not take everything. A line on
-    stderr says so, unless its reader has left, as `| head` does. `work` never sees an error of
-    standard output or stderr.
+    """Runs `work` and returns its exit code: at least 1 when standard output lost something.
+
+    A line on stderr then gives the reason, unless the reader has left (`| head`). `work` never sees
+    an error of standard output or stderr.
     """
     before = sys.stdout, sys.stderr
-    if None in before:  # no file that is opened from now on may become descriptor 1 or 2
+    if None in before:  # then no file opened later may get descriptor 1 or 2
         while (held := os.open(os.devnull, os.O_RDWR)) <= 2:
             pass
         os.close(held)
@@ -152,7 +154,7 @@ def guarded(prog: str, work: Callable[[], int]) -> int:
             leaving, code = leave, FAILED
         out.flush()
         if out.error is not None:
-            if not isinstance(out.error, BrokenPipeError):  # a reader that left wants no more words
+            if not isinstance(out.error, BrokenPipeError):  # a reader that left needs no message
                 print(f"{prog}: could not write standard output: {reason(out.error)}", file=err)
             code = code or FAILED
         elif leaving is not None:

@@ -1,18 +1,18 @@
 """The exceptions that end a command early, and the exit codes that they become.
 
-Every tool takes them from here; each states in its --help what its codes mean.
+Every tool uses these; each tool's --help says what its codes mean.
 """
 
 OK, FAILED, USAGE, NO_DEVICE, REGRESSION = 0, 1, 2, 3, 3
 
 
 class UsageError(Exception):
-    """What the caller typed or handed in cannot be used: one line on stderr, exit 2."""
+    """The caller's input cannot be used: one line on stderr, exit 2."""
 
 
 class NotComparable(Exception):
-    """Two results say nothing about each other: one line on stderr, exit 1."""
+    """Two results cannot be compared: one line on stderr, exit 1."""
 
 
 class NoSuchDevice(Exception):
-    """No device of that name is usable here: one line on stderr, exit 3."""
+    """No usable device has that name here: one line on stderr, exit 3."""

@@ -1,6 +1,4 @@
-"""One line on stderr that says what is measured and how long it may still take; only on a
-terminal.
-"""
+"""One line on a terminal's stderr: what is measured now, and how long the run may still take."""
 
 from __future__ import annotations
 
@@ -11,11 +9,10 @@ from typing import TextIO
 
 
 class Progress:
-    """`with Progress(total) as p: p.step("gemm m=512 hot")` before each piece of work; silent when
-    not a terminal.
+    """`with Progress(total) as p: p.step("gemm m=512 hot")` before each piece of work.
 
-    The time left is the mean of what the finished pieces took times what is left: an estimate, and
-    it says so.
+    Silent when stderr is no terminal. The time left is an estimate, and the line says "about": the
+    mean time of the finished pieces, multiplied by the number of pieces left.
     """
 
     def __init__(self, total: int, out: TextIO | None = None) -> None:
@@ -33,7 +30,7 @@ class Progress:
         self.clear()
 
     def step(self, what: str) -> None:
-        """Announces the next piece of work."""
+        """Shows the next piece of work."""
         done, self.begun = self.begun, self.begun + 1
         if not self.live:
             return
@@ -43,7 +40,7 @@ class Progress:
         self.write(f"[{self.begun}/{self.total}] {what}{eta}")
 
     def clear(self) -> None:
-        """Takes the line away, so that results can be printed in its place."""
+        """Clears the line, so that results can be printed in its place."""
         if self.live:
             self.write("")
 

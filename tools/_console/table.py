@@ -1,7 +1,6 @@
-"""Tables: drawn by rich on a terminal when rich is there, aligned plain text otherwise, and as
-Markdown.
+"""Tables: drawn by rich on a terminal if rich is installed, else aligned plain text; or Markdown.
 
-Called by every command that prints one; report/row_table.py says what the columns of results are.
+Callers: every command that prints a table. report/row_table.py defines the columns of results.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ FOLDED_WIDTH = 14
 
 
 def duration(ns: float | None) -> str:
-    """12.3 us: three digits and a unit."""
+    """A time with three digits and a unit, such as "12.3 us"."""
     if ns is None:
         return "-"
     for unit, size in _UNITS:
@@ -36,8 +35,10 @@ def duration(ns: float | None) -> str:
 
 
 def spread(median: float, low: float, high: float, n: int) -> str:
-    """12.34 +- 0.25 us: the wider side of the interval of n samples, in the unit of the median (or
-    of the interval, where that is larger); also below zero. One sample has no interval.
+    """A median with its uncertainty, such as "12.34 +- 0.25 us"; values may be negative.
+
+    The uncertainty is the wider side of the interval of n samples. The unit is that of the larger
+    number. A single sample has no interval.
     """
     off = max(high - median, median - low) if n > 1 else 0.0
     size, unit = next(
@@ -50,9 +51,10 @@ def spread(median: float, low: float, high: float, n: int) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text under columns. A column in which nothing stands is left out unless it is
-    `kept`. A narrow terminal loses the `droppable` ones, the first named first. `above` and `below`
-    are lines around the table.
+    """Rows of text under columns.
+
+    A column without any text is left out unless it is `kept`. A narrow terminal loses the
+    `droppable` columns, the first named first. `above` and `below` are lines around the table.
     """
 
     columns: Sequence[str]
@@ -63,7 +65,7 @@ class Table:
     below: str = ""
 
     def used(self) -> tuple[list[str], list[list[str]]]:
-        """The columns that are not left out, and the rows of them."""
+        """The columns that are shown, and their cells in each row."""
         used = [
             i
             for i, name in enumerate(self.columns)
@@ -94,7 +96,7 @@ class Table:
             print(self.below, file=out)
 
     def markdown(self) -> list[str]:
-        """The same columns and cells between aligned pipes, and the lines around the table."""
+        """The table as Markdown, with the lines around it."""
         names, lines = self.used()
         escaped = [[cell.replace("|", "\\|") for cell in line] for line in [names, *lines]]
         widths = [max(3, width) for width in _widths(escaped[0], escaped[1:])]
@@ -111,7 +113,7 @@ class Table:
 
 
 def show(columns: Sequence[str], rows: Sequence[Sequence[str]], out: TextIO | None = None) -> None:
-    """Prints a table in which all columns are alike."""
+    """Prints a table whose columns are all of one kind."""
     Table(columns, rows).show(out)
 
 
@@ -131,7 +133,7 @@ def _first(wanted: Sequence[str], there: Sequence[str]) -> str | None:
 
 
 def _narrowest(names: Sequence[str], lines: Sequence[Sequence[str]]) -> int:
-    """Columns of a terminal that rich needs when it folds the one column that may be folded."""
+    """Columns that rich needs on a terminal when it folds the one column that may be folded."""
     folded = [
         min(w, FOLDED_WIDTH) if n == FOLDED else w
         for w, n in zip(_widths(names, lines), names, strict=True)
@@ -140,7 +142,7 @@ def _narrowest(names: Sequence[str], lines: Sequence[Sequence[str]]) -> int:
 
 
 def _show_rich(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Draws with rich; False when rich is not installed (it comes with the `tools` extra)."""
+    """Draws with rich. Returns False when rich is not installed (the `tools` extra has it)."""
     try:
         console = importlib.import_module("rich.console")
         drawn = importlib.import_module("rich.table")

@@ -1,4 +1,4 @@
-"""The C table of data formats: what each number of typed buffers and images means."""
+"""The C table of data formats: the meaning of each format number of typed buffers and images."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ PREFIX = "BUF_FMT_"
 
 
 def row(name: str) -> str:
-    """BUF_FMT_10_11_11_FLOAT names the most significant channel first, C has it last."""
+    """The channels' sizes in C's order: BUF_FMT_10_11_11_FLOAT names the highest channel first."""
     size, _, kind = name.removeprefix(PREFIX).rpartition("_")
     if not size:  # BUF_FMT_INVALID
         return "{{0}, 0}"

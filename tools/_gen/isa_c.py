@@ -1,14 +1,14 @@
-"""The C text of the ISA's tables: enumerators, and for each generation what decode.c walks."""
+"""The C text of the ISA's tables: enumerators, and the tables that decode.c reads."""
 
 from __future__ import annotations
 
 from sparkle_drv.lowlevel import isa_formats, isa_rows
 
 FORMATS = isa_formats.FORMATS
-# Operand codes of what no field names.
+# Operand codes of operands that no field of the instruction names.
 FIXED = {"vcc": 106, "exec": 126}
 SECOND_WORDS = ("DPP16", "DPP8", "SDWA", "SDWAB")
-# Fields that name an operand: those a row does not use must be 0.
+# Fields that name an operand: decode.c requires 0 in those that a row does not use.
 OPERANDS = {
     *("vdst", "sdst", "src0", "src1", "src2", "vsrc1", "ssrc0", "ssrc1", "sdata", "sbase"),
     *("addr", "data", "data0", "data1", "vaddr", "vdata", "srsrc"),
@@ -28,7 +28,7 @@ VGPRS = {"vdst", "vsrc1", "vsrc1y", "addr", "data", "data0", "data1", "vaddr", "
 
 
 def width(names: list[str]) -> int:
-    """Bytes of each name's place: arrays of pointers would take a relocation a name."""
+    """Bytes of the longest name with its end. Arrays of pointers would cost a relocation each."""
     return max(map(len, names)) + 1
 
 
@@ -84,7 +84,7 @@ def names(ops: list[str], sources: list[str]) -> str:
 
 
 def slot_of(row: isa_rows.Row, operand: isa_rows.Operand, index: int) -> str:
-    """The member of struct sp_inst, by sp_isa_slot, that an operand of a row goes to."""
+    """The member of struct sp_inst, by sp_isa_slot, that holds an operand of a row."""
     field = operand.field
     if field == "vcc":
         return "DST" if row.format == "VOPC" else "SDST" if index == 1 else "SRC2"
@@ -111,7 +111,7 @@ def kind_of(field: str, operand: bool = True) -> str:
 
 
 def field_of(form: isa_formats.Format, name: str) -> isa_formats.Field:
-    """The format's field for an operand: svdst, ssrc1 are vdst, src1 where it has no such field."""
+    """The format's field for an operand. Without svdst or ssrc1 that is vdst or src1."""
     plain = name[1:]
     return form.fields[name] if name in form.fields else form.fields[plain]
 
@@ -123,7 +123,7 @@ def place(field: isa_formats.Field) -> str:
 
 
 def is_signed(gen: int, form: str, field: str) -> bool:
-    """Offsets that may be negative; FLAT's sign is the decoder's, it depends on the segment."""
+    """May an offset be negative? FLAT's sign depends on the segment: the decoder handles it."""
     return field == "simm16" or (field == "offset" and form in ("SMEM", "FLAT"))
 
 
@@ -151,7 +151,7 @@ def operand_lines(gen: int, row: isa_rows.Row) -> list[str]:
         short = gen >= 11 and row.format in isa_formats.VOP3_BASE
         if short and operand.nbits == 16 and kind in ("SRC", "VGPR"):
             kind += "_HALF"
-        if operand.type == "msgrtn":  # a number in SSRC0, no operand code
+        if operand.type == "msgrtn":  # SSRC0 holds a plain number, not an operand code
             slot, kind = "OFFSET", "RAW"
         lines.append(f"{{SP_SLOT_{slot}, SP_KIND_{kind}, {place(field)}, {ndw}}}")
     return lines
@@ -168,12 +168,12 @@ def row_flags(row: isa_rows.Row) -> str:
 
 
 def modifier_lines(gen: int, form: isa_formats.Format) -> list[str]:
-    """Fields that every instruction of a format has, whatever its operands."""
+    """The fields that every instruction of a format has, whatever its operands."""
     lines = []
     operand_fields = OPERANDS | {"saddr", "op", "opy", "simm16", "vdsty", "src0y", "vsrc1y", "vsrc"}
     if form.name in SECOND_WORDS:
         operand_fields = set()
-    if form.name == "MIMG":  # rows by name only have no operands: the format's fields are they
+    if form.name == "MIMG":  # its rows name no operands, so the format's fields are the operands
         operand_fields = {"op"}
     for field in form.fields.values():
         if field.name in operand_fields or (
@@ -195,7 +195,7 @@ def modifier_lines(gen: int, form: isa_formats.Format) -> list[str]:
 
 
 def row_index(row: isa_rows.Row) -> int:
-    """Where a row stands in its format's table: FLAT's three segments one after another."""
+    """A row's index in its format's table: FLAT's three segments follow one another."""
     segment = {"SCRATCH": 1, "GLOBAL": 2}.get(row.format, 0)
     return row.opcode + segment * 128
 
@@ -205,13 +205,13 @@ def _array(kind: str, name: str, lines: list[str]) -> list[str]:
 
 
 class Tables:
-    """Collects one generation's rows; operand lists that are alike are written once."""
+    """Collects one generation's rows. Equal operand lists are written once."""
 
     def __init__(self, gen: int, rows: list[isa_rows.Row]) -> None:
         self.gen = gen
         self.text: list[str] = []
         self.operands: list[str] = []
-        self.first: dict[tuple[str, ...], int] = {}  # of each operand list, in `operands`
+        self.first: dict[tuple[str, ...], int] = {}  # operand list -> its index in `operands`
         self.by_format: dict[str, dict[int, isa_rows.Row]] = {}
         for row in rows:
             table = {"VOP3B": "VOP3", "SCRATCH": "FLAT", "GLOBAL": "FLAT"}.get(
@@ -229,7 +229,7 @@ class Tables:
             raise ValueError(f"{row.name} and {other.name} are both {row.format} {row.opcode:#x}")
 
     def span(self, row: isa_rows.Row) -> str:
-        """Where the row's operands stand: the first one's index, and how many they are."""
+        """The index of the row's first operand, and how many operands it has."""
         lines = operand_lines(self.gen, row)
         key = tuple(lines)
         if key not in self.first:
@@ -238,7 +238,7 @@ class Tables:
         return f"{self.first[key]}, {len(lines)}"
 
     def rows(self, table: str) -> tuple[str, int]:
-        """Writes a format's rows; their array's name and length."""
+        """Writes a format's rows. Returns their array's name and length."""
         known = self.by_format.get(table, {})
         lines = []
         for index, row in sorted(known.items()):
@@ -254,7 +254,7 @@ class Tables:
         return name, max(known) + 1
 
     def format(self, form: isa_formats.Format, rows: tuple[str, int]) -> str:
-        """Writes a format's modifiers; its initialiser of struct sp_isa_format."""
+        """Writes a format's modifiers. Returns its initialiser of struct sp_isa_format."""
         lines = modifier_lines(self.gen, form)
         name = f"modifiers_{form.name.lower()}"
         if lines:
@@ -267,7 +267,7 @@ class Tables:
         )
         reserved = (1 << 32 * form.ndw) - 1 & ~form.declared
         number = "0" if form.name in SECOND_WORDS else f"SP_FORMAT_{form.name}"
-        if form.name == "EXP":  # by name only: what else they hold is not looked at
+        if form.name == "EXP":  # decoded by name only: its other bits are not read
             reserved = 0
         return (
             f"{{{form.mask:#x}, {form.value:#x}, {reserved:#x}, "

@@ -1,8 +1,8 @@
 """The C side of packets and registers, from sparkle_drv/amd/tables/{pm4,sdma,regs}.py.
 
-Headers (`native/gen/*.h`): opcodes, lengths, values, and a place for each field. Tables
-(`native/gen/*.inc`): for each level the packets with their lengths and declared bits, and the
-registers with who may write them; the emulator's command processor includes those.
+Headers (`native/gen/*.h`) have opcodes, lengths, values, and a place for each field. Tables
+(`native/gen/*.inc`) have, for each level, the packets with their lengths and declared bits. They
+also have the registers and who may write them. The emulator's command processor includes them.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _place(place: bits.Place) -> str:
 
 
 def _by_level(forms: dict[int, str], name: str) -> Iterator[tuple[str, str]]:
-    """The form of gfx10, or of the first level, under the plain name; others named by level."""
+    """The form of gfx10, or of the first level, has the plain name; others name their level."""
     usual = forms.get(10, next(iter(forms.values())))
     yield name, usual
     for gfx, form in forms.items():
@@ -147,7 +147,7 @@ def _braces(values: Iterable[int]) -> str:
 
 
 def _addresses(cls: type[bits.Record]) -> int:
-    """A bit for each dword where an address begins."""
+    """A mask of the dwords at which an address begins."""
     found = at = 0
     for element in cls.ELEMENTS.values():
         found |= isinstance(element, bits.Addr) << at

@@ -1,6 +1,6 @@
-"""What runs on a machine that has nothing but Python: archives of wheels, and their first file.
+"""Code for a machine that has nothing but Python: archives of wheels, and their first file.
 
-packed.py puts numpy's wheels for several Pythons into one archive and takes them out again;
-archive_main.py is the first file of bringup.pyz. Only the standard library is used here. Not here:
-what collects the parts (gpu_kit.py, bringup_archive.py), which are the callers, and gpu_run.py.
+packed.py packs numpy's wheels for several Pythons into one archive, and unpacks them again.
+archive_main.py is the first file of bringup.pyz. Both use only the standard library. Not here:
+collecting the parts. gpu_kit.py, bringup_archive.py and gpu_run.py call these files.
 """

@@ -1,13 +1,13 @@
-"""The first file of bringup.pyz: unpacks what the running Python needs and runs the tool.
+"""The first file of bringup.pyz: unpacks the running Python's wheels and runs the tool.
 
 python3 bringup.pyz [ladder|mem|info] ...    tools/bringup.py
 python3 bringup.pyz pm4 ...                  another tool of the package, by name
-python3 bringup.pyz record COMMAND ...       a program whose ioctls and IBs are written down
-python3 bringup.pyz check                    only whether all that is needed is there
+python3 bringup.pyz record COMMAND ...       writes down a program's ioctls and IBs
+python3 bringup.pyz check                    only checks that nothing is missing
 
-Any Python from 2.7 on can read it, and what is missing is said before anything else happens.
-Nothing is fetched; the parts are unpacked once, into XDG_CACHE_HOME or ~/.cache, else into a
-temporary folder.
+Any Python from 2.7 on can read this file; it reports missing parts before anything else happens.
+It downloads nothing. It unpacks once, into XDG_CACHE_HOME or ~/.cache, else into a temporary
+folder.
 """
 
 import atexit
@@ -33,18 +33,18 @@ def say(text):
 
 
 def glibc():
-    """(2, 36), or None where the C library is another one."""
+    """The version as (2, 36). None: the C library is not glibc."""
     try:
         name, _, numbers = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
     except (AttributeError, OSError, ValueError):
-        name, numbers = platform.libc_ver()  # a guess, by the interpreter's file
+        name, numbers = platform.libc_ver()  # an estimate, from the interpreter's file
     parts = numbers.split(".")
     known = name == "glibc" and all(part.isdigit() for part in parts)
     return tuple(int(part) for part in parts) if known else None
 
 
 def tag():
-    """The key of this Python's wheels: "cp311", "cp314t" of a build without the GIL."""
+    """The key of this Python's wheels: "cp311"; "cp314t" for a build without the GIL."""
     free = not getattr(sys, "_is_gil_enabled", lambda: True)() or "t" in getattr(
         sys, "abiflags", ""
     )
@@ -56,16 +56,16 @@ def version(numbers):
 
 
 def missing(manifest):
-    """What this machine lacks for the archive to run at all: one line each."""
+    """What this machine lacks to run the archive, one line for each."""
     found = []
     pythons = ", ".join("3.%s" % key[3:] for key in sorted(manifest["pythons"]))
     where = "%s is CPython %s" % (sys.executable, version(sys.version_info[:2]))
     if not sys.platform.startswith("linux"):
-        found.append("Linux is wanted, this is %s" % sys.platform)
+        found.append("expected Linux, got %s" % sys.platform)
     if platform.machine() not in ("x86_64", "AMD64") or sys.maxsize < 2**32:
-        found.append("the archive is for 64-bit x86, this is %s" % platform.machine())
+        found.append("expected 64-bit x86, got %s" % platform.machine())
     if platform.python_implementation() != "CPython":
-        found.append("CPython is wanted, this is %s" % platform.python_implementation())
+        found.append("expected CPython, got %s" % platform.python_implementation())
     elif tag() not in manifest["pythons"]:
         old = sys.version_info[:2] < (3, 10)
         kind = (
@@ -75,14 +75,14 @@ def missing(manifest):
     if sys.platform.startswith("linux"):
         libc, wanted = glibc(), tuple(manifest["glibc"])
         if libc is None:
-            found.append("the C library is not glibc (musl?): glibc %s is wanted" % version(wanted))
+            found.append("expected glibc %s, got another C library (musl?)" % version(wanted))
         elif libc < wanted:
-            found.append("glibc is %s, %s is wanted" % (version(libc), version(wanted)))
+            found.append("got glibc %s, expected %s" % (version(libc), version(wanted)))
     return found
 
 
 def nodes(folder="/dev/dri"):
-    """Why no card can be opened, one line each; nothing when one can."""
+    """Why no card can be opened, one line for each reason; empty when one can."""
     try:
         names = sorted(name for name in os.listdir(folder) if name.startswith("renderD"))
     except OSError as error:
@@ -113,13 +113,13 @@ def owner(path):
         group = str(about.st_gid)
     advice = "'usermod -aG %s USER', then log in again" % group
     if not about.st_gid:
-        # Nobody should be of root's group for this.
-        advice = "udev has not given it to group render (a container: pass that group in)"
+        # No user should belong to root's group for this.
+        advice = "udev has not given it to group render (in a container: add that group)"
     return "it belongs to group %s (mode %o); %s" % (group, stat.S_IMODE(about.st_mode), advice)
 
 
 def unpack(archive, manifest, place):
-    """Everything of this Python's wheels and of our own, into the folder `place`."""
+    """Unpacks this Python's wheels and our own into the folder `place`."""
     for name in manifest["pythons"][tag()]:
         with archive.open("wheels/" + name) as packed, tempfile.TemporaryFile() as whole:
             shutil.copyfileobj(packed, whole)
@@ -131,7 +131,7 @@ def unpack(archive, manifest, place):
 
 
 def cache():
-    """A folder of ours that we may write, or None."""
+    """A folder of ours that we may write. None: there is none."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     place = os.path.join(base, "sparkle_drv")
     try:
@@ -146,7 +146,7 @@ def cache():
 
 
 def unpacked(archive, manifest):
-    """The folder with the packages, made when it is not there."""
+    """The folder with the packages. Made when missing."""
     parent = cache()
     if parent is None:
         place = tempfile.mkdtemp(prefix="bringup-")
@@ -161,13 +161,13 @@ def unpacked(archive, manifest):
             os.rename(made, place)
         except OSError:
             shutil.rmtree(made, True)
-            if not os.path.isdir(place):  # else another one was faster
+            if not os.path.isdir(place):  # another process may have been faster
                 raise
     return place
 
 
 def absent_library(error):
-    """The shared library whose absence an ImportError comes from; "" when it is another one."""
+    """The shared library whose absence caused an ImportError; "" for another cause."""
     while error is not None:
         found = re.search(r"(lib\S+\.so\S*): cannot open shared object", str(error))
         if found:
@@ -177,7 +177,7 @@ def absent_library(error):
 
 
 def record(place, command):
-    """Runs a program with the recorder before it; does not return."""
+    """Runs a program with the recorder preloaded. Does not return."""
     if not command or command[0].startswith("-"):
         say("record COMMAND ...: SPARKLE_RECORD names the file, default sparkle-PID.rec here")
         return 2

@@ -1,7 +1,7 @@
 """What a source file imports or includes, as paths of other source files of the checkout.
 
-An import counts wherever it stands: in a function and under TYPE_CHECKING too. Of Python, the
-extension modules count as the C folders that they are built from.
+An import counts wherever it stands: in a function and under TYPE_CHECKING too. A Python import of
+an extension module counts as an import of the C folders that the extension is built from.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SEARCHED = ("native", "native/include")  # as -I in native/build_ffi.py
 
 
 def module_name(path: str) -> str:
-    """The dotted name under which a Python file is imported; tests' helpers have no folder."""
+    """The dotted name under which a Python file is imported. Tests' helpers have no folder."""
     stem = re.sub(r"(/__init__)?\.pyi?$", "", path)
     for start in PATHS:
         if stem.startswith(start):
@@ -32,13 +32,13 @@ def module_name(path: str) -> str:
 
 
 def modules(paths: list[str]) -> dict[str, str]:
-    """Dotted name -> path, of all Python files; a stub stands for its extension module."""
+    """Dotted name -> path, of all Python files. A stub stands for its extension module."""
     names = {module_name(path): path for path in paths if path.endswith(".py")}
     return {**names, **EXTENSIONS}
 
 
 def of_python(path: str, text: str, known: Mapping[str, str]) -> Iterator[tuple[int, str]]:
-    """(line, imported file) of each import that names a module of ours."""
+    """(line, imported file) of each import that names a module of the checkout."""
     name = module_name(path)
     here = name.split(".")
     if not path.endswith("__init__.py"):
@@ -58,14 +58,14 @@ def of_python(path: str, text: str, known: Mapping[str, str]) -> Iterator[tuple[
 
 
 def _first_known(name: str, known: Mapping[str, str]) -> str:
-    """`import a.b.c` names the longest of a.b.c, a.b and a that there is; "": none is ours."""
+    """The longest of a.b.c, a.b and a that exists, for `import a.b.c`; "": none is ours."""
     while name and name not in known:
         name = name.rpartition(".")[0]
     return name
 
 
 def of_c(path: str, text: str, paths: frozenset[str]) -> Iterator[tuple[int, str]]:
-    """(line, included file) of each include of ours, found as the compiler finds it."""
+    """(line, included file) of each include of the checkout, found as the compiler finds it."""
     for match in _INCLUDE.finditer(text):
         for folder in (posixpath.dirname(path), *_SEARCHED):
             found = posixpath.normpath(f"{folder}/{match[1]}")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from _loc.rooms import Arrow, Room
 
-# Top to bottom. A room belongs to the longest name that it begins with.
+# Top to bottom. A room belongs to the longest of these names that its own name begins with.
 LAYERS = (
     "tests",
     "benchmarks",
@@ -48,18 +48,19 @@ LAYERS = (
     "sparkle_drv/errors.py",
     "sparkle_drv/version.py",
 )
-# What the users of the package may import of it. Tests may import anything.
+# What tools and benchmarks may import of the package. Tests may import anything.
 USERS = ("benchmarks", "examples", "tools")
 PUBLIC = (
     *("sparkle_drv", "sparkle_drv/ops", "sparkle_drv/lowlevel.py", "sparkle_drv/plugin"),
     *("sparkle_drv/testing", "sparkle_drv/telemetry", "sparkle_drv/kept.py"),
-    "sparkle_drv/cluster",  # which sparkle.py starts and certifies
+    "sparkle_drv/cluster",  # sparkle.py starts it and makes its certificates
     *("sparkle_drv/assets.py", "sparkle_drv/types.py", "sparkle_drv/errors.py"),
     *("sparkle_drv/version.py", "sparkle_drv/cluster"),
 )
-# Layers whose rooms are alternatives: none knows another; what they share lies in the folder above.
+# Layers whose rooms are alternatives: they do not import each other. Shared code lies in the
+# folder above.
 APART = ("sparkle_drv/backends/", "native/amdgpu", "native/cuda", "native/egl", "native/cpu")
-# Names for others alone: nothing below imports these, the public names do not either.
+# Only outsiders use these names: no lower layer and no public name imports them.
 ASIDE = (
     *("sparkle_drv/testing", "sparkle_drv/cluster", "sparkle_drv/plugin"),
     "sparkle_drv/lowlevel.py",
@@ -68,36 +69,36 @@ LEAVES = LAYERS[LAYERS.index("sparkle_drv/telemetry") :]
 
 
 def layer(room: str) -> str:
-    """The layer of a room; "": a stranger, which no layer names."""
+    """The layer of a room; "" when no layer names it."""
     fits = (name for name in LAYERS if room == name or room.startswith(f"{name}/"))
     found = max(fits, key=len, default="")
     return "" if found == "sparkle_drv" and room != found else found
 
 
 def wrong(source: str, target: str) -> str:
-    """Why room `source` may not import room `target`; "": it may."""
+    """Why room `source` may not import room `target`; "" when it may."""
     above, below = layer(source), layer(target)
     if not above or not below:
         return f"{source if not above else target} is in no layer"
     if LAYERS.index(above) > LAYERS.index(below):
-        return "an arrow up"
+        return "an import of a higher layer"
     if above in USERS and below.startswith("sparkle_drv") and below not in PUBLIC:
         return f"{below} is not public"
     if above in LEAVES:
-        return "a leaf imports nothing of ours"
+        return "a leaf imports nothing of the checkout"
     if above.startswith("sparkle_drv") and above not in ASIDE and below in ASIDE:
-        return f"{below} is for others alone"
-    return "" if _together(source, target) else "alternatives know nothing of one another"
+        return f"{below} is for outside users alone"
+    return "" if _together(source, target) else "alternatives do not import one another"
 
 
 def _together(source: str, target: str) -> bool:
-    """Are two rooms not two alternatives of one kind?"""
+    """May these rooms import each other? Not if they are two alternatives of one kind."""
     mine, theirs = (_alternative(room) for room in (source, target))
     return not mine or not theirs or mine == theirs
 
 
 def _alternative(room: str) -> str:
-    """The backend that a room belongs to, among those that are alternatives."""
+    """The backend that a room belongs to, among the alternatives."""
     kind = next((name for name in APART if f"{room}/".startswith(name)), "")
     if kind.endswith("/"):
         inside = room.removeprefix(kind).partition("/")[0] if room.startswith(kind) else ""

@@ -1,7 +1,7 @@
-"""Rooms: each folder with its sources, its sentence, and the arrows to other rooms.
+"""Rooms: each folder with its sources, its sentence, and its imports of other rooms.
 
-A module directly in sparkle_drv/ is a room of its own, since those modules are layers of their own:
-`types.py` lies below everything, `context.py` above the scheduler.
+A module directly in sparkle_drv/ is a room of its own, because such modules are layers of their
+own: `types.py` lies below everything, `context.py` above the scheduler.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def room_of(path: str) -> str:
 
 
 def arrows(texts: Mapping[str, str]) -> list[Arrow]:
-    """Every import and include among `texts` (path -> text) that leads to one of them."""
+    """Every import and include among `texts` (path -> text) that leads to one of those files."""
     known, paths = imports.modules(list(texts)), frozenset(texts)
     found = []
     for path, text in texts.items():
@@ -110,7 +110,7 @@ def circles(out: Mapping[str, Iterable[str]]) -> list[list[str]]:
 
 
 def units(rooms: Mapping[str, Room]) -> dict[str, set[str]]:
-    """C files that include one another; a unit is x.c with x.h and x.inc of one folder."""
+    """C files that include one another. A unit is x.c with x.h and x.inc of one folder."""
     found: dict[str, set[str]] = {}
     for room in rooms.values():
         for arrow in [*room.inside, *(a for given in room.out.values() for a in given)]:
@@ -130,7 +130,7 @@ def read(root: Path) -> dict[str, Room]:
 
 
 def _said(folder: Path) -> str:
-    """The first sentence of a folder's __init__.py or README.md; "": it has neither."""
+    """The first sentence of a folder's __init__.py or README.md; "" without either file."""
     package, readme = folder / "__init__.py", folder / "README.md"
     if readme.is_file():
         lines = readme.read_text(encoding="utf-8").splitlines()

@@ -1,8 +1,8 @@
 """Tokens of the launch path's rooms at an earlier commit, and of the same code in the working tree.
 
-A token is what the compiler reads: no comment, docstring or blank counts. git follows renames. A
-file that was renamed out of the rooms counts on both sides; one that was renamed into them counts
-on neither. So moving code changes nothing. tools/loc.py prints this (--tokens).
+A token is what the compiler reads: comments, docstrings and blanks do not count. git follows
+renames. A file renamed out of the rooms counts on both sides, one renamed into them on neither.
+So moving code changes nothing. tools/loc.py prints the result (--tokens).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import tokenize
 from dataclasses import dataclass
 from pathlib import Path
 
-# native/hot has been native/python.
+# The room's earlier name was native/python.
 ROOMS = ("native/python", "native/hot", "native/core", "sparkle_drv/core", "sparkle_drv/ops")
 FORMER = {"native/python": "native/hot"}
 OUTSIDE = "renamed out"
 ENDINGS = (".c", ".h", ".inc", ".py")
-ALIKE = "40%"  # what git calls a rename: a file that was cut by half is still the same file
-# Comments and whole strings come first, so that nothing inside them is read.
+ALIKE = "40%"  # git's threshold of a rename: a file cut by half is still the same file
+# Comments and whole strings come first, so that the text inside them is not split.
 _C = re.compile(
     r"""(?P<skip>//[^\n]*|/\*.*?\*/|\\\n)
     |"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[A-Za-z_]\w*|\.?\d[\w.]*
@@ -35,12 +35,12 @@ _LAYOUT = (
 
 
 class NoSuchRevision(Exception):
-    """git does not know the commit, or there is no git to ask."""
+    """git does not know the commit, or git is not installed."""
 
 
 @dataclass
 class Size:
-    """Tokens, and the lines on which one begins."""
+    """A number of tokens, and the number of lines on which a token begins."""
 
     tokens: int = 0
     lines: int = 0
@@ -50,18 +50,18 @@ class Size:
 
     @property
     def density(self) -> float:
-        """Tokens a line."""
+        """Tokens per line."""
         return self.tokens / self.lines if self.lines else 0.0
 
 
 def of_c(text: str) -> Size:
-    """The size of C code, with the preprocessor's lines."""
+    """The size of C code, preprocessor lines included."""
     found = [match for match in _C.finditer(text) if not match["skip"]]
     return Size(len(found), len({text.count("\n", 0, match.start()) for match in found}))
 
 
 def of_python(text: str) -> Size:
-    """The size of Python code. An f-string is one token, whichever Python counts."""
+    """The size of Python code. An f-string is one token under every version of Python."""
     said = _strings_alone(ast.parse(text))
     lines, tokens, inside = set(), 0, 0
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -75,7 +75,7 @@ def of_python(text: str) -> Size:
 
 
 def _strings_alone(tree: ast.Module) -> set[int]:
-    """Lines of statements that are no more than a string: docstrings, also of attributes."""
+    """Lines of statements that are only a string: docstrings, also of attributes."""
     return {
         line
         for node in ast.walk(tree)
@@ -91,13 +91,13 @@ def of(path: str, text: str) -> Size:
 
 
 def room(path: str) -> str:
-    """The room of a path, by today's name; OUTSIDE: none of them."""
+    """The room of a path, by today's name; OUTSIDE when no room has it."""
     found = next((name for name in ROOMS if path.startswith(f"{name}/")), OUTSIDE)
     return FORMER.get(found, found)
 
 
 def compared(root: Path, rev: str) -> dict[str, tuple[Size, Size]]:
-    """Room -> its size in `rev`, its size in the working tree. Raises NoSuchRevision."""
+    """Room -> its size in `rev` and its size in the working tree. Raises NoSuchRevision."""
     if not _git(root, "rev-parse", "--verify", "--quiet", f"{rev}^{{commit}}").strip():
         raise NoSuchRevision(rev)
     sizes = {name: (Size(), Size()) for name in (*ROOMS, OUTSIDE) if name not in FORMER}
@@ -132,7 +132,7 @@ def _listed(root: Path, *arguments: str) -> list[str]:
 
 
 def _git(root: Path, *arguments: str) -> str:
-    """What git prints; "": it fails."""
+    """What git prints; "" when it fails."""
     command = ["git", "-c", "core.quotePath=off", *arguments]
     try:
         done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)

@@ -1,6 +1,6 @@
-"""The subcommands of pm4.py, a file each, and the inputs that they share (common.py).
+"""The subcommands of pm4.py, one file each, and their shared inputs (common.py).
 
 Each declares its options in `add(sub)` and names the function that runs it. Only files and printing
-are here: everything said about packets comes from sparkle_drv.lowlevel. Called by pm4.py alone.
-decode.py encodes, too; diff.py, lint.py and reg.py print what amd/ib finds.
+are here: all knowledge of packets comes from sparkle_drv.lowlevel. decode.py also encodes; diff.py,
+lint.py and reg.py print the findings of amd/ib. Only pm4.py calls these modules.
 """

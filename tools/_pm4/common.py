@@ -1,4 +1,4 @@
-"""What the subcommands share: input files and their options."""
+"""Input files and options that the subcommands share."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from sparkle_drv.lowlevel import Ib, TextError
 
 EXIT_CODES = "exit codes: 0 well, 1 wrong input, findings or differences, 2 usage"
 MOST = 32 << 20  # bytes of an input: a devcoredump has some 6 MiB
-INPUT = "FILE, FILE@ADDRESS for bytes that lie there, or - for stdin"
+INPUT = "FILE, FILE@ADDRESS for bytes of that address, or - for stdin"
 Command = Callable[[argparse.Namespace], int]
-Subcommands = Any  # argparse names no public type for what add_subparsers returns
+Subcommands = Any  # argparse has no public type for the result of add_subparsers
 
 
 class InputError(Exception):
-    """An input is not what it should be: one line on stderr that names the place, exit 1."""
+    """An input is wrong: one line on stderr that names the place, exit 1."""
 
 
 def command(sub: Subcommands, name: str, function: Command, text: str) -> argparse.ArgumentParser:
-    """A new subcommand that `function` runs."""
+    """Adds a subcommand that `function` runs."""
     made: argparse.ArgumentParser = sub.add_parser(
         name, help=text, description=text, epilog=EXIT_CODES
     )
@@ -35,25 +35,25 @@ def command(sub: Subcommands, name: str, function: Command, text: str) -> argpar
 
 
 def add_inputs(to: argparse.ArgumentParser) -> None:
-    """How the inputs are to be read; the files themselves are each command's own."""
+    """Options for reading inputs. Each command declares the files itself."""
     to.add_argument(
         "--from",
         dest="form",
         choices=lowlevel.FORMS,
         default="auto",
-        help="form of the input (default: told by its contents)",
+        help="form of the input (default: found from its contents)",
     )
     to.add_argument(
         "--gfx",
         type=gfx,
         metavar="GFX",
-        help="9, 10.3, 11, 12 or a chip such as gfx1036, gfx1100, where the input does not say",
+        help="9, 10.3, 11, 12 or a chip such as gfx1036, gfx1100, if the input does not say",
     )
     to.add_argument(
         "--ip",
         choices=lowlevel.IPS,
         default="compute",
-        help="queue, where the input does not say (default compute)",
+        help="queue, if the input does not say (default compute)",
     )
 
 
@@ -65,16 +65,16 @@ def gfx(text: str) -> int:
 
 
 def read(args: argparse.Namespace, name: str) -> list[Ib]:
-    """The IBs of one input. InputError with file, line and column; UsageError without a gfx."""
+    """The IBs of one input. InputError names file, line and column; UsageError: no gfx is known."""
     path, at, address = name.rpartition("@")
     va = None
     if at and not Path(name).exists():
         try:
             va = int(address, 16)
         except ValueError:
-            raise UsageError(f"{name}: {address!r} is no address in hex") from None
+            raise UsageError(f"{name}: expected an address in hex, got {address!r}") from None
         if not 0 <= va < 1 << 64:
-            raise UsageError(f"{name}: an address has 64 bits")
+            raise UsageError(f"{name}: expected an address of at most 64 bits")
         name = path
     if name == "-":
         data = bounded(sys.stdin.buffer, name)
@@ -89,12 +89,12 @@ def read(args: argparse.Namespace, name: str) -> list[Ib]:
         wanted = UsageError if args.gfx is None else InputError
         raise wanted(f"{name}: {error}") from None
     if not ibs:
-        raise InputError(f"{name}: there is no IB in it")
+        raise InputError(f"{name}: expected an IB, got none")
     return ibs
 
 
 def bounded(file: BinaryIO, name: str) -> bytes:
-    """All of a file, which may be a device without end."""
+    """All of a file. The limit is for devices without an end."""
     data = file.read(MOST + 1)
     if len(data) > MOST:
         raise InputError(f"{name}: expected at most {MOST >> 20} MiB, got more")

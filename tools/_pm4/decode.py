@@ -1,4 +1,4 @@
-"""Commands decode and encode: between dwords and text."""
+"""Commands decode and encode: dwords to text, and text to dwords."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def add_decode(sub: common.Subcommands) -> None:
     made.add_argument(
         "--flat",
         action="store_true",
-        help="in the order of execution, calls followed (not to be encoded again)",
+        help="in the order of execution, with calls followed (cannot be encoded again)",
     )
     made.add_argument("--json", action="store_true", help="as JSON, packet by packet")
 
 
 def add_encode(sub: common.Subcommands) -> None:
     made = common.command(
-        sub, "encode", encode, "dwords of what decode printed or a person wrote (of any form)"
+        sub, "encode", encode, "dwords of decode's text, or of a person's own (in any form)"
     )
     made.add_argument("files", nargs="+", metavar="FILE", help=common.INPUT)
     common.add_inputs(made)
@@ -60,7 +60,7 @@ def decode(args: argparse.Namespace) -> int:
 
 
 def notes(ibs: list[Ib]) -> dict[tuple[int, int], str]:
-    """Where each INDIRECT_BUFFER leads, and what the input does not tell."""
+    """The target of each INDIRECT_BUFFER, or a note that the input lacks it."""
     found: dict[tuple[int, int], str] = {}
     for number, ib in enumerate(ibs):
         for one in ib.packets():
@@ -91,14 +91,14 @@ def trace_point(one: Any) -> str:
 
 
 def flat(step: Step) -> list[str]:
-    """A packet's lines behind its place, deeper when it was called."""
+    """A packet's lines with its place in front, indented more inside a call."""
     indent = f"{step.number}:{step.at:05x} " + "  " * step.depth
     lines = list(lowlevel.statement(step.packet, step.ib.gfx, step.problem))
     return [indent + lines[0], *(" " * len(indent) + line for line in lines[1:])]
 
 
 def packet(step: Step) -> dict[str, Any]:
-    """A step as JSON has it."""
+    """A step as an object for JSON."""
     one = step.packet
     registers = [
         {"name": write.name, "value": write.value, "text": str(write)}
@@ -132,11 +132,13 @@ def encode(args: argparse.Namespace) -> int:
     ibs = common.read_all(args, args.files)
     if args.ib is not None:
         if not 0 <= args.ib < len(ibs):
-            raise UsageError(f"--ib {args.ib}: there are {len(ibs)}, counted from 0")
+            raise UsageError(
+                f"--ib: expected less than {len(ibs)}, the number of IBs, got {args.ib}"
+            )
         ibs = [ibs[args.ib]]
     if args.to == "bin":
         if len(ibs) != 1:
-            raise UsageError(f"{len(ibs)} IBs: bytes hold one of them, --ib says which")
+            raise UsageError(f"{len(ibs)} IBs: a file of bytes holds one; expected --ib")
         data = lowlevel.to_bytes(ibs[0])
     else:
         try:

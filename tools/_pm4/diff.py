@@ -1,4 +1,4 @@
-"""Command diff: two inputs by what they mean."""
+"""Command diff: compares two inputs by their meaning."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def add(sub: common.Subcommands) -> None:
         sub,
         "diff",
         diff,
-        "two inputs compared by what their dispatches find in registers and which packets run; "
+        "two inputs compared by the registers that their dispatches see and the packets that run; "
         "padding and the order of register writes make no difference",
     )
     made.add_argument("a", metavar="A", help=common.INPUT)
@@ -36,7 +36,7 @@ def add(sub: common.Subcommands) -> None:
 
 def diff(args: argparse.Namespace) -> int:
     if args.a == args.b == "-":
-        raise UsageError("diff: only one of the two can be stdin")
+        raise UsageError("diff: expected at most one input from stdin")
     found = lowlevel.diff(common.read(args, args.a), common.read(args, args.b), args.ignore)
     if args.json:
         common.write_json({"same": not found, "differences": [plain(one) for one in found]})

@@ -1,4 +1,4 @@
-"""Command lint: what is wrong with IBs, or would hang silicon, by rules that say their source."""
+"""Command lint: errors in IBs, and packets that would hang silicon, by rules with a source."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ DESCRIPTOR_BYTES = 64
 
 def add(sub: common.Subcommands) -> None:
     made = common.command(
-        sub, "lint", lint, "what is wrong with the IBs of a job; exit 1 unless there are only notes"
+        sub, "lint", lint, "errors in the IBs of a job; exit 1 unless there are only notes"
     )
     made.add_argument("files", nargs="*", metavar="FILE", help=common.INPUT)
     common.add_inputs(made)
     made.add_argument(
         "--disable", action="append", default=[], metavar="ID", help="leave a rule out"
     )
-    made.add_argument("--rules", action="store_true", help="list the rules, and do nothing else")
+    made.add_argument("--rules", action="store_true", help="only list the rules")
     made.add_argument(
         "--lds",
         type=int,
         metavar="BYTES",
-        help="LDS that the kernel has, static and dynamic: LDS_SIZE must be that",
+        help="the kernel's LDS in bytes, static and dynamic: LDS_SIZE must equal it",
     )
     made.add_argument(
         "--descriptor",
         type=Path,
         metavar="FILE",
-        help="the kernel's descriptor, 64 bytes: RSRC registers and LDS must be those",
+        help="the kernel's descriptor, 64 bytes: RSRC registers and LDS must equal it",
     )
     made.add_argument("--json", action="store_true", help="findings, or rules, as JSON")
 
@@ -45,9 +45,9 @@ def lint(args: argparse.Namespace) -> int:
     if args.rules:
         return rules(args)
     if not args.files:
-        raise UsageError("lint: a file is wanted, or --rules")
+        raise UsageError("lint: expected a file, or --rules")
     if unknown := set(args.disable) - lowlevel.RULES.keys():
-        raise UsageError(f"--disable {', '.join(sorted(unknown))}: --rules lists what there is")
+        raise UsageError(f"--disable: expected rules of --rules, got {', '.join(sorted(unknown))}")
     ibs = common.read_all(args, args.files)
     found = lowlevel.lint(ibs, args.disable, kernel(args, ibs[0].gfx))
     if args.json:
@@ -77,15 +77,15 @@ def lint(args: argparse.Namespace) -> int:
 
 
 def kernel(args: argparse.Namespace, gfx: int) -> Kernel:
-    """What --descriptor and --lds tell of the program; --lds is the one that holds."""
+    """The program's facts from --descriptor and --lds; --lds overrides the descriptor."""
     if args.lds is not None and args.lds < 0:
-        raise UsageError(f"--lds {args.lds}: a number of bytes is wanted")
+        raise UsageError(f"--lds: expected a number of bytes, got {args.lds}")
     if args.descriptor is None:
         return Kernel(lds_bytes=args.lds)
     data = args.descriptor.read_bytes()
     if len(data) != DESCRIPTOR_BYTES:
         raise InputError(
-            f"{args.descriptor}: {len(data)} bytes, a kernel descriptor has {DESCRIPTOR_BYTES}"
+            f"{args.descriptor}: {len(data)} bytes, expected a descriptor of {DESCRIPTOR_BYTES}"
         )
     dwords = lowlevel.from_bytes(data, gfx).dwords
     try:

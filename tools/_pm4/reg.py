@@ -1,4 +1,4 @@
-"""Command reg: registers, where they are, who has them, fields, and a value taken apart."""
+"""Command reg: registers, their addresses, generations and fields, and a value decoded."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def add(sub: common.Subcommands) -> None:
         nargs="+",
         metavar="NAME[=VALUE]",
         help="a name or a pattern such as 'PGM*' (COMPUTE_ may be left out), a byte or dword "
-        "address, SH+0x212; the value a number or '{FIELD=1 FIELD=2}'",
+        "address, SH+0x212; the value is a number or '{FIELD=1 FIELD=2}'",
     )
     made.add_argument("--gfx", type=common.gfx, metavar="GFX", help="only this generation")
 
@@ -42,7 +42,7 @@ def reg(args: argparse.Namespace) -> int:
             if number or i:
                 print()
             if args.gfx is not None and args.gfx not in register.gfx:
-                print(f"{register.name} is none of {LEVELS[args.gfx]}'s")
+                print(f"{register.name} is not in {LEVELS[args.gfx]}")
                 code = FAILED
                 continue
             for line in described(register, args.gfx, value if equals else None):
@@ -51,12 +51,12 @@ def reg(args: argparse.Namespace) -> int:
 
 
 def described(register: regs.Register, gfx: int | None, value: str | None) -> Iterator[str]:
-    """A block of lines on one register; the levels that agree share theirs."""
+    """A block of lines on one register. Levels that agree share their lines."""
     levels = [gfx] if gfx is not None else list(register.gfx)
     alias = [other for other, name in regs.ALIASES.items() if name == register.name]
     yield register.name + "".join(f", also {name}" for name in alias)
     if not register.user:
-        yield "  not a user's to write"
+        yield "  users may not write it"
     for some in grouped(register, levels):
         byte, first = register.address(some[0]), some[0]
         yield (
@@ -75,7 +75,7 @@ def described(register: regs.Register, gfx: int | None, value: str | None) -> It
 
 
 def grouped(register: regs.Register, levels: list[int]) -> list[list[int]]:
-    """Levels with the same address and fields together."""
+    """Groups of levels with the same address and fields."""
     found: dict[object, list[int]] = {}
     for g in levels:
         fields = tuple((n, f.lo, f.hi) for n, f in register.for_gfx(g).items())

@@ -1,9 +1,9 @@
 """CUDA C for NVIDIA GPUs: nvcc 13.0.88, PTX for each target, made readable for older drivers.
 
-nvcc 13.0 writes `.version 9.0`, which a driver older than 13.0 refuses. What these kernels use is
-in PTX ISA 8.0 (CUDA 12.0, the first that knows sm_90a), so the line is lowered to that. Comments
-and indentation are left out, and parameters get short names: 8 KB of the wheel. ptxas judges
-whether the file still assembles.
+nvcc 13.0 writes `.version 9.0`, which a driver older than 13.0 refuses. These kernels only need PTX
+ISA 8.0 (CUDA 12.0, the first that knows sm_90a), so the line is lowered to that. Removed comments
+and indentation, and short names of parameters, save 8 KB of the wheel. ptxas checks that the file
+still assembles.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ NAME, SUFFIX, EXTENSION = "cuda", ".cu", ".ptx"
 RELEASE, ISA = "V13.0.88", "8.0"
 # sm_80 PTX runs on compute capability 8.0 and everything later; sm_90a PTX on 9.0 alone.
 TARGETS = ("sm_80", "sm_90a")
-# What a driver would make of each target's PTX: ptxas must be able to.
+# The architecture that a driver compiles each target's PTX for: ptxas must be able to.
 ASSEMBLED_FOR = {"sm_80": ("sm_80", "sm_90a"), "sm_90a": ("sm_90a",)}
-# No fused products but those that are written, as in the other backends' kernels.
+# No fused products except those in the source, as in the other backends' kernels.
 FLAGS = ("-ptx", "-std=c++17", "-O3", "-fmad=false", "--Werror", "all-warnings")
-# The same compiler from the Python package index, without the toolkit: it needs g++ besides.
+# The same compiler from the Python package index, without the toolkit. It also needs g++.
 PACKAGES = (
     "nvidia-cuda-nvcc==13.0.88", "nvidia-nvvm==13.0.88",
     "nvidia-cuda-crt==13.0.88", "nvidia-cuda-runtime==13.0.96",
@@ -44,7 +44,7 @@ _tools: dict[str, str] = {}
 
 @dataclass(frozen=True)
 class Usage:
-    """What a kernel takes on one architecture: registers of a thread, the rest in bytes."""
+    """A kernel's resources on one architecture: registers per thread, the rest in bytes."""
 
     kernel: str
     registers: int
@@ -54,7 +54,7 @@ class Usage:
 
 
 def prepare() -> None:
-    """Finds nvcc and ptxas of RELEASE, else installs PACKAGES under build/; raises Failed."""
+    """Finds nvcc and ptxas of RELEASE, else installs PACKAGES under build/. Raises Failed."""
     folders = [None, _inside(FOLDER)]
     if not any(_usable(folder) for folder in folders):
         _install()
@@ -89,8 +89,8 @@ def _install() -> None:
 
 
 def compile(source: Path, target: str, out: Path) -> None:
-    """Raises Failed with the words of nvcc (warnings too) or of ptxas."""
-    # Run where the source is: the PTX must not depend on where the checkout lies.
+    """Raises Failed with the messages of nvcc (warnings too) or of ptxas."""
+    # Run in the source's folder: the PTX must not depend on the checkout's path.
     done = subprocess.run(
         [_tools["nvcc"], *FLAGS, f"-arch={target}", "-o", str(out), source.name],
         cwd=source.parent, capture_output=True, text=True, timeout=300,
@@ -110,8 +110,8 @@ def compile(source: Path, target: str, out: Path) -> None:
 
 
 def compact(text: str) -> str:
-    """PTX without comments, indentation and empty lines; `saxpy_f32_param_2` becomes `p2`. The
-    names of parameters are an entry's own. (PTX ISA 8.0, sections 4.2 and 5.2.1)
+    """PTX without comments, indentation and empty lines; `saxpy_f32_param_2` becomes `p2`. Names of
+    parameters belong to their entry. (PTX ISA 8.0, sections 4.2 and 5.2.1)
     """
     lines = (re.sub(r"//.*", "", line).strip() for line in text.splitlines())
     whole = "".join(f"{line}\n" for line in lines if line)
@@ -119,7 +119,7 @@ def compact(text: str) -> str:
 
 
 def usage(ptx: Path, arch: str) -> list[Usage]:
-    """What ptxas says of each kernel of a file; Failed when it does not assemble. See `prepare`."""
+    """ptxas's resources of each kernel of a file. Failed: it does not assemble. See `prepare`."""
     command = [_tools["ptxas"], "-v", f"-arch={arch}", str(ptx), "-o", "/dev/null"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     if done.returncode:

@@ -11,8 +11,8 @@ from . import Failed
 NAME, SUFFIX, EXTENSION = "rdna", ".cl", ".hsaco"
 COMPILER, LINKER = "clang-19", "ld.lld-19"
 TARGETS = ("gfx10-3-generic", "gfx11-generic")
-# No library (ROCm's device library is not needed), no fused products but those that are written,
-# quotients and roots as IEEE wants them. Code object v6 is what generic targets need.
+# No library (ROCm's device library is not needed). No fused products except those in the source.
+# Quotients and roots follow IEEE. Generic targets need code object v6.
 FLAGS = (
     *("-x", "cl", "-cl-std=CL2.0", "-target", "amdgcn-amd-amdhsa", "-mcode-object-version=6"),
     *("-O2", "-nogpulib", "-ffp-contract=off", "-cl-fp32-correctly-rounded-divide-sqrt"),
@@ -22,19 +22,19 @@ _EXPECTED = "code object v6 is still in development"
 
 
 def prepare() -> None:
-    """Raises Failed when clang or lld is not there."""
+    """Raises Failed when clang or lld is missing."""
     missing = [tool for tool in (COMPILER, LINKER) if not shutil.which(tool)]
     if missing:
         raise Failed(
             f"{' and '.join(missing)} not found: apt install clang-19 lld-19 (Debian; "
-            "only whoever changes a kernel needs them)"
+            "needed only to change a kernel)"
         )
 
 
 def compile(source: Path, target: str, out: Path) -> None:
-    """Raises Failed with the compiler's words, warnings too."""
+    """Raises Failed with the compiler's messages, warnings too."""
     command = [COMPILER, *FLAGS, f"--ld-path={shutil.which(LINKER)}", f"-mcpu={target}"]
-    # Run where the source is: the blob must not depend on where the checkout lies.
+    # Run in the source's folder: the blob must not depend on the checkout's path.
     done = subprocess.run(
         [*command, "-o", str(out), source.name],
         cwd=source.parent, capture_output=True, text=True, timeout=300,

@@ -1,7 +1,7 @@
 """Command certs: a CA, certificates of nodes, routers and clients, requests, revocation, renewal.
 
-The certificates are in SPARKLE_HOME/cluster. sparkle_drv/cluster/trust makes and reads them; here
-are the command line and what it prints.
+The certificates are in SPARKLE_HOME/cluster. sparkle_drv/cluster/trust makes and reads them; this
+file has the command line and its output.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Made = TypeVar("Made")
 
 
 def add(sub: Subcommands, epilog: str) -> None:
-    """The command and its own commands."""
+    """Adds the command and its own subcommands."""
     made = sub.add_parser(
         "certs",
         help="certificates of nodes and clients, and the CA that signs them",
@@ -54,13 +54,13 @@ def add(sub: Subcommands, epilog: str) -> None:
         "NAME", "ROLE", "HOST",
     )  # fmt: skip
     _made_files(
-        command("sign", "make the certificate that a request asks for", sign, "FILE"),
+        command("sign", "make the certificate for a request", sign, "FILE"),
         "the requesting machine's SPARKLE_HOME/cluster",
         required=True,
     )
     command("revoke", "refuse every key of a name from now on", revoke, "NAME")
     command("renew", "make a new certificate for the key that is here", renew)
-    command("show", "tell what is here, and how long it holds", show)
+    command("show", "print what is here, and how long it is valid", show)
 
 
 def _made_files(one: argparse.ArgumentParser, whose: str, required: bool = False) -> None:
@@ -76,7 +76,7 @@ def certs(args: argparse.Namespace) -> int:
     """Runs one of the commands. Raises UsageError, ValueError, OSError."""
     try:
         from sparkle_drv.cluster import refused
-        from sparkle_drv.cluster.trust import authority  # noqa: F401  is all there that it needs?
+        from sparkle_drv.cluster.trust import authority  # noqa: F401  fails without its packages
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "cryptography":
             raise
@@ -94,7 +94,7 @@ def init(args: argparse.Namespace) -> None:
     from sparkle_drv.cluster.trust import authority
 
     ca = authority.init(home())
-    print(f"{ca.name} is in {ca.folder}; keep ca.key there: who has it can make any certificate")
+    print(f"{ca.name} is in {ca.folder}; keep ca.key there: its owner can make any certificate")
 
 
 def issue(args: argparse.Namespace) -> None:
@@ -119,7 +119,9 @@ def request(args: argparse.Namespace) -> None:
     into = files.folder(home())
     of = _typed(lambda: certificates.subject(args.role, args.name, tuple(args.host)))
     print(f"{of}: {into / files.REQUEST}, key {requests.begun(into, of)}")
-    print("copy request.pem to where the CA is and type `sparkle certs sign request.pem --out DIR`")
+    print(
+        "copy request.pem to the CA's machine and type `sparkle certs sign request.pem --out DIR`"
+    )
 
 
 def sign(args: argparse.Namespace) -> None:
@@ -151,7 +153,7 @@ def renew(args: argparse.Namespace) -> None:
 
 
 def show(args: argparse.Namespace) -> None:
-    """Also what does not hold: it is printed before that is told."""
+    """Prints everything, also certificates that are not valid. Their error comes after it."""
     from sparkle_drv.cluster.trust import authority, certificates, files, identity
 
     folder = files.folder(home())
@@ -179,7 +181,7 @@ def _tell(of: Identity) -> None:
 
 
 def _typed(make: Callable[[], Made]) -> Made:
-    """What is made of the command's arguments; UsageError when they do not do."""
+    """Makes a value of the command's arguments. UsageError: they are wrong."""
     try:
         return make()
     except ValueError as error:
@@ -187,4 +189,4 @@ def _typed(make: Callable[[], Made]) -> Made:
 
 
 def _to_copy(out: Path | None) -> str:
-    return "" if out is None else ": copy what is in it to that machine's SPARKLE_HOME/cluster"
+    return "" if out is None else ": copy its contents to that machine's SPARKLE_HOME/cluster"

@@ -1,4 +1,4 @@
-"""What the commands share: what exit codes mean, sizes as people read them, devices by name."""
+"""Exit codes, sizes as people read them, and devices by name, for all commands."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import re
 from typing import Any
 
 EXIT_CODES = (
-    "exit codes: 0 well, 1 a device does not work, or a file is not as it should be, 2 usage, "
-    "3 no usable device"
+    "exit codes: 0 well, 1 a device does not work, or a file is wrong, 2 usage, 3 no usable device"
 )
 _TEST_SCHEMES = ("emu:", "sim:")  # registered by sparkle_drv.testing, which nothing else imports
 Subcommands = Any
@@ -19,7 +18,7 @@ Subcommands = Any
 def shape(text: str) -> tuple[int, ...]:
     """(2, 3) of "2x3", for argparse."""
     if not re.fullmatch(r"[1-9][0-9]*(x[1-9][0-9]*)*", text):
-        raise argparse.ArgumentTypeError(f"{text!r}: sizes such as 256x256 are wanted")
+        raise argparse.ArgumentTypeError(f"expected sizes such as 256x256, got {text!r}")
     return tuple(int(size) for size in text.split("x"))
 
 
@@ -29,36 +28,36 @@ def of(dims: int, what: str) -> Any:
     def exactly(text: str) -> tuple[int, ...]:
         found = shape(text)
         if len(found) != dims:
-            raise argparse.ArgumentTypeError(f"{text!r}: {what} is wanted")
+            raise argparse.ArgumentTypeError(f"expected {what}, got {text!r}")
         return found
 
     return exactly
 
 
 def devices(text: str) -> str | list[str]:
-    """What `sparkle_drv.init` takes of "all" or "cpu,egl:0"; makes test devices known if named."""
+    """The argument of `sparkle_drv.init` for "all" or "cpu,egl:0". Registers test devices."""
     if text == "all":
         return text
     uris = [uri.strip() for uri in text.split(",")]
     if not all(uris):
-        raise argparse.ArgumentTypeError(f"{text!r}: all, or URIs such as cpu,egl:0 are wanted")
+        raise argparse.ArgumentTypeError(f"expected all, or URIs such as cpu,egl:0, got {text!r}")
     if any(uri.startswith(_TEST_SCHEMES) for uri in uris):
         importlib.import_module("sparkle_drv.testing")
     return uris
 
 
 def home() -> str:
-    """SPARKLE_HOME, as sparkle_drv/core/settings.py has it."""
+    """SPARKLE_HOME, as in sparkle_drv/core/settings.py."""
     return os.environ.get("SPARKLE_HOME") or os.path.join(os.path.expanduser("~"), ".sparkle")
 
 
 def printable(text: str) -> str:
-    """Text from a file, without what no output can encode."""
+    """Text from a file, without characters that no output can encode."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def seconds(value: float) -> str:
-    """Seconds as people read them: "12.3 us"."""
+    """Seconds as people read them, such as "12.3 us"."""
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
         if value >= scale:
             return f"{value / scale:.3g} {unit}"

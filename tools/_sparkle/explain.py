@@ -1,4 +1,4 @@
-"""Command explain: where a call would go on this machine, and why not elsewhere."""
+"""Command explain: the device of a call on this machine, and why no other."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from .common import Subcommands, devices, of, shape
 
 DTYPES = {"f32": "float32", "f64": "float64", "i32": "int32"}
 RUNS, MOST_RUNS = 3, 32
-"""Calls that are made; and more of them while the last plan was never measured: what the first say
-may have it decided anew, for another device.
+"""How many calls are made, and how many more while the last plan was never measured. The first
+calls' times may lead to another device.
 """
 
 
 def add(sub: Subcommands, epilog: str) -> None:
-    """The command and its operations."""
+    """Adds the command and its operations."""
     made = sub.add_parser(
         "explain",
         help="where a call would go, its predicted times, and why others lose",
-        description="Measures what is not known of the devices, makes the call, and says what was "
-        "decided and what it took.",
+        description="Measures unknown rates of the devices, makes the call, and prints the "
+        "decision and the time that it took.",
         epilog=epilog,
     )
     ops = made.add_subparsers(title="operations", metavar="OPERATION", required=True)
@@ -38,13 +38,13 @@ def add(sub: Subcommands, epilog: str) -> None:
     for option, usual in (("stride", 1), ("padding", 0), ("dilation", 1), ("groups", 1)):
         conv.add_argument(f"--{option}", type=int, default=usual, help=f"{usual} by default")
     mapped = _operation(ops, "map", "an expression", _map, ("f32", "f64", "i32"), epilog)
-    mapped.add_argument("expression", metavar="EXPRESSION", help='as "relu(x + y)"')
+    mapped.add_argument("expression", metavar="EXPRESSION", help='such as "relu(x + y)"')
     mapped.add_argument("names", metavar="NAMES", help="of its arrays: x,y")
     mapped.add_argument("sizes", type=shape, metavar="SIZES", help="of each array: 1000x1000")
     reduced = _operation(ops, "reduce", "a reduction", _reduce, ("f32", "f64", "i32"), epilog)
     reduced.add_argument("sizes", type=shape, metavar="SIZES")
     reduced.add_argument("--op", choices=("sum", "max", "min", "mean"), default="sum")
-    reduced.add_argument("--axis", type=int, help="all of them by default")
+    reduced.add_argument("--axis", type=int, help="default: all axes")
 
 
 def _operation(
@@ -58,16 +58,14 @@ def _operation(
         type=devices,
         default="all",
         metavar="URI[,...]",
-        help="all usable ones by default",
+        help="default: all usable devices",
     )
     made.add_argument(
         "--from", dest="place", metavar="URI",
-        help="the operands are on this device, and the result may stay where it comes about; by "
-        "default all are the host's",
+        help="the operands are on this device, and the result may stay where it is made; by "
+        "default all are in the host's memory",
     )  # fmt: skip
-    made.add_argument(
-        "--no-profile", action="store_true", help="measure anew, and keep nothing of it"
-    )
+    made.add_argument("--no-profile", action="store_true", help="measure again, and keep no result")
     made.add_argument("--json", action="store_true", help="the plan as JSON")
     made.set_defaults(command=explain, call=call)
     return made
@@ -84,12 +82,12 @@ def explain(args: argparse.Namespace) -> int:
     with context as ctx:
         if args.place is not None and args.place not in [d.uri for d in ctx.devices]:
             raise NoSuchDevice(
-                f"--from {args.place}: there are {', '.join(d.uri for d in ctx.devices)}"
+                f"--from: expected one of {', '.join(d.uri for d in ctx.devices)}, got {args.place}"
             )
         try:
             call = args.call(ctx, args)
             for i in range(MOST_RUNS):
-                plan: Any = ctx.last_plan  # of a call, not of a graph
+                plan: Any = ctx.last_plan  # a call's plan, not a graph's
                 if i >= RUNS and (plan is None or plan.measured is not None):
                     break
                 call()
@@ -97,7 +95,7 @@ def explain(args: argparse.Namespace) -> int:
             raise ValueError(f"{type(error).__name__}: {error}") from error
         if args.json:
             if ctx.last_plan is None:
-                raise ValueError("nothing was planned: such a call is not placed")
+                raise ValueError("no plan was made: such a call is not placed")
             print(json.dumps(dataclasses.asdict(ctx.last_plan), indent=1, default=sorted))
         else:
             print(ctx.explain_last_plan())
@@ -107,7 +105,7 @@ def explain(args: argparse.Namespace) -> int:
 def _filled(
     ctx: Any, args: argparse.Namespace, *shapes: tuple[int, ...]
 ) -> Callable[[], list[Any]]:
-    """The operands of one call, where they are to be."""
+    """The operands of one call, in the requested place."""
     import numpy as np
 
     chance, kind = np.random.default_rng(7), np.dtype(DTYPES[args.dtype])
@@ -119,7 +117,7 @@ def _filled(
     if args.place is None:
         return lambda: made
     arrays = [ctx.array(x.shape, x.dtype, device=args.place) for x in made]
-    # Anew for each call: one that was moved is on two devices from then on.
+    # New operands for each call: an operand that was moved is on two devices from then on.
     return lambda: [there.fill(x) for there, x in zip(arrays, made, strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""Command mesh: the ways between devices, their routes, and what an all_reduce would take."""
+"""Command mesh: links between devices, their routes, and the predicted time of an all_reduce."""
 
 from __future__ import annotations
 
@@ -18,35 +18,33 @@ if TYPE_CHECKING:
     from sparkle_drv import Mesh
 
 NBYTES = {"4 KiB": 1 << 12, "1 MiB": 1 << 20, "64 MiB": 1 << 26}
-"""What routes and all_reduces are told for."""
+"""The sizes, in bytes, for which routes and all_reduces are printed."""
 
 
 def add(sub: Subcommands, epilog: str) -> None:
     """The command."""
     made = sub.add_parser(
         "mesh",
-        help="the ways between devices: rates, latencies, routes, a picture",
-        description="Measures what is not known of the ways between devices, and tells their rates "
+        help="the links between devices: rates, latencies, routes, a picture",
+        description="Measures unknown links between devices, and prints their rates "
         "and latencies, routes over other devices, and plans of an all_reduce.",
         epilog=epilog,
     )
     made.add_argument(
         "-d", "--devices", type=devices, default="all", metavar="URI[,...]",
-        help="all usable ones by default",
+        help="default: all usable devices",
     )  # fmt: skip
-    made.add_argument(
-        "--no-profile", action="store_true", help="measure anew, and keep nothing of it"
-    )
+    made.add_argument("--no-profile", action="store_true", help="measure again, and keep no result")
     made.add_argument("--svg", type=Path, metavar="F", help="draw the mesh to this file")
     made.set_defaults(command=mesh)
 
 
 def mesh(args: argparse.Namespace) -> int:
-    """Prints what is known of the mesh. Raises NoSuchDevice."""
+    """Prints the facts about the mesh. Raises NoSuchDevice."""
     import sparkle_drv as sp
 
-    if args.svg is not None and not args.svg.parent.is_dir():  # before anything is measured
-        raise FileNotFoundError(f"{args.svg}: expected a folder that is there, got none")
+    if args.svg is not None and not args.svg.parent.is_dir():  # checked before any measurement
+        raise FileNotFoundError(f"{args.svg}: expected an existing folder, got none")
     try:
         context = sp.init(args.devices, profile=not args.no_profile)
     except sp.DeviceNotFound as error:

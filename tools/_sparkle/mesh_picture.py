@@ -1,4 +1,4 @@
-"""Draws a mesh as SVG: devices on a circle, an arrow for each way, as wide as it is fast."""
+"""Draws a mesh as SVG: devices on a circle, an arrow for each link; a faster link is wider."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from sparkle_drv import Topology
 
 RADIUS, EACH, NODE, AROUND = 250.0, 70.0, 46.0, 110.0
-"""Pixels of the circle of devices: at least, and for each; of a device; around the circle."""
+"""Pixels: smallest circle of devices; circle per device; a device; the margin around the circle."""
 WIDTHS = (1.5, 7.0)
-"""Pixels of the slowest and the fastest way."""
+"""Pixels of the slowest and the fastest link."""
 HEAD = 16.0
-"""Pixels of an arrow's head, wider than the widest way."""
+"""Pixels of an arrow's head, wider than the widest link."""
 ASIDE, TEXT_ASIDE = 7.0, 17.0
-"""Pixels from the middle line to each of the two ways of a pair, and to their texts."""
+"""Pixels from the middle line to each of the two links of a pair, and to their texts."""
 TEXT_AT = 0.2
-"""Share of a way before the middle of its text."""
+"""Share of a link before the middle of its text."""
 COLOURS = {"shared": "#009e73", "peer": "#0072b2"}
 STAGED = "#d55e00"
-"""Okabe and Ito, Color Universal Design, 2008: told apart by colour-blind readers, too."""
+"""Okabe and Ito, Color Universal Design, 2008: distinct for colour-blind readers, too."""
 
 Place = tuple[float, float]
 
@@ -74,7 +74,7 @@ def _kind(transport: str) -> str:
 
 
 def _ways(topology: Topology, at: dict[str, Place]) -> Iterator[tuple[str, str]]:
-    """An arrow and its text for each way."""
+    """An arrow and its text for each link."""
     rates = [math.log(link.bw_gbs) for link in topology.links.values() if 0 < link.bw_gbs < 1e6]
     low, high = min(rates, default=0.0), max(rates, default=0.0)
     for pair in permutations(topology.places, 2):
@@ -91,8 +91,8 @@ def _ways(topology: Topology, at: dict[str, Place]) -> Iterator[tuple[str, str]]
 
 
 def _arrow(source: Place, to: Place, kind: str, width: float, said: str) -> tuple[str, str]:
-    """A line beside the middle of both, which leaves the devices free; its text runs along it,
-    aside of the middle, where ways cross.
+    """A line beside the middle line of both devices, which leaves the devices free. Its text runs
+    along it, away from the middle, where links cross.
     """
     dx, dy = to[0] - source[0], to[1] - source[1]
     length = math.hypot(dx, dy)
@@ -104,7 +104,7 @@ def _arrow(source: Place, to: Place, kind: str, width: float, said: str) -> tupl
     (x1, y1), (x2, y2) = beside(NODE, ASIDE), beside(length - NODE - HEAD, ASIDE)
     tx, ty = beside(NODE + TEXT_AT * (length - 2 * NODE), TEXT_ASIDE)
     turn = math.degrees(math.atan2(dy, dx))
-    turn -= 180 * round(turn / 180)  # no text stands on its head
+    turn -= 180 * round(turn / 180)  # so that no text stands on its head
     line = (
         f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" '
         f'stroke="{_colours()[kind]}" stroke-width="{width:.1f}" marker-end="url(#{kind})"/>'

@@ -1,6 +1,6 @@
 """Command node: lends this machine's devices to clients that have a certificate.
 
-The node itself is sparkle_drv/cluster/node; here are its command line, signals and exit codes.
+The node itself is sparkle_drv/cluster/node. Here are its command line, signals and exit codes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def add(sub: Subcommands, epilog: str) -> None:
     )
     made.add_argument(
         "-d", "--devices", type=devices, default="all", metavar="URI[,...]",
-        help="all usable ones by default",
+        help="default: all usable devices",
     )  # fmt: skip
     made.add_argument(
         "--listen", action="append", metavar="tls/HOST:PORT", help=f"{LISTEN} by default"
@@ -45,7 +45,7 @@ def add(sub: Subcommands, epilog: str) -> None:
     )  # fmt: skip
     made.add_argument(
         "--quota", action="append", default=[], metavar="NAME=N[,...]",
-        help="what a session may hold: memory=8G,queues=16,...",
+        help="limits of a session: memory=8G,queues=16,...",
     )  # fmt: skip
     made.add_argument(
         "--seal-only", action="store_true", help="refuse sessions that are not encrypted end to end"
@@ -73,7 +73,7 @@ def node(args: argparse.Namespace) -> int:
     except ValueError as error:
         raise UsageError(f"node: {error}") from error
     links.hear(_say)
-    # A signal may come to a thread of Zenoh. It would not wake this one, but it writes here.
+    # A signal may reach a thread of Zenoh. It does not wake this thread, but it writes to the pipe.
     woken, wakes = os.pipe()
     os.set_blocking(wakes, False)
     signal.set_wakeup_fd(wakes)

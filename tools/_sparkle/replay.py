@@ -1,4 +1,4 @@
-"""Command replay: a journal decided again, and what if?"""
+"""Command replay: decides a journal again, as it was or with other devices."""
 
 from __future__ import annotations
 
@@ -23,21 +23,25 @@ def add(sub: Subcommands, epilog: str) -> None:
     made = sub.add_parser(
         "replay",
         help="decide again what a trace recorded; or with other devices",
-        description="Decides again, from what was known then, what stands in the journal beside a "
-        "trace: every plan must come out the same, byte for byte (else exit 1). With --without or "
-        "--rate: what would have been decided? Nothing is run, and what was measured counts as it "
-        "was.",
+        description="Makes the decisions in a journal again, from the knowledge at that time: "
+        "every plan must be the same, byte for byte (else exit 1). With --without or "
+        "--rate: what would have been decided? Nothing is run, and the recorded measurements "
+        "count unchanged.",
         epilog=epilog,
     )
     made.add_argument(
         "file", type=Path, metavar="FILE", help="of Context.save_trace, or its FILE.journal"
     )
     made.add_argument(
-        "--without", action="append", default=[], metavar="URI", help="had it not been there?"
+        "--without",
+        action="append",
+        default=[],
+        metavar="URI",
+        help="as if this device were absent",
     )
     made.add_argument(
         "--rate", action="append", default=[], type=factor, metavar="URI=FACTOR",
-        help="had it been FACTOR times as fast?",
+        help="as if this device were FACTOR times as fast",
     )  # fmt: skip
     made.add_argument("--json", action="store_true", help="every decision, as JSON")
     made.set_defaults(command=replay)
@@ -51,12 +55,12 @@ def factor(text: str) -> tuple[str, float]:
     except ValueError:
         found = math.nan
     if not uri or not 0 < found < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r}: URI=FACTOR is wanted, as in cuda:0=2")
+        raise argparse.ArgumentTypeError(f"expected URI=FACTOR, such as cuda:0=2, got {text!r}")
     return uri, found
 
 
 def replay(args: argparse.Namespace) -> int:
-    """1 when a plan comes out otherwise and nobody asked what if."""
+    """Returns 1 when a plan differs and no option asked for other devices."""
     import sparkle_drv as sp
 
     try:
@@ -74,17 +78,17 @@ def replay(args: argparse.Namespace) -> int:
 
 
 def verified(found: list[Any]) -> list[str]:
-    """Are all the same, and if not, which are not."""
+    """Whether all decisions are the same, and which differ."""
     other = [(number, one) for number, one in enumerate(found, 1) if not one.same]
     if not other:
-        return [f"{len(found)} decisions, all come out the same"]
-    lines = [f"{len(other)} of {len(found)} decisions come out otherwise"]
+        return [f"{len(found)} decisions, all are the same"]
+    lines = [f"{len(other)} of {len(found)} decisions differ"]
     lines += [f"    {number}: {_changed(one)}" for number, one in other[:MOST]]
     return lines + [f"    and {len(other) - MOST} more"] * (len(other) > MOST)
 
 
 def what_if(found: list[Any]) -> list[str]:
-    """What goes elsewhere, and the predicted time of all decisions."""
+    """The calls that go elsewhere, and the predicted time of all decisions."""
     moved = Counter((one.op, one.device, one.now_device) for one in found
                     if one.device != one.now_device)  # fmt: skip
     lines = [f"{moved.total()} of {len(found)} decisions go elsewhere"]
@@ -104,4 +108,4 @@ def what_if(found: list[Any]) -> list[str]:
 def _changed(one: Any) -> str:
     before = f"{one.device} in {seconds(one.predicted_s)}"
     after = f"{one.now_device} in {seconds(one.now_predicted_s)}" if one.now_device else one.why
-    return f"{one.op}, size {one.size:.4g}: {before} stands there, {after} comes out"
+    return f"{one.op}, size {one.size:.4g}: recorded {before}, now {after}"

@@ -1,4 +1,4 @@
-"""Command trace: is a saved trace what it should be, and what does it show?"""
+"""Command trace: checks a saved trace, and sums it up."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def add(sub: Subcommands, epilog: str) -> None:
         "trace",
         help="check a trace that Context.save_trace wrote, and sum it up",
         description="Checks trace-event JSON in its object form: spans of a track nest, flows are "
-        "paired. Then: the time of each track, transfers, and decisions.",
+        "paired. Then prints the time of each track, transfers, and decisions.",
         epilog=epilog,
     )
     made.add_argument("file", type=Path, metavar="FILE")
@@ -33,13 +33,13 @@ def add(sub: Subcommands, epilog: str) -> None:
 
 
 def trace(args: argparse.Namespace) -> int:
-    """1 when something is wrong with the file, told on stderr."""
+    """Returns 1 when the file is wrong; stderr says why."""
     from sparkle_drv.telemetry import chrome
 
     try:
         given = json.loads(args.file.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:  # of JSON, and of what is not text
-        print(f"sparkle.py: {args.file}: it is no JSON: {error}", file=sys.stderr)
+    except (ValueError, RecursionError) as error:  # ValueError: no JSON, or no text
+        print(f"sparkle.py: {args.file}: expected JSON: {error}", file=sys.stderr)
         return FAILED
     found = chrome.problems(given)
     for problem in found[:MOST]:
@@ -54,7 +54,7 @@ def trace(args: argparse.Namespace) -> int:
 
 
 def summary(given: dict[str, Any]) -> dict[str, Any]:
-    """The figures of a document that `chrome.problems` finds nothing in; times in seconds."""
+    """The figures of a document in which `chrome.problems` finds nothing. Times are in seconds."""
     events = given["traceEvents"]
     nodes = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
     rows = {
@@ -105,7 +105,7 @@ def _about(given: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 
 
 def busy_us(track: list[dict[str, Any]]) -> float:
-    """Microseconds in which at least one of the spans was going on."""
+    """Microseconds during which at least one of the spans ran."""
     total, until = 0.0, float("-inf")
     for span in sorted(track, key=lambda s: float(s["ts"])):
         end = span["ts"] + span["dur"]
@@ -115,7 +115,7 @@ def busy_us(track: list[dict[str, Any]]) -> float:
 
 
 def told(summed: dict[str, Any]) -> list[str]:
-    """The summary, a line each."""
+    """The summary, as lines."""
     wall = summed["wall_s"]
     lines = [f"{seconds(wall)} of wall time, {summed['flows']} flows"]
     for name, covered in summed["covered"].items():

@@ -1,4 +1,4 @@
-"""amdhsa code objects: ELF, metadata, kernel descriptor, kernel arguments, and the dispatch of one.
+"""amdhsa code objects: ELF, metadata, kernel descriptor, kernel arguments, and their dispatch.
 
 The backend's loader and codegen/rdna use it. Instructions are in isa/, register fields in tables/.
 
@@ -7,6 +7,6 @@ The backend's loader and codegen/rdna use it. Instructions are in isa/, register
     image.py         lays segments out and relocates them
     metadata.py      the MessagePack note NT_AMDGPU_METADATA
     kernarg.py       offsets of explicit and hidden kernel arguments
-    usersgprs.py     what a kernel finds in its first scalar registers
-    dispatch.py      the packets of one dispatch, and what an IB begins with
+    usersgprs.py     the values of a kernel's first scalar registers
+    dispatch.py      the packets of one dispatch, and the beginning of an IB
 """

@@ -1,32 +1,32 @@
-"""amdhsa code objects (.hsaco): read, checked, and turned into what a dispatch needs.
+"""amdhsa code objects (.hsaco): read, checked, and turned into the data of a dispatch.
 
     code = load(blob, "scale", mach=targets.accepted("gfx1100"), args=("f32*", "f32*", "u32"))
     bo = <memory of code.image.nbytes, GPU address va, a multiple of code.image.align,
           readable and executable, writable too if code.image.writable>
     bo[:] = code.image.place(va)                    # relocated for va
-    code.check_launch(group_size, shared)           # ValueError in words
+    code.check_launch(group_size, shared)           # ValueError with a sentence
     kernarg = code.kernarg.pack(args, groups, group_size, shared=shared, static_lds=code.lds_nbytes)
 
     PGM_LO/HI       (va + code.entry) >> 8          (sign-extended addresses: mask to 48 bits)
     RSRC1, RSRC3    code.rsrc1, code.rsrc3          verbatim
     RSRC2           code.rsrc2_for(shared)          the descriptor's with LDS_SIZE put in
-    TMPRING_SIZE    WAVESIZE = code.scratch_wavesize; how many WAVES is the driver's decision
+    TMPRING_SIZE    WAVESIZE = code.scratch_wavesize; the driver chooses WAVES
     NUM_THREAD      group_size                      of code.required_group_size if that is not None
     USER_DATA_0..   code.user_sgprs.values(kernarg=..., scratch=..., scratch_lane_nbytes=
                     code.scratch_nbytes, wave=code.wave, gfx=...)
     initiator       code.initiator                  SHADER_EN | FORCE_START_AT_000 (| CS_W32_EN)
 
-`dispatch.py` writes just that as an IB. Scratch memory, when code.scratch_nbytes is not 0: WAVES
-times code.scratch_wave_nbytes bytes (on gfx11 per shader engine); its address goes to
+`dispatch.py` writes exactly that as an IB. If code.scratch_nbytes is not 0, scratch memory has
+WAVES times code.scratch_wave_nbytes bytes (on gfx11 per shader engine). Its address goes to
 `user_sgprs.values` on gfx10.3, to COMPUTE_DISPATCH_SCRATCH_BASE on gfx11. Nothing here allocates or
 submits.
 
-The kernarg segment may be reused once the dispatch has ended, and must be aligned to
-code.kernarg.align. `code.image` is that of the whole file: kernels of one file may share an upload.
+The kernarg segment may be reused when the dispatch has ended. It must be aligned to
+code.kernarg.align. `code.image` is the whole file's: kernels of one file may share an upload.
 
-Everything wrong with a file is one ImageError, naming the file as `name` does, what is wrong, what
-was found and what is wanted. elf.py reads the file, image.py lays it out, metadata.py reads the
-note, kernarg.py and usersgprs.py the two ways in which arguments arrive.
+Every error of a file is one ImageError. It names the file as `name` does, what was found and what
+was expected. elf.py reads the file, image.py lays it out, metadata.py reads the note. kernarg.py
+and usersgprs.py have the two ways in which arguments arrive.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ from .kernarg import Kernarg
 from .usersgprs import UserSgprs
 
 DESCRIPTOR_NBYTES = 64
-# Fields that belong to the kernel driver or the debugger: LLVM's guide says "must be 0" of them,
-# and exceptions have no handler here.
+# Fields of the kernel driver or the debugger: LLVM's guide says that they "must be 0". Exceptions
+# have no handler here.
 _ZERO1 = ("PRIORITY", "PRIV", "DEBUG", "BULKY")
 _ZERO2 = ("TRAP_PRESENT", "EXCP_EN_MSB", "EXCP_EN", "LDS_SIZE")
-# (bytes in a unit of TMPRING_SIZE.WAVESIZE, most units) by level.
+# (bytes in a unit of TMPRING_SIZE.WAVESIZE, largest number of units) by level.
 _WAVESIZE = {10: (1024, 0x1FFF), 11: (256, 0x7FFF)}
 INITIATOR = {"COMPUTE_SHADER_EN": 1, "FORCE_START_AT_000": 1}
 
@@ -65,12 +65,12 @@ class CodeObject:
 
     entry_name: str
     target: str
-    """What it was compiled for: "gfx1100" or "gfx11-generic"."""
+    """The target it was compiled for: "gfx1100" or "gfx11-generic"."""
     version: int
-    """Of the code object: 4, 5 or 6."""
+    """Version of the code object: 4, 5 or 6."""
     image: Image
     entry: int
-    """Where the code begins, in bytes from the start of the image; a multiple of 256."""
+    """Offset of the code in the image, in bytes; a multiple of 256."""
     wave: int
     """Threads of a wave: 32 or 64."""
     rsrc1: int
@@ -78,23 +78,23 @@ class CodeObject:
     """As in the descriptor: LDS_SIZE is 0. See `rsrc2_for`."""
     rsrc3: int
     lds_nbytes: int
-    """Local memory that a workgroup takes whatever `shared` adds."""
+    """Local memory of a workgroup in bytes, without `shared`."""
     scratch_nbytes: int
-    """Scratch memory of one lane; 0: none."""
+    """Scratch memory of one lane in bytes; 0: none."""
     scratch_wave_nbytes: int
-    """Scratch memory of one wave, rounded up to the hardware's unit."""
+    """Scratch memory of one wave in bytes, rounded up to the hardware's unit."""
     scratch_wavesize: int
     """The same in units of TMPRING_SIZE.WAVESIZE."""
     kernarg: Kernarg
     user_sgprs: UserSgprs
     max_group_size: int
-    """Most threads of a workgroup, 1 to 1024."""
+    """Largest number of threads in a workgroup, 1 to 1024."""
     required_group_size: tuple[int, int, int] | None
-    """The one size that it was compiled for, if it was."""
+    """The only group size that it was compiled for, or None."""
     vgprs: int
     sgprs: int
     spills: int
-    """Registers that are kept in memory, scalar and vector ones together."""
+    """Registers that are spilled to memory, scalar and vector ones together."""
 
     def rsrc2_for(self, shared: int = 0) -> int:
         """COMPUTE_PGM_RSRC2 for `shared` bytes of dynamic local memory."""
@@ -108,17 +108,17 @@ class CodeObject:
 
     @property
     def resources(self) -> Resources:
-        """For `Loaded`: scratch memory stands in for registers, and is counted as spilled."""
+        """For `Loaded`: scratch memory replaces registers, so it counts as spilled."""
         return Resources(
             self.max_group_size, self.vgprs, self.lds_nbytes, self.scratch_nbytes, self.target
         )
 
     def check_launch(self, group_size: Sequence[int], shared: int = 0) -> None:
-        """ValueError for a group that the kernel was not compiled for, or too much local memory."""
+        """Raises ValueError for another group size than the kernel's, or too much local memory."""
         size = tuple(group_size)
         if self.required_group_size and size != self.required_group_size:
             wanted = self.required_group_size
-            raise ValueError(f"group_size: {self.entry_name} takes {wanted} only, got {size}")
+            raise ValueError(f"group_size: {self.entry_name} needs {wanted}, got {size}")
         x, y, z = size
         if min(size) < 1 or x * y * z > self.max_group_size:
             raise ValueError(
@@ -127,8 +127,7 @@ class CodeObject:
             )
         if shared < 0 or self._lds(shared) > LDS_MOST:
             raise ValueError(
-                f"shared: {shared} bytes and the kernel's own {self.lds_nbytes} are more than "
-                f"{LDS_MOST}"
+                f"shared: {shared} bytes and the kernel's own {self.lds_nbytes} exceed {LDS_MOST}"
             )
 
     def _lds(self, shared: int) -> int:
@@ -149,11 +148,11 @@ def load(
     """The kernel `entry` of a code object.
 
     `mach`: the targets whose code the device runs (`targets.accepted`). `args`: the signature's
-    types in order, "f32*" or "u32"; None: taken as they are. `name`: for messages. Raises
-    ImageError, whatever the bytes.
+    types in order, "f32*" or "u32"; None: not checked. `name`: for messages. Raises ImageError for
+    any wrong bytes.
     """
     if isinstance(mach, str):
-        raise TypeError(f"mach: a collection of targets is wanted, as ({mach!r},), not a str")
+        raise TypeError(f"mach: expected a collection of targets, such as ({mach!r},), got a str")
     try:
         return _load(blob, entry, mach, args)
     except ImageError as error:
@@ -178,7 +177,7 @@ def _load(blob: bytes, entry: str, mach: Collection[str], args: Sequence[str] | 
     at, descriptor = _descriptor(elf, note.symbol)
     gfx = targets.gfx_level(target)
     if gfx not in _WAVESIZE:
-        raise ImageError(f"{target}: kernels of gfx10.3 and gfx11 are supported")
+        raise ImageError(f"{target}: expected a kernel for gfx10.3 or gfx11")
     _agree(descriptor, note)
     _check_words(descriptor, note, gfx)
     code = at + _signed(descriptor["kernel_code_entry_byte_offset"])
@@ -189,7 +188,7 @@ def _load(blob: bytes, entry: str, mach: Collection[str], args: Sequence[str] | 
     words = regs.COMPUTE_PGM_RSRC2.decode(descriptor["compute_pgm_rsrc2"], gfx)
     wave_nbytes, wavesize = _scratch(note, gfx)
     if note.lds_nbytes > LDS_MOST:
-        raise ImageError(f"{note.lds_nbytes} bytes of local memory; {LDS_MOST} are the most")
+        raise ImageError(f"{note.lds_nbytes} bytes of local memory, expected at most {LDS_MOST}")
     return CodeObject(
         entry_name=entry,
         target=target,
@@ -226,7 +225,7 @@ def _descriptor(elf: Elf, symbol: str) -> tuple[int, dict[str, Any]]:
     if found.type != 1 or found.size != DESCRIPTOR_NBYTES or found.value % 64:
         raise ImageError(
             f"{symbol!r} is no kernel descriptor: type {found.type}, {found.size} bytes at "
-            f"{found.value:#x}; an object of {DESCRIPTOR_NBYTES}, 64-byte aligned, is wanted"
+            f"{found.value:#x}; expected an object of {DESCRIPTOR_NBYTES}, 64-byte aligned"
         )
     raw = elf.bytes_at(found.value, DESCRIPTOR_NBYTES, "the kernel descriptor")
     dwords = [int.from_bytes(raw[i : i + 4], "little") for i in range(0, len(raw), 4)]
@@ -237,7 +236,7 @@ def _descriptor(elf: Elf, symbol: str) -> tuple[int, dict[str, Any]]:
 
 
 def _agree(descriptor: dict[str, Any], note: metadata.KernelNote) -> None:
-    """ImageError where descriptor and metadata say different things of the same kernel."""
+    """Raises ImageError if descriptor and metadata contradict each other about a kernel."""
     properties = descriptor["properties"]
     wave = 32 if properties["enable_wavefront_size32"] else 64
     private = descriptor["private_segment_fixed_size"]
@@ -251,15 +250,15 @@ def _agree(descriptor: dict[str, Any], note: metadata.KernelNote) -> None:
             raise ImageError(f"kernel descriptor: {what} is {given}, the metadata says {noted}")
     if properties["uses_dynamic_stack"] or note.dynamic_stack:
         raise ImageError(
-            "it uses a dynamic stack (recursion or calls by pointer): how much scratch memory it "
-            "needs is not in the code object, so none can be given safely"
+            "it uses a dynamic stack (recursion or calls by pointer): the code object does not say "
+            "how much scratch memory it needs, so no size would be safe"
         )
     if properties["kernarg_preload_length"]:
-        raise ImageError("kernel descriptor: kernarg preload is a gfx90a and gfx94x feature")
+        raise ImageError("kernel descriptor: only gfx90a and gfx94x have kernarg preload")
 
 
 def _check_words(descriptor: dict[str, Any], note: metadata.KernelNote, gfx: int) -> None:
-    """ImageError for register words that a user's kernel cannot have."""
+    """Raises ImageError for register words that a user's kernel cannot have."""
     try:
         rsrc1 = regs.COMPUTE_PGM_RSRC1.decode(descriptor["compute_pgm_rsrc1"], gfx)
         rsrc2 = regs.COMPUTE_PGM_RSRC2.decode(descriptor["compute_pgm_rsrc2"], gfx)
@@ -270,10 +269,10 @@ def _check_words(descriptor: dict[str, Any], note: metadata.KernelNote, gfx: int
         for field in names:
             if fields[field]:
                 raise ImageError(
-                    f"kernel descriptor: {word}.{field} is {fields[field]}; a kernel leaves it 0"
+                    f"kernel descriptor: {word}.{field}: expected 0, got {fields[field]}"
                 )
     if rsrc2["TIDIG_COMP_CNT"] > 2:
-        raise ImageError("kernel descriptor: RSRC2.TIDIG_COMP_CNT is 3; 0 to 2 are possible")
+        raise ImageError("kernel descriptor: RSRC2.TIDIG_COMP_CNT: expected 0 to 2, got 3")
     if note.scratch_nbytes and not rsrc2["SCRATCH_EN"]:
         raise ImageError(
             f"kernel descriptor: {note.scratch_nbytes} bytes of scratch, but RSRC2.SCRATCH_EN is 0"
@@ -292,7 +291,7 @@ def _scratch(note: metadata.KernelNote, gfx: int) -> tuple[int, int]:
     units = -(-note.scratch_nbytes * note.wave // unit)
     if units > most:
         raise ImageError(
-            f"{note.scratch_nbytes} bytes of scratch memory a lane; a wave of {note.wave} can have "
+            f"{note.scratch_nbytes} bytes of scratch memory per lane; {note.wave} lanes have up to "
             f"{most * unit} bytes"
         )
     return units * unit, units

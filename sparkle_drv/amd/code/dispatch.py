@@ -1,9 +1,9 @@
-"""What an IB of the compute queue begins with, and one dispatch, every register it depends on among
-it: the one place that says so. The device's own IBs are put together by template.py.
+"""The beginning of an IB of the compute queue, and one dispatch with every register it depends on.
+Only this module says so; template.py assembles the device's own IBs.
 
-Registers of a hardware queue keep what other processes wrote, so nothing is taken for granted. The
-order is AMDGPU_FACTS 4.4's, compared with it dword by dword in tests/golden. What calls this has
-uploaded the code and the arguments; codeobject.py says how.
+Registers of a hardware queue keep other processes' values, so every one is written. The order is
+that of AMDGPU_FACTS 4.4; tests/golden compares it dword by dword. The caller has uploaded the code
+and the arguments; codeobject.py says how.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from .codeobject import CodeObject
 
 ALL_CACHES = 0xC3F1  # GCR_CNTL: everything invalidated, instructions too, L2 written back
 CS_PARTIAL_FLUSH = 0x407
-# Registers that some other process may have left set and that no dispatch of ours uses.
+# Registers that another process may have left set and that our dispatches do not use.
 QUIET = (
     "COMPUTE_PERFCOUNT_ENABLE", "COMPUTE_THREAD_TRACE_ENABLE",
     "COMPUTE_RESTART_X", "COMPUTE_RESTART_Y", "COMPUTE_RESTART_Z",
 )  # fmt: skip
 EVERY_CU = 0xFFFFFFFF
-INTERLEAVE = 64  # what RADV programs
+INTERLEAVE = 64  # RADV's value
 COHER_START_DELAY = 0x20  # gfx10.x, Mesa and PAL
 
 
 @dataclass(frozen=True)
 class Scratch:
-    """Scratch memory of a queue: its address, and how many waves it holds (on gfx11 in each shader
-    engine)."""
+    """Scratch memory of a queue: its address, and the number of waves that it holds (on gfx11 per
+    shader engine)."""
 
     va: int = 0
     waves: int = 0
@@ -44,11 +44,11 @@ def _halves(va: int, shift: int = 0) -> tuple[int, int]:
 
 
 def common(gfx: float, engines: int) -> dict[str, int]:
-    """What is the same in every dispatch of a device with so many shader engines."""
+    """The registers that are equal in every dispatch of a device with so many shader engines."""
     g = level(gfx)
     masks = [EVERY_CU if n < engines else 0 for n in range(8)]
     out = {} if g != 10 else {"CP_COHER_START_DELAY": COHER_START_DELAY}
-    # SE2 and SE3 are not neighbours of SE0 and SE1: TMPRING_SIZE stands between them.
+    # TMPRING_SIZE stands between SE1 and SE2, so they are not neighbours.
     for n in range(8 if g == 11 else 4):
         out[f"COMPUTE_STATIC_THREAD_MGMT_SE{n}"] = masks[n]
     if g == 11:
@@ -59,11 +59,11 @@ def common(gfx: float, engines: int) -> dict[str, int]:
 
 
 def begin(gfx: float, engines: int) -> list[int]:
-    """What every IB starts with: caches, then registers that are the same in every dispatch."""
+    """The start of every IB: caches, then registers that are equal in every dispatch."""
     packets = pm4.AcquireMem.encode(gfx=gfx, gcr=ALL_CACHES)
     alone: dict[str, int] = {}
     for name, value in common(gfx, engines).items():
-        if name == "COMPUTE_DISPATCH_INTERLEAVE":  # a neighbour of SE7, and yet a packet of its own
+        if name == "COMPUTE_DISPATCH_INTERLEAVE":  # a neighbour of SE7, yet it needs its own packet
             packets += pm4.set_registers(alone, gfx=gfx)
             alone = {}
         alone[name] = value
@@ -86,14 +86,14 @@ def registers(
     shared: int = 0,
     scratch: Scratch | None = None,
 ) -> dict[str, int]:
-    """COMPUTE_* registers and values of one dispatch beside `common`, in the order in which they
-    are written. `code_va` is where the image lies.
+    """COMPUTE_* registers and values of one dispatch beside `common`, in the order of their
+    writing. `code_va` is the address of the image.
     """
     g = level(gfx)
     memory = scratch or Scratch()
     if code.scratch_nbytes and not memory.waves:
         raise ValueError(
-            f"scratch: {code.entry_name} needs {code.scratch_wave_nbytes} bytes a wave"
+            f"scratch: {code.entry_name} needs {code.scratch_wave_nbytes} bytes per wave"
         )
     out = dict(
         zip(("COMPUTE_PGM_LO", "COMPUTE_PGM_HI"), _halves(code_va + code.entry, 8), strict=True)
@@ -135,8 +135,8 @@ def encode(
     scratch: Scratch | None = None,
     engines: int = 1,
 ) -> list[int]:
-    """The IB: `begin`, registers, dispatch, wait until idle; padded to 8 dwords. `engines` is how
-    many shader engines the chip has.
+    """The IB: `begin`, registers, dispatch, wait until idle; padded to 8 dwords. `engines` is the
+    number of shader engines of the chip.
     """
     x, y, z = groups
     named = registers(

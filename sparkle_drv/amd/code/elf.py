@@ -1,9 +1,9 @@
 """The parts of an AMD GPU ELF that a loader needs, read with every offset checked.
 
-By program headers and the dynamic table alone, as loaders do: section headers may be stripped or
-lie. Knows nothing of kernels. Own reading rather than pyelftools: that is made for files which are
-what they seem, and on others it raises what it likes or seeks without bound. Whatever is wrong
-is an ImageError; time and memory are bounded by the size of the file.
+It uses only program headers and the dynamic table, as loaders do: section headers may be stripped
+or wrong. It knows nothing of kernels. pyelftools is not used, because it trusts its files: for
+others it raises any exception, or seeks without bound. Here every error is an ImageError, and the
+size of the file bounds time and memory.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _RELA = struct.Struct("<QIIq")
 
 @dataclass(frozen=True)
 class Segment:
-    """A program header; `offset` and `filesz` are known to lie in the file."""
+    """A program header. `offset` and `filesz` are known to lie in the file."""
 
     type: int
     flags: int
@@ -49,7 +49,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Symbol:
-    """An entry of the dynamic symbol table; `name` is where in the string table its name is."""
+    """An entry of the dynamic symbol table. `name` is an offset in the string table."""
 
     name: int
     type: int  # 1 object, 2 function
@@ -61,7 +61,7 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Rela:
-    """A relocation with its addend; `symbol` is an index."""
+    """A relocation with its addend. `symbol` is an index."""
 
     offset: int
     type: int
@@ -70,26 +70,28 @@ class Rela:
 
 
 class Elf:
-    """An ELF64 shared object for AMDGPU_HSA. Raises ImageError for anything else."""
+    """An ELF64 shared object for AMDGPU_HSA. Raises ImageError for any other file."""
 
     def __init__(self, image: bytes) -> None:
         self.image = image
         if len(image) < _HEADER.size:
-            raise ImageError(f"{len(image)} bytes are no ELF file: its header alone has 64")
+            raise ImageError(
+                f"expected an ELF file, whose header has 64 bytes, got {len(image)} bytes"
+            )
         ident, kind, machine, _, _, phoff, _, self.flags, _, phentsize, phnum, *_ = (
             _HEADER.unpack_from(image)
         )
         if ident[:4] != b"\x7fELF":
-            raise ImageError(f"no ELF file: it begins with {ident[:4].hex(' ')}")
+            raise ImageError(f"expected an ELF file, got one that begins with {ident[:4].hex(' ')}")
         if ident[4:7] != b"\x02\x01\x01":
-            raise ImageError("ELF: 64-bit little-endian, version 1 is wanted")
+            raise ImageError("ELF: expected 64-bit little-endian, version 1")
         if machine != EM_AMDGPU:
-            raise ImageError(f"ELF: made for machine {machine}, {EM_AMDGPU} (AMDGPU) is wanted")
+            raise ImageError(f"ELF: got machine {machine}, expected {EM_AMDGPU} (AMDGPU)")
         if ident[7] != OSABI_HSA:
-            raise ImageError(f"ELF: OSABI {ident[7]}, {OSABI_HSA} (AMDGPU_HSA) is wanted")
+            raise ImageError(f"ELF: got OSABI {ident[7]}, expected {OSABI_HSA} (AMDGPU_HSA)")
         if kind != ET_DYN:
             what = {1: "an object file that was not linked (ld.lld -shared)"}.get(kind, "")
-            raise ImageError(f"ELF: type {kind} is {what or 'not loaded'}, 3 (shared) is wanted")
+            raise ImageError(f"ELF: type {kind} is {what or 'not loaded'}, expected 3 (shared)")
         self.abi_version = ident[8]
         self.segments = tuple(self._segments(phoff, phentsize, phnum))
         self.loads = tuple(s for s in self.segments if s.type == PT_LOAD)
@@ -98,8 +100,8 @@ class Elf:
     def _segments(self, at: int, size: int, count: int) -> Iterator[Segment]:
         if not 0 < count <= MOST_SEGMENTS or size != _SEGMENT.size:
             raise ImageError(
-                f"ELF: {count} program headers of {size} bytes; "
-                f"1 to {MOST_SEGMENTS} of {_SEGMENT.size} are wanted"
+                f"ELF: got {count} program headers of {size} bytes, "
+                f"expected 1 to {MOST_SEGMENTS} of {_SEGMENT.size}"
             )
         self._inside(at, count * size, "the program headers")
         for i in range(count):
@@ -121,7 +123,7 @@ class Elf:
         return (s for s in self.segments if s.type == kind)
 
     def bytes_at(self, vaddr: int, nbytes: int, what: str) -> bytes:
-        """Bytes of the file that a segment loads at `vaddr`. ImageError when none does."""
+        """The bytes that a segment loads at `vaddr`. Raises ImageError when none does."""
         for s in self.loads:
             if s.vaddr <= vaddr and vaddr + nbytes <= s.vaddr + s.filesz:
                 at = s.offset + vaddr - s.vaddr
@@ -138,13 +140,15 @@ class Elf:
                 found[tag] = value
         for tag, what in _NEEDS.items():
             if tag in found:
-                raise ImageError(f"ELF: it needs {what} (dynamic tag {tag}), which cannot be had")
+                raise ImageError(
+                    f"ELF: it needs {what} (dynamic tag {tag}), which is not available"
+                )
         return found
 
     def _table(self, tag: int, entry_tag: int, size: int, what: str) -> int:
         given = self._dynamic.get(entry_tag, size)
         if given != size:
-            raise ImageError(f"ELF: {what} has entries of {given} bytes, {size} are wanted")
+            raise ImageError(f"ELF: {what} has entries of {given} bytes, expected {size}")
         if tag not in self._dynamic:
             raise ImageError(f"ELF: there is no {what}")
         return self._dynamic[tag]
@@ -168,9 +172,9 @@ class Elf:
         return self.bytes_at(self._dynamic.get(DT_STRTAB, 0), size, "the string table")
 
     def find(self, name: str) -> Symbol | None:
-        """The symbol of that name, if the object defines one."""
+        """The symbol of that name. None: the object does not define it."""
         strings, wanted = self.strings(), name.encode() + b"\0"
-        # Compared in place: names may overlap, so that copies of all could be quadratic.
+        # Compared in place: names may overlap, so copies of all of them could be quadratic.
         return next(
             (s for s in self.symbols() if s.section and strings.startswith(wanted, s.name)), None
         )
@@ -182,7 +186,7 @@ class Elf:
         where = self._table(DT_RELA, DT_RELAENT, _RELA.size, "relocation table")
         size = self._dynamic.get(DT_RELASZ, 0)
         if size % _RELA.size:
-            raise ImageError(f"ELF: {size} bytes of relocations, entries have {_RELA.size}")
+            raise ImageError(f"ELF: {size} bytes of relocations are no multiple of {_RELA.size}")
         table = self.bytes_at(where, size, "the relocation table")
         return tuple(Rela(o, t, s, a) for o, t, s, a in _RELA.iter_unpack(table))
 

@@ -1,7 +1,7 @@
-"""From segments and relocations to the bytes that are uploaded: an `Image`.
+"""Makes the bytes to upload from segments and relocations: an `Image`.
 
-Segments are laid out at their distances from the lowest one; the file has them at others. Facts:
-R_AMDGPU_* of LLVM's AMDGPU.def; which ones a linked code object can have, tinygrad and ROCr.
+Segments keep their distances in memory, which differ from those in the file. Facts: R_AMDGPU_* of
+LLVM's AMDGPU.def; tinygrad and ROCr for those that a linked code object can have.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from sparkle_drv.errors import ImageError
 from .elf import PF_W, PF_X, PT_GNU_RELRO, Elf, Rela, Segment, Symbol
 
 PAGE = 4096
-MOST_NBYTES = 64 << 20  # of a loaded image: no kernel comes near, a broken header does at once
+MOST_NBYTES = 64 << 20  # of a loaded image: only a broken header asks for so much
 
-# R_AMDGPU_*: name, width in bytes, relative to where it stands?, has a symbol?, shift
+# R_AMDGPU_*: name, width in bytes, relative to its own address?, has a symbol?, shift
 _KINDS = {
     1: ("ABS32_LO", 4, False, True, 0),
     2: ("ABS32_HI", 4, False, True, 32),
@@ -29,44 +29,44 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Fixup:
-    """A number of the image that depends on where it lies: `value + base` or `value`, shifted."""
+    """A number of the image that depends on its address: `value + base` or `value`, shifted."""
 
     offset: int
-    """Bytes from the start of the image."""
+    """Offset in the image, in bytes."""
     nbytes: int
     value: int
-    """To be added to the base, unless it is relative."""
+    """The number to add to the base, unless it is relative."""
     relative: bool
     shift: int
 
     def bits(self, base: int) -> bytes:
-        """What stands there when the image is at address `base`."""
+        """The number when the image is at address `base`."""
         number = (self.value + (0 if self.relative else base)) >> self.shift
         return (number & ((1 << 8 * self.nbytes) - 1)).to_bytes(self.nbytes, "little")
 
 
 @dataclass(frozen=True)
 class Image:
-    """What is uploaded for one code object.
+    """The bytes to upload for one code object.
 
-    `parts` are (offset in the image, bytes); the rest is zeros. `writable`: a segment stays
-    writable once relocated, so that the pages must be mapped for writing, too.
+    `parts` are (offset in the image, bytes); the rest is zeros. `writable`: a segment is still
+    writable after relocation, so the pages must be mapped for writing, too.
     """
 
     nbytes: int
-    """Size: whole pages."""
+    """Size in bytes: whole pages."""
     align: int
-    """What the address must be a multiple of."""
+    """Alignment of the address, in bytes."""
     low: int
-    """The virtual address in the file of the first byte of the image."""
+    """The virtual address, in the file, of the first byte of the image."""
     writable: bool
     parts: tuple[tuple[int, bytes], ...] = field(repr=False)
     fixups: tuple[Fixup, ...] = field(repr=False)
 
     def place(self, base: int) -> bytearray:
-        """The image for the address `base`, relocated. ValueError for a misaligned one."""
+        """The image relocated to the address `base`. Raises ValueError for a misaligned one."""
         if base % self.align:
-            raise ValueError(f"base: {base:#x} is no multiple of {self.align:#x}")
+            raise ValueError(f"base: expected a multiple of {self.align:#x}, got {base:#x}")
         out = bytearray(self.nbytes)
         for at, data in self.parts:
             out[at : at + len(data)] = data
@@ -75,21 +75,21 @@ class Image:
         return out
 
     def offset(self, vaddr: int) -> int:
-        """Where in the image a virtual address of the file is."""
+        """The offset in the image of a virtual address of the file."""
         return vaddr - self.low
 
 
 def lay_out(elf: Elf) -> Image:
-    """The image of an ELF. ImageError for overlaps, sizes beyond reason, unknown relocations."""
+    """The image of an ELF. ImageError: overlaps, absurd sizes, unknown relocations."""
     if not elf.loads:
-        raise ImageError("ELF: it has nothing to load")
+        raise ImageError("ELF: expected a segment to load, got none")
     align = PAGE
     end = 0
     for i, s in enumerate(elf.loads):
         if s.memsz < s.filesz:
             raise ImageError(f"ELF: segment {i}: {s.filesz} bytes of file for {s.memsz} of memory")
         if s.vaddr < end:
-            raise ImageError(f"ELF: segment {i} at {s.vaddr:#x} overlaps the one before it")
+            raise ImageError(f"ELF: segment {i} at {s.vaddr:#x} overlaps the previous one")
         end = s.vaddr + s.memsz
         if s.align > 1 and (s.align & (s.align - 1) or s.align > 1 << 20):
             raise ImageError(f"ELF: segment {i}: an alignment of {s.align:#x}")
@@ -97,7 +97,7 @@ def lay_out(elf: Elf) -> Image:
     low = elf.loads[0].vaddr & -align
     nbytes = -(-(end - low) // PAGE) * PAGE
     if nbytes > MOST_NBYTES:
-        raise ImageError(f"ELF: {nbytes} bytes when loaded; {MOST_NBYTES} are the most")
+        raise ImageError(f"ELF: {nbytes} bytes when loaded, expected at most {MOST_NBYTES}")
     parts = tuple((s.vaddr - low, elf.image[s.offset : s.offset + s.filesz]) for s in elf.loads)
     writable = any(s.flags & PF_W and s.memsz and not _relro(elf, s) for s in elf.loads)
     return Image(nbytes, align, low, writable, parts, _fixups(elf, low))
@@ -112,7 +112,7 @@ def _relro(elf: Elf, s: Segment) -> bool:
 
 
 def executable(elf: Elf, vaddr: int) -> bool:
-    """Is there code at `vaddr`, at least one instruction?"""
+    """Does `vaddr` hold code, at least one instruction?"""
     return any(
         s.flags & PF_X and s.vaddr <= vaddr and vaddr + 4 <= s.vaddr + s.filesz for s in elf.loads
     )
@@ -140,5 +140,5 @@ def _fixup(elf: Elf, r: Rela, symbols: tuple[Symbol, ...], low: int) -> Fixup:
             text = elf.strings()[symbol.name :][:80].split(b"\0")[0].decode(errors="replace")
             raise ImageError(f"{where}: {text!r} is defined elsewhere; link the code object whole")
         value += symbol.value
-    # Both ends of a difference move with the base: it cancels.
+    # Both ends of a difference move with the base, so it cancels.
     return Fixup(r.offset - low, nbytes, value - (r.offset if relative else low), relative, shift)

@@ -1,9 +1,9 @@
-"""The kernel-argument segment: where each argument goes, and what the driver adds by itself.
+"""The kernel-argument segment: the place of each argument, and what the driver adds.
 
-Explicit arguments are compared with the signature that core packs (natural C alignment, the same
-rule the compiler follows), so that a record's arguments are copied as they are. Hidden arguments
-are those that the compiler asks the driver for; their offsets come from the metadata, never from a
-table. What they mean: LLVM's AMDGPU usage guide, measured with clang 19.
+Explicit arguments are compared with the signature that core packs (natural C alignment, which the
+compiler follows, too). So a record's arguments are copied unchanged. Hidden arguments are those
+that the compiler asks the driver for. Their offsets come from the metadata, never from a table.
+Their meanings: LLVM's AMDGPU usage guide, measured with clang 19.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .metadata import ArgNote, KernelNote
 
 _SIZES = {"f32": 4, "f64": 8, "i32": 4, "u32": 4, "i64": 8, "u64": 8}
 _SIZES |= {"f16": 2, "i16": 2, "u16": 2, "i8": 1, "u8": 1}
-# Bytes and class of OpenCL C's types: what .type_name can contradict. "void" and char fit all.
+# Bytes and class of OpenCL C's types: which .type_name can contradict. "void" and char fit all.
 _NAMED = {
     "float": ("f", 4), "double": ("f", 8), "half": ("f", 2), "int": ("i", 4), "uint": ("i", 4),
     "long": ("i", 8), "ulong": ("i", 8), "short": ("i", 2), "ushort": ("i", 2),
@@ -27,8 +27,8 @@ _ELEMENTS = {
     "bf16": ("i", 2),
 }
 
-# Hidden arguments that get a value, by size; those that get 0, because what they point to does not
-# exist here: a kernel that follows such a pointer reads address 0 and is stopped for it.
+# Hidden arguments that get a value, by size, and those that get 0, because their target does not
+# exist here. A kernel that follows such a pointer reads address 0 and is stopped.
 FILLED = {
     **{f"hidden_block_count_{a}": 4 for a in "xyz"}, **{f"hidden_group_size_{a}": 2 for a in "xyz"},
     **{f"hidden_remainder_{a}": 2 for a in "xyz"}, "hidden_grid_dims": 2,
@@ -47,12 +47,12 @@ class Explicit:
     """An argument that the caller gives."""
 
     name: str
-    """"" where the compiler leaves it out."""
+    """"" if the compiler leaves it out."""
     pointer: bool
     offset: int
     nbytes: int
     type_name: str
-    """Of OpenCL C, "float*"; "" where unknown."""
+    """The type in OpenCL C, "float*"; "" if unknown."""
 
 
 @dataclass(frozen=True)
@@ -63,15 +63,15 @@ class Kernarg:
     align: int
     explicit: tuple[Explicit, ...]
     args_nbytes: int
-    """How many bytes of packed arguments there are, without padding at the end."""
+    """Bytes of packed arguments, without padding at the end."""
     copies: tuple[tuple[int, int, int], ...]
-    """(from, to, nbytes): where packed arguments go. One, (0, 0, args_nbytes), but for kernels with
-    a `__local` pointer among their arguments."""
+    """(from, to, nbytes): where packed arguments go. It is only (0, 0, args_nbytes), except for
+    kernels with a `__local` pointer among their arguments."""
     hidden: dict[str, tuple[int, int]]
-    """(offset, nbytes) of each hidden argument that gets a value other than 0."""
+    """(offset, nbytes) of each hidden argument whose value is not 0."""
     dynamic_lds: tuple[int, int] | None
-    """(offset, alignment) of a `__local` pointer among the arguments: it gets where in the
-    workgroup's memory the dynamic part begins. It is not in the signature."""
+    """(offset, alignment) of a `__local` pointer among the arguments. It gets the offset of the
+    dynamic part in the workgroup's memory. The signature does not have it."""
 
     def pack(
         self,
@@ -84,12 +84,12 @@ class Kernarg:
     ) -> bytes:
         """The segment of one launch: `nbytes` bytes.
 
-        `args` are the arguments as core packs them (a few bytes of padding at the end may follow),
-        `groups` counts workgroups, all full; `shared` is the dynamic local memory in bytes.
-        ValueError when there are fewer bytes than arguments.
+        `args` are the arguments as core packs them; a few bytes of padding may follow. `groups`
+        counts workgroups, all of them full. `shared` is the dynamic local memory in bytes. Raises
+        ValueError for fewer bytes than arguments.
         """
         if len(args) < self.args_nbytes:
-            raise ValueError(f"args: {len(args)} bytes, {self.args_nbytes} are wanted")
+            raise ValueError(f"args: expected {self.args_nbytes} bytes, got {len(args)}")
         out = bytearray(self.nbytes)
         for source, target, nbytes in self.copies:
             out[target : target + nbytes] = args[source : source + nbytes]
@@ -122,7 +122,7 @@ def lay_out(note: KernelNote, args: Sequence[str] | None, printf: bool) -> Kerna
     for i, a in enumerate(note.args):
         where = f"argument {i} ({a.kind})" if not a.name else f"argument {i} {a.name!r} ({a.kind})"
         if a.kind != "hidden_none" and a.offset < taken:
-            raise ImageError(f"metadata: {where} at {a.offset} overlaps the one before it")
+            raise ImageError(f"metadata: {where} at {a.offset} overlaps the previous one")
         if a.offset + a.nbytes > note.kernarg_nbytes:
             raise ImageError(
                 f"metadata: {where} ends at byte {a.offset + a.nbytes} of a kernarg segment of "
@@ -133,7 +133,9 @@ def lay_out(note: KernelNote, args: Sequence[str] | None, printf: bool) -> Kerna
             _hide(a, where, hidden, printf)
         elif a.kind == "dynamic_shared_pointer":
             if local or a.nbytes != 4:
-                raise ImageError(f"metadata: {where}: one __local pointer of 4 bytes is possible")
+                raise ImageError(
+                    f"metadata: {where}: expected at most one __local pointer, of 4 bytes"
+                )
             local = a
         else:
             explicit.append(_explicit(a, where))
@@ -150,7 +152,7 @@ def lay_out(note: KernelNote, args: Sequence[str] | None, printf: bool) -> Kerna
 def _copies(
     explicit: Sequence[Explicit], local: ArgNote | None
 ) -> tuple[tuple[int, int, int], ...]:
-    """The signature knows no `__local` pointer: what follows one is packed closer than it lies."""
+    """Where arguments go, around a `__local` pointer, which the signature's packing lacks."""
     if not local:
         end = max((e.offset + e.nbytes for e in explicit), default=0)
         return ((0, 0, end),) if end else ()
@@ -167,13 +169,13 @@ def _hide(a: ArgNote, where: str, hidden: dict[str, tuple[int, int]], printf: bo
         return
     size = FILLED.get(a.kind, ZERO.get(a.kind))
     if size is None:
-        raise ImageError(f"metadata: {where} is not known: nothing could be given for it")
+        raise ImageError(f"metadata: {where} is unknown, so it has no value to give")
     if a.nbytes != size:
-        raise ImageError(f"metadata: {where} has {a.nbytes} bytes, {size} are wanted")
+        raise ImageError(f"metadata: {where} has {a.nbytes} bytes, expected {size}")
     if a.kind in hidden:
         raise ImageError(f"metadata: {where} is there twice")
     if printf and a.kind == "hidden_printf_buffer":
-        raise ImageError("it prints (amdhsa.printf), and nobody would read it: leave printf out")
+        raise ImageError("it prints (amdhsa.printf), but no output would appear: leave printf out")
     if a.kind in FILLED:
         hidden[a.kind] = (a.offset, a.nbytes)
 
@@ -192,7 +194,7 @@ def _explicit(a: ArgNote, where: str) -> Explicit:
 
 
 def _compare(explicit: Sequence[Explicit], local: ArgNote | None, args: Sequence[str]) -> None:
-    """ImageError unless the kernel takes these types, in this order, where C would put them."""
+    """Raises ImageError unless the kernel takes these types, in this order, at C's offsets."""
     if len(explicit) != len(args):
         raise ImageError(f"it takes {len(explicit)} arguments, the signature has {len(args)}")
     at = 0

@@ -1,8 +1,7 @@
-"""What the compiler says of a kernel: the MessagePack note NT_AMDGPU_METADATA, checked.
+"""The compiler's facts about a kernel: the MessagePack note NT_AMDGPU_METADATA, checked.
 
-Keys as in LLVM's AMDGPU usage guide, code object v4 to v6. Only what is needed becomes data;
-everything that does becomes it with its type and range checked. Whether it agrees with the kernel
-descriptor is the business of codeobject.py.
+Keys are those of LLVM's AMDGPU usage guide, code object v4 to v6. Only needed values become data,
+each with its type and range checked. codeobject.py compares them with the kernel descriptor.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ class ArgNote:
     offset: int
     nbytes: int
     space: str
-    """.address_space, "" where there is none."""
+    """.address_space; "" if there is none."""
     type_name: str
-    """.type_name, "float*" in OpenCL C; "" where the compiler leaves it out."""
+    """.type_name, "float*" in OpenCL C; "" if the compiler leaves it out."""
     pointee_align: int
 
 
@@ -44,7 +43,7 @@ class KernelNote:
 
     name: str
     symbol: str
-    """Of its descriptor, "saxpy.kd"."""
+    """The name of its descriptor, "saxpy.kd"."""
     kernarg_nbytes: int
     kernarg_align: int
     lds_nbytes: int
@@ -62,15 +61,15 @@ class KernelNote:
 
 @dataclass(frozen=True)
 class Note:
-    """The note: `target` is the processor's name, `printf` whether any kernel prints."""
+    """The note. `target` is the processor's name, `printf` whether any kernel prints."""
 
     target: str
     printf: bool
     kernels: Mapping[str, Any]
-    """By name, as the note has them; `kernel` checks one."""
+    """Entries by name, unchecked; `kernel` checks one."""
 
     def kernel(self, name: str) -> KernelNote:
-        """The checked entry of a kernel. ImageError names those there are when it is not."""
+        """The checked entry of a kernel. ImageError for another name lists those that exist."""
         if name not in self.kernels:
             names = sorted(self.kernels)
             there = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
@@ -79,7 +78,7 @@ class Note:
 
 
 def read(elf: Elf) -> tuple[int, Note]:
-    """(code object version, note). ImageError for other versions and for what is no such note."""
+    """(code object version, note). ImageError: another version, or no such note."""
     if elf.abi_version not in VERSIONS:
         known = ", ".join(f"{abi} (v{v})" for abi, (v, _) in VERSIONS.items())
         raise ImageError(
@@ -91,7 +90,7 @@ def read(elf: Elf) -> tuple[int, Note]:
         n for owner, kind, n in elf.notes() if owner == b"AMDGPU" and kind == NT_AMDGPU_METADATA
     ]
     if len(found) != 1:
-        raise ImageError(f"{len(found)} metadata notes (NT_AMDGPU_METADATA); one is wanted")
+        raise ImageError(f"expected one metadata note (NT_AMDGPU_METADATA), got {len(found)}")
     root = _unpacked(found[0])
     said = _get(root, "amdhsa.version", list, "the note")
     if tuple(said) != wanted:
@@ -110,7 +109,7 @@ def _unpacked(data: bytes) -> Mapping[str, Any]:
     import msgpack
 
     try:
-        # Lengths are bounded by the note's by default; depth by the unpacker's own stack.
+        # By default the note bounds lengths; the unpacker's own stack bounds the depth.
         value = msgpack.unpackb(data, raw=False, strict_map_key=True)
     except Exception as error:  # hostile bytes: ValueError and its kin, UnicodeDecodeError, more
         raise ImageError(f"metadata: no readable MessagePack ({error})") from None
@@ -119,7 +118,7 @@ def _unpacked(data: bytes) -> Mapping[str, Any]:
 
 def _map(value: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise ImageError(f"metadata: {where}: a map is wanted, not {type(value).__name__}")
+        raise ImageError(f"metadata: {where}: expected a map, got {type(value).__name__}")
     return value
 
 
@@ -127,7 +126,7 @@ def _get(entry: Mapping[str, Any], key: str, kind: type, where: str, default: An
     value = entry.get(key, default)
     if type(value) is not kind:
         got = "nothing" if value is None else f"{value!r:.40}"
-        raise ImageError(f"metadata: {where}: {key} is {got}, {kind.__name__} is wanted")
+        raise ImageError(f"metadata: {where}: {key} is {got}, expected {kind.__name__}")
     return value
 
 
@@ -136,7 +135,7 @@ def _number(
 ) -> int:
     value: int = _get(entry, key, int, where, default)
     if not 0 <= value <= most:
-        raise ImageError(f"metadata: {where}: {key} is {value}; 0 to {most} are possible")
+        raise ImageError(f"metadata: {where}: {key} is {value}, expected 0 to {most}")
     return value
 
 
@@ -148,10 +147,10 @@ def _kernel(name: str, entry: Mapping[str, Any]) -> KernelNote:
 
     raw = _get(entry, ".args", list, where, [])
     if len(raw) > MOST_ARGS:
-        raise ImageError(f"metadata: {where}: {len(raw)} arguments, {MOST_ARGS} are the most")
+        raise ImageError(f"metadata: {where}: {len(raw)} arguments, expected at most {MOST_ARGS}")
     wave = number(".wavefront_size")
     if wave not in (32, 64):
-        raise ImageError(f"metadata: {where}: .wavefront_size is {wave}, 32 or 64 are possible")
+        raise ImageError(f"metadata: {where}: .wavefront_size is {wave}, expected 32 or 64")
     most = number(".max_flat_workgroup_size", 1024)
     if not most:
         raise ImageError(f"metadata: {where}: .max_flat_workgroup_size is 0")

@@ -1,8 +1,8 @@
-"""User SGPRs: what a kernel finds in s0, s1, ... when it starts, from COMPUTE_USER_DATA_*.
+"""User SGPRs: the values of s0, s1, ... when a kernel starts, from COMPUTE_USER_DATA_*.
 
-Assigned in the order of the descriptor's property bits (ROCr amd_hsa_kernel_code.h, and what clang
-emits). The count in RSRC2 may be larger: on gfx11.0 the compiler fills it up to reach 16 with the
-system SGPRs. Then the rest means nothing and need not be written.
+They follow the order of the descriptor's property bits (ROCr amd_hsa_kernel_code.h, and clang's
+output). The count in RSRC2 may be larger: on gfx11.0 the compiler fills it up, so that it reaches
+16 with the system SGPRs. The additional ones have no meaning and need not be written.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MOST = 16
 
 @dataclass(frozen=True)
 class UserSgprs:
-    """`first` has the first SGPR of each value that is wanted, `count` how many there are."""
+    """`first` has the first SGPR of each requested value, `count` is the number of SGPRs."""
 
     first: Mapping[str, int]
     count: int
@@ -43,7 +43,7 @@ class UserSgprs:
         wave: int = 32,
         gfx: float = 11,
     ) -> list[int]:
-        """The dwords for COMPUTE_USER_DATA_0 on.
+        """The dwords from COMPUTE_USER_DATA_0 on.
 
         `kernarg` and `scratch` are addresses, 48 bits or sign-extended; `scratch` is 0 for a kernel
         without scratch memory.
@@ -61,7 +61,7 @@ class UserSgprs:
 
 
 def lay_out(properties: Mapping[str, int], user_sgpr: int) -> UserSgprs:
-    """From the descriptor's properties and RSRC2.USER_SGPR. ImageError for what cannot be given."""
+    """From the descriptor's properties and RSRC2.USER_SGPR. ImageError: a value is missing."""
     first: dict[str, int] = {}
     at = 0
     for name, count, possible in _ORDER:
@@ -69,15 +69,15 @@ def lay_out(properties: Mapping[str, int], user_sgpr: int) -> UserSgprs:
             continue
         if not possible:
             raise ImageError(
-                f"kernel descriptor: it wants ENABLE_SGPR_{name.upper()}, which only an HSA queue "
-                "has: build it with -mcode-object-version=5 and -O1, or do without"
+                f"kernel descriptor: it needs ENABLE_SGPR_{name.upper()}, which only an HSA queue "
+                "has: build it with -mcode-object-version=5 and -O1, or do not use it"
             )
         first[name] = at
         at += count
     if at > user_sgpr or user_sgpr > MOST:
         raise ImageError(
             f"kernel descriptor: its properties take {at} user SGPRs, RSRC2.USER_SGPR is "
-            f"{user_sgpr}, {MOST} are the most"
+            f"{user_sgpr}, expected at most {MOST}"
         )
     return UserSgprs(first, at)
 

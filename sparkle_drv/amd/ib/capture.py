@@ -1,17 +1,17 @@
-"""Captures of what a driver submitted, as the emulator's trace writes them, back to dwords.
+"""Captures of a driver's submissions, as the emulator's trace writes them, back to dwords.
 
     IB ip=1 depth=0 va=ffff800100069000 ndw=256
       SET_SH_REG         COMPUTE_START_X = 0x00000000
       DISPATCH_DIRECT    hdr=c0031502 00000010 00000001 00000001 00000045
 
-A capture lists packets in the order of execution, one register a line, and no padding. Registers
-that follow each other become one packet here, pairs of offset and value too; what the header of a
-SET packet had besides is not known. An IB that was called lists what its caller did afterwards too:
-that is given back by the size of the IB. Lines of another indentation say other things, and are
-left out.
+A capture lists packets in the order of execution, one register per line, without padding. Registers
+that follow each other become one packet here, also pairs of offset and value. Other bits of a SET
+packet's header are not known. A called IB also lists what its caller did afterwards; the size of
+the IB shows which packets those are. Lines of another indentation have other information and are
+skipped.
 
-A recording (docs/recording.md) is of the same form. What its IBs hold stands in lines of dwords,
-whole and with padding:
+A recording (docs/recording.md) has the same form. Its IBs' contents are lines of dwords, whole and
+with padding:
 
       DWORDS hdr=c0004600 00000407 ffff1000
 """
@@ -31,10 +31,10 @@ from .shape import by_name, close
 
 HEAD = re.compile(r"IB ip=(\d+) depth=(\d+) va=([0-9a-f]{1,16}) ndw=(\d{1,7})\s*$")
 PACKET = re.compile(r"\s+(\w+)\s+hdr=([0-9a-f ]+)$")
-ENTRY = re.compile(r"  \S")  # what stands deeper is about the packet above it
+ENTRY = re.compile(r"  \S")  # a deeper line belongs to the packet above it
 WRITE = re.compile(r"\s+(SET_\w+)\s+(\w[\w+]*) = 0x([0-9a-f]{1,8})\s*$")
-RUN_MAX = 0x3FFF  # dwords, well below what the header's count holds
-VERBATIM = "DWORDS"  # instead of a packet's name
+RUN_MAX = 0x3FFF  # dwords, well below the largest count of the header
+VERBATIM = "DWORDS"  # in place of a packet's name
 _CHIP = re.compile(r"gfx\d{3,4}\b")
 
 
@@ -55,7 +55,7 @@ class _Listing:
     run: tuple[str, int, int] | None = None  # packet, the next offset, where the packet begins
 
     def write(self, name: str, cls: type[SetRegisters], offset: int, value: int, gfx: int) -> None:
-        """One register; it joins the packet before it when it follows."""
+        """Adds one register. It joins the previous packet if it follows it."""
         if self.run and self.run[:2] == (name, offset) and len(self.dwords) - self.run[2] < RUN_MAX:
             start = self.run[2]
             self.dwords.append(value)
@@ -68,7 +68,7 @@ class _Listing:
 
 
 def from_capture(text: str, gfx: int | None = None) -> list[Ib]:
-    """The IBs of a capture, for the gfx that its first comment names unless one is given."""
+    """The IBs of a capture, for the gfx that its first comment names unless `gfx` is given."""
     listings: list[_Listing] = []
     for number, line in enumerate(text.split("\n"), 1):
         if line.startswith("#"):
@@ -80,10 +80,10 @@ def from_capture(text: str, gfx: int | None = None) -> list[Ib]:
             ip = located(number, read_ip, head[1])
             listings.append(_Listing(ip, int(head[2]), int(head[3], 16), int(head[4])))
         elif line.startswith("IB "):
-            raise TextError(number, 1, "an IB line is IB ip=N depth=N va=HEX ndw=N")
+            raise TextError(number, 1, "expected IB ip=N depth=N va=HEX ndw=N")
         elif ENTRY.match(line):
             if not listings or gfx is None:
-                raise TextError(number, 1, "a packet before the first IB")
+                raise TextError(number, 1, "expected an IB line before the first packet")
             _packet(listings[-1], line, number, gfx)
     if gfx is None:
         return []
@@ -101,11 +101,13 @@ def _packet(listing: _Listing, line: str, number: int, gfx: int) -> None:
         for word in re.finditer(r"\S+", found[2]):
             value = int(word[0], 16)
             if value > U32_MAX:
-                raise TextError(number, found.start(2) + word.start() + 1, f"{word[0]} is no dword")
+                raise TextError(
+                    number, found.start(2) + word.start() + 1, f"expected a dword, got {word[0]}"
+                )
             listing.dwords.append(value)
     else:
         column = len(line) - len(line.lstrip()) + 1
-        raise TextError(number, column, "neither NAME hdr=DWORDS nor SET_... REGISTER = 0xVALUE")
+        raise TextError(number, column, "expected NAME hdr=DWORDS or SET_... REGISTER = 0xVALUE")
     if len(listing.dwords) > MAX_DWORDS:
         raise TextError(number, 1, f"an IB has {MAX_DWORDS} dwords at most")
 
@@ -135,7 +137,7 @@ def _ib(listing: _Listing, gfx: int) -> Ib:
 
 
 def _give_back(listings: list[_Listing], made: list[Ib]) -> None:
-    """What a called IB lists beyond its size goes to the IB that called it."""
+    """Moves a called IB's packets beyond its size to the IB that called it."""
     for i in range(len(made) - 1, 0, -1):
         ends = [p.at + len(p.dwords) for p in made[i].packets()]
         fits = max((end for end in ends if end <= listings[i].ndw), default=0)

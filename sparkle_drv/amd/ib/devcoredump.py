@@ -1,4 +1,4 @@
-"""IBs out of a devcoredump, which Linux keeps of a GPU that hung: rings, and the IBs of the job.
+"""IBs from a devcoredump, which Linux keeps after a GPU hang: rings, and the IBs of the job.
 
 Form: Linux amdgpu_dev_coredump.c. Of the text, these lines count:
 
@@ -10,8 +10,8 @@ Form: Linux amdgpu_dev_coredump.c. Of the text, these lines count:
     IB #0 0xffff800100041000 64 dw
     0xc0004600                                       an IB; none if the kernel could not read it
 
-A ring comes out oldest dword first: it begins at its write pointer, where a submission begins.
-Rings of other engines (video, MES) hold no PM4 and no SDMA packets and are left out.
+A ring is read oldest dword first: it begins at its write pointer, where a submission begins. Rings
+of other engines (video, MES) hold no PM4 and no SDMA packets and are left out.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Part:
         self.dwords: list[int] = []
 
     def take(self, line: str) -> None:
-        """ValueError for a dword that is none."""
+        """Adds a line's dword. Raises ValueError for a wrong line."""
         found = (_SLOT if self.va is None else _DWORD).match(line)
         if found is None:
             raise ValueError(f"expected a dword, got {line[:40]!r}")
@@ -62,7 +62,7 @@ class _Part:
 
 
 def from_devcoredump(text: str, gfx: int | None, ip: str) -> list[Ib]:
-    """The rings, then the IBs. TextError; ValueError where nothing says which gfx it is."""
+    """The rings, then the IBs. TextError; ValueError: nothing names the gfx."""
     parts: list[_Part] = []
     part: _Part | None = None
     for number, line in enumerate(text.split("\n"), 1):
@@ -91,5 +91,5 @@ def from_devcoredump(text: str, gfx: int | None, ip: str) -> list[Ib]:
     if not parts:
         raise TextError(1, 1, "this devcoredump has neither rings nor IBs: its kernel prints none")
     if gfx is None:
-        raise ValueError("this devcoredump does not say which gfx it is of: gfx is wanted")
+        raise ValueError("gfx: expected a value, because this devcoredump names none")
     return [part.ib(gfx) for part in parts]

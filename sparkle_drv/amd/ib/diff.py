@@ -1,9 +1,9 @@
-"""Two inputs compared by meaning: what each dispatch finds in the registers, and which packets run.
+"""Two inputs compared by meaning: the registers at each dispatch, and the packets that run.
 
-Both are played through in the order of execution. Padding, how register writes are packed and in
-which order they come make no difference; a register counts when a dispatch finds it, and at the
-end. Packets are matched by what they are, then those of one name in their order. On compute queues
-the shader type in a header means nothing, and is not looked at.
+Both are played in the order of execution. Padding, the packing of register writes and their order
+make no difference: a register counts only at a dispatch and at the end. Packets are matched by
+their contents, then those of one name in their order. On compute queues the shader type in a header
+has no meaning, so it is ignored.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from .run import Step, run
 from .shape import NOP, layout_of
 from .state import Event, State, Write, is_dispatch, play
 
-# Above this many packets that differ, matching could take minutes: they are paired off by name.
+# With more differing packets matching could take minutes, so they are paired by name.
 MATCHED = 500
 
 
 @dataclass(frozen=True)
 class Change:
-    """A register or a field that differs: `old` and `new` as text, "not written" where there is
-    none; `parts` are a register's fields that differ, (name, old, new)."""
+    """A register or a field that differs. `old` and `new` are text, "not written" for a missing
+    value. `parts` are the register's differing fields, (name, old, new)."""
 
     name: str
     old: str
@@ -45,7 +45,7 @@ class Change:
 @dataclass(frozen=True)
 class Difference:
     """kind: "only in A", "only in B", "packet" (its fields), "dispatch" (registers at it), "end"
-    (registers at the end). The steps are where; None at the end, or in the other input."""
+    (registers at the end). A step is the place; None at the end, or in the other input."""
 
     kind: str
     what: str
@@ -55,8 +55,9 @@ class Difference:
 
 
 def diff(a: Sequence[Ib], b: Sequence[Ib], ignore: Sequence[str] = ()) -> list[Difference]:
-    """What differs, in the order of execution; [] when the two mean the same. `ignore`: patterns as
-    of a shell, of registers ("COMPUTE_PGM_*") and fields ("DMA_DATA.src"). TooLong (ValueError)."""
+    """The differences in the order of execution; [] when both mean the same. `ignore`: shell
+    patterns of registers ("COMPUTE_PGM_*") and fields ("DMA_DATA.src"). Raises TooLong (a
+    ValueError)."""
 
     def kept(name: str) -> bool:
         return not any(fnmatchcase(name, pattern) for pattern in ignore)
@@ -82,8 +83,8 @@ Pair = tuple[Event | None, Event | None]
 
 
 def fields_of(step: Step, kept: Kept) -> dict[str, str]:
-    """ "control.dst_sel" -> text, for the fields of a packet that are to be looked at; fields of a
-    word that are 0 are left out."""
+    """ "control.dst_sel" -> text, for the fields of a packet that are compared. Fields of a word
+    that are 0 are left out."""
     packet = step.packet
     if packet.cls is None:
         return {f"[{i}]": f"{dword:#010x}" for i, dword in enumerate(packet.dwords)}
@@ -92,7 +93,7 @@ def fields_of(step: Step, kept: Kept) -> dict[str, str]:
         value: Any = packet.fields.get(name, {} if name == "header" else None)
         if isinstance(element, Word):
             layout = layout_of(packet.cls, name, element, step.ib.gfx)
-            for key, form in layout.items():  # what a level does not have is as good as 0
+            for key, form in layout.items():  # a field that a level lacks counts as 0
                 if value.get(key) and not (key == "shader_type" and step.ib.ip == "compute"):
                     found[f"{name}.{key}"] = field_value(form, value[key])
         elif isinstance(value, list):
@@ -103,7 +104,7 @@ def fields_of(step: Step, kept: Kept) -> dict[str, str]:
 
 
 def _paired(a: list[Event], b: list[Event], kept: Kept) -> Iterator[Pair]:
-    """Events of both side by side; None where one has no counterpart."""
+    """Events of both inputs side by side; None for a missing counterpart."""
     keys_a, keys_b = ([(e.step.name, *fields_of(e.step, kept).items()) for e in x] for x in (a, b))
     start = 0
     while start < min(len(a), len(b)) and keys_a[start] == keys_b[start]:
@@ -128,7 +129,7 @@ def _paired(a: list[Event], b: list[Event], kept: Kept) -> Iterator[Pair]:
 
 
 def _by_name(a: Sequence[Event], b: Sequence[Event]) -> Iterator[Pair]:
-    """Events that differ: the next of the same name is the counterpart."""
+    """Events that differ: the counterpart is the next of the same name."""
     places: dict[str, list[int]] = {}
     for j, other in enumerate(b):
         places.setdefault(other.step.name, []).append(j)
@@ -201,7 +202,7 @@ def _text(write: Write | None) -> str:
 
 
 def _parts(one: Write, other: Write) -> tuple[tuple[str, str, str], ...]:
-    """Fields of a register that differ; none where it is one number, or bits have no name."""
+    """Fields of a register that differ. None if it is one number, or bits have no name."""
     if one.register is None or other.register is None:
         return ()
     a, b = one.register.for_gfx(one.gfx), other.register.for_gfx(other.gfx)

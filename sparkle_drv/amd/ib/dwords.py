@@ -1,7 +1,7 @@
-"""IBs as hexadecimal dwords and as bytes: both ways, nothing interpreted.
+"""IBs as hexadecimal dwords and as bytes, both ways, without interpretation.
 
-Hex: dwords of one to eight digits, 0x or not, spaces or commas between them, '#' comments, and IB
-statements as in the text form where there are several IBs or an address. Bytes: little endian.
+Hex: dwords of one to eight digits, with or without 0x, spaces or commas between them, '#' comments.
+Several IBs or an address need IB statements as in the text form. Bytes: little endian.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _DWORD = re.compile(r"(0[xX])?[0-9a-fA-F]{1,8}")
 
 
 def from_bytes(data: bytes, gfx: int, ip: str = "compute", va: int | None = None) -> Ib:
-    """Whole dwords of `data`; one to three bytes behind them are kept as `extra`."""
+    """Whole dwords of `data`. One to three remaining bytes become `extra`."""
     count = len(data) // 4
     if count > MAX_DWORDS:
-        raise ValueError(f"{count} dwords are more than the {MAX_DWORDS} of an IB")
+        raise ValueError(f"expected at most {MAX_DWORDS} dwords of an IB, got {count}")
     dwords = struct.unpack_from(f"<{count}I", data)
     return Ib(dwords, gfx, ip, va, extra=data[4 * count :])
 
@@ -35,7 +35,7 @@ def to_bytes(ib: Ib) -> bytes:
 
 
 def from_hex(text: str, gfx: int | None, ip: str = "compute", va: int | None = None) -> list[Ib]:
-    """The IBs of a hex listing. TextError for what is no dword."""
+    """The IBs of a hex listing. Raises TextError for a word that is no dword."""
     ibs: list[Ib] = []
     about: dict[str, object] = {"va": va}
     dwords: list[int] = []
@@ -67,14 +67,15 @@ def _dwords(line: str, number: int) -> Iterator[int]:
     for word in _WORD.finditer(line):
         if not _DWORD.fullmatch(word[0]):
             raise TextError(
-                number, word.start() + 1, f"{word[0][:40]!r} is no dword: 0..0xffffffff in hex"
+                number,
+                word.start() + 1,
+                f"expected a dword 0..0xffffffff in hex, got {word[0][:40]!r}",
             )
         yield int(word[0], 16)
 
 
 def to_hex(ibs: Iterable[Ib]) -> str:
-    """A listing that `from_hex` reads. ValueError when bytes are left over: hex has no place for
-    them."""
+    """A listing that `from_hex` reads. ValueError: remaining bytes, which hex cannot hold."""
     lines = []
     for number, ib in enumerate(ibs):
         if ib.extra:

@@ -1,9 +1,9 @@
-"""The text form's grammar: statements, items and where in the text each of them stands.
+"""The text form's grammar: statements, items, and the place of each in the text.
 
     NAME key=value key={field=value ...} list=1,2,3      # a comment
-        key=value                                        an indented line goes on with the statement
+        key=value                                        an indented line continues the statement
 
-Nothing here knows a packet; what is wrong with a text is a TextError with its line and column.
+Nothing here knows packets. Every error is a TextError with its line and column.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NUMBER = re.compile(r"-?(0x[0-9a-f]{1,40}|0b[01]{1,130}|[0-9]{1,40})", re.IGNOR
 
 
 class TextError(ValueError):
-    """What is wrong with a text, and where: `line` and `column` count from 1."""
+    """An error in a text, and its place: `line` and `column` count from 1."""
 
     def __init__(self, line: int, column: int, reason: str):
         super().__init__(f"line {line}, column {column}: {reason}")
@@ -28,7 +28,7 @@ class TextError(ValueError):
 
 
 def located(line: int, read: Callable[[str], T], text: str) -> T:
-    """What `read` makes of a line's text; its ValueError becomes a TextError of that line."""
+    """A token of a line. `number` makes a ValueError of `read` a TextError of that place."""
     try:
         return read(text)
     except ValueError as error:
@@ -62,7 +62,7 @@ class Item:
 
 
 def tokens(line: str, number: int) -> Iterator[Token]:
-    """What a line holds, without spaces and comments."""
+    """The tokens of a line, without spaces and comments."""
     at = 0
     while at < len(line):
         found = _TOKEN.match(line, at)
@@ -74,7 +74,7 @@ def tokens(line: str, number: int) -> Iterator[Token]:
 
 
 def statements(text: str) -> Iterator[list[Token]]:
-    """The tokens of each statement: one that begins a line, and the indented lines behind it."""
+    """The tokens of each statement: a line, and the indented lines behind it."""
     current: list[Token] = []
     for number, line in enumerate(text.split("\n"), 1):
         found = list(tokens(line, number))
@@ -82,7 +82,7 @@ def statements(text: str) -> Iterator[list[Token]]:
             continue
         if found[0].column > 1:
             if not current:
-                raise found[0].error("an indented line goes on with a statement: there is none")
+                raise found[0].error("an indented line continues a statement, but there is none")
             current += found
             continue
         if current:
@@ -129,9 +129,9 @@ def _group(rest: list[Token], at: int, key: Token) -> tuple[int, Item]:
 def _word(rest: list[Token], at: int, wanted: str) -> tuple[int, Token]:
     if at >= len(rest):
         end = rest[-1]
-        raise TextError(end.line, end.column + len(end.text), f"{wanted} is wanted here")
+        raise TextError(end.line, end.column + len(end.text), f"expected {wanted} here")
     if rest[at].text in "={},":
-        raise rest[at].error(f"{wanted} is wanted, not {rest[at].text!r}")
+        raise rest[at].error(f"expected {wanted}, got {rest[at].text!r}")
     return at + 1, rest[at]
 
 

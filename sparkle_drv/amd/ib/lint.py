@@ -1,4 +1,4 @@
-"""Lint: every rule of the rules_*.py over a job; findings in the order of execution."""
+"""Lint: every rule of the rules_*.py over a job. Findings come in the order of execution."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Finding:
     dword: int
     packet: str
     where: str
-    doubt: str = ""  # the input does not tell all of the packet: nothing is sure to be wrong
+    doubt: str = ""  # why the input hides part of the packet, so that the finding is not certain
 
     @property
     def fails(self) -> bool:
@@ -38,10 +38,12 @@ class Finding:
 def lint(
     ibs: Sequence[Ib], disable: Iterable[str] = (), kernel: Kernel | None = None
 ) -> list[Finding]:
-    """Findings in the order of their place. ValueError for a rule that there is not; TooLong."""
+    """Findings in the order of their place. ValueError: an unknown rule. TooLong."""
     off = set(disable)
     if unknown := off - RULES.keys():
-        raise ValueError(f"no rule {', '.join(sorted(unknown))}; rules: {', '.join(RULES)}")
+        raise ValueError(
+            f"expected rules among {', '.join(RULES)}, got {', '.join(sorted(unknown))}"
+        )
     job = Job(ibs, kernel or Kernel())
     order = {id(step): i for i, step in enumerate(job.steps)}
     found: list[tuple[int, Finding]] = []

@@ -1,4 +1,4 @@
-"""Registers looked up as people name them: by name, part of it or pattern, or by an offset."""
+"""Finds registers as people name them: by name, part of a name, pattern, or offset."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"0x[0-9a-f]+|\d+", re.IGNORECASE)
 
 
 class NoSuchRegister(LookupError):
-    """No table has it; `close` are names that come near."""
+    """No table has the register. `close` are similar names."""
 
     def __init__(self, wanted: str, close: list[str]):
         more = f"; did you mean {', '.join(close)}?" if close else ""
@@ -31,10 +31,10 @@ class NoSuchRegister(LookupError):
 
 
 def lookup(wanted: str, gfx: int | None = None) -> list[regs.Register]:
-    """The registers that `wanted` stands for: a name, without COMPUTE_ if one likes, in any case; a
-    byte address; a dword address; "SH+0x212"; an offset in SH; the kernel headers' offset; a
-    pattern such as "COMPUTE_PGM*". Several where levels differ and no `gfx` says which, or where
-    the pattern fits them. NoSuchRegister."""
+    """The registers that `wanted` names: a name in any case, with or without COMPUTE_; a byte
+    address; a dword address; "SH+0x212"; an offset in SH; the kernel headers' offset; a pattern
+    such as "COMPUTE_PGM*". Several, if levels differ without a `gfx`, or if the pattern fits
+    several. Raises NoSuchRegister."""
     levels = GFX if gfx is None else (gfx,)
     if _NUMBER.fullmatch(wanted) or _SPACE.fullmatch(wanted):
         places = _places(wanted)
@@ -70,7 +70,7 @@ def _fitting(pattern: str, levels: tuple[int, ...]) -> list[regs.Register]:
 
 
 def _places(wanted: str) -> list[tuple[str, int]]:
-    """(space, dword offset) that a number may mean; the ranges do not overlap."""
+    """(space, dword offset) that a number may mean. The ranges do not overlap."""
     if found := _SPACE.fullmatch(wanted):
         return [(found[1].upper(), int(found[2], 0))]
     number = int(wanted, 16 if wanted[:2].lower() == "0x" else 10)
@@ -84,8 +84,8 @@ def _places(wanted: str) -> list[tuple[str, int]]:
 
 
 def read_value(text: str, register: regs.Register, gfx: int) -> int:
-    """A register's value from "0x8c" or "{USER_SGPR=6 TGID_X_EN=1}". ValueError."""
+    """A register's value from "0x8c" or "{USER_SGPR=6 TGID_X_EN=1}". Raises ValueError."""
     found = list(items(list(tokens(f"{register.name}={text}", 1))))
     if len(found) != 1:
-        raise ValueError(f"{text!r}: one number, or fields in brackets, are wanted")
+        raise ValueError(f"expected one number, or fields in brackets, got {text!r}")
     return parsed(register.space, found[0], gfx)[1]

@@ -1,7 +1,7 @@
-"""IBs out of Mesa's own dumps: RADV_DEBUG=hang writes trace.log, RADV_DEBUG=dumpibs and
-AMD_DEBUG=ib write to stderr.
+"""IBs from Mesa's own dumps: RADV_DEBUG=hang writes trace.log; RADV_DEBUG=dumpibs and AMD_DEBUG=ib
+write to stderr.
 
-Form: Mesa ac_parse_ib and format_ib_output. A section for each IB, and in it a line for each dword:
+Form: Mesa ac_parse_ib and format_ib_output. Each IB has a section, and each dword a line in it:
 
     ------------------ Main IB begin - COMPUTE ------------------
     c0027600 SET_SH_REG:
@@ -9,8 +9,8 @@ Form: Mesa ac_parse_ib and format_ib_output. A section for each IB, and in it a 
     00800300         COMPUTE_PGM_LO <- 0x00800300
     ------------------- Main IB end - COMPUTE -------------------
 
-An IB that is called stands four columns deeper, between "nested begin" and "nested end". One that
-is chained goes on in the section of the IB that jumps to it. Colours and words are left out.
+A called IB is indented by four columns, between "nested begin" and "nested end". A chained one
+continues the section of the IB that jumps to it. Colours and words are left out.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class _Section:
 
 
 def from_mesa(text: str, gfx: int | None, ip: str) -> list[Ib]:
-    """The IBs in the order in which their sections begin. TextError; ValueError without a gfx."""
+    """The IBs in the order of their sections' begins. TextError; ValueError: no gfx is given."""
     if gfx is None:
-        raise ValueError("Mesa's dumps do not say which gfx they are of: gfx is wanted")
+        raise ValueError("gfx: expected a value, because Mesa's dumps name none")
     sections: list[_Section] = []
     stack: list[_Section] = []
-    told = False  # the queue; RADV 22.3 does not tell it
+    told = False  # whether the queue is known; RADV 22.3 does not name it
     for number, line in enumerate(text.split("\n"), 1):
         line = line.rstrip()
         if border := _BORDER.match(line):
@@ -75,7 +75,7 @@ def from_mesa(text: str, gfx: int | None, ip: str) -> list[Ib]:
 
 
 def _take(stack: list[_Section], line: str, number: int) -> None:
-    """A dword, or words about the one before it, which stand nine columns deeper."""
+    """A dword, or words about the previous one, which are indented by nine columns."""
     indent, depth = len(line) - len(line.lstrip()), 4 * (len(stack) - 1)
     if indent >= depth + 9 or _BEYOND.match(line):
         return
@@ -96,7 +96,7 @@ def _target(caller: _Section, gfx: int) -> int | None:
 
 
 def _is_graphics(dwords: list[int], gfx: int) -> bool:
-    """Is there a packet that only a GFX queue takes? Most IBs have not even a dword like it."""
+    """Does a packet occur that only a GFX queue takes? Most IBs lack even a dword like it."""
     if not any(dword >> 30 == TYPE3 and dword >> 8 & 0xFF in GFX_ONLY for dword in dwords):
         return False
     packets = Ib(tuple(dwords), gfx, "gfx").packets()
@@ -104,7 +104,7 @@ def _is_graphics(dwords: list[int], gfx: int) -> bool:
 
 
 def _chained(section: _Section, gfx: int) -> Iterator[Ib]:
-    """The IB, and those that it jumps to."""
+    """The IB, and the IBs that it jumps to."""
     start, va = 0, section.va
     dwords = tuple(section.dwords)
     called = any(d >> 30 == TYPE3 and d >> 8 & 0xFF == pm4.IndirectBuffer.OPCODE for d in dwords)

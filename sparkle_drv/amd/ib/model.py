@@ -1,7 +1,7 @@
-"""An indirect buffer (IB) as the tools handle it: its dwords, whose they are, and its packets.
+"""An indirect buffer (IB) for the tools: its dwords, its queue and generation, and its packets.
 
-The forms that it can be read from and written in are in print.py and parse.py, dwords.py and
-capture.py; what it does is in run.py. Nothing here knows a packet.
+print.py, parse.py, dwords.py and capture.py have its forms as text and bytes. run.py follows its
+execution. Nothing here knows packets.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from sparkle_drv.amd.tables import packet, pm4, sdma
 from sparkle_drv.amd.tables.bits import level
 
 IPS = ("gfx", "compute", "sdma")  # in the order of the kernel's HW_IP types
-# The queue of a ring, by how the kernel's names of rings begin.
+# The queue of a ring, by the beginning of the kernel's name of the ring.
 RINGS = {"gfx": "gfx", "comp": "compute", "kiq": "compute", "sdma": "sdma"}
-MAX_DWORDS = 0xFFFFF  # what the size field of INDIRECT_BUFFER holds
+MAX_DWORDS = 0xFFFFF  # the largest size in INDIRECT_BUFFER
 
 
 @dataclass(frozen=True)
 class Ib:
-    """`gfx` is a level (10 is gfx10.3). `extra` are bytes behind the last whole dword. An IB that
-    is not `complete` comes from a capture, which leaves padding out, or was cut. `gaps` says why
-    the input does not tell a dword: another stands in its place."""
+    """`gfx` is a level (10 is gfx10.3). `extra` are the bytes behind the last whole dword. An IB
+    that is not `complete` comes from a capture, which leaves padding out, or was cut. `gaps` says
+    why a dword is unknown: a substitute stands in its place."""
 
     dwords: tuple[int, ...]
     gfx: int
@@ -34,30 +34,32 @@ class Ib:
     gaps: Mapping[int, str] = field(default_factory=dict, compare=False)
 
     def packets(self, start: int = 0, end: int | None = None) -> Iterator[packet.Decoded]:
-        """Its packets in turn, from dword `start` on; what no table declares has cls=None."""
+        """Its packets in turn, from dword `start` on. A packet that no table declares has
+        cls=None.
+        """
         dwords = self.dwords[start:end]
         if self.ip == "sdma":
             return sdma.stream(dwords, self.gfx)
         return pm4.stream(dwords, self.gfx, self.ip)
 
     def gap(self, at: int, ndw: int) -> str:
-        """Why the input does not tell all of the `ndw` dwords at `at`; "" when it does."""
+        """Why some of the `ndw` dwords at `at` are unknown; "" when all are known."""
         return next((self.gaps[i] for i in range(at, at + ndw) if i in self.gaps), "")
 
 
 def read_gfx(text: str) -> int:
-    """The level of "10.3", "11", "gfx1036" or "gfx1100". ValueError for what has no tables."""
+    """The level of "10.3", "11", "gfx1036" or "gfx1100". ValueError: it has no tables."""
     name = text.lower().removeprefix("gfx")
     if re.fullmatch(r"\d+\.\d+|\d\d?", name):
         return level(float(name))
     if re.fullmatch(r"9[0-9a-f]{2}|1[0-2][0-9a-f]{2}", name):
         return level(int(name[:-2]))
-    raise ValueError(f"gfx={text!r} is none of 9, 10.3, 11, 12, gfx1036, gfx1100")
+    raise ValueError(f"gfx: expected 9, 10.3, 11, 12, gfx1036 or gfx1100, got {text!r}")
 
 
 def read_ip(text: str) -> str:
-    """A name of IPS, from itself or from the kernel's number for it."""
+    """A name of IPS, from the name itself or from the kernel's number for it."""
     names = {**{name: name for name in IPS}, **{str(i): name for i, name in enumerate(IPS)}}
     if text not in names:
-        raise ValueError(f"ip={text!r} is none of {', '.join(IPS)}")
+        raise ValueError(f"ip: expected one of {', '.join(IPS)}, got {text!r}")
     return names[text]

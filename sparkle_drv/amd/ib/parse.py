@@ -1,4 +1,4 @@
-"""Text to dwords: what `print.text` made, or a person wrote. Every complaint is a TextError."""
+"""Text to dwords: the output of `print.text`, or a person's text. Every error is a TextError."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from .lex import Item, TextError, Token, items, statements
 from .model import IPS, MAX_DWORDS, Ib, read_gfx, read_ip
 from .shape import BYTES, IB, NOP, RAW, WRITERS, by_name, close, implied, layout_of, required
 
-TOTAL_MAX = 1 << 22  # NOP*N is short to write
-OFFSET_MAX = 0xFFFF  # of a run's first register, and of two in a dword; pairs have a dword for one
-NO_GFX = "nothing says which gfx this is for: begin with IB gfx=11, or with --gfx"
+TOTAL_MAX = 1 << 22  # needed because NOP*N is short to write
+OFFSET_MAX = 0xFFFF  # of a run's first register, and of two in one dword; pairs use a dword each
+NO_GFX = "no gfx is given: begin with IB gfx=11, or use --gfx"
 
 
 def parse(text: str, gfx: int | None = None, ip: str = "compute") -> list[Ib]:
-    """The IBs of a text; `gfx` and `ip` hold where no IB statement says otherwise. TextError."""
+    """The IBs of a text. `gfx` and `ip` are defaults for the IB statements. Raises TextError."""
     return _Reader(gfx, ip).read(text)
 
 
 class _Reader:
-    """Gathers IBs, statement after statement."""
+    """Collects IBs, statement after statement."""
 
     def __init__(self, gfx: int | None, ip: str):
         self.about: dict[str, Any] = {"gfx": gfx, "ip": ip}
@@ -65,7 +65,7 @@ class _Reader:
         elif head.text == BYTES:
             self.extra = bytes(ranged(token, 0xFF, BYTES) for token in rest)
             if len(self.extra) > 3:
-                raise head.error(f"{BYTES}: four bytes are a dword, and belong to {RAW}")
+                raise head.error(f"{BYTES}: four bytes are a dword, which needs {RAW}")
         else:
             if self.about["gfx"] is None:
                 raise head.error(NO_GFX)
@@ -73,7 +73,7 @@ class _Reader:
 
 
 def header(rest: list[Token]) -> dict[str, Any]:
-    """What an IB statement says: gfx ip va padding; depth and ndw are there to be read only."""
+    """The values of an IB statement: gfx ip va padding. depth and ndw are only for readers."""
     found: dict[str, Any] = {}
     for item in items(rest):
         key, value = item.key, _single(item)
@@ -132,19 +132,21 @@ def encode(head: Token, rest: list[Token], gfx: int, ip: str) -> list[int]:
 
 
 def elements(cls: type[Record], head: Token, own: Sequence[Item], gfx: int) -> dict[str, Any]:
-    """Values for `encode` by element; a TextError for one that is wrong, twice there or missing."""
+    """Values for `encode` by element. TextError: a value is wrong, given twice or missing."""
     values: dict[str, Any] = {}
     for item in own:
         name = item.key.text
         element = cls.ELEMENTS[name]
         if name in implied(cls) and name != "reg":
-            raise item.key.error(f"{cls.NAME}.{name} is what its registers say: name those")
+            raise item.key.error(
+                f"{cls.NAME}.{name} follows from the registers: name those instead"
+            )
         where = f"{cls.NAME}.{name}"
         if isinstance(element, Tail):
             dwords = [ranged(token, U32_MAX, where) for token in _plain(item)]
             values[name] = values.get(name, []) + dwords
         elif name in values:
-            raise item.key.error(f"{where} is there twice")
+            raise item.key.error(f"{where} is given twice")
         else:
             values[name] = _value(item, element, layout_of(cls, name, element, gfx)
                                   if isinstance(element, Word) else {}, gfx, where)  # fmt: skip
@@ -167,7 +169,7 @@ def _value(item: Item, element: Element, layout: dict[str, Field], gfx: int, whe
         if item.fields is not None:
             return word_fields(item.fields, layout, where)
         if where.endswith(".header"):
-            raise item.key.error(f"{where} wants fields in brackets: {', '.join(layout)}")
+            raise item.key.error(f"{where}: expected fields in brackets: {', '.join(layout)}")
         token = _single(item)
         value = ranged(token, U32_MAX, where)
         if odd := value & ~element.allowed(gfx):
@@ -187,7 +189,7 @@ def _value(item: Item, element: Element, layout: dict[str, Field], gfx: int, whe
 def word_fields(
     pairs: Sequence[tuple[Token, Token]], layout: dict[str, Field], where: str
 ) -> dict[str, int]:
-    """Values of a word's fields, each of which fits."""
+    """Values of a word's fields, each in range."""
     values: dict[str, int] = {}
     for name, token in pairs:
         field = layout.get(name.text)
@@ -195,7 +197,7 @@ def word_fields(
             more = close(name.text, list(layout)) or f"; it has {', '.join(layout) or 'none'}"
             raise name.error(f"{where} has no field {name.text[:40]}{more}")
         if name.text in values:
-            raise name.error(f"{where}.{name.text} is there twice")
+            raise name.error(f"{where}.{name.text} is given twice")
         known = field.values.__members__ if field.values else {}
         value = int(known[token.text]) if token.text in known else token.number()
         if not 0 <= value - field.bias < 1 << field.width:
@@ -209,7 +211,7 @@ def word_fields(
 def registers(
     cls: type[Record], head: Token, given: Sequence[Item], gfx: int, reg: Any
 ) -> dict[str, Any]:
-    """The elements that a SET packet's registers stand for."""
+    """The elements that a SET packet's registers determine."""
     if not given:
         raise head.error(f"{cls.NAME} names no register")
     space = cls.SPACE  # type: ignore[attr-defined]
@@ -223,15 +225,15 @@ def registers(
         first = found[0][1]
         for i, (item, offset, _) in enumerate(found):
             if offset != first + i:
-                raise item.key.error(f"{item.key.text} does not follow the register before it")
+                raise item.key.error(f"{item.key.text} does not follow the previous register")
         if not isinstance(reg, dict):
-            raise head.error(f"{cls.NAME}.reg wants fields in brackets")
+            raise head.error(f"{cls.NAME}.reg: expected fields in brackets")
         return {"reg": {**reg, "offset": first}, "values": [value for _, _, value in found]}
     if issubclass(cls, SetPairs):
         return {"pairs": [n for _, offset, value in found for n in (offset, value)]}
     assert issubclass(cls, SetPairsPacked)
     if len(found) % 2:
-        raise head.error(f"{cls.NAME} wants an even number of registers, not {len(found)}")
+        raise head.error(f"{cls.NAME}: expected an even number of registers, got {len(found)}")
     triples: list[int] = []
     for (_, o0, v0), (_, o1, v1) in zip(found[::2], found[1::2], strict=True):
         triples += [*PACKED.encode({"offset0": o0, "offset1": o1}, gfx, cls.NAME), v0, v1]
@@ -247,7 +249,9 @@ def register(space: str, item: Item, gfx: int) -> tuple[int, int]:
     else:
         found = named(key, gfx)
         if found.space != space:
-            raise key.error(f"{found.name} is a register of {found.space}, not of {space}")
+            raise key.error(
+                f"{found.name}: expected a register of {space}, got one of {found.space}"
+            )
         offset, word = found.offset(gfx), found.word
     if item.fields is not None:
         fields = word_fields(item.fields, word.layout(gfx), key.text)
@@ -280,12 +284,12 @@ def _range(field: Field) -> str:
 
 def _plain(item: Item) -> list[Token]:
     if item.fields is not None:
-        raise item.key.error(f"{item.key.text} has no fields: numbers are wanted")
+        raise item.key.error(f"{item.key.text}: expected numbers, got fields")
     return item.values
 
 
 def _single(item: Item) -> Token:
     values = _plain(item)
     if len(values) != 1:
-        raise values[1].error(f"{item.key.text} has one value, not {len(values)}")
+        raise values[1].error(f"{item.key.text}: expected one value, got {len(values)}")
     return values[0]

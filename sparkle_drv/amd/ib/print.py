@@ -1,7 +1,7 @@
-"""Dwords to text: a statement a packet, registers with their fields, everything kept.
+"""Dwords to text: a statement per packet, registers with their fields. Nothing is lost.
 
-`parse.parse` makes the same dwords of it, also of what no table declares: that is RAW, with the
-reason in a comment.
+`parse.parse` makes the same dwords of it, also of packets that no table declares: those are RAW,
+with the reason in a comment.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DWORDS_A_LINE = 8
 
 
 def text(ibs: Iterable[Ib], notes: Mapping[tuple[int, int], str] | None = None) -> str:
-    """All IBs as text. `notes`: comments, by (number of the IB, dword of the packet)."""
+    """All IBs as text. `notes` are comments, by (number of the IB, dword of the packet)."""
     lines: list[str] = []
     for number, ib in enumerate(ibs):
         lines += [header(ib)]
@@ -38,7 +38,7 @@ def header(ib: Ib) -> str:
 
 
 def ib_lines(ib: Ib, notes: Mapping[int, str]) -> Iterator[str]:
-    """The statements of one IB; NOPs in a row are one."""
+    """The statements of one IB. NOPs in a row make one statement."""
     for nop, run in groupby(ib.packets(), lambda p: _is_filler(p) and p.at not in notes):
         packets = list(run)
         if nop:
@@ -80,10 +80,10 @@ def field_value(field: Field, value: int) -> str:
 def word_value(
     word: Word, value: Mapping[str, int], layout: Mapping[str, Field], must: bool
 ) -> str | None:
-    """ "{field=1 other=2}" of what is not as its default; None when nothing is and nothing must."""
+    """ "{field=1 other=2}" of the fields that differ from their defaults. None: nothing to name."""
     shown = {k: v for k, v in value.items() if k in layout and v != layout[k].get(word.default)}
     if not shown and must:
-        # A biased field is not 0 where the dword is: it is written out.
+        # A biased field is not 0 when the dword is 0, so it is written out.
         shown = {k: v for k, v in value.items() if layout[k].bias}
         if not shown:
             return "0"
@@ -136,7 +136,7 @@ def _register_lines(packet: Decoded, gfx: int) -> Iterator[str]:
 
 
 def register_value(register: regs.Register | None, value: int, gfx: int) -> str:
-    """ "{FULL=64}" where fields are declared that say all of it, else the dword."""
+    """ "{FULL=64}" if declared fields cover the whole value, else the dword."""
     if register is None or value & ~register.word.allowed(gfx):
         return number(value)
     layout = register.for_gfx(gfx)
@@ -152,7 +152,7 @@ def _dword_lines(dwords: Sequence[int]) -> Iterator[str]:
 
 
 def _wrapped(items: Iterable[str]) -> list[str]:
-    """One line, or several of which all but the first are indented; an item is broken only when it
+    """One line, or several of which all but the first are indented. An item is broken only when it
     does not fit into a line of its own."""
     lines = [""]
     for item in items:

@@ -1,8 +1,8 @@
-"""Any of the input forms to IBs: text, hex, bytes, a capture, and dumps of kernel, umr and Mesa.
+"""Reads IBs in any form: text, hex, bytes, a capture, and dumps of kernel, umr and Mesa.
 
-`auto` tells them apart. A dump is known by a line that only it has. Bytes that are no printable
-text are binary. A text is a capture when it has a capture's IB line, hex when its first word
-outside comments and IB statements is a dword, else the text form.
+`auto` finds the form. Each dump has a line that no other form has. Bytes that are no printable text
+are binary. A text is a capture if it has a capture's IB line. It is hex if its first word outside
+comments and IB statements is a dword. Else it is the text form.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .lex import TextError
 from .model import Ib
 from .parse import parse
 
-# Dumps of others: how each is known, and what reads it.
+# Dumps of other programs: how each is recognised, and its reader.
 DUMPS = {
     "devcoredump": (devcoredump.MARK, devcoredump.from_devcoredump),
     "umr": (umr.MARK, umr.from_umr),
@@ -29,7 +29,7 @@ _DATA = re.compile(rb"[^\t\n\r\x20-\x7e\x80-\xff]")
 
 
 def form_of(data: bytes) -> str:
-    """Which of FORMS `data` most likely is."""
+    """The form of FORMS that `data` most likely has."""
     plain = _COLOUR.sub(b"", data)
     for form, (mark, _) in DUMPS.items():
         if mark.search(plain):
@@ -56,16 +56,16 @@ def read_ibs(
     va: int | None = None,
     form: str = "auto",
 ) -> list[Ib]:
-    """The IBs of an input. `gfx`, `ip` and `va` hold where it does not say itself; with `va` it is
-    where the first IB lies. ValueError: no gfx, or nothing in it; TextError: not of its form."""
+    """The IBs of an input. `gfx`, `ip` and `va` (the address of the first IB) hold if the input
+    does not name its own. ValueError: no gfx, or no IB. TextError: an error in the form."""
     raw = data.encode() if isinstance(data, str) else data
     form = form_of(raw) if form == "auto" else form
     if form == "bin":
         if gfx is None:
-            raise ValueError("bytes do not say which gfx they are for: gfx is wanted")
+            raise ValueError("gfx: expected a value, because bytes name none")
         return [from_bytes(raw, gfx, ip, va)]
     if form in DUMPS:
-        # Names of processes may be of any coding.
+        # Names of processes may have any encoding.
         plain = _COLOUR.sub(b"", raw).decode(errors="replace").replace("\r\n", "\n")
         return DUMPS[form][1](plain, gfx, ip)
     try:
@@ -73,7 +73,7 @@ def read_ibs(
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
         column = error.start - (raw.rfind(b"\n", 0, error.start) + 1) + 1
-        raise TextError(line, column, "not UTF-8: these are bytes (form bin)") from None
+        raise TextError(line, column, "expected UTF-8, got bytes (form bin)") from None
     text = text.replace("\r\n", "\n")
     if form == "hex":
         return from_hex(text, gfx, ip, va)
@@ -81,4 +81,4 @@ def read_ibs(
         return from_capture(text, gfx)
     if form == "text":
         return parse(text, gfx, ip)
-    raise ValueError(f"form={form!r} is none of {', '.join(FORMS)}")
+    raise ValueError(f"form: expected one of {', '.join(FORMS)}, got {form!r}")

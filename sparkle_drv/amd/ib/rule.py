@@ -1,8 +1,7 @@
-"""What a lint rule is, and the job that it looks at. The rules are in rules_*.py.
+"""A lint rule, and the job that it looks at. The rules are in rules_*.py.
 
-The IBs of an input are taken for one job, in their order, for that is how a driver submits a
-preamble and what follows it. Sources are sections of AMDGPU_FACTS, the fact sheet that the tables
-were made from.
+The IBs of an input count as one job, in their order, because a driver submits a preamble and its
+successors so. Sources are sections of AMDGPU_FACTS, the fact sheet behind the tables.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ SEVERITIES = (ERROR, WARNING, NOTE)  # a note alone is no failure
 
 @dataclass(frozen=True)
 class Kernel:
-    """What the program that an IB launches needs, of its descriptor; None is not known."""
+    """The needs of the launched program, from its descriptor. None: not known."""
 
     lds_bytes: int | None = None
     rsrc1: int | None = None
@@ -54,7 +53,7 @@ class Job:
         return submitted(self.ibs)
 
 
-Said = tuple[Step | int, str]  # where (an int: the IB's end), what
+Said = tuple[Step | int, str]  # the place (an int: the IB's end), and the message
 Check = Callable[[Job], Iterator[Said]]
 
 
@@ -71,7 +70,7 @@ RULES: dict[str, Rule] = {}
 
 
 def rule(name: str, severity: str, source: str) -> Callable[[Check], Check]:
-    """Enters a check under its id; its docstring is the explanation that people read."""
+    """Registers a check under its id. Its docstring is the explanation for people."""
 
     def enter(check: Check) -> Check:
         if name in RULES:

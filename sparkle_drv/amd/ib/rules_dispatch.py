@@ -1,4 +1,4 @@
-"""Lint rules that look at a dispatch and at what the registers hold when it comes."""
+"""Lint rules about a dispatch and the register values that it finds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ USER_SGPR_MAX = 16
 
 
 def value(event: Event, name: str) -> int:
-    """A register's value, 0 when the job has not written it."""
+    """A register's value; 0 when the job has not written it."""
     write = event.state.get(f"COMPUTE_{name}")
     return write.value if write else 0
 
@@ -76,7 +76,7 @@ def group_size(job: Job) -> Iterator[Said]:
         threads = full[0] * full[1] * full[2]
         if not 1 <= threads <= GROUP_THREADS_MAX:
             size = " x ".join(map(str, full))
-            yield event.step, f"{size} threads in a group: 1..{GROUP_THREADS_MAX} are wanted"
+            yield event.step, f"{size} threads in a group, expected 1..{GROUP_THREADS_MAX}"
         if event.step.packet.fields["initiator"]["PARTIAL_TG_EN"]:
             for axis, most in zip("XYZ", full, strict=True):
                 partial = bits(event, f"NUM_THREAD_{axis}", "PARTIAL")
@@ -96,7 +96,7 @@ def priv(job: Job) -> Iterator[Said]:
 @rule("lds-size", ERROR, "5.3")
 def lds_size(job: Job) -> Iterator[Said]:
     """COMPUTE_PGM_RSRC2.LDS_SIZE counts 512 B: 128 (64 KiB) at most, and as much as the kernel
-    needs where that is known. The descriptor's RSRC2 has 0 there: the driver puts it in."""
+    needs if that is known. The descriptor's RSRC2 has 0 there; the driver fills it in."""
     for event in job.dispatches:
         if "COMPUTE_PGM_RSRC2" not in event.state:
             continue
@@ -109,13 +109,13 @@ def lds_size(job: Job) -> Iterator[Said]:
                 yield (
                     event.step,
                     f"LDS_SIZE={size} ({size * LDS_GRANULE} bytes), and the kernel has "
-                    f"{job.kernel.lds_bytes} bytes of LDS: {needs} is wanted",
+                    f"{job.kernel.lds_bytes} bytes of LDS: expected {needs}",
                 )
 
 
 @rule("rsrc-descriptor", ERROR, "5.2, 5.3")
 def rsrc_descriptor(job: Job) -> Iterator[Said]:
-    """RSRC1 to RSRC3 go in as the kernel's descriptor has them; only LDS_SIZE is put into RSRC2."""
+    """RSRC1 to RSRC3 equal the kernel's descriptor, except for LDS_SIZE in RSRC2."""
     for event in job.dispatches:
         for name in ("rsrc1", "rsrc2", "rsrc3"):
             told = getattr(job.kernel, name)
@@ -136,13 +136,13 @@ def rsrc_descriptor(job: Job) -> Iterator[Said]:
 @rule("rsrc-limits", ERROR, "4.1, 5.2, 5.6")
 def rsrc_limits(job: Job) -> Iterator[Said]:
     """RSRC fields that no program can have: VGPRS beyond 256 registers in a wave32, more user SGPRs
-    than there are USER_DATA registers, TIDIG_COMP_CNT 3."""
+    than USER_DATA registers, TIDIG_COMP_CNT 3."""
     for event in job.dispatches:
         vgprs = bits(event, "PGM_RSRC1", "VGPRS")
         if event.step.packet.fields["initiator"].get("CS_W32_EN") and vgprs > WAVE32_VGPRS_MAX:
-            yield event.step, f"RSRC1.VGPRS={vgprs} is more than 256 registers of a wave32"
+            yield event.step, f"RSRC1.VGPRS={vgprs} exceeds 256 registers of a wave32"
         if (count := bits(event, "PGM_RSRC2", "USER_SGPR")) > USER_SGPR_MAX:
-            yield event.step, f"RSRC2.USER_SGPR={count}: there are {USER_SGPR_MAX}"
+            yield event.step, f"RSRC2.USER_SGPR={count}: expected at most {USER_SGPR_MAX}"
         if bits(event, "PGM_RSRC2", "TIDIG_COMP_CNT") == 3:
             yield event.step, "RSRC2.TIDIG_COMP_CNT is 3"
 
@@ -175,13 +175,13 @@ def interleave(job: Job) -> Iterator[Said]:
         if found not in (0, 64, 128, 256, 512):
             yield (
                 event.step,
-                f"COMPUTE_DISPATCH_INTERLEAVE={found}, not 0, 64, 128, 256 or 512",
+                f"COMPUTE_DISPATCH_INTERLEAVE={found}, expected 0, 64, 128, 256 or 512",
             )
 
 
 @rule("tgid", WARNING, "5.2")
 def tgid(job: Job) -> Iterator[Said]:
-    """Many groups along an axis whose group id the program is not given: all do the same work."""
+    """Many groups along an axis whose group id the program does not get: all do the same work."""
     for event in job.dispatches:
         if event.step.name != "DISPATCH_DIRECT" or "COMPUTE_PGM_RSRC2" not in event.state:
             continue

@@ -1,4 +1,4 @@
-"""Lint rules that look at a whole job: caches before, idle at the end, padding."""
+"""Lint rules about a whole job: caches before, idle at the end, padding."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .state import is_dispatch
 
 INVALIDATES = ("gli_inv", "glk_inv", "glv_inv", "gl1_inv")
 PWS = -1  # in place of an address: the pixel wait sync's counter
-PAD = 8  # dwords: 32 bytes on GFX and COMPUTE (INFO), and what the kernel pads SDMA to
+PAD = 8  # dwords: 32 bytes on GFX and COMPUTE (INFO); the kernel pads SDMA to that
 
 
 def acquires(step: Step) -> bool:
@@ -24,11 +24,11 @@ def acquires(step: Step) -> bool:
 
 
 class _Pending:
-    """Which dispatch may still be running, packet after packet."""
+    """The dispatch that may still be running, packet after packet."""
 
     def __init__(self) -> None:
         self.dispatch: Step | None = None
-        self.released: int | None = None  # where a RELEASE_MEM behind it writes
+        self.released: int | None = None  # the address that a later RELEASE_MEM writes
 
     def see(self, step: Step) -> None:
         if is_dispatch(step):
@@ -39,7 +39,7 @@ class _Pending:
         elif step.name.startswith("RELEASE_MEM"):
             self.released = canonical(step.packet.fields["addr"])
             if step.packet.fields["event"].get("pws_enable"):
-                self.released = PWS  # waited for by an ACQUIRE_MEM with pws_ena
+                self.released = PWS  # an ACQUIRE_MEM with pws_ena waits for it
         elif step.name == "ACQUIRE_MEM" and step.packet.fields["poll"].get("pws_ena"):
             self.dispatch = None if self.released == PWS else self.dispatch
         elif step.name.startswith("WAIT_REG_MEM"):
@@ -61,7 +61,7 @@ def acquire_missing(job: Job) -> Iterator[Said]:
 
 @rule("acquire-code", NOTE, "6.2")
 def acquire_code(job: Job) -> Iterator[Said]:
-    """A program that was just uploaded needs GLI_INV, the instruction caches', before it runs."""
+    """A newly uploaded program needs GLI_INV, for the instruction caches, before it runs."""
     seen: list[Step] = []
     for step in job.steps:
         if step.name == "ACQUIRE_MEM":
@@ -74,15 +74,15 @@ def acquire_code(job: Job) -> Iterator[Said]:
 
 @rule("overlap", NOTE, "6.2")
 def overlap(job: Job) -> Iterator[Said]:
-    """Two dispatches without a wait and an ACQUIRE_MEM between them run at the same time: right
-    only when the second does not read what the first writes."""
+    """Two dispatches without a wait and an ACQUIRE_MEM between them run at the same time. That is
+    right only if the second does not read what the first writes."""
     pending, acquired = _Pending(), True
     for step in job.steps:
         if is_dispatch(step):
             if pending.dispatch is not None:
                 yield step, f"may run together with the dispatch at {pending.dispatch.where}"
             elif not acquired:
-                yield step, "no ACQUIRE_MEM since the dispatch before it"
+                yield step, "no ACQUIRE_MEM since the last dispatch"
             acquired = False
         elif acquires(step):
             acquired = True
@@ -91,7 +91,7 @@ def overlap(job: Job) -> Iterator[Said]:
 
 @rule("not-idle", WARNING, "1.8, 3.6")
 def not_idle(job: Job) -> Iterator[Said]:
-    """The command processor does not wait for the waves of a job before it starts the next: a job
+    """The command processor does not wait for a job's waves before it starts the next job: a job
     ends with CS_PARTIAL_FLUSH, or with RELEASE_MEM and a WAIT_REG_MEM on what it writes."""
     pending = _Pending()
     for step in job.steps:

@@ -1,4 +1,4 @@
-"""Lint rules that look at one packet at a time: known, allowed here, and with the right bits."""
+"""Lint rules about one packet at a time: known, allowed here, and with the right bits."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def unknown_packet(job: Job) -> Iterator[Said]:
 
 @rule("type2", WARNING, "3.1")
 def type2(job: Job) -> Iterator[Said]:
-    """The type 2 filler 0x80000000 is not used on gfx10 and later: the NOP 0xffff1000 is."""
+    """gfx10 and later do not use the type 2 filler 0x80000000; their NOP is 0xffff1000."""
     for step in job.steps:
         if step.packet.cls is None and step.packet.dwords[0] == 0x80000000 and step.ib.gfx >= 10:
-            yield step, "type 2 filler; NOP (0xffff1000) is the one to use"
+            yield step, "type 2 filler; expected NOP (0xffff1000)"
 
 
 @rule("register-generation", ERROR, "4, 4.3")
@@ -55,13 +55,13 @@ def register_generation(job: Job) -> Iterator[Said]:
 
 @rule("register-kernel", ERROR, "4, 4.3")
 def register_kernel(job: Job) -> Iterator[Said]:
-    """A register that user IBs must not write: RELAUNCH and wave restore are the kernel's (on
-    gfx10.3 they lie where gfx11 has STATIC_THREAD_MGMT_SE4 to SE7), and DISPATCH_INITIATOR
+    """A register that user IBs must not write. RELAUNCH and wave restore belong to the kernel
+    driver; on gfx10.3 they lie where gfx11 has STATIC_THREAD_MGMT_SE4 to SE7. DISPATCH_INITIATOR
     launches."""
     for step in job.steps:
         for write in written(step):
             if write.register is not None and not write.register.user:
-                yield step, f"{write.name} is not a user's to write on gfx{write.gfx}"
+                yield step, f"users may not write {write.name} on gfx{write.gfx}"
 
 
 @rule("register-bits", ERROR, "4.1")
@@ -95,9 +95,9 @@ def event_index(job: Job) -> Iterator[Said]:
         event = step.packet.fields.get("event", {})
         if step.name == "EVENT_WRITE":
             if event["type"] == CS_PARTIAL_FLUSH and event["index"] != ITS_INDEX:
-                yield step, f"CS_PARTIAL_FLUSH with index {event['index']}: {ITS_INDEX} is wanted"
+                yield step, f"CS_PARTIAL_FLUSH with index {event['index']}, expected {ITS_INDEX}"
         elif step.name.startswith("RELEASE_MEM") and event["index"] not in (5, 6):
-            yield step, f"{step.name} with event index {event['index']}: 5 or 6 is wanted"
+            yield step, f"{step.name} with event index {event['index']}, expected 5 or 6"
 
 
 @rule("ib-valid", ERROR, "3.3")
@@ -115,7 +115,7 @@ def ib_valid(job: Job) -> Iterator[Said]:
 
 @rule("ib-target", NOTE, "3.3")
 def ib_target(job: Job) -> Iterator[Said]:
-    """An INDIRECT_BUFFER that could not be followed: what it runs was not looked at."""
+    """An INDIRECT_BUFFER that could not be followed, so its packets were not checked."""
     for step in job.steps:
         target = call(step.packet)
         if target and step.problem:
@@ -134,7 +134,7 @@ def shader_type(job: Job) -> Iterator[Said]:
 
 @rule("sdma-kernel", ERROR, "7")
 def sdma_kernel(job: Job) -> Iterator[Said]:
-    """SDMA's INDIRECT, TRAP and GCR_REQ are the kernel's: a user's IB holds none of them."""
+    """SDMA's INDIRECT, TRAP and GCR_REQ belong to the kernel driver, never to a user's IB."""
     for step in job.steps:
         if step.ib.ip == "sdma" and step.name in ("INDIRECT", "TRAP", "GCR_REQ"):
             yield step, f"{step.name} in a user's IB"
@@ -142,9 +142,9 @@ def sdma_kernel(job: Job) -> Iterator[Said]:
 
 @rule("sdma-fence", WARNING, "7")
 def sdma_fence(job: Job) -> Iterator[Said]:
-    """SDMA's FENCE wants MTYPE 3 (uncached) from gfx10 on."""
+    """SDMA's FENCE needs MTYPE 3 (uncached) from gfx10 on."""
     for step in job.steps:
         if step.ib.ip == "sdma" and step.name == "FENCE" and step.ib.gfx >= 10:
             mtype = step.packet.fields.get("header", {}).get("mtype", 0)
             if mtype != 3:
-                yield step, f"FENCE with header.mtype={mtype}: 3 is wanted"
+                yield step, f"FENCE with header.mtype={mtype}, expected 3"

@@ -1,7 +1,7 @@
-"""IBs in the order in which the command processor works through them: INDIRECT_BUFFER followed.
+"""IBs in the order in which the command processor executes them, with INDIRECT_BUFFER followed.
 
-A target is looked for in the IBs at hand by address. What is not there, calls itself or lies too
-deep is not followed, and the step says so. Predication is not looked at: all is taken to run.
+A target is looked up by address in the given IBs. A target that is missing, calls itself or lies
+too deep is not followed, and the step says so. Predication is ignored: every packet counts as run.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from sparkle_drv.amd.tables.packet import Decoded
 from .model import Ib
 
 MAX_DEPTH = 8
-MAX_REPEATS = 1 << 15  # packets that may run again, beyond four times all that there are
+MAX_REPEATS = 1 << 15  # packets that may run again, beyond four times the number of all packets
 
 
 class TooLong(ValueError):
-    """More packets than anybody wants to look at: IBs that call each other many times over."""
+    """Too many packets to look at: the IBs call each other many times over."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One packet. `number` is its IB's in the input and `at` its dword there; `called` is true of a
-    call that the next steps follow, `problem` says why one is not followed."""
+    """One packet. `number` is its IB's in the input and `at` its dword there. `called` is true of a
+    call that the next steps follow; `problem` says why a call is not followed."""
 
     packet: Decoded
     ib: Ib
@@ -48,15 +48,15 @@ class Step:
 
 @dataclass(frozen=True)
 class Call:
-    """What INDIRECT_BUFFER, or SDMA's INDIRECT, calls."""
+    """The target of INDIRECT_BUFFER or SDMA's INDIRECT."""
 
     va: int
     ndw: int
-    chain: bool  # a jump: nothing comes back
+    chain: bool  # a jump without return
 
 
 def call(packet: Decoded) -> Call | None:
-    """The call that a packet is, or None."""
+    """The call in a packet, or None."""
     fields = packet.fields
     if packet.cls is None:
         return None
@@ -79,7 +79,7 @@ def find(ibs: Sequence[Ib], va: int) -> tuple[int, int] | None:
 
 
 def submitted(ibs: Sequence[Ib]) -> list[int]:
-    """Numbers of the IBs that no other one calls; all if that leaves none."""
+    """Numbers of the IBs that no other one calls; all, if that leaves none."""
     inner: set[int] = set()
     for number, ib in enumerate(ibs):
         for packet in ib.packets():
@@ -107,7 +107,7 @@ def _all(ibs: Sequence[Ib]) -> Iterator[Step]:
 def _walk(
     ibs: Sequence[Ib], number: int, start: int, end: int, callers: tuple[tuple[int, int], ...]
 ) -> Iterator[Step]:
-    """The packets of a piece of an IB; a chained one goes on in place of the rest."""
+    """The packets of a piece of an IB. A chained one replaces the rest."""
     seen = {*callers, (number, start)}
     while True:
         ib, jump = ibs[number], None
@@ -137,7 +137,7 @@ def _problem(found: tuple[int, int] | None, seen: set[tuple[int, int]], depth: i
     if found is None:
         return "its target is not in the input"
     if found in seen:
-        return "it calls what it is called from"
+        return "it calls one of its callers"
     if depth + 1 >= MAX_DEPTH:
         return f"more than {MAX_DEPTH} deep"
     return ""

@@ -1,7 +1,7 @@
-"""What printing and reading the text form must agree on: which elements have to be there, names.
+"""Rules that printing and reading the text form share: required elements, and names.
 
-The rule: an element that has a default may be left out, any other may not. A text that `print`
-made is short for it, and one that a person wrote cannot forget an address.
+An element with a default may be left out, any other may not. So the text of `print` is short, and a
+person's text cannot forget an address.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sparkle_drv.amd.tables.setreg import SetPairs, SetPairsPacked, SetRegisters
 
 RAW, BYTES, IB, NOP = "RAW", "BYTES", "IB", "NOP"
 WRITERS = (SetRegisters, SetPairs, SetPairsPacked)
-# Elements of packets that write registers which their list of registers stands for.
+# Elements of SET packets that follow from their list of registers.
 _IMPLIED = {
     SetRegisters: ("reg", "values"),
     SetPairs: ("pairs",),
@@ -23,14 +23,14 @@ _IMPLIED = {
 }
 
 
-# Packets that only a GFX queue takes: dumps that do not tell the queue have them, or not.
+# Packets that only a GFX queue takes: a dump without the queue's name shows it by them.
 GFX_ONLY = frozenset(op for op, _, ip in type3.PACKETS if ip == "gfx") - frozenset(
     op for op, _, ip in type3.PACKETS if ip == "compute"
 )
 
 
 def required(name: str, element: Element, gfx: int) -> bool:
-    """Must the text name it? The header never: without a flag it is the packet's name."""
+    """Must the text name it? Never for the header: without a flag it is the packet's name."""
     if name == "header":
         return False
     if isinstance(element, Tail):
@@ -41,12 +41,12 @@ def required(name: str, element: Element, gfx: int) -> bool:
 
 
 def implied(cls: type[Record]) -> tuple[str, ...]:
-    """Elements that the registers of a SET packet stand for."""
+    """Elements that follow from the registers of a SET packet."""
     return next((names for kind, names in _IMPLIED.items() if issubclass(cls, kind)), ())
 
 
 def layout_of(cls: type[Record], name: str, word: Word, gfx: int) -> dict[str, Field]:
-    """A word's fields; of a header only what is not computed."""
+    """A word's fields; for a header only those that are not computed."""
     layout = word.layout(gfx)
     if name != "header":
         return layout

@@ -1,4 +1,4 @@
-"""What registers hold when a dispatch comes: the packets that write them, played through."""
+"""The values of registers at a dispatch, found by playing the packets that write them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ DISPATCHES = ("DISPATCH_DIRECT", "DISPATCH_INDIRECT", "DISPATCH_INDIRECT_GFX")
 
 @dataclass(frozen=True)
 class Write:
-    """A register and what goes into it. `index` is the SET packet's: 3 has the kernel's CU mask
-    applied."""
+    """A register and its new value. `index` is the SET packet's: 3 means that the kernel's CU mask
+    is applied."""
 
     space: str
     offset: int
@@ -34,7 +34,7 @@ class Write:
         return register_name(self.space, self.offset, self.gfx)
 
     def get(self, field_name: str) -> int:
-        """A field of the value, 0 where the level has none of that name."""
+        """A field of the value; 0 if the level has no such field."""
         register = self.register
         form = register.word.layout(self.gfx).get(field_name) if register else None
         return form.get(self.value) if form else 0
@@ -61,7 +61,7 @@ State = dict[str, Write]
 
 @dataclass(frozen=True)
 class Event:
-    """A step that is more than a register write; with a dispatch the registers it finds."""
+    """A step that is more than a register write; a dispatch has the registers that it finds."""
 
     step: Step
     state: State = field(default_factory=dict)
@@ -72,7 +72,7 @@ def is_dispatch(step: Step) -> bool:
 
 
 def play(steps: Iterable[Step], state: State) -> Iterator[Event]:
-    """Every step that writes no register; `state` is filled meanwhile, and complete at the end."""
+    """Every step that writes no register. `state` is filled meanwhile, and complete at the end."""
     for step in steps:
         found = written(step)
         if found:

@@ -1,14 +1,14 @@
-"""IBs out of what umr prints of rings and IBs (--ring-stream, --ring, --dump-ib).
+"""IBs from umr's output of rings and IBs (--ring-stream, --ring, --dump-ib).
 
-Form: umr ring_stream.c. A line for each dword that umr has words for:
+Form: umr ring_stream.c. It has a line for each dword that umr has words for:
 
     Decoding IB at 0x3@0x80010005a100 from 0x0@0x1828 of 536 words (type 4)
     [0x3@0x80010005a100 + 0x0734]  [        0xc0017600]  Opcode 0x76 [PKT3_SET_SH_REG] (2 words, ...
     [0x3@0x80010005a100 + 0x073c]  [        0x00008003]  |---> gfx1033.mmCOMPUTE_PGM_LO=0x8003
 
-umr leaves dwords out. What a SET packet's offset is comes from the register's name; where no table
-has that name, a NOP of the same length stands for the packet. Any other gap is 0 and is told
-(`Ib.gaps`). Of a NOP's payload nothing is told: fillers stand for it.
+umr leaves dwords out. A SET packet's offset comes from the register's name. If no table has that
+name, a NOP of the same length replaces the packet. Any other gap is 0 and is recorded (`Ib.gaps`).
+A NOP's payload is not printed, so fillers replace it.
 
 The older form of --ring has every dword: `navi21.gfx.ring[ 512] == 0xc0032200`.
 """
@@ -39,7 +39,7 @@ _OPCODE = re.compile(r"Opcode 0x[0-9a-f]+ \[\w+\] (Sub-Opcode \w+ )?\((\d{1,5}) 
 _NAME = re.compile(r"\|---> \w+\.(?:mm|reg)(\w+)=")
 _SLOT = re.compile(r"\s*\w+\.([\w.]+)\.ring\[ *\d+\] == 0x([0-9a-f]{8})\b")
 _CHIP = re.compile(r"\|---> gfx(\d{3,4})\.(?:mm|reg)")
-# Dwords in all of an input: the NOPs of a few lines may claim more than memory holds.
+# Limit of dwords in an input: the NOPs of a few lines may claim more than memory holds.
 MOST = 4 * MAX_DWORDS
 MOST_SDMA_GAP = 64  # dwords
 FILLER = 0xFFFF1000
@@ -47,8 +47,8 @@ FILLER = 0xFFFF1000
 
 @dataclass
 class _Packet:
-    """`base` and `at`, in dwords, are its place; `words` by dword, 0 is the header; `names` are the
-    registers that umr names. `head` is the size of the IB that it is the first packet of."""
+    """`base` and `at`, in dwords, are its place. `words` are by dword; 0 is the header. `names` are
+    the registers that umr names. `head` is the size of the IB whose first packet it is."""
 
     base: int
     at: int
@@ -63,18 +63,18 @@ class _Packet:
         return self.words[0] >> 8 & 0xFF
 
     def goes_on(self, after: _Packet) -> bool:
-        """Does it follow that one, or are lines missing?"""
+        """Does it follow that packet, or are lines missing?"""
         if after.sdma and 0 < self.at - after.at - after.ndw <= MOST_SDMA_GAP:
             after.ndw = self.at - after.at
         return self.head is None and (self.base, self.at) == (after.base, after.at + after.ndw)
 
 
 def from_umr(text: str, gfx: int | None, ip: str) -> list[Ib]:
-    """The IBs in their order. TextError; ValueError where nothing says which gfx they are of."""
+    """The IBs in their order. TextError; ValueError: nothing names the gfx."""
     if gfx is None and (chip := _CHIP.search(text)):
         gfx = read_gfx(chip[1])
     if gfx is None:
-        raise ValueError("this umr output does not say which gfx it is of: gfx is wanted")
+        raise ValueError("gfx: expected a value, because this umr output names none")
     slots, packets, head = _Slots(), list[_Packet](), None
     for number, line in enumerate(text.split("\n"), 1):
         try:
@@ -102,7 +102,7 @@ def from_umr(text: str, gfx: int | None, ip: str) -> list[Ib]:
 
 
 def _word(packets: list[_Packet], found: re.Match[str], head: int | None) -> bool:
-    """Adds a line's dword; true when a packet begins with it. ValueError."""
+    """Adds a line's dword. Returns True when a packet begins with it. Raises ValueError."""
     base, (at, rest), words = int(found[1], 16), divmod(int(found[2], 16), 4), found[4]
     if rest or len(found[3]) > 8 or at >= MAX_DWORDS:
         raise ValueError(f"expected a dword of PM4 or SDMA, got {found[0].strip()[:60]!r}")
@@ -116,7 +116,7 @@ def _word(packets: list[_Packet], found: re.Match[str], head: int | None) -> boo
     if packet.sdma and i <= max(packet.words, default=0) + MOST_SDMA_GAP:
         packet.ndw = max(packet.ndw, i + 1)
     if not 0 <= i < packet.ndw or i in packet.words:
-        raise ValueError(f"dword {i} is none of the {packet.ndw} of its packet, or told twice")
+        raise ValueError(f"dword {i} is none of the {packet.ndw} of its packet, or given twice")
     packet.words[i] = int(found[3], 16)
     if named := _NAME.match(words):
         packet.names[i] = named[1]
@@ -159,7 +159,7 @@ def _ib(packets: list[_Packet], gfx: int, ip: str) -> Ib:
 
 
 def _filled(packet: _Packet, gfx: int, ip: str) -> tuple[list[int], dict[int, str]]:
-    """All its dwords, and what is wrong with those that umr does not print."""
+    """All dwords of a packet, and notes on those that umr does not print."""
     words = packet.words
     if not packet.sdma and packet.opcode == type3.NOP and len(words) < packet.ndw:
         return [FILLER] * packet.ndw, {}
@@ -172,7 +172,7 @@ def _filled(packet: _Packet, gfx: int, ip: str) -> tuple[list[int], dict[int, st
             nop = pm4.Nop.encode(gfx=gfx, payload=values)
             return nop, {0: f"{cls.NAME} of {name}, whose offset is not known"}
         words[1] = offset
-    gaps = {i: f"dword {i} of it is not told" for i in range(packet.ndw) if i not in words}
+    gaps = {i: f"dword {i} of it is not printed" for i in range(packet.ndw) if i not in words}
     if cls is not None and issubclass(cls, SetRegisters):
         others = {i: name for i, name in packet.names.items() if not _declared(name, gfx)}
         gaps |= {i: f"dword {i} of it is {name}" for i, name in others.items()}
@@ -180,7 +180,7 @@ def _filled(packet: _Packet, gfx: int, ip: str) -> tuple[list[int], dict[int, st
 
 
 def _offset(packet: _Packet, space: str, gfx: int) -> int | None:
-    """The offset that a SET packet begins at, by the name of one of its registers."""
+    """The first offset of a SET packet, by the name of one of its registers."""
     for i, name in packet.names.items():
         if _declared(name, gfx) and (register := regs.find(name)).space == space:
             return register.offset(gfx) - (i - 2)

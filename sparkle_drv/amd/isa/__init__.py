@@ -1,7 +1,7 @@
 """The instruction sets of RDNA2 (gfx10.3) and RDNA3 (gfx11): assembler and disassembler.
 
-`assembly.py` has the calls. gfx10.py and gfx11.py are generated from native/emu/isa/rdna*.isa.
-codegen/rdna, tools/rdna_as.py and the tests use it. It knows no code object and no packet.
+`assembly.py` has the functions. gfx10.py and gfx11.py are generated from native/emu/isa/rdna*.isa.
+codegen/rdna, tools/rdna_as.py and the tests use it. It knows nothing of code objects and packets.
 
     assembly.py            assemble, disassemble: labels, directives, whole texts
     scan.py                cuts a line into mnemonic, operands and modifiers
@@ -12,7 +12,7 @@ codegen/rdna, tools/rdna_as.py and the tests use it. It knows no code object and
     print.py               an instruction as text
     codec.py               an instruction as dwords, both ways
     bus.py                 the limit of the constant bus
-    formats.py             microcode formats: where each field's bits are
+    formats.py             microcode formats: the bits of each field
     rows.py, table.py      reads a row of the tables; finds instructions by name or code
     gfx10.py, gfx11.py     the tables, generated
 """

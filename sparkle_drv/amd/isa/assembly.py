@@ -1,14 +1,14 @@
 """Assembler and disassembler for RDNA2 (gfx10.3) and RDNA3 (gfx11), in llvm-mc's syntax.
 
-Small and exact rather than complete: text that llvm-mc prints comes back as the same bytes, and
-what it does not know is an error with line and column. No expressions, no macros; directives are
+Small and exact rather than complete: text that llvm-mc prints comes back as the same bytes. Unknown
+text is an error with line and column. There are no expressions and no macros. Directives are
 `.long` and those that only describe (`.text`, `.globl`, `.p2align`, `.type`, `.size`).
 
     words = assemble("s_mov_b32 s0, 1\\ns_endpgm", "gfx1100")     # a list of dwords
     text = disassemble(words, "gfx1100")
 
-The tables are native/emu/isa/rdna2.isa and rdna3.isa, as tools/gen.py puts them into gfx10.py and
-gfx11.py; where fields are is in formats.py.
+tools/gen.py makes the tables gfx10.py and gfx11.py of native/emu/isa/rdna2.isa and rdna3.isa.
+formats.py has the places of fields.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _SILENT = {".text", ".globl", ".global", ".p2align", ".type", ".size", ".amdgcn_
 
 
 class _Item(NamedTuple):
-    """What a line makes: an instruction's text, or data."""
+    """The result of a line: an instruction's text, or data."""
 
     line: int
     text: str
     start: int
     address: int  # in dwords
     ndw: int
-    data: tuple[int, ...]  # of an instruction that names no label: its dwords already
+    data: tuple[int, ...]  # of an instruction without a label: its final dwords
 
 
 def _directive(text: str, start: int) -> tuple[int, ...]:
@@ -84,10 +84,10 @@ def _first_pass(isa: Table, gfx: str | int, text: str) -> tuple[list[_Item], dic
 
 
 def assemble(text: str, gfx: str | int) -> list[int]:
-    """The dwords of a program; AsmError (a ValueError) names line, column and what is wrong there.
+    """The dwords of a program. AsmError (a ValueError) names line, column and the error.
 
-    gfx: "gfx1036", "gfx1100" or just 10, 11; ValueError for a chip that is not known. Names of the
-    other generation (global_load_dword, global_load_b32) are taken too where they mean the same.
+    gfx: "gfx1036", "gfx1100" or just 10, 11; ValueError for an unknown chip. Names of the other
+    generation (global_load_dword, global_load_b32) are accepted, too, if they mean the same.
     """
     isa = table(generation(gfx))
     items, labels = _first_pass(isa, gfx, text)
@@ -105,7 +105,7 @@ def assemble(text: str, gfx: str | int) -> list[int]:
 
 
 def instructions(words: Sequence[int], gfx: str | int) -> Iterator[tuple[int, Inst, int]]:
-    """(offset in dwords, instruction, its dwords), in order; DecodeError with the offset."""
+    """(offset in dwords, instruction, its dwords), in order. DecodeError has the offset."""
     isa = table(generation(gfx))
     at = 0
     while at < len(words):
@@ -118,12 +118,12 @@ def instructions(words: Sequence[int], gfx: str | int) -> Iterator[tuple[int, In
 
 
 def disassemble(words: Sequence[int], gfx: str | int, *, wave: int = 32) -> str:
-    """One line an instruction, as llvm-mc prints it; DecodeError names format and opcode.
+    """One line per instruction, as llvm-mc prints it. DecodeError names format and opcode.
 
-    wave: 32 or 64, the lanes of the wave, on which the width of lane masks depends.
+    wave: 32 or 64, the lanes of the wave, which decide the width of lane masks.
     """
     if wave not in (32, 64):
-        raise ValueError(f"wave is {wave}, wanted 32 or 64")
+        raise ValueError(f"wave: expected 32 or 64, got {wave}")
     isa = table(generation(gfx))
     lines = [instruction_text(isa, inst, wave) for _, inst, _ in instructions(words, gfx)]
     return "\n".join(lines) + ("\n" if re.search(r"\S", "".join(lines)) else "")

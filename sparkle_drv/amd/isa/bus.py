@@ -1,10 +1,10 @@
 """The constant bus: how many different scalars a vector instruction may read.
 
-SGPRs, VCC, M0, EXEC and the like, whether they are named or implied, and the literal: two, or one
-for shifts of 64 bits. The same register counts once, NULL and inline constants not at all; both
-halves of a VOPD count together. As llvm-mc 19 has it for gfx10.3 and gfx11 (LLVM's
-AMDGPUAsmParser.cpp, validateConstantBusLimitations), except that registers of one number are one
-here: s0 and s[0:1], VCC_LO and a VCC that is implied.
+The limit counts SGPRs, VCC, M0, EXEC and the like, whether named or implied, and the literal. It is
+two, or one for shifts of 64 bits. The same register counts once; NULL and inline constants do not
+count. Both halves of a VOPD count together. llvm-mc 19 has the same rules for gfx10.3 and gfx11
+(LLVM's AMDGPUAsmParser.cpp, validateConstantBusLimitations). The only exception: here registers of
+one number are one register, such as s0 and s[0:1], or VCC_LO and an implied VCC.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from .table import VOP3S, VOP12C, Inst, Table
 
 MOST = 2
 _VCC = 106
-_CONSTANTS = range(128, 209), range(240, 249)  # inline: they take no bus
+_CONSTANTS = range(128, 209), range(240, 249)  # inline constants, which do not use the bus
 
 
 def _sources(inst: Inst) -> list[int]:
-    """Operand codes of what is read, of both halves."""
+    """Operand codes of all operands that are read, of both halves."""
     second, found = inst.second_fields, []
     fields = [one.field for one in inst.row.operands]
     for name in fields:
@@ -29,9 +29,9 @@ def _sources(inst: Inst) -> list[int]:
             found.append(second["src0"] + VGPR * (not second.get("s0", 0)))
         else:
             found.append(inst.fields[plain])
-    if second.get("s1", 0):  # SDWA: what is VSRC1 otherwise
+    if second.get("s1", 0):  # SDWA: the operand that is VSRC1 otherwise
         found.append(inst.fields["vsrc1"])
-    if fields[-1:] == ["vcc"]:  # the first of them is written
+    if fields[-1:] == ["vcc"]:  # the first one is written, not read
         found.append(_VCC)
     if inst.y is not None:
         found.append(inst.fields["src0y"])
@@ -54,5 +54,5 @@ def scalars(isa: Table, inst: Inst) -> list[str]:
 
 
 def most(inst: Inst) -> int:
-    """How many there may be."""
+    """The limit of an instruction."""
     return 1 if "bus1" in inst.row.flags else MOST

@@ -12,7 +12,7 @@ SOURCES = ("src0", "src1", "src2", "ssrc0", "ssrc1", "src0y")
 
 
 class DecodeError(ValueError):
-    """Dwords that are no instruction; the message names format and opcode."""
+    """Dwords that are no instruction. The message names format and opcode."""
 
 
 def pack(form: Format, fields: dict[str, int]) -> int:
@@ -27,7 +27,7 @@ def unpack(form: Format, bits: int) -> dict[str, int]:
 
 
 def encode(isa: Table, inst: Inst) -> list[int]:
-    """The dwords of an instruction whose fields are all set; ValueError when one does not fit."""
+    """The dwords of an instruction whose fields are all set. ValueError: a value does not fit."""
     form = isa.layout(inst.row)
     fields = dict(inst.fields)
     if "op" in form.fields:
@@ -59,7 +59,7 @@ def _find(isa: Table, form: Format, fields: dict[str, int]) -> Row:
 
 
 def _second(isa: Table, inst: Inst) -> str:
-    """The format of the dword that SRC0 asks for, "" when it asks for none."""
+    """The format of the dword that SRC0 asks for; "" for none."""
     row = inst.row
     takes = row.format in VOP12C or (isa.gen >= 11 and row.format in VOP3S)
     if not takes or not any(operand.field.endswith("src0") for operand in row.operands):
@@ -88,7 +88,7 @@ def _wants_literal(inst: Inst) -> bool:
 
 
 def decode(isa: Table, words: Sequence[int]) -> tuple[Inst, int]:
-    """(the instruction at the start of `words`, its dwords); DecodeError when there is none."""
+    """(the instruction at the start of `words`, its dwords). DecodeError: there is none."""
     if not words:
         raise DecodeError("no dwords")
     for form in isa.formats.values():

@@ -1,9 +1,9 @@
-"""The microcode formats of RDNA2 (gfx10.3) and RDNA3 (gfx11): where each field's bits are.
+"""The microcode formats of RDNA2 (gfx10.3) and RDNA3 (gfx11): the bits of each field.
 
-The one description: the assembler and disassembler here and the emulator's decoder (by
-tools/_gen/isa.py) both follow it. What an opcode means is not here but in native/emu/isa/rdna*.isa.
-Sources: "RDNA 2" and "RDNA3 Instruction Set Architecture" reference guides, chapter "Microcode
-Formats"; checked against llvm-mc 19 by tests/golden.
+The assembler and disassembler here follow it, and (by tools/_gen/isa.py) the emulator's decoder.
+The meaning of opcodes is in native/emu/isa/rdna*.isa. Sources: "RDNA 2" and "RDNA3 Instruction Set
+Architecture" reference guides, chapter "Microcode Formats"; checked against llvm-mc 19 by
+tests/golden.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import re
 from typing import NamedTuple
 
 # NAME dwords  HI:LO=constant that marks the format  field@HI:LO ..., bits counted over the dwords;
-# an indented line goes on with the one before.
-# Of formats that share their marking bits (VOP3, VOP3B) the opcode's row decides.
+# an indented line continues the previous one.
+# If formats share their marking bits (VOP3, VOP3B), the opcode's row decides.
 _COMMON = """
 SOP1    1  31:23=0x17d  op@15:8  sdst@22:16 ssrc0@7:0
 SOPC    1  31:23=0x17e  op@22:16 ssrc1@15:8 ssrc0@7:0
@@ -89,7 +89,7 @@ class Field(NamedTuple):
         return value
 
     def put(self, value: int) -> int:
-        """`value`'s bits at the field's places; ValueError when it does not fit."""
+        """`value`'s bits at the field's places. ValueError: it does not fit."""
         if value < 0 or value >> self.nbits:
             raise ValueError(f"{self.name} = {value} does not fit {self.nbits} bits")
         bits = 0
@@ -108,7 +108,7 @@ class Format(NamedTuple):
 
     @property
     def declared(self) -> int:
-        """Every bit that the format gives a meaning; the others are reserved."""
+        """Every bit that the format gives a meaning. The others are reserved."""
         bits = self.mask
         for field in self.fields.values():
             bits |= field.put((1 << field.nbits) - 1)
@@ -121,7 +121,7 @@ def _range(text: str) -> tuple[int, int]:
 
 
 def parse_format(line: str) -> Format:
-    """One line of the tables above; ValueError when two of its fields overlap."""
+    """Reads one line of the tables above. ValueError: two of its fields overlap."""
     name, ndw, marker, *words = line.split()
     place, _, constant = marker.partition("=")
     low, width = _range(place)
@@ -143,8 +143,8 @@ def _formats(text: str) -> dict[str, Format]:
     return {one.name: one for one in made}
 
 
-# By generation (the major of the gfx version), in the order in which a decoder must ask: narrow
-# markings (SOP1 is inside SOP2's) first.
+# By generation (the major of the gfx version), in the order in which a decoder must test: narrow
+# markings first (SOP1's lies inside SOP2's).
 FORMATS: dict[int, dict[str, Format]] = {
     10: _formats(_COMMON + _GFX10.lstrip("\n")),
     11: _formats(_COMMON + _GFX11.lstrip("\n")),

@@ -1,4 +1,4 @@
-"""A line of assembly to one instruction: tries the forms that its name can have."""
+"""One line of assembly to an instruction: tries the forms that its name can have."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _check_bus(isa: Table, inst: Inst, column: int) -> None:
     read, most = bus.scalars(isa, inst), bus.most(inst)
     if len(read) > most:
         what = f"{inst.row.name} reads {len(read)} scalars ({', '.join(read)})"
-        raise AsmError(f"{what}, at most {most} are possible", column)
+        raise AsmError(f"{what}, expected at most {most}", column)
 
 
 def parse_one(
@@ -78,14 +78,14 @@ def parse_one(
             return inst
         except AsmError as error:
             errors.append(error)
-    raise max(reversed(errors), key=lambda error: error.column)  # whichever got furthest
+    raise max(reversed(errors), key=lambda error: error.column)  # the error furthest to the right
 
 
 def parse_instruction(
     isa: Table, text: str, start: int, labels: Mapping[str, int] | None = None
 ) -> Inst:
-    """The instruction from text[start:] on. `labels`: distance in dwords by name; None while the
-    first pass counts."""
+    """The instruction from text[start:] on. `labels`: distances in dwords by name; None in the
+    first pass, which only counts."""
     middle = text.find("::", start)
     if middle < 0:
         return parse_one(isa, text, start, len(text), labels)

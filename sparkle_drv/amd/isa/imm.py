@@ -1,6 +1,6 @@
 """Immediates with a syntax of their own, as text and back: counters, registers, messages, swizzles.
 
-Every printer has its parser beside it; a parser raises ValueError saying what it does not know.
+Every printer has its parser beside it. A parser raises ValueError with the unknown text.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CALL = re.compile(r"(\w+)\(\s*([^()]*?)\s*\)")
 
 
 def number(text: str) -> int:
-    """A decimal or 0x number, maybe negative; ValueError for anything else."""
+    """A decimal or 0x number, maybe negative. ValueError for other text."""
     try:
         return int(text, 0)
     except ValueError:
@@ -31,7 +31,7 @@ def number(text: str) -> int:
 
 
 def named(text: str, names: dict[int, str]) -> int:
-    """A number by its name, or written as one."""
+    """A number, given by its name or by its digits."""
     for value, name in names.items():
         if name == text:
             return value
@@ -42,12 +42,12 @@ def named(text: str, names: dict[int, str]) -> int:
 
 def in_bits(value: int, nbits: int, what: str) -> int:
     if value < 0 or value >> nbits:
-        raise ValueError(f"{what} is {value}, at most {(1 << nbits) - 1}")
+        raise ValueError(f"{what}: expected at most {(1 << nbits) - 1}, got {value}")
     return value
 
 
 def _calls(text: str, separators: str) -> list[tuple[str, str]]:
-    """`a(1) & b(2)` as pairs; ValueError when something else stands between."""
+    """`a(1) & b(2)` as pairs. ValueError: other text stands between them."""
     if re.sub(rf"[\s{separators}]", "", _CALL.sub("", text)):
         raise ValueError(f"cannot read {text!r}")
     return [(call[1], call[2]) for call in _CALL.finditer(text)]
@@ -79,7 +79,7 @@ def parse_waitcnt(gen: int, text: str) -> int:
     for name, count_text in _calls(text, "&,"):
         saturates = name.endswith("_sat")
         if name.removesuffix("_sat") not in known:
-            raise ValueError(f"no such counter: {name!r}; known are {', '.join(known)}")
+            raise ValueError(f"no such counter: {name!r}; expected one of {', '.join(known)}")
         parts = known[name.removesuffix("_sat")]
         nbits = sum(width for _, width in parts)
         count = number(count_text)
@@ -148,7 +148,7 @@ def parse_hwreg(gen: int, text: str) -> int:
         return in_bits(number(text) & 0xFFFF, 16, "hwreg")
     parts = [part.strip() for part in found[1].split(",")]
     if len(parts) not in (1, 3):
-        raise ValueError("hwreg is hwreg(NAME) or hwreg(NAME, OFFSET, SIZE)")
+        raise ValueError("expected hwreg(NAME) or hwreg(NAME, OFFSET, SIZE)")
     names = HWREGS[gen] | {-key - 1: name[7:] for key, name in HWREGS[gen].items()}
     register = named(parts[0], names)
     register = -register - 1 if register < 0 else register
@@ -209,7 +209,7 @@ def _mask_letters(value: int) -> str:
 
 
 def print_swizzle(value: int) -> str:
-    """By name where the name says it all, else the number: some masks say the same twice."""
+    """The name if it says everything, else the number: some masks have two names."""
     text = _swizzle_name(value)
     return text if text and parse_swizzle(text) == value else str(value)
 
@@ -259,7 +259,7 @@ def parse_swizzle(text: str) -> int:
 
 def _bitmask(letters: str) -> int:
     if not re.fullmatch(r"[01pi]{5}", letters):
-        raise ValueError(f"BITMASK_PERM takes five of 0 1 p i, not {letters!r}")
+        raise ValueError(f"BITMASK_PERM: expected five of 0 1 p i, got {letters!r}")
     value = 0
     for i, letter in enumerate(letters):
         value |= {"0": 0, "1": 0x20, "p": 1, "i": 0x401}[letter] << 4 - i
@@ -282,12 +282,12 @@ def parse_list(text: str, count: int, most: int) -> list[int]:
     found = re.fullmatch(r"\[([^\]]*)\]", text)
     values = [number(part.strip()) for part in found[1].split(",")] if found else []
     if len(values) != count or not all(0 <= value <= most for value in values):
-        raise ValueError(f"wants [{count} numbers of 0..{most}], not {text!r}")
+        raise ValueError(f"expected [{count} numbers of 0..{most}], got {text!r}")
     return values
 
 
 def parse_dpp(name: str, value: str) -> int | None:
-    """DPP_CTRL of `name:value`, None when `name` is none of DPP's."""
+    """DPP_CTRL of `name:value`. None: `name` is no DPP modifier."""
     if name == "quad_perm":
         return sum(lane << 2 * i for i, lane in enumerate(parse_list(value, 4, 3)))
     for code, plain in DPP_NAMES.items():
@@ -297,6 +297,6 @@ def parse_dpp(name: str, value: str) -> int | None:
         if name == row:
             count = number(value)
             if not low <= count <= high:
-                raise ValueError(f"{name} is {count}, wanted {low}..{high}")
+                raise ValueError(f"{name}: got {count}, expected {low}..{high}")
             return code + count - low
     return None

@@ -1,4 +1,4 @@
-"""Modifiers of an instruction's text, put into its fields."""
+"""Puts the modifiers of an instruction's text into its fields."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WAITS = {"wait_exp": "waitexp", "wait_vdst": "waitvdst"}
 
 
 def second_word(names: set[str], suffix: str) -> str:
-    """DPP16, DPP8, SDWA or "": which second word the text asks for."""
+    """The second word that the text asks for: DPP16, DPP8, SDWA or ""."""
     if "dpp8" in names:
         return "DPP8"
     if names & DPP16_NAMES:
@@ -28,7 +28,7 @@ def second_word(names: set[str], suffix: str) -> str:
 
 
 def set_defaults(inst: Inst) -> None:
-    """What a form has when no modifier says otherwise."""
+    """The fields of a form when no modifier changes them."""
     row, f, s = inst.row, inst.fields, inst.second_fields
     if row.format == "VOP3P" and not is_mix(row):
         f["op_sel_hi"] = 7
@@ -56,7 +56,7 @@ def _op_sel(inst: Inst, value: str) -> int:
 
 
 def _packed(inst: Inst, name: str, value: str) -> None:
-    """op_sel_hi, neg_lo, neg_hi: a bit a source."""
+    """op_sel_hi, neg_lo, neg_hi: one bit per source."""
     field = {"neg_lo": "neg"}.get(name, name)
     bits = parse_list(value, source_count(inst.row), 1)
     for i, bit in enumerate(bits):
@@ -72,7 +72,7 @@ def _omod(inst: Inst, name: str, value: str) -> None:
 
 
 def _dpp(inst: Inst, name: str, value: str) -> bool:
-    """Takes a modifier of DPP, if it is one."""
+    """Applies a modifier of DPP, if it is one."""
     s = inst.second_fields
     if inst.second == "DPP8" and name == "dpp8":
         s["dpp8"] = sum(lane << 3 * i for i, lane in enumerate(parse_list(value, 8, 7)))
@@ -86,7 +86,7 @@ def _dpp(inst: Inst, name: str, value: str) -> bool:
         return False
     elif name in ("row_mask", "bank_mask"):
         s[name] = in_bits(number(value), 4, name)
-    elif name == "bound_ctrl":  # :0 is the older spelling of the same
+    elif name == "bound_ctrl":  # :0 is its older spelling
         in_bits(number(value), 1, name)
         s[name] = 1
     else:
@@ -102,7 +102,7 @@ def _sdwa(inst: Inst, name: str, value: str) -> bool:
         return False
     values: tuple[str, ...] = SDWA_UNUSED if name == "dst_unused" else SDWA_SELECTS
     if value not in values:
-        raise ValueError(f"{name} is one of {', '.join(values)}, not {value!r}")
+        raise ValueError(f"{name}: expected one of {', '.join(values)}, got {value!r}")
     inst.second_fields[name] = values.index(value)
     return True
 
@@ -118,7 +118,7 @@ def _offset(isa: Table, inst: Inst, value: str) -> int:
     offset = number(value)
     low, high = (-(1 << nbits - 1), 1 << nbits - 1) if signed else (0, 1 << nbits)
     if not low <= offset < high:
-        raise ValueError(f"offset is {offset}, wanted {low}..{high - 1}")
+        raise ValueError(f"offset: got {offset}, expected {low}..{high - 1}")
     return offset & (1 << isa.layout(row).fields["offset"].nbits) - 1
 
 
@@ -172,7 +172,7 @@ def _one(isa: Table, inst: Inst, name: str, value: str) -> bool:
 
 
 def apply(isa: Table, inst: Inst, modifiers: list[Modifier]) -> None:
-    """Puts every modifier where it belongs; AsmError at the one that does not."""
+    """Puts every modifier into its field. AsmError names the first one that does not fit."""
     seen: set[str] = set()
     for modifier in modifiers:
         if modifier.name in seen:

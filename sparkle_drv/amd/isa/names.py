@@ -1,4 +1,4 @@
-"""Names that immediates have in assembly: hardware registers, messages, buffer formats, DPP, SDWA.
+"""Names of immediates in assembly: hardware registers, messages, buffer formats, DPP, SDWA.
 
 By generation where the two differ. Sources: the RDNA 2 and RDNA3 ISA reference guides (tables of
 S_GETREG, S_SENDMSG, S_DELAY_ALU, "Buffer Image Format"), spelled as llvm-mc 19 spells them.
@@ -33,7 +33,7 @@ def _buffer_formats(families: str) -> tuple[str, ...]:
 
 
 BUF_FORMATS = {gen: _buffer_formats(families) for gen, families in _FAMILIES.items()}
-# What MTBUF has when the text names none, and so what is not printed.
+# MTBUF's format when the text names none; it is not printed either.
 BUF_FORMAT_DEFAULT = 1
 
 _HWREG = {

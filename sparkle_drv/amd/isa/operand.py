@@ -1,6 +1,6 @@
 """Registers and constants as text and back, by operand code (the manuals' SRC0 field).
 
-Codes here are the generation's own: NULL is 125 on gfx10 and 124 on gfx11, M0 the other one.
+Codes are the generation's own: NULL is 125 and M0 124 on gfx10; on gfx11 it is the other way round.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _REGISTER = re.compile(r"(v|s|ttmp|a)(\d+|\[\s*(\d+)\s*(?::\s*(\d+)\s*)?\])(\.[l
 
 
 class Register(NamedTuple):
-    kind: str  # v, or s for all that scalar operand codes name
+    kind: str  # v; or s for every name of a scalar operand code
     code: int  # index of a VGPR, operand code of a scalar
     ndw: int
     half: str = ""  # .l or .h
@@ -48,7 +48,7 @@ def vgpr_text(index: int, ndw: int = 1) -> str:
 
 
 def scalar_text(isa: Table, code: int, ndw: int = 1) -> str:
-    """An SGPR or another scalar register; codes of constants are not for here."""
+    """An SGPR or another scalar register. Codes of constants are not allowed."""
     if code <= 105:
         return _span("s", code, ndw)
     if 108 <= code <= 123:
@@ -86,7 +86,7 @@ def source_text(isa: Table, code: int, kind: str, ndw: int, literal: int | None)
 
 
 def parse_register(isa: Table, text: str) -> Register | None:
-    """The register that `text` names, None when it names none; ValueError for one out of range."""
+    """The register that `text` names. None: it names none. ValueError: it is out of range."""
     low = text.lower()
     pairs = {"vcc": 106, "exec": 126}
     if low in pairs:
@@ -112,7 +112,7 @@ def parse_register(isa: Table, text: str) -> Register | None:
 
 
 def _width(kind: str) -> int:
-    """Of the constants that an operand of a type takes: 16, 32 or 64."""
+    """Width of the constants that an operand of a type takes: 16, 32 or 64."""
     if kind.endswith("64"):
         return 64
     return 16 if re.fullmatch(r"[fiubh]16|f16x2", kind) else 32
@@ -130,10 +130,10 @@ def _signed(value: int, nbits: int) -> int:
 
 
 def constant(text: str, kind: str) -> tuple[int, int | None] | None:
-    """(operand code, literal or None) of a number for an operand of type `kind`; None: no number.
+    """(operand code, literal or None) of a number for an operand of type `kind`. None: no number.
 
-    A number that the hardware has as an inline constant becomes one, as llvm-mc does. A 32-bit
-    literal of a 64-bit float is its upper half. ValueError when it does not fit 32 bits.
+    A number that the hardware has as an inline constant becomes one, as in llvm-mc. A 32-bit
+    literal of a 64-bit float is its upper half. ValueError: it does not fit 32 bits.
     """
     width = _width(kind)
     if re.fullmatch(r"-?(0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)", text):

@@ -1,4 +1,4 @@
-"""The operands of one form of an instruction, from a line in pieces (scan.py) to fields."""
+"""The operands of one form of an instruction: pieces of a line (scan.py) to fields."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SIGN = re.compile(r"(-?)\s*(neg|abs|sext)\((.*)\)$")
 
 
 class Parser:
-    """One attempt: a row and a form, the operands of a line."""
+    """One attempt: a row and a form, with the operands of a line."""
 
     def __init__(self, isa: Table, row: Row, second: str, labels: Mapping[str, int] | None) -> None:
         self.isa, self.row, self.labels = isa, row, labels
@@ -37,37 +37,37 @@ class Parser:
         except ValueError as error:
             raise AsmError(f"{what}: {error}", piece.column) from None
         if found is None:
-            raise AsmError(f"{what} is {piece.text!r}, wanted a register", piece.column)
+            raise AsmError(f"{what} is {piece.text!r}, expected a register", piece.column)
         return found
 
     def check_width(self, piece: Piece, found: Register, operand: Operand, ndw: int) -> None:
         fits = found.ndw in ((0, 1, 2) if operand.type == "mask" else (0, ndw))
         if not fits:
             what = f"{operand.field} is {piece.text!r}, {found.ndw} registers"
-            raise AsmError(f"{what}, wanted {ndw or 1}", piece.column)
+            raise AsmError(f"{what}, expected {ndw or 1}", piece.column)
         align = min(found.ndw, 4) if found.ndw != 3 else 1
         first = found.code - 108 if found.code >= 108 else found.code
         if found.kind == "s" and align > 1 and first % align and found.code not in (106, 126):
             raise AsmError(
-                f"{operand.field} is {piece.text!r}, wanted a multiple of {align}", piece.column
+                f"{operand.field} is {piece.text!r}, expected a multiple of {align}", piece.column
             )
 
     def vgpr(self, piece: Piece, operand: Operand, ndw: int) -> int:
         found = self.register(piece, operand.field)
         if found.kind != "v":
-            raise AsmError(f"{operand.field} is {piece.text!r}, wanted a VGPR", piece.column)
+            raise AsmError(f"{operand.field} is {piece.text!r}, expected a VGPR", piece.column)
         self.check_width(piece, found, operand, ndw)
         return self.half(piece, operand, found)
 
     def half(self, piece: Piece, operand: Operand, found: Register) -> int:
-        """The index, with bit 7 for the upper half where the short forms of gfx11 have it so."""
+        """The index; in gfx11's short forms bit 7 means the upper half."""
         short = self.isa.gen >= 11 and self.row.format in VOP12C and operand.nbits == 16
         if short and found.code > 127:
-            raise AsmError(f"{operand.field} is {piece.text}, wanted v0..v127", piece.column)
+            raise AsmError(f"{operand.field} is {piece.text}, expected v0..v127", piece.column)
         needs = operand.type == "h16"
         if bool(found.half) != needs and not (found.half and short):
             wanted = "with" if needs else "without"
-            raise AsmError(f"{piece.text} is wanted {wanted} .l or .h", piece.column)
+            raise AsmError(f"{piece.text}: expected a register {wanted} .l or .h", piece.column)
         if found.half == ".h":
             if short:
                 return found.code | 128
@@ -78,12 +78,12 @@ class Parser:
     def scalar(self, piece: Piece, operand: Operand, ndw: int) -> int:
         found = self.register(piece, operand.field)
         if found.kind != "s" or found.code > 127:
-            raise AsmError(f"{operand.field} is {piece.text!r}, wanted an SGPR", piece.column)
+            raise AsmError(f"{operand.field} is {piece.text!r}, expected an SGPR", piece.column)
         self.check_width(piece, found, operand, ndw)
         return found.code
 
     def unsigned(self, piece: Piece, index: int) -> Piece:
-        """A source without its neg, abs, sext, which go to their fields."""
+        """A source without its neg, abs and sext, which go to their fields."""
         text, column = piece.text, piece.column
         negative = absolute = sext = False
         while True:
@@ -163,11 +163,11 @@ class Parser:
         second = self.inst.second
         scalar_only = operand.field.startswith("ssrc") or name == "soffset"
         if scalar_only and is_vgpr:
-            raise AsmError(f"{operand.field} is {piece.text!r}, wanted a scalar", piece.column)
+            raise AsmError(f"{operand.field} is {piece.text!r}, expected a scalar", piece.column)
         if second and name in ("src0", "vsrc1"):
             if not is_vgpr and (second.startswith("DPP") or code == LITERAL):
                 what = f"{operand.field} is {piece.text!r}"
-                raise AsmError(f"{what}, wanted a VGPR beside {second}", piece.column)
+                raise AsmError(f"{what}, expected a VGPR beside {second}", piece.column)
             if not is_vgpr:
                 self.inst.second_fields[f"s{source_index(operand.field)}"] = 1
             index = code - VGPR if is_vgpr else code
@@ -178,7 +178,7 @@ class Parser:
                 code = index
         elif name in ("vsrc1", "svsrc1"):
             if not is_vgpr:
-                raise AsmError(f"{operand.field} is {piece.text!r}, wanted a VGPR", piece.column)
+                raise AsmError(f"{operand.field} is {piece.text!r}, expected a VGPR", piece.column)
             code -= VGPR
         self.set(name, code)
 
@@ -189,11 +189,11 @@ class Parser:
                 self.inst.second_fields |= {"sd": 1, "sdst": found.code}
         elif found.code != 106 or found.kind != "s":
             raise AsmError(
-                f"the lane mask is {piece.text!r}, wanted vcc in this form", piece.column
+                f"the lane mask is {piece.text!r}, expected vcc in this form", piece.column
             )
 
     def address(self, piece: Piece, operand: Operand, line: Line) -> None:
-        """The VGPRs of a memory address: how many depends on what else is there."""
+        """The VGPRs of a memory address; their number depends on other operands and modifiers."""
         name, off = operand.field, piece.text == "off"
         if name == "vaddr":
             ndw = len(line.names & {"offen", "idxen"})
@@ -251,13 +251,13 @@ class Parser:
             except ValueError as error:
                 raise AsmError(f"offset: {error}", piece.column) from None
             if not -(1 << 20) <= value < 1 << 20:
-                raise AsmError(f"offset is {value}, wanted -1048576..1048575", piece.column)
+                raise AsmError(f"offset is {value}, expected -1048576..1048575", piece.column)
             self.set("offset", value & 0x1FFFFF)
         else:
             self.set("soffset", self.scalar(piece, operand, 1))
 
     def constant_operand(self, piece: Piece, operand: Operand) -> None:
-        """K of FMAMK and FMAAK, the value of S_SETREG_IMM32."""
+        """K of FMAMK and FMAAK, or the value of S_SETREG_IMM32."""
         kind = "f16" if self.row.name.endswith("f16") else "f32"
         text = piece.text
         try:
@@ -267,7 +267,7 @@ class Parser:
                 layout = {"f16": "<e", "f32": "<f"}[kind]
                 value = int.from_bytes(struct.pack(layout, float(text)), "little")
         except (ValueError, OverflowError):
-            raise AsmError(f"literal is {text!r}, wanted a number", piece.column) from None
+            raise AsmError(f"literal is {text!r}, expected a number", piece.column) from None
         if self.inst.literal not in (None, value):
             raise AsmError(f"a second literal, {value:#x}: an instruction has one", piece.column)
         self.inst.literal = value
@@ -287,7 +287,7 @@ class Parser:
         elif name == "attr":
             found = re.match(r"attr(\d+)\.([xyzw])$", piece.text)
             if not found:
-                raise AsmError(f"wanted attrN.x, not {piece.text!r}", piece.column)
+                raise AsmError(f"expected attrN.x, got {piece.text!r}", piece.column)
             self.set("attr", int(found[1]))
             self.set("chan", CHANNELS.index(found[2]))
         elif fmt == "SMEM" and name == "soffset":
@@ -324,7 +324,7 @@ class Parser:
             wanted = [one for one in wanted if one.field not in ("vdata", "vdst")]
         given = len(line.operands)
         if given == len(wanted) - 1 and self.row.format == "VOPC" and wanted[0].field == "vcc":
-            wanted = wanted[1:]  # llvm-mc lets it away
+            wanted = wanted[1:]  # llvm-mc lets one leave it out
         if given == 0 and wanted and wanted[0].type == "optional":
             wanted = []
         return wanted

@@ -13,12 +13,12 @@ CHANNELS = "xyzw"
 
 
 def is_mix(row: Row) -> bool:
-    """V_FMA_MIX*: VOP3P's NEG_HI is ABS, and OP_SEL_HI says which operands are halves."""
+    """V_FMA_MIX*: VOP3P's NEG_HI is ABS, and OP_SEL_HI tells which operands are halves."""
     return row.name.startswith("v_fma_mix")
 
 
 def source_index(name: str) -> int:
-    """0, 1, 2 of src0, ssrc1, vsrc1 ...; -1 for anything else."""
+    """0, 1, 2 for src0, ssrc1, vsrc1 ...; -1 for any other field."""
     plain = name.removeprefix("s").removeprefix("v")
     return "012".find(plain[-1]) if plain[:-1] in ("src", "rc") else -1
 
@@ -97,7 +97,7 @@ def simm16(isa: Table, kind: str, value: int) -> str:
         return imm.print_delay(value)
     if kind == "optional":
         return str(value) if value else ""
-    if kind == "small":  # decimal while an inline constant would be
+    if kind == "small":  # decimal if an inline constant has that value
         return _decimal(value)
     return f"{value:#x}"
 
@@ -119,11 +119,11 @@ def _flat_address(isa: Table, inst: Inst) -> str:
 
 
 def _operand(isa: Table, inst: Inst, operand: Operand, wave: int) -> str | None:
-    """An operand's text; None when it is not written here."""
+    """An operand's text. None: it is not written here."""
     row, f, name = inst.row, inst.fields, operand.field
     if name in ("offset", "offset2", "exec") or (operand.optional and not f["glc"]):
         return None
-    if name in ("vdata", "vdst") and f.get("lds"):  # the data go to LDS
+    if name in ("vdata", "vdst") and f.get("lds"):  # the data goes to LDS
         return None
     if name == "vcc":
         if row.format == "VOPC" and inst.second == "SDWAB" and inst.second_fields["sd"]:
@@ -167,7 +167,7 @@ def _decimal(value: int) -> str:
 
 
 def _upper_half(isa: Table, inst: Inst, operand: Operand) -> bool:
-    """Does a short form of gfx11 name the upper half of a VGPR: one of the first 128, plus 128?"""
+    """Does a short form of gfx11 name the upper half of a VGPR? Codes of 128 and more do."""
     if isa.gen < 11 or inst.row.format not in VOP12C or operand.nbits != 16:
         return False
     name = isa.field_name(inst.row, operand.field)
@@ -179,7 +179,7 @@ def _upper_half(isa: Table, inst: Inst, operand: Operand) -> bool:
 
 
 def _half(isa: Table, inst: Inst, operand: Operand) -> str:
-    """A half register by name: in the short forms bit 7 of the number is the half."""
+    """A half register by name. In the short forms bit 7 of the number is the half."""
     name = isa.field_name(inst.row, operand.field)
     code = inst.fields[name]
     if inst.second and name == "src0":
@@ -300,7 +300,7 @@ def _modifiers(isa: Table, inst: Inst) -> list[str]:
 
 
 def mnemonic(inst: Inst) -> str:
-    """With llvm-mc's suffix for the form: _e32, _e64, _dpp, _sdwa, _e64_dpp."""
+    """The name with llvm-mc's suffix for the form: _e32, _e64, _dpp, _sdwa, _e64_dpp."""
     row = inst.row
     suffix = ""
     if row.is_promoted and row.operands:

@@ -1,17 +1,21 @@
-"""Rows of the ISA tables: how a line of native/emu/isa/rdna2.isa and rdna3.isa is read.
+"""Rows of the ISA tables: the syntax of a line of native/emu/isa/rdna2.isa and rdna3.isa.
 
     v_add_f32   VOP2   0x3   vdst:f32 src0:f32 vsrc1:f32   +e64 +dpp   = other_name   # D = S0 + S1
 
-Name as the generation's manual spells it, format, opcode, operands in the assembler's order
-(FIELD:TYPE, `?` after the field: only with GLC), `+` what the instruction can do besides, `=` the
-name of the same instruction in RDNA3, by which both generations share one enumerator.
+The name is spelled as in the generation's manual. Then come format, opcode, and operands in the
+assembler's order (FIELD:TYPE; `?` after the field: only with GLC). `+` marks additional abilities.
+`=` is the name of the same instruction in RDNA3, so that both generations share one enumerator.
+
 A field's name with an `s` before it (svdst, ssrc1) holds a scalar where its format usually has a
-VGPR; `vcc` and `exec` are operands that no field names. TYPE: letter and bits of one element
-(b untyped, f, i, u; f16x2 two packed halves; h16 a half register by name, .l or .h; c16 a half
-whose constants are written with 32 bits), `mask` a lane mask of the wave's size, or how an
-immediate is written (target, hwreg, sendmsg, waitcnt ...). Of the flags, `vcc` says that VCC is
-read without being an operand, `bus1` that at most one scalar can be (bus.py), `rdna35` that gfx11.0
-lacks the instruction, which gfx11.5 has.
+VGPR. `vcc` and `exec` are operands without a field.
+
+TYPE is a letter and the bits of one element: b untyped, f, i, u; f16x2 two packed halves; h16 a
+half register by name, .l or .h; c16 a half whose constants are written with 32 bits. `mask` is a
+lane mask of the wave's size. Other types are the syntaxes of immediates (target, hwreg, sendmsg,
+waitcnt ...).
+
+Flags: `vcc` says that VCC is read without being an operand, `bus1` that at most one scalar may be
+read (bus.py). `rdna35` says that gfx11.5 has the instruction and gfx11.0 lacks it.
 """
 
 from __future__ import annotations
@@ -32,7 +36,7 @@ class Operand(NamedTuple):
 
     @property
     def nbits(self) -> int:
-        """Of the register(s) that hold it; 0: not a register, or of the wave's size."""
+        """Dwords of the register(s) that hold it. 0: not a register, or of the wave's size."""
         found = _TYPE.match(self.type)
         return int(found[2]) * (2 if found[3] else 1) if found else 0
 
@@ -62,12 +66,12 @@ def _operand(word: str) -> Operand:
 
 
 def parse_row(line: str) -> Row:
-    """One line without its line end; ValueError says what is wrong with it."""
+    """Reads one line without its line end. ValueError names the error."""
     facts, _, note = line.partition("#")
     facts, _, same_as = facts.partition("=")
     words = facts.split()
     if len(words) < 3:
-        raise ValueError(f"a row is NAME FORMAT OPCODE ..., not {line!r}")
+        raise ValueError(f"expected a row NAME FORMAT OPCODE ..., got {line!r}")
     name, form, opcode = words[:3]
     flags = frozenset(word[1:] for word in words[3:] if word.startswith("+"))
     if flags - FLAGS:
@@ -77,7 +81,7 @@ def parse_row(line: str) -> Row:
 
 
 def parse_table(text: str) -> list[Row]:
-    """The rows of a table, without those that `promoted` makes; ValueError with the line."""
+    """The rows of a table, without those that `promoted` makes. ValueError has the line."""
     rows = []
     for number, line in enumerate(text.splitlines(), 1):
         if line.partition("#")[0].strip():
@@ -89,7 +93,7 @@ def parse_table(text: str) -> list[Row]:
 
 
 def promoted(row: Row) -> Row:
-    """The VOP3 (VOP3B when it has a carry out) form of a VOP1, VOP2 or VOPC that has one."""
+    """The VOP3 form (VOP3B with a carry out) of a VOP1, VOP2 or VOPC, if it has one."""
     operands = []
     form = "VOP3"
     for i, operand in enumerate(row.operands):

@@ -1,4 +1,4 @@
-"""A line of assembly cut into mnemonic, operands and modifiers, each with its column."""
+"""Cuts a line of assembly into mnemonic, operands and modifiers, each with its column."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 SUFFIXES = ("_e64_dpp", "_e32", "_e64", "_dpp", "_sdwa")
-# Modifiers that are words without a value: where one stands, no operand does.
+# Modifiers that are words without a value. None of them is an operand.
 BARE = {"gds", "glc", "slc", "dlc", "lds", "tfe", "offen", "idxen", "clamp"}
 _OPERAND = re.compile(
     r"""-?\|[^|]*\|                                   # |v1|
@@ -22,7 +22,7 @@ _COMMENT = re.compile(r"//.*|;.*")
 
 
 class AsmError(ValueError):
-    """Text that is no instruction: says line and column (from 1), and what stands wrong there."""
+    """An error in assembly text, with line and column (from 1)."""
 
     def __init__(self, message: str, column: int, line: int = 0) -> None:
         super().__init__(f"line {line}, column {column}: {message}" if line else message)
@@ -39,7 +39,7 @@ class Piece(NamedTuple):
 
 class Modifier(NamedTuple):
     name: str
-    value: str  # "" when it has none
+    value: str  # "" without a value
     column: int
 
 
@@ -47,7 +47,7 @@ class Line(NamedTuple):
     mnemonic: str
     operands: list[Piece]
     modifiers: list[Modifier]
-    rest: Piece  # everything after the mnemonic, for operands with a syntax of their own
+    rest: Piece  # everything behind the mnemonic, for operands with a syntax of their own
     column: int  # of the mnemonic
 
     @property
@@ -60,7 +60,7 @@ def strip_comment(text: str) -> str:
 
 
 def take_labels(text: str) -> tuple[list[str], int]:
-    """(labels at the start of a line, where what follows them starts)."""
+    """(labels at the start of a line, the column behind them)."""
     labels, at = [], 0
     while found := _LABEL.match(text, at):
         labels.append(found[1])
@@ -69,7 +69,7 @@ def take_labels(text: str) -> tuple[list[str], int]:
 
 
 def base_name(mnemonic: str) -> tuple[str, str]:
-    """(name, suffix): which form of an instruction is asked for, "" when any will do."""
+    """(name, suffix): the form of an instruction that the text asks for; "" for any form."""
     for suffix in SUFFIXES:
         if mnemonic.endswith(suffix):
             return mnemonic.removesuffix(suffix), suffix
@@ -91,11 +91,11 @@ def _scan_modifiers(text: str, at: int) -> list[Modifier]:
 
 
 def scan(text: str, start: int, end: int, raw: bool = False) -> Line:
-    """The instruction in text[start:end], comments and labels gone. `raw`: cut off no operands."""
+    """The instruction in text[start:end], without comments and labels. `raw`: no operands."""
     part = text[:end]
     found = re.compile(r"\s*([A-Za-z_]\w*)").match(part, start)
     if not found:
-        raise AsmError(f"not an instruction: {part[start:].strip()!r}", start + 1)
+        raise AsmError(f"expected an instruction, got {part[start:].strip()!r}", start + 1)
     at = found.end()
     rest = part[at:]
     rest_piece = Piece(rest.strip(), at + 1 + len(rest) - len(rest.lstrip()))

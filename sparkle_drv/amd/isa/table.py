@@ -1,7 +1,7 @@
-"""The instructions of one generation, to look up by name or by code; one instruction as fields.
+"""The instructions of one generation, looked up by name or by code; one instruction as fields.
 
-`Inst` lies between text and dwords: codec.py turns it into dwords and back, print.py and
-parse.py into text and back.
+`Inst` lies between text and dwords: codec.py turns it into dwords and back, print.py and parse.py
+into text and back.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cache
 from .formats import FORMATS, Format
 from .rows import Row, parse_table, with_promoted
 
-# Formats whose rows stand in another one's opcode space.
+# Formats whose rows belong to another format's opcode space.
 LAYOUT = {"SCRATCH": "FLAT", "GLOBAL": "FLAT"}
 SEGMENT = {"FLAT": 0, "SCRATCH": 1, "GLOBAL": 2}
 VOP12C = ("VOP1", "VOP2", "VOPC")
@@ -26,27 +26,27 @@ def generation(gfx: str | int) -> int:
     if text in ("10", "11") or (len(text) == 4 and text[:3] in ("103", "110", "115")):
         return int(text[:2])
     raise ValueError(
-        f"gfx is {gfx!r}: known are gfx1030..gfx1036 (RDNA2), gfx1100..1103 (RDNA3) and "
+        f"gfx: got {gfx!r}, expected gfx1030..gfx1036 (RDNA2), gfx1100..1103 (RDNA3) or "
         "gfx1150..1153 (RDNA3.5)"
     )
 
 
 def has(gfx: str | int, row: Row) -> bool:
-    """Does this chip have the instruction? gfx11.0 lacks what RDNA3.5 added."""
+    """Does this chip have the instruction? gfx11.0 lacks the instructions that RDNA3.5 added."""
     return "rdna35" not in row.flags or str(gfx).removeprefix("gfx").startswith("115")
 
 
 @dataclass
 class Inst:
-    """One instruction: its row, the raw value of each field, what follows it."""
+    """One instruction: its row, the raw value of each field, and the words behind it."""
 
     row: Row
     fields: dict[str, int] = field(default_factory=dict)
-    second: str = ""  # DPP16, DPP8, SDWA or SDWAB: the format of the dword SRC0 asks for
+    second: str = ""  # DPP16, DPP8, SDWA or SDWAB: the format of the dword that SRC0 asks for
     second_fields: dict[str, int] = field(default_factory=dict)
     literal: int | None = None
     y: Row | None = None  # VOPD: the other half
-    reserved: int = 0  # bits that no field has
+    reserved: int = 0  # bits that belong to no field
 
 
 class Table:
@@ -72,7 +72,7 @@ class Table:
         return self.formats[LAYOUT.get(row.format, row.format)]
 
     def field_name(self, row: Row, operand: str) -> str:
-        """The format's field that an operand is in: svdst is VDST, where VDST names a scalar."""
+        """The format's field of an operand: svdst is VDST, if VDST names a scalar."""
         fields = self.layout(row).fields
         return operand if operand in fields else operand[1:]
 

@@ -1,5 +1,5 @@
-"""The least that a test of packets or shaders needs of a GPU: memory with an address, a context,
-submission of dwords, waiting with a limit. On `Node.ioctl` alone: no driver, no policy.
+"""A minimal GPU for tests of packets or shaders: memory with an address, a context, submission of
+dwords, waiting with a limit. It uses only `Node.ioctl`: no driver, no policy.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ RIGHTS = {
     "r": lib.AMDGPU_VM_PAGE_READABLE,
     "w": lib.AMDGPU_VM_PAGE_WRITEABLE,
     "x": lib.AMDGPU_VM_PAGE_EXECUTABLE,
-    # Not cached by the GPU: for words that the host writes while a job polls them. RADV maps events
-    # and IGT its fences so.
+    # Not cached by the GPU: for words that the host writes while a job polls them. RADV maps its
+    # events so, and IGT its fences.
     "u": lib.AMDGPU_VM_MTYPE_UC,
 }
 NOP = 0xFFFF1000  # PM4, one dword
-PAD = {"gfx": (8, NOP), "compute": (8, NOP), "dma": (16, 0)}  # of IBs, as Mesa does
+PAD = {"gfx": (8, NOP), "compute": (8, NOP), "dma": (16, 0)}  # of IBs, as in Mesa
 
 
 def one_of(argument: str, value: object, known: Collection[str]) -> str:
-    """`value`, when it is one of the known words; TypeError, ValueError."""
+    """`value`, if it is one of the known words. Raises TypeError or ValueError."""
     if not isinstance(value, str):
-        raise TypeError(f"{argument} must be a string, not {type(value).__name__}")
+        raise TypeError(f"{argument}: expected a string, got {type(value).__name__}")
     if value not in known:
-        raise ValueError(f"{argument} must be one of {', '.join(known)}, not {value!r}")
+        raise ValueError(f"{argument}: expected one of {', '.join(known)}, got {value!r}")
     return value
 
 
 def _rights(rights: str) -> int:
     if not isinstance(rights, str):
         raise TypeError(
-            f"rights must be letters of {''.join(RIGHTS)!r}, not {type(rights).__name__}"
+            f"rights: expected letters of {''.join(RIGHTS)!r}, got {type(rights).__name__}"
         )
     if set(rights) - set(RIGHTS):
-        raise ValueError(f"rights must be letters of {''.join(RIGHTS)!r}, not {rights!r}")
+        raise ValueError(f"rights: expected letters of {''.join(RIGHTS)!r}, got {rights!r}")
     return sum(RIGHTS[right] for right in set(rights))
 
 
 class Late(TimeoutError):
-    """A job is not done in its time; `job` is which."""
+    """A job has not ended in time; `job` is that job."""
 
     def __init__(self, job: Job, timeout_s: float) -> None:
         super().__init__(f"{job} is not done after {timeout_s:g} s")
@@ -58,7 +58,7 @@ class Late(TimeoutError):
 
 
 class Job(NamedTuple):
-    """A submission: ring is the entity of its context."""
+    """A submission. `ring` is the entity of its context."""
 
     ip: str
     ring: int
@@ -69,7 +69,7 @@ class Job(NamedTuple):
 
 
 class Buffer:
-    """A BO, mapped for the GPU at `va` (0: not) and, by `map`, for the host."""
+    """A BO, mapped for the GPU at `va` (0: not mapped) and, by `map`, for the host."""
 
     def __init__(self, node: Node, handle: int, nbytes: int, va: int = 0) -> None:
         self.node, self.handle, self.nbytes, self.va = node, handle, nbytes, va
@@ -106,7 +106,7 @@ class Buffer:
             view[index + i] = value & 0xFFFFFFFF
 
     def close(self) -> None:
-        """Frees it; jobs that use it keep what they need."""
+        """Frees it. Jobs that use it keep their memory."""
         if self._map is not None:
             self.node.munmap(self._map)
             self._map = None
@@ -116,14 +116,14 @@ class Buffer:
 
 
 def free_context(node: Node, ctx: int) -> None:
-    """FREE_CTX; 0: there is none."""
+    """Calls FREE_CTX; 0: there is no context."""
     if ctx:
         op = lib.AMDGPU_CTX_OP_FREE_CTX
         node.call("AMDGPU_CTX", "union drm_amdgpu_ctx", op=op, ctx_id=ctx)
 
 
 class Gpu:
-    """One context on a node. `va` is the first address to give out."""
+    """One context on a node. `va` is the first free address."""
 
     def __init__(self, node: Node, *, va: int = 1 << 32) -> None:
         self.node, self.next_va = node, va
@@ -131,11 +131,11 @@ class Gpu:
             "AMDGPU_CTX", "union drm_amdgpu_ctx", op=lib.AMDGPU_CTX_OP_ALLOC_CTX, priority=0
         )
         self.ctx = int(made.out.alloc.ctx_id)
-        self.jobs: list[tuple[Job, list[int], int]] = []  # the last ones: dwords and address
+        self.jobs: list[tuple[Job, list[int], int]] = []  # the last jobs: dwords and address
         self._owned: list[Buffer] = []
 
     def create(self, nbytes: int, domain: str = "gtt", flags: int = 0) -> Buffer:
-        """GEM_CREATE, whole pages; `flags` are AMDGPU_GEM_CREATE_...; without an address."""
+        """GEM_CREATE, in whole pages, without an address. `flags` are AMDGPU_GEM_CREATE_..."""
         nbytes = -(-nbytes // PAGE) * PAGE
         made = self.node.call(
             "AMDGPU_GEM_CREATE",
@@ -152,7 +152,7 @@ class Gpu:
         return buffer
 
     def take_va(self, nbytes: int) -> int:
-        """Addresses that nobody has; an unmapped page follows them."""
+        """Takes free addresses; an unmapped page follows them."""
         va = self.next_va
         self.next_va += -(-nbytes // PAGE) * PAGE + PAGE
         return va
@@ -169,7 +169,7 @@ class Gpu:
         return buffer
 
     def adopt(self, handle: int, nbytes: int, *, rights: str = "rw") -> Buffer:
-        """A handle made elsewhere (PRIME, userptr) becomes a buffer with an address."""
+        """Makes a buffer with an address of a handle from elsewhere (PRIME, userptr)."""
         buffer = self._own(Buffer(self.node, handle, nbytes, self.take_va(nbytes)))
         self.va("MAP", buffer, buffer.va, nbytes, rights=rights)
         return buffer
@@ -195,8 +195,8 @@ class Gpu:
         flags: int = 0, pad: bool = True, chunks: Iterable[tuple[int, Any]] = (),
         sync: bool = True,
     ) -> Job:  # fmt: skip
-        """The dwords in an IB of their own, padded, with the buffers that they use. `chunks`: more
-        of (chunk id, cffi struct or array). `sync`: as for `submit_ib`."""
+        """Submits the dwords in an IB of their own, padded, with the buffers that they use.
+        `chunks` are additional (chunk id, cffi struct or array). `sync`: as for `submit_ib`."""
         unit, filler = PAD[one_of("ip", ip, IP)]
         words = list(dwords)
         if pad:
@@ -220,8 +220,8 @@ class Gpu:
         self, ip: str, ib: Buffer, ndw: int, *, bos: Iterable[Buffer] = (), ring: int = 0,
         flags: int = 0, chunks: Iterable[tuple[int, Any]] = (), sync: bool = True,
     ) -> Job:  # fmt: skip
-        """Submits what is in a buffer already. `sync`: on the ring for copies the kernel flushes
-        caches before it."""
+        """Submits the dwords that a buffer already holds. `sync`: on the copy engine's ring the
+        kernel flushes caches first."""
         listed = [ib, *bos]
         entries = ffi.new("struct drm_amdgpu_bo_list_entry[]", [(bo.handle, 0) for bo in listed])
         bo_list = ffi.new("struct drm_amdgpu_bo_list_in *")
@@ -232,13 +232,13 @@ class Gpu:
         chunk = ffi.new("struct drm_amdgpu_cs_chunk_ib *")
         chunk.va_start, chunk.ib_bytes = ib.va, ndw * 4
         chunk.ip_type, chunk.ring = IP[one_of("ip", ip, IP)], ring
-        # No packet of a user's IB on the ring for copies flushes caches.
+        # On the copy engine's ring no packet of a user's IB flushes caches.
         chunk.flags = flags | (lib.AMDGPU_IB_FLAG_EMIT_MEM_SYNC if sync and ip == "dma" else 0)
         given = [(lib.AMDGPU_CHUNK_ID_IB, chunk), (lib.AMDGPU_CHUNK_ID_BO_HANDLES, bo_list)]
         return Job(ip, ring, self.cs([*given, *chunks]))
 
     def cs(self, chunks: Iterable[tuple[int, Any]], *, bo_list: int = 0) -> int:
-        """CS with (chunk id, cffi struct pointer or array) each; the sequence number."""
+        """CS with (chunk id, cffi struct pointer or array) each. Returns the sequence number."""
         given = list(chunks)
         array = ffi.new("struct drm_amdgpu_cs_chunk[]", max(len(given), 1))
         pointers = ffi.new("uint64_t[]", max(len(given), 1))
@@ -259,7 +259,7 @@ class Gpu:
         return int(args.out.handle)
 
     def done(self, job: Job, timeout_s: float) -> bool:
-        """WAIT_CS: is it done in this time? IoctlError when it failed."""
+        """WAIT_CS: has it ended within this time? Raises IoctlError when the job failed."""
         args = self.node.call(
             "AMDGPU_WAIT_CS",
             "union drm_amdgpu_wait_cs",
@@ -272,7 +272,7 @@ class Gpu:
         return int(args.out.status) == 0
 
     def wait(self, job: Job, timeout_s: float) -> None:
-        """Until it is done; Late, or IoctlError when it failed."""
+        """Waits until it has ended. Raises Late, or IoctlError when the job failed."""
         if not self.done(job, timeout_s):
             raise Late(job, timeout_s)
 

@@ -1,4 +1,4 @@
-"""Render nodes: which there are, whose driver is amdgpu, and why one cannot be opened."""
+"""Render nodes: the list of them, those of amdgpu, and why one cannot be opened."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NO_NODE = "with an AMD GPU: load the amdgpu kernel module; in a container pass /
 
 @dataclass(frozen=True)
 class Node:
-    """`driver` is the kernel driver's name in sysfs, "" where that does not say."""
+    """`driver` is the kernel driver's name in sysfs; "" if sysfs has none."""
 
     path: Path
     driver: str
@@ -40,12 +40,12 @@ def _driver(root: Path, name: str) -> str:
 
 
 def maybe_ours(node: Node) -> bool:
-    """Is it worth opening? A node whose driver is not known may be."""
+    """Is it worth opening? A node with an unknown driver may be."""
     return node.driver in ("", "amdgpu")
 
 
 def open_node(node: Node) -> int:
-    """A descriptor, the caller's; DeviceNotFound that says what would help."""
+    """A descriptor, owned by the caller. DeviceNotFound says what would help."""
     fd: int = lib.sp_amdgpu_open_node(os.fsencode(node.path))
     if fd >= 0:
         return fd
@@ -55,11 +55,11 @@ def open_node(node: Node) -> int:
 
 
 def _permission(path: Path) -> str:
-    """Who may open it, and how to become one of them."""
+    """Who may open it, and how to join that group."""
     try:
         stat = path.stat()
     except OSError as error:
-        return f"and it cannot be looked at: {error.strerror}"
+        return f"and its mode cannot be read: {error.strerror}"
     try:
         group = grp.getgrgid(stat.st_gid).gr_name
     except KeyError:

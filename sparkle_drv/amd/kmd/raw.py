@@ -1,10 +1,10 @@
-"""One open render node, ioctl by ioctl: for bring-up, where each call is to be seen.
+"""One open render node, ioctl by ioctl: for bring-up, where each call must be visible.
 
     with Node(ops, fd) as node:
         info = node.info("DEV_INFO", "struct drm_amdgpu_info_device")
 
-The calls go through the seam (`struct sp_kmd_ops`), to a card or to the emulated one. A call that
-fails is an IoctlError that says which and with what. gpu.py submits work.
+The calls go through the seam (`struct sp_kmd_ops`), to a real or an emulated card. A failed call
+raises an IoctlError that names the call and its arguments. gpu.py submits work.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Any
 from sparkle_drv._native import ffi, lib
 from sparkle_drv.errors import leave
 
-RETRY_S = 10.0  # for how long an ioctl that is to be made again is
+RETRY_S = 10.0  # seconds for which an interrupted ioctl is repeated
 
 __all__ = ["IoctlError", "Node", "ffi", "lib", "linux", "open_path", "pointer"]
 
 
 class IoctlError(OSError):
-    """An ioctl (or mmap) of the node failed: `call` is its name, `errno` what it gave."""
+    """An ioctl (or mmap) of the node failed: `call` is its name, `errno` the error."""
 
     def __init__(self, code: int, call: str, detail: str = "") -> None:
         name = errno.errorcode.get(code, str(code))
@@ -36,7 +36,7 @@ class IoctlError(OSError):
 
 
 def check(rc: int, call: str, detail: str = "") -> int:
-    """A result that is not negative, or IoctlError."""
+    """A result that is not negative. Raises IoctlError for a negative one."""
     if rc < 0:
         raise IoctlError(-rc, call, detail)
     return rc
@@ -48,24 +48,24 @@ def pointer(data: Any) -> int:
 
 
 def linux() -> Any:
-    """The seam's real side."""
+    """The real implementation of the seam."""
     return lib.sp_kmd_linux()
 
 
 def open_path(path: str | os.PathLike[str]) -> int:
-    """open() of a render node: the descriptor, the caller's. IoctlError of the call "open"."""
+    """Opens a render node. The caller owns the descriptor. Raises IoctlError of "open"."""
     return check(lib.sp_amdgpu_open_node(os.fsencode(path)), "open", os.fspath(path))
 
 
 class Node:
-    """A render node's descriptor, which becomes this object's, and an address space of its own."""
+    """A render node: a descriptor, which this object then owns, and an address space."""
 
     def __init__(self, ops: Any, fd: int) -> None:
         self.ops, self.fd = ops, fd
-        self.last = ""  # the ioctl that was made last
+        self.last = ""  # the name of the last ioctl
 
     def close(self) -> None:
-        """Closes the descriptor. A mapping that is left keeps the node open."""
+        """Closes the descriptor. A remaining mapping keeps the node open."""
         fd, self.fd = self.fd, -1
         if fd >= 0:
             check(self.ops.close(self.ops.self, fd), "close")
@@ -88,7 +88,7 @@ class Node:
         return arg
 
     def call(self, name: str, ctype: str, **fields: object) -> Any:
-        """As `ioctl`, with a struct made of the fields; for a union those of its `in`."""
+        """As `ioctl`, with a struct made of the fields; for a union, of those of its `in`."""
         arg = ffi.new(f"{ctype} *")
         target = getattr(arg, "in") if ctype.startswith("union") else arg
         for field, value in fields.items():
@@ -96,8 +96,8 @@ class Node:
         return self.ioctl(name, arg)
 
     def info(self, query: str, ctype: str, **fields: object) -> Any:
-        """INFO: the answer as a new `ctype`, zeros where an old kernel says less. Fields of the
-        union are given as kind__field. A failure is named AMDGPU_INFO_`query`."""
+        """INFO: the answer as a new `ctype`; fields that an old kernel lacks are zero. Fields of
+        the union are given as kind__field. A failure is named AMDGPU_INFO_`query`."""
         out = ffi.new(f"{ctype} *") if "[" not in ctype else ffi.new(ctype)
         arg = ffi.new("struct drm_amdgpu_info *")
         arg.return_pointer = pointer(out)
@@ -128,7 +128,7 @@ class Node:
         return int(self.call("GET_CAP", "struct drm_get_cap", capability=capability).value)
 
     def mmap(self, nbytes: int, offset: int) -> Any:
-        """A shared, writable mapping as cffi buffer; it ends with `munmap`."""
+        """A shared, writable mapping as a cffi buffer, valid until `munmap`."""
         address = self.ops.mmap(self.ops.self, nbytes, 3, 1, self.fd, offset)
         if address < 0:
             raise IoctlError(int(-address), "mmap", f"of {nbytes} bytes")
@@ -139,7 +139,7 @@ class Node:
         check(self.ops.munmap(self.ops.self, ffi.from_buffer(view), len(view)), "munmap")
 
 
-# Addresses of ours, and lengths: they tell nobody anything.
+# Addresses of this process, and lengths: they help nobody in a message.
 _QUIET = (
     "chunks",
     "handles",

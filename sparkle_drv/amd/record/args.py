@@ -1,4 +1,4 @@
-"""What in the argument of an ioctl names something: handles, descriptors, times, memory.
+"""The names in an ioctl's argument: handles, descriptors, times, memory.
 
 Offsets are those of native/include/sp_drm.h and sp_amdgpu_drm.h. A `Place` is 4 bytes that name an
 object of a kind: "bo", "ctx", "syncobj", "list" (of BOs), "fd".
@@ -19,7 +19,7 @@ class Place(NamedTuple):
 
 
 class Array(NamedTuple):
-    """Elements behind a pointer: where pointer and their number are, bytes of one, names in one."""
+    """Elements behind a pointer: offsets of pointer and count, bytes per element, names in one."""
 
     pointer: int
     number: int
@@ -108,7 +108,7 @@ TIMEOUTS = {
     "AMDGPU_WAIT_CS": _at("union drm_amdgpu_wait_cs", "in.timeout"),
     "AMDGPU_WAIT_FENCES": _at(_FENCES, "in.timeout_ns"),
 }
-# What waits for jobs, or asks what became of them.
+# Calls that wait for jobs, or ask for their state.
 OF_JOBS = {
     *TIMEOUTS,
     "AMDGPU_FENCE_TO_HANDLE",
@@ -118,7 +118,7 @@ OF_JOBS = {
 _DEP = (_place("ctx", "struct drm_amdgpu_cs_chunk_dep", "ctx_id"),)
 _DEP_NBYTES = ffi.sizeof("struct drm_amdgpu_cs_chunk_dep")
 _POINT = ffi.sizeof("struct drm_amdgpu_cs_chunk_syncobj")
-# By chunk: bytes of an element, and the names in one.
+# By chunk: bytes per element, and the names in one.
 CHUNKS: dict[int, tuple[int, tuple[Place, ...]]] = {
     lib.AMDGPU_CHUNK_ID_FENCE: (
         ffi.sizeof("struct drm_amdgpu_cs_chunk_fence"),
@@ -131,7 +131,7 @@ CHUNKS: dict[int, tuple[int, tuple[Place, ...]]] = {
     lib.AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_WAIT: (_POINT, _HANDLES),
     lib.AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_SIGNAL: (_POINT, _HANDLES),
 }
-# INFO's answers that differ from one moment to the next.
+# INFO queries whose answers change with time.
 UNSTEADY = {
     lib.AMDGPU_INFO_TIMESTAMP,
     lib.AMDGPU_INFO_NUM_BYTES_MOVED,
@@ -154,7 +154,7 @@ def u64(data: bytes | bytearray, offset: int) -> int:
 
 
 def given(call: Call) -> list[Place]:
-    """What the argument names before the call."""
+    """The objects that the argument names before the call."""
     places = GIVEN.get(call.name, [])
     if call.name == "SYNCOBJ_FD_TO_HANDLE" and _imports(call):
         return places + MADE[call.name]
@@ -162,7 +162,7 @@ def given(call: Call) -> list[Place]:
 
 
 def made(call: Call) -> list[Place]:
-    """What the call made."""
+    """The objects that the call made."""
     op = u32(call.before, 0)
     if call.name == "AMDGPU_CTX" and op == lib.AMDGPU_CTX_OP_ALLOC_CTX:
         return _one("ctx", CTX, "out.alloc.ctx_id")

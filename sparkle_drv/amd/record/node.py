@@ -1,4 +1,4 @@
-"""One node of a replay: what the recording's names stand for now, and what its BOs should hold."""
+"""One node of a replay: what replaces the recording's names, and what its BOs should hold."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ READ_WRITE, SHARED = 3, 1  # PROT_READ | PROT_WRITE, MAP_SHARED of mmap(2)
 
 
 class Bo:
-    """`held` is what the recording says that it holds; `view` is None where nothing does."""
+    """`held` is the content by the recording. `view` is the memory; None: it is not mapped."""
 
     def __init__(self, handle: int, nbytes: int, view: Any = None) -> None:
         self.handle, self.nbytes, self.view = handle, nbytes, view
-        self.own = view  # memory of a userptr, which lives as long as this
-        self.unheld = not nbytes  # nothing is known of its memory
-        self.written = False  # whole, once
+        self.own = view  # memory of a userptr, which lives as long as this object
+        self.unheld = not nbytes  # the recording does not have its memory
+        self.written = False  # whether the whole of it was written once
 
     @functools.cached_property
     def held(self) -> bytearray:
-        """Made when first wanted: the large ones are not recorded."""
+        """The memory, made when first needed: large BOs are not recorded."""
         return bytearray(self.nbytes)
 
 
 class Node:
-    """`names` translates the recording's handles, by kind; `bos` are found by the recording's."""
+    """`names` translates the recording's handles, by kind. `bos` are keyed by recorded handles."""
 
     def __init__(self, ops: Any, fd: int) -> None:
         self.ops, self.fd = ops, fd
@@ -40,13 +40,13 @@ class Node:
             kind: {0: 0} for kind in ("bo", "ctx", "syncobj", "list")
         }
         self.bos: dict[int, Bo] = {}
-        self.maps: list[tuple[int, int, int, int]] = []  # va, bytes, BO, offset; the last holds
+        self.maps: list[tuple[int, int, int, int]] = []  # va, bytes, BO, offset; the last one wins
 
     def ioctl(self, request: int, argument: Any, deadline_ns: int) -> int:
         return int(lib.sp_kmd_ioctl(self.ops, self.fd, request, argument, deadline_ns))
 
     def view(self, bo: Bo) -> Any:
-        """The BO's memory; None where the CPU cannot reach it."""
+        """The BO's memory. None: the CPU cannot reach it."""
         if bo.view is None:
             args = ffi.new("union drm_amdgpu_gem_mmap *")
             getattr(args, "in").handle = bo.handle
@@ -60,7 +60,7 @@ class Node:
         return bo.view
 
     def drop(self, number: int) -> None:
-        """The recording's BO was closed."""
+        """The recording closed the BO."""
         bo = self.bos.pop(number, None)
         self.names["bo"].pop(number, None)
         self.maps = [one for one in self.maps if one[2] != number]
@@ -77,7 +77,7 @@ class Node:
     # Memory
 
     def hold(self, write: Write) -> None:
-        """From now on that BO should hold that."""
+        """From now on that BO should hold these bytes."""
         bo = self.bos[write.bo]
         end = write.at + len(write.data)
         if end > bo.nbytes:
@@ -87,7 +87,7 @@ class Node:
             view[write.at : end] = write.data
 
     def fill(self) -> None:
-        """BOs that no job has seen yet get what they should hold."""
+        """Fills BOs that no job has seen yet with the bytes that they should hold."""
         for bo in self.bos.values():
             if bo.unheld or bo.written:
                 continue
@@ -103,7 +103,7 @@ class Node:
         return None
 
     def learn_va(self, args: Any) -> None:
-        """What GEM_VA mapped or took away."""
+        """Applies a GEM_VA call to the map of addresses."""
         va = canonical(args.va_address)
         if args.operation == lib.AMDGPU_VA_OP_UNMAP:
             self.maps = [one for one in self.maps if one[0] != va]
@@ -111,7 +111,7 @@ class Node:
             self.maps.append((va, args.map_size, args.handle, args.offset_in_bo))
 
     def excuse(self, va: int) -> None:
-        """Eight bytes that hold a time: whatever is there is right."""
+        """Eight bytes that hold a time: any value is right."""
         found = self.place(va)
         bo = self.bos.get(found[0]) if found else None
         if found and bo and bo.written and (view := self.view(bo)) is not None:
@@ -119,7 +119,7 @@ class Node:
             bo.held[at : at + 8] = view[at : at + 8]
 
     def differs(self) -> str:
-        """The first byte that is not as held, in words; "" when there is none."""
+        """A sentence about the first byte that differs from the recording; "" when none does."""
         for number, bo in self.bos.items():
             view = self.view(bo) if bo.written else None
             if view is None or view[:] == bo.held:
@@ -129,7 +129,7 @@ class Node:
             at -= at % 4
             was = bo.held[at : at + 16].hex(" ", 4)
             there = now[at : at + 16].hex(" ", 4)
-            return f"BO {number} byte {at:#x}: {was} was recorded, {there} is there"
+            return f"BO {number} byte {at:#x}: expected {was} as recorded, got {there}"
         return ""
 
 

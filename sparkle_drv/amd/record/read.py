@@ -20,12 +20,12 @@ _SPAN = re.compile(r" at ([0-9a-f]+) (in|out) ([0-9a-f]*)( cut)?$")
 
 
 class RecordingError(ValueError):
-    """Not a recording, or a damaged one; says where."""
+    """Not a recording, or a damaged one. The text has the line."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """A render node was seen for the first time. `chip` is "gfx1100"."""
+    """A render node was seen for the first time. `chip` is a name such as "gfx1100"."""
 
     number: int
     chip: str
@@ -42,7 +42,7 @@ class Close:
 
 @dataclass(frozen=True)
 class Unheld:
-    """A BO whose memory is not written down: too large, imported, or out of the CPU's reach."""
+    """A BO whose memory is not recorded: too large, imported, or out of the CPU's reach."""
 
     node: int
     bo: int
@@ -61,8 +61,8 @@ class Write:
 
 @dataclass
 class Call:
-    """An ioctl: its argument before and after, and the memory that it points to by address. Of a
-    CS, `ibs` are those that it names and those that they call."""
+    """An ioctl: its argument before and after, and by address the memory that it points to. `ibs`
+    are the IBs of a CS and those that they call."""
 
     number: int
     node: int
@@ -87,7 +87,7 @@ class _Reader:
     def __init__(self) -> None:
         self.chips: dict[int, str] = {}
         self.nodes: dict[int, str] = {}
-        self.heads: list[tuple[str, int, list[int]]] = []  # IBs of the CS to come: ip, va, dwords
+        self.heads: list[tuple[str, int, list[int]]] = []  # IBs of the next CS: ip, va, dwords
         self.call: Call | None = None
 
     def line(self, text: str, number: int) -> Iterator[Event]:
@@ -107,7 +107,7 @@ class _Reader:
 
     def _detail(self, text: str) -> None:
         if self.call is None:
-            raise ValueError("it belongs to no ioctl")
+            raise ValueError("expected an ioctl before this line")
         if found := _SPAN.match(text):
             place = self.call.given if found[2] == "in" else self.call.got
             place[int(found[1], 16)] = bytes.fromhex(found[3])
@@ -116,7 +116,7 @@ class _Reader:
         elif text.startswith(" out "):
             self.call.after = bytes.fromhex(text[5:])
         else:
-            raise ValueError("' in', ' out' and ' at' are known")
+            raise ValueError("expected ' in', ' out' or ' at'")
 
     def _event(self, text: str, number: int) -> Iterator[Event]:
         if found := _CALL.match(text):
@@ -143,14 +143,14 @@ class _Reader:
         elif text.startswith("close node="):
             yield Close(int(text.removeprefix("close node=")))
         elif not text.startswith(("#", "process ")):
-            raise ValueError(f"no line of a recording begins {text[:20]!r}")
+            raise ValueError(f"expected a line of a recording, got one that begins {text[:20]!r}")
 
 
 def read_recording(text: str) -> Iterator[Event]:
-    """The events of a recording. A last line without its end, of a program that crashed, is left
-    out. RecordingError with the line for anything else that is wrong."""
+    """The events of a recording. A last line without its end, from a crashed program, is left out.
+    Any other error raises RecordingError with the line."""
     if not text.startswith("# sparkle recording 1"):
-        raise RecordingError("1: a recording begins '# sparkle recording 1'")
+        raise RecordingError("1: expected a line that begins '# sparkle recording 1'")
     reader, number = _Reader(), 0
     for number, line in enumerate(text.split("\n")[:-1], 1):
         try:

@@ -1,11 +1,11 @@
-"""Recording our own runs: every amdgpu node opened inside `recorded(PATH)` is written down.
+"""Records our own runs: every amdgpu node that is opened inside `recorded(PATH)`.
 
     with recorded("run.rec"):
         with sp.open("emu:gfx1100") as dev:
             ...
 
-native/kmd/record.c does it, around whatever calls the node is driven by; docs/recording.md has the
-file's form. `replay.py` runs one again.
+native/kmd/record.c records, for every kind of node. docs/recording.md has the file's form.
+`replay.py` repeats a recording.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ _kept: list[Any] = []  # recorders whose nodes outlive them: their ops are still
 
 
 class Recorder:
-    """Writes `path`. `memory`: also what the CPU and each job change in BOs of up to `max_bo` bytes
-    (0: 64 MiB), which a replay needs; every job is then waited for, for `wait_s` seconds (0: 10).
-    At `max_nbytes` (0: 1 GiB) it stops, and the recorded run goes on. OSError when the file cannot
-    be written."""
+    """Writes `path`. OSError: the file cannot be written.
+
+    `memory`: also records changes by the CPU and by each job in BOs of up to `max_bo` bytes (0: 64
+    MiB), which a replay needs. Every job is then waited for, `wait_s` seconds at most (0: 10). At
+    `max_nbytes` (0: 1 GiB) the recording stops, and the recorded run goes on."""
 
     def __init__(
         self,
@@ -43,8 +44,8 @@ class Recorder:
         self._options.flags = lib.SP_RECORD_MEMORY if memory else 0
         self._options.max_nbytes, self._options.max_bo = max_nbytes, max_bo
         self._options.wait_ns = int(wait_s * 1e9)
-        self._raw: dict[int, Any] = {}  # by the calls that it stands around
-        lib.sp_record_free(self._open(lib.sp_kmd_linux()))  # a path that cannot be written: now
+        self._raw: dict[int, Any] = {}  # recorders by the calls that they wrap
+        lib.sp_record_free(self._open(lib.sp_kmd_linux()))  # finds an unwritable path now
 
     def _open(self, ops: Any) -> Any:
         path = self.path if not self._raw else f"{self.path}.{len(self._raw) + 1}"
@@ -55,15 +56,15 @@ class Recorder:
         return out[0]
 
     def around(self, ops: Any) -> Any:
-        """The `struct sp_kmd_ops *` that makes the calls of `ops` and writes them down. The first
-        that are asked for go to `path`, others to `path`.2 and so on."""
+        """The `struct sp_kmd_ops *` that makes the calls of `ops` and records them. The first one
+        writes to `path`, later ones to `path`.2 and so on."""
         key = int(ffi.cast("uintptr_t", ops))
         if key not in self._raw:
             self._raw[key] = self._open(ops)
         return lib.sp_record_ops(self._raw[key])
 
     def close(self) -> None:
-        """Ends it; nodes that are still open go on unrecorded. OSError: not all was written."""
+        """Ends the recording. Open nodes go on unrecorded. Raises OSError if a write failed."""
         failed, nodes = 0, ffi.new("uint32_t *")
         for raw in self._raw.values():
             failed = lib.sp_record_stop(raw, nodes) or failed
@@ -78,8 +79,8 @@ class Recorder:
 
 @contextlib.contextmanager
 def recorded(path: str | os.PathLike[str], **options: Any) -> Iterator[Recorder]:
-    """Whatever this process opens of amdgpu meanwhile goes through a Recorder, whose options these
-    are. ValueError inside another one; OSError when not all could be written."""
+    """Records all amdgpu nodes that this process opens meanwhile; the options are Recorder's.
+    ValueError: inside another recording. OSError: a write failed."""
     with _lock:
         if _active:
             raise ValueError(f"a recording is under way: {_active[0].path}")

@@ -1,8 +1,8 @@
-"""A recording again: its ioctls and jobs on a node, emulated or real, compared as they go.
+"""Replays a recording: its ioctls and jobs on a node, emulated or real, compared step by step.
 
 Handles, descriptors, addresses of host memory and times are the replay's own; GPU addresses are the
-recorded ones. After each job the memory of all BOs must be as recorded, but for what packets of the
-job write of clocks. The first difference ends it.
+recorded ones. After each job the memory of all BOs must be as recorded, except for clocks that the
+job's packets write. The first difference ends the replay.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from .args import Place, u32, u64
 from .node import Bo, Node, errno_name, times
 from .read import Call, Close, RecordingError, Unheld, Write, read_recording
 
-NOBODY = 0xFFFFFFF0  # a handle that names nothing, for calls that were refused
-MOST = 1 << 28  # bytes behind a pointer; no call has nearly as many
+NOBODY = 0xFFFFFFF0  # a handle without an object, for calls that were refused
+MOST = 1 << 28  # bytes behind a pointer; every real call has far fewer
 OpenNode = Callable[[read.Node], tuple[Any, int]]
 
 
 @dataclass
 class Outcome:
-    """`difference` is "" when the replay did what was recorded; `skipped` counts, by reason, what
-    could not be done again."""
+    """`difference` is "" when the replay matched the recording. `skipped` counts the calls that
+    could not be repeated, by reason."""
 
     calls: int = 0
     jobs: int = 0
@@ -47,11 +47,11 @@ class Outcome:
 
 
 class Different(Exception):
-    """Where the replay leaves the recording."""
+    """The replay differs from the recording."""
 
 
 class _Skip(Exception):
-    """This call cannot be made again; why."""
+    """This call cannot be repeated. The text is the reason."""
 
 
 @dataclass
@@ -66,9 +66,9 @@ class _Made:
 
 
 def replay(recording: str, open_node: OpenNode, *, job_limit_s: float = 10.0) -> Outcome:
-    """Makes the calls of a recording's text again, in its order, by one thread. `open_node` gives
-    the calls and a descriptor for a node of the recording. RecordingError: it is none, or its lines
-    do not fit one another."""
+    """Repeats the calls of a recording's text, in its order, by one thread. `open_node` gives the
+    calls and a descriptor for a node of the recording. RecordingError: the text is no recording, or
+    its lines contradict each other."""
     again = _Replay(open_node, int(job_limit_s * 1e9))
     try:
         for event in read_recording(recording):
@@ -78,7 +78,7 @@ def replay(recording: str, open_node: OpenNode, *, job_limit_s: float = 10.0) ->
                 raise
             except (LookupError, ValueError, ArithmeticError, MemoryError) as error:
                 raise RecordingError(
-                    f"{_where(event)}: what it says does not fit what came before: {error!r}"
+                    f"{_where(event)}: contradicts earlier lines: {error!r}"
                 ) from error
         again.judge()
     except Different as error:
@@ -130,7 +130,7 @@ class _Replay:
             self._call(event, self.nodes[event.node])
 
     def judge(self) -> None:
-        """Compares memory once all that the last job wrote has been read."""
+        """Compares memory, once all writes of the last job have been read."""
         if self.job is None:
             return
         (call, node), self.job = self.job, None
@@ -147,7 +147,7 @@ class _Replay:
             call = _filled_up(call)
             if call.node not in self.memory:
                 if is_job:
-                    raise _Skip("a job, whose memory was not recorded")
+                    raise _Skip("a job whose memory was not recorded")
                 if call.name in replay_args.OF_JOBS:
                     raise _Skip("it may be about such a job")
             made = self._argument(call, node)
@@ -171,21 +171,23 @@ class _Replay:
 
     def _compare(self, call: Call, made: _Made, rc: int) -> None:
         if call.name in replay_args.TIMEOUTS and call.rc < 0:
-            return  # how long things take is not the same
+            return  # durations may differ
         if rc != call.rc:
             was, now = errno_name(call.rc), errno_name(rc)
-            raise Different(f"{call}: {was} was recorded, {now} is returned")
+            raise Different(f"{call}: expected {was} as recorded, got {now}")
         if rc < 0:
             return
         there, own = bytes(ffi.buffer(made.raw)), list(made.own)
         own += [(p.offset, 4) for p in replay_args.made(call)]
         masked = _masked(call, own)
         if call.name in ("AMDGPU_GEM_MMAP", "SYNCOBJ_WAIT", "SYNCOBJ_TIMELINE_WAIT"):
-            masked.update(range(len(there)))  # where it lies, and which of them came first
+            masked.update(
+                range(len(there))
+            )  # its address, and the order of its elements, may differ
         for i, (a, b) in enumerate(zip(call.after, there, strict=True)):
             if a != b and i not in masked:
                 raise Different(
-                    f"{call}: byte {i} of its argument: {a:#04x} was recorded, {b:#04x} is there"
+                    f"{call}: byte {i} of its argument: expected {a:#04x} as recorded, got {b:#04x}"
                 )
         query = call.name == "AMDGPU_INFO" and u32(call.before, 12)
         if call.name == "SYNCOBJ_QUERY" or query in replay_args.UNSTEADY:
@@ -196,12 +198,12 @@ class _Replay:
                 i = next(i for i, (a, b) in enumerate(zip(data, answer, strict=True)) if a != b)
                 what = f" (query {query:#x})" if call.name == "AMDGPU_INFO" else ""
                 raise Different(
-                    f"{call}{what}: byte {i} of its answer: {data[i]:#04x} was recorded, "
-                    f"{answer[i]:#04x} is there"
+                    f"{call}{what}: byte {i} of its answer: expected {data[i]:#04x} as recorded, "
+                    f"got {answer[i]:#04x}"
                 )
 
     def _end(self, call: Call, node: Node, made: _Made) -> None:
-        """Waits for the job; Different when it does not end, or badly."""
+        """Waits for the job. Raises Different when it does not end, or fails."""
         entity = next(
             (data for data in self._chunks(call) if data[0] == lib.AMDGPU_CHUNK_ID_IB), None
         )
@@ -255,7 +257,7 @@ class _Replay:
         if call.name in replay_args.TIMEOUTS:
             at = replay_args.TIMEOUTS[call.name]
             made.own.append((at, 8))
-            # Recorded times are of another machine's clock. What failed need not be waited for.
+            # Recorded times belong to another machine's clock. A failed call needs no wait.
             until = time.monotonic_ns() + self.limit_ns if call.rc >= 0 else 0
             view[at : at + 8] = until.to_bytes(8, "little")
         special = getattr(self, f"_{call.name.lower()}", None)
@@ -272,7 +274,7 @@ class _Replay:
         view[at : at + 4] = names.get(old, NOBODY).to_bytes(4, "little")
 
     def _copy(self, call: Call, made: _Made, address: int, nbytes: int) -> Any:
-        """Memory of our own in place of the program's, with what it held; NULL stays NULL."""
+        """Memory of our own in place of the program's, with its content. NULL stays NULL."""
         if not address:
             return ffi.NULL
         if nbytes > MOST:
@@ -306,8 +308,8 @@ class _Replay:
     def _amdgpu_gem_userptr(self, call: Call, node: Node, made: _Made) -> None:
         nbytes = _nbytes(call)
         if call.rc < 0 or not nbytes:
-            raise _Skip("the host's memory was not as it should be")
-        made.user = mmap.mmap(-1, nbytes)  # whole pages, as the call wants them
+            raise _Skip("the host's memory was misaligned or missing")
+        made.user = mmap.mmap(-1, nbytes)  # whole pages, as the call requires
         self._pointer(made, 0, ffi.from_buffer(made.user))
 
     def _amdgpu_bo_list(self, call: Call, node: Node, made: _Made) -> None:
@@ -360,13 +362,14 @@ class _Replay:
 
 
 def _filled_up(call: Call) -> Call:
-    """The call with an argument as long as the one that we know: where a program built for an older
-    kernel gives fewer bytes, the kernel goes by the request's size and takes the rest as zeros
-    (drm_ioctl). ValueError: the request is another's, or of another length."""
+    """The call with an argument of the length that we know. A program built for an older kernel
+    gives fewer bytes; the kernel then takes the rest as zeros (drm_ioctl). ValueError: another
+    call's request, or another length."""
     known = getattr(lib, f"DRM_IOCTL_{call.name}", None)
     if known is None:
-        raise _Skip("it is not known")
-    # Type and number; the kernel takes as many bytes as the request says (asm-generic/ioctl.h).
+        raise _Skip("an unknown call")
+    # Type and number. The request itself says how many bytes the kernel takes (asm-
+    # generic/ioctl.h).
     if (known ^ call.request) & 0xFFFF or len(call.before) != call.request >> 16 & 0x3FFF:
         raise ValueError(f"request {call.request:x} with {len(call.before)} bytes")
     missing = bytes(max(0, (known >> 16 & 0x3FFF) - len(call.before)))
@@ -379,7 +382,7 @@ def _whole(data: bytes, ctype: str) -> None:
 
 
 def _masked(call: Call, own: list[tuple[int, int]]) -> set[int]:
-    """Bytes that need not be as recorded: our own names, unless the kernel wrote over them."""
+    """Bytes that may differ from the recording: our own names, unless the kernel overwrote them."""
     made = {p.offset for p in replay_args.made(call)}
     found: set[int] = set()
     for at, nbytes in own:
@@ -390,7 +393,7 @@ def _masked(call: Call, own: list[tuple[int, int]]) -> set[int]:
 
 
 def _nbytes(call: Call) -> int:
-    """The size of the BO that a call made; 0 where its argument does not say."""
+    """The size of the BO that a call made; 0 if its argument does not have it."""
     if call.name == "AMDGPU_GEM_CREATE":
         return u64(call.before, 0)
     return u64(call.before, 8) if call.name == "AMDGPU_GEM_USERPTR" else 0
@@ -400,7 +403,7 @@ def on_card(uri: str) -> OpenNode:
     """For `replay`: the N-th render node of this machine that amdgpu may drive, "amdgpu:N"."""
     which = uri.partition(":")[2] or "0"
     if not which.isdigit():
-        raise DeviceNotFound(f"{uri}: 'amdgpu:0', 'amdgpu:1', ... are wanted")
+        raise DeviceNotFound(f"expected 'amdgpu:0', 'amdgpu:1', ..., got {uri}")
     cards = [node for node in nodes.listed() if nodes.maybe_ours(node)]
     if int(which) >= len(cards):
         raise DeviceNotFound(f"{uri}: {len(cards)} render nodes may be amdgpu's here")

@@ -1,12 +1,12 @@
-"""The declaration kit for what hardware reads: bit fields, words, 64-bit pairs, records of them.
+"""Declares data that hardware reads: bit fields, words, 64-bit pairs, records of them.
 
-One declaration gives encoding, decoding, the place of every field inside
-the encoded dwords, and (through tools/gen.py) the C header. Nothing here knows a packet or a
-register. Two fields that overlap fail when they are declared; a value that does not fit, or a bit
-that no field declares, is a ValueError with names.
+One declaration gives encoding, decoding, the place of every field in the encoded dwords, and
+(through tools/gen.py) the C header. Nothing here knows packets or registers. Two fields that
+overlap fail at their declaration. A value that does not fit, or a bit without a field, is a
+ValueError with names.
 
-Levels: 9 is gfx9, 10 is gfx10.3, 11 is gfx11, 12 is gfx12. A field is there on every level unless
-it says otherwise; a field that moved between levels is a tuple of its forms.
+Levels: 9 is gfx9, 10 is gfx10.3, 11 is gfx11, 12 is gfx12. A field exists on every level unless it
+names its levels. A field that moved between levels is a tuple of its forms.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ U32_MAX = 0xFFFFFFFF
 
 
 def level(gfx: float) -> int:
-    """10 of 10.3: the level whose tables hold. ValueError when there are none."""
+    """10 for 10.3: the level whose tables apply. ValueError: there are none."""
     if int(gfx) not in GFX:
         raise ValueError(f"gfx={gfx} is not one of {GFX} (10 is gfx10.3)")
     return int(gfx)
 
 
 def canonical(va: int) -> int:
-    """A 48-bit address with bit 47 extended to 64 bits, as the address space has it."""
+    """A 48-bit address with bit 47 extended to 64 bits: a canonical address."""
     va &= (1 << 48) - 1
     return va | (0xFFFF << 48 if va >> 47 else 0)
 
 
 @dataclass(frozen=True)
 class Field:
-    """Bits lo..hi of a dword. `bias`: the dword holds the value minus it ("bytes - 1")."""
+    """Bits lo..hi of a dword. `bias`: the dword holds the value minus `bias` ("bytes - 1")."""
 
     lo: int
     hi: int
@@ -84,7 +84,7 @@ def bits(
 
 @dataclass(frozen=True)
 class Place:
-    """Where a value lies inside encoded dwords: patching a template needs no more than this."""
+    """The place of a value inside encoded dwords: all that patching a template needs."""
 
     dw: int
     lo: int
@@ -98,7 +98,7 @@ class Place:
         return Field(self.lo, self.lo + self.width - 1, bias=self.bias).get(dwords[self.dw])
 
     def after(self, ndw: int) -> Place:
-        """The same place when `ndw` dwords stand before the record: inside a whole IB."""
+        """The same place when `ndw` dwords stand before the record, such as in a whole IB."""
         return Place(self.dw + ndw, self.lo, self.width, self.bias)
 
     def patch(self, dwords: list[int], value: int) -> None:
@@ -111,7 +111,7 @@ class Place:
 
 
 class Word:
-    """One dword cut into fields. Its value is a dict of them; a plain int is taken as the dword."""
+    """One dword cut into fields. Its value is a dict of them; a plain int is the whole dword."""
 
     ndw = 1
 
@@ -240,7 +240,9 @@ class Tail:
     def check(self, count: int, name: str) -> None:
         if not self.least <= count <= self.most or count % self.step:
             step = f", a multiple of {self.step}" if self.step > 1 else ""
-            raise ValueError(f"{name} has {count} dwords, wants {self.least}..{self.most}{step}")
+            raise ValueError(
+                f"{name}: got {count} dwords, expected {self.least}..{self.most}{step}"
+            )
 
     def encode(self, value: Any, gfx: int, name: str) -> list[int]:
         dwords = [int(v) for v in value or ()]
@@ -314,15 +316,15 @@ class Record:
     def check_length(cls, ndw: int) -> None:
         tail, fixed = cls.tail(), cls.fixed_ndw()
         if tail is None and ndw != fixed:
-            raise ValueError(f"{cls.NAME} is {ndw} dwords long, wants {fixed}")
+            raise ValueError(f"{cls.NAME}: got {ndw} dwords, expected {fixed}")
         if ndw < fixed:
-            raise ValueError(f"{cls.NAME} is {ndw} dwords long, wants at least {fixed}")
+            raise ValueError(f"{cls.NAME}: got {ndw} dwords, expected at least {fixed}")
         if tail is not None:
             tail.check(ndw - fixed, f"{cls.NAME}.{list(cls.ELEMENTS)[-1]}")
 
     @classmethod
     def places(cls, gfx: int = 11) -> dict[str, Place]:
-        """Every field's place in the encoded dwords, the header being dword 0, by name."""
+        """Every field's place in the encoded dwords, by name. The header is dword 0."""
         found: dict[str, Place] = {}
         at = 0
         for name, element in cls.ELEMENTS.items():
@@ -332,7 +334,7 @@ class Record:
 
     @classmethod
     def where(cls, name: str, gfx: float = 11) -> Place:
-        """The place of "addr", "event.type", "values[0]". KeyError names those there are."""
+        """The place of "addr", "event.type", "values[0]". KeyError lists the names that exist."""
         places = cls.places(level(gfx))
         if name not in places:
             raise KeyError(f"{cls.NAME} has no {name}: {', '.join(places)}")

@@ -1,4 +1,4 @@
-"""Which chip a render node has, in the compiler's words. The table is native/kmd/target.c."""
+"""The compilers' name for a render node's chip. The table is native/kmd/target.c."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from sparkle_drv._native import ffi, lib
 
 
 def target(gfx: Any, device: Any) -> str:
-    """ "gfx1036", from HW_IP_INFO of GFX and DEV_INFO; "" for a chip that is not known."""
+    """ "gfx1036", from HW_IP_INFO of GFX and DEV_INFO; "" for an unknown chip."""
     number = lib.sp_amdgpu_target(ffi.addressof(gfx), ffi.addressof(device))
     return f"gfx{number}" if number else ""
 
 
 def words(gfx: Any, device: Any) -> str:
-    """What the kernel calls the chip: its IP version, else its family."""
+    """The kernel's name for the chip: its IP version, else its family."""
     ip = gfx.ip_discovery_version
     if ip:
         return f"GC IP {ip >> 16}.{ip >> 8 & 0xFF}.{ip & 0xFF}"

@@ -1,7 +1,7 @@
 """Structures in memory that shaders and loaders read: kernel descriptor, scratch buffer resource.
 
-Kernel descriptor: R amd_hsa_kernel_code.h, and what clang 16 and 19 emit. Buffer resource as ROCr,
-Mesa and tinygrad fill it for scratch, gfx9 to gfx10.3; gfx11 needs none. R is ROCr.
+Kernel descriptor: R amd_hsa_kernel_code.h, and the output of clang 16 and 19. Buffer resource: as
+ROCr, Mesa and tinygrad fill it for scratch, gfx9 to gfx10.3. gfx11 needs none. R is ROCr.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Structure(Record):
 
     @classmethod
     def encode(cls, *, gfx: float = 11, **values: Any) -> list[int]:
-        """The dwords, 0 where nothing is given."""
+        """The dwords; 0 for values that are not given."""
         return cls.encode_elements(level(gfx), values)
 
     @classmethod
@@ -31,7 +31,7 @@ class Structure(Record):
 
 
 class KernelDescriptor(Structure, name="kernel descriptor"):
-    """64 bytes in .rodata, symbol `<kernel>.kd`. RSRC words go into registers verbatim, but for
+    """64 bytes in .rodata, symbol `<kernel>.kd`. RSRC words go into registers unchanged, except for
     LDS_SIZE, which is 0 here."""
 
     group_segment_fixed_size = U32()  # LDS bytes
@@ -43,7 +43,7 @@ class KernelDescriptor(Structure, name="kernel descriptor"):
     compute_pgm_rsrc3 = U32()
     compute_pgm_rsrc1 = U32()
     compute_pgm_rsrc2 = U32()
-    # User SGPRs are assigned in this order, from s0; in brackets how many.
+    # User SGPRs are assigned in this order, from s0. The comments have their numbers.
     properties = Word(
         enable_private_segment_buffer=bits(0),  # 4
         enable_dispatch_ptr=bits(1),  # 2

@@ -12,9 +12,10 @@ LDS_GRANULE = 512
 
 
 def vgpr_granule(wave: int) -> int:
-    """VGPRs that COMPUTE_PGM_RSRC1.VGPRS, plus one, counts by in a wave of 32 or 64 lanes.
+    """The number of VGPRs in one unit of COMPUTE_PGM_RSRC1.VGPRS, in a wave of 32 or 64 lanes.
 
-    GRANULATED_WORKITEM_VGPR_COUNT of LLVM's AMDGPU usage guide, gfx10 to gfx12.
+    The field holds the units minus one. GRANULATED_WORKITEM_VGPR_COUNT of LLVM's AMDGPU usage
+    guide, gfx10 to gfx12.
     """
     return 8 if wave == 32 else 4
 

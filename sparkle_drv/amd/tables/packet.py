@@ -1,7 +1,7 @@
-"""What PM4 and SDMA packets share: levels, and walking a stream of dwords.
+"""Shared by PM4 and SDMA packets: levels, and walking a stream of dwords.
 
-A stream that holds something undeclared stays readable: such a piece comes out with the reason in
-place of a packet. `pm4` and `sdma` bring the packets; amd/ib has their text form.
+A stream with undeclared pieces stays readable: such a piece comes out with the reason in place of a
+packet. `pm4` and `sdma` have the packets; amd/ib has their text form.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from .bits import Record, level
 class Packet(Record):
     """A packet that some levels have."""
 
-    KIND: ClassVar[str]  # as messages call it
+    KIND: ClassVar[str]  # its name in messages
     LEVELS: ClassVar[tuple[int, ...]]
 
     @classmethod
     def on(cls, gfx: float) -> int:
-        """The level whose tables hold for `gfx`. ValueError when that has no such packet."""
+        """The level whose tables apply to `gfx`. ValueError: it has no such packet."""
         if level(gfx) not in cls.LEVELS:
             raise ValueError(f"gfx{gfx} has no {cls.KIND} {cls.NAME}")
         return level(gfx)
@@ -35,7 +35,7 @@ class Packet(Record):
 
 
 class Unknown(ValueError):
-    """A piece of a stream that no table declares; `ndw` dwords can be stepped over."""
+    """A piece of a stream that no table declares. `ndw` dwords can be skipped."""
 
     def __init__(self, message: str, ndw: int):
         super().__init__(message)
@@ -44,7 +44,7 @@ class Unknown(ValueError):
 
 @dataclass(frozen=True)
 class Decoded:
-    """One packet of a stream: `cls` is None, and `error` says why, where no table declares it."""
+    """One packet of a stream. If no table declares it, `cls` is None and `error` is the reason."""
 
     at: int  # dword offset in the stream
     dwords: tuple[int, ...]
@@ -56,7 +56,7 @@ class Decoded:
 def walk(
     dwords: Sequence[int], decode: Callable[[int], tuple[type[Record], dict[str, Any], int]]
 ) -> Iterator[Decoded]:
-    """Every packet of a stream in turn; `decode` takes the dword offset of one."""
+    """Every packet of a stream in turn. `decode` takes the dword offset of one."""
     at = 0
     while at < len(dwords):
         try:

@@ -1,9 +1,9 @@
 """PM4 packets, declared: what the command processor of gfx9 to gfx12 reads from an IB.
 
-`ReleaseMem.encode(...)` gives dwords with the header computed; `Packet.decode(dwords)` gives them
-back, `stream` those of a whole IB; the text form is in amd/ib. Field positions:
-P *_f32_mec_pm4_packets.h, M registers/pkt3.json and common/sid.h, K nvd.h, which agree where they
-overlap. M is Mesa, P is PAL, K is the kernel. Registers inside SET packets are named by regs.py.
+`ReleaseMem.encode(...)` gives dwords with the header computed. `Packet.decode(dwords)` decodes one
+packet, `stream` a whole IB; the text form is in amd/ib. Field positions: P *_f32_mec_pm4_packets.h,
+M registers/pkt3.json and common/sid.h, K nvd.h, which agree where they overlap. M is Mesa, P is
+PAL, K is the kernel. Registers inside SET packets are named by regs.py.
 
     >>> [hex(d) for d in DispatchDirect.encode(dim_x=2, dim_y=1, dim_z=1)][:2]
     ['0xc0031500', '0x2']
@@ -23,13 +23,13 @@ from .values import GCR, CachePolicy, CopySel, DataSel, Event, Function, IntSel,
 
 
 class Nop(Packet, opcode=0x10):
-    """Without a payload: the one-dword filler 0xffff1000."""
+    """A filler; without a payload it is the one dword 0xffff1000."""
 
     payload = Tail(least=0, most=0x3FFF)
 
 
 class SetBase(Packet, opcode=0x11, queues=("gfx",)):
-    base = Word(index=bits(0, 3))  # 1: what DISPATCH_INDIRECT counts from
+    base = Word(index=bits(0, 3))  # 1: the base address of DISPATCH_INDIRECT
     addr = Addr(align=8)
 
 
@@ -94,7 +94,7 @@ class WriteData(Packet, opcode=0x37):
         policy=bits(25, 26, CachePolicy),
         engine=bits(30, 31),
     )
-    addr = U64()  # bytes; a register's dword address where dst_sel says so
+    addr = U64()  # bytes; a register's dword address if dst_sel says so
     values = Tail()
 
 
@@ -322,12 +322,12 @@ SETTERS: dict[str, type[Packet]] = {
 def set_registers(
     values: Mapping[str, int], *, gfx: float = 11, header: Mapping[str, int] | None = None
 ) -> list[int]:
-    """SET packets for registers by name, neighbours that follow each other in one packet."""
+    """SET packets for registers by name. Registers that follow each other share a packet."""
     runs: list[tuple[str, int, list[int]]] = []
     for name, value in values.items():
         register = regs.find(name)
         if not register.user:
-            raise ValueError(f"{name} is not a user's to write")
+            raise ValueError(f"users may not write {name}")
         register.decode(value, gfx)  # the level's fields and no more
         space, offset = register.space, register.offset(gfx)
         if runs and runs[-1][0] == space and runs[-1][1] + len(runs[-1][2]) == offset:
@@ -346,8 +346,8 @@ def set_registers(
 def register_places(
     dwords: Sequence[int], gfx: float = 11, queue: str = "compute"
 ) -> dict[str, Place]:
-    """Where an IB has the values of the registers it programs, by name; of SET_*_REG packets the
-    last one that writes a register counts."""
+    """The place of each programmed register's value in an IB, by name. If several SET_*_REG packets
+    write a register, the last one counts."""
     found: dict[str, Place] = {}
     for one in stream(dwords, gfx, queue):
         if one.cls is not None and issubclass(one.cls, SetRegisters):
@@ -366,5 +366,5 @@ def pad(dwords: list[int], ndw: int = 8, gfx: float = 11) -> list[int]:
 def stream(
     dwords: Sequence[int], gfx: float = 11, queue: str = "compute"
 ) -> Iterator[packet.Decoded]:
-    """Every packet of an IB in turn; what no table declares comes with cls=None and the reason."""
+    """Every packet of an IB in turn. An undeclared one has cls=None and the reason."""
     return packet.walk(dwords, lambda at: Packet.decode(dwords, gfx, queue, at))

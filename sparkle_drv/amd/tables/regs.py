@@ -1,10 +1,10 @@
-"""Registers of the AMD compute path, declared: address, fields, and who has them, by level.
+"""Registers of the AMD compute path, declared: address, fields, and the levels that have them.
 
 Byte addresses and fields of the COMPUTE_* registers: M registers/*.json, K gc_*_offset.h, P
 gfx9_plus_merged_offset.h, all of which agree. The graphics registers at the end are those that
-RADV's preamble of a GFX queue writes (M vulkan/si_cmd_buffer.c names them with their addresses):
-opaque here, named so that a command stream can be read and an allow-list kept. M is Mesa, P is PAL,
-K is the kernel.
+RADV's preamble of a GFX queue writes (M vulkan/si_cmd_buffer.c has their names and addresses). They
+are opaque here: names make a command stream readable and serve as an allow-list. M is Mesa, P is
+PAL, K is the kernel.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from dataclasses import dataclass
 
 from .bits import G10UP, G11UP, G12, GFX, U32_MAX, Field, Word, bits, level
 
-# Where SET_*_REG packets start to count: byte address of the first register, and the first beyond.
+# Ranges of SET_*_REG packets: byte addresses of the first register, and of the first one beyond.
 SPACES = {"SH": (0xB000, 0xC000), "CONTEXT": (0x28000, 0x29000), "UCONFIG": (0x30000, 0x40000)}
 ALL = Word(VALUE=bits(0, 31))
 
 
 @dataclass(frozen=True)
 class Register:
-    """One register; `moved` has its byte address on levels where that differs."""
+    """One register. `moved` has its byte address on levels with another one."""
 
     name: str
     byte: int
@@ -31,7 +31,7 @@ class Register:
     moved: dict[int, int]
 
     def address(self, gfx: float = 11) -> int:
-        """The byte address on a level. ValueError where the level lacks the register."""
+        """The byte address on a level. ValueError: the level lacks the register."""
         if level(gfx) not in self.gfx:
             raise ValueError(f"gfx{gfx} has no {self.name}")
         return self.moved.get(level(gfx), self.byte)
@@ -41,7 +41,7 @@ class Register:
         return next(s for s, (low, end) in SPACES.items() if low <= self.byte < end)
 
     def offset(self, gfx: float = 11) -> int:
-        """Dwords from the start of its space: what SET_SH_REG and its like take."""
+        """Dwords from the start of its space, as SET_SH_REG and its like count."""
         return (self.address(gfx) - SPACES[self.space][0]) // 4
 
     def for_gfx(self, gfx: float) -> dict[str, Field]:
@@ -50,7 +50,7 @@ class Register:
         return self.word.layout(level(gfx))
 
     def encode(self, *, gfx: float = 11, **fields: int) -> int:
-        """The dword with these fields, 0 elsewhere. ValueError names what does not fit."""
+        """The dword with these fields, 0 elsewhere. ValueError names a value that does not fit."""
         self.address(gfx)
         return self.word.encode(fields, level(gfx), self.name)[0]
 
@@ -60,7 +60,7 @@ class Register:
         return self.word.decode([dword], level(gfx), self.name)
 
     def text(self, dword: int, gfx: float = 11) -> str:
-        """The fields that are not 0, "VGPRS=1 MEM_ORDERED=1"."""
+        """The fields that are not 0, as "VGPRS=1 MEM_ORDERED=1"."""
         return " ".join(f"{k}={v:#x}" for k, v in self.decode(dword, gfx).items() if v)
 
 
@@ -99,12 +99,12 @@ def _row(names: str, byte: int, word: Word = ALL, gfx: tuple[int, ...] = GFX) ->
 
 
 def find(name: str) -> Register:
-    """A register by its name or its other name. KeyError when no table has it."""
+    """A register by its name or its other name. KeyError: no table has it."""
     return REGISTERS[ALIASES.get(name, name)]
 
 
 def at(space: str, offset: int, gfx: float = 11) -> Register | None:
-    """The register at a dword offset of a space on a level; None when it is not declared."""
+    """The register at a dword offset of a space on a level. None: not declared."""
     return _AT.get((space, level(gfx), offset))
 
 
@@ -131,7 +131,7 @@ DISPATCH_INITIATOR = Word(
     AMP_SHADER_EN=bits(16, gfx=G11UP),
     DISABLE_DISP_PREMPT_EN=bits(17, gfx=G11UP),
 )
-# A write launches: only DISPATCH packets carry it.
+# A write launches, so only DISPATCH packets carry it.
 COMPUTE_DISPATCH_INITIATOR = _reg(
     "COMPUTE_DISPATCH_INITIATOR", 0xB800, DISPATCH_INITIATOR, user=False
 )
@@ -147,8 +147,8 @@ _row(
     ),
 )
 _reg("COMPUTE_NUM_THREAD_Z", 0xB824, Word(FULL=bits(0, 15), PARTIAL=bits(16, 31)))
-# What a write of START and NUM_THREAD goes on into (tinygrad ops_amd.py exec); RADV 25 writes the
-# first by itself.
+# The upper parts of START and NUM_THREAD (tinygrad ops_amd.py exec). RADV 25 writes the first one
+# alone.
 COMPUTE_PIPELINESTAT_ENABLE = _reg(
     "COMPUTE_PIPELINESTAT_ENABLE", 0xB828, Word(PIPELINESTAT_ENABLE=bits(0))
 )
@@ -158,7 +158,7 @@ COMPUTE_PGM_LO = _reg("COMPUTE_PGM_LO", 0xB830, Word(DATA=bits(0, 31)))
 COMPUTE_PGM_HI = _reg("COMPUTE_PGM_HI", 0xB834, Word(DATA=bits(0, 7)))
 _row("COMPUTE_DISPATCH_PKT_ADDR_LO COMPUTE_DISPATCH_PKT_ADDR_HI", 0xB838)
 _row("COMPUTE_DISPATCH_SCRATCH_BASE_LO", 0xB840, Word(DATA=bits(0, 31)), G10UP)
-# SIGN is ignored: RADV 22.3.6 writes a 64-bit address >> 40, so 0xffff80 (its
+# SIGN is ignored. RADV 22.3.6 writes bits 40 and up of a 64-bit address, so 0xffff80 (its
 # radv_emit_compute_scratch).
 _row("COMPUTE_DISPATCH_SCRATCH_BASE_HI", 0xB844, Word(DATA=bits(0, 7), SIGN=bits(8, 23)), G10UP)
 COMPUTE_PGM_RSRC1 = _reg(
@@ -221,7 +221,7 @@ for _n, _byte in enumerate(
         f"COMPUTE_STATIC_THREAD_MGMT_SE{_n}",
         _byte,
         _CU_MASK,
-        # On gfx10.3 RELAUNCH and wave restore are where gfx11 has SE4 to SE7.
+        # On gfx10.3 RELAUNCH and wave restore have the addresses of gfx11's SE4 to SE7.
         GFX if _n < 4 else G12 if _n == 8 else G11UP,
         alias=f"COMPUTE_DESTINATION_EN_SE{_n}" if _n < 4 else "",
     )
@@ -255,7 +255,7 @@ _reg("COMPUTE_SHADER_CHKSUM", 0xB8A8, moved={9: 0xB894})
 COMPUTE_DISPATCH_INTERLEAVE = _reg(
     "COMPUTE_DISPATCH_INTERLEAVE", 0xB8BC, Word(INTERLEAVE=bits(0, 9)), G11UP
 )
-# Restoring saved waves is the kernel's; on gfx10.3 this is where gfx11 has SE4 to SE7.
+# Only the kernel driver restores saved waves. On gfx10.3 this is the address of gfx11's SE4 to SE7.
 _reg("COMPUTE_RELAUNCH", 0xB8C0, user=False, moved={9: 0xB888, 10: 0xB8AC})
 for _n in range(3):
     _reg(f"COMPUTE_WAVE_RESTORE_{_n}", 0xB8B0 + 4 * _n, ALL, (10,), user=False)
@@ -310,7 +310,7 @@ _OPAQUE = """
 
 
 def _opaque(table: str) -> None:
-    """Rows `ADDRESS NAME [<11|>10]`; NAME_{0..3} are neighbours."""
+    """Rows `ADDRESS NAME [<11|>10]`. NAME_{0..3} are neighbours."""
     tokens = table.split()
     while tokens:
         byte, name = int(tokens.pop(0), 16), tokens.pop(0)

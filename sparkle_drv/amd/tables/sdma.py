@@ -18,8 +18,8 @@ MTYPE_UC = 3  # FENCE from gfx10 on; 0 on gfx9
 
 
 class Packet(packet.Packet):
-    """One SDMA packet: op and sub_op in its header. Subclasses declare the rest, header fields
-    beyond those two as `extra`."""
+    """One SDMA packet with op and sub_op in its header. Subclasses declare the rest; `extra` are
+    the other fields of the header."""
 
     KIND = "SDMA packet"
     OP: ClassVar[int]
@@ -45,7 +45,7 @@ class Packet(packet.Packet):
     def encode(
         cls, *, gfx: float = 11, header: Mapping[str, int] | None = None, **v: Any
     ) -> list[int]:
-        """The packet's dwords; `header` takes what its header has besides op and sub_op."""
+        """The packet's dwords. `header` has the header's fields besides op and sub_op."""
         g = cls.on(gfx)
         start = {**(header or {}), "op": cls.OP, "sub_op": cls.SUB_OP}
         if cls is Nop and v.get("payload"):
@@ -54,19 +54,19 @@ class Packet(packet.Packet):
             v = {**v, "count": {"ndw": len(v.get("values", ()))}}
         dwords = cls.encode_elements(g, {"header": start, **v})
         if cls.length(dwords) != len(dwords):
-            raise ValueError(f"{cls.NAME}: its count says {cls.length(dwords)}, not {len(dwords)}")
+            raise ValueError(f"{cls.NAME}: its count says {cls.length(dwords)}, got {len(dwords)}")
         return dwords
 
     @classmethod
     def length(cls, dwords: Sequence[int]) -> int:
-        """Dwords of the packet that begins `dwords`, by its own account."""
+        """Dwords of the packet at the start of `dwords`, by its own count."""
         return cls.fixed_ndw()
 
     @staticmethod
     def decode(
         dwords: Sequence[int], gfx: float = 11, start: int = 0
     ) -> tuple[type[Packet], dict[str, Any], int]:
-        """As pm4.Packet.decode. Behind an unknown packet nothing can be told apart."""
+        """As pm4.Packet.decode. After an unknown packet the rest cannot be decoded."""
         g, left = level(gfx), len(dwords) - start
         op, sub_op = dwords[start] & 0xFF, dwords[start] >> 8 & 0xFF
         cls = PACKETS.get((op, sub_op, g))
@@ -124,7 +124,7 @@ class Write(Packet, op=2, name="WRITE"):
 
 
 class Indirect(Packet, op=4, name="INDIRECT", extra={"vmid": bits(16, 19)}):
-    """The kernel's only."""
+    """For the kernel driver only."""
 
     base = Addr(align=32)
     size = Word(ndw=bits(0, 19))
@@ -137,7 +137,7 @@ class Fence(Packet, op=5, name="FENCE", extra={"mtype": bits(16, 18, gfx=G10UP)}
 
 
 class Trap(Packet, op=6, name="TRAP"):
-    """The kernel's only."""
+    """For the kernel driver only."""
 
     interrupt = Word(context=bits(0, 27))
 
@@ -153,7 +153,7 @@ class PollRegmem(
 
 # 22 bits on SDMA 5.2 and before, 30 from 6.0 on (M radv_sdma.c).
 class ConstFill(Packet, op=11, name="CONST_FILL", extra={"fillsize": bits(30, 31)}):
-    """fillsize 2: whole dwords; the count is in bytes all the same."""
+    """fillsize 2: whole dwords; the count is in bytes nevertheless."""
 
     addr = Addr(align=4)
     value = U32()
@@ -165,8 +165,8 @@ class Timestamp(Packet, op=13, sub_op=2, name="TIMESTAMP"):
 
 
 class GcrReq(Packet, op=17, gfx=G10UP, name="GCR_REQ"):
-    """The kernel's only: it names the VMID. All addresses 0: everything. The bits of GCR, cut in
-    two."""
+    """For the kernel driver only, because it names the VMID. All addresses 0: everything. The bits
+    of GCR are cut in two."""
 
     base_lo = Word(va=bits(7, 31))
     base_hi = Word(va=bits(0, 15), gcr=bits(16, 31))
@@ -175,7 +175,7 @@ class GcrReq(Packet, op=17, gfx=G10UP, name="GCR_REQ"):
 
 
 class UserGcr(Packet, op=17, sub_op=1, gfx=G10UP, name="USER_GCR"):
-    """What ROCr's user queues have in place of GCR_REQ: the same words, in the queue's own VMID."""
+    """ROCr's user queues use it in place of GCR_REQ: the same words, in the queue's own VMID."""
 
     base_lo = Word(va=bits(7, 31))
     base_hi = Word(va=bits(0, 15), gcr=bits(16, 31))
@@ -191,12 +191,12 @@ class UserGcr(Packet, op=17, sub_op=1, gfx=G10UP, name="USER_GCR"):
 
 
 def max_copy_bytes(gfx: float) -> int:
-    """Most bytes that Mesa puts into one COPY_LINEAR: the count field's, in whole 256 B."""
+    """Mesa's limit of bytes in one COPY_LINEAR: the count field's, in whole 256 B."""
     return _count_field(PACKETS[CopyLinear.OP, CopyLinear.SUB_OP, level(gfx)], gfx) & ~0xFF
 
 
 def max_fill_bytes(gfx: float) -> int:
-    """Most bytes that Mesa puts into one CONST_FILL: the count field's, in whole dwords."""
+    """Mesa's limit of bytes in one CONST_FILL: the count field's, in whole dwords."""
     return _count_field(ConstFill, gfx) & ~3
 
 

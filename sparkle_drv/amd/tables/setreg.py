@@ -1,4 +1,4 @@
-"""What packets that write registers share: their shapes, and how registers are named."""
+"""Shared by packets that write registers: their shapes, and the names of registers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .type3 import Packet
 
 
 def register_name(space: str, offset: int, gfx: int) -> str:
-    """The register's name, or "SH+0x123" where none is declared."""
+    """The register's name, or "SH+0x123" if none is declared."""
     found = regs.at(space, offset, gfx)
     return found.name if found else f"{space}+{offset:#x}"
 
@@ -27,7 +27,7 @@ class SetRegisters(Packet):
 
 
 class SetPairs(Packet):
-    """(offset, value) again and again. Mesa: gfx11 on."""
+    """Pairs (offset, value). Mesa: gfx11 on."""
 
     SPACE: ClassVar[str]
     SHARED: ClassVar[dict[str, Any]] = {"pairs": Tail(least=2, most=0x3FFE, step=2)}

@@ -1,8 +1,8 @@
-"""Which chips a code object may be for: EF_AMDGPU_MACH of the ELF header's flags, by name.
+"""The chips that a code object is for: EF_AMDGPU_MACH of the ELF header's flags, by name.
 
-Numbers: what clang 19 writes for each -mcpu; gfx1153, which it does not know, is from LLVM's AMDGPU
-usage guide. Only the low byte is compared: bits 8 to 11 are xnack and sramecc of gfx9, bits 24 to
-31 the version of a generic target.
+Numbers are those that clang 19 writes for each -mcpu. It lacks gfx1153, whose number is from LLVM's
+AMDGPU usage guide. Only the low byte is compared: bits 8 to 11 are xnack and sramecc of gfx9, bits
+24 to 31 the version of a generic target.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ def accepted(chip: str) -> tuple[str, ...]:
 
 
 def gfx_level(target: str) -> int:
-    """10 of "gfx1036" and of "gfx10-3-generic": which of the tables of bits.py hold.
+    """10 for "gfx1036" and "gfx10-3-generic": the level of bits.py whose tables apply.
 
-    ValueError where none do.
+    Raises ValueError if none do.
     """
     digits = target.removeprefix("gfx").split("-")[0]
     number = digits if "-" in target else digits[:-2]
     if not target.startswith("gfx") or not number.isdigit() or int(number) not in GFX:
-        raise ValueError(f"{target!r} is no target whose registers are known")
+        raise ValueError(f"expected a target whose registers are known, got {target!r}")
     return int(number)
 
 
 def mach_name(flags: int) -> str:
-    """The target in e_flags; "MACH 0x99" where it has no name here."""
+    """The target in e_flags; "MACH 0x99" if it has no name here."""
     mach = flags & 0xFF
     return MACH.get(mach, f"MACH {mach:#x}")

@@ -26,7 +26,7 @@ FLAGS = ("predicate", "shader_type", "reset_filter_cam")
 
 
 class Packet(packet.Packet):
-    """A type 3 packet. Subclasses declare what follows the header."""
+    """A type 3 packet. Subclasses declare the elements behind the header."""
 
     KIND = "packet"
     OPCODE: ClassVar[int]
@@ -60,7 +60,7 @@ class Packet(packet.Packet):
     def encode(
         cls, *, gfx: float = 11, header: Mapping[str, int] | None = None, **v: Any
     ) -> list[int]:
-        """The packet's dwords; `header` takes predicate, shader_type, reset_filter_cam."""
+        """The packet's dwords. `header` has predicate, shader_type, reset_filter_cam."""
         g = cls.on(gfx)
         start = {**(header or {}), "opcode": cls.OPCODE, "type": TYPE3}
         dwords = cls.encode_elements(g, {"header": start, **v})
@@ -72,15 +72,15 @@ class Packet(packet.Packet):
 
     @classmethod
     def validate(cls, gfx: int, fields: Mapping[str, Any]) -> None:
-        """What fields must be besides fitting; ValueError."""
+        """Checks rules about fields beyond their width. Raises ValueError."""
 
     @staticmethod
     def decode(
         dwords: Sequence[int], gfx: float = 11, queue: str = "compute", start: int = 0
     ) -> tuple[type[Packet], dict[str, Any], int]:
-        """(class, fields, dwords) of the packet at `start`; `cls.encode(gfx=gfx, **fields)` gives
-        its dwords again. packet.Unknown (a ValueError that knows the length) when no table declares
-        it, or not with this length or these bits."""
+        """(class, fields, dwords) of the packet at `start`. `cls.encode(gfx=gfx, **fields)` gives
+        its dwords again. Raises packet.Unknown (a ValueError that knows the length) when no table
+        declares the packet, its length or its bits."""
         g, dword, left = level(gfx), dwords[start], len(dwords) - start
         if dword >> 30 != TYPE3:
             raise packet.Unknown(f"{dword:#010x} is not a type 3 header", 1)

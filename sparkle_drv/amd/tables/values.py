@@ -1,4 +1,4 @@
-"""Values that PM4 packets' fields take, by name, and the word of cache actions they share."""
+"""Named values of PM4 packets' fields, and the word of cache actions that packets share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .bits import Word, bits
 
 
 class Event(IntEnum):
-    """VGT_EVENT_TYPE, those that compute and RADV's queues use."""
+    """VGT_EVENT_TYPE: the values that compute and RADV's queues use."""
 
     CACHE_FLUSH_TS = 0x04
     CACHE_FLUSH = 0x06
@@ -29,7 +29,7 @@ class Event(IntEnum):
 
 
 class DataSel(IntEnum):
-    """What RELEASE_MEM writes."""
+    """The value that RELEASE_MEM writes."""
 
     NONE = 0
     VALUE_32 = 1
@@ -84,7 +84,7 @@ class Seq(IntEnum):
     REVERSE = 2
 
 
-# GCR_CNTL: which caches ACQUIRE_MEM writes back and invalidates. gfx12 has no GLM.
+# GCR_CNTL: the caches that ACQUIRE_MEM writes back and invalidates. gfx12 has no GLM.
 GCR = Word(
     gli_inv=bits(0, 1),
     gl1_range=bits(2, 3),

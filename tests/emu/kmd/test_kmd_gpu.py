@@ -123,15 +123,15 @@ def test_bad_options_are_named(name, value, error, wanted):
 
 def test_bad_arguments_of_a_context_are_named(machine, gpu):
     before = machine.live_counts()
-    with pytest.raises(ValueError, match=r"^domain must be one of cpu, gtt, vram, not 'vrma'"):
+    with pytest.raises(ValueError, match=r"^domain: expected one of cpu, gtt, vram, got 'vrma'"):
         gpu.buffer(4096, domain="vrma")
-    with pytest.raises(ValueError, match=r"^rights must be letters of 'rwxu', not 'rq'"):
+    with pytest.raises(ValueError, match=r"^rights: expected letters of 'rwxu', got 'rq'"):
         gpu.buffer(4096, rights="rq")
     for ip in ("sdma", "", "GFX"):
-        with pytest.raises(ValueError, match=f"^ip must be one of gfx, compute, dma, not '{ip}'"):
+        with pytest.raises(ValueError, match=f"^ip: expected one of gfx, compute, dma, got '{ip}'"):
             gpu.submit(ip, [0])
     out = gpu.buffer(4096)
-    with pytest.raises(ValueError, match=r"^op must be one of MAP, .*'map'"):
+    with pytest.raises(ValueError, match=r"^op: expected one of MAP, .*'map'"):
         gpu.va("map", out, va=out.va, nbytes=4096)
     out.close()
     assert machine.live_counts() == before

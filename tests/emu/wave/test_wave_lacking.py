@@ -33,5 +33,5 @@ def test_the_newer_chip_lacks_no_more():
 
 
 def test_an_unknown_chip():
-    with pytest.raises(ValueError, match="known are gfx1030"):
+    with pytest.raises(ValueError, match="expected gfx1030"):
         lacking("gfx900")

@@ -140,7 +140,7 @@ def test_files_without_a_common_reference_are_compared_by_times(bench, files, ca
 def test_probes_that_are_no_rates_of_the_samples(bench, files, capsys, probes):
     good, bad = document(row(times(100))), document({**row(times(100)), "probes": probes})
     assert bench("compare", files("good", good), files("bad", bad)) == 2
-    assert "probes must be positive numbers, one for each sample" in capsys.readouterr().err
+    assert "expected positive numbers in probes, one per sample" in capsys.readouterr().err
 
 
 def test_threshold():
@@ -256,9 +256,9 @@ def test_files_that_cannot_be_compared(bench, files, capsys):
     negative = document(row([-1.0]))
     for path, said in (
         (files("a", "{"), "is not JSON"),
-        (files("b", "[1]"), "no results file"),
+        (files("b", "[1]"), "expected a results file"),
         (files("c", {"schema": 2, "results": []}), "schema 2"),
-        (files("d", bad_row), "results[0] has no usable 'axes'"),
+        (files("d", bad_row), "results[0]: expected a usable 'axes'"),
         (files("e", negative), "positive"),
         (good.with_name("missing"), "No such file"),
         (good.parent, "Is a directory"),

@@ -261,7 +261,7 @@ def test_what_cannot_be_resumed(bench, done, tmp_path, capsys):
         (b"{", "is not JSON"),
         (b"[" * 100_000, "is not JSON"),
         (b"\xff\xfe", "is not JSON"),
-        (b"{}", "is no results file"),
+        (b"{}", "expected a results file"),
         (b'{"schema": 9, "results": []}', "schema 9"),
     ):
         path.write_bytes(content)

@@ -112,7 +112,7 @@ def test_a_device_that_cannot_map(bench, monkeypatch, tmp_path, capsys):
 
 def test_bad_input(bench, capsys):
     for words, code, said in (
-        (("-a", "n=4"), 2, "unknown axis; transfer knows way, memory, nbytes"),
+        (("-a", "n=4"), 2, "unknown axis; expected one of way, memory, nbytes"),
         (("-a", "way=fly"), 2, "none of write, read"),
         (("-a", "memory=shared"), 2, "none of device, host"),
         (("-a", "nbytes=0"), 2, "below 1"),
@@ -182,7 +182,7 @@ def test_what_the_memory_cannot_hold(monkeypatch):
     info = sp.types.DeviceInfo("gpu", "x", "x", "gpu", memory_nbytes=1000)
     monkeypatch.setattr(headroom, "available_nbytes", lambda: 500)
     headroom.check("this", 1000, 500, info)
-    with pytest.raises(UsageError, match=r"this takes .* of gpu"):
+    with pytest.raises(UsageError, match=r"this needs .* of gpu"):
         headroom.check("this", 1001, 0, info)
     with pytest.raises(UsageError, match="of the host's memory"):
         headroom.check("this", 0, 501, info)
@@ -203,7 +203,7 @@ def test_runs_that_the_memory_cannot_hold(bench, library, capsys):
         captured = capsys.readouterr()
         assert captured.out == ""
         (line,) = captured.err.splitlines()
-        assert "takes" in line or "does not fit" in line
+        assert "needs" in line or "does not fit" in line
 
 
 def test_without_scipy_there_are_rows(bench, tmp_path, monkeypatch, capsys):

@@ -133,7 +133,7 @@ MANIFEST = {"pythons": {"cp310": [], "cp311": []}, "glibc": [2, 34], "digest": "
     [
         ("version_info", (3, 6, 1), "is CPython 3.6, too old: the archive has CPython 3.10, 3.11"),
         ("version_info", (3, 15, 0), "is CPython 3.15, not in the archive"),
-        ("platform", "darwin", "Linux is wanted, this is darwin"),
+        ("platform", "darwin", "expected Linux, got darwin"),
         ("abiflags", "t", "without a GIL"),
     ],
 )
@@ -146,14 +146,17 @@ def test_what_is_wrong_with_a_python(main, monkeypatch, what, value, said):
 
 @pytest.mark.parametrize(
     ("libc", "said"),
-    [(None, "the C library is not glibc (musl?)"), ((2, 31), "glibc is 2.31, 2.34 is wanted")],
+    [
+        (None, "expected glibc 2.34, got another C library (musl?)"),
+        ((2, 31), "got glibc 2.31, expected 2.34"),
+    ],
 )
 def test_what_is_wrong_with_a_system(main, monkeypatch, libc, said):
     monkeypatch.setattr(main.sys, "version_info", (3, 11, 2))
     monkeypatch.setattr(main, "glibc", lambda: libc)
     monkeypatch.setattr(main.platform, "machine", lambda: "aarch64")
     first, second = main.missing(MANIFEST)
-    assert first == "the archive is for 64-bit x86, this is aarch64"
+    assert first == "expected 64-bit x86, got aarch64"
     assert said in second
 
 

@@ -63,7 +63,7 @@ def test_dumps_of_amdgpu_are_found(root, home):
     assert (ib.dwords, ib.gfx) == ((0xC0004600, 0x407), 11)
     assert not [name for name, text in found.items() if "secret" in text]
     [refused] = [line for line in listed(found) if "left out" in line]
-    assert "devcd2/data: left out: it is no dump of amdgpu" in refused
+    assert "devcd2/data: left out: expected a dump of amdgpu" in refused
 
 
 def test_names_and_serials_go(monkeypatch):

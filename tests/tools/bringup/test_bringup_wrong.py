@@ -56,7 +56,7 @@ def test_a_result_that_an_earlier_job_left(monkeypatch):
         result = climbed(made, "host-coherence")["host-coherence"]
     assert result.status == "FAIL"
     assert result.causes[0]["id"] == "not-written-back"
-    assert "round 2: the CPU sees what an earlier dispatch stored" in result.text
+    assert "round 2: the CPU sees an earlier dispatch's store" in result.text
 
 
 @pytest.mark.parametrize("chip", CHIPS)
@@ -104,7 +104,7 @@ def test_engines_that_stand_behind_one_another(monkeypatch):
     with bench(job_s=0.2, job_limit_s=3.0) as (_, made):
         result = climbed(made, "order")["order"]
     assert (result.status, result.causes[0]["id"]) == ("FAIL", "never-done")
-    assert "stands behind a compute job" in result.text
+    assert "waits for a compute job" in result.text
 
 
 def test_scratch_that_is_not_kept(monkeypatch):

@@ -164,14 +164,14 @@ def test_arguments_become_operands_and_scalars():
 @pytest.mark.parametrize(
     ("arg", "said"),
     [
-        ("f32[N]", "is wanted"),
-        ("in:f32", "is wanted"),
+        ("f32[N]", "expected in:f32[N]"),
+        ("in:f32", "expected in:f32[N]"),
         ("in:f33[N]", "unknown type 'f33'; known: f16, f32"),
         ("in:f32[Q]", "unknown name 'Q'"),
         ("in:f32[0]", "1 or more"),
-        ("in:f32[]", "missing"),
-        ("in:f32[1G*1G]", "more than any device has"),
-        ("in:f32[4G,4G]", "more than any device has"),
+        ("in:f32[]", "expected a number"),
+        ("in:f32[1G*1G]", "exceed every device's memory"),
+        ("in:f32[4G,4G]", "exceed every device's memory"),
         ("in:f32[1e999]", "the value is inf"),
         ("in:f32[1e300]", "beyond 64 bits"),
         ("in:f32[1e308G]", "the value is inf"),
@@ -182,9 +182,9 @@ def test_arguments_become_operands_and_scalars():
         ("u32=-1", "does not fit u32"),
         ("i32=3G", "does not fit i32"),
         ("u32=1.5", "whole number"),
-        ("f32=", "is wanted"),
+        ("f32=", "expected in:f32[N]"),
         ("@missing.npy", "No such file"),
-        ("in:f32[N]", "computes nothing"),
+        ("in:f32[N]", "no result to check"),
     ],
 )
 def test_arguments_that_cannot_be(arg, said):
@@ -219,7 +219,7 @@ def test_bad_words(bench, library, ref, capsys):
     """Each is one clear line on stderr and exit 2, or 1 when the loader or device refuses."""
     good = f"{library}:good"
     for words, code, said in (
-        ((f"{library}",), 2, "FILE:ENTRY is wanted"),
+        ((f"{library}",), 2, "expected FILE:ENTRY"),
         (("missing.so:f",), 2, "no such file: missing.so"),
         ((good, *SAXPY, "-D", "N=0x"), 2, "cannot read"),
         ((good, *SAXPY), 2, "unknown name 'N'"),
@@ -237,8 +237,16 @@ def test_bad_words(bench, library, ref, capsys):
             1,
             "group_size",
         ),
-        ((good, *SAXPY, "-D", "N=4", "--groups", "-1"), 2, "--groups '-1'"),
-        ((good, *SAXPY, "-D", "N=4", "--group-size", "-1"), 2, "--group-size '-1'"),
+        (
+            (good, *SAXPY, "-D", "N=4", "--groups", "-1"),
+            2,
+            "--groups: expected one to three numbers from 1, got '-1'",
+        ),
+        (
+            (good, *SAXPY, "-D", "N=4", "--group-size", "-1"),
+            2,
+            "--group-size: expected one to three numbers from 1, got '-1'",
+        ),
         ((good, *SAXPY, "-D", "N=1e999"), 2, "the value is inf"),
         ((good, "--arg", "in:f32[1e999]"), 2, "the value is inf"),
         ((f"{library}:absent", *SAXPY, "-D", "N=4"), 1, "absent"),

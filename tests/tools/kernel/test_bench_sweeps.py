@@ -130,14 +130,14 @@ def test_without_a_group_size_a_source_has_its_own(bench, tmp_path):
         (["GX=1"], "", "--group-size gives"),
         (["group_size=1"], "", "--group-size gives"),
         (["1N=1"], "", "NAME=VALUES"),
-        ([], "8,8:", "missing"),
+        ([], "8,8:", "expected a number or a name"),
         ([], "8:0", "from 1"),
         ([], "8:1,2,3,4", "one to three"),
         ([], "8:N", "unknown name 'N'"),
         (["N=1..4096+1"], "1:2", "values"),
         (["A=1:200:+1", "B=1:200:+1"], "", "more than 4096 rows"),
         ([f"{name}=1:200:+1" for name in "ABCD"], "", "1600000000 combinations, 1048576 at most"),
-        (["and=1"], "", "a word of --where"),
+        (["and=1"], "", "--where uses that word"),
     ],
 )
 def test_sweeps_that_cannot_be(defines, sizes, said):
@@ -172,7 +172,7 @@ def test_where_keeps_some_points():
     ("where", "said"),
     [
         ("A > 9", "none of 4 combinations is allowed"),
-        ("A >", "missing"),
+        ("A >", "expected a number or a name"),
         ("Q > 1", "unknown name 'Q'"),
         ("GX > 1", "unknown name 'GX'"),
         ("1/(A-1)", "divides by zero"),

@@ -72,7 +72,7 @@ def test_without_a_reference_the_first_is_the_measure(bench, library, tmp_path, 
     assert bench("kernel", f"{library}:good", *rivals, *QUICK, "--json", out) == 1
     err = capsys.readouterr().err
     assert "FAILED kernels.so:off_by_one N=1000 hot: differs from kernels.so:good: arg0[999]" in err
-    assert err.count("not timed (--unverified times it all the same)") == 2
+    assert err.count("not timed (--unverified times it anyway)") == 2
     assert all(row["time_ns"] is None for row in json.loads(out.read_text())["results"])
     agreeing = ("--vs", f"{library}:good", "--unverified")
     assert bench("kernel", f"{library}:good", *agreeing, *QUICK, "--json", out) == 0
@@ -137,7 +137,7 @@ def test_a_grid_of_its_own(bench, library, ref, tmp_path):
         ("--group-size 0", "from 1"),
         ("-D N", "NAME=VALUES"),
         ("-D GX=1", "--group-size gives"),
-        ("-D A=1,2", "one too many"),
+        ("-D A=1,2", "expected the end"),
         ("--groups 1 more", "got 'more'"),
         ("--groups '1", "No closing quotation"),
         ("-D A=1 --flops 1", "--flops"),
@@ -159,10 +159,10 @@ def test_bad_words(bench, library, capsys):
     good = f"{library}:good"
     first = ("-D", "N=64", "--groups", "1", *SAXPY, "--timeout", "0.02", "--unverified")
     for words, said in (
-        ((good, "--vs", "kernels"), "FILE:ENTRY is wanted"),
+        ((good, "--vs", "kernels"), "expected FILE:ENTRY"),
         ((good, "--vs", "no.so:f"), "no such file: no.so"),
         ((good, "--vs", good, "--mode", "pipeline"), "--mode pipeline"),
-        ((good, "--threshold", "0.1"), "--threshold belongs to --vs"),
+        ((good, "--threshold", "0.1"), "--threshold: expected --vs"),
     ):
         assert bench("kernel", *words, *first) == 2, words
         (line,) = capsys.readouterr().err.splitlines()

@@ -257,8 +257,8 @@ def test_the_command_marks_the_best_and_keeps_every_row(bench, folder, capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("-D", "SLOW=1", "--ref", "r.py:f", "--search", "1"), "--search needs a sweep"),
-        ((*SWEEP, "--search", "1"), "--search needs --ref"),
+        (("-D", "SLOW=1", "--ref", "r.py:f", "--search", "1"), "--search: expected a sweep"),
+        ((*SWEEP, "--search", "1"), "--search: expected --ref"),
         ((*SWEEP, "--ref", "r.py:f", "--search", "1", "--vs", "a.c:scale"), "--search and --vs"),
         ((*SWEEP, "--ref", "r.py:f", "--search", "0"), "invalid positive value|positive number"),
         ((*SWEEP, "--ref", "r.py:f", "--search", "-3"), "positive number"),

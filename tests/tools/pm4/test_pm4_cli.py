@@ -142,10 +142,10 @@ def test_lint_against_a_kernel(pm4, tmp_path):
     told = ("--descriptor", tmp_path / "kd")
     assert pm4("lint", tmp_path / "ib.txt", *told) == (0, "", "")
     assert pm4("lint", tmp_path / "ib.txt", "--lds", "4000")[0] == 0
-    assert "9 is wanted" in pm4("lint", tmp_path / "ib.txt", *told, "--lds", "4097")[1]
+    assert "expected 9" in pm4("lint", tmp_path / "ib.txt", *told, "--lds", "4097")[1]
     assert pm4("lint", tmp_path / "ib.txt", "--lds", "-1")[0] == 2
     (tmp_path / "kd").write_bytes(b"short")
-    assert "a kernel descriptor has 64" in pm4("lint", tmp_path / "ib.txt", *told)[2]
+    assert "expected a descriptor of 64" in pm4("lint", tmp_path / "ib.txt", *told)[2]
     (tmp_path / "kd").write_bytes(b"\xff" * 64)
     assert pm4("lint", tmp_path / "ib.txt", *told)[0] == 1
 
@@ -186,7 +186,7 @@ def test_reg(pm4):
     assert "    LDS_SIZE [23:15] = 8\n" in text
     assert pm4("reg", "rsrc2={LDS_SIZE=8 USER_SGPR=6 TGID_X_EN=1}", "--gfx", "10")[1] == text
     _, text, _ = pm4("reg", "0xb8ac")
-    assert "COMPUTE_RELAUNCH\n  not a user's to write\n" in text
+    assert "COMPUTE_RELAUNCH\n  users may not write it\n" in text
     assert "\nCOMPUTE_STATIC_THREAD_MGMT_SE4\n  gfx11, gfx12: byte 0xb8ac" in text
     _, text, _ = pm4("reg", "PGM_HI=0x180", "DESTINATION_EN_SE0")
     assert "bits 0x100 are not declared" in text
@@ -203,19 +203,19 @@ def test_reg(pm4):
     [
         (["reg", "RSCR2"], 1, "did you mean COMPUTE_PGM_RSRC2"),
         (["reg", "rsrc2=zzz"], 1, "'zzz' is not a number"),
-        (["reg", "rsrc2="], 1, "is wanted here"),
+        (["reg", "rsrc2="], 1, "expected a value of COMPUTE_PGM_RSRC2 here"),
         (["reg", "NO_SUCH*"], 1, "no register NO_SUCH*\n"),
         (["reg", "["], 1, "no register [\n"),
         (["reg", "*" * 9999 + "!"], 1, "no register ****"),
         (["reg", "DISPATCH_INTERL*", "--gfx", "10.3"], 1, "no register DISPATCH_INTERL*"),
         (["reg", "DISPATCH_INTERLEAVE", "--gfx", "10.3"], 1, ""),
         (["decode", "no-such-file.txt"], 1, "No such file"),
-        (["decode", "/dev/null"], 1, "no IB in it"),
+        (["decode", "/dev/null"], 1, "expected an IB, got none"),
         (["decode", "--gfx", "11", "/dev/zero"], 1, "at most 32 MiB"),
         (["decode", str(TOOL.parent / "_hop.py")], 1, "_hop.py:1:1: "),
         (["decode", COMPUTE, "--gfx", "13"], 2, "gfx=13"),
         (["decode", COMPUTE, "--ip", "dma"], 2, "invalid choice"),
-        (["decode", COMPUTE, "--from", "bin"], 2, "gfx is wanted"),
+        (["decode", COMPUTE, "--from", "bin"], 2, "gfx: expected a value"),
         (["nonsense"], 2, "invalid choice"),
         ([], 2, "COMMAND"),
     ],
@@ -238,7 +238,7 @@ def test_a_text_error_names_file_line_and_column(pm4, tmp_path):
 
 def test_several_ibs_have_no_bytes(pm4, tmp_path):
     (tmp_path / "x").write_text(lowlevel.text([ib([1]), ib([2])]))
-    assert "--ib says which" in pm4("encode", tmp_path / "x", "--to", "bin")[2]
+    assert "expected --ib" in pm4("encode", tmp_path / "x", "--to", "bin")[2]
 
 
 @pytest.mark.parametrize("start", [["-m", "sparkle_drv", "pm4"], [str(TOOL)]])

@@ -115,23 +115,23 @@ WRONG = {  # text -> line, column, part of the reason
     "EVENT_WRITE event={type=64}": (1, 25, "type=64 does not fit bits [5:0]: 0..0x3f"),
     "EVENT_WRITE event={kind=1}": (1, 20, "no field kind; it has type, index"),
     "EVENT_WRITE event={indx=1}": (1, 20, "did you mean index?"),
-    "EVENT_WRITE event={type=1 type=2}": (1, 27, "there twice"),
+    "EVENT_WRITE event={type=1 type=2}": (1, 27, "given twice"),
     "EVENT_WRITE event=0x80000000": (1, 19, "gfx11 declares no bits 0x80000000"),
     "EVENT_WRITE\n  event={type=FLUSH_ALL}": (2, 15, "'FLUSH_ALL' is not a number"),
     "EVENT_WRITE event={type=1": (1, 19, "not closed"),
-    "EVENT_WRITE event=1 event=1": (1, 21, "there twice"),
+    "EVENT_WRITE event=1 event=1": (1, 21, "given twice"),
     "EVENT_WRITE evnt=1": (1, 13, "did you mean event?"),
-    "EVENT_WRITE event=1 address=1": (1, 1, "EVENT_WRITE.address has 1 dwords"),
+    "EVENT_WRITE event=1 address=1": (1, 1, "EVENT_WRITE.address: got 1 dwords"),
     "EVENT_WRITE event": (1, 13, "lacks '='"),
-    "EVENT_WRITE event=": (1, 19, "a value of event is wanted here"),
-    "EVENT_WRITE event==1": (1, 19, "a value of event is wanted, not '='"),
-    "EVENT_WRITE event=1,2": (1, 21, "one value, not 2"),
+    "EVENT_WRITE event=": (1, 19, "expected a value of event here"),
+    "EVENT_WRITE event==1": (1, 19, "expected a value of event, got '='"),
+    "EVENT_WRITE event=1,2": (1, 21, "one value, got 2"),
     "  NOP": (1, 3, "an indented line"),
     "NOP !": (1, 5, "'!' has no meaning here"),
     "NOP*0x100000": (1, 5, "0..0xfffff"),
     "EVENT_WRITE*2 event=1": (1, 1, "only a bare NOP"),
-    "NOP payload={a=1}": (1, 5, "payload has no fields"),
-    "NOP header=1": (1, 5, "wants fields in brackets: predicate"),
+    "NOP payload={a=1}": (1, 5, "payload: expected numbers, got fields"),
+    "NOP header=1": (1, 5, "expected fields in brackets: predicate"),
     "NOP header={opcode=1}": (1, 13, "no field opcode"),
     "PRED_EXEC execute={count=99999}": (1, 26, "0..0x3fff"),
     "INDIRECT_BUFFER addr=0x1002 control=0": (1, 22, "not a multiple of 4"),
@@ -143,13 +143,13 @@ WRONG = {  # text -> line, column, part of the reason
     "SET_SH_REG COMPUTE_PGM_LO=1 COMPUTE_PGM_LO=1": (1, 29, "does not follow"),
     "SET_SH_REG COMPUTE_PGM_RSRC2={LDS_SIZE=512}": (1, 40, "bits [23:15]: 0..0x1ff"),
     "SET_SH_REG CP_COHER_START_DELAY=1": (1, 12, "gfx11 has no CP_COHER_START_DELAY"),
-    "SET_SH_REG TA_CS_BC_BASE_ADDR=1": (1, 12, "register of UCONFIG, not of SH"),
+    "SET_SH_REG TA_CS_BC_BASE_ADDR=1": (1, 12, "expected a register of SH, got one of UCONFIG"),
     "SET_SH_REG SH+0x10000=1": (1, 12, "offsets 0..0xffff"),
-    "SET_SH_REG reg=1 COMPUTE_PGM_LO=1": (1, 1, "wants fields in brackets"),
-    "SET_SH_REG values=1": (1, 12, "name those"),
-    "SET_SH_REG_PAIRS_PACKED COMPUTE_PGM_LO=1": (1, 1, "even number of registers, not 1"),
+    "SET_SH_REG reg=1 COMPUTE_PGM_LO=1": (1, 1, "expected fields in brackets"),
+    "SET_SH_REG values=1": (1, 12, "name those instead"),
+    "SET_SH_REG_PAIRS_PACKED COMPUTE_PGM_LO=1": (1, 1, "even number of registers, got 1"),
     "IB gfx=13\nNOP": (1, 8, "13"),
-    "IB ip=dma": (1, 7, "none of gfx, compute, sdma"),
+    "IB ip=dma": (1, 7, "expected one of gfx, compute, sdma"),
     "IB base=1": (1, 4, "IB has no base"),
     "BYTES 1 2 3 4": (1, 1, "four bytes are a dword"),
     "BYTES 1 256": (1, 9, "0..0xff"),
@@ -177,16 +177,16 @@ def test_a_short_text_of_far_too_much():
 
 
 def test_a_text_must_say_its_gfx():
-    with pytest.raises(TextError, match="which gfx"):
+    with pytest.raises(TextError, match="no gfx is given"):
         lowlevel.parse("NOP")
 
 
 @pytest.mark.parametrize(
     ("text", "place", "part"),
     [
-        ("c0001000 0x123456789", (1, 10), "no dword"),
+        ("c0001000 0x123456789", (1, 10), "expected a dword"),
         ("# comment\nIB va=z", (2, 7), "not a number"),
-        ("c0001000\n\n  xyz", (3, 3), "'xyz' is no dword"),
+        ("c0001000\n\n  xyz", (3, 3), "got 'xyz'"),
     ],
 )
 def test_wrong_hex(text, place, part):
@@ -201,15 +201,15 @@ HEAD = "# gfx1036\nIB ip=1 depth=0 va=1000 ndw=8\n"
 @pytest.mark.parametrize(
     ("text", "place", "part"),
     [
-        ("# gfx1036\n  NOP hdr=0", (2, 1), "before the first IB"),
+        ("# gfx1036\n  NOP hdr=0", (2, 1), "before the first packet"),
         ("IB ip=1 depth=0 va=1000 ndw=8\n", (1, 1), "no comment names the gfx"),
         (HEAD + "  SET_SH_REG  COMPUTE_X = 0x1", (3, 15), "no register COMPUTE_X"),
         (HEAD + "  SET_OTHER  COMPUTE_X = 0x1", (3, 3), "writes no registers"),
         (HEAD + "  SET_SH_REG  COMPUTE_DISPATCH_INTERLEAVE = 0x1", (3, 15), "gfx10 has no"),
-        (HEAD + "  NOP  hdr=123456789", (3, 12), "no dword"),
-        (HEAD + "  what is this", (3, 3), "neither"),
-        (HEAD + "IB ip=1 depth=0", (3, 1), "an IB line is"),
-        ("IB ip=7 depth=0 va=1000 ndw=8\n", (1, 1), "ip='7'"),
+        (HEAD + "  NOP  hdr=123456789", (3, 12), "expected a dword"),
+        (HEAD + "  what is this", (3, 3), "expected NAME hdr=DWORDS or SET_"),
+        (HEAD + "IB ip=1 depth=0", (3, 1), "expected IB ip=N"),
+        ("IB ip=7 depth=0 va=1000 ndw=8\n", (1, 1), "got '7'"),
     ],
 )
 def test_a_wrong_capture(text, place, part):
@@ -251,11 +251,11 @@ def test_forms_are_told_apart(data, form):
 
 
 def test_bytes_must_be_told_their_gfx():
-    with pytest.raises(ValueError, match="gfx is wanted"):
+    with pytest.raises(ValueError, match="gfx: expected a value"):
         lowlevel.read_ibs(b"\x00\x10\xff\xff")
-    with pytest.raises(ValueError, match="none of auto"):
+    with pytest.raises(ValueError, match="expected one of auto"):
         lowlevel.read_ibs(b"", 11, form="elf")
-    with pytest.raises(TextError, match="not UTF-8") as caught:
+    with pytest.raises(TextError, match="expected UTF-8") as caught:
         lowlevel.read_ibs(b"ok\n\xff", 11, form="text")
     assert (caught.value.line, caught.value.column) == (2, 1)
 

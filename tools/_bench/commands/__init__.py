@@ -1,13 +1,13 @@
 """The subcommands of bench.py: each declares its options and names the function that runs it.
 
-Not here: how a row is measured (measure/) or shown (report/). Called by bench.py; scripts in
+Not here: how a row is measured (measure/) or shown (report/). Called by bench.py; the scripts in
 benchmarks/ call no command.
 
     run.py, kernel.py        run, peak and launch; kernel: a user's own kernel
-    runner.py                makes their jobs, measures one by one, writes after each row
-    resume.py                --resume: the rows of an earlier run, and all rows in order
+    runner.py                makes the jobs, measures each, writes the files after each row
+    resume.py                --resume: takes over rows of an earlier run, keeps their order
     transfer.py, tune.py     copies and their fits; the search for better tile plans
     compare.py, baseline.py  two results files; `make perf` and the committed baselines
     facts.py, listing.py     list and env; the table of kernels that list prints
-    options.py               options that several share, exit codes
+    options.py               options that several commands share, exit codes
 """

@@ -1,9 +1,9 @@
-"""`compare --baseline DIR`, what `make perf` runs: the quick set now against the one committed for
-this device.
+"""`compare --baseline DIR`, which `make perf` runs: the quick set now against this device's
+committed file.
 
-A device without a baseline gets one written. A row that looks SLOW is measured again, up to twice:
-medians of one machine drift between processes by more than their intervals say, and a regression
-is only one that stays.
+A device without a baseline gets one written. A row that looks SLOW is measured again, up to twice.
+Medians of one machine drift between processes by more than their intervals say. So a regression
+counts only if it stays.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ SECOND_LOOKS = 2
 
 
 def slug(info: sp.DeviceInfo) -> str:
-    """A file name for a device: its name, of the cpu its model too, how many units it has, its
-    instruction set.
+    """A file name for a device, of its name, its number of units and its instruction set; for the
+    cpu also its model.
     """
     model = env.cpu_model() or "" if info.backend == "cpu" else ""
     words = f"{info.backend} {info.name} {model} {info.compute_units} {info.isa}".lower()
@@ -42,8 +42,8 @@ def slug(info: sp.DeviceInfo) -> str:
 
 
 def thinned(document: dict[str, Any]) -> dict[str, Any]:
-    """A results document fit to commit: at most 200 evenly taken samples a row, and without the
-    command line, which may name folders of this machine.
+    """A results document that may be committed: at most 200 evenly taken samples per row. The
+    command line is left out, because it may name folders of this machine.
     """
     rows = []
     for row in document["results"]:
@@ -61,8 +61,8 @@ def thinned(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def write(path: Path, document: dict[str, Any]) -> bool:
-    """Writes a baseline, a row a line so that changes can be read. False when it could not be
-    written, which stderr then says.
+    """Writes a baseline, one row per line so that a diff can be read. Returns False, after a line
+    on stderr, when that failed.
     """
     kept = results.finite(thinned(document))
     rest = {key: value for key, value in kept.items() if key != "results"}
@@ -114,7 +114,7 @@ def _confirmed(
     tasks: Sequence[Task],
     threshold: float,
 ) -> list[Pairing]:
-    """The comparison, rows that looked SLOW measured again; `new` is brought up to date."""
+    """The comparison. Measures rows that looked SLOW again and puts them into `new`."""
     pairs = compare.compare(old, new, threshold)
     for _ in range(SECOND_LOOKS):
         slow = {pair.name for pair in pairs if pair.is_regression}

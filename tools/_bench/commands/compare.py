@@ -14,22 +14,22 @@ from . import baseline, options, runner
 
 def add(sub: options.Subcommands) -> None:
     comp = options.command(
-        sub, "compare", compare_command, "two results files: FAST SLOW SAME AMBIGUOUS a row"
+        sub, "compare", compare_command, "two results files: each row FAST SLOW SAME or AMBIGUOUS"
     )
     comp.add_argument("files", nargs="*", metavar="OLD NEW", help="two files written by --json")
     comp.add_argument(
         "--baseline",
         type=Path,
         metavar="DIR",
-        help="instead: run now, compare with this device's file",
+        help="instead of files: run now and compare with this device's file",
     )
     comp.add_argument(
         "--threshold",
         type=options.positive,
         default=shift.THRESHOLD,
-        help="shift that counts (default 0.05)",
+        help="the shift that counts as a change (default 0.05)",
     )
-    comp.add_argument("--force", action="store_true", help="compare different devices all the same")
+    comp.add_argument("--force", action="store_true", help="compare different devices, too")
     comp.add_argument(
         "--names",
         nargs="*",
@@ -45,7 +45,7 @@ def add(sub: options.Subcommands) -> None:
 def compare_command(args: argparse.Namespace) -> int:
     if args.baseline is not None:
         if args.files or args.force:
-            raise UsageError("compare --baseline takes neither files nor --force")
+            raise UsageError("compare --baseline: expected no files and no --force")
         args.quick = True
         made = options.session(args)
         tasks = runner.manifest_tasks(
@@ -53,7 +53,7 @@ def compare_command(args: argparse.Namespace) -> int:
         )
         return baseline.gate(args.baseline, made, tasks, args.threshold)
     if len(args.files) != 2:
-        raise UsageError("compare: two files, OLD and NEW, or --baseline DIR are wanted")
+        raise UsageError("compare: expected two files, OLD and NEW, or --baseline DIR")
     old, new = (results.load(Path(name)) for name in args.files)
     pairs = compare.compare(old, new, args.threshold, args.force)
     for which, document in (("old", old), ("new", new)):

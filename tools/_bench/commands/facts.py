@@ -1,4 +1,4 @@
-"""Commands list and env: what there is, and what results from here are measured on."""
+"""Commands list and env: the kernels, and the machine that results from here are measured on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def add(sub: options.Subcommands) -> None:
     listed = options.command(
         sub, "list", list_command, "every kernel: signature, axes, costs, tags"
     )
-    about = options.command(sub, "env", env_command, "what results from here are measured on")
+    about = options.command(sub, "env", env_command, "the machine that results are measured on")
     for command in (listed, about):
         command.add_argument("--json", action="store_true", help="as JSON")
 

@@ -1,4 +1,4 @@
-"""Command kernel: a user's own kernel, what the command line says about it."""
+"""Command kernel: measures a user's own kernel, as the command line describes it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def add(sub: options.Subcommands) -> None:
         "--threshold",
         type=options.positive,
         metavar="X",
-        help=f"with --vs: the shift that counts (default {shift.THRESHOLD})",
+        help=f"with --vs: the shift that counts as a change (default {shift.THRESHOLD})",
     )
     kernel.add_argument(
         "--arg", action="append", default=[], dest="args", metavar="SPEC", help=user_args.HELP
@@ -54,13 +54,13 @@ def add(sub: options.Subcommands) -> None:
         action="append",
         default=[],
         metavar="COND",
-        help="keep the combinations for which this holds, such as 'BLOCK*UNROLL<=1024'",
+        help="keep the combinations that meet this condition, such as 'BLOCK*UNROLL<=1024'",
     )
     kernel.add_argument(
         "--search",
         type=options.positive,
         metavar="S",
-        help="for so many seconds a device: the most promising points of the sweep, not all",
+        help="measure the most promising points of the sweep, for so many seconds per device",
     )
     kernel.add_argument(
         "--groups", default="1", metavar="X,Y,Z", help="workgroups, such as N/GX (rounded up)"
@@ -69,7 +69,7 @@ def add(sub: options.Subcommands) -> None:
         "--group-size",
         default="",
         metavar="X,Y,Z[:...]",
-        help="threads in a group (default 256, or what a GLSL source says); 8,8:16,16 sweeps",
+        help="threads in a group (default 256, or the GLSL source's own); 8,8:16,16 sweeps",
     )
     _add_costs(kernel)
     options.add_modes(kernel)
@@ -80,18 +80,18 @@ def add(sub: options.Subcommands) -> None:
         "--launch-timeout",
         type=options.positive,
         metavar="S",
-        help="seconds after which a launch counts as one that never ends (default 10 rows', >= 10)",
+        help="seconds after which a launch counts as hung (default 10 rows' time, >= 10)",
     )
 
 
 def _add_costs(kernel: argparse.ArgumentParser) -> None:
-    """What a launch costs, and what its result is judged by."""
-    kernel.add_argument("--flops", default="0", metavar="E", help="flops of a launch, such as 2*N")
+    """The options for the cost of a launch and for the check of its result."""
+    kernel.add_argument("--flops", default="0", metavar="E", help="flops per launch, such as 2*N")
     kernel.add_argument(
         "--bytes",
         default="",
         metavar="E",
-        help="bytes moved (default: every array as often as used)",
+        help="bytes moved per launch (default: every array as often as used)",
     )
     kernel.add_argument(
         "--ref",
@@ -125,9 +125,9 @@ def kernel_command(args: argparse.Namespace) -> int:
     )
     chosen = options.modes(args.mode)
     if args.vs and "pipeline" in chosen:
-        raise UsageError("--mode pipeline: what it leaves in flight would fall on --vs's samples")
+        raise UsageError("--mode pipeline: launches in flight would disturb the samples of --vs")
     if args.threshold and not args.vs:
-        raise UsageError("--threshold belongs to --vs")
+        raise UsageError("--threshold: expected --vs with it")
     if args.search:
         _check_search(args)
     rivals = [user_kernel.rival(text) for text in args.vs]
@@ -157,10 +157,10 @@ def kernel_command(args: argparse.Namespace) -> int:
 
 
 def _check_search(args: argparse.Namespace) -> None:
-    """Raises UsageError for what --search cannot be together with."""
+    """Raises UsageError for options that --search excludes."""
     if args.vs:
         raise UsageError("--search and --vs: search first, then compare the best with --vs")
     if not args.ref:
-        raise UsageError("--search needs --ref: without it nothing says which points are right")
+        raise UsageError("--search: expected --ref, which tells correct points from wrong ones")
     if len(sweeps.sweep(args.defines, args.group_size, args.where)) < 2:
-        raise UsageError("--search needs a sweep: -D NAME=V1,V2 or several --group-size")
+        raise UsageError("--search: expected a sweep: -D NAME=V1,V2 or several --group-size")

@@ -1,5 +1,6 @@
-"""The list command: every manifest kernel with its signature, axes, costs and tags. Needs no
-device.
+"""The list command: every manifest kernel with its signature, axes, costs and tags.
+
+It needs no device.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ COLUMNS = ("kernel", "arguments", "axes", "flops", "bytes", "form and tags", "wh
 
 
 def entries(manifest: dict[str, Any]) -> list[dict[str, Any]]:
-    """One object a kernel, as `list --json` prints it."""
+    """One JSON object per kernel, as `list --json` prints it."""
     found = []
     for name, entry in manifest.items():
         row = workloads()[name]

@@ -1,7 +1,7 @@
-"""What the subcommands share: options that several have, and what those options mean.
+"""Options that several subcommands share, and their meaning.
 
-Each subcommand is a module here with `add(sub)`, which declares its options and names the
-function that runs it; bench.py lists the modules. Nothing is measured here.
+Each subcommand is a module of this folder with `add(sub)`, which declares its options and names
+the function that runs it. bench.py lists the modules. Nothing is measured here.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from . import resume, runner
 from .runner import Session
 
 Command = Callable[[argparse.Namespace], int]
-Subcommands = Any  # argparse names no public type for what add_subparsers returns
+Subcommands = Any  # argparse has no public type for the result of add_subparsers
 EXIT_CODES = "exit codes: 0 well, 1 something failed, 2 usage, 3 no such device or regression found"
 QUICK = {"precision": 0.05, "timeout_s": 1.0, "least": 10}
 
 
 def command(sub: Subcommands, name: str, function: Command, text: str) -> argparse.ArgumentParser:
-    """A new subcommand that `function` runs."""
+    """Adds a subcommand that `function` runs."""
     made: argparse.ArgumentParser = sub.add_parser(
         name, help=text, description=text, epilog=EXIT_CODES
     )
@@ -77,24 +77,24 @@ def add_file(to: argparse.ArgumentParser, kind: str) -> None:
 def add_measuring(
     to: argparse.ArgumentParser, timeout_s: float = 5.0, quick_s: float = QUICK["timeout_s"]
 ) -> None:
-    """On what, how long (by default `timeout_s`, with --quick `quick_s`), and where results go."""
+    """Options for devices, time (at most `timeout_s`, with --quick `quick_s`) and results."""
     add_device(to)
     to.add_argument(
         "--quick",
         action="store_true",
-        help=f"5 %% precision and {quick_s:g} s a row unless said otherwise",
+        help=f"5 %% precision and {quick_s:g} s per row, unless set by other options",
     )
     to.add_argument(
         "--precision",
         type=positive,
         metavar="PCT",
-        help="stop at this half-width of the median, in %%",
+        help="stop a row at this half-width of its median's interval, in %%",
     )
     to.add_argument(
         "--timeout",
         type=positive,
         metavar="S",
-        help=f"seconds a row at most (default {timeout_s:g})",
+        help=f"seconds per row at most (default {timeout_s:g})",
     )
     add_seed(to)
     for kind in ("json", "csv", "md"):
@@ -124,17 +124,17 @@ def positive(text: str) -> float:
 
 
 def seed(args: argparse.Namespace) -> int:
-    """--seed, or a fresh one. Raises UsageError."""
+    """--seed, or a fresh seed. Raises UsageError."""
     given: int = runner.fresh_seed() if args.seed is None else args.seed
     if not 0 <= given < 1 << 64:
-        raise UsageError(f"--seed {given}: a number from 0 to 2**64 - 1 is wanted")
+        raise UsageError(f"--seed: expected a number from 0 to 2**64 - 1, got {given}")
     return given
 
 
 def settings(
     args: argparse.Namespace, unverified: bool = False, quick: Mapping[str, float] = QUICK
 ) -> Settings:
-    """How to measure, from --quick --precision --timeout --seed."""
+    """How to measure, according to --quick, --precision, --timeout and --seed."""
     made: dict[str, float | int] = dict(quick) if args.quick else {}
     if args.precision:
         made["precision"] = args.precision / 100
@@ -168,5 +168,5 @@ def modes(text: str) -> list[str]:
     chosen = list(dict.fromkeys(mode.strip() for mode in text.split(",")))
     for mode in chosen:
         if mode not in results.MODES:
-            raise UsageError(f"--mode {mode!r}: known are {', '.join(results.MODES)}")
+            raise UsageError(f"--mode: expected some of {', '.join(results.MODES)}, got {mode!r}")
     return chosen

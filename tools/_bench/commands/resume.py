@@ -1,8 +1,8 @@
-"""--resume F: the rows that an earlier run of the same command has in its results file, and the
-rows of this run in the order of its work.
+"""--resume F: takes over the rows of an earlier run of the same command, and keeps all rows in
+the order of the work.
 
-What was measured elsewhere, or by another command, is refused before any work. Rows of a job and
-its rivals belong together: all are taken over, or none. Called by options.py and runner.py.
+A file of another machine or of another command is refused before any work. Rows of a job and its
+rivals belong together: all are taken over, or none. Called by options.py and runner.py.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     import sparkle_drv as sp
 
 SAME = ("cpu", "cpu_model", "cpus", "kernel", "sparkle_drv", "commit", "sparkle_environment")
-"""What two runs have in common of what env.describe() tells."""
+"""The keys of env.describe() that both runs must share."""
 _FREE = {"command", "json", "csv", "md", "svg", "resume", "seed", "log"}
-"""Options that do not change what is measured; the seed is taken over."""
+"""Options that do not change what is measured. The seed is taken over."""
 _NAME_FILES = ("image", "vs", "ref", "args")
 
 
 def request(args: Any) -> dict[str, Any]:
-    """What the command line asks for, as a results file keeps it: the options, and the SHA-256 of
-    each file that they name.
+    """The command line as a results file keeps it: its options, and the SHA-256 of each file that
+    they name.
     """
     asked = {name: value for name, value in vars(args).items() if name not in _FREE}
     words: list[str] = []
@@ -51,7 +51,7 @@ def request(args: Any) -> dict[str, Any]:
 
 @dataclass
 class Earlier:
-    """A results file that this run goes on with."""
+    """The results file of an earlier run that this run continues."""
 
     path: Path
     document: Mapping[str, Any]
@@ -88,15 +88,15 @@ class Earlier:
             )
 
     def take(self, subjects: Sequence[Subject]) -> list[Row]:
-        """The rows of all of them, [] when one is missing."""
+        """The rows of all these jobs; [] when one is missing."""
         if not all(self.rows.get(subject.key) for subject in subjects):
             return []
         return [self.rows[subject.key].popleft() for subject in subjects]
 
 
 def read_file(path: Path, unverified: bool) -> Earlier:
-    """Its rows that are done: verified and timed, with `unverified` those without a reference too.
-    Raises UsageError when it is no results file of a run that can be resumed.
+    """The finished rows of a file: verified and timed; with `unverified` also those without a
+    reference. Raises UsageError when the file is not a results file that can be resumed.
     """
     document = results.load(path)
     known: Mapping[str, type] = {"env": dict, "request": dict, "seed": int}
@@ -118,7 +118,7 @@ def read_file(path: Path, unverified: bool) -> Earlier:
 
 @dataclass
 class Ledger:
-    """The rows of a run by the place of their work, whether measured now or taken over."""
+    """The rows of a run in the order of the work, measured now or taken over."""
 
     report: Report
     earlier: Earlier | None = None
@@ -126,7 +126,7 @@ class Ledger:
     _places: list[list[Row]] = field(default_factory=list)
 
     def met(self, info: sp.DeviceInfo) -> None:
-        """Notes a device before its work is planned. Raises NotComparable."""
+        """Registers a device before its work is planned. Raises NotComparable."""
         device = {"name": info.name, "driver": info.driver}
         if self.earlier:
             self.earlier.check_device(info.uri, device)
@@ -156,6 +156,6 @@ class Ledger:
         return self._places[place]
 
     def put(self, place: int, rows: Sequence[Row]) -> None:
-        """The rows of a place; the report has all so far."""
+        """Puts the rows of one place into the ledger. The report then holds all rows so far."""
         self._places[place : place + 1] = [list(rows)]
         self.report.rows = [row for rows in self._places for row in rows]

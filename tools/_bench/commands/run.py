@@ -1,4 +1,4 @@
-"""Commands run, peak and launch: what they take and what they call."""
+"""Commands run, peak and launch: their options, and the functions that they call."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def add(sub: options.Subcommands) -> None:
         sub,
         "run",
         run_command,
-        "manifest kernels: verified, timed, and their share of the roof beside each",
+        "manifest kernels: verified, timed, with their share of the roof",
     )
     run.add_argument(
         "names",
@@ -37,7 +37,7 @@ def add_peak(sub: options.Subcommands) -> None:
 
 def add_launch(sub: options.Subcommands) -> None:
     launch = options.command(
-        sub, "launch", launch_command, "what a launch costs its caller on an idle queue"
+        sub, "launch", launch_command, "the cost of a launch to its caller, on an idle queue"
     )
     options.add_measuring(launch)
     options.add_drawing(launch)

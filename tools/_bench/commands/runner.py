@@ -1,8 +1,7 @@
-"""Commands run, kernel and peak: make the jobs, measure them one by one, write what is done after
-every row.
+"""Commands run, kernel and peak: make the jobs, measure each, write the files after every row.
 
-Whatever happens (a failed row, Ctrl-C, an unwritable home or file), the table has the rows so far,
-and so have the files, each of them whole. With --resume rows of an earlier run are taken over.
+A failed row, Ctrl-C or an unwritable file costs no other row: the table and the files have all
+rows so far, and each file is whole. With --resume rows of an earlier run are taken over.
 """
 
 from __future__ import annotations
@@ -76,18 +75,18 @@ class Session:
         self.ledger = Ledger(self.report, self.earlier)
 
     def measure(self, tasks_of: Callable[[sp.Device], Sequence[Task]]) -> int:
-        """Runs the tasks of every device, prints the table, returns the exit code."""
+        """Runs the tasks on every device, prints the table, returns the exit code."""
         return self.guarded(lambda: self._measure(tasks_of))
 
     def guarded(self, work: Callable[[], None], more: Callable[[], None] = lambda: None) -> int:
-        """Does the work and finishes, also after Ctrl-C and with what `work` raised."""
+        """Does the work and finishes the report, also after Ctrl-C or an exception of `work`."""
         try:
             work()
         except KeyboardInterrupt:
             self.report.interrupted = True
         except Stuck as stuck:
             self.report.rows.append(stuck.row)
-        except Exception:  # a lost device, for one: main tells it, and the rows before it are good
+        except Exception:  # such as a lost device: main reports it; the rows before it stay valid
             if self.report.rows:
                 self.finish(more)
             raise
@@ -101,8 +100,8 @@ class Session:
     def _planned(
         self, tasks_of: Callable[[sp.Device], Sequence[Task]]
     ) -> list[tuple[sp.DeviceInfo, dict[int, Task]]]:
-        """Opens all devices once and makes all jobs, each with its place in the ledger: what is
-        wrong is said before any work.
+        """Opens all devices once and makes all jobs, each with its place in the ledger. So errors
+        in the command line end it before any work.
         """
         planned = []
         for uri in self.uris:
@@ -156,20 +155,20 @@ class Session:
         return meter.here(info.uri, self.settings, self.threshold)
 
     def _self_test(self, info: sp.DeviceInfo, made: Meter, when: str) -> None:
-        """Puts a self-test into the document."""
+        """Puts the result of a self-test into the document."""
         found = made.self_test()
         if found is not None:
             tests = self.report.extra.setdefault("self_test", {}).setdefault(info.uri, {})
             tests[when] = found
 
     def told(self, info: sp.DeviceInfo, roof: Roof | None) -> None:
-        """Puts a device's roof into the document, where an earlier run did not reach a higher."""
+        """Puts a device's roof into the document, unless an earlier run reached a higher one."""
         if roof is not None:
             known = self.report.extra.setdefault("roofs", {})
             known[info.uri] = asdict(Roof(**known.get(info.uri, {})).raised_to(roof))
 
     def finish(self, more: Callable[[], None] = lambda: None) -> int:
-        """After `more`: tables on stdout, failures on stderr, and then the files; 1 when a row
+        """After `more`, prints tables and failures and writes the files. Returns 1 when a row
         failed or a file could not be written.
         """
         more()
@@ -184,7 +183,7 @@ class Session:
             print(" ".join(line.split()), file=sys.stderr)
         for row in rows:
             if row.reason == "no reference" and "what" not in row.error:
-                say = "" if row.measured else "; not timed (--unverified times it all the same)"
+                say = "" if row.measured else "; not timed (--unverified times it anyway)"
                 print(f"UNVERIFIED {row.subject.kernel}: no --ref{say}", file=sys.stderr)
         if self.report.interrupted:
             print(f"interrupted: {len(rows)} rows are complete", file=sys.stderr)
@@ -195,8 +194,8 @@ class Session:
 def manifest_tasks(
     names: Sequence[str], axes: Sequence[str], modes: Sequence[str], seed: int
 ) -> Callable[[sp.Device], list[Task]]:
-    """For a device: the jobs of the named kernels (none named: the default set) at all points, in
-    all modes.
+    """Makes a device's jobs of the named kernels at all points, in all modes. No name means the
+    default set.
     """
 
     def tasks(device: sp.Device) -> list[Task]:
@@ -220,7 +219,7 @@ def _defaults(kernel: str, given: dict[str, str], default_set: bool) -> dict[str
 
 
 def run_launch(session: Session) -> int:
-    """What a launch costs on every device."""
+    """Measures the cost of a launch on every device."""
 
     def work() -> None:
         for uri in session.uris:

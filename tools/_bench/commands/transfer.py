@@ -1,4 +1,4 @@
-"""Command transfer: which transfers, the table of their rows, and the fits below it."""
+"""Command transfer: chooses the transfers, prints the table of their rows and the fits below."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ QUICK = {"precision": 0.05, "timeout_s": 0.2, "least": 10}
 
 def add(sub: options.Subcommands) -> None:
     to = options.command(
-        sub, "transfer", transfer_command, "what moving bytes costs: latency, GB/s, a fit of both"
+        sub, "transfer", transfer_command, "the cost of moving bytes: latency, GB/s, a fit of both"
     )
     options.add_axes(to, "nbytes=4K..64M*4  memory=device,host  way=" + ",".join(transfer.WAYS))
     options.add_measuring(to, timeout_s=TIMEOUT_S, quick_s=QUICK["timeout_s"])
@@ -59,25 +59,25 @@ def _fit(session: Session) -> None:
     """Puts the fits of all rows into the document."""
     try:
         fits = fitted(session.report.rows, session.settings.seed)
-    except UsageError as error:  # the rows are good without scipy too
+    except UsageError as error:  # the rows are valid without scipy, too
         print(f"# {error}")
         fits = []
     session.report.extra["fits"] = fits
 
 
 def _points(specs: Sequence[str]) -> list[Point]:
-    """Every way in every kind of memory at every size. Raises UsageError for an unknown axis."""
+    """Every way with every kind of memory at every size. Raises UsageError for an unknown axis."""
     given = axes.assignments(specs)
     known = [axis.name for axis in transfer.AXES]
     for name in given:
         if name not in known:
-            raise UsageError(f"-a {name}: unknown axis; transfer knows {', '.join(known)}")
+            raise UsageError(f"-a {name}: unknown axis; expected one of {', '.join(known)}")
     return axes.points(transfer.AXES, given)
 
 
 def _planned(session: Session, points: Sequence[Point]) -> list[tuple[str, dict[int, Point]]]:
-    """Opens all devices once, and gives each transfer its place in the ledger: what is wrong is
-    said before any work.
+    """Opens all devices once, and gives each transfer its place in the ledger. So errors in the
+    command line end it before any work.
     """
     planned = []
     for uri in session.uris:
@@ -91,7 +91,7 @@ def _planned(session: Session, points: Sequence[Point]) -> list[tuple[str, dict[
 
 
 def _possible(device: sp.Device, points: Sequence[Point]) -> list[Point]:
-    """Those that the device can do; the others are named on stdout, once each."""
+    """The transfers that the device can do. Prints the others, each once."""
     refused: dict[tuple[Any, Any], str | None] = {}
     for point in points:
         key = point["way"], point["memory"]
@@ -105,7 +105,7 @@ def _possible(device: sp.Device, points: Sequence[Point]) -> list[Point]:
 
 
 def fitted(rows: Sequence[Row], seed: int) -> list[dict[str, Any]]:
-    """A fit for every device, way and kind of memory that has two sizes; of verified rows only."""
+    """A fit of the verified rows, for every device, way and kind of memory with two sizes."""
     groups: dict[tuple[str, str, str], dict[int, Sequence[float]]] = {}
     for row in rows:
         if row.verified and row.measured and not row.subject.emulated:

@@ -1,4 +1,4 @@
-"""Command tune: how far is the model's tile plan from the best that a search finds?"""
+"""Command tune: how far is the model's tile plan from the best plan that a search finds?"""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def add(sub: options.Subcommands) -> None:
         sub,
         "tune",
         tune_command,
-        "search around the tile model's plan, say how far it was from the best, keep the best",
+        "search around the tile model's plan, print its distance from the best, keep the best",
     )
     made.add_argument(
         "names",
@@ -35,15 +35,15 @@ def add(sub: options.Subcommands) -> None:
     )
     options.add_axes(made)
     options.add_device(made)
-    made.add_argument("--quick", action="store_true", help=f"{QUICK_S:g} s a shape")
+    made.add_argument("--quick", action="store_true", help=f"{QUICK_S:g} s per shape")
     made.add_argument(
         "--budget",
         type=options.positive,
         metavar="S",
-        help=f"seconds a shape (default {BUDGET_S:g})",
+        help=f"seconds per shape (default {BUDGET_S:g})",
     )
     made.add_argument(
-        "--busy", action="store_true", help="keep what is found although others use the machine"
+        "--busy", action="store_true", help="keep the found plan even if others use the machine"
     )
     options.add_seed(made)
     options.add_file(made, "json")
@@ -72,9 +72,9 @@ def tune_command(args: argparse.Namespace) -> int:
                 visit.device(device, jobs)
     except KeyboardInterrupt:
         visit.interrupted = True
-    except SparkleError as error:  # the device takes no more work; its row says why
+    except SparkleError as error:  # the device takes no more work; its row gives the reason
         print(f"bench.py: the run ends here: {error}", file=sys.stderr)
-    print(f"# seed {seed}; {budget:g} s a shape")
+    print(f"# seed {seed}; {budget:g} s per shape")
     table.show(report.COLUMNS, [report.cells(row) for row in visit.rows])
     code = report.exit_code(visit.rows, visit.interrupted)
     saved = not args.json or output.save("bench.py", args.json, text())

@@ -1,17 +1,17 @@
-"""What is to be run: kernels with operands, costs and oracles, and the axes that give their sizes.
+"""The work: kernels with operands, costs and oracles, and the axes that give their sizes.
 
 Plain data: no device is opened and no time is taken. Called by measure/, tune/ and commands/.
 
     job.py               Job: a kernel, its operands, costs and oracle
     workloads.py         every kernel of the manifest: axes, inputs, costs, tolerances
-    catalog.py           from names and axes that were typed to jobs on a device
+    catalog.py           makes jobs on a device of the names and axes that a person typed
     user_kernel.py       a user's kernel: FILE:ENTRY, --arg, sizes
     sweeps.py            points of -D, --group-size and --where
     user_args.py         --arg
     user_reference.py    --ref FILE.py:function
     images.py            loads a user's kernel file; -D macros of GLSL
     compilers.py         sources to images; device_headers.py: what clang lacks for them
-    arith.py, axes.py    arithmetic over axis names; lists and ranges of sizes
+    arith.py, axes.py    arithmetic over names of axes; lists and ranges of sizes
     fills.py             random inputs that a wrong kernel cannot pass
     plans.py             the tile plan that ops would take, and the model's
     roofs.py             the kinds of roof, and the kernels that measure each

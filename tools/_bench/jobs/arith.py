@@ -1,12 +1,12 @@
-"""Arithmetic that users may type: sizes, groups, flops and bytes over axis names. Not Python,
-never `eval`.
+"""Arithmetic that users type: sizes, groups, flops and bytes over names of axes. It is not Python
+and is never passed to `eval`.
 
     N/256   2*m*n*k   max(1, N - 1)   4M   0x100   span(m, rs, n, cs)
     BLOCK*UNROLL <= 1024 and not N % BLOCK   16 <= BLOCK < N or N == 1
 
 K, M and G behind a number are 2**10, 2**20 and 2**30. Between integers `/` rounds up, as in the
-extents of shaders/manifest.json (what a number of groups needs), `//` rounds down. A comparison is
-1 or 0, and comparisons chain as in Python; `and`, `or` and `not` take any number but 0 as true.
+extents of shaders/manifest.json (a number of groups needs that); `//` rounds down. A comparison is
+1 or 0, and comparisons chain as in Python. `and`, `or` and `not` take every number but 0 as true.
 Called by axes.py, workloads.py, user_kernel.py, sweeps.py.
 """
 
@@ -50,24 +50,22 @@ _COMPARISONS: dict[str, Callable[[Number, Number], bool]] = {
 
 
 def evaluate(text: str, names: Mapping[str, Number] | None = None) -> Number:
-    """The value of `text` with `names` bound. Raises UsageError naming the text and what is wrong
-    with it.
-    """
+    """The value of `text` with `names` bound. UsageError names the text and the error."""
     return _Parser(text, names or {}).run()
 
 
 def integer(text: str, names: Mapping[str, Number] | None = None) -> int:
-    """As `evaluate`, but the value must be a whole number (1e6 is one). Raises UsageError."""
+    """As `evaluate`, for a whole number (1e6 is one). Raises UsageError for any other value."""
     value = evaluate(text, names)
     if abs(value) > _LIMIT:
         raise UsageError(f"expression {text!r}: the value is beyond 64 bits")
     if value != int(value):
-        raise UsageError(f"{text!r} is {value}, a whole number is wanted")
+        raise UsageError(f"{text!r}: expected a whole number, got {value}")
     return int(value)
 
 
 def names_in(text: str) -> set[str]:
-    """The names that the value of `text` depends on. Raises UsageError for what cannot be read."""
+    """The names that the value of `text` depends on. Raises UsageError for an unreadable text."""
     tokens = [*_tokens(text), ("op", "", "")]
     return {
         word
@@ -78,7 +76,7 @@ def names_in(text: str) -> set[str]:
 
 @lru_cache(maxsize=256)
 def _tokens(text: str) -> tuple[tuple[str, str, str], ...]:
-    """(kind, word, suffix) of each token; and, or and not are operators."""
+    """(kind, word, suffix) of each token. `and`, `or` and `not` are operators."""
     found = []
     at = 0
     while at < len(text.rstrip()):
@@ -93,11 +91,11 @@ def _tokens(text: str) -> tuple[tuple[str, str, str], ...]:
 
 
 class _Parser:
-    """Recursive descent over the tokens of one text; evaluates as it goes."""
+    """Recursive descent over the tokens of one text. Evaluates while it reads."""
 
     def __init__(self, text: str, names: Mapping[str, Number]) -> None:
         self.text, self.names, self.depth = text, names, 0
-        self.idle = 0  # above 0: what is read here counts for nothing, as in "0 and 1/0"
+        self.idle = 0  # above 0: the value is not used and raises nothing, as in "0 and 1/0"
         self.tokens = _tokens(text)
         self.at = 0
 
@@ -107,7 +105,7 @@ class _Parser:
     def run(self) -> Number:
         value = self.either()
         if self.at < len(self.tokens):
-            raise self.wrong(f"{self.tokens[self.at][1]!r} is one too many")
+            raise self.wrong(f"expected the end, got {self.tokens[self.at][1]!r}")
         return value
 
     def take(self, *ops: str) -> str | None:
@@ -120,7 +118,7 @@ class _Parser:
 
     def expect(self, op: str) -> None:
         if not self.take(op):
-            raise self.wrong(f"{op!r} is missing")
+            raise self.wrong(f"expected {op!r}")
 
     def either(self) -> Number:
         self.depth += 1
@@ -141,7 +139,7 @@ class _Parser:
         return value
 
     def unless(self, decided: bool, read: Callable[[], Number]) -> Number:
-        """What `read` reads; idle when the value is `decided` already."""
+        """What `read` returns. Idle when the value is `decided` already."""
         self.idle += decided
         value = read()
         self.idle -= decided
@@ -204,7 +202,7 @@ class _Parser:
             if self.idle:
                 return 0
             if not 0 <= exponent <= 64 or abs(value) > _LIMIT:
-                raise self.wrong(f"exponent {exponent} is not in 0..64")
+                raise self.wrong(f"expected an exponent in 0..64, got {exponent}")
             try:
                 value = self.bounded(value**exponent)
             except OverflowError:
@@ -217,7 +215,7 @@ class _Parser:
             self.expect(")")
             return value
         if self.at == len(self.tokens) or self.tokens[self.at][0] == "op":
-            raise self.wrong("a number or a name is missing")
+            raise self.wrong("expected a number or a name")
         kind, word, suffix = self.tokens[self.at]
         self.at += 1
         if kind == "number":
@@ -247,7 +245,7 @@ class _Parser:
             values.append(self.either())
         self.expect(")")
         if arity is not None and len(values) != arity:
-            raise self.wrong(f"{name}() takes {arity} values, {len(values)} given")
+            raise self.wrong(f"{name}(): expected {arity} values, got {len(values)}")
         return self.bounded(function(*values))
 
     def bounded(self, value: Number) -> Number:

@@ -1,11 +1,10 @@
-"""Axes: the named sizes of a problem, and the lists and ranges of them that `-a AXIS=SPEC` may
-hold.
+"""Axes: the named sizes of a problem, and the lists and ranges of sizes in `-a AXIS=SPEC`.
 
     -a n=1M,4M      -a m=256..1024*2      -a k=1:9:+4      -a layout=NCHW,NHWC
 
-`a..b` (or `a:b`) doubles unless `*factor` or `+step` (`:*factor`, `:+step`) says otherwise; both
-ends are included when they are met. Pure; called by workloads.py (manifest kernels) and sweeps.py
-(-D).
+`a..b` (or `a:b`) doubles, unless `*factor` or `+step` (`:*factor`, `:+step`) follows. Both ends
+belong to the range if a step meets them. Pure. Called by workloads.py (manifest kernels) and
+sweeps.py (-D).
 """
 
 from __future__ import annotations
@@ -27,10 +26,9 @@ MOST_POINTS = 4096
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis: its name, the values it takes by default, and either a smallest value or the words
-    it allows.
+    """One axis: its name, its default values, and either a smallest value or the allowed words.
 
-    A table leaves the axis out where it stands at `neutral`; files always have it.
+    A table leaves the axis out where its value is `neutral`. Files always have it.
     """
 
     name: str
@@ -62,7 +60,7 @@ class Axis:
 
 
 def _split(spec: str) -> list[str]:
-    """Splits at commas outside of brackets, so that max(1, 2) stays whole."""
+    """Splits at commas outside brackets, so that max(1, 2) stays whole."""
     items, depth, start = [], 0, 0
     for at, char in enumerate(spec):
         depth += (char == "(") - (char == ")")
@@ -73,15 +71,16 @@ def _split(spec: str) -> list[str]:
 
 
 def span_of(item: str, name: str) -> list[int]:
-    """One item of a spec: a number, or a range a..b, a..b*factor, a..b+step; a:b, a:b:*factor and
-    a:b:+step mean the same. Raises UsageError.
+    """The values of one item of a spec: a number, or a range a..b, a..b*factor or a..b+step.
+
+    a:b, a:b:*factor and a:b:+step mean the same. Raises UsageError.
     """
     low_text, dots, rest = item.partition("..")
     if not dots:
         low_text, dots, rest = item.partition(":")
         high_text, colon, step_text = rest.partition(":")
         if colon and not step_text.strip().startswith(("*", "+")):
-            raise UsageError(f"axis {name}: {item!r}: a step is *factor or +step")
+            raise UsageError(f"axis {name}: {item!r}: expected a step *factor or +step")
         rest = high_text + step_text.strip()
     low = arith.integer(low_text)
     if not dots:
@@ -91,7 +90,7 @@ def span_of(item: str, name: str) -> list[int]:
     step = arith.integer(rest[cut + 1 :]) if cut > 0 else 2
     grows = cut > 0 and rest[cut] == "+"
     if high < low or step < (1 if grows else 2) or (not grows and low < 1):
-        raise UsageError(f"axis {name}: {item!r} is no rising range (a..b, a..b*factor, a..b+step)")
+        raise UsageError(f"axis {name}: expected a rising range (a..b, a..b*factor), got {item!r}")
     values = [low]
     while len(values) <= MOST_VALUES:
         following = values[-1] + step if grows else values[-1] * step
@@ -102,15 +101,13 @@ def span_of(item: str, name: str) -> list[int]:
 
 
 def assignments(specs: Iterable[str], flag: str = "-a") -> dict[str, str]:
-    """{"n": "1M,4M"} from ["n=1M,4M"]. Raises UsageError for what is not NAME=SPEC, and for a name
-    given twice.
-    """
+    """{"n": "1M,4M"} from ["n=1M,4M"]. Raises UsageError for another form or a repeated name."""
     found: dict[str, str] = {}
     for spec in specs:
         name, equals, values = spec.partition("=")
         name = name.strip()
         if not equals or not name.isidentifier() or not values.strip():
-            raise UsageError(f"{flag} {spec!r}: NAME=VALUES is wanted, such as n=1M,4M")
+            raise UsageError(f"{flag}: expected NAME=VALUES, such as n=1M,4M, got {spec!r}")
         if name in found:
             raise UsageError(f"{flag} {name}: given twice")
         found[name] = values
@@ -118,7 +115,7 @@ def assignments(specs: Iterable[str], flag: str = "-a") -> dict[str, str]:
 
 
 def points(axes: Sequence[Axis], given: Mapping[str, str]) -> list[Point]:
-    """Every combination of the axes' values, in order, `given` specs replacing defaults. Raises
+    """Every combination of the axes' values, in order. `given` specs replace defaults. Raises
     UsageError.
     """
     columns = [
@@ -136,13 +133,13 @@ def points(axes: Sequence[Axis], given: Mapping[str, str]) -> list[Point]:
 
 
 def label(point: Mapping[str, Value], hidden: Mapping[str, Value] | None = None) -> str:
-    """The text "m=64 n=16M", without the axes that stand at the value in `hidden`."""
+    """The text "m=64 n=16M", without the axes whose value is that in `hidden`."""
     shown = {k: v for k, v in point.items() if hidden is None or hidden.get(k) != v}
     return " ".join(f"{name}={short(value)}" for name, value in shown.items())
 
 
 def short(value: Value) -> str:
-    """16777216 as "16M"; numbers that are no multiple of 1024 as they are."""
+    """16777216 as "16M". A number that is no multiple of 1024 is written out."""
     if isinstance(value, str) or value < 1 << 14:
         return str(value)
     for suffix, unit in (("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)):

@@ -1,8 +1,7 @@
-"""From what a person types to jobs: kernel names, axes specs, and the workload table's rows made
-concrete on a device.
+"""Makes jobs of the names and axes that a person typed, for one device.
 
-Called by the run and list commands. Pure but for reading the manifest: the device is only asked
-what it is.
+Called by the run and list commands. Pure, except that it reads the manifest. It reads the device's
+description and does nothing else with the device.
 """
 
 from __future__ import annotations
@@ -33,8 +32,9 @@ MOST_AUTO_NBYTES = 1 << 30
 def select(
     names: Sequence[str], manifest: Mapping[str, Any], backend: str | None = None
 ) -> list[str]:
-    """Kernel names that `names` mean: exact, without the dtype ("gemm"), or globs. Raises
-    UsageError for one that means nothing. `backend` leaves out what that backend does not have.
+    """The kernels that `names` mean: exact names, names without the dtype ("gemm"), or globs.
+
+    With `backend`, only the kernels that it has. Raises UsageError for a name without a kernel.
     """
     has = [
         k
@@ -55,8 +55,8 @@ def select(
 
 
 def given_axes(kernels: Iterable[str], specs: Sequence[str]) -> dict[str, dict[str, str]]:
-    """-a specs for each kernel. An axis that only some kernels have applies to those; one that
-    none has is a UsageError naming the known ones.
+    """The -a specs of each kernel. An axis applies to those kernels that have it. UsageError for an
+    axis that no kernel has names the known ones.
     """
     found = assignments(specs)
     kernels = list(kernels)
@@ -93,8 +93,8 @@ def expand(kernel: str, given: Mapping[str, str], info: sp.DeviceInfo) -> list[P
 
 
 def auto_length(kernel: str, point: Point, info: sp.DeviceInfo) -> int:
-    """The smallest power of two (>= 1M elements) whose operands exceed the caches: a memory-bound
-    kernel measured within a cache says nothing about memory. What is emulated says nothing anyway.
+    """The smallest power of two (>= 1M elements) whose operands exceed the caches. Within a cache a
+    memory-bound kernel says nothing about memory. An emulated device never does, so it gets less.
     """
     if info.emulated:
         return EMULATED_LENGTH
@@ -108,7 +108,7 @@ def auto_length(kernel: str, point: Point, info: sp.DeviceInfo) -> int:
 
 
 def cost(kernel: str, point: Point) -> tuple[float, float]:
-    """(flops, bytes) of one launch at a point whose axes are all numbers or words of theirs."""
+    """(flops, bytes) of one launch at a point whose axes are all numbers or allowed words."""
     row = table()[kernel]
     names = _names(row, point)
     return float(arith.evaluate(row.flops, names)), float(arith.evaluate(row.nbytes, names))
@@ -122,8 +122,8 @@ def _names(row: Workload, point: Point) -> dict[str, int | float]:
 def make(
     kernel: str, point: Point, info: sp.DeviceInfo, manifest: Mapping[str, Any], seed: int
 ) -> Job:
-    """The job of a manifest kernel at a point (from `expand`). Raises UsageError for axes that do
-    not fit together.
+    """The job of a manifest kernel at a point (from `expand`). Raises UsageError for axes that
+    contradict each other.
     """
     row = table()[kernel]
     entry = manifest[kernel]
@@ -170,7 +170,7 @@ def make(
 
 
 def _drawn(row: Workload, kernel: str, seed: int) -> Scalars:
-    """Value arguments that are no size: random, but the same for every launch of a row."""
+    """Values for scalars that are no size: random, but the same for every launch of a row."""
     rng = np.random.default_rng([seed, zlib.crc32(kernel.encode())])
     drawn = {name: float(rng.uniform(low, high)) for name, (low, high) in row.drawn.items()}
     if row.type.startswith(("i", "u")):
@@ -196,7 +196,7 @@ def _arg(
 
 
 def tolerance(kernel: str, s: Scalars, plan: sp.TilePlan | None) -> float:
-    """What a result computed by this plan is held to: algorithms differ in how much they round."""
+    """The tolerance of a result that this plan computed: algorithms differ in their rounding."""
     from sparkle_drv.ops import ref
 
     row = table()[kernel]
@@ -219,10 +219,10 @@ def _oracle(kernel: str, args: tuple[Arg, ...], values: Values) -> Mapping[str, 
 
 
 def manifest(device: sp.Device | None = None) -> dict[str, Any]:
-    """The kernels of shaders/manifest.json by name; of a device: those that it provides.
+    """The kernels of shaders/manifest.json by name. With a device: those that the device provides.
 
-    What a plug-in brings by itself the manifest does not know: whatever has a group size there is
-    taken for a grid of such groups, the rest for kernels that know their own.
+    The manifest does not know a plug-in's own kernels. Those with a group size count as grids of
+    such groups, the others as kernels that choose their own.
     """
     from sparkle_drv import assets
 

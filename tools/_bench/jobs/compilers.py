@@ -1,5 +1,5 @@
-"""Compiles a user's sources where a compiler is: C and C++ for the cpu, OpenCL C and HIP for AMD
-GPUs, CUDA C for NVIDIA GPUs. GLSL is the business of the driver (images.py).
+"""Compiles a user's sources with an installed compiler: C and C++ for the cpu, OpenCL C and HIP
+for AMD GPUs, CUDA C for NVIDIA GPUs. The driver compiles GLSL (images.py).
 
 Images lie in a temporary folder of this process, one for each set of macros. Called by images.py.
 """
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
     import sparkle_drv as sp
 
 LIMIT_S = 120.0
-MOST_LINES = 3  # of what the compiler says
+MOST_LINES = 3  # of the compiler's messages
 
 
 @dataclass(frozen=True)
 class Language:
-    """How the sources with a suffix are compiled; `variable` names a compiler to prefer."""
+    """How sources with a suffix are compiled. `variable` names a compiler to prefer."""
 
     backend: str
     variable: str
     commands: tuple[str, ...]
     suffix: str
     flags: tuple[str, ...]
-    header: str = ""  # a text that is included first
+    header: str = ""  # text to include before the source
     header_name: str = "first.h"
 
     def compiler(self, source: Path) -> list[str]:
-        """Its command. Raises ImageError, naming those that were looked for."""
+        """The compiler's command. ImageError names the commands that were looked for."""
         import sparkle_drv as sp
 
         given = os.environ.get(self.variable)
@@ -81,13 +81,13 @@ _made: dict[tuple[object, ...], Path] = {}
 
 
 def language(source: Path) -> Language | None:
-    """None: the file is no source, or one that a driver compiles."""
+    """None: the file is no source, or a driver compiles it."""
     return LANGUAGES.get(source.suffix.lower())
 
 
 def check(source: Path, info: sp.DeviceInfo) -> None:
-    """Raises UsageError when sources of this language are for other devices, and ImageError when
-    there is no compiler.
+    """Raises UsageError when sources of this language are for other devices, ImageError when no
+    compiler is installed.
     """
     spoken = language(source)
     if spoken is None:
@@ -102,9 +102,7 @@ def check(source: Path, info: sp.DeviceInfo) -> None:
 
 
 def compiled(source: Path, info: sp.DeviceInfo, macros: Mapping[str, int]) -> Path:
-    """The image of a source for a device. Raises ImageError with the first lines of what the
-    compiler says.
-    """
+    """The image of a source for a device. ImageError has the compiler's first messages."""
     global _folder
     spoken = LANGUAGES[source.suffix.lower()]
     text = source.read_bytes()
@@ -120,8 +118,8 @@ def compiled(source: Path, info: sp.DeviceInfo, macros: Mapping[str, int]) -> Pa
 
 
 def _used(text: bytes, macros: Mapping[str, int]) -> dict[str, int]:
-    """The macros that the source may depend on; without files of the user's own to include, those
-    that stand in it. So a size that only arguments depend on costs no compile.
+    """The macros that the source may depend on. If it includes no file of the user's, those are the
+    macros named in it. So a size that only arguments depend on costs no compilation.
     """
     if _LOCAL_INCLUDE.search(text):
         return dict(macros)
@@ -148,7 +146,7 @@ def _command(spoken: Language, source: Path, info: sp.DeviceInfo, folder: Path) 
 
 
 def _linkers(clang: str) -> Sequence[str]:
-    """clang-19 wants ld.lld-19."""
+    """clang-19 needs ld.lld-19."""
     version = clang.rpartition("-")[2]
     return (f"ld.lld-{version}", "ld.lld") if version.isdigit() else ("ld.lld", "ld.lld-19")
 
@@ -157,7 +155,8 @@ def _run(source: Path, command: Sequence[str], out: Path) -> None:
     import sparkle_drv as sp
 
     last = ["-lm"] if out.suffix == ".so" else []
-    # A source named "-x.c" is no option; compilers start others, which a group of their own ends.
+    # "./" keeps a source named "-x.c" from being an option. A compiler starts child processes: as
+    # a process group they all end together.
     words = [*command, "-o", str(out), os.path.abspath(source), *last]
     process = subprocess.Popen(
         words,
@@ -179,7 +178,7 @@ def _run(source: Path, command: Sequence[str], out: Path) -> None:
 
 
 def _first_lines(said: str) -> str:
-    """Those with "error" in them, else the first."""
+    """The lines with "error" in them, else the first lines."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower()]
     return "; ".join((errors or lines)[:MOST_LINES])

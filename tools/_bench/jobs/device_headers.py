@@ -1,7 +1,7 @@
-"""What clang lacks to compile OpenCL C and HIP for AMD GPUs where no ROCm is installed.
+"""Definitions that clang lacks to compile OpenCL C and HIP for AMD GPUs without ROCm.
 
-OPENCL defines the index functions, barriers and some mathematics as compiler builtins. HIP stands
-in for <hip/hip_runtime.h>. compilers.py includes them before the user's source. What is not here,
+OPENCL defines the index functions, barriers and some mathematics as compiler builtins. HIP
+replaces <hip/hip_runtime.h>. compilers.py includes them before the user's source. Everything else,
 such as printf or images, needs ROCm.
 """
 

@@ -1,10 +1,9 @@
-"""Inputs: fresh random values for each check, never zeros, shaped so that a wrong kernel cannot
-look right.
+"""Inputs: fresh random values for each check, chosen so that a wrong kernel cannot look right.
 
 A fill is a function (rng, shape, dtype, phase) -> array. `phase` is 0 for the check before timing
-and 1 for the one after it: a fill may put what matters elsewhere. Magnitudes stay within [0.5,
-1.5) so that accumulating kernels (y = a*x + y, launched a million times) reach neither infinity
-nor denormals. Called by workloads.py and user_kernel.py.
+and 1 for the check after it, so that a fill can move its decisive element. No value is zero.
+Magnitudes stay within [0.5, 1.5): a kernel such as y = a*x + y, launched a million times, then
+reaches neither infinity nor denormals. Called by workloads.py and user_kernel.py.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 Fill = Callable[[np.random.Generator, tuple[int, ...], "np.dtype[Any]", int], Array]
 
-_WIDEST_INT = 1 << 29  # two of them add up within an i32
+_WIDEST_INT = 1 << 29  # the sum of two fits an i32
 
 
 def signed(
     rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any], phase: int
 ) -> Array:
     """Floats of either sign with magnitude in [0.5, 1.5); non-zero integers of either sign;
-    unsigned from 1.
+    unsigned integers from 1.
     """
     if dtype.kind == "f":
         values = rng.random(shape, dtype=np.float32 if dtype.itemsize <= 4 else np.float64) + 0.5
@@ -58,9 +57,9 @@ def summable(
 ) -> Array:
     """Floats that are whole numbers of either sign in 1..32, so that sums are exact in any order.
 
-    The sum of n random values is near 0 beside n: with arbitrary fractions one forgotten element
-    would hide in what rounding is allowed. Partial sums of 2**26 of these stay below 2**24, so f32
-    holds them exactly and every forgotten element shows. Integers: as `signed`.
+    The sum of n random values is near 0 compared with n. With arbitrary fractions, the tolerance
+    for rounding would hide a forgotten element. Partial sums of 2**26 of these values stay below
+    2**24: f32 holds them exactly, and every forgotten element shows. Integers: as `signed`.
     """
     if dtype.kind != "f":
         return signed(rng, shape, dtype, phase)
@@ -73,8 +72,8 @@ def peaked(sign: int) -> Fill:
     """Values [outer, n, inner] whose largest (sign 1) or smallest (-1) along n stands at an end of
     n.
 
-    Otherwise a reduction that forgets an element is right in all but 1/n of the cases. The last
-    place in phase 0, the first one in phase 1.
+    At a random place, a reduction that forgets one element would be wrong in only 1/n of the cases.
+    Phase 0 uses the last place, phase 1 the first.
     """
 
     def fill(
@@ -93,7 +92,7 @@ def peaked(sign: int) -> Fill:
 
 
 def poison(nbytes: int, dtype: np.dtype[Any], rng: np.random.Generator) -> npt.NDArray[np.uint8]:
-    """Bytes that an output holds before a launch: NaNs for floats, one random odd pattern for
+    """The bytes of an output before a launch: NaNs for floats, one random odd pattern for
     integers.
     """
     count = nbytes // dtype.itemsize

@@ -1,8 +1,8 @@
 """The files that hold a user's kernels: FILE:ENTRY, and sources with -D names as macros.
 
-compilers.py compiles most sources. A driver compiles GLSL when it is loaded: here macros are
-put into its text, and a `#line` keeps the lines of the driver's log those of the user's file. All
-else is the device's business. Called by user_kernel.py.
+compilers.py compiles most sources. A driver compiles GLSL when it loads it. So the macros go into
+the text here, and a `#line` makes the driver's messages name lines of the user's file. The device
+judges every other file. Called by user_kernel.py.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 GROUP_MACRO = "SPARKLE_GROUP_SIZE_"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _VERSION = re.compile(r"^[ \t]*#[ \t]*version\b.*\n?", re.M)
-# What may stand between #version and the macros: extensions, and lines with nothing.
+# Lines allowed between #version and the macros: extensions and empty lines.
 _EXTENSIONS = re.compile(r"(?:[ \t]*(?:#[ \t]*extension\b.*)?\n)*")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 _PTX = re.compile(r"^\s*\.(version|target)\b", re.M)
@@ -33,16 +33,16 @@ def split_image(text: str) -> tuple[Path, str]:
     """("saxpy.so", "saxpy") of "saxpy.so:saxpy". Raises UsageError."""
     file, colon, entry = text.rpartition(":")
     if not colon or not file or not entry:
-        raise UsageError(f"{text!r}: FILE:ENTRY is wanted, such as saxpy.so:saxpy")
+        raise UsageError(f"expected FILE:ENTRY, such as saxpy.so:saxpy, got {text!r}")
     if not Path(file).is_file():
         raise UsageError(f"no such file: {file}")
     return Path(file), entry
 
 
 def check_name(name: str) -> None:
-    """A -D name becomes a macro: a C identifier that GLSL has not reserved. Raises UsageError."""
+    """A name of -D is a macro: a C identifier that GLSL has not reserved. Raises UsageError."""
     if not _NAME.fullmatch(name):
-        raise UsageError(f"-D {name}: a C identifier (letters, digits, _) is wanted")
+        raise UsageError(f"-D: expected a C identifier (letters, digits, _), got {name}")
     if name.lower().startswith("gl_") or "__" in name or name.startswith(GROUP_MACRO):
         raise UsageError(
             f"-D {name}: gl_, GL_, __ and {GROUP_MACRO} are reserved in names; take another"
@@ -50,8 +50,8 @@ def check_name(name: str) -> None:
 
 
 def glsl(path: Path) -> str | None:
-    """The text of a GLSL source; None for anything else (ELF, SPIR-V, PTX, what cannot be read:
-    the loader says what is wrong with that).
+    """The text of a GLSL source. None for any other file (ELF, SPIR-V, PTX, unreadable), which the
+    loader judges.
     """
     try:
         text = path.read_bytes().decode()
@@ -65,8 +65,8 @@ def glsl(path: Path) -> str | None:
 def with_macros(text: str, macros: Mapping[str, int]) -> str:
     """GLSL with a #define for each macro behind its #version and #extension lines, and a #line.
 
-    Values that GLSL has no constant for (beyond 32 bits) are left out: a size may be meant for
-    --bytes alone.
+    A value beyond 32 bits is left out, because GLSL has no constant for it: such a size may be
+    meant for --bytes alone.
     """
     lines = [f"#define {k} {_constant(v)}\n" for k, v in macros.items() if -(2**31) <= v < _U32]
     if not lines:
@@ -83,7 +83,7 @@ def with_macros(text: str, macros: Mapping[str, int]) -> str:
 
 
 def _blanked(text: str) -> str:
-    """The text with comments as blanks, every character at its place."""
+    """The text with blanks in place of comments. Every other character keeps its place."""
     return _COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
 
 
@@ -94,7 +94,7 @@ def _constant(value: int) -> str:
 def load(
     path: str, entry: str, types: str, macros: Mapping[str, int], device: sp.Device
 ) -> sp.Kernel:
-    """The kernel on the device; errors name the file."""
+    """The kernel on the device. Errors name the file."""
     import sparkle_drv as sp
 
     if compilers.language(Path(path)):

@@ -1,8 +1,7 @@
-"""What the engine runs: one kernel with its operands, what it costs, and how it is judged. Plain
-data.
+"""What the engine runs: one kernel with its operands, its costs and its oracle. Plain data.
 
-workloads.py makes jobs of manifest kernels, user_kernel.py of users' own; bound.py puts a job on a
-device. Nothing here knows a device, so a job serves all of them.
+workloads.py makes jobs of manifest kernels, user_kernel.py of users' own. bound.py puts a job on a
+device. A job knows no device, so it serves all of them.
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ TYPES: Mapping[str, str] = {
     **{f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
     **{f"u{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
 }
-"""What numpy stores of each type; it has no bf16, whose bits are the upper half of an f32's."""
+"""numpy's storage of each type. numpy has no bf16, whose bits are the upper half of an f32's."""
 BF16_NAN = 0x7FC0
 SCALARS = tuple(kind for kind in TYPES if kind != "bf16")
-"""The types of which a kernel takes values; bf16 stands behind pointers only."""
+"""The types of values that a kernel takes. bf16 stands behind pointers only."""
 
 
 @dataclass(frozen=True)
 class Operand:
-    """A pointer argument: `access` is r, w or rw; `fill` makes its content when it is read."""
+    """A pointer argument. `access` is r, w or rw; `fill` makes the content of one that is read."""
 
     name: str
     type: str
@@ -49,7 +48,7 @@ class Operand:
 
     @property
     def made_as(self) -> np.dtype[Any]:
-        """The dtype of random content: numpy has no bf16."""
+        """The dtype of random content; float32 for bf16, which numpy lacks."""
         return np.dtype(np.float32) if self.type == "bf16" else self.dtype
 
     @property
@@ -57,7 +56,7 @@ class Operand:
         return math.prod(self.shape) * self.dtype.itemsize
 
     def content(self, rng: np.random.Generator, phase: int) -> Array:
-        """What `fill` makes, as it is stored."""
+        """The content that `fill` makes, as it is stored."""
         made = self.fill(rng, self.shape, self.made_as, phase)
         if made.dtype == self.dtype:
             return np.ascontiguousarray(made)
@@ -65,13 +64,13 @@ class Operand:
         return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)  # to nearest even
 
     def poison(self, rng: np.random.Generator) -> Array:
-        """What an output holds before a launch, as it is stored."""
+        """The content of an output before a launch, as it is stored."""
         if self.type == "bf16":
             return np.full(self.shape, BF16_NAN, self.dtype)
         return fills.poison(self.nbytes, self.dtype, rng).view(self.dtype).reshape(self.shape)
 
     def numbers(self, stored: Array) -> Array:
-        """Stored content as numbers: bf16 as float32, all other types as they are."""
+        """Stored content as numbers: bf16 becomes float32, all other types stay."""
         if self.type != "bf16":
             return stored
         return (stored.astype(np.uint32) << 16).view(np.float32)
@@ -88,7 +87,7 @@ class Scalar:
 
 @dataclass(frozen=True)
 class Absent:
-    """A pointer argument that may be left out, left out."""
+    """A pointer argument that may be left out, and is."""
 
     name: str
 
@@ -98,8 +97,8 @@ Values = Mapping[str, Any]
 Oracle = Callable[[Values], Mapping[str, Array]]
 """(inputs and scalars by name) -> expected outputs by name, floats as float64."""
 Invariant = Callable[[Values, Mapping[str, Array]], str | None]
-"""(inputs and scalars, outputs) -> what is wrong, or None; for kernels whose outputs only they can
-know.
+"""(inputs and scalars, outputs) -> the error's text, or None. For kernels whose outputs only this
+function can judge.
 """
 
 
@@ -107,13 +106,15 @@ know.
 class Job:
     """One kernel at one point of its axes.
 
-    flops and nbytes are per launch and in the problem's own terms (what must be computed and
-    moved, not what a kernel happens to do); flops_output names an output whose first element holds
-    the flops instead. `executed`: the flops of an algorithm that multiplies less, for the share of
-    the roof alone (0: there is none). flop_type says which flops roof counts ("f32", "f64"); None:
-    only that of memory does. `rivals` are measured in turns with the job, over the inputs of
-    the job whose `key` is `inputs_of` (versus.py). `lost` says what happened to a job that must not
-    be tried again: it crashed or never ended.
+    flops and nbytes are per launch and in the problem's own terms: what must be computed and moved,
+    whatever the kernel does. flops_output names an output whose first element holds the flops
+    instead. `executed` is the flops of an algorithm that multiplies less; only the share of the
+    roof uses it (0: there is none). flop_type says which roof of flops counts ("f32", "f64"); None:
+    only the roof of memory does.
+
+    `rivals` are measured in turns with the job, over the inputs of the job whose `key` is
+    `inputs_of` (versus.py). `lost` says what happened to a job that must not be tried again: it
+    crashed or hung.
     """
 
     kernel: str
@@ -139,7 +140,7 @@ class Job:
 
     @property
     def key(self) -> str:
-        """What its random inputs depend on, beside the seed."""
+        """What the job's random inputs depend on, beside the seed."""
         return self.inputs_of or f"{self.kernel} {sorted(self.axes.items())}"
 
     @property
@@ -152,12 +153,12 @@ class Job:
 
     @property
     def is_judged(self) -> bool:
-        """Does anything say what its outputs must hold?"""
+        """Does the job have a reference for its outputs?"""
         return bool(self.oracle or self.invariant)
 
     @property
     def mostly_reads(self) -> bool:
-        """Less than an eighth of what it touches is written."""
+        """Does the job write less than an eighth of the bytes that it touches?"""
         written = sum(operand.nbytes for operand in self.operands if "w" in operand.access)
         return bool(self.footprint) and 8 * written < self.footprint
 

@@ -1,9 +1,8 @@
-"""The tile plan of a kernel at a size: the one that ops would take (tuned, else the model's), and
-the model's own.
+"""The tile plan of a kernel at a size: the plan that ops takes (tuned, else the model's), and the
+model's own.
 
-Plans of gemm and conv2d come from ops/tiles and
-ops/tiles/conv2d.py, or from SPARKLE_HOME/tuned.json by ops/tiles/tuned.py.
-Called by catalog.py and tune.py.
+Plans of gemm and conv2d come from ops/tiles and ops/tiles/conv2d.py; tuned ones from
+SPARKLE_HOME/tuned.json by ops/tiles/tuned.py. Called by catalog.py and tune.py.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ Scalars = Mapping[str, int | float]
 
 
 def load(kernel: str, plan: sp.TilePlan | None, device: sp.Device) -> sp.Kernel:
-    """The kernel on the device, made for `plan` where there is one."""
+    """The kernel on the device, made for `plan` if there is one."""
     return device.kernel(kernel, plan=plan)
 
 
 def plan(kernel: str, scalars: Scalars, info: sp.DeviceInfo) -> sp.TilePlan | None:
-    """What ops would run it by; None for kernels that take no plan."""
+    """The plan that ops would use. None: the kernel takes no plan."""
     from sparkle_drv.ops.tiles import tuned
 
     named = shape(kernel, scalars)
@@ -39,7 +38,7 @@ def plan(kernel: str, scalars: Scalars, info: sp.DeviceInfo) -> sp.TilePlan | No
 
 
 def model(kernel: str, scalars: Scalars, info: sp.DeviceInfo) -> sp.TilePlan | None:
-    """The model's plan; None where there is nothing to choose."""
+    """The model's plan. None: there is nothing to choose."""
     from sparkle_drv.ops import tiles
     from sparkle_drv.ops.tiles import conv2d as tiles_conv2d
 
@@ -54,7 +53,7 @@ def model(kernel: str, scalars: Scalars, info: sp.DeviceInfo) -> sp.TilePlan | N
 
 
 def executed(scalars: Scalars, plan: sp.TilePlan | None) -> float:
-    """Flops of the products of Winograd's algorithm, where the plan is one; else 0."""
+    """Flops of the products of Winograd's algorithm, if the plan uses it; else 0."""
     from sparkle_drv.ops.tiles import winograd as tiles_winograd
 
     edge = tiles_winograd.EDGES.get(plan.algo) if plan else None
@@ -64,7 +63,7 @@ def executed(scalars: Scalars, plan: sp.TilePlan | None) -> float:
 
 
 def shape(kernel: str, scalars: Scalars) -> str:
-    """The shape as the cache of tuned plans names it; "" for kernels that take no plan."""
+    """The shape's key in the cache of tuned plans. "": the kernel takes no plan."""
     from sparkle_drv.ops.tiles import tuned
 
     s = {name: int(value) for name, value in scalars.items()}

@@ -1,6 +1,6 @@
-"""What a device can do at best, by kind of roof, and the kernels that say so: plain data.
+"""A device's best rates, by kind of roof, and the kernels that measure them. Plain data.
 
-peak.py and beside.py measure it.
+peak.py and beside.py measure the roofs.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ KERNELS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Roof:
-    """What a device can do at best: GFLOPS by type ("f32", "f64"), and GB/s of memory beyond the
-    caches when a kernel reads and writes ("copy") and when it does little but read ("read").
+    """A device's best rates: GFLOPS by type ("f32", "f64"), and GB/s of memory beyond the caches.
+
+    "copy": the kernel reads and writes. "read": it reads and does little else.
     """
 
     gflops: Mapping[str, float] = field(default_factory=dict)
     gbytes_per_s: Mapping[str, float] = field(default_factory=dict)
 
     def raised_to(self, other: Roof) -> Roof:
-        """The higher of two measurements of each: a roof is what was reached once."""
+        """The higher of two measurements of each rate: a rate reached once is possible."""
         return Roof(
             _higher(self.gflops, other.gflops), _higher(self.gbytes_per_s, other.gbytes_per_s)
         )

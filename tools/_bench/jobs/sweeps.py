@@ -1,8 +1,8 @@
-"""The points of a sweep of a user's kernel: lists and ranges of -D and --group-size, of which
---where keeps some.
+"""The points of a sweep of a user's kernel: lists and ranges of -D and --group-size, filtered by
+--where.
 
-Points come in the order of the command line, the last axis fastest. Called by the kernel command
-and user_kernel.py. Pure.
+Points come in the order of the command line, the last axis fastest. Pure. Called by the kernel
+command and user_kernel.py.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from . import arith, images
 from .axes import MOST_POINTS, Axis, Point, Value, assignments
 
 GROUP_AXIS = "group_size"
-GROUP_NAMES = ("GX", "GY", "GZ")  # what expressions call the group's size
+GROUP_NAMES = ("GX", "GY", "GZ")  # the names of the group's size in expressions
 MOST_PRODUCT = 1 << 20
-"""Combinations that --where may be asked about; a million take about ten seconds."""
+"""How many combinations --where may judge. A million take about ten seconds."""
 
 
 def sweep(
@@ -31,9 +31,9 @@ def sweep(
 ) -> list[Point]:
     """The allowed points of -D NAME=V (lists and ranges as for -a) and of --group-size, in order.
 
-    --group-size is an axis ("8x8") when several are given. `where` are conditions over the names of
-    -D and, with a group size, GX, GY and GZ. Raises UsageError: for what cannot be read, for more
-    than `most` points or MOST_PRODUCT combinations, and when no point is allowed.
+    Several --group-size make an axis ("8x8"). `where` are conditions over the names of -D and, with
+    a group size, GX, GY and GZ. Raises UsageError for an unreadable spec, for more than `most`
+    points or MOST_PRODUCT combinations, and when no point is allowed.
     """
     given = assignments(defines, "-D")
     for name in given:
@@ -60,14 +60,14 @@ def check_define(name: str) -> None:
     """Raises UsageError for a name that -D must not give."""
     images.check_name(name)
     if name in (*GROUP_NAMES, GROUP_AXIS):
-        raise UsageError(f"-D {name}: that is what --group-size gives; take another name")
+        raise UsageError(f"-D {name}: --group-size gives that name; expected another")
     if name in arith.KEYWORDS:
-        raise UsageError(f"-D {name}: that is a word of --where; take another name")
+        raise UsageError(f"-D {name}: --where uses that word; expected another name")
 
 
 def _depth(text: str, names: Sequence[str]) -> int:
-    """After how many axes a condition can be decided; a name that is no axis waits for the group
-    size, where GX, GY and GZ are known.
+    """The number of axes after which a condition can be decided. A condition with other names waits
+    for the group size, which gives GX, GY and GZ.
     """
     used = arith.names_in(text)
     last = len(names) + 1
@@ -80,7 +80,7 @@ def _allowed(
     sizes: Sequence[str],
     checks: Sequence[Sequence[str]],
 ) -> Iterator[Point]:
-    """Depth first; a condition cuts off its branch as soon as the names in it have values."""
+    """Depth first. A condition cuts a branch off as soon as its names have values."""
     if not all(arith.evaluate(text, numbers(point)) for text in checks[len(point)]):
         return
     if len(point) < len(columns):
@@ -108,19 +108,19 @@ def shortened(size: tuple[int, int, int]) -> str:
 
 
 def numbers(point: Point) -> dict[str, int]:
-    """What expressions know at a point."""
+    """The names that expressions know at a point, with their values."""
     return {name: value for name, value in point.items() if isinstance(value, int)}
 
 
 def triple(flag: str, text: str, names: Mapping[str, arith.Number]) -> tuple[int, int, int]:
-    """(x, y, z) of "N/256", "X,Y" or "X,Y,Z"; missing ones are 1. Raises UsageError."""
+    """(x, y, z) of "N/256", "X,Y" or "X,Y,Z"; missing numbers are 1. Raises UsageError."""
     values = [arith.integer(part, names) for part in split_outside_brackets(text)]
     if not 1 <= len(values) <= 3 or min(values) < 1:
-        raise UsageError(f"{flag} {text!r}: one to three numbers from 1 are wanted")
+        raise UsageError(f"{flag}: expected one to three numbers from 1, got {text!r}")
     x, y, z = (*values, 1, 1)[:3]
     return x, y, z
 
 
 def split_outside_brackets(text: str) -> list[str]:
-    """Splits at commas that stand in no brackets."""
+    """Splits at commas outside brackets."""
     return re.split(r",(?![^(]*\))", text)

@@ -29,7 +29,7 @@ HELP = "in:f32[N], out:f32[N], inout:f32[N], f32=2.0, u32=N or @x.npy; in the ke
 
 
 def argument(text: str, at: int, names: Mapping[str, int | float]) -> Arg:
-    """The argument number `at`; sizes are arithmetic over `names`. Raises UsageError."""
+    """The argument number `at`. Sizes are arithmetic over `names`. Raises UsageError."""
     name = f"arg{at}"
     if named := _FILE.fullmatch(text):
         return _from_file(name, text, named["type"], named["path"])
@@ -39,10 +39,10 @@ def argument(text: str, at: int, names: Mapping[str, int | float]) -> Arg:
             arith.integer(part, names) for part in sweeps.split_outside_brackets(array["shape"])
         )
         if min(shape) < 1:
-            raise UsageError(f"--arg {text}: its sizes are {shape}, 1 or more is wanted")
+            raise UsageError(f"--arg {text}: expected sizes of 1 or more, got {shape}")
         operand = Operand(name, kind, _ACCESS[array["way"]], shape, fills.signed)
         if operand.nbytes > LARGEST_NBYTES:
-            raise UsageError(f"--arg {text}: {operand.nbytes} bytes is more than any device has")
+            raise UsageError(f"--arg {text}: {operand.nbytes} bytes exceed every device's memory")
         return operand
     if value := _VALUE.fullmatch(text):
         kind = _type(value["type"], text)
@@ -59,7 +59,7 @@ def argument(text: str, at: int, names: Mapping[str, int | float]) -> Arg:
         except UsageError as error:
             raise UsageError(f"--arg {text}: {error}") from None
     raise UsageError(
-        f"--arg {text!r}: in:f32[N], out:f32[N], inout:f32[N], f32=2.0, u32=N or @x.npy is wanted"
+        f"--arg {text!r}: expected in:f32[N], out:f32[N], inout:f32[N], f32=2.0, u32=N or @x.npy"
     )
 
 
@@ -95,7 +95,9 @@ class FromFile:
             values = np.load(self.path, mmap_mode="r", allow_pickle=False)
         except (OSError, ValueError, EOFError) as error:
             raise UsageError(f"--arg @{self.path}: {error}") from error
-        if self.dtype and values.dtype == np.dtype("V2"):  # what numpy makes of others' bf16
+        if self.dtype and values.dtype == np.dtype(
+            "V2"
+        ):  # numpy's reading of bf16 from other tools
             values = values.view(self.dtype)
         return np.asarray(values)
 

@@ -1,5 +1,5 @@
-"""The numpy function that judges a user's kernel: --ref FILE.py:function. The user's own code, run
-as such.
+"""The numpy function that judges a user's kernel: --ref FILE.py:function. It is the user's code,
+and it runs with the tool's rights.
 """
 
 from __future__ import annotations
@@ -19,12 +19,10 @@ from .job import Arg, Operand
 
 
 def load_reference(text: str) -> Callable[..., Any]:
-    """The function of "ref.py:saxpy". Raises UsageError when the file, or the function in it,
-    cannot be had.
-    """
+    """The function of "ref.py:saxpy". Raises UsageError if the file or function is missing."""
     file, colon, name = text.rpartition(":")
     if not colon or not file or not name:
-        raise UsageError(f"--ref {text!r}: FILE.py:function is wanted")
+        raise UsageError(f"--ref: expected FILE.py:function, got {text!r}")
     path = Path(file)
     if not path.is_file():
         raise UsageError(f"--ref: no such file: {file}")
@@ -38,7 +36,7 @@ def load_reference(text: str) -> Callable[..., Any]:
 
 @lru_cache(maxsize=8)
 def _module(file: str, changed: int) -> ModuleType:
-    """The file run, once for each time that it `changed`. Raises UsageError."""
+    """Runs the file, once for each time that it `changed`. Raises UsageError."""
     path = Path(file)
     spec = importlib.util.spec_from_file_location("sparkle_bench_reference", path)
     if path.suffix != ".py" or spec is None or spec.loader is None:
@@ -54,8 +52,8 @@ def _module(file: str, changed: int) -> ModuleType:
 
 
 class Reference:
-    """Calls the user's function with inputs and values in order (floats widened to float64); its
-    result, or tuple of results, is what the outputs must hold, in order. Raises UsageError.
+    """Calls the user's function with inputs and values in order, floats widened to float64. Its
+    result, or tuple of results, is the expected outputs in order. Raises UsageError.
     """
 
     def __init__(self, text: str, args: tuple[Arg, ...]) -> None:

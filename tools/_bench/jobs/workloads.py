@@ -1,9 +1,9 @@
 """Every manifest kernel as a benchmark: the one table of axes, inputs, costs and tolerances.
 
-Sizes of operands come from the extents in shaders/manifest.json, oracles from sparkle_drv.ops.ref:
-a row here adds only what a benchmark must know beyond them. flops and nbytes are expressions
-(arith.py) over the kernel's scalars, the axes and `size`, the bytes of one element. catalog.py
-makes jobs of rows; a test holds that no manifest kernel is without one.
+Sizes of operands come from the extents in shaders/manifest.json, oracles from sparkle_drv.ops.ref.
+A row adds only what a benchmark needs beyond them. flops and nbytes are expressions (arith.py) over
+the kernel's scalars, the axes and `size`, the bytes of one element. catalog.py makes jobs of rows.
+A test checks that every manifest kernel has a row.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ LENGTH = Axis("n", ("auto",))
 
 
 def _elementwise(kernel: str, types: str, words: int, **more: Any) -> Workload:
-    """A kernel over n elements that moves `words` of them for each."""
+    """A kernel over n elements that moves `words` values for each."""
     return Workload(kernel, (LENGTH,), tuple(types.split()), nbytes=f"{words}*n*size", **more)
 
 
@@ -134,7 +134,7 @@ def _cube(s: Scalars) -> tuple[int, ...]:
 def _peak(values: Values, outputs: Mapping[str, Array]) -> str | None:
     flops, iters = int(outputs["flops"][0]), int(values["iters"])
     if flops <= 0 or flops % iters:
-        return f"flops[0] is {flops}, a positive multiple of iters={iters} is wanted"
+        return f"flops[0]: expected a positive multiple of iters={iters}, got {flops}"
     return None
 
 
@@ -177,7 +177,7 @@ TABLE: tuple[Workload, ...] = (
     _elementwise("fill_{t}", _ALL, 1, drawn={"a": (0.5, 1.5)}),
     _elementwise("vecadd_{t}", _ALL, 3, flops="n"),
     _elementwise("saxpy_{t}", "f32", 3, flops="2*n", drawn={"a": (0.5, 1.5)}),
-    # b well below 1: launched for ever, y stays near a*x / (1 - b).
+    # b well below 1: even after any number of launches y stays near a*x / (1 - b).
     _elementwise(
         "axpby_{t}", "f32 f64", 3, flops="3*n", drawn={"a": (0.5, 1.5), "b": (0.25, 0.75)}
     ),
@@ -225,7 +225,7 @@ TABLE: tuple[Workload, ...] = (
         nbytes="size*outer*inner*(n + 1)",
         fill=fills.summable,
         shape=_cube,
-        # The inputs add up exactly in any order (fills.summable): only one rounding is allowed.
+        # The inputs add up exactly in any order (fills.summable), so one rounding is the tolerance.
         tolerance=lambda s: 2.0,
     ),
     *(
@@ -268,8 +268,8 @@ TABLE: tuple[Workload, ...] = (
 
 DEFAULT = ("saxpy_f32", "copy_f32", "gemm_f32", "gemm_f64", "conv2d_f32", "reduce_sum_f32")
 DEFAULT_AXES: Mapping[str, Mapping[str, str]] = {"gemm_f64": {"size": "512"}}
-# Defaults of axes, and the length that "auto" stands for, on a device that computes in an
-# interpreter: it says nothing about rates, and a launch should be over in milliseconds.
+# Default sizes, and the length for "auto", on a device that interprets kernels. Such a device says
+# nothing about rates, so a launch should end within milliseconds.
 EMULATED_AXES = {"size": 64, "c": 16, "oc": 16, "h": 14, "w": 14, "iters": 256}
 EMULATED_LENGTH = 1 << 14
 

@@ -1,6 +1,6 @@
-"""The machine under a benchmark: what it is, whether it is quiet, whether its memory suffices.
+"""The machine under a benchmark: its description, its load, its free memory.
 
-env.py describes it for a results file, quiet.py watches the other processes, noise.py says what
-disturbed a row, headroom.py refuses what does not fit. No device is opened here. Called by
-measure/, tune/ and commands/; env.py also by scripts in benchmarks/ and by gpu_kit.py.
+env.py describes it for a results file. quiet.py watches other processes. noise.py says what
+disturbed a row. headroom.py refuses work that does not fit. No device is opened here. Called by
+measure/, tune/ and commands/; scripts in benchmarks/ and gpu_kit.py call env.py, too.
 """

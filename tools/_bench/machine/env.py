@@ -1,5 +1,6 @@
-"""What a result was measured on: machine, caches, governor, versions, SPARKLE_*, commit. Read
-only, needs no device.
+"""The conditions of a result: machine, caches, governor, versions, SPARKLE_*, commit.
+
+Everything is only read. No device is needed.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-_ROOT = Path(__file__).resolve().parents[3]  # the checkout, where this file is in one
+_ROOT = Path(__file__).resolve().parents[3]  # the checkout, when this file is in one
 _CPU = Path("/sys/devices/system/cpu")
-# What steers other numeric libraries (numpy's own among them): part of the conditions.
+# Variables that steer other numeric libraries, numpy's own among them: part of the conditions.
 _PEER_PREFIXES = ("OPENBLAS_", "MKL_", "OMP_", "NVPL_", "GOTO_")
 
 
@@ -27,7 +28,7 @@ def _read(path: Path) -> str | None:
 
 
 def cpu_name() -> str:
-    """The CPU's model name as /proc/cpuinfo has it, else the architecture."""
+    """The CPU's model name from /proc/cpuinfo, else the architecture."""
     for line in (_read(Path("/proc/cpuinfo")) or "").splitlines():
         key, _, value = line.partition(":")
         if key.strip() == "model name":
@@ -36,8 +37,9 @@ def cpu_name() -> str:
 
 
 def cpu_model() -> str | None:
-    """ "25-17", family and model, or "0x41-0xd40", implementer and part: virtual machines call CPUs
-    of different generations by one name. None where /proc/cpuinfo has neither.
+    """The CPU's generation: "25-17" (family and model) or "0x41-0xd40" (implementer and part).
+
+    Virtual machines give CPUs of different generations one name. None: /proc/cpuinfo has neither.
     """
     fields: dict[str, str] = {}
     for line in (_read(Path("/proc/cpuinfo")) or "").splitlines():
@@ -62,7 +64,7 @@ def caches() -> list[str]:
 
 
 def commit() -> str | None:
-    """The checkout's commit, with "+" when tracked files differ from it; None outside of one."""
+    """The checkout's commit, with "+" if tracked files differ from it; None outside a checkout."""
     if not (_ROOT / ".git").exists():
         return None
     try:

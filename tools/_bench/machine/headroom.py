@@ -1,5 +1,5 @@
-"""Is there memory enough? Asked before any work: a system that runs out of it ends the process, and
-says nothing. Called by runner.py and transfer.py.
+"""Is there enough memory? Checked before any work, because a system without memory kills the
+process without a message. Called by runner.py and transfer.py.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from _bench.jobs.job import Job
 if TYPE_CHECKING:
     import sparkle_drv as sp
 
-# What the host has of a job at once: the operands as written, the outputs as read, and what the
-# reference makes of both, which is in float64.
+# Host memory that a job needs at once: the operands as written, the outputs as read, and what
+# the reference makes of both in float64.
 HOST_COPIES = 3
 
 
@@ -27,24 +27,24 @@ def check_job(job: Job, nsets: int, info: sp.DeviceInfo) -> None:
 
 
 def check(what: str, device_nbytes: int, host_nbytes: int, info: sp.DeviceInfo) -> None:
-    """Raises UsageError when the device's part exceeds the device, or what is in the host's memory
-    exceeds what is free there.
+    """Raises UsageError when the device's part exceeds the device's memory, or the host's part the
+    host's free memory.
     """
     from sparkle_drv.types import in_common
 
     if info.memory_nbytes and device_nbytes > info.memory_nbytes:
         raise UsageError(
-            f"{what} takes {gib(device_nbytes)} of {info.uri}, which has {gib(info.memory_nbytes)}"
+            f"{what} needs {gib(device_nbytes)} of {info.uri}, which has {gib(info.memory_nbytes)}"
         )
     shared = bool(in_common(("cpu",), info.shares))
     wanted, free = host_nbytes + shared * device_nbytes, available_nbytes()
     if free is not None and wanted > free:
-        raise UsageError(f"{what} takes {gib(wanted)} of the host's memory, {gib(free)} are free")
+        raise UsageError(f"{what} needs {gib(wanted)} of the host's memory, {gib(free)} are free")
 
 
 def available_nbytes(root: Path = Path("/")) -> int | None:
-    """Bytes that can be had without swapping: MemAvailable, less where a cgroup says so. None:
-    the system does not tell.
+    """Bytes free without swapping: MemAvailable, or less when a cgroup limits it. None: the system
+    does not say.
     """
     found = []
     for line in _read(root / "proc/meminfo").splitlines():
@@ -54,7 +54,7 @@ def available_nbytes(root: Path = Path("/")) -> int | None:
     limit, used = _read(group / "memory.max"), _read(group / "memory.current")
     if limit.isdigit() and used.isdigit():
         stat = dict(line.split() for line in _read(group / "memory.stat").splitlines())
-        # Pages of files count as used, but give way.
+        # The cgroup counts pages of files as used, but the kernel reclaims them.
         found.append(int(limit) - int(used) + int(stat.get("inactive_file", 0)))
     return max(min(found), 0) if found else None
 

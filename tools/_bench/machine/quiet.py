@@ -1,7 +1,8 @@
-"""Is anybody else using the machine's cores? What is chosen by times taken beside other work may be
-wrong for a machine that has none. Linux only; where /proc is not there, nobody is seen.
+"""Do other processes use the machine's cores? A choice by times taken beside other work may be
+wrong for an idle machine.
 
-Called by engine.py, and by tune.py for devices that share the host's cores.
+Linux only: without /proc no other process is seen. Called by engine.py, and by tune.py for devices
+that share the host's cores.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import time
 from pathlib import Path
 
 NOTED, TOO_MUCH = 0.10, 0.25
-"""Shares of all cores that others took: from which it is said, and from which nothing is kept."""
+"""Shares of all cores that others took: above the first it is printed, above the second nothing
+is kept."""
 RESTED_S = 1.0
 _TASKS = Path("/proc/self/task")
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -20,7 +22,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 def _busy_s(text: str) -> float:
     """Seconds that all cores of the machine worked, from the first line of /proc/stat: user, nice,
-    system, irq, softirq (idle, iowait and steal are not work of this machine)."""
+    system, irq, softirq. Idle, iowait and steal are not work of this machine."""
     fields = text.split("\n", 1)[0].split()
     if fields[:1] != ["cpu"] or len(fields) < 8:
         return 0.0
@@ -29,8 +31,9 @@ def _busy_s(text: str) -> float:
 
 
 def rested(most_s: float = RESTED_S, tasks: Path = _TASKS) -> bool:
-    """Wait until no other thread of this process runs, for so long at most; does none? Those of
-    numpy's BLAS spin for 0.1 s behind each product, on cores that a kernel is to have.
+    """Waits until no other thread of this process runs, at most so long. Returns whether none runs.
+
+    Threads of numpy's BLAS spin for 0.1 s behind each product, on cores that a kernel needs.
     """
     own, until = str(threading.get_native_id()), time.monotonic() + most_s
     while any(_runs(task) for task in tasks.glob("[0-9]*") if task.name != own):
@@ -41,16 +44,16 @@ def rested(most_s: float = RESTED_S, tasks: Path = _TASKS) -> bool:
 
 
 def _runs(task: Path) -> bool:
-    """Does a thread run, or wait for a core? Its state stands behind its name, which may have
-    anything in it (proc_pid_stat(5))."""
+    """Does a thread run, or wait for a core? Its state stands behind its name, which may contain
+    any character (proc_pid_stat(5))."""
     try:
         return (task / "stat").read_text().rpartition(")")[2].split()[:1] == ["R"]
-    except OSError:  # it has ended
+    except OSError:  # the thread has ended
         return False
 
 
 class Watch:
-    """From when it is made: `others()` is the share of all cores that other processes took."""
+    """From its construction on: `others()` is the share of all cores that other processes took."""
 
     def __init__(self, stat: Path = Path("/proc/stat")) -> None:
         self._stat = stat

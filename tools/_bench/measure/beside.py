@@ -1,11 +1,11 @@
-"""The roofs beside a row: rounds of one sample of the row's kernel and one of each probe, in random
-order. The same samples give the row's time and its share of the roof.
+"""The roofs beside a row: each round takes one sample of the row's kernel and one of each probe, in
+random order. The same samples give the row's time and its share of the roof.
 
-A probe is a kernel of roofs.py that is made for the row: a stream over as many bytes as the row's
-operands have, so that both run from the same cache or from memory, and a loop of FMAs whose launch
-lasts as long as the row's. On busy cores a scheduler's slices then cut both alike: with launches of
-other lengths the shares of one kernel were 47 % to 200 % there. Nothing is kept from row to row.
-Called by engine.py; probes.py makes the probes.
+A probe is a kernel of roofs.py made for the row. One is a stream over as many bytes as the row's
+operands have, so that both run from the same cache or from memory. The other is a loop of FMAs
+whose launch lasts as long as the row's: on busy cores a scheduler's slices then cut both alike.
+With launches of other lengths the shares of one kernel were 47 % to 200 % there. Nothing is kept
+from row to row. Called by engine.py; probes.py makes the probes.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from .stop_rule import StopRule
 from .timing import Sampler
 
 PILOT_ROUNDS, FEWEST_PILOT_ROUNDS, PILOT_S = 6, 2, 0.3
-RATIO_S = 1.0  # rounds that only the ratio needs end then
+RATIO_S = 1.0  # after so long, rounds end that only the ratio still needs
 
 
 @dataclass
 class Racer:
-    """A kernel in the rounds. `warms` launches for nobody before each sample: the kernels before it
-    drove its operands out of the caches.
+    """A kernel in the rounds. `warms` launches before each sample, and its time is dropped: the
+    kernels before it drove its operands out of the caches.
     """
 
     sampler: Sampler
@@ -89,13 +89,13 @@ def take(
 
 
 def share_of(bound: Bound, sampler: Sampler, rule: StopRule, gauges: Gauges | None) -> Share | None:
-    """The share of a row whose time was measured in another way: a pipeline, a race of rivals."""
+    """The share of a row whose time was measured in another way: a pipeline, or beside rivals."""
     brief = replace(rule, least=stats.FEWEST_FOR_INTERVAL, timeout_s=min(rule.timeout_s, RATIO_S))
     return take(bound, sampler, brief, gauges)[1] if gauges is not None else None
 
 
 def _lasts(sampler: Sampler) -> float:
-    """ns of the device that a launch takes: the shortest of a few."""
+    """ns per launch by the device's clock: the shortest of a few launches."""
     return min(sampler.sample()[0] for _ in range(3))
 
 
@@ -114,9 +114,9 @@ def _share(roofed: Roofed, row: list[float], rates: Mapping[str, list[float]]) -
 def _pilot(
     row: Racer, racers: Mapping[str, Racer], roofed: list[Roofed], rng: np.random.Generator
 ) -> list[Roofed]:
-    """The roofs that the row may come closest to, by the shortest times of a few rounds, whose
-    samples count for nothing else. The reference stays if no roof is near: a stream does not meet
-    what a kernel that hardly moves anything meets.
+    """The roofs that the row may come closest to, by the shortest times of a few rounds. The
+    samples of those rounds are dropped. The reference stays if no roof is near: a kernel that
+    hardly moves data meets other delays than a stream.
     """
     start = time.monotonic()
     for done in range(PILOT_ROUNDS):
@@ -144,11 +144,11 @@ def rounds(
     rng: np.random.Generator,
     clock: Callable[[], float] = time.monotonic,
 ) -> str:
-    """Rounds until the rule has enough of the row's samples and the ratios are as precise, for
-    RATIO_S more at most. Why they ended.
+    """Runs rounds until the rule has enough of the row's samples and the ratios are as precise, for
+    RATIO_S more at most. Returns why they ended.
     """
     start, stop = clock(), None
-    precise_s = 0.0  # when the row's samples were enough
+    precise_s = 0.0  # the time at which the row's samples were enough
     while True:
         _round(row, racers, rng)
         spent = clock() - start
@@ -164,7 +164,7 @@ def rounds(
 
 
 def _due(n: int) -> bool:
-    """Not at every round: the interval would be asked until it happens to be narrow."""
+    """Not after every round: repeated tests would stop at an interval that is narrow by chance."""
     return n % max(1, n // 10) == 0
 
 

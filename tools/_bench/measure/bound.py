@@ -1,9 +1,9 @@
 """A job on a device: its buffers between guard bands, its kernel, its queue, and the check of its
 outputs.
 
-Every operand lives in the middle of a larger buffer whose ends hold a pattern. `check` writes
-fresh inputs, poisons the outputs, launches once and judges all that came back; timing.py launches
-the same prepared arguments. Called by engine.py.
+Every operand lies in the middle of a larger buffer whose ends hold a pattern. `check` writes fresh
+inputs, poisons the outputs, launches once and compares everything. timing.py launches the same
+prepared arguments. Called by engine.py.
 """
 
 from __future__ import annotations
@@ -37,15 +37,13 @@ def unheard(kernel: str, step: str) -> None:
 
 
 announce = unheard
-"""Called before each step (LOADS to TIMES) whose kernel it touches; "": any. child.py listens."""
-LEAVE_S = 1.0  # what closing waits for after a failure: a kernel that never ends ends here neither
+"""Called before each step (LOADS to TIMES) with its kernel; "" for any kernel. child.py listens."""
+LEAVE_S = 1.0  # wait at closing after a failure: a kernel that hangs does not end here either
 
 
 @dataclass(frozen=True)
 class Guarded:
-    """One operand's memory: `view` is what the kernel gets, `whole` has a band on both sides of
-    it.
-    """
+    """One operand's memory. The kernel gets `view`; `whole` adds a band on both sides."""
 
     operand: Operand
     whole: sp.Buffer
@@ -56,7 +54,7 @@ class Guarded:
         self.whole.write(pattern, BAND_NBYTES + self.operand.nbytes)
 
     def check_bands(self, pattern: Array) -> list[Verdict]:
-        """Both bands against the pattern."""
+        """Compares both bands with the pattern."""
         ends = (("before", 0), ("behind", BAND_NBYTES + self.operand.nbytes))
         return [
             verify.band_intact(
@@ -71,8 +69,8 @@ class Guarded:
 
 
 class Placement:
-    """One set of a job's operands on the device and the arguments made of it; cold timing rotates
-    through several.
+    """One set of a job's operands on the device, and the arguments made of it. Cold timing rotates
+    through several sets.
     """
 
     def __init__(self, job: Job, device: sp.Device, stack: ExitStack) -> None:
@@ -90,25 +88,25 @@ class Placement:
 
 
 def timed(device: sp.Device) -> sp.Queue:
-    """A queue that knows times; where the device has no clock, one that does not."""
+    """A timing queue; a plain one if the device has no clock."""
     import sparkle_drv as sp
 
     try:
         return device.queue(timing=True)
     except sp.SparkleError as error:
-        if type(error) is not sp.SparkleError:  # something has failed
+        if type(error) is not sp.SparkleError:  # anything else is a real failure
             raise
         return device.queue()
 
 
 def device_ns(fence: sp.Fence, host_ns: float) -> float:
-    """What the device took; by the host's clock where the device has none."""
+    """The device's time of a submission; by the host's clock if the device has none."""
     return float(fence.time_ns if fence.queue.timing else host_ns)
 
 
 @contextmanager
 def timing_queue(device: sp.Device) -> Iterator[sp.Queue]:
-    """A queue that knows times; after a failure it is not waited for: what runs may never end."""
+    """A timing queue. After a failure nothing waits for it, because its work may never end."""
     import sparkle_drv as sp
 
     queue = timed(device)
@@ -123,7 +121,7 @@ def timing_queue(device: sp.Device) -> Iterator[sp.Queue]:
 
 class Bound:
     """A job loaded on a device, with `nsets` placements, on a timing queue of its own unless one is
-    given. A context manager: closing frees what it took. `outputs` are those of the last check.
+    given. A context manager: closing frees its resources. `outputs` are those of the last check.
     """
 
     def __init__(
@@ -139,15 +137,15 @@ class Bound:
         self.job, self.device, self.seed = job, device, seed
         self.launch_timeout_s = launch_timeout_s
         self.outputs: dict[str, Array] = {}
-        self.passed = verify.worst_of([])  # what the check before timing found
+        self.passed = verify.worst_of([])  # the result of the check before timing
         self.launch_options: dict[str, Any] = {"groups": job.groups} if job.groups else {}
         if job.group_size:
             self.launch_options["group_size"] = job.group_size
         with ExitStack() as stack:
             self.kernel = stack.enter_context(closing(job.load(device)))
-            if self.kernel.groups:  # made for one plan and this device, it knows its own grid
+            if self.kernel.groups:  # a kernel made for one plan and this device knows its own grid
                 self.launch_options = {}
-            # The clock of what is emulated means nothing: no packets for it.
+            # An emulated device's clock means nothing, so no packets are spent on it.
             if queue is None:
                 queue = device.queue() if device.info.emulated else timed(device)
                 stack.enter_context(closing(queue))
@@ -164,8 +162,8 @@ class Bound:
         return self
 
     def __exit__(self, kind: object, *exc: object) -> None:
-        """After a failure whatever still runs is left alone, with its memory: the error of the
-        body is the one to tell, and soon.
+        """After a failure the running work and its memory are left alone. Then the body's own error
+        reaches the caller soon.
         """
         import sparkle_drv as sp
 
@@ -178,20 +176,18 @@ class Bound:
         self._stack.close()
 
     def _rng(self, stream: int) -> np.random.Generator:
-        """Randomness that depends on the seed, the row and the stream, so that any row can be
-        repeated alone.
-        """
+        """A generator by seed, row and stream only, so that any row can be repeated alone."""
         row = zlib.crc32(self.job.key.encode())
         return np.random.default_rng([self.seed, row, stream])
 
     def launch(self, placement: Placement) -> None:
-        """One launch, waited for."""
+        """Launches once and waits."""
         announce(self.job.kernel, LAUNCHES)
         fence = self.queue.launch(self.kernel, *placement.arguments, **self.launch_options)
         fence.wait(timeout_s=self.launch_timeout_s)
 
     def fill(self, phase: int, placement: Placement, poison_stream: int = 0) -> dict[str, Array]:
-        """Writes fresh inputs and poison; returns what every operand holds before the launch."""
+        """Writes fresh inputs and poison. Returns every operand's content before the launch."""
         rng = self._rng(1 + phase)
         poison_rng = self._rng(100 + 10 * phase + poison_stream)
         before: dict[str, Array] = {}
@@ -206,13 +202,13 @@ class Bound:
         return before
 
     def fill_all(self) -> None:
-        """Random inputs in every placement, so that rotating through them times real work."""
+        """Writes random inputs into every placement: rotating through them then times real work."""
         for placement in self.placements:
             self.fill(0, placement)
 
     def check(self, phase: int) -> Verdict:
-        """Fresh inputs, one launch, everything compared. phase 0: before timing, 1: after it
-        (other inputs).
+        """Fresh inputs, one launch, everything compared. Phase 0 is before timing; phase 1 is after
+        it and has other inputs.
         """
         at = int(self._rng(7).integers(len(self.placements))) if phase else 0
         placement = self.placements[at]
@@ -251,7 +247,7 @@ class Bound:
         wanted = self.job.oracle(values)
         missing = [name for name in outputs if name not in wanted]
         if missing:
-            return verify.broken(f"the oracle says nothing about {', '.join(missing)}")
+            return verify.broken(f"the oracle gives no value for {', '.join(missing)}")
         return verify.worst_of(
             [
                 verify.against(n, got, np.asarray(wanted[n]), self.job.tolerance)
@@ -260,9 +256,9 @@ class Bound:
         )
 
     def _repeatable(self, placement: Placement, first: dict[str, Array], phase: int) -> Verdict:
-        """Without an oracle: the same inputs over other poison must give the very same bytes.
+        """Without an oracle: the same inputs over other poison must give the same bytes.
 
-        That finds outputs left unwritten, kernels that depend on what was there before, and races.
+        That finds unwritten outputs, kernels that depend on earlier content of memory, and races.
         It does not find a wrong result: the row stays unverified.
         """
         self.fill(phase, placement, poison_stream=1)
@@ -301,7 +297,7 @@ class Bound:
         )
 
     def flops(self) -> float:
-        """Flops of one launch: the job's own count, or what the kernel wrote down."""
+        """Flops of one launch: the job's own count, or the number that the kernel wrote."""
         name = self.job.flops_output
         if name is None:
             return self.job.flops

@@ -1,9 +1,9 @@
-"""A child process measures: a user's kernel may crash it or never end, and the run goes on.
+"""A child process measures: a user's kernel may crash it or hang, and the run still goes on.
 
-The child opens the device, compiles, verifies and times. The parent sends it jobs and gets rows
-back, pickled through a pipe between the two. Before each step the child announces whose kernel it
-is about to touch. So the parent knows how long to wait, and which of several rivals to leave out
-when it tries the others again in a new child. Called by commands/runner.py.
+The child opens the device, compiles, verifies and times. The parent sends it jobs and gets rows,
+pickled through a pipe between the two. Before each step the child announces the kernel that it is
+about to touch. So the parent knows how long to wait. It also knows which of several rivals to
+leave out when a new child tries the others again. Called by commands/runner.py.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from .engine import Settings, Stuck
 if TYPE_CHECKING:
     import sparkle_drv as sp
 
-START_S = 60.0  # importing and opening the device
-LOAD_S = 240.0  # compiling, twice the compilers' own limit, and what a driver makes of it
+START_S = 60.0  # for imports and opening the device
+LOAD_S = 240.0  # for compiling (twice the compilers' own limit) and for the driver's part of it
 SLACK_S = 60.0
 LEAVE_S = 2.0
 _SPOILED = re.compile(r"(before timing: |after timing: )?(DeviceLost|KernelFault)\b")
@@ -45,7 +45,7 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True)
 class Lost:
-    """The kernel ("": it is not known which) that ended or stopped a child, and how."""
+    """The kernel that ended or stopped a child ("": unknown), and how."""
 
     kernel: str
     what: str
@@ -63,16 +63,16 @@ class Child:
     _pipe: Connection | None = None
     _at: str = ""
     _has_begun: bool = False
-    _folder: str = field(default="")  # for what compilers make
+    _folder: str = field(default="")  # for the compilers' output
 
     def rows(self, job: Job, mode: str) -> list[Row]:
-        """Raises what the job itself is to blame for, such as a UsageError of its reference."""
+        """Raises the job's own errors, such as a UsageError of its reference."""
         while not all(one.lost for one in (job, *job.rivals)):
             answer = self._ask("rows", job, mode)
             if not isinstance(answer, Lost):
                 found: list[Row] = answer
                 if any(_SPOILED.match(row.reason or "") for row in found):
-                    self.close()  # its device takes no more
+                    self.close()  # the child's device takes no more work
                 return found
             job = _without(job, answer)
         return [engine.lost(one, self.info, mode, self.settings) for one in (job, *job.rivals)]
@@ -86,8 +86,8 @@ class Child:
         return answer if isinstance(answer, dict) else None
 
     def _ask(self, *request: Any) -> Any:
-        """The answer, or Lost. Raises what the child raised. A child that ended before it began
-        with this request has a successor.
+        """The answer, or Lost. Raises the child's exception. If the child ended before it began
+        with this request, a new child gets it.
         """
         was_there, self._at = self._process is not None, ""
         self._has_begun = False
@@ -115,10 +115,10 @@ class Child:
             self._has_begun = True
             self._at, step = value
             limit = self._limit(step)
-        return Lost(self._at, f"never ended: no answer in {limit:g} s")
+        return Lost(self._at, f"hung: no answer in {limit:g} s")
 
     def _limit(self, step: str) -> float | None:
-        """How long the child may take for a step; there is no limit for a user's reference."""
+        """How long the child may take for a step. A user's reference has no limit."""
         patience = self.settings.launch_timeout_s
         return {
             bound.LOADS: LOAD_S,
@@ -137,8 +137,8 @@ class Child:
             f"import sys; sys.path[:] = {sys.path!r}; "
             f"from _bench.measure import child; child.main({theirs.fileno()})"
         )
-        # What a kernel prints goes to stderr: stdout is for the table. The child is a group of its
-        # own, so that Ctrl-C reaches the parent alone.
+        # A kernel's own output goes to stderr, because stdout is for the table. The child is a
+        # process group of its own, so that Ctrl-C reaches only the parent.
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, *["-O"] * sys.flags.optimize, "-c", code],
@@ -166,7 +166,7 @@ class Child:
             return f"crashed: signal {-code}"
 
     def close(self) -> None:
-        """Idempotent. A child that is busy is killed, and the compilers that it started end."""
+        """Idempotent. A busy child is killed, and the compilers that it started end with it."""
         pipe, process = self._pipe, self._process
         self._pipe = self._process = None
         if pipe is not None:
@@ -191,7 +191,7 @@ def _stderr() -> int:
 
 
 def _without(job: Job, lost: Lost) -> Job:
-    """The job with the kernel marked that must not be tried again; all, when none is known."""
+    """The job with the lost kernel marked, so that it is not tried again; if unknown, all are."""
     every = (job, *job.rivals)
     names = {one.kernel for one in every if not one.lost}
     blamed = {lost.kernel} & names or names
@@ -204,7 +204,7 @@ def _without(job: Job, lost: Lost) -> Job:
 
 @contextlib.contextmanager
 def started(uri: str, info: sp.DeviceInfo, settings: Settings, threshold: float) -> Iterator[Child]:
-    """A child for a device that was found before; it starts with its first job."""
+    """A child for a device that was found before. It starts with its first job."""
     child = Child(uri, info, settings, threshold)
     try:
         yield child
@@ -215,7 +215,7 @@ def started(uri: str, info: sp.DeviceInfo, settings: Settings, threshold: float)
 
 
 def main(descriptor: int) -> None:
-    """The child: answers until its parent leaves."""
+    """The child's main loop: answers until its parent leaves."""
     pipe = Connection(descriptor)
     uri, settings, threshold, level = pipe.recv()
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -229,7 +229,7 @@ def main(descriptor: int) -> None:
                 name, *rest = pipe.recv()
                 pipe.send(("answer", getattr(one, name)(*rest)))
     except EOFError:
-        os._exit(0)  # closing might wait for what never ends
+        os._exit(0)  # closing the device might wait for a kernel that hangs
     except Stuck as stuck:
         answer = Lost(stuck.row.subject.kernel, stuck.row.reason or "")
     except Exception as error:
@@ -245,5 +245,5 @@ def _portable(error: Exception) -> Exception:
     try:
         copy: Exception = pickle.loads(pickle.dumps(error))
         return copy
-    except Exception:  # whatever an exception's own pickling raises
+    except Exception:  # an exception's own pickling may raise anything
         return sp.SparkleError(f"{type(error).__name__}: {error}")

@@ -1,5 +1,5 @@
-"""From -d to open devices: "cpu,egl:0", "all", emulators when named. Called by every command that
-runs something.
+"""Opens the devices of -d: "cpu,egl:0", "all", emulators when named. Called by every command that
+runs kernels.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def resolve(spec: str) -> list[str]:
     uris = [uri.strip() for uri in spec.split(",")]
     if not all(uris):
         raise UsageError(
-            f"-d {spec!r}: device URIs separated by commas are wanted, such as cpu,egl:0"
+            f"-d: expected device URIs separated by commas, such as cpu,egl:0, got {spec!r}"
         )
     return list(dict.fromkeys(uris))
 
@@ -58,7 +58,7 @@ def opened(uri: str) -> Iterator[sp.Device]:
 
 
 def _leave(device: sp.Device, error: BaseException) -> None:
-    """Closes after a failure, without waiting for what may never end: `error` is to be told."""
+    """Closes after a failure, without waiting for work that may never end. `error` is reported."""
     import sparkle_drv as sp
 
     try:

@@ -1,9 +1,9 @@
-"""Rows of emulated devices. An emulator has no time of its own: what is measured is what a dispatch
-costs its caller outside the emulated kernel's ioctls, and what the submission asks of that kernel.
+"""Rows of emulated devices. An emulator has no time of its own, so two other costs are measured:
+the caller's time outside the emulated kernel driver's ioctls, and the submission's requests to it.
 
-A sample is one prepared launch, waited for when the clock has stopped. The emulated kernel says how
-long callers were inside of it (sparkle_drv.testing.emulator.seam). Called by engine.py and
-runner.py.
+A sample is one prepared launch; the wait comes after the clock has stopped. The emulated kernel
+driver reports the time inside its calls (sparkle_drv.testing.emulator.seam). Called by engine.py
+and runner.py.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from .stop_rule import StopRule
 if TYPE_CHECKING:
     import sparkle_drv as sp
 
-NO_TIME = float("nan")  # of the device
+NO_TIME = float("nan")  # the device's time
 
 
 def check_job(job: Job, mode: str, info: sp.DeviceInfo) -> None:
-    """Raises UsageError for what compares times of an emulated device."""
+    """Raises UsageError for a job that compares times of an emulated device."""
     if mode == "pipeline" or job.rivals:
         refuse(info, "mode pipeline" if mode == "pipeline" else "--vs")
 
@@ -42,7 +42,7 @@ def refuse(info: sp.DeviceInfo, what: str) -> None:
 
 @dataclass
 class Submitting:
-    """Launch by launch, through the placements in turn."""
+    """Takes samples launch by launch, through the placements in turn."""
 
     bound: Bound
     batch: int = 1
@@ -79,7 +79,7 @@ class Submitting:
 
 
 def take(bound: Bound, rule: StopRule) -> tuple[Measured, Submission | None]:
-    """Samples until the rule says why it is enough: host times alone. No Submission where no
+    """Takes samples until the rule says why they are enough: host times alone. No Submission if no
     emulated card counts."""
     backend: Any = bound.device._backend
     from sparkle_drv.testing import emu

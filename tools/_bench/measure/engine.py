@@ -1,5 +1,5 @@
-"""One row: check, time, check again, and only then a number. The one path to a time for every
-command and device.
+"""One row: check, time, check again, and only then a number. Every command gets its times here, for
+every device.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 DRIFT_NOTED = 0.1
 LEAST_LAUNCH_S, LAUNCH_TIMEOUTS = 10.0, 10
-NO_ERROR = {"max_rel_rms": None, "tolerance": None}  # nothing was compared with an oracle
+NO_ERROR = {"max_rel_rms": None, "tolerance": None}  # there was no oracle to compare with
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Settings:
 
     @property
     def launch_timeout_s(self) -> float:
-        """How long one launch may last before the device counts as stuck."""
+        """Seconds after which a launch counts as hung."""
         return self.launch_s or max(LEAST_LAUNCH_S, LAUNCH_TIMEOUTS * self.timeout_s)
 
     @property
@@ -51,7 +51,7 @@ class Settings:
 
 
 class Stuck(Exception):
-    """A launch did not end in time: the device can take no more work. `row` says which."""
+    """A launch did not end in time, so the device can take no more work. `row` has details."""
 
     def __init__(self, row: Row) -> None:
         super().__init__(row.reason)
@@ -59,9 +59,9 @@ class Stuck(Exception):
 
 
 def run(job: Job, device: sp.Device, mode: str, settings: Settings, gauges: Gauges | None) -> Row:
-    """Measures a job. What goes wrong on the device becomes a failed row, not an exception;
-    KeyboardInterrupt and UsageErrors pass through. Raises Stuck
-    when a launch does not end.
+    """Measures a job. An error on the device becomes a failed row, not an exception.
+
+    Raises Stuck when a launch does not end. KeyboardInterrupt and UsageError pass through.
     """
     subject = subject_of(job, device.info, mode)
     row = attempt(
@@ -74,7 +74,7 @@ def run(job: Job, device: sp.Device, mode: str, settings: Settings, gauges: Gaug
 
 
 def told(job: Job, settings: Settings) -> dict[str, Any]:
-    """What a row says of its job and of the run."""
+    """What a row says about its job and the run."""
     operands = [f"{o.type}[{','.join(map(str, o.shape))}]" for o in job.operands]
     return {"seed": settings.seed, "label": job.label, "operands": operands, **job.extra}
 
@@ -82,8 +82,8 @@ def told(job: Job, settings: Settings) -> dict[str, Any]:
 def attempt(
     subject: Subject, extra: Mapping[str, Any], settings: Settings, work: Callable[[], T]
 ) -> T | Row:
-    """What `work` returns, or a failed row that says why it could not be done. Raises as `run`; the
-    row of a Stuck has `extra`.
+    """The result of `work`, or a failed row with the reason. Raises as `run`; the row of a Stuck
+    has `extra`.
     """
     import sparkle_drv as sp
 
@@ -94,7 +94,7 @@ def attempt(
         given = (
             f"{settings.launch_timeout_s:g} s were given (--launch-timeout or --timeout raise that)"
         )
-        what = f"never ended: {said}; {given}"
+        what = f"hung: {said}; {given}"
         row = Row.failed(subject, {"what": what}, what)
         row.extra |= extra
         raise Stuck(row) from error
@@ -106,7 +106,7 @@ def attempt(
 
 
 def finish(row: Row, job: Job, info: sp.DeviceInfo, settings: Settings) -> Row:
-    """The row with what the job says of itself, and its rates."""
+    """The row with the job's own notes and its rates."""
     row.extra |= told(job, settings)
     row.notes += job.notes
     if row.measured and not info.emulated:
@@ -125,7 +125,7 @@ def subject_of(job: Job, info: sp.DeviceInfo, mode: str) -> Subject:
 
 
 def sets(job: Job, mode: str, info: sp.DeviceInfo, sharers: int = 1) -> int:
-    """How many sets of its operands a mode takes."""
+    """How many sets of its operands a mode uses."""
     if mode == "cold":
         return timing.cold_sets(job.footprint, info, sharers)
     return timing.PIPELINE_DEPTH if mode == "pipeline" else 1
@@ -150,7 +150,7 @@ def _run(
             if row.measured is not None:
                 row.submission = submission
             return row
-        quiet.rested()  # the oracle was numpy's
+        quiet.rested()  # the oracle ran numpy's threads
         watch = noise.Watch(device._backend.sensors)
         measured, overhead, share = _take(bound, mode, settings, gauges)
         disturbed = watch.noise()
@@ -161,7 +161,7 @@ def _run(
 
 
 def refused(bound: Bound, subject: Subject, settings: Settings) -> Row | None:
-    """The check before timing: the row of what must not be timed, else None."""
+    """The check before timing. Returns a row when the job must not be timed, else None."""
     verdict = bound.check(0)
     if not verdict.ok:
         return Row.failed(subject, verdict.error, f"before timing: {verdict.sentence}")
@@ -174,7 +174,7 @@ def refused(bound: Bound, subject: Subject, settings: Settings) -> Row | None:
 
 
 def judged(bound: Bound, subject: Subject, measured: Measured, mode: str, nsets: int) -> Row:
-    """The check after timing: the row with its time, or without one."""
+    """The check after timing. Returns the row with its time, or a failed one without."""
     job = bound.job
     after = bound.check(1)
     if not after.ok:
@@ -192,7 +192,8 @@ def judged(bound: Bound, subject: Subject, measured: Measured, mode: str, nsets:
 def _take(
     bound: Bound, mode: str, settings: Settings, gauges: Gauges | None
 ) -> tuple[Measured, Overhead | None, Share | None]:
-    # Closed, but not after a failure: it would wait for what is stuck, and `bound` closes anyway.
+    # Not closed after a failure: closing would wait for the stuck launch, and `bound` closes
+    # anyway.
     overhead = None
     sampler: timing.Sampler
     if mode == "pipeline":

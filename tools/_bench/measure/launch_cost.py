@@ -1,9 +1,9 @@
-"""What a launch costs its caller on an idle queue, in ns by the host's clock: nothing is
+"""The cost of a launch to its caller on an idle queue, in ns by the host's clock. Nothing is
 subtracted.
 
-Each sample is a loop of calls divided by their number. The kernels have nothing to do (noop; saxpy
-with n = 0), so what is left is our own code; that saxpy computes when it has something to do is
-checked first.
+Each sample is a loop of calls, divided by their number. The kernels have no work (noop; saxpy with
+n = 0), so the time is that of our own code. A check first shows that saxpy computes when it has
+work.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RECORDED = 100
 
 @dataclass(frozen=True)
 class Case:
-    """`loop` makes `calls` calls that launch `launches` kernels in all."""
+    """`loop` makes `calls` calls, which launch `launches` kernels in all."""
 
     name: str
     loop: Callable[[], None]
@@ -36,8 +36,8 @@ class Case:
 
 
 def cases(device: sp.Device, queue: sp.Queue) -> list[Case]:
-    """What is measured. The loops are written out: a call through a lambda would cost as much as a
-    launch.
+    """The cases to measure. The loops are written out, because a call through a lambda would cost
+    as much as a launch.
     """
     import sparkle_drv as sp
 
@@ -92,7 +92,7 @@ def cases(device: sp.Device, queue: sp.Queue) -> list[Case]:
 
 
 def measure(device: sp.Device, manifest: dict[str, Any], settings: Settings) -> Iterator[Row]:
-    """A row for each case; one failed row when saxpy does not compute."""
+    """A row for each case; one failed row when saxpy computes a wrong result."""
     point = catalog.expand("saxpy_f32", {"n": "1000"}, device.info)[0]
     checked = engine.run(
         catalog.make("saxpy_f32", point, device.info, manifest, settings.seed),

@@ -1,4 +1,4 @@
-"""What measures the rows of one device: in this process, or in a child of it (child.py)."""
+"""Measures the rows of one device: in this process, or in a child process (child.py)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 class Meter(Protocol):
-    """Rows of a job and its rivals; the best roof so far, `complete`d for a drawing; a self-test as
-    the document has it. None: there is nothing to measure it with.
+    """Measures the rows of a job and its rivals. It also gives the best roof so far (`complete`d
+    for a drawing) and a self-test in the document's form (None: no kernel can measure it).
     """
 
     def rows(self, job: Job, mode: str) -> list[Row]: ...

@@ -1,11 +1,11 @@
 """Measures the roofs of a device with our own kernels: FMAs for flops, and streams far beyond the
 caches for memory.
 
-All go through the engine, so that they are verified like anything else. A roof is the best that was
-sustained, not a median: one that a neighbour has pressed down would let rows exceed it. "copy" is
-the best of the kernels that read and write: where stores first fetch what they overwrite, a plain
-copy moves more than it counts and a saxpy does not. "read" is the best of all, for kernels that do
-little but read. Called by the peak command; run has the same kernels beside each row (beside.py).
+The engine verifies these kernels like any other. A roof is the best sustained rate, not a median:
+a rate that a neighbour pressed down would let rows exceed it. "copy" is the best kernel that reads
+and writes. Where stores first fetch what they overwrite, a plain copy moves more bytes than it
+counts, and a saxpy does not. "read" is the best of all, for kernels that mostly read. Called by
+the peak command. `run` measures the same kernels beside each row (beside.py).
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def measure(
     settings: Settings,
     say: Callable[[str], None] = lambda what: None,
 ) -> Iterator[tuple[Roof, Row]]:
-    """(the roofs so far, the row just measured). A kernel that `manifest`, that of the device,
-    lacks gives no row; one that fails its check raises no roof.
+    """(the roofs so far, the row just measured). A kernel that the device's `manifest` lacks gives
+    no row. A kernel that fails its check raises no roof.
     """
     roof = Roof()
     for kernel, kinds in roofs.KERNELS.items():

@@ -1,8 +1,8 @@
 """Mode pipeline: the same launches synchronously, in one list, and through a ring of slots.
 
-The three take turns within one run, on the same operands and the same queue. Each sample is
-`batch` launches from an idle queue to an idle queue, so that no way hides work in flight, and
-nothing is read of the device's clock until they have ended.
+The three ways take turns within one run, on the same operands and queue. Each sample is `batch`
+launches from an idle queue to an idle queue, so that no way hides work in flight. The device's
+clock is read only after they have ended.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Slot:
 
 
 class ThreeWays:
-    """Takes samples of a bound job, (device ns, host ns) a launch, in each of the three ways."""
+    """Takes samples of a bound job, (device ns, host ns) per launch, in each of the three ways."""
 
     def __init__(self, bound: Bound) -> None:
         placements = iter(bound.placements)
@@ -112,9 +112,9 @@ class Pipelined:
 
 
 def batch_for(launch_ns: float) -> int:
-    """Launches of a sample: 1 ms of them, or four rounds of the ring, so that filling and emptying
-    it weigh little; two rounds where four would take more than 0.1 s. Every placement as often as
-    the others.
+    """Launches per sample: 1 ms of them, or four rounds of the ring, so that filling and emptying
+    it weigh little. Two rounds if four would take more than 0.1 s. Every placement runs equally
+    often.
     """
     launch_ns = max(launch_ns, 1.0)
     least = 4 if 4 * PIPELINE_DEPTH * launch_ns <= LONG_NS else 2
@@ -125,8 +125,8 @@ def batch_for(launch_ns: float) -> int:
 def take(
     ways: ThreeWays, rule: Callable[[], StopRule], clock: Callable[[], float] = time.monotonic
 ) -> tuple[Measured, Overhead]:
-    """Samples the ways in turn, the order turning with each round, until a rule of each has said
-    why its host times are enough. The row's own samples are those of the pipeline.
+    """Samples the ways in turn, in an order that rotates with each round. It ends when a rule of
+    each way finds its host times enough. The row's own samples are those of the pipeline.
     """
     rules = {way: rule() for way in WAYS}
     start, rounds = clock(), 0

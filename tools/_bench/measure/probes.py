@@ -1,7 +1,6 @@
-"""Probes: the roofs' kernels made for one row, and what the rows of a device met so far.
+"""Probes: the roofs' kernels made for one row, and the highest rates that a device's rows have met.
 
-beside.py takes their samples. Nothing that was measured is kept from row to row but the highest
-rates, for the drawing.
+beside.py takes the samples. Only the highest rates are kept from row to row, for the drawing.
 """
 
 from __future__ import annotations
@@ -33,20 +32,20 @@ if TYPE_CHECKING:
     from .engine import Settings
 
 log = logging.getLogger("sparkle_drv.bench")
-SMALL = 1009  # elements, or rounds of FMAs: a prime, at which a kernel is verified
+SMALL = 1009  # elements, or rounds of FMAs, at which a kernel is verified: a prime
 LEAST_FMA_NS, MOST_FMA_NS = 100e3, 20e6
-"""A launch of FMAs: long enough that starting it costs nothing, short enough to repeat."""
-NEAR_ROOF = 0.5  # a share from which the roof may be the row's
+"""A launch of FMAs: long enough to hide the cost of its start, short enough to repeat."""
+NEAR_ROOF = 0.5  # from this share on, the roof may be the row's
 COUNTED, LAUNCHES = 64, 2
-"""A stream that takes less than so many empty launches says nothing of memory; they are counted in
-a batch.
+"""A stream shorter than so many empty launches says nothing of memory. The empty launches are timed
+in a batch.
 """
-REFERENCE = "reference"  # in place of a roof
+REFERENCE = "reference"  # the kind of a probe that is no roof
 
 
 @dataclass
 class Probe:
-    """A kernel of roofs.py on the device; `work` is the flops or bytes of a launch. `kernel` also
+    """A kernel of roofs.py on the device; `work` is the flops or bytes per launch. `kernel` also
     names the threads, where they are not all; `roof` does not.
     """
 
@@ -60,7 +59,7 @@ class Probe:
         return self.kernel.partition(",")[0]
 
     def close(self) -> None:
-        """Not after a failure: it would wait for what is stuck, and its Bound is closed anyway."""
+        """Not after a failure: closing waits for the stuck launch, and its Bound closes anyway."""
         for one in (self.sampler, self.warms):
             if one is not None:
                 one.close()
@@ -68,7 +67,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class Roofed:
-    """A roof that concerns a row: the row's work in the roof's unit, and who may set the roof."""
+    """A roof that concerns a row: the row's work in the roof's unit, and the roof's probes."""
 
     kind: str  # "flops", "copy", "read" or REFERENCE
     work: float
@@ -86,7 +85,7 @@ class Gauges:
     _verified: dict[str, bool] = field(default_factory=dict)
 
     def roofs_of(self, bound: Bound, lasts_ns: float, stack: ExitStack) -> list[Roofed]:
-        """The roofs that concern a row whose launch takes so long; `stack` closes the probes."""
+        """The roofs of a row whose launch lasts `lasts_ns`. `stack` closes the probes."""
         job = bound.job
         batch = max(1, min(timing.MOST_BATCH, math.ceil(timing.SAMPLE_NS / max(lasts_ns, 1.0))))
         sample_ns = min(batch * lasts_ns, MOST_FMA_NS)
@@ -108,15 +107,15 @@ class Gauges:
         return found
 
     def _reference(self, sample_ns: float, stack: ExitStack) -> list[Roofed]:
-        """For a row that may be near no roof: what `compare` tells the machine from the row by."""
+        """For a row that may be near no roof: it shows `compare` the machine's own changes."""
         for kind in ("f32", "f64"):
             if made := self._fmas(kind, max(sample_ns, LEAST_FMA_NS), 1, stack):
                 return [Roofed(REFERENCE, 0.0, made)]
         return []
 
     def _fmas(self, kind: str, launch_ns: float, batch: int, stack: ExitStack) -> list[Probe]:
-        """By all threads, and on the cpu by one, too: on busy cores a row of one thread would
-        exceed a roof of all.
+        """FMAs by all threads, and on the cpu by one thread, too: on busy cores a row of one thread
+        would exceed the roof of all.
         """
         fma = partial(self.fma, launch_ns, batch, stack)
         alone = self.device.info.backend == "cpu" and self.device.info.compute_units > 1
@@ -125,8 +124,8 @@ class Gauges:
         )
 
     def probes(self, kind: str, make: Callable[[str], Probe | None]) -> list[Probe]:
-        """The probes of a roof ("f32", "f64", "copy" or "read"). Kernels that the device lacks, has
-        no memory for or computes wrongly are left out.
+        """The probes of a roof ("f32", "f64", "copy" or "read"). Kernels are left out that the
+        device lacks, has no memory for or computes wrongly.
         """
         import sparkle_drv as sp
 
@@ -144,7 +143,7 @@ class Gauges:
         return made
 
     def _is_right(self, kernel: str) -> bool:
-        """Verified at a small size when it is first needed."""
+        """Verifies the kernel at a small size, once, when it is first needed."""
         if kernel not in self._verified:
             at = point(kernel, self.device.info)
             with self._bound(kernel, {**at, "n" if "n" in at else "iters": SMALL}) as bound:
@@ -157,7 +156,7 @@ class Gauges:
     def fma(
         self, launch_ns: float, batch: int, stack: ExitStack, kernel: str, threads: int = 0
     ) -> Probe:
-        """A loop of FMAs, a launch of which takes about `launch_ns`; 0 threads: all."""
+        """A loop of FMAs; one launch takes about `launch_ns`. 0 threads: all."""
         from sparkle_drv import TilePlan
 
         def made(at: Point) -> Bound:
@@ -174,16 +173,17 @@ class Gauges:
                 break
         iters = max(1, int(iters * launch_ns / lasts))
         bound = stack.enter_context(made({**at, "iters": iters}))
-        timing.estimate(bound)  # after a launch it has told its flops
+        timing.estimate(bound)  # after a launch the kernel has written its flops
         name = f"{kernel}, {threads} thread" if threads else kernel
         return Probe(name, bound.flops(), timing.several(bound, batch))
 
     def stream(
         self, nbytes: int, rate: float, sample_ns: float, stack: ExitStack, kernel: str
     ) -> Probe | None:
-        """A stream over as many bytes; beyond the caches a longer one would say the same. None
-        where launching it takes longer than moving them. A sample lasts as long as the row's; less
-        beside a row whose `rate`, in bytes a ns, is nowhere near.
+        """A stream over as many bytes. A stream longer than the caches would give the same rate.
+
+        None if launching it takes longer than moving the bytes. A sample lasts as long as the
+        row's; less for a row whose `rate`, in bytes per ns, is far below the roof.
         """
         largest = largest_cache(self.device.info)
         at = point(kernel, self.device.info)
@@ -212,7 +212,7 @@ class Gauges:
         return Bound(job, self.device, self.settings.seed, 1, self.settings.launch_timeout_s)
 
     def _fill(self, bound: Bound) -> None:
-        """A short random pattern again and again: random numbers for all would take seconds."""
+        """A short random pattern, repeated: random numbers for all elements would take seconds."""
         rng = np.random.default_rng(self.settings.seed)
         for guarded in bound.placements[0].guarded.values():
             operand = guarded.operand
@@ -220,7 +220,7 @@ class Gauges:
             guarded.view.write(np.resize(values, operand.shape))
 
     def complete(self) -> None:
-        """Measures those roofs, for a drawing of all, that no row has met."""
+        """Measures the roofs that no row has met, for a drawing of all roofs."""
         beyond = catalog.AUTO_BEYOND_CACHES * largest_cache(self.device.info)
         for kind in ("f32", "f64", "copy", "read"):
             flops = kind.startswith("f")
@@ -235,7 +235,7 @@ class Gauges:
                     self._raise(kind, probe.work / float(np.median(times)))
 
     def met(self, share: Share, bound: Bound) -> None:
-        """Raises `best` to what a row met; a cache is no roof of the drawing."""
+        """Raises `best` to the rates that a row met. A cache's rate is no roof of the drawing."""
         if share.kind == "flops":
             self._raise(str(bound.job.flop_type), float(np.median(share.roof)))
         elif working_set(bound) > largest_cache(bound.device.info):
@@ -247,7 +247,7 @@ class Gauges:
 
 
 def _shortest(sampler: Sampler) -> float:
-    """ns of the device for a launch."""
+    """ns per launch by the device's clock."""
     return min(sampler.sample()[0] for _ in range(3))
 
 
@@ -270,5 +270,5 @@ def working_set(bound: Bound) -> int:
 def gauges(
     device: sp.Device, manifest: Mapping[str, Any], settings: Settings
 ) -> Iterator[Gauges | None]:
-    """The gauges of a device; None where times mean nothing."""
+    """The gauges of a device. None: its times mean nothing."""
     yield None if device.info.emulated else Gauges(device, manifest, settings)

@@ -1,5 +1,5 @@
-"""Can this machine be measured on now? A roof's kernel as a row beside itself reads 100 % whatever
-the machine does to both; how far its interval reaches says how well a share is known here.
+"""Can this machine be measured on now? A roof's kernel is measured as a row beside itself, which
+gives 100 % whatever the machine does to both. The interval's width shows how well a share is known.
 
 Called by runner.py at the start and the end of a run.
 """
@@ -22,16 +22,14 @@ from .beside import Racer, rounds
 from .probes import Gauges
 from .stop_rule import StopRule
 
-AGREES = 0.03  # of 100 %: the whole interval lies within, else the machine is busy
-MOST_S, SHARE_OF_ROW = 0.5, 0.1  # seconds, and the part of a row's time, that it takes at most
+AGREES = 0.03  # of 100 %: an interval that reaches further means a busy machine
+MOST_S, SHARE_OF_ROW = 0.5, 0.1  # at most so many seconds, and such a part of a row's time
 LAUNCH_NS = 1_500_000.0
 
 
 @dataclass(frozen=True)
 class SelfTest:
-    """A roof's kernel measured as a row beside itself: 100 % on any machine, if its rounds are
-    enough to tell.
-    """
+    """A roof's kernel measured as a row beside itself: 100 % on any machine, if rounds suffice."""
 
     kernel: str
     ratio: stats.Summary
@@ -54,8 +52,8 @@ class SelfTest:
 
 
 def run(gauges: Gauges, clock: Callable[[], float] = time.monotonic) -> SelfTest | None:
-    """By the first loop of FMAs that the device has; None where it has none, and where the
-    time does not suffice for an interval.
+    """Measures with the first loop of FMAs that the device has. None: the device has none, or the
+    time is too short for an interval.
     """
     with ExitStack() as stack:
         make = partial(gauges.fma, LAUNCH_NS, 1, stack)
@@ -78,7 +76,7 @@ def run(gauges: Gauges, clock: Callable[[], float] = time.monotonic) -> SelfTest
 
 
 def words(tests: Mapping[str, Mapping[str, Any]]) -> str:
-    """For the heading, of what `as_json` has of the start and the end of a run."""
+    """The heading's text, from `as_json` of the start and of the end of a run."""
     percents = [f"{t['ci_low_percent']:.0f}..{t['ci_high_percent']:.0f}" for t in tests.values()]
     busy = not all(test["agrees"] for test in tests.values())
     return f"{'machine busy: ' if busy else ''}self-test {' and '.join(percents)} %"

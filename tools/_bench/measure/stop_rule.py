@@ -1,4 +1,4 @@
-"""When is there enough? A pure rule over the samples so far: no clock and no device in here;
+"""When are there enough samples? A pure rule over the samples so far, without clock or device.
 timing.py asks it.
 """
 
@@ -12,12 +12,12 @@ from _bench.rows import stats
 
 @dataclass
 class StopRule:
-    """Stops when the half-width of the median's 95 % interval is at most `precision` (relative),
-    else by `timeout_s`.
+    """Stops when the half-width of the median's 95 % interval is at most `precision` (relative), at
+    the latest at `timeout_s`.
 
-    `ask` is cheap to call after every sample: it looks at the interval only when a tenth more
-    samples have come, so that sorting does not grow with the square of their number, and so that
-    the interval is not tested at every sample until it happens to be narrow.
+    `ask` is cheap to call after every sample: it looks at the interval only when there are a tenth
+    more samples. So the cost of sorting does not grow with the square of their number. Testing
+    every sample would also stop at an interval that is narrow by chance.
     """
 
     precision: float = 0.01
@@ -27,8 +27,8 @@ class StopRule:
     _next_look: int = field(default=0, repr=False)
 
     def ask(self, samples: Sequence[float], elapsed_s: float) -> str | None:
-        """One of "precision", "timeout", "max_samples", or None to go on. At least one sample is
-        always taken."""
+        """Returns "precision", "timeout" or "max_samples", or None to go on. Takes at least one
+        sample."""
         n = len(samples)
         if n >= self.least and n >= self._next_look:
             self._next_look = n + max(1, n // 10)

@@ -1,5 +1,4 @@
-"""Takes samples: what one sample is in each mode, and the loop that takes them until the stop rule
-has enough.
+"""Takes samples: defines a sample of each mode, and loops until the stop rule has enough.
 
     hot       the same buffers again and again; short kernels in batches of one submission
     cold      buffers rotate through a set larger than twice the last-level cache
@@ -7,8 +6,8 @@ has enough.
 
 Mode pipeline is in pipelined.py.
 
-Times are ns per launch, device clock and host clock side by side. Called by engine.py; no
-verification here.
+Times are ns per launch, by the device's clock and by the host's. Nothing is verified here. Called
+by engine.py.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ SAMPLE_NS = (
 )
 MOST_BATCH = 4096
 WARM_UP_S, WARM_UP_SHARE = 0.2, 0.04
-"""And at most that share of the time that a row may take. A host of virtual machines may wake two
-cores that were idle as two threads of one of its own, and takes a tenth of a second to part them:
-in 9 of 60 tries on Zen 4 two processes, each on a core of its own, began at half their speed."""
+"""Seconds, and the share of a row's time, that a warm-up takes at most. A host of virtual machines
+may wake two idle cores as two threads of one of its own. It needs a tenth of a second to part them.
+In 9 of 60 tries on Zen 4, two processes on cores of their own began at half their speed."""
 BEYOND_CACHE = 2
-ASSUMED_CACHE_NBYTES = 64 << 20  # of a device that does not tell its caches
+ASSUMED_CACHE_NBYTES = 64 << 20  # for a device that does not report its caches
 MOST_COLD_SHARE = 4  # rotating sets take at most a quarter of the device's memory
 MOST_COLD_SETS = (
     512  # tiny operands: allocating thousands of sets would take longer than timing them
@@ -47,7 +46,7 @@ Sample = tuple[float, float]
 
 
 class Sampler(Protocol):
-    """Takes one sample: (device ns, host ns) per launch; NaN where there is no such clock."""
+    """Takes one sample: (device ns, host ns) per launch; NaN for a clock that does not exist."""
 
     batch: int
     primary: str
@@ -58,8 +57,8 @@ class Sampler(Protocol):
 
 
 def cold_sets(footprint: int, info: sp.DeviceInfo, sharers: int = 1) -> int:
-    """How many copies of the operands exceed twice the last-level cache when used in turn;
-    `sharers` jobs have the device's memory between them.
+    """How many copies of the operands, used in turn, exceed twice the last-level cache. `sharers`
+    jobs share the device's memory.
     """
     cache = max((c.nbytes for c in info.caches), default=ASSUMED_CACHE_NBYTES)
     footprint = max(footprint, 1)
@@ -70,9 +69,7 @@ def cold_sets(footprint: int, info: sp.DeviceInfo, sharers: int = 1) -> int:
 
 @dataclass
 class OneByOne:
-    """Launch, wait, launch, wait: mode latency, and the other modes for kernels long enough to
-    fill a sample.
-    """
+    """Launch, wait, launch, wait: for mode latency, and for kernels as long as a sample."""
 
     bound: Bound
     primary: str
@@ -103,7 +100,7 @@ class OneByOne:
 
 @dataclass
 class Batched:
-    """`batch` dispatches in one submission; device and host time divided by their number."""
+    """`batch` dispatches in one submission; both times are divided by their number."""
 
     bound: Bound
     batch: int
@@ -112,7 +109,7 @@ class Batched:
     _lists: list[sp.Commands] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Several lists where one cannot hold all placements: each goes on where the one before it
+        """Several lists if one cannot hold all placements: each goes on where the last one
         stopped.
         """
         import sparkle_drv as sp
@@ -144,8 +141,8 @@ class Batched:
 
 
 def steady(bound: Bound, mode: str, estimate_ns: float | None = None) -> Sampler:
-    """The sampler of modes hot, cold and latency, its batch chosen by what a launch takes (None:
-    estimated here).
+    """The sampler of modes hot, cold and latency. The duration of a launch sets its batch (None: it
+    is estimated here).
     """
     single = OneByOne(bound, "host" if mode == "latency" else "device")
     if mode == "latency":
@@ -156,12 +153,12 @@ def steady(bound: Bound, mode: str, estimate_ns: float | None = None) -> Sampler
 
 
 def several(bound: Bound, batch: int) -> Sampler:
-    """The sampler of so many launches, by the device's clock."""
+    """The sampler of batches of `batch` launches, by the device's clock."""
     return Batched(bound, batch) if batch > 1 else OneByOne(bound, "device")
 
 
 def estimate(bound: Bound) -> float:
-    """About how long a launch lasts, in ns of the device: the shortest of a few."""
+    """About how long a launch lasts, in ns by the device's clock: the shortest of a few."""
     single = OneByOne(bound, "device")
     lasts = min(single.sample()[0] for _ in range(max(3, len(bound.placements))))
     single.close()
@@ -174,7 +171,7 @@ def warm_up_s(rule: StopRule) -> float:
 
 
 def warm_up(sampler: Sampler, rule: StopRule, clock: Callable[[], float] = time.monotonic) -> None:
-    """Samples for nobody, twice at least."""
+    """Takes samples and drops them, twice at least."""
     start = clock()
     for done in range(1 << 20):
         if done >= 2 and clock() - start >= warm_up_s(rule):

@@ -1,10 +1,12 @@
-"""What moving bytes costs on a device: one transfer at a time, waited for, by the host's clock.
+"""The cost of moving bytes on a device: one transfer at a time, with a wait, by the host's clock.
 
-Six ways: by queue from the host (write) and to it (read), within the device (copy, fill), and by
-the processor through mapped memory (map_write, map_read; mapping counts). The bytes come from
-memory, not from a cache: transfers go through more than twice the last-level one in turn. Every row
-is checked before and after with fresh random bytes, compared one by one, over a target that held
-their complement; what lies around the target must stay. Called by commands/transfer.py.
+There are six ways. By queue: from the host (write), to it (read), within the device (copy, fill).
+By the processor through mapped memory: map_write and map_read, mapping included. The bytes come
+from memory, not from a cache: transfers go in turn through more than twice the last-level cache.
+
+Every row is checked before and after with fresh random bytes over a target that held their
+complement. All bytes are compared, and those around the target must stay. Called by
+commands/transfer.py.
 """
 
 from __future__ import annotations
@@ -40,16 +42,16 @@ AXES = (
 )
 MODE = "latency"
 EXACT = {"max_rel_rms": 0.0, "tolerance": 0.0}
-ALIGNED = 256  # where a slot may begin
-MOST_SLOTS = 2048  # of the smallest sizes, which are all latency: more would take long to record
+ALIGNED = 256  # alignment of slots, in bytes
+MOST_SLOTS = 2048  # small sizes are all latency: more slots would take long to record
 
 
 class Transfer:
-    """One way at one size on a device: `once` does it in one slot and waits, `check` judges it, and
+    """One way at one size on a device. `once` does it in one slot and waits, `check` judges it, and
     `sample` times it in slot after slot.
 
-    The slots lie side by side in one buffer, and in one array of the host's, which are larger than
-    the caches together; around the slots there is a band on both sides.
+    The slots lie side by side in one buffer and in one array of the host. Both are larger than all
+    caches together. A band surrounds the slots on both sides.
     """
 
     batch = 1
@@ -90,7 +92,7 @@ class Transfer:
         row = zlib.crc32(f"{self.way} {self.nbytes}".encode())
         return np.random.default_rng([self.settings.seed, row, stream])
 
-    # The ways; each is over when it returns.
+    # The ways. Each transfer has ended when its function returns.
 
     def _write(self, at: int) -> None:
         fence = self.queue.write(self.views[at], self.hosts[at])
@@ -123,19 +125,17 @@ class Transfer:
         return device_ns(fence, host) if fence else float("nan"), float(host)
 
     def close(self) -> None:
-        """Nothing is left to end: every transfer was waited for."""
+        """Nothing to do: every transfer was waited for."""
 
     def measure(self) -> Measured:
-        """The device's times only where it has them: those of copy and fill. An emulated device has
-        none.
-        """
+        """The device's times for copy and fill, if it has a clock. An emulated device has none."""
         measured = timing.take(self, self.settings.rule)
         real = self.lists and not self.emulated
         return measured if real else replace(measured, device_ns=[])
 
     def check(self, phase: int) -> Verdict:
-        """Fresh bytes in a slot taken at random, once; every byte of the target and of what lies
-        on both sides of it is looked at.
+        """Moves fresh bytes in a random slot, once. Compares every byte in and around the
+        target.
         """
         at = int(self.rng(10 + phase).integers(self.nslots))
         data = self._fresh(phase, at)
@@ -157,7 +157,7 @@ class Transfer:
         return verify.worst_of(verdicts)
 
     def _fresh(self, phase: int, at: int) -> Array:
-        """Random bytes; for fill those of a random pattern, which its command list gets."""
+        """Random bytes. For fill: the bytes of a random pattern, which its command list gets."""
         import sparkle_drv as sp
 
         rng = self.rng(1 + phase)
@@ -186,7 +186,7 @@ def slots(nbytes: int, info: sp.DeviceInfo) -> int:
 
 
 def room_nbytes(point: Point, info: sp.DeviceInfo) -> tuple[int, int]:
-    """(bytes of the device, bytes of the host) that a row has at once."""
+    """(bytes of the device, bytes of the host) that a row needs at once."""
     n = int(point["nbytes"])
     total = n * slots(n, info)
     return (2 if point["way"] == "copy" else 1) * total, total + 3 * n
@@ -199,7 +199,7 @@ def subject_of(point: Point, info: sp.DeviceInfo) -> Subject:
 
 
 def run(device: sp.Device, point: Point, settings: Settings) -> Row:
-    """The row of one transfer, checked, timed, and checked again. Raises Stuck."""
+    """The row of one transfer: checked, timed, checked again. Raises Stuck."""
     info, subject = device.info, subject_of(point, device.info)
     extra = {"seed": settings.seed, "label": label(subject.axes), "way": point["way"]}
     row = engine.attempt(subject, extra, settings, partial(_run, device, point, settings, subject))
@@ -223,7 +223,7 @@ def _run(device: sp.Device, point: Point, settings: Settings, subject: Subject) 
 
 
 def impossible(device: sp.Device, point: Mapping[str, Any]) -> str | None:
-    """Why a device has no such memory, or cannot map it; None when it can be done."""
+    """Why a device lacks such memory or cannot map it. None: the transfer is possible."""
     import sparkle_drv as sp
 
     try:

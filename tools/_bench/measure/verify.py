@@ -2,8 +2,8 @@
 changed. Pure numpy.
 
 The error of a float array is the largest |got - want| / max(rms of want, |want|), as in
-sparkle_drv.ops.ref: values that are small by cancellation are not asked for digits that they
-cannot have, large ones not for more than they have. Called by bound.py.
+sparkle_drv.ops.ref. So a value that is small by cancellation need not have digits that it cannot
+have. A large value may be off only in proportion to its size. Called by bound.py.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _BLOCK = 1 << 17
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a check passed; `error` is the row's "error" object: its worst error, or what is
-    wrong first.
+    """Whether a check passed. `error` is the row's "error" object: its worst error, or the first
+    wrong element.
     """
 
     ok: bool
@@ -30,7 +30,7 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        """What a person reads about a failed check."""
+        """The sentence about a failed check for a person."""
         e = self.error
         if "first_wrong_index" not in e:
             return str(e.get("what", ""))
@@ -46,17 +46,17 @@ def passed(worst: float, tolerance: float) -> Verdict:
 
 
 def broken(what: str, **details: Any) -> Verdict:
-    """A failed check that has no numbers of the compared kind."""
+    """A failed check without numbers to compare."""
     return Verdict(False, {"what": what, **details})
 
 
 def against(
     name: str, got: Array, want: Array, tolerance: float, what: str = "wrong result"
 ) -> Verdict:
-    """Compares a whole output with its oracle; shapes may differ as long as the sizes agree.
+    """Compares a whole output with its oracle. Shapes may differ as long as the sizes agree.
 
-    tolerance 0 means exact. NaN is right only where NaN is wanted, an infinity only where the same
-    one is.
+    Tolerance 0 means exact. NaN passes only where the oracle has NaN, an infinity only where the
+    oracle has the same one.
     """
     if got.size != want.size:
         return broken(f"the oracle of {name} has {want.size} elements, the output {got.size}")
@@ -90,7 +90,7 @@ def against(
 
 
 def _overflows(bad: npt.NDArray[np.bool_], got: Array, want: Array) -> npt.NDArray[np.bool_]:
-    """Where a wrong element is infinite or NaN and no finite number of its type could be right."""
+    """Is a wrong element infinite or NaN where no finite number of its type could be right?"""
     if got.dtype.kind != "f" or want.dtype.kind not in "fiu":
         return np.zeros(0, np.bool_)
     at = bad & ~np.isfinite(got)
@@ -101,7 +101,7 @@ def _overflows(bad: npt.NDArray[np.bool_], got: Array, want: Array) -> npt.NDArr
 def _compare_floats(
     got: Array, want: Array, tolerance: float
 ) -> tuple[npt.NDArray[np.bool_], float]:
-    """(which elements are wrong, the worst error), block by block: whole temporaries of 16M
+    """(mask of wrong elements, the worst error). Works in blocks, because whole temporaries of 16M
     doubles cost seconds.
     """
     scale = _rms(want)
@@ -120,8 +120,8 @@ def _compare_block(
     got: Array, want: Array, tolerance: float, scale: float
 ) -> tuple[npt.NDArray[np.bool_], float]:
     with np.errstate(all="ignore"):
-        # tolerance 0: an exact kernel moves or selects values, so all that it may do to the
-        # oracle's float64 is to round it to the output's type.
+        # Tolerance 0: an exact kernel moves or selects values. It may only round the oracle's
+        # float64 to the output's type.
         same = got == (want.astype(got.dtype) if tolerance == 0 else want)
         if same.all():
             return ~same, 0.0
@@ -135,7 +135,7 @@ def _compare_block(
 
 
 def _rms(values: Array) -> float:
-    """Root mean square of the finite values; 1 when there is nothing to scale by."""
+    """Root mean square of the finite values; 1 when no value gives a scale."""
     total, count = 0.0, 0
     for at in range(0, values.size, _BLOCK):
         part = values[at : at + _BLOCK].astype(np.float64)
@@ -146,7 +146,7 @@ def _rms(values: Array) -> float:
 
 
 def unchanged(name: str, before: Array, after: Array) -> Verdict:
-    """A read-only operand must hold the very bytes that it held before."""
+    """A read-only operand must still hold the bytes that it held before."""
     if np.array_equal(before.reshape(-1).view(np.uint8), after.reshape(-1).view(np.uint8)):
         return passed(0.0, 0.0)
     bits = np.dtype(f"u{before.dtype.itemsize}")
@@ -165,7 +165,7 @@ def unchanged(name: str, before: Array, after: Array) -> Verdict:
 
 
 def band_intact(name: str, side: str, pattern: Array, band: Array) -> Verdict:
-    """The guard band before or behind an operand must hold the pattern that was put there."""
+    """The guard band before or behind an operand must still hold its pattern."""
     bad = pattern != band
     if not bad.any():
         return passed(0.0, 0.0)

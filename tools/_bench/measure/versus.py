@@ -1,8 +1,8 @@
-"""Kernels against each other in one run: the same inputs, all checked, then samples in turns, in a
-random order each round, so that what the machine does meanwhile falls on all of them alike.
+"""Kernels compared in one run: the same inputs, all checked, then samples in turns. Each round has
+a random order, so that the machine's changes affect all kernels alike.
 
-Ratios are of the time of a rival to that of the job, judged as compare judges two files. Without
-an oracle the outputs are compared with the job's; what differs fails. Called by runner.py.
+A ratio is a rival's time over the job's, judged as compare judges two files. Without an oracle the
+outputs are compared with the job's: a kernel that differs fails. Called by runner.py.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     import sparkle_drv as sp
 
 T = TypeVar("T")
-MOST_UNEQUAL = 100  # a kernel that much slower than another makes the common batch shorter
+MOST_UNEQUAL = 100  # a kernel so much slower than another shortens the common batch
 
 
 @dataclass
 class Entrant:
-    """One of the kernels; `row` is set once nothing more is to be measured of it."""
+    """One of the kernels. `row` is set when nothing more is to be measured of it."""
 
     job: Job
     subject: Subject
@@ -51,7 +51,7 @@ class Entrant:
         return self.row is not None and "what" in self.row.error
 
     def attempt(self, settings: Settings, work: Callable[[], T]) -> T | None:
-        """What `work` returns; None, and a failed row, when the device refuses."""
+        """The result of `work`. None, with a failed row, when the device refuses."""
         extra = engine.told(self.job, settings)
         done = engine.attempt(self.subject, extra, settings, work)
         if isinstance(done, Row):
@@ -72,7 +72,7 @@ def rows(
     gauges: Gauges | None,
     threshold: float = shift.THRESHOLD,
 ) -> list[tuple[Row, Job]]:
-    """The rows of a job and its rivals, in order; of a job without any, its one row. Raises as
+    """The rows of a job and its rivals, in order; of a job without rivals, its one row. Raises as
     `engine.run`.
     """
     if not job.rivals:
@@ -96,8 +96,8 @@ def rows(
 def _load(
     entrants: Sequence[Entrant], device: sp.Device, mode: str, settings: Settings, stack: ExitStack
 ) -> None:
-    """All on one queue: the idle worker of a second one would be in the way. Each is checked before
-    the next is compiled.
+    """All use one queue, because the idle worker of a second queue would disturb the first. Each
+    kernel is checked before the next is compiled.
     """
     queue = stack.enter_context(timing_queue(device))
     for e in entrants:
@@ -133,7 +133,7 @@ def _agree(entrants: Sequence[Entrant]) -> None:
 
 
 def _take(entrants: Sequence[Entrant], mode: str, settings: Settings) -> None:
-    """Rounds of one sample of each in random order, until all have enough."""
+    """Rounds of one sample of each kernel in random order, until all have enough."""
     _prepare(entrants, mode, settings)
     racing = [(e, e.sampler, settings.rule) for e in entrants if e.sampler]
     for e, sampler, rule in racing:
@@ -155,8 +155,8 @@ def _take(entrants: Sequence[Entrant], mode: str, settings: Settings) -> None:
 
 
 def _prepare(entrants: Sequence[Entrant], mode: str, settings: Settings) -> None:
-    """Samplers of one batch for all: what a submission costs is shared by its launches, and must
-    not be shared by more of one kernel than of the other.
+    """Samplers with one batch size for all. The launches of a submission share its cost, so every
+    kernel must have equally many.
     """
     estimates = {}
     for at, e in enumerate(entrants):
@@ -172,8 +172,8 @@ def _prepare(entrants: Sequence[Entrant], mode: str, settings: Settings) -> None
 
 
 def _sample(sampler: Sampler, again: bool) -> timing.Sample:
-    """One sample; `again`: the one before it brings back to the caches what another kernel drove
-    out, and is nobody's.
+    """One sample. With `again` a launch precedes it, whose time is dropped: it brings the operands
+    back into the caches.
     """
     if again and sampler.batch == 1:
         sampler.sample()
@@ -202,7 +202,7 @@ def _judge(e: Entrant, mode: str, settings: Settings, gauges: Gauges | None) -> 
 
 
 def _compare(rows: Sequence[Row], threshold: float) -> None:
-    """Writes into every rival's row how it stands to the first."""
+    """Writes into every rival's row how its time compares with the first kernel's."""
     first = rows[0]
     for row in rows[1:]:
         if first.measured and row.measured:

@@ -1,5 +1,4 @@
-"""What --svg draws of a report: rooflines, distributions, sweeps, rivals and transfers, a file
-each.
+"""The drawings of --svg: rooflines, distributions, sweeps, rivals and transfers, one file each.
 
 Only rows that were verified and timed are drawn. The drawings of an earlier run are removed first.
 Called by writers.py.
@@ -22,7 +21,7 @@ FAR = 6  # quartile distances above the median: longer times would squeeze the o
 
 
 def draw(report: Report, folder: Path) -> bool:
-    """Draws all that is apt. False when a drawing could not be written, which stderr then says."""
+    """Draws all that the rows allow. Returns False, after a line on stderr, when a file failed."""
     figures.clear(folder)
     made: list[bool] = []
     rows = [row for row in report.rows if row.verified and row.measured]
@@ -44,7 +43,7 @@ def draw(report: Report, folder: Path) -> bool:
 
 
 def _footer(env: Mapping[str, Any], row: Row) -> str:
-    """Device, version, date and command."""
+    """The footer: device, version, date and command."""
     s = row.subject
     version = f"sparkle_drv {env.get('sparkle_drv')} {env.get('commit') or ''}".strip()
     command = " ".join(["bench.py", *map(str, env.get("command", ()))])
@@ -75,7 +74,7 @@ def _distributions(folder: Path, device: str, rows: Sequence[Row], footer: str) 
 def _distribution(axes: Any, row: Row) -> None:
     time, measured = row.time, row.measured
     if time is None or measured is None:
-        raise ValueError("a row without times cannot be drawn")
+        raise ValueError("expected rows with times, got one without")
     scale, unit = next((s, u) for s, u in UNITS if time.median >= s or s == 1.0)
     ordered = sorted(value / scale for value in measured.samples)
     quarter = len(ordered) // 4

@@ -1,8 +1,8 @@
 """SVG files: the frame that every drawing shares, and one drawing that several commands need.
 
-matplotlib comes with the `tools` extra and is imported when something is drawn, without pyplot and
-so without any window system. The same rows give the same bytes: no date but that of the footer, ids
-from a fixed salt. drawings.py says what is drawn of a report; `curves` is for any command.
+matplotlib comes with the `tools` extra. It is imported when something is drawn, without pyplot and
+so without a window system. The same rows give the same bytes: the footer has the only date, and ids
+have a fixed salt. drawings.py chooses a report's drawings; `curves` serves any command.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ WIDTH, HEIGHT = 8.0, 5.0  # inches
 FOOTER_INCHES = 0.62
 FOOTER_LETTERS, FOOTER_LINES = 118, 3
 TITLE_LETTERS_PER_INCH = 10
-LEGEND_LETTERS, LEGEND_POINTS = 46, 7  # letters of a line, points of a letter
-MOST_WORDS, WORD_LETTERS = 36, 20  # at an axis of words
+LEGEND_LETTERS, LEGEND_POINTS = 46, 7  # letters per line, points per letter
+MOST_WORDS, WORD_LETTERS = 36, 20  # of an axis whose values are words
 OURS = "<!-- a page of bench.py: the next run that draws into this folder removes it -->"
 STYLE = {
     "svg.hashsalt": "sparkle",
@@ -46,14 +46,14 @@ STYLE = {
     "axes.facecolor": "white",
     "savefig.facecolor": "white",
 }
-# Okabe and Ito, "Color Universal Design" (2008), without the yellow, which white swallows.
+# Okabe and Ito, "Color Universal Design" (2008), without the yellow, which is hard to see on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
 MARKERS = "osD^vPX*<>"
 
 
 def check(folder: Path) -> None:
-    """Makes the folder. Raises UsageError now when it, or a file in it, cannot be made, or when
-    there is no matplotlib.
+    """Makes the folder. Raises UsageError before any work when the folder or a file in it cannot be
+    made, or matplotlib is missing.
     """
     matplotlib()
     try:
@@ -66,7 +66,7 @@ def check(folder: Path) -> None:
 
 
 def clear(folder: Path) -> None:
-    """Removes the pages of earlier runs, which say of themselves that they are; nothing else."""
+    """Removes the pages of earlier runs, which a mark in them identifies. Other files stay."""
     for path in folder.glob("*.svg"):
         try:
             if path.is_symlink() or not path.is_file():
@@ -75,7 +75,7 @@ def clear(folder: Path) -> None:
                 ours = OURS in file.read(1000)
             if ours:
                 path.unlink()
-        except OSError:  # what cannot be removed, a new page cannot replace: that is told then
+        except OSError:  # a new page cannot replace this one either: its writing reports the error
             continue
 
 
@@ -90,17 +90,17 @@ def matplotlib() -> Any:
 
 
 def slug(*words: str) -> str:
-    """A file name's part: "egl-0" of "egl:0"."""
+    """The text as part of a file name: "egl-0" for "egl:0"."""
     return re.sub(r"[^a-z0-9]+", "-", " ".join(words).lower()).strip("-")
 
 
 def series(at: int) -> dict[str, Any]:
-    """How the at-th of several curves looks: colour and shape both tell it from its neighbours."""
+    """The look of the at-th of several curves: colour and shape both differ from its neighbours."""
     return {"color": COLOURS[at % len(COLOURS)], "marker": MARKERS[at % len(MARKERS)]}
 
 
 def wrapped(text: str, letters: int, most_lines: int = 99) -> str:
-    """In lines of so many letters; what would take more lines than `most_lines` ends in "..."."""
+    """Wraps text into lines of so many letters. More than `most_lines` lines end in "..."."""
     lines = textwrap.wrap(text, letters) or [""]
     if len(lines) > most_lines:
         lines = [*lines[: most_lines - 1], lines[most_lines - 1][: letters - 4] + " ..."]
@@ -108,7 +108,7 @@ def wrapped(text: str, letters: int, most_lines: int = 99) -> str:
 
 
 def named(row: Row, letters: int) -> str:
-    """Which row: its kernel in one line, its point and mode in another."""
+    """The row's name: its kernel in one line, its point and mode in another."""
     point = f"{label_of(row)} {row.subject.mode}"
     return f"{wrapped(row.subject.kernel, letters, 1)}\n{wrapped(point, letters, 1)}"
 
@@ -127,7 +127,7 @@ class Sheet:
             figure = importlib.import_module("matplotlib.figure")
             agg = importlib.import_module("matplotlib.backends.backend_agg")
             self.figure = figure.Figure(layout="constrained")
-            self.canvas = agg.FigureCanvasAgg(self.figure)  # knows how large a text is
+            self.canvas = agg.FigureCanvasAgg(self.figure)  # it measures how large a text is
             self._size(*size)
             letters = int(size[0] * TITLE_LETTERS_PER_INCH)
             self.figure.suptitle(wrapped(title, letters, 3), fontsize=11)
@@ -135,15 +135,13 @@ class Sheet:
         self.axes = [axes for line in grid for axes in line]
 
     def _size(self, width: float, height: float) -> None:
-        """In inches, without the footer."""
+        """The size in inches, without the footer."""
         whole = height + FOOTER_INCHES
         self.figure.set_size_inches(width, whole)
         self.figure.get_layout_engine().set(rect=(0, FOOTER_INCHES / whole, 1, height / whole))
 
     def legend_outside(self, axes: Any) -> None:
-        """Right of the axes: inside it would lie on the points sooner or later. The sheet grows
-        with it.
-        """
+        """A legend right of the axes, because inside it could cover points. The sheet grows."""
         handles, labels = axes.get_legend_handles_labels()
         if not handles:
             return
@@ -163,7 +161,7 @@ class Sheet:
         )
 
     def save(self, folder: Path, name: str, footer: str) -> bool:
-        """folder/name.svg. False when it could not be written, which stderr then says."""
+        """Writes folder/name.svg. Returns False, after a line on stderr, when that failed."""
         out, path = io.BytesIO(), folder / f"{name}.svg"
         with matplotlib().rc_context(STYLE):
             text = wrapped(footer, FOOTER_LETTERS, FOOTER_LINES)
@@ -185,9 +183,11 @@ def curves(
     words: Sequence[str] = (),
     log: tuple[bool, bool] = (True, False),
 ) -> bool:
-    """name.svg: one curve with error bars for each entry of `found`, `x` and `y` being what stands
-    at the axes. With `words` the x of points are indices into them. `log` says for each axis
-    whether it is logarithmic; a linear y begins at zero. False as `Sheet.save`.
+    """Draws name.svg: one curve with error bars for each entry of `found`.
+
+    `x` and `y` are the labels of the axes. With `words`, the x of a point is an index into them.
+    `log` says for each axis whether it is logarithmic. A linear y begins at zero. Returns as
+    `Sheet.save`.
     """
     sheet = Sheet(title)
     (axes,) = sheet.axes

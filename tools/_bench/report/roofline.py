@@ -1,8 +1,8 @@
 """The roofline of a device: its measured roofs, and each row as a point at its arithmetic
 intensity. Called by drawings.py.
 
-Rows without flops or without bytes have no place in it; nor have kernels that hardly touch memory,
-such as those that measure the flops roof.
+Rows without flops or without bytes have no point. Nor have kernels that hardly touch memory, such
+as those that measure the flops roof.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from . import figures, ticks
 from .row_table import label_of
 
 HIGHEST_INTENSITY = 1e4
-AROUND = 4.0  # how far the axes go on beyond the points and ridges
+AROUND = 4.0  # the axes go on by this factor beyond the points and ridges
 MOST_ON_A_SHEET = 40
 DASHES = ("-", "--", ":", "-.")
 
@@ -25,8 +25,8 @@ DASHES = ("-", "--", ":", "-.")
 def draw(
     folder: Path, device: str, rows: Sequence[Row], roofs: Mapping[str, Any], footer: str
 ) -> list[bool]:
-    """roofline-DEVICE.svg, and -2 and so on for many rows; nothing when there is no roof of either
-    kind, or no point.
+    """Draws roofline-DEVICE.svg, and -2 and so on for many rows. Draws nothing without a roof of
+    each kind, or without a point.
     """
     points = [(x, float(row.gflops or 0), row) for row in rows if (x := intensity(row))]
     if not (roofs["gflops"] and roofs["gbytes_per_s"]):
@@ -40,7 +40,7 @@ def draw(
 
 
 def kernels(rows: Sequence[Row]) -> str:
-    """What a title calls the kernels of some rows."""
+    """The title's name for the kernels of some rows."""
     names = list(dict.fromkeys(row.subject.kernel for row in rows))
     return ", ".join(names) if len(names) <= 3 else f"{len(names)} kernels"
 
@@ -77,7 +77,7 @@ def _sheet(
 
 
 def intensity(row: Row) -> float | None:
-    """Flops per byte, where a row of a real device has both."""
+    """Flops per byte. None: the row lacks one of them, or the device is emulated."""
     flops, nbytes = row.extra.get("flops"), row.extra.get("nbytes")
     if not flops or not nbytes or not row.gflops or row.subject.emulated:
         return None

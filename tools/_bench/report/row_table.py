@@ -1,4 +1,4 @@
-"""Results as a table: what stands in which column. Called by tables.py."""
+"""Results as a table: the text of each column. Called by tables.py."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ OVERHEAD_COLUMNS = (
 )
 OVERHEAD_LEGEND = "overhead: host time less device time; ratios of the medians, 95 % intervals"
 EMULATED_LEGEND = (
-    "emulated: host time is what a dispatch costs its caller outside the emulated kernel's ioctls; "
+    "emulated: host time is the caller's cost of a dispatch outside the emulated kernel driver; "
     "an emulator has no device time and no rates\n"
     "a submission: bytes over the bus of a card with memory of its own, as code, scalar loads (the "
     "arguments), packets, data, and written; invalidations of the caches I, K, V, GL1, GL2"
 )
-LEGEND = "+- and rates: of the device's time in modes hot and cold, of the host's in the others"
+LEGEND = "+- and rates: of the device's time in modes hot and cold, else of the host's"
 
 
 def cells(row: Row) -> list[str]:
-    """One row as text, in the order of COLUMNS. A row whose check failed shows what failed and no
-    time; one of an emulated device has no time of the device and no rate.
+    """One row as text, in the order of COLUMNS. A row whose check failed shows the error and no
+    time. A row of an emulated device has no device time and no rate.
     """
     subject, time, measured = row.subject, row.time, row.measured
     device = None if subject.emulated else row.device
@@ -67,8 +67,8 @@ def cells(row: Row) -> list[str]:
 
 
 def rows_table(rows: Sequence[Row], sweep: bool = False, notes: bool = True) -> Table:
-    """The rows; with `sweep` as the kernel command wants it, a column for each swept axis, what the
-    kernel takes of the device, and which row is the best of its size.
+    """The table of rows. With `sweep` (the kernel command) it has a column for each swept axis,
+    and the kernel's use of registers and memory. It marks the best row of each size.
     """
     lines = [[*cells(row)[:-1], cells(row)[-1] if notes else "-"] for row in rows]
     columns: Sequence[str] = COLUMNS
@@ -85,7 +85,7 @@ def rows_table(rows: Sequence[Row], sweep: bool = False, notes: bool = True) -> 
 
 
 def overhead_table(rows: Sequence[Row]) -> Table:
-    """The ways of submitting side by side: a line for each quantity of each row that has them."""
+    """The ways of submission side by side: one line for each quantity of each row that has them."""
     lines = [
         [
             *(row.subject.kernel, row.subject.device, label_of(row)),
@@ -100,7 +100,8 @@ def overhead_table(rows: Sequence[Row]) -> Table:
 
 
 def _droppable(rows: Sequence[Row]) -> tuple[str, ...]:
-    """Not the device where it tells rows apart, or says that one is emulated."""
+    """The columns that a narrow terminal may drop. The device stays if it tells rows apart, or if
+    one is emulated."""
     devices = {row.subject.device for row in rows}
     needed = len(devices) > 1 or any(row.subject.emulated for row in rows)
     return tuple(name for name in DROPPABLE if not (needed and name == "device"))
@@ -120,7 +121,7 @@ def _ratio(ratio: Ratio | None) -> str:
 
 
 def _caches(submission: Submission | None) -> list[str]:
-    """What a submission moves over the bus, invalidates and flushes."""
+    """A submission's bytes over the bus, invalidations and flushes."""
     if submission is None:
         return ["-"] * 3
     numbers = [_number(value) if value else "0" for value in submission.caches.values()]
@@ -128,12 +129,12 @@ def _caches(submission: Submission | None) -> list[str]:
 
 
 def label_of(row: Row) -> str:
-    """The point of its axes, as the job calls it."""
+    """The row's point on its axes, by the job's names."""
     return str(row.extra.get("label", label(row.subject.axes)))
 
 
 def _share(row: Row) -> str:
-    """ "93% copy (90..96)": the interval where there are turns enough for one."""
+    """ "93% copy (90..96)"; the interval only if there are enough turns for one."""
     if row.share is None or row.subject.emulated:
         return "-"
     ratio = row.share.ratio
@@ -158,7 +159,7 @@ def _notes(row: Row) -> list[str]:
 
 
 def _abridged(text: str) -> str:
-    """A cell's text: what a device that hangs says of its queue goes on for pages, on stderr."""
+    """A cell's text, cut short: a hung device's report on its queue is pages long, on stderr."""
     return text if len(text) <= LONGEST_NOTE else text[: LONGEST_NOTE - 4] + " ..."
 
 

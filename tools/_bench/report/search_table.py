@@ -1,4 +1,4 @@
-"""What `kernel --search` found, a line for each size. Called by tables.py."""
+"""The results of `kernel --search`, one line per size. Called by tables.py."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Curves of a metric over a swept axis, and of transfers over their size with their fits. Called by
-drawings.py; tune and others call figures.curves themselves.
+drawings.py. tune and other commands call figures.curves themselves.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from . import figures, sweep_table, ticks
 from .figures import Point
 from .roofline import kernels
 
-LOG_FROM, TALL_FROM = 4, 20  # an axis of sizes, or of times, whose largest value is so many times
-# its smallest is logarithmic; that of a rate begins at zero
+LOG_FROM, TALL_FROM = 4, 20  # an axis of sizes, or of times, is logarithmic if its largest value
+# is so many times its smallest; an axis of rates begins at zero
 
 
 def draw(folder: Path, device: str, rows: Sequence[Row], footer: str) -> list[bool]:
-    """sweep-DEVICE-MODE-AXIS-KERNEL.svg for every axis on which rows of one kind differ."""
+    """Draws sweep-DEVICE-MODE-AXIS-KERNEL.svg for every axis on which rows of one kind differ."""
     groups: dict[tuple[str, tuple[str, ...]], list[Row]] = {}
     for row in rows:
         groups.setdefault((row.subject.mode, tuple(row.subject.axes)), []).append(row)
@@ -38,7 +38,7 @@ def draw(folder: Path, device: str, rows: Sequence[Row], footer: str) -> list[bo
 
 
 def _columns(names: Sequence[str], rows: Sequence[Row]) -> list[list[str]]:
-    """The axes; those that stand at the same value in every row (m, n, k of squares) as one."""
+    """The axes. Those with equal values in every row (m, n, k of squares) count as one."""
     found: dict[tuple[Value, ...], list[str]] = {}
     for name in names:
         found.setdefault(tuple(row.subject.axes[name] for row in rows), []).append(name)
@@ -48,7 +48,7 @@ def _columns(names: Sequence[str], rows: Sequence[Row]) -> list[list[str]]:
 def _series(
     rows: Sequence[Row], together: Sequence[str], values: Sequence[Value]
 ) -> Iterator[tuple[str, list[Point]]]:
-    """A curve for every kernel and every place on the other axes that has two points at least."""
+    """A curve for every kernel and every point on the other axes that has at least two points."""
     curves: dict[str, list[Point]] = {}
     _, measure = metric(rows)
     words = any(isinstance(value, str) for value in values)
@@ -67,7 +67,7 @@ def _series(
 
 
 def metric(rows: Sequence[Row]) -> tuple[str, Any]:
-    """(what stands at the axis, row -> (value, low, high)): GFLOPS, GB/s or us, what all have."""
+    """(label of the axis, row -> (value, low, high)): GFLOPS, GB/s or us, which all rows have."""
     if rows[0].subject.emulated:
         return "time of the host in us", _us
     if all(row.gflops for row in rows):
@@ -80,15 +80,15 @@ def metric(rows: Sequence[Row]) -> tuple[str, Any]:
 def _us(row: Row) -> tuple[float, float, float]:
     time = row.time
     if time is None:
-        raise ValueError("a row without times cannot be drawn")
+        raise ValueError("expected rows with times, got one without")
     return time.median / 1e3, time.low / 1e3, time.high / 1e3
 
 
 def _rate(row: Row, value: float) -> tuple[float, float, float]:
-    """A rate and its interval, which is the other way round than that of the time."""
+    """A rate and its interval. A long time is a low rate, so the interval's ends swap."""
     time = row.time
     if time is None:
-        raise ValueError("a row without times cannot be drawn")
+        raise ValueError("expected rows with times, got one without")
     return value, value * time.median / time.high, value * time.median / max(time.low, 1e-9)
 
 
@@ -124,8 +124,8 @@ def _sweep(
 def transfers(
     folder: Path, device: str, rows: Sequence[Row], fits: Sequence[Mapping[str, Any]], footer: str
 ) -> list[bool]:
-    """transfer-DEVICE.svg: time over size for every way, a field for each kind of memory; dashed,
-    the fits.
+    """Draws transfer-DEVICE.svg: time over size for every way, one field per kind of memory; the
+    fits are dashed.
     """
     memories = list(dict.fromkeys(str(row.subject.axes["memory"]) for row in rows))
     size = (figures.WIDTH + 4 if len(memories) > 1 else figures.WIDTH, figures.HEIGHT)

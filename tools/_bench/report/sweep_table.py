@@ -1,5 +1,5 @@
-"""What the kernel command's table has beyond that of run: a column for each swept axis, what the
-driver tells of the kernel, and a mark on the best row of each size. Called by row_table.py.
+"""The extra columns of the kernel command's table: one for each swept axis, the driver's facts
+about the kernel, and a mark on the best row of each size. Called by row_table.py.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ BEST = "best"
 
 
 def swept(rows: Sequence[Row]) -> list[str]:
-    """The axes on which the rows do not all stand at one value."""
+    """The axes on which the rows have different values."""
     names = dict.fromkeys(name for row in rows for name in row.subject.axes)
     return [name for name in names if len({row.subject.axes.get(name) for row in rows}) > 1]
 
 
 def merit(row: Row) -> float:
-    """What says which of two rows is better, more being so: GFLOPS, else GB/s, else launches a
-    second.
+    """The figure by which rows are compared; the larger is better. GFLOPS, else GB/s, else launches
+    per second.
     """
     time = row.time
     per_second = 1e9 / time.median if time and time.median > 0 else 0.0
@@ -31,9 +31,10 @@ def merit(row: Row) -> float:
 
 
 def best(rows: Sequence[Row]) -> list[int]:
-    """Which rows are the best of their kernel, device, mode and size. Unverified ones and those of
-    emulated devices never are, and one alone is not. Rows are of one size when they have the same
-    arrays, flops and bytes.
+    """The rows that are the best of their kernel, device, mode and size.
+
+    Unverified rows and rows of emulated devices never are, nor is a row alone. Rows have one size
+    when their arrays, flops and bytes are the same.
     """
     found: dict[tuple[Any, ...], list[int]] = {}
     for at, row in enumerate(rows):
@@ -45,14 +46,14 @@ def best(rows: Sequence[Row]) -> list[int]:
 
 
 def _standing(row: Row) -> tuple[bool, float]:
-    """What the duel of a search decided goes before rows that were taken one after another."""
+    """The winner of a search's duel goes before rows that were measured one after another."""
     return "is_best" in row.extra, merit(row)
 
 
 def widened(
     columns: Sequence[str], rows: Sequence[Row], lines: Sequence[Sequence[str]]
 ) -> tuple[tuple[str, ...], list[list[str]]]:
-    """(columns, lines) with "axes" split up, and the other columns of this table behind."""
+    """(columns, lines) with "axes" split up, and this table's other columns at the end."""
     names, at, marked = swept(rows), columns.index("axes"), best(rows)
     made = []
     for i, (row, line) in enumerate(zip(rows, lines, strict=True)):

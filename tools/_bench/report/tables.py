@@ -1,7 +1,7 @@
-"""The tables of a report, on a terminal and in Markdown: the rows, and what follows from them.
+"""The tables of a report, on a terminal and in Markdown: the rows, and their summaries.
 
-A terminal has the notes below its table, and loses the less important columns when it is narrow.
-Pipes and Markdown have them all. Called by commands/runner.py and writers.py.
+On a terminal the notes stand below their table, and a narrow one loses the less important columns.
+Pipes and Markdown have all columns. Called by commands/runner.py and writers.py.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ROOF_COLUMNS = ("device", "roof", "value")
 
 
 def show(report: Report) -> None:
-    """Prints the tables to stdout, and on a terminal the notes; what failed goes to stderr."""
+    """Prints the tables to stdout, and on a terminal the notes. Failures go to stderr."""
     terminal = sys.stdout.isatty()
     print(heading(report))
     for at, table in enumerate(tables(report, notes=not terminal)):
@@ -38,7 +38,7 @@ def show(report: Report) -> None:
 
 
 def tables(report: Report, notes: bool = True) -> list[Table]:
-    """Those that have a line."""
+    """The tables that have a line."""
     rows = report.rows
     made = [
         row_table.rows_table(rows, report.command == "kernel", notes),
@@ -52,7 +52,7 @@ def tables(report: Report, notes: bool = True) -> list[Table]:
 
 
 def heading(report: Report) -> str:
-    """What the tables were measured on, in a line; and in another, what an earlier run measured."""
+    """A line about the conditions of the tables, and another about an earlier run's rows."""
     e = report.env
     names = dict.fromkeys(row.subject.where for row in report.rows)
     parts = [
@@ -71,7 +71,7 @@ def heading(report: Report) -> str:
 
 
 def _fits(fits: Sequence[Mapping[str, Any]]) -> Table:
-    """What a transfer of n bytes takes."""
+    """The fits: the time of a transfer of n bytes."""
     lines = []
     for fit in fits:
         low, high = (duration(ns) for ns in fit["alpha_interval"])
@@ -84,7 +84,7 @@ def _fits(fits: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _roofs(roofs: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Table:
-    """What peak measured."""
+    """The roofs that peak measured."""
     lines = [
         [device, f"{what} {kind}", f"{value:.1f} {unit}"]
         for device, found in roofs.items()

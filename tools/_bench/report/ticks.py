@@ -1,4 +1,4 @@
-"""Axes with plain numbers (1, 10, 100; 4K, 64K, 1M at sizes), and labels that do not overlap.
+"""Axes with plain numbers (1, 10, 100; sizes: 4K, 64K, 1M), and labels that do not overlap.
 
 Called by figures.py and the modules that draw.
 """
@@ -12,10 +12,10 @@ from typing import Any
 
 from _bench.jobs.axes import short
 
-FEW_DECADES = 2  # of a logarithmic axis: fewer get ticks at 2 and 5 too
+FEW_DECADES = 2  # a logarithmic axis with fewer decades has ticks at 2 and 5, too
 RADII = (5, 9, 14, 20, 28, 38, 50, 65, 85, 110, 140, 180)  # points from a point to its label
 ANGLES = 16
-LEADER_FROM = 9  # points: a label farther away has a line to its point
+LEADER_FROM = 9  # a label farther away, in points, has a line to its point
 MARKER = 3.0  # points: half of a marker's side
 
 
@@ -52,8 +52,8 @@ def plain(axes: Any, which: str, log: bool, binary: bool = False) -> None:
 def place(
     sheet: Any, axes: Any, points: Sequence[tuple[float, float]], colours: Sequence[str]
 ) -> None:
-    """Writes 1, 2, 3 ... at the points, each where it covers no other number and no point; with a
-    line to its point where it had to go far. The axes must be complete.
+    """Writes 1, 2, 3 ... at the points, where each covers no other number and no point. A far
+    number has a line to its point. The axes must be complete.
     """
     sheet.figure.draw_without_rendering()
     scale = sheet.figure.dpi / 72
@@ -81,7 +81,7 @@ def place(
 
 
 def _offsets() -> Iterator[tuple[float, float]]:
-    """Where a label may stand, the nearest first."""
+    """Places for a label, the nearest first."""
     for radius in RADII:
         for turn in range(ANGLES):
             angle = math.pi / 4 + 2 * math.pi * turn / ANGLES

@@ -1,5 +1,5 @@
-"""How kernels that were measured in turns stand to each other, as a picture: the ratio of times and
-its interval, a line for each rival at each point. Called by drawings.py.
+"""Rivals measured in turns, as a drawing: the ratio of times with its interval, one line for each
+rival at each point. Called by drawings.py.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ VERDICTS = ("FAST", "SAME", "AMBIGUOUS", "SLOW")
 
 
 def draw(folder: Path, device: str, rows: Sequence[Row], footer: str) -> list[bool]:
-    """versus-DEVICE.svg, and -2 and so on for many rows; nothing without rivals."""
+    """Draws versus-DEVICE.svg, and -2 and so on for many rows. Draws nothing without rivals."""
     rivals = [row for row in rows if "versus" in row.extra and not row.subject.emulated]
     made = []
     for at in range(0, len(rivals), MOST_ON_A_SHEET):

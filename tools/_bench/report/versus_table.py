@@ -1,4 +1,4 @@
-"""How kernels that were measured in turns stand to each other, as a table. Called by tables.py."""
+"""Rivals measured in turns, as a table of ratios. Called by tables.py."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from _bench.rows.results import Row
 from .row_table import label_of
 
 COLUMNS = ("kernel", "against", "device", "axes", "mode", "ratio", "interval", "p", "verdict")
-LEGEND = "(ratio of times, below 1: the kernel takes less than the one it is against)"
+LEGEND = "(ratio of times, below 1: the kernel is faster than the other one)"
 
 
 def table(rows: Sequence[Row]) -> Table:
-    """A line for each row that was measured against another."""
+    """One line for each row that was measured against another."""
     lines = []
     for row in rows:
         s, v = row.subject, row.extra.get("versus")

@@ -1,5 +1,5 @@
-"""The files that a report becomes: --json --csv --md, each whole at every moment (written after
-every row), and the drawings of --svg at the end.
+"""The files of a report: --json, --csv, --md, which are written after every row and always whole,
+and the drawings of --svg at the end.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .csv_table import as_csv
 
 @dataclass(frozen=True)
 class Outputs:
-    """Where to write what; None: not at all."""
+    """The output files. None: that output is not wanted."""
 
     json: Path | None = None
     csv: Path | None = None
@@ -32,7 +32,7 @@ class Outputs:
     svg: Path | None = None
 
     def check(self) -> None:
-        """Raises UsageError before any work when a folder is missing or in a file's place, when two
+        """Raises UsageError before any work: when a folder is missing or is a file, when two
         outputs are one file, or when drawings cannot be made. Makes the folder of the drawings.
         """
         paths = [path for path in (self.json, self.csv, self.md) if path is not None]
@@ -48,9 +48,9 @@ class Outputs:
             figures.check(self.svg)
 
     def so_far(self, report: Report) -> None:
-        """Brings the files up to date in the middle of a run: what ends it suddenly leaves them
-        whole, and a power cut leaves the JSON file, from which a run resumes. Devices and pipes
-        take a text once, at the end. What cannot be written is told then, when it is tried again.
+        """Brings the files up to date in the middle of a run. A sudden end leaves them whole, and a
+        power cut leaves the JSON file, from which a run resumes. Devices and pipes take a text only
+        once, at the end. Failures are reported then, when the write is tried again.
         """
         for path, text in self._texts():
             with contextlib.suppress(OSError, ValueError):
@@ -59,8 +59,8 @@ class Outputs:
                     kept.put(path, content, sync=path == self.json)
 
     def save(self, report: Report) -> bool:
-        """Writes every file asked for. False when one could not be written, which stderr then
-        says; the others are.
+        """Writes every requested file. Returns False, after a line on stderr, when one failed; the
+        others are written.
         """
         saved = [output.save("bench.py", path, text(report)) for path, text in self._texts()]
         if self.svg is not None:
@@ -73,16 +73,14 @@ class Outputs:
 
 
 def as_json(report: Report) -> str:
-    """The whole document, strict JSON."""
+    """The whole document as strict JSON."""
     head = json.dumps(results.finite(report.head), allow_nan=False)
     rows = ", ".join(row.text for row in report.rows)
     return f'{head[:-1]}, "results": [{rows}]}}\n'
 
 
 def as_markdown(report: Report) -> str:
-    """The tables as printed to a pipe, for a report or a pull request, with what they were measured
-    on.
-    """
+    """The tables as printed to a pipe, with the conditions, for a report or a pull request."""
     lines = [
         f"- {key}: {value}" for key, value in report.env.items() if isinstance(value, (str, int))
     ]

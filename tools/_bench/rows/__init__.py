@@ -1,7 +1,7 @@
-"""Rows: what is known once something is measured, and what two sets of rows say of each other.
+"""Rows: the results of measurements, and what two sets of rows say about each other.
 
-results.py is the row and the document (schema 1), read.py a row of a file; stats.py has medians and
-their intervals, overhead.py what a launch costs beyond the device, affine.py fits, compare.py
-differences. Pure: no device, no clock. Called by measure/, report/, tune/, commands/ and
-benchmarks/.
+results.py has the row and the document (schema 1), read.py reads a row of a file. stats.py has
+medians and their intervals, overhead.py the cost of a launch beyond the device, affine.py fits,
+compare.py differences. Pure: no device, no clock. Called by measure/, report/, tune/, commands/
+and benchmarks/.
 """

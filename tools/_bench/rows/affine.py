@@ -1,8 +1,8 @@
-"""T = alpha + beta * n: what a transfer costs whatever its size, and per byte. Pure.
+"""T = alpha + beta * n: a transfer's fixed cost, and its cost per byte. Pure.
 
-Times go over four powers of ten, so what is made small is the error relative to the time, and
-softly (soft L1): one size that a neighbour or a cache has pushed off the line does not carry the
-others with it. Intervals are those of a bootstrap over the samples. Called by transfer.py.
+Times span four powers of ten, so the fit minimises the error relative to the time. It does so
+softly (soft L1): one size that a neighbour or a cache moved does not shift the others. Intervals
+come from a bootstrap over the samples. Called by transfer.py.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from _console.problems import UsageError
 from . import stats
 
 ROUNDS = 100
-FAR_OFF = 0.1  # relative errors beyond this count by their size, not by its square
+FAR_OFF = 0.1  # relative errors beyond this count linearly, not by their square
 NOTHING = 1e-3
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Fit:
-    """`alpha_ns` and `beta_ns_per_byte` with their 95 % intervals; `worst` is the largest error at
+    """`alpha_ns` and `beta_ns_per_byte` with their 95 % intervals. `worst` is the largest error at
     a measured size, relative to the time measured there.
     """
 
@@ -39,7 +39,7 @@ class Fit:
 
     @property
     def gbytes_per_s(self) -> float | None:
-        """What large transfers approach."""
+        """The rate that large transfers approach."""
         return 1 / self.beta_ns_per_byte if self.beta_ns_per_byte > 0 else None
 
     def as_json(self) -> dict[str, Any]:
@@ -47,7 +47,7 @@ class Fit:
 
 
 def fit(samples: Mapping[int, Sequence[float]], seed: int = 0) -> Fit | None:
-    """The fit of samples in ns by size in bytes; None for fewer than two sizes. The same samples
+    """The fit of samples in ns by size in bytes. None for fewer than two sizes. The same samples
     give the same fit. Raises UsageError without scipy.
     """
     if len(samples) < 2:
@@ -66,7 +66,7 @@ def fit(samples: Mapping[int, Sequence[float]], seed: int = 0) -> Fit | None:
 
 
 def line(sizes: Floats, times: Floats) -> tuple[float, float]:
-    """(alpha, beta), neither negative, of the softly least relative error."""
+    """(alpha, beta) with the smallest soft relative error; neither is negative."""
     try:
         optimize = importlib.import_module("scipy.optimize")
     except ImportError:
@@ -83,7 +83,7 @@ def line(sizes: Floats, times: Floats) -> tuple[float, float]:
         f_scale=FAR_OFF,
     )  # fmt: skip
     alpha, beta = (float(value) for value in found.x * units)
-    # At the bound the solver stops just short of 0: what changes nothing at any size is 0.
+    # At the bound the solver stops just short of 0. A value that changes no size's time becomes 0.
     return (
         alpha if alpha > NOTHING * times.min() else 0.0,
         beta if beta * sizes.max() > NOTHING * times.max() else 0.0,

@@ -1,4 +1,4 @@
-"""What a launch costs beyond the device's own time, by the way it was submitted: numbers only.
+"""The cost of a launch beyond the device's own time, by the way of submission. Numbers only.
 
     sync       each launch submitted and waited for
     batched    many dispatches in one command list, one submission, one wait
@@ -18,12 +18,12 @@ from . import stats
 SYNC = "sync"
 WAYS = (SYNC, "batched", "pipelined")
 QUANTITIES = ("overhead", "host", "device")
-Ratio = tuple[float, float | None, float | None]  # and its 95 % interval, if there is one
+Ratio = tuple[float, float | None, float | None]  # a ratio and its 95 % interval, if any
 
 
 @dataclass(frozen=True)
 class Way:
-    """Samples of one way, ns a launch by both clocks; the i-th of each are of the same launches."""
+    """Samples of one way, in ns per launch, by both clocks. Equal indexes are the same launches."""
 
     host: Sequence[float]
     device: Sequence[float]
@@ -39,18 +39,18 @@ class Way:
 
 @dataclass(frozen=True)
 class Overhead:
-    """The three ways, sampled in turn on the same operands; `batch` launches a sample."""
+    """The three ways, sampled in turn on the same operands. `batch` is launches per sample."""
 
     ways: Mapping[str, Way]
     batch: int
 
     def summary(self, way: str, quantity: str) -> stats.Summary:
-        """Median and interval, in ns a launch."""
+        """Median and interval, in ns per launch."""
         return stats.summarize(self.ways[way].samples(quantity))
 
     def of_sync(self, way: str, quantity: str) -> Ratio | None:
-        """The median as a share of that of sync, without an interval from too few samples; None
-        for sync itself, and where sync's own is not surely more than nothing.
+        """The median as a share of sync's; without an interval when there are too few samples. None
+        for sync itself, and when sync's own cost is not surely above zero.
         """
         base, own = self.summary(SYNC, quantity), self.summary(way, quantity)
         if way == SYNC or base.low <= 0:
@@ -62,7 +62,7 @@ class Overhead:
         return own.median / base.median, low, high
 
     def as_json(self) -> dict[str, Any]:
-        """The value of a row's "overhead"."""
+        """The value of a row's "overhead" key."""
         return {"batch": self.batch, **{way: self._way(way) for way in WAYS}}
 
     def _way(self, way: str) -> dict[str, Any]:
@@ -80,7 +80,7 @@ class Overhead:
         return made
 
     def flat(self) -> dict[str, float | None]:
-        """The columns that a CSV has of it; their names are CSV_COLUMNS."""
+        """The values of CSV_COLUMNS."""
         cells: dict[str, float | None] = {}
         for way in WAYS:
             for quantity in QUANTITIES:

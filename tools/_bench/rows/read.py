@@ -1,6 +1,6 @@
-"""A row of a results file as a Row again: what `Row.as_json` wrote, read back.
+"""Reads a row of a results file back into a Row: the inverse of `Row.as_json`.
 
-Only rows that were timed are read: a failed row is measured again. Called by commands/resume.py.
+Only timed rows are read: a failed row is measured again. Called by commands/resume.py.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _ROW = {
     *("roof_percent", "roof", "roof_beside", "reason", "notes", "overhead", "noise", "probes"),
     *("ioctls_per_submit", "ib_dwords_per_dispatch", *CACHE_COUNTS.values()),
 }
-"""The keys that are fields of a Row; all others are its `extra`."""
+"""The keys that are fields of a Row. All other keys are its `extra`."""
 
 
 def row(told: Mapping[str, Any]) -> Row:
-    """The Row of a timed row of a results file. Raises KeyError, TypeError or ValueError for one
-    that is malformed.
+    """The Row of a timed row of a results file. A malformed one raises KeyError, TypeError or
+    ValueError.
     """
     names = ("kernel", "device", "device_name", "emulated", "axes", "mode")
     return Row(
@@ -50,7 +50,7 @@ def _measured(told: Mapping[str, Any]) -> Measured:
     time, samples = told["time_ns"], [float(sample) for sample in told["samples_ns"]]
     clock = time["of"]
     if not samples or clock not in _OTHER_CLOCK:
-        raise ValueError("a timed row has samples of a clock")
+        raise ValueError("expected samples of a clock in a timed row, got none")
     by = (samples, []) if clock == "device" else ([], samples)
     other = told[f"{_OTHER_CLOCK[clock]}_ns"]
     how = clock, time["batch"], time["stop"], told.get("probes", {})

@@ -1,8 +1,8 @@
-"""What one benchmark row is, and the document of rows that every output format is written from.
+"""One benchmark row, and the document of rows that every output format is written from.
 
-A row whose check failed carries no time: `Row.failed` is the only way to make one, and it takes
-none. The JSON form is a contract ("schema": 1, README of benchmarks/baseline); keys may be added,
-never renamed.
+A row whose check failed carries no time: only `Row.failed` makes one, and it takes no time. The
+JSON form is a contract ("schema": 1, README of benchmarks/baseline). Keys may be added, never
+renamed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MODES = ("hot", "cold", "latency", "pipeline")
 
 @dataclass(frozen=True)
 class Subject:
-    """What a row is about: the four things by which `compare` matches rows, and the device's own
+    """The subject of a row: the four values by which `compare` matches rows, and the device's
     name.
     """
 
@@ -43,7 +43,7 @@ class Subject:
 
     @property
     def where(self) -> str:
-        """The device's name, which says when it is emulated."""
+        """The device's name, with a note when it is emulated."""
         known = not self.emulated or "emulated" in self.device_name
         return self.device_name if known else f"{self.device_name} (emulated)"
 
@@ -54,10 +54,11 @@ class Subject:
 
 @dataclass(frozen=True)
 class Measured:
-    """Samples in ns a launch, as taken: `primary` says which clock the row's time_ns is ("device"
-    or "host"). `probes`: rates of the roofs' kernels in the same rounds, sample by sample, in
-    GFLOPS or GB/s. A row read from a file has the primary samples and `other`, what the other clock
-    came to.
+    """Samples in ns per launch, in the order in which they were taken.
+
+    `primary` says which clock the row's time_ns comes from ("device" or "host"). `probes` are rates
+    of the roofs' kernels in the same rounds, sample by sample, in GFLOPS or GB/s. A row read from a
+    file has the primary samples, and in `other` the summary of the other clock.
     """
 
     device_ns: Sequence[float]
@@ -70,7 +71,7 @@ class Measured:
 
     @property
     def rounded(self) -> list[float]:
-        """The samples as a file has them, to 10 ps."""
+        """The samples as a file has them, rounded to 10 ps."""
         return [round(value, 2) for value in self.samples]
 
     @property
@@ -78,7 +79,7 @@ class Measured:
         return self.device_ns if self.primary == "device" else self.host_ns
 
     def by(self, clock: str) -> stats.Summary | None:
-        """The times by the "device" or "host" clock, None where it took none."""
+        """The times by the "device" or "host" clock. None: that clock took none."""
         return self._by_clock[clock]
 
     @cached_property
@@ -98,13 +99,13 @@ CACHE_COUNTS = {
     **{name: f"{name}_invalidations" for name in ("gli", "glk", "glv", "gl1", "gl2")},
     "flushes": "gl2_flushes",
 }
-"""What the emulator counts, and the columns of it for one submission."""
+"""The emulator's counts for one submission, and their columns."""
 
 
 @dataclass(frozen=True)
 class Submission:
-    """What a submission of one dispatch asks of an emulated device, on average: calls of its kernel
-    driver, dwords of the IB, bytes over the bus of a card with memory of its own, and what is asked
+    """What a submission of one dispatch costs on an emulated device, on average: calls of its
+    kernel driver, dwords of the IB, bytes over the bus of a card with its own memory, and accesses
     of caches."""
 
     ioctls: float
@@ -120,7 +121,7 @@ class Submission:
         after: Mapping[str, int],
         n: int,
     ) -> Submission:
-        """Of `n` submissions, between two states of the card's counters."""
+        """The means over `n` submissions, between two states of the card's counters."""
         return cls(
             ioctls, ib_dwords, {name: (after[name] - before[name]) / n for name in CACHE_COUNTS}
         )
@@ -136,7 +137,7 @@ class Submission:
 
 @dataclass(frozen=True)
 class Share:
-    """A row's rate over the roof's, round by round, both in GFLOPS or GB/s."""
+    """A row's rate divided by the roof's, round by round, both in GFLOPS or GB/s."""
 
     kind: str
     kernel: str
@@ -149,11 +150,11 @@ class Share:
 
     @property
     def is_known(self) -> bool:
-        """Are there turns enough for an interval?"""
+        """Are there enough turns for an interval?"""
         return len(self.row) >= stats.FEWEST_FOR_INTERVAL
 
     def as_json(self) -> dict[str, Any]:
-        """What a results file has beside the row's roof_percent."""
+        """What a results file keeps beside the row's roof_percent."""
         ratio = self.ratio
         return {
             "kernel": self.kernel,
@@ -168,7 +169,7 @@ class Share:
 
 @dataclass
 class Row:
-    """One row, as JSON will have it; make it by `timed`, `failed` or `unverified`."""
+    """One row, as JSON will have it. Made by `timed`, `failed` or `unverified` only."""
 
     subject: Subject
     verified: bool
@@ -186,7 +187,7 @@ class Row:
 
     @classmethod
     def failed(cls, subject: Subject, error: Mapping[str, Any], reason: str) -> Row:
-        """A row whose check failed: it has no time, whatever was measured."""
+        """A row whose check failed. It has no time, whatever was measured."""
         return cls(subject, False, error, reason=reason)
 
     @property
@@ -204,9 +205,7 @@ class Row:
 
     @property
     def spread_percent(self) -> float | None:
-        """How far the samples of a file lie apart: the quartiles' distance, in per cent of the
-        median.
-        """
+        """The spread of a file's samples: the quartiles' distance, in per cent of the median."""
         return 100 * stats.spread(self.measured.rounded) if self.measured else None
 
     @property
@@ -220,7 +219,7 @@ class Row:
     @cached_property
     def text(self) -> str:
         """The row as strict JSON, made once: files are written after every row, each with all rows,
-        and a row that is in a report does not change.
+        and a row in a report never changes.
         """
         return json.dumps(finite(self.as_json()), allow_nan=False)
 
@@ -277,8 +276,8 @@ class Row:
 
 @dataclass
 class Report:
-    """The document: what was run where, and the rows so far. `command` says which tables the rows
-    make.
+    """The document: what was run where, and the rows so far. `command` decides which tables the
+    rows make.
     """
 
     env: Mapping[str, Any]
@@ -298,7 +297,7 @@ class Report:
 
 
 def finite(value: Any) -> Any:
-    """JSON has no NaN and no infinity: they become the words "nan", "inf", "-inf", at any depth."""
+    """Replaces NaN and infinities, which JSON lacks, by "nan", "inf", "-inf" at any depth."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, Mapping):
@@ -309,8 +308,8 @@ def finite(value: Any) -> Any:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """A results file. Raises UsageError when it is missing, no JSON, of another schema, or has
-    malformed rows.
+    """Reads a results file. Raises UsageError when it is missing, no JSON, of another schema, or
+    has malformed rows.
     """
     try:
         document = json.loads(path.read_text())
@@ -320,12 +319,10 @@ def load(path: Path) -> dict[str, Any]:
         raise UsageError(f"{path} is not JSON: {error}") from error
     if not isinstance(document, dict) or not isinstance(document.get("results"), list):
         raise UsageError(
-            f'{path} is no results file: {{"schema": {SCHEMA}, "results": [...]}} is wanted'
+            f'{path}: expected a results file, {{"schema": {SCHEMA}, "results": [...]}}'
         )
     if document.get("schema") != SCHEMA:
-        raise UsageError(
-            f"{path} has schema {document.get('schema')!r}, this version reads {SCHEMA}"
-        )
+        raise UsageError(f"{path}: got schema {document.get('schema')!r}, expected {SCHEMA}")
     for at, row in enumerate(document["results"]):
         _check_row(row, f"{path}: results[{at}]")
     return document
@@ -343,12 +340,12 @@ def _check_row(row: Any, where: str) -> None:
     }
     for key, kind in wanted.items():
         if not isinstance(row, dict) or not isinstance(row.get(key), kind):
-            raise UsageError(f"{where} has no usable {key!r}")
+            raise UsageError(f"{where}: expected a usable {key!r}")
     if not all(isinstance(s, (int, float)) and s > 0 for s in row["samples_ns"]):
-        raise UsageError(f"{where}: samples_ns must be positive numbers")
+        raise UsageError(f"{where}: expected positive numbers in samples_ns")
     probes = row.get("probes") or {}
     number = len(row["samples_ns"])
     for rates in probes.values() if isinstance(probes, dict) else [None]:
         known = isinstance(rates, list) and len(rates) == number
         if not known or not all(isinstance(r, (int, float)) and r > 0 for r in rates or ()):
-            raise UsageError(f"{where}: probes must be positive numbers, one for each sample")
+            raise UsageError(f"{where}: expected positive numbers in probes, one per sample")

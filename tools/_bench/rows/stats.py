@@ -1,7 +1,7 @@
 """Statistics of samples: median, its interval from order statistics, the difference of two sets.
-numpy only.
 
-No distribution is assumed: times have long tails. Pure. Called wherever samples become a figure.
+Times have long tails, so no distribution is assumed. Pure; needs only numpy. Called wherever
+samples become a figure.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from _console.problems import UsageError
 
 Floats = npt.NDArray[np.float64]
 FEWEST_FOR_INTERVAL = 6  # 1 - 2 * 0.5**n reaches 95 % at n = 6
-BLOCKS = 20  # of samples of one process, which follow each other too closely to be independent
+BLOCKS = 20  # of one process's samples: neighbours are too alike to be independent
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Median of n samples and its 95 % interval; without an interval (n < 6) low and high are min
-    and max.
+    """Median of n samples and its 95 % interval. With n < 6 low and high are the smallest and the
+    largest sample.
     """
 
     median: float
@@ -33,7 +33,7 @@ class Summary:
 
     @property
     def half_width(self) -> float:
-        """Half of the interval relative to the median; infinite when there is no interval."""
+        """Half of the interval, relative to the median. Infinite when there is no interval."""
         if self.n < FEWEST_FOR_INTERVAL or self.median <= 0:
             return math.inf
         return (self.high - self.low) / 2 / self.median
@@ -41,12 +41,11 @@ class Summary:
 
 @lru_cache(maxsize=1024)
 def interval_ranks(n: int) -> tuple[int, int]:
-    """Zero-based ranks (low, high) of the order statistics that hold the median with at least 95
-    %.
+    """Zero-based ranks (low, high) of the order statistics that hold the median with at least 95 %.
 
-    With X ~ Binomial(n, 1/2) the interval from the r-th smallest to the r-th largest misses with 2
-    P(X < r): the largest r (one-based) with P(X < r) <= 2.5 %, exactly up to 1000 samples, by the
-    normal approximation above.
+    With X ~ Binomial(n, 1/2), the interval from the r-th smallest to the r-th largest misses with
+    probability 2 P(X < r). r is the largest one-based rank with P(X < r) <= 2.5 %: exact up to 1000
+    samples, above by the normal approximation.
     """
     if n < FEWEST_FOR_INTERVAL:
         return 0, max(n - 1, 0)
@@ -75,14 +74,14 @@ def summarize(samples: npt.ArrayLike) -> Summary:
 
 
 def spread(samples: npt.ArrayLike) -> float:
-    """The distance of the quartiles over the median: a tail does not count, but a second mode."""
+    """The quartiles' distance over the median. A tail does not change it; a second mode does."""
     low, middle, high = np.quantile(np.asarray(samples, dtype=np.float64), [0.25, 0.5, 0.75])
     return float((high - low) / middle) if middle > 0 else math.inf
 
 
 def blocks(values: npt.ArrayLike) -> Floats:
-    """Medians of BLOCKS consecutive stretches, so that a disturbance that spans many samples counts
-    once; the values themselves where they are fewer than two a block.
+    """Medians of BLOCKS consecutive stretches: a disturbance that spans many samples counts once.
+    Fewer than two values per block come back unchanged.
     """
     every = np.asarray(values, dtype=np.float64)
     if every.size < 2 * BLOCKS:
@@ -91,7 +90,7 @@ def blocks(values: npt.ArrayLike) -> Floats:
 
 
 def paired(a: npt.ArrayLike, b: npt.ArrayLike) -> Summary:
-    """Of the ratios a / b, round by round."""
+    """Median and interval of the ratios a / b, round by round."""
     ratios = np.asarray(a, dtype=np.float64) / np.asarray(b, dtype=np.float64)
     return summarize(blocks(ratios))
 
@@ -116,8 +115,8 @@ def mann_whitney(old: npt.ArrayLike, new: npt.ArrayLike) -> float:
 
 
 def drift(samples: npt.ArrayLike) -> float:
-    """Median of the second half over the median of the first, minus 1: a clock that falls, a
-    neighbour that wakes.
+    """Median of the second half over the median of the first, minus 1. It shows a falling clock or
+    a waking neighbour.
     """
     values = np.asarray(samples, dtype=np.float64)
     half = values.size // 2
@@ -128,9 +127,7 @@ def drift(samples: npt.ArrayLike) -> float:
 
 
 def best_sustained(samples: npt.ArrayLike, run: int = 5) -> float:
-    """The lowest median of `run` consecutive samples: what was reached for a while, not in one
-    lucky sample.
-    """
+    """The lowest median of `run` consecutive samples: a time reached for a while, not once."""
     values = np.asarray(samples, dtype=np.float64)
     if values.size <= run:
         return float(np.median(values))
@@ -141,7 +138,7 @@ def best_sustained(samples: npt.ArrayLike, run: int = 5) -> float:
 def ratio_interval(
     old: npt.ArrayLike, new: npt.ArrayLike, seed: int = 0, rounds: int = 1000
 ) -> tuple[float, float]:
-    """95 % bootstrap interval of median(new) / median(old); the same inputs give the same
+    """95 % bootstrap interval of median(new) / median(old). The same inputs give the same
     interval.
     """
     a, b = (np.asarray(s, dtype=np.float64) for s in (old, new))
@@ -152,8 +149,8 @@ def ratio_interval(
 
 
 def resampled_medians(rng: np.random.Generator, values: Floats, rounds: int) -> Floats:
-    """Medians of bootstrap resamples, in blocks so that long series do not need rounds * n doubles
-    at once.
+    """Medians of bootstrap resamples. Works in blocks, so that a long series does not need rounds *
+    n doubles at once.
     """
     block = max(1, (1 << 20) // values.size)
     parts = [

@@ -1,10 +1,10 @@
-"""Which point of a sweep to try next: a model of the costs so far says where a better one may be.
+"""Which point of a sweep to try next: a model of the costs so far shows where a better one may be.
 
-The points are all allowed combinations of named numbers and words. The first one comes first, then
-some far from each other, and then the one with the largest expected improvement (Jones, Schonlau
-and Welch, 1998) of the logarithm of the cost. Every other time it is sought only among the points
-that differ from the best in one name, because rugged costs mislead the model farther away. No point
-comes twice. Pure; called by sweep_search.py.
+The points are all allowed combinations of named numbers and words. The first point comes first,
+then some far from each other. After them comes the point with the largest expected improvement of
+the logarithm of the cost (Jones, Schonlau and Welch, 1998). Every other time only points are
+considered that differ from the best in one name, because rugged costs mislead the model farther
+away. No point comes twice. Pure. Called by sweep_search.py.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from _bench.jobs.axes import Value
 from .surrogate import Floats, Surrogate
 
 FEWEST_FIRST = 8
-CANDIDATES = 2000  # points that the model is asked about at most
-KNEE = 0.5  # logarithms further than this above the best's count less: bad is bad
+CANDIDATES = 2000  # points that the model judges at most
+KNEE = 0.5  # logarithms beyond this distance above the best's count less: bad is bad
 PAIR = 1.5  # prior of the logarithm of a pair's length scale: few pairs matter
 _NUMBERS = re.compile(r"\d+(x\d+)+")
 
@@ -41,12 +41,12 @@ class Chooser:
         self._random = np.random.default_rng(seed)
         self._first = max(FEWEST_FIRST, 2 * len(columns))
         self._free = np.ones(len(points), bool)
-        self._gap = np.full(len(points), np.inf)  # to the nearest point that was tried
+        self._gap = np.full(len(points), np.inf)  # distance to the nearest point that was tried
         self._tried: list[int] = []
         self._costs: list[float] = []
 
     def ask(self) -> int | None:
-        """The index of the next point; None when all were told."""
+        """The index of the next point. None: all points were tried."""
         left = np.flatnonzero(self._free)
         if not left.size:
             return None
@@ -61,7 +61,7 @@ class Chooser:
         return self._most_promising(self._candidates(left))
 
     def tell(self, at: int, cost: float | None) -> None:
-        """The cost of a point, in any unit; None when it failed."""
+        """Takes the cost of a point, in any unit; None when it failed."""
         self._free[at] = False
         self._tried.append(at)
         self._costs.append(math.inf if cost is None else math.log(cost))
@@ -69,7 +69,7 @@ class Chooser:
         self._gap = np.minimum(self._gap, gap)
 
     def _candidates(self, left: np.ndarray) -> np.ndarray:
-        """Of very many points some by chance; every other time those one step from the best."""
+        """The candidates: some points at random; every other time those one step from the best."""
         if len(self._tried) % 2 == 0:
             best = self._tried[int(np.argmin(self._costs))]
             changes = np.count_nonzero(self._codes[left] != self._codes[best], axis=1)
@@ -96,7 +96,7 @@ class Chooser:
 
 
 def _columns(points: Sequence[Mapping[str, Value]]) -> Iterator[list[Value]]:
-    """The values of each name; a group size such as "8x4" is a column for each number."""
+    """The values of each name. A group size such as "8x4" has a column for each number."""
     for name in points[0]:
         column = [point[name] for point in points]
         if all(isinstance(value, str) and _NUMBERS.fullmatch(value) for value in column):

@@ -1,4 +1,4 @@
-"""What command tune tells: its table, its JSON, its exit code. Called by commands/tune.py."""
+"""The output of command tune: its table, its JSON, its exit code. Called by commands/tune.py."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Row:
     shape: str = ""
     outcome: Outcome[Any] | None = None
     wrong: tuple[str, ...] = ()
-    """What the check said of each plan that was wrong."""
+    """The check's sentence about each plan that was wrong."""
     refused: int = 0
     failure: str = ""
     """Why there is no outcome."""
     kept: bool = False
     others: float = 0.0
-    """Share of the host's cores that other processes took meanwhile."""
+    """Share of the host's cores that other processes took during the search."""
 
 
 COLUMNS = (
@@ -68,12 +68,12 @@ def cells(row: Row) -> tuple[str, ...]:
 
 
 def document(rows: Sequence[Row], seed: int, interrupted: bool) -> dict[str, Any]:
-    """What --json writes."""
+    """The document that --json writes."""
     results = []
     for row in rows:
         entry = asdict(row)
         if row.outcome is not None:
-            # the model's own plan may win the last duel: nothing found is better then
+            # The model's own plan may win the last duel: then nothing better was found.
             entry["distance_percent"] = [100 * max(r - 1, 0.0) for r in row.outcome.ratio]
         results.append(entry)
     return {

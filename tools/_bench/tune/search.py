@@ -1,9 +1,9 @@
 """The search for the best plan: pure policy over arms that can be sampled, with an injected clock.
 
-A climb: the best plan so far races its untried neighbours, until none of them wins or time is up.
-A race is successive halving: everybody left takes one sample after another in turn, so that a busy
-moment hits all alike, then the slower half leaves. What decides at the end is a duel with samples
-of its own: those that made a plan win must not also say by how much. Called by tune.py.
+The search climbs: the best plan so far races its untried neighbours, until none wins or time is up.
+A race is successive halving: all remaining plans take one sample each in turn, then the slower half
+leaves. So a busy moment affects all alike. A duel with new samples decides at the end, because the
+samples that made a plan win would overstate by how much. Called by tune.py.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from _bench.rows import stats
 
 SAMPLES_A_ROUND = 3
 HOPELESS = 2.0
-WORTH = 0.01  # a neighbour must win by this share for the climb to go on
-SEARCH_SHARE = 0.75  # of the time; the rest is the duel's
+WORTH = 0.01  # the climb goes on only if a neighbour wins by this share
+SEARCH_SHARE = 0.75  # of the time; the rest is for the duel
 
 P = TypeVar("P")
 
@@ -27,7 +27,7 @@ class Arm(Protocol):
     """A plan that was verified and can be timed."""
 
     def sample(self) -> float:
-        """Seconds of one launch."""
+        """Seconds per launch."""
         ...
 
     def close(self) -> None: ...
@@ -35,7 +35,7 @@ class Arm(Protocol):
 
 @dataclass(eq=False)
 class Entrant(Generic[P]):
-    """A plan in the search, with what was sampled so far."""
+    """A plan in the search, with its samples so far."""
 
     plan: P
     arm: Arm
@@ -47,7 +47,7 @@ class Entrant(Generic[P]):
 
     @property
     def typical(self) -> float:
-        """Median of the lower half: what it takes when nobody disturbs. Used to rank only."""
+        """Median of the lower half: the time without disturbance. Used only to rank."""
         ordered = sorted(self.samples)
         half = ordered[: max(1, (len(ordered) + 1) // 2)]
         return half[len(half) // 2]
@@ -55,8 +55,9 @@ class Entrant(Generic[P]):
 
 @dataclass
 class Outcome(Generic[P]):
-    """What a search found. `ratio` is model over best, by medians of the duel, with its 95 %
-    interval: below 1 where the model's plan won; without a duel worth the name it is (1, 1, 1)."""
+    """The result of a search. `ratio` is the model's time over the best plan's, by medians of the
+    duel, with its 95 % interval: below 1 if the model's plan won. All are 1 without a proper duel.
+    """
 
     model: P
     best: P
@@ -69,9 +70,10 @@ class Outcome(Generic[P]):
 
 @dataclass
 class Search(Generic[P]):
-    """`admit(plan)` loads and verifies: None for a plan that is refused or wrong. `clock` counts
-    seconds; the search ends `budget_s` after it begins, or a little later: what was begun is
-    ended."""
+    """`admit(plan)` loads and verifies; None: the plan is refused or wrong. `clock` counts seconds.
+    The search ends `budget_s` after its start, or a little later: a step that has begun is
+    finished.
+    """
 
     admit: Callable[[P], Arm | None]
     neighbours: Callable[[P], Sequence[P]]
@@ -80,11 +82,11 @@ class Search(Generic[P]):
     seed: int = 0
     say: Callable[[str], None] = lambda what: None
     least_pairs: int = 10
-    """Of samples in the last duel, however late it is."""
+    """Samples in the last duel, however late it is."""
     samples: int = SAMPLES_A_ROUND
-    """Of each in the first round of a race."""
+    """Samples of each plan in the first round of a race."""
     hopeless: float = HOPELESS
-    """Times the best: whoever takes so long at the first look does not race."""
+    """A plan that takes so many times the best's time at the first look does not race."""
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
@@ -95,7 +97,7 @@ class Search(Generic[P]):
         return self.clock() - self._start > share * self.budget_s
 
     def run(self, seeds: Sequence[P]) -> Outcome[P]:
-        """`seeds[0]` is the model's plan, which has to be admitted: ValueError if not."""
+        """`seeds[0]` is the model's plan. Raises ValueError if it is not admitted."""
         model = self._entrant(seeds[0])
         if model is None:
             raise ValueError("the model's own plan is refused or wrong: nothing to compare with")
@@ -127,7 +129,7 @@ class Search(Generic[P]):
         return None if arm is None else Entrant(plan, arm)
 
     def _enter(self, plans: Sequence[P], best: Entrant[P]) -> list[Entrant[P]]:
-        """Those that are admitted while there is time, and not hopeless at the first look."""
+        """The plans that are admitted while there is time, and not hopeless at the first look."""
         found = []
         for plan in self._random.sample(list(plans), len(plans)):
             if self._late():
@@ -143,11 +145,11 @@ class Search(Generic[P]):
         return found
 
     def _race(self, entrants: list[Entrant[P]]) -> Entrant[P]:
-        """Successive halving; the one to beat, `entrants[0]`, stays in to the end and open, so that
-        it is sampled as often. Other losers are closed."""
+        """Successive halving. The plan to beat, `entrants[0]`, stays to the end, so that it is
+        sampled as often, and stays open. Other losers are closed."""
         champion, left, rounds = entrants[0], list(entrants), self.samples
         for entrant in entrants:
-            entrant.samples.clear()  # of another hour: what ranks them is taken in turn
+            entrant.samples.clear()  # older samples: only samples taken in turn rank the plans
         while len(left) > 1:
             for _ in range(rounds):
                 for entrant in self._random.sample(left, len(left)):
@@ -165,7 +167,7 @@ class Search(Generic[P]):
         return left[0]
 
     def _duel(self, model: Entrant[P], best: Entrant[P], complete: bool) -> Outcome[P]:
-        """Fresh samples in turn, for the time that is left, at least a few."""
+        """Fresh samples in turn, for the rest of the time, at least a few."""
         tried = len(self._tried)
         a, b = Entrant(model.plan, model.arm), Entrant(best.plan, best.arm)
         if best is model:
@@ -181,7 +183,7 @@ class Search(Generic[P]):
                 entrant.take()
         model_s, best_s = (stats.summarize(e.samples).median for e in (a, b))
         low, high = stats.ratio_interval(b.samples, a.samples, self.seed)
-        if low <= 1.0:  # not told apart: the model's choice stands
+        if low <= 1.0:  # no clear difference: the model's choice stays
             ratio = (model_s / best_s, low, high)
             return Outcome(model.plan, model.plan, model_s, model_s, ratio, tried, complete)
         ratio = (model_s / best_s, low, high)

@@ -1,12 +1,11 @@
-"""Which tile plans there are beside one: legal for the device, one step away in one direction.
+"""The tile plans beside a given one: legal for the device, one step away in one direction.
 
-Pure. A point of the space is a TilePlan; `seeds` are where a search begins, `neighbours` where it
-may go from a plan. What a backend still refuses is found when it loads (tune.py). Called by
-search.py.
+Pure. A point of the space is a TilePlan. A search begins at `seeds` and goes from a plan to its
+`neighbours`. A backend may still refuse a plan when it loads it (tune.py). Called by search.py.
 
-    gpu   algorithm, tile of a thread, threads of a group along m and n, terms a step, vector
+    gpu   algorithm, tile per thread, threads per group along m and n, terms per step, vector
     cpu   algorithm, mc nc kc, all threads or one; the micro-tile is the kernels' own
-    reduce (gpu only)   threads of a group, vector
+    reduce (gpu only)   threads per group, vector
 """
 
 from __future__ import annotations
@@ -20,19 +19,19 @@ if TYPE_CHECKING:
 
 TM = (1, 2, 4, 6, 8, 12, 16, 24, 32)
 TN = (1, 2, 4, 8, 12, 16, 24, 32)
-ACROSS = (4, 8, 16, 32, 64)  # threads of a group along n
-DOWN = (1, 2, 4, 8, 16, 32)  # and along m
+ACROSS = (4, 8, 16, 32, 64)  # threads per group along n
+DOWN = (1, 2, 4, 8, 16, 32)  # threads per group along m
 TERMS = (4, 8, 16, 32)
 THREADS = (32, 64, 128, 256, 512, 1024)
 MOST_SUMS = {False: 512, True: 256}
-"""Outputs of a thread, by DeviceInfo.software. llvmpipe compiles 256 in 4 s, 512 in 17 s to 22 s,
-the square of their number: no launches earn that back."""
+"""Outputs per thread, by DeviceInfo.software. llvmpipe compiles 256 in 4 s and 512 in 17 s to 22 s,
+the square of their number. No number of launches earns that back."""
 STAGED = ("shared", "im2col")
 
 
 @dataclass(frozen=True)
 class Shaped:
-    """The tile of a gpu plan by its parts."""
+    """The parts of a gpu plan."""
 
     algo: str
     tm: int
@@ -96,7 +95,7 @@ def _around(here: Shaped) -> Iterator[Shaped]:
         yield replace(here, tm=tm)
     for tn in _beside(here.tn, TN):
         yield replace(here, tn=tn)
-    # As many outputs, or nearly, in another form.
+    # As many outputs, or nearly as many, in another shape.
     for tm in TM:
         if here.tm <= 2 * tm <= 4 * here.tm:
             tn = max((t for t in TN if tm * t <= here.tm * here.tn), default=0)
@@ -105,7 +104,7 @@ def _around(here: Shaped) -> Iterator[Shaped]:
 
 
 def _beside(value: int, ladder: tuple[int, ...]) -> list[int]:
-    """The next values of the ladder below and above."""
+    """The next lower and the next higher value of the ladder."""
     return [
         *[step for step in ladder if step < value][-1:],
         *[step for step in ladder if step > value][:1],
@@ -117,8 +116,8 @@ def _fits(part: Shaped, kernel: str, info: sp.DeviceInfo) -> bool:
     threads = part.across * part.down
     staged = part.algo in STAGED
     shared = (part.down * part.tm + part.across * part.tn) * part.bk * itemsize if staged else 0
-    # A vector of four needs four; a shader that cannot have it says nothing and takes scalars.
-    # The direct convolution is another case: there it is four terms.
+    # A vector of four needs four elements. A shader that cannot use it silently takes scalars. For
+    # the direct convolution a vector means four terms instead.
     whole = part.vector == 1 or part.algo == "direct" or not (part.tm % 4 or part.tn % 4)
     return (
         part.tm * part.tn <= MOST_SUMS[info.software]
@@ -129,14 +128,14 @@ def _fits(part: Shaped, kernel: str, info: sp.DeviceInfo) -> bool:
 
 
 def _blocks(plan: sp.TilePlan, info: sp.DeviceInfo) -> Iterator[sp.TilePlan]:
-    """mc, nc and kc a half and a third up and down, in whole micro-tiles; the other choice of
-    threads."""
+    """mc, nc and kc a half and a third larger and smaller, in whole micro-tiles; the other choice
+    of threads."""
     (mc, nc, kc), (mr, nr, one) = plan.levels
     for mul, div in ((1, 2), (3, 4), (3, 2), (2, 1)):
         for level in (
             (max(mr, mc * mul // div // mr * mr), nc, kc),
             (mc, max(nr, nc * mul // div // nr * nr), kc),
-            (mc, nc, max(64, kc * mul // div // 8 * 8) if kc else 0),  # Winograd's have no kc
+            (mc, nc, max(64, kc * mul // div // 8 * 8) if kc else 0),  # Winograd's plans have no kc
         ):
             yield replace(plan, levels=(level, (mr, nr, one)))
     if info.compute_units > 1:
@@ -152,7 +151,7 @@ def _reduce(plan: sp.TilePlan, info: sp.DeviceInfo) -> Iterator[sp.TilePlan]:
 
 
 def text(plan: sp.TilePlan) -> str:
-    """A plan in one word of a table: "blocked 16x16 of 16x128x4 v4"."""
+    """A plan as one word for a table: "blocked 16x16 of 16x128x4 v4"."""
     words = [plan.algo] if plan.algo != "auto" or not plan.levels else []
     if len(plan.levels) > 1:
         words.append("x".join(str(size) for size in plan.levels[1][:2]))

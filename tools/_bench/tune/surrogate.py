@@ -1,10 +1,10 @@
-"""A Gaussian process over some dozen measured points: what an untried point may cost, and how sure
-that is.
+"""A Gaussian process over some dozen measured points: the expected cost of an untried point, and
+its uncertainty.
 
-The covariance is Matern's with nu = 5/2 (Rasmussen and Williams, 2006, section 4.2), with a length
-scale for each feature and a share of noise. A few steps by the sign of the gradient (iRprop-, Igel
-and Huesken, 2000) raise their posterior density at each fit, from where the fit before ended. Pure;
-called by chooser.py.
+The covariance is Matern's with nu = 5/2 (Rasmussen and Williams, 2006, section 4.2). Each feature
+has a length scale, and there is a share of noise. At each fit a few steps by the sign of the
+gradient raise their posterior density (iRprop-, Igel and Huesken, 2000). They begin where the last
+fit ended. Pure. Called by chooser.py.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
-STEPS = 2  # of the gradient in one fit
+STEPS = 2  # gradient steps per fit
 NOISE, NOISE_SPREAD = -5.0, 1.5  # prior of the logarithm of the noise's share of the variance
 LENGTH_SPREAD = 1.0  # prior of the logarithm of a length scale
-MOST = 6.0  # of either logarithm
+MOST = 6.0  # largest value of either logarithm
 FIRST_STEP, LEAST_STEP, MOST_STEP = 0.2, 1e-3, 0.7
 GROW, SHRINK = 1.3, 0.5
 
 
 class Surrogate:
-    """`scale_of[k]` is the length scale of feature k, `prior` the expected logarithms of the
+    """`scale_of[k]` is the length scale of feature k. `prior` has the expected logarithms of the
     length scales.
     """
 
@@ -57,8 +57,8 @@ class Surrogate:
         return mean, np.sqrt(self._variance * np.maximum(1.0 - known, 1e-9))
 
     def _matern(self, a: Floats, b: Floats) -> tuple[Floats, Floats]:
-        """The correlations of points, and what their derivatives have in common: with length l,
-        that to log(l_k) is `slope * 5/3 * (a_k - b_k)**2 / l_k**2`.
+        """The correlations of the points, and the common factor of their derivatives. With length
+        l, the derivative by log(l_k) is `slope * 5/3 * (a_k - b_k)**2 / l_k**2`.
         """
         lengths = np.exp(self._at[self._scale_of])
         p, q = a / lengths, b / lengths
@@ -79,11 +79,11 @@ class Surrogate:
         return half, weights, float(y @ weights + 1) / (len(y) + 1), slope
 
     def _gradient(self, x: Floats, y: Floats) -> Floats:
-        """Of the negative logarithm of the posterior density."""
+        """The gradient of the negative logarithm of the posterior density."""
         half, weights, variance, slope = self._solved(x, y)
         inner = half.T @ half - np.outer(weights, weights) / variance
         pull = inner * slope
-        # sum of pull_ij (x_ik - x_jk)**2 over all pairs, pull being symmetric
+        # The sum of pull_ij (x_ik - x_jk)**2 over all pairs; pull is symmetric.
         by_feature = 2 * (pull.sum(axis=1) @ (x * x) - np.sum(x * (pull @ x), axis=0))
         by_scale = np.bincount(self._scale_of, by_feature, len(self._at) - 1)
         lengths = np.exp(2 * self._at[:-1])

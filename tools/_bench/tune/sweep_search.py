@@ -1,8 +1,8 @@
 """`kernel --search`: as many points of a sweep as a budget allows, and a duel at the end.
 
-chooser.py says which point is next. Each one is a row like any other, verified before it is timed.
+chooser.py names the next point. Each point is a row like any other, verified before it is timed.
 The last step times the best few and the first point again, in turns, so that one lucky row does not
-win. Points compete when they have one mode and the same flops (or bytes, where there are no flops).
+win. Points compete when they have one mode and the same flops (or bytes, if there are no flops).
 Each such size gets its share of the budget. Called by commands/runner.py.
 """
 
@@ -24,13 +24,13 @@ DUELISTS = 4  # the best few, beside the first point
 AGAIN, BEST = "timed again in turns with the best", "the best that --search found"
 DUEL_SHARE = 0.15  # of the budget
 ROWS = 60
-"""Points for which a budget should be enough: none is sampled for longer than that share of it."""
+"""The budget should allow so many points: none is sampled for longer than that share of it."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """What the search of one size found. `ratio` is the first point's time over the best one's,
-    from the duel's samples, with its 95 % interval; None without a duel of the two.
+    """The search's result for one size. `ratio` is the first point's time over the best one's, from
+    the duel's samples, with its 95 % interval. None: there was no duel of the two.
     """
 
     kernel: str
@@ -47,7 +47,7 @@ class Found:
 
 @dataclass
 class SweepSearch:
-    """`budget_s` seconds a device; `found` grows size by size, also when Ctrl-C ends the run."""
+    """Spends `budget_s` seconds per device. `found` grows with each size, also after Ctrl-C."""
 
     budget_s: float
     seed: int = 0
@@ -61,8 +61,8 @@ class SweepSearch:
         measure: Callable[[Job, str, int], Sequence[Row]],
         put: Callable[[int, Sequence[Row]], None],
     ) -> None:
-        """`known` are the rows of an earlier run. `measure` makes the rows of a job and its rivals,
-        and is told how many points there will be; `put` keeps the row of a task.
+        """`known` are the rows of an earlier run. `measure` makes the rows of a job and its rivals;
+        it gets the number of points. `put` keeps the row of a task.
         """
         sizes: dict[tuple[Any, ...], dict[int, Task]] = {}
         for place, (job, mode) in tasks.items():
@@ -123,7 +123,7 @@ class _One:
         self.put(place, [row])
 
     def _duel(self) -> None:
-        """Rows of the best points anew, each beside the others'."""
+        """New rows of the best points, each measured beside the others."""
         first = next(iter(self.tasks))
         self.duel = list(dict.fromkeys([*self._ranked(self.rows)[:DUELISTS], first]))
         self.duel = [at for at in self.duel if at in self.rows and _cost(self.rows[at])]
@@ -149,13 +149,13 @@ class _One:
             self.put(place, [self.rows[place]])
 
     def _ranked(self, places: Iterable[int]) -> list[int]:
-        """Those that are right, the fastest first."""
+        """The correct rows, the fastest first."""
         costs = {place: _cost(self.rows[place]) for place in places}
         right = {place: cost for place, cost in costs.items() if cost is not None}
         return sorted(right, key=right.__getitem__)
 
     def _best(self) -> int | None:
-        """Of the duel, when there was one."""
+        """The ratio from the duel, if there was one."""
         ranked = self._ranked(self.duel or self.rows) or self._ranked(self.rows)
         return ranked[0] if ranked else None
 
@@ -182,11 +182,11 @@ class _One:
 
 
 def _unmarked(row: Row) -> Row:
-    """A copy of the best row of an earlier run, which may lose to one of this run."""
+    """A copy of an earlier run's best row, which may lose to a row of this run."""
     extra = {key: value for key, value in row.extra.items() if key != "is_best"}
     return replace(row, extra=extra, notes=[note for note in row.notes if note != BEST])
 
 
 def _cost(row: Row) -> float | None:
-    """ns a launch; None for a row that is wrong or failed."""
+    """ns per launch. None: the row is wrong or failed."""
     return row.time.median if row.verified and row.time else None

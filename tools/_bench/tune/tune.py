@@ -1,9 +1,9 @@
 """Command tune on a device: verifies and times the plans that a search asks for, keeps the best.
 
 Every candidate passes the check of bound.py (fresh inputs, poisoned outputs, guard bands, the
-float64 oracle) before its first sample; one that is wrong is told loudly, never timed, and makes
-the command fail. The best is checked again with other inputs before it is kept in
-SPARKLE_HOME/tuned.json, where ops look (ops/tiles/tuned.py). Called by commands/tune.py.
+float64 oracle) before its first sample. A wrong candidate is reported on stderr, never timed, and
+makes the command fail. The best plan is checked again with other inputs. Then it is kept in
+SPARKLE_HOME/tuned.json, which ops reads (ops/tiles/tuned.py). Called by commands/tune.py.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .search import Search
 if TYPE_CHECKING:
     import sparkle_drv as sp
 
-FIXED = ("cuda",)  # their plans are the model's view alone, no plan changes the kernels
+FIXED = ("cuda",)  # no plan changes the kernels of these backends: their plans are only predictions
 TUNABLE = ("gemm_", "conv2d_", "reduce_")
 DEFAULT = ("gemm_f32", "gemm_f64", "conv2d_f32")
 DEFAULT_AXES: Mapping[str, Mapping[str, str]] = {
@@ -44,7 +44,7 @@ DEFAULT_AXES: Mapping[str, Mapping[str, str]] = {
 
 
 class Arm:
-    """A verified plan: `sample` times it as mode hot does."""
+    """A verified plan. `sample` times it as mode hot does."""
 
     def __init__(self, kernel: sp.Kernel, sampler: timing.Sampler) -> None:
         self._kernel, self._sampler = kernel, sampler
@@ -58,7 +58,7 @@ class Arm:
 
 
 class Bench:
-    """One job's operands on a device, and plan after plan on them."""
+    """One job's operands on a device, on which plan after plan is measured."""
 
     def __init__(self, bound: Bound, say_wrong: Callable[[str], None]) -> None:
         self.bound, self._say_wrong = bound, say_wrong
@@ -93,7 +93,7 @@ class Bench:
         return verdict.ok
 
     def admit(self, plan: sp.TilePlan) -> Arm | None:
-        """Loads and verifies; None for a plan that the device refuses or that is wrong."""
+        """Loads and verifies. None: the device refuses the plan, or its result is wrong."""
         kernel = self._load(plan)
         if kernel is None:
             return None
@@ -103,7 +103,7 @@ class Bench:
         return Arm(kernel, timing.steady(self.bound, "hot"))
 
     def confirm(self, plan: sp.TilePlan) -> bool:
-        """The check again, with other inputs."""
+        """Checks again, with other inputs."""
         kernel = self._load(plan)
         if kernel is None:
             return False
@@ -112,7 +112,7 @@ class Bench:
 
 
 def once(oracle: Oracle) -> Oracle:
-    """The oracle, asked once for the same inputs: every candidate is checked with the same."""
+    """The oracle, called once for all candidates, which get the same inputs."""
     known: dict[tuple[int, ...], Mapping[str, Array]] = {}
 
     def asked(values: Values) -> Mapping[str, Array]:
@@ -128,7 +128,7 @@ def once(oracle: Oracle) -> Oracle:
 def jobs_for(
     names: Sequence[str], axes: Sequence[str], info: sp.DeviceInfo, manifest: Any, seed: int
 ) -> list[Job]:
-    """The shapes to tune on a device. Raises UsageError for a kernel that has no plans."""
+    """The shapes to tune on a device. Raises UsageError for a kernel without plans."""
     if info.backend in FIXED:
         raise UsageError(f"tune: kernels of {info.backend} are compiled for tiles of their own")
     chosen = catalog.select(names or DEFAULT, manifest, info.backend)
@@ -146,7 +146,7 @@ def jobs_for(
 
 @dataclass(frozen=True)
 class Settings:
-    """How to search: seconds a shape, and whether what was found beside other work is kept."""
+    """How to search: seconds per shape, and whether a result found beside other work is kept."""
 
     seed: int
     budget_s: float
@@ -154,8 +154,8 @@ class Settings:
 
 
 def tune(job: Job, device: sp.Device, settings: Settings, say: Callable[[str], None]) -> Row:
-    """Searches for one job and keeps what was found. KeyboardInterrupt and what the device raises
-    when it is stuck or lost pass through."""
+    """Searches for one job and keeps the result. KeyboardInterrupt and a stuck or lost device's
+    error pass through."""
     from sparkle_drv.ops.tiles import tuned
     from sparkle_drv.types import in_common
 
@@ -163,7 +163,7 @@ def tune(job: Job, device: sp.Device, settings: Settings, say: Callable[[str], N
     row = Row(job.kernel, info.uri, job.label, plans.shape(job.kernel, job.scalars))
     model = plans.model(job.kernel, job.scalars, info)
     if model is None:
-        row.failure = "there is one way to run it here, nothing to tune"
+        row.failure = "there is only one way to run it here: nothing to tune"
         return row
     if job.oracle is not None:
         job = replace(job, oracle=once(job.oracle))
@@ -213,7 +213,7 @@ def _keep(device: sp.Device, kernel: str, shape: str, entry: Any) -> bool:
 
 @dataclass
 class Visit:
-    """One run of the command over devices; `rows` are those that are done."""
+    """One run of the command over devices. `rows` are the finished ones."""
 
     settings: Settings
     rows: list[Row]
@@ -222,7 +222,7 @@ class Visit:
     """Called when a row is done."""
 
     def device(self, device: sp.Device, jobs: Sequence[Job]) -> None:
-        """All jobs of a device. What it raises when it is stuck or lost passes through, after its
+        """Tunes all jobs of a device. The error of a stuck or lost device passes through, after its
         row."""
         import sparkle_drv as sp
 

@@ -1,5 +1,4 @@
-"""What the rungs of the amdgpu family work on: one card, its facts, contexts that end with the
-rung."""
+"""The bench of the amdgpu family: one card, its facts, and contexts that end with the rung."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ from . import dump
 from .hw import Buffer, Gpu, Job, state_words
 
 CAUSES = (*NODE, *INFO_RUNGS, *MEMORY, *JOBS, *COHERENCE, *WORK, *ANY)
-JOB_S = 5.0  # for a job that has microseconds of work
+JOB_S = 5.0  # limit of a job that has microseconds of work
 RINGS = ("compute", "gfx", "dma")
 
 
@@ -43,11 +42,11 @@ class Bench:
         self._witness: Gpu | None = None
         self.hanging = False
 
-    # What is there
+    # Facts
 
     @property
     def node(self) -> raw.Node:
-        """The open node; raw.IoctlError or Wrong, and Unmet when it did open before."""
+        """The open node. Raises raw.IoctlError or Wrong; Unmet when it opened before."""
         if self._node is None:
             try:
                 self._node = self.card.open()
@@ -80,13 +79,13 @@ class Bench:
 
     @property
     def isa(self) -> str:
-        """ "gfx1100"; of a chip that is not known, the kernel's words for it."""
+        """ "gfx1100"; for an unknown chip the kernel's own words."""
         gfx, device = self.ip("gfx"), self.device
         return chips.target(gfx, device) or f"unknown chip ({chips.words(gfx, device)})"
 
     @property
     def gfx(self) -> int:
-        """10 or 11: which tables of packets and registers hold; Skip where none do."""
+        """10 or 11: the generation of packets and registers. Raises Skip for any other."""
         if not chips.target(self.ip("gfx"), self.device):
             raise Skip(f"{self.isa}: packets are known for gfx10.3 and gfx11")
         return targets.gfx_level(self.isa)
@@ -97,7 +96,7 @@ class Bench:
         return max(1, int(self.device.num_shader_engines))
 
     def rings(self, ip: str) -> int:
-        """How many entities of an IP there are; Skip where the kernel has it off."""
+        """The number of entities of an IP. Raises Skip if the kernel driver has it off."""
         mask = int(self.ip(ip).available_rings)
         if not mask:
             raise Skip(f"no {ip} ring: HW_IP_INFO's available_rings is 0")
@@ -125,7 +124,7 @@ class Bench:
         return job
 
     def eventually(self, test: Any, timeout_s: float = 1.0) -> bool:
-        """Does `test()` come true in this time?"""
+        """Does `test()` become true in this time?"""
         deadline = time.monotonic() + timeout_s
         while not test():
             if time.monotonic() > deadline:
@@ -134,7 +133,7 @@ class Bench:
         return True
 
     def device_api(self) -> Any:
-        """The public device of the card, open until the bench lets go."""
+        """The public device of the card. It stays open until the bench closes it."""
         if self._device is None:
             self._device = self.card.device()
         return self._device
@@ -156,7 +155,7 @@ class Bench:
         try:
             return int(self.node.info("VRAM_LOST_COUNTER", "uint32_t"))
         except raw.IoctlError as error:
-            if error.errno != errno.EINVAL:  # a kernel that does not count
+            if error.errno != errno.EINVAL:  # EINVAL: a kernel without that counter
                 raise
             return None
 
@@ -168,13 +167,13 @@ class Bench:
         for gpu in gpus_:
             states |= gpu.state()
             gpu.close()
-        # Another driver's node has no such counter: `version` tells, or a context that was made.
+        # Another driver's node has no such counter. Then `version` reports it, or a context.
         if self._node is not None and (gpus_ or self.facts.get("driver") == "amdgpu"):
             self._look(states, bool(gpus_))
 
     def _look(self, states: int, contexts: bool) -> None:
-        """Has the GPU been reset since the last look? A context of the ladder's own, kept from the
-        first rung on that makes one, tells where a rung has none."""
+        """Has the GPU been reset since the last look? The first rung that makes a context leaves
+        one with the ladder, which answers for rungs without a context."""
         before, self._lost = self._lost, self._lost_counter()
         witness = self._witness
         if self.hanging:
@@ -229,7 +228,7 @@ class Bench:
         return self._node is not None
 
     def last_call(self) -> str:
-        """The name of the ioctl that was made last."""
+        """The name of the last ioctl."""
         return self._node.last if self._node is not None else ""
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What the rungs of families without ioctls work on: a public device, opened when first wanted."""
+"""The bench of families without ioctls of ours: a public device, opened when first needed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Bench:
         """Nothing to note."""
 
     def settle(self) -> None:
-        """Rungs close what they make."""
+        """Nothing to do: rungs close what they make."""
 
     def recover(self) -> None:
         device, self._device = self._device, None

@@ -1,7 +1,7 @@
-"""The cards of the amdgpu family: how a node is opened, and what lies about it in the file system.
+"""The cards of the amdgpu family: how a node is opened, and its files in sysfs.
 
-`Real` is a render node of this machine, `Emulated` a card of an emulated machine. Both are opened
-anew for every bench, in the process that uses them.
+`Real` is a render node of this machine, `Emulated` a card of an emulated machine. Every bench opens
+its card anew, in the process that uses it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from _bringup.results.rung import Wrong
 from sparkle_drv.errors import DeviceNotFound
 from sparkle_drv.lowlevel import around, nodes, raw
 
-JOB_LIMIT_S = 1.5  # of the emulated kernel: 2 s in new kernels, 10 and 60 s in old ones
+JOB_LIMIT_S = 1.5  # of the emulated kernel; 2 s in new kernels, 10 s and 60 s in old ones
 
 
 class Real:
-    """`uri`: "amdgpu:0", or the path of a render node; "" is the first that amdgpu drives."""
+    """`uri`: "amdgpu:0", or the path of a render node; "" is the first node that amdgpu drives."""
 
     emulated = False
 
@@ -31,7 +31,7 @@ class Real:
         return nodes.listed(self.root)
 
     def path(self) -> Path:
-        """The node's; Wrong that says what is missing."""
+        """The path of the node. Wrong says what is missing."""
         if self.uri.startswith("/"):
             if not os.path.exists(self.uri):
                 raise Wrong(f"there is no {self.uri}", no_node=True)
@@ -50,12 +50,12 @@ class Real:
         return ours[which].path
 
     def open(self) -> raw.Node:
-        """A node of its own; raw.IoctlError."""
+        """Opens a node of its own. Raises raw.IoctlError."""
         return raw.Node(around(raw.linux()), raw.open_path(self.path()))
 
     def device(self) -> Any:
-        """The public device."""
-        # The package counts the cards that it can drive, the ladder those of the driver.
+        """Opens the public device."""
+        # The package counts the cards that it can drive, the ladder those of the kernel driver.
         path, reasons = str(self.path()), []
         for found in sp.discover():
             if found.backend != "amdgpu":
@@ -66,7 +66,7 @@ class Real:
         raise DeviceNotFound(f"{path}: the package cannot drive it: {'; '.join(reasons)}")
 
     def sysfs(self) -> Path | None:
-        """/sys/class/drm/renderD*/device, where there is one."""
+        """/sys/class/drm/renderD*/device, if it exists."""
         try:
             folder = self.root / "sys/class/drm" / self.path().name / "device"
         except Wrong:
@@ -74,15 +74,15 @@ class Real:
         return folder if folder.is_dir() else None
 
     def last_fault(self) -> str:
-        """What only an emulated card can tell."""
+        """Facts that only an emulated card has: none here."""
         return ""
 
     def close(self) -> None:
-        """Nothing is kept."""
+        """Nothing to close."""
 
 
 class Emulated:
-    """Card `index` of an emulated machine; one is made where none is given."""
+    """Card `index` of an emulated machine, or of a new one if none is given."""
 
     emulated = True
     root = Path("/")
@@ -95,7 +95,7 @@ class Emulated:
 
     @property
     def machine(self) -> Any:
-        """The testing.emulator.Machine, made when first asked for."""
+        """The testing.emulator.Machine, made when first needed."""
         if self._machine is None:
             from sparkle_drv.testing.emulator import Machine
 
@@ -111,7 +111,7 @@ class Emulated:
         except OSError as error:
             raise raw.IoctlError(error.errno or 0, "open", self.uri) from None
         node = raw.Node(around(self.machine.ops), fd.fd)
-        fd.fd = -1  # the node's from here on
+        fd.fd = -1  # the node owns it from here on
         return node
 
     def device(self) -> Any:

@@ -1,5 +1,5 @@
-"""What the rungs of cuda work on: the driver library by the package's own native functions, then
-the device by the public API. SPARKLE_LIBCUDA is honoured as `sparkle_drv.open` honours it."""
+"""The bench of cuda: the driver library by the package's own native functions, then the device by
+the public API. SPARKLE_LIBCUDA works as in `sparkle_drv.open`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sparkle_drv.lowlevel import cuda_driver as driver
 
 from . import api as bench_api
 
-# What the package's errors say: "cuCall: NAME ..." or "... says NAME to cuInit".
+# The form of the package's errors: "cuCall: NAME ..." or "... says NAME to cuInit".
 _SAID = re.compile(r"\b(CUDA_ERROR_[A-Z_0-9]+)")
 _CALL = re.compile(r"\b(cu[A-Z]\w+)")
 
@@ -27,11 +27,11 @@ class Bench(bench_api.Bench):
         self.first = os.environ.get("SPARKLE_LIBCUDA", "")
 
     def probe(self) -> tuple[int, Any]:
-        """(0 or -errno, struct sp_dl_cuda): what was tried, and what the library said to cuInit."""
+        """(0 or -errno, struct sp_dl_cuda): the libraries tried, and the result of cuInit."""
         return driver.asked(self.first)
 
     def autopsy(self, error: BaseException) -> dict[str, Any]:
-        """The driver's call and its result, as the error's words have them."""
+        """The driver's call and its result, read from the error's text."""
         found = super().autopsy(error)
         text = str(error)
         result, call = _SAID.search(text), _CALL.search(text)

@@ -1,6 +1,5 @@
-"""What there is to read when a rung failed: fences, the last IBs decoded, context state, the page
-fault, sysfs and debugfs. Reads only; each part says why it is missing, and nothing asks for a
-reset.
+"""The state to read after a failed rung: fences, the last IBs decoded, context state, the page
+fault, sysfs and debugfs. This only reads. A missing part says why, and nothing asks for a reset.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ MOST_CHARS = 64_000
 
 
 def autopsy(bench: Any, gpus: list[Gpu], error: BaseException) -> dict[str, Any]:
-    """The dump, and the facts in it that causes go by."""
+    """The dump, and those of its facts that causes use."""
     facts: dict[str, Any] = {}
     parts: dict[str, str] = {}
     hung = type(error).__name__ == "Hung"
@@ -37,8 +36,8 @@ def autopsy(bench: Any, gpus: list[Gpu], error: BaseException) -> dict[str, Any]
     def part(name: str, make: Callable[[], str]) -> None:
         try:
             parts[name] = make()
-        except Exception as why:  # a part that cannot be had must not cost the others
-            parts[name] = f"not to be had: {why}"
+        except Exception as why:  # a failing part must not cost the others
+            parts[name] = f"not available: {why}"
 
     part("ibs", lambda: "\n".join(ibs(bench, gpu) for gpu in gpus))
     part("sysfs", lambda: sysfs(bench.card))
@@ -114,7 +113,7 @@ def read(path: Path) -> str:
 
 
 def sysfs(card: Any) -> str:
-    """What sysfs tells of the card, and of the module's parameters."""
+    """sysfs facts about the card and the module's parameters."""
     folder = card.sysfs()
     if folder is None:
         return ""
@@ -129,11 +128,11 @@ def sysfs(card: Any) -> str:
 
 
 def debugfs(card: Any) -> str:
-    """Root's own view of rings and fences, where it may be read."""
+    """debugfs: root's own view of rings and fences, if it may be read."""
     if card.sysfs() is None:
         return ""
     number = card.path().name.removeprefix("renderD")
     folder = card.root / "sys/kernel/debug/dri" / number
     if not os.access(folder, os.R_OK | os.X_OK):
-        return f"{folder} may not be read: run as root, debugfs mounted"
+        return f"{folder} may not be read: run as root, with debugfs mounted"
     return "\n".join(f"{name}:\n{read(folder / name)}" for name in DEBUGFS)

@@ -1,4 +1,4 @@
-"""Likely causes where the public API is all there is to see: cpu, egl, cuda."""
+"""Likely causes for devices with only the public API: cpu, egl, cuda."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CAUSES = (
           next="pip install --force-reinstall sparkle_drv"),
     Cause("driver-compiler", "the driver's shader compiler refuses it", "docs/bringup.md",
           when=lambda f: f.get("raised") == "ImageError", next=DOCTOR),
-    Cause("bad-memory", "memory, or the way to it, that does not keep what is written",
+    Cause("bad-memory", "memory, or the path to it, loses what is written",
           "docs/bringup.md", ("memory", "mapped", "transfer", "copy"),
           when=lambda f: f.get("mismatch"), next="memtester 256M 1"),
     Cause("wrong-results", "the device computes wrongly: driver, overclocking, or a broken unit",
@@ -25,6 +25,6 @@ CAUSES = (
           "docs/bringup.md", when=lambda f: f.get("raised") == "DeviceLost", next=DOCTOR),
     Cause("hangs", "the driver does not come back, or the machine is too busy", "docs/bringup.md",
           when=lambda f: f.get("late") or f.get("hung"), next="uptime"),
-    Cause("unknown", "nothing is known of this one: report it with --bundle", "docs/bringup.md",
+    Cause("unknown", "no known cause: report it with --bundle", "docs/bringup.md",
           weight=-9, next="python tools/bringup.py ladder -d {device} --bundle b.tar.gz"),
 )  # fmt: skip

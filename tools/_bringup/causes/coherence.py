@@ -18,20 +18,20 @@ def _stale(id_: str, loads: str, text: str) -> Cause:
 COHERENCE = (
     _stale(
         "l2-stale", "vector+scalar",
-        "a cache that all waves share keeps what the CPU has overwritten: GL2_INV or GL1_INV of "
-        "ACQUIRE_MEM does nothing, or the HDP is not emptied (in visible VRAM alone)",
+        "a cache shared by all waves keeps bytes that the CPU has overwritten: GL2_INV or GL1_INV "
+        "of ACQUIRE_MEM does nothing, or the HDP is not emptied (in visible VRAM alone)",
     ),
     _stale(
         "vector-stale", "vector",
-        "the vector caches keep what the CPU has overwritten: GLV_INV of ACQUIRE_MEM does nothing",
+        "the vector caches keep bytes that the CPU has overwritten: GLV_INV of ACQUIRE_MEM fails",
     ),
     _stale(
         "scalar-stale", "scalar",
-        "the scalar caches keep what the CPU has overwritten: GLK_INV of ACQUIRE_MEM does nothing",
+        "the scalar caches keep bytes that the CPU has overwritten: GLK_INV of ACQUIRE_MEM fails",
     ),
     Cause(
         "not-written-back",
-        "the CPU sees what an earlier job stored: a fence is signalled before the L2 is written "
+        "the CPU sees an earlier job's stores: a fence is signalled before the L2 is written "
         "back",
         "F 6.1",
         rungs=("host-coherence",),
@@ -40,8 +40,8 @@ COHERENCE = (
     ),
     Cause(
         "code-stale",
-        "waves run the code that was at this address before: GLI_INV of ACQUIRE_MEM leaves the "
-        "instruction caches as they are, or the TLB was not flushed",
+        "waves run older code of this address: GLI_INV of ACQUIRE_MEM does not empty the "
+        "instruction caches, or the TLB was not flushed",
         "F 6.1, 6.2",
         rungs=("code-cache", "code-placement"),
         when=lambda f: f.get("mismatch") and not f.get("unwritten"),

@@ -1,11 +1,12 @@
-"""Likely causes on cuda. Sources: NVIDIA's public documents, docs/bringup.md has their full names:
-"driver API" is the CUDA Driver API reference (the enum CUresult unless a call is named), "install"
-the CUDA installation guide for Linux, "compatibility" CUDA Compatibility, "container" the NVIDIA
-Container Toolkit's, "xid" XID Errors.
+"""Likely causes on cuda. The sources are NVIDIA's public documents, named in docs/bringup.md.
 
-What a result means is as the enum says (nvidia.github.io/cuda-python, driver.CUresult): 46 a
-compute mode, 102 a licence, 209 no image for the device, 218 a failed JIT, 709 a destroyed context,
-714 a stack, 804 a compatibility package. Xid 48, 74, 79: docs.nvidia.com/deploy/xid-errors."""
+"driver API" is the CUDA Driver API reference (the enum CUresult, unless a call is named). "install"
+is the CUDA installation guide for Linux, "compatibility" CUDA Compatibility, "container" the NVIDIA
+Container Toolkit's documentation, "xid" XID Errors.
+
+Results mean what the enum says (nvidia.github.io/cuda-python, driver.CUresult): 46 a compute mode,
+102 a licence, 209 no image for the device, 218 a failed JIT, 709 a destroyed context, 714 a stack,
+804 a compatibility package. Xid 48, 74, 79: docs.nvidia.com/deploy/xid-errors."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ MODULE = "lsmod | grep nvidia; cat /proc/driver/nvidia/version; ls -l /dev/nvidi
 
 
 def says(*names: str) -> Callable[[Mapping[str, Any]], bool]:
-    """The driver's result is CUDA_ERROR_ and one of these."""
+    """Is the driver's result CUDA_ERROR_ and one of these names?"""
     return lambda f: str(f.get("cuda_result", "")).removeprefix("CUDA_ERROR_") in names
 
 
@@ -36,10 +37,10 @@ CAUSES = (
           next="docker run --gpus all ..."),
     Cause("named-wrong", "SPARKLE_LIBCUDA names no driver library", "docs/bringup.md", ("library",),
           when=lambda f: f.get("named"), next="ls -l $SPARKLE_LIBCUDA"),
-    Cause("too-old-library", "the library lacks a function: a driver of before CUDA 11.0, or a "
+    Cause("too-old-library", "the library lacks a function: a driver older than CUDA 11.0, or a "
           "stub of the toolkit", "driver API, cuGetProcAddress", ("library",),
           when=lambda f: f.get("lacks_symbol"), weight=2, next="cat /proc/driver/nvidia/version"),
-    Cause("no-gpu", "the driver sees no GPU: none is there, or CUDA_VISIBLE_DEVICES hides it",
+    Cause("no-gpu", "the driver sees no GPU: there is none, or CUDA_VISIBLE_DEVICES hides it",
           "driver API: CUDA_ERROR_NO_DEVICE", ("init", "devices"), when=says("NO_DEVICE"),
           next="echo \"$CUDA_VISIBLE_DEVICES\"; nvidia-smi -L"),
     Cause("module-not-loaded", "the kernel module is not loaded, or its nodes are missing",
@@ -48,8 +49,8 @@ CAUSES = (
     Cause("mismatch", "the library and the kernel module are of different versions: an update "
           "without a reboot", "driver API: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", ("init",),
           when=says("SYSTEM_DRIVER_MISMATCH"), next=MODULE),
-    Cause("forward-compat", "the forward compatibility package (cuda-compat) is installed, and "
-          "this GPU is not one that it is for",
+    Cause("forward-compat", "the forward compatibility package (cuda-compat) is installed, but "
+          "does not support this GPU",
           "driver API: CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE", ("init",),
           when=says("COMPAT_NOT_SUPPORTED_ON_DEVICE"),
           next="ls -d /usr/local/cuda*/compat; nvidia-smi -L"),
@@ -60,7 +61,7 @@ CAUSES = (
           ("init",), when=says("STUB_LIBRARY"), next="ldconfig -p | grep libcuda"),
     Cause("old-driver", "the driver is older than CUDA 11.0", "compatibility", ("version",),
           when=lambda f: f.get("old"), next="cat /proc/driver/nvidia/version"),
-    Cause("fewer-devices", "the URI's number is higher than there are devices",
+    Cause("fewer-devices", "the URI's number exceeds the number of devices",
           "driver API, cuDeviceGetCount", ("devices",), when=lambda f: f.get("no_device"),
           next="nvidia-smi -L; " + INFO),
     Cause("exclusive", "another process has the device to itself, or its mode forbids contexts",
@@ -89,13 +90,13 @@ CAUSES = (
           when=says(
               "ILLEGAL_ADDRESS", "MISALIGNED_ADDRESS", "INVALID_ADDRESS_SPACE", "LAUNCH_FAILED",
           ), next=LOG),
-    Cause("bad-code", "a kernel ran into what is no instruction of this GPU, or out of its stack",
+    Cause("bad-code", "a kernel reached an invalid instruction of this GPU, or left its stack",
           "driver API: CUDA_ERROR_ILLEGAL_INSTRUCTION, _INVALID_PC, _HARDWARE_STACK_ERROR",
           when=says("ILLEGAL_INSTRUCTION", "INVALID_PC", "HARDWARE_STACK_ERROR"), next=LOG),
     Cause("context-reset", "another library of the process destroyed or reset the context",
           "driver API: CUDA_ERROR_CONTEXT_IS_DESTROYED", when=says("CONTEXT_IS_DESTROYED"),
           next=INFO),
-    Cause("ecc", "memory of the GPU has errors that cannot be corrected",
+    Cause("ecc", "the GPU's memory has errors that cannot be corrected",
           "driver API: CUDA_ERROR_ECC_UNCORRECTABLE; xid 48",
           when=says("ECC_UNCORRECTABLE"),
           next="nvidia-smi -q -d ECC; " + LOG),

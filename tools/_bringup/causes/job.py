@@ -17,14 +17,14 @@ JOBS = (
     ),
     Cause(
         "reset-under-way",
-        "the GPU was reset while this ran; another program's job may be guilty",
+        "the GPU was reset during this rung; another program's job may have caused it",
         "F 1.6, 8",
         when=lambda f: f.get("reset") and (not f.get("vram_lost")),
         next=LOG,
     ),
     Cause(
         "vram-lost",
-        "a reset lost VRAM's contents: everything in it must be uploaded anew, by a new context",
+        "a reset lost VRAM's contents: a new context must upload all of them again",
         "F 8 (VRAMLOST)",
         when=lambda f: f.get("vram_lost"),
         weight=3,
@@ -32,8 +32,8 @@ JOBS = (
     ),
     Cause(
         "job-hung",
-        "the job overstayed the kernel's limit and was ended: this engine does not "
-        "execute what it was given",
+        "the job exceeded the kernel driver's limit and was ended: this engine does not "
+        "execute its packets",
         "F 8 (-ETIME)",
         call="AMDGPU_WAIT_CS|AMDGPU_CS",
         errno="ETIME",
@@ -41,7 +41,7 @@ JOBS = (
     ),
     Cause(
         "context-cancelled",
-        "an earlier job of this context, or a reset, took it down",
+        "an earlier job of this context, or a reset, ended it",
         "F 8",
         call="AMDGPU_WAIT_CS|AMDGPU_CS",
         errno="ECANCELED",
@@ -57,7 +57,7 @@ JOBS = (
     ),
     Cause(
         "page-fault",
-        "the GPU met an address without a page or a right: see GPUVM_FAULT in the dump",
+        "the GPU met an address without a page or without the right: see GPUVM_FAULT in the dump",
         "F 1.10, 8",
         when=lambda f: f.get("gpuvm_fault") and f.get("raised") == "IoctlError",
         weight=1,
@@ -104,7 +104,7 @@ JOBS = (
     ),
     Cause(
         "no-interrupts",
-        "jobs run and their end is not told: interrupts do not arrive (MSI, IOMMU), "
+        "jobs run, but their end is not reported: interrupts do not arrive (MSI, IOMMU), "
         "or the fence is not written",
         "F 6.1, 9 rung 6",
         rungs=("nop-*", "fences"),
@@ -132,7 +132,7 @@ JOBS = (
     ),
     Cause(
         "fence-not-written",
-        "the kernel's fence is signalled, the word of the FENCE chunk is not written:"
+        "the kernel driver's fence is signalled, but the word of the FENCE chunk is not written:"
         " CPU and GPU disagree about that memory",
         "F 1.8 (FENCE), 6.1",
         rungs=("fences",),
@@ -148,7 +148,7 @@ JOBS = (
     ),
     Cause(
         "call-hangs",
-        "the kernel itself does not come back from a call: a reset under way that "
+        "a call of the kernel driver does not return: a reset under way that "
         "deadlocks, or a dead bus",
         "F 8",
         when=lambda f: f.get("hung"),
@@ -157,7 +157,7 @@ JOBS = (
     ),
     Cause(
         "ioctl-interrupted",
-        "signals arrive faster than the call can be made anew",
+        "signals arrive faster than the call can be repeated",
         "F 1.1",
         errno="EINTR|EAGAIN",
         next="strace -f -e trace=ioctl",
@@ -183,7 +183,7 @@ JOBS = (
 WORK = (
     Cause(
         "not-visible",
-        "nothing arrived: written elsewhere, or left in a cache that the CPU does not see",
+        "no data arrived: written elsewhere, or left in a cache that the CPU does not see",
         "F 6",
         when=lambda f: f.get("unwritten") and f.get("mismatch"),
         weight=3,
@@ -191,8 +191,8 @@ WORK = (
     ),
     Cause(
         "gcr-hangs",
-        "the microcode of the copy engine stands at GCR_REQ, the packet that the kernel emits for "
-        "EMIT_MEM_SYNC: it is older than the kernel expects",
+        "the copy engine's microcode stops at GCR_REQ, the packet that the kernel driver emits for "
+        "EMIT_MEM_SYNC: it is older than the kernel driver expects",
         "F 6.1, 7",
         rungs=("sdma-gcr",),
         errno="ETIME",
@@ -201,7 +201,7 @@ WORK = (
     ),
     Cause(
         "gcr-stale",
-        "the copy engine reads what a cache held: EMIT_MEM_SYNC does nothing there, as for SDMA "
+        "the copy engine reads old bytes of a cache: EMIT_MEM_SYNC does nothing there, as for SDMA "
         "5.2 before Linux 5.13",
         "F 6.1",
         rungs=("sdma-gcr",),
@@ -211,7 +211,7 @@ WORK = (
     ),
     Cause(
         "userptr-slow",
-        "the kernel looks at each page of listed host memory, and slowly: pages are swapped or "
+        "the kernel checks each page of listed host memory, and slowly: pages are swapped or "
         "moved meanwhile, or small where huge ones were possible",
         "F 1.4, 1.8",
         rungs=("userptr-cost",),
@@ -236,7 +236,7 @@ WORK = (
     ),
     Cause(
         "release-lost",
-        "what RELEASE_MEM writes at the end of the pipe does not arrive, and the packet that "
+        "RELEASE_MEM's write at the end of the pipe does not arrive, so the packet that "
         "waits for it waits for ever: its event, data or interrupt select, or the caches before it",
         "F 3.5",
         rungs=("release-mem",),
@@ -256,7 +256,7 @@ WORK = (
     ),
     Cause(
         "half-waves",
-        "waves of 64 run as two halves that do not know of each other: CS_W32_EN of the "
+        "waves of 64 run as two independent halves: CS_W32_EN of the "
         "dispatch, or the code is for waves of 32",
         "F 4.3, 5.2",
         rungs=("wave64",),
@@ -274,7 +274,7 @@ WORK = (
     ),
     Cause(
         "code-in-vram",
-        "waves do not run what the CPU wrote into VRAM through the BAR: the HDP is not emptied "
+        "waves do not run code that the CPU wrote to VRAM through the BAR: the HDP is not emptied "
         "before an IB, or the window shows other memory",
         "F 6.1, 6.3",
         rungs=("code-placement",),
@@ -300,9 +300,9 @@ WORK = (
     ),
     Cause(
         "scratch-slots",
-        "an engine has fewer scratch slots than WAVES of TMPRING_SIZE was taken to give it: the "
-        "card counts other engines than DEV_INFO tells, or WAVES of the card where we take one "
-        "engine's",
+        "an engine has fewer scratch slots than WAVES of TMPRING_SIZE was assumed to give: the "
+        "card counts other engines than DEV_INFO, or its WAVES covers the whole card and not one "
+        "engine",
         "F 5.5",
         rungs=("scratch-per-se",),
         errno="ETIME",
@@ -328,9 +328,9 @@ WORK = (
     ),
     Cause(
         "ring-dead",
-        'the kernel took its reset for a success, and it left the ring dead ("comp_1.1.0 reset '
-        'succeeded", then a page fault of CPC at address 0: seen on Linux 6.17). The package goes '
-        "to other rings; another kernel helps",
+        'the kernel counted its reset as a success but left the ring dead ("comp_1.1.0 reset '
+        'succeeded", then a page fault of CPC at address 0: seen on Linux 6.17). The package uses '
+        "the other rings; another kernel helps",
         "F 8, 10 (ROCm 5997, 6127)",
         rungs=("reset-canary",),
         when=lambda f: f.get("dead_ring"),
@@ -347,7 +347,7 @@ WORK = (
     ),
     Cause(
         "backend",
-        "every rung below is well, so the fault is in this package: report it with --bundle",
+        "every lower rung passed, so the fault is in this package: report it with --bundle",
         "D",
         rungs=("api-*",),
         weight=-3,

@@ -1,7 +1,7 @@
-"""Likely causes of a failure, ranked: tables of data, one a family, and how they are matched.
+"""Likely causes of a failure, ranked: tables of data, one per family, and how they are matched.
 
-A cause matches a rung by name (with * and ?), the call and the errno; `when` looks at what is known
-besides (facts of the device and of the failure). The more it asked for, the higher it ranks.
+A cause matches a rung by name (with * and ?), the call and the errno. `when` checks other facts of
+the device and of the failure. A cause with more conditions ranks higher.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from _bringup.results.rung import Result
 
-MOST = 5  # causes that are told
+MOST = 5  # causes to report
 LOG = "dmesg | grep -i -e amdgpu -e drm | tail -50"
 AGAIN = "python tools/bringup.py ladder -d {device} --only "
 INFO = "python tools/bringup.py info -d {device}"
@@ -24,7 +24,7 @@ Facts = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Cause:
-    """`source` is where the claim comes from: a key of docs/bringup.md, or a document."""
+    """`source` is the origin of the claim: a key of docs/bringup.md, or a document."""
 
     id: str
     text: str
@@ -41,8 +41,8 @@ class Cause:
 
 
 def advise(causes: Sequence[Cause], result: Result, facts: Facts) -> None:
-    """Puts the causes and the next command into a result. {device} and {rung} in a command are the
-    names at hand."""
+    """Puts the causes and the next command into a result. A command's {device} and {rung} are
+    replaced by their names."""
     found = ranked(causes, result, facts)
     result.causes = [one.told() for one in found]
     command = next((one.next for one in found if one.next), "")
@@ -52,7 +52,7 @@ def advise(causes: Sequence[Cause], result: Result, facts: Facts) -> None:
 
 
 def score(cause: Cause, result: Result, facts: Facts) -> int | None:
-    """None when it does not match."""
+    """The rank of the cause. None: it does not match."""
     if not any(fnmatchcase(result.name, pattern) for pattern in cause.rungs):
         return None
     points = cause.weight

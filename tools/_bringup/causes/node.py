@@ -1,4 +1,4 @@
-"""Likely causes on amdgpu below the first job: the node, what INFO says, memory. The keys of
+"""Likely causes on amdgpu below the first job: the node, the answers of INFO, memory. The keys of
 sources are explained in docs/bringup.md."""
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ NODE = (
     ),
     Cause(
         "device-cgroup",
-        "a container's device rules forbid the node to who may open it by its mode",
+        "a container's device rules forbid the node, although its mode allows it",
         "F 9 (unsloth PR 10473)",
         rungs=("node",),
         call="open",
@@ -70,7 +70,7 @@ NODE = (
     ),
     Cause(
         "node-gone",
-        "the card was removed, or its driver let go of it",
+        "the card was removed, or its driver was unbound",
         "F 8 (-ENODEV)",
         rungs=("node",),
         call="open",
@@ -132,8 +132,8 @@ INFO_RUNGS = (
     ),
     Cause(
         "two-names",
-        "the IP version and the family name two chips: one of them is of another table, in the "
-        "kernel or in the VBIOS, and code for either may be wrong",
+        "the IP version and the family name two chips: one of them comes from a wrong table of the "
+        "kernel or the VBIOS, and code for either may be wrong",
         "F 1.10",
         rungs=("isa-name",),
         when=lambda f: f.get("two_names"),
@@ -149,7 +149,7 @@ INFO_RUNGS = (
     ),
     Cause(
         "no-cus",
-        "the kernel says that no compute unit works: harvest fuses or VBIOS were misread",
+        "the kernel reports no working compute unit: harvest fuses or VBIOS were misread",
         "F 1.10",
         rungs=("device",),
         when=lambda f: f.get("no_cus"),
@@ -209,7 +209,7 @@ INFO_RUNGS = (
     ),
     Cause(
         "bar-small",
-        "the BAR is smaller than VRAM: the BIOS gave less than the card asks for",
+        "the BAR is smaller than VRAM: the BIOS gave less than the card asked for",
         "F 6.3",
         rungs=("bar",),
         when=lambda f: f.get("small_bar"),
@@ -226,7 +226,7 @@ INFO_RUNGS = (
     ),
     Cause(
         "clock-drifts",
-        "the GPU's clock runs at another rate than gpu_counter_freq says (a table of the VBIOS, a "
+        "the GPU's clock does not run at gpu_counter_freq (a table of the VBIOS, a "
         "spread spectrum), or one of the clocks leapt: times of launches are wrong by as much",
         "F 1.10, 3.5",
         rungs=("clock-drift",),
@@ -235,7 +235,7 @@ INFO_RUNGS = (
     ),
     Cause(
         "clock-stopped",
-        "the reference clock stands, or the GPU sleeps (GFXOFF, runtime PM, D3)",
+        "the reference clock stands still, or the GPU sleeps (GFXOFF, runtime PM, D3)",
         "F 3.5, 10 (GFXOFF on Raphael)",
         rungs=("clock", "timestamps", "sdma-fence", "order"),
         when=lambda f: f.get("bad_clock"),
@@ -243,7 +243,7 @@ INFO_RUNGS = (
     ),
     Cause(
         "too-hot",
-        "the fan stands or the cooler has no contact",
+        "the fan stands still or the cooler has no contact",
         "F 1.10",
         rungs=("sensors",),
         when=lambda f: f.get("too_hot"),
@@ -313,7 +313,7 @@ MEMORY = (
     ),
     Cause(
         "not-cleared",
-        "the kernel did not clear memory of others before it gave it out",
+        "the kernel did not clear other programs' memory before it gave it out",
         "F 1.4 (VRAM_CLEARED is forced)",
         rungs=("bo-*",),
         when=lambda f: f.get("not_cleared"),
@@ -321,7 +321,7 @@ MEMORY = (
     ),
     Cause(
         "lenient-kernel",
-        "the kernel takes what it must refuse: a patched or emulated kernel",
+        "the kernel accepts what it must refuse: a patched or emulated kernel",
         "F 1.4, 1.5",
         when=lambda f: f.get("taken"),
         next="uname -a",

@@ -1,4 +1,4 @@
-"""`bringup.py info`: what a device says of itself."""
+"""`bringup.py info`: a device's own facts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from . import options
 
 
 def add(sub: options.Subcommands) -> None:
-    options.command(sub, "info", run, "everything that the node says of itself, decoded")
+    options.command(sub, "info", run, "all facts of the node, decoded")
 
 
 def run(args: argparse.Namespace) -> int:

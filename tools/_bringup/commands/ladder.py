@@ -29,38 +29,38 @@ def add(sub: options.Subcommands) -> None:
     one.add_argument("--list", action="store_true", help="name the rungs, and climb none")
     one.add_argument(
         "--timeout", type=options.seconds, default=TIMEOUT_S, metavar="S",
-        help=f"limit of one rung in seconds (default {TIMEOUT_S:g}; a few have more of their own)",
+        help=f"limit of one rung in seconds (default {TIMEOUT_S:g}; a few rungs have longer ones)",
     )  # fmt: skip
     one.add_argument(
         "--allow-hang", action="store_true",
-        help="the rungs too that hang the GPU on purpose: the kernel may reset it, and what other "
-        "programs have on it may be lost",
+        help="also the rungs that hang the GPU on purpose: the kernel may reset it, and other "
+        "programs may lose their work on it",
     )  # fmt: skip
     one.add_argument(
         "--bundle", metavar="FILE", help="one .tar.gz with report, dumps, info and what ran it"
     )
     one.add_argument(
         "--evidence", action="append", default=[], metavar="FILE",
-        help="with --bundle: a file to take along, such as umr's text or RADV's trace.log; "
-        "devcoredumps and RADV's reports are looked for",
+        help="with --bundle: another file to include, such as umr's text or RADV's trace.log; "
+        "devcoredumps and RADV's reports are found by themselves",
     )  # fmt: skip
     one.add_argument(
         "--record", metavar="FILE",
-        help="write down every ioctl and IB of the climb, of an amdgpu device (docs/recording.md)",
+        help="write down every ioctl and IB of the climb of an amdgpu device (docs/recording.md)",
     )  # fmt: skip
     one.add_argument(
         "--record-memory", action="store_true",
-        help="with --record: also what changes in memory, which --replay needs to do jobs again; "
+        help="with --record: also changes of memory, which --replay needs to repeat jobs; "
         "each job is then waited for",
     )  # fmt: skip
     one.add_argument(
         "--replay", metavar="FILE",
-        help="instead of a climb: do again what FILE has recorded, and say where it first differs",
+        help="instead of a climb: repeat the recording in FILE, and print its first difference",
     )  # fmt: skip
 
 
 def chosen(family: families.Family, args: argparse.Namespace) -> list[Rung]:
-    """The rungs that were asked for; UsageError for a name that is none."""
+    """The requested rungs. Raises UsageError for an unknown name."""
     rungs = list(family.rungs)
     names = [rung.name for rung in rungs]
 
@@ -71,7 +71,7 @@ def chosen(family: families.Family, args: argparse.Namespace) -> list[Rung]:
 
     if args.only is not None:
         if args.first or args.last:
-            raise UsageError("--only goes without --from and --to")
+            raise UsageError("--only: expected no --from and no --to")
         wanted = [known(name.strip()) for name in args.only.split(",")]
         return [rung for rung in rungs if rung.name in wanted]
     start = names.index(known(args.first)) if args.first else 0
@@ -85,16 +85,16 @@ def run(args: argparse.Namespace) -> int:
         return _replay(args.replay, args.device)
     family = families.of(args.device)
     if args.record_memory and args.record is None:
-        raise UsageError("--record-memory wants --record FILE")
+        raise UsageError("--record-memory: expected --record FILE with it")
     if args.evidence and args.bundle is None:
-        raise UsageError("--evidence wants --bundle FILE")
+        raise UsageError("--evidence: expected --bundle FILE with it")
     if missing := [name for name in args.evidence if not Path(name).is_file()]:
         raise UsageError(f"--evidence {missing[0]}: no such file")
     if args.record and family.name == "api":
-        raise UsageError(f"--record: {args.device} is driven by no ioctls of ours")
+        raise UsageError(f"--record: {args.device} is not driven by ioctls of this package")
     rungs = chosen(family, args)
     if any(rung.hangs for rung in rungs) and not args.allow_hang and not args.list:
-        raise UsageError("rungs that hang the GPU on purpose want --allow-hang")
+        raise UsageError("rungs that hang the GPU on purpose need --allow-hang")
     if not rungs:
         raise UsageError(f"no rung from {args.first} to {args.last}")
     out = sys.stderr if args.json == "-" else sys.stdout

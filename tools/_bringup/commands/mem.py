@@ -1,4 +1,4 @@
-"""`bringup.py mem`: patterns over as much memory as is wanted."""
+"""`bringup.py mem`: patterns over a given amount of memory."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def add(sub: options.Subcommands) -> None:
     one.add_argument("--heap", default=",".join(HEAPS), metavar="HEAP,...",
                      help=f"of {', '.join(HEAPS)} (default all)")  # fmt: skip
     one.add_argument("--size", type=options.size, default=64 << 20, metavar="BYTES",
-                     help="of each heap (default 64M)")  # fmt: skip
-    one.add_argument("--passes", type=int, default=1, help="over all of it (default 1)")
-    one.add_argument("--seed", type=int, default=1, help="of the random pattern")
+                     help="size tested in each heap (default 64M)")  # fmt: skip
+    one.add_argument("--passes", type=int, default=1, help="passes over all memory (default 1)")
+    one.add_argument("--seed", type=int, default=1, help="seed of the random pattern")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
         if name not in HEAPS:
             raise UsageError(f"no heap {name!r}; there are {', '.join(HEAPS)}")
     if args.passes < 1 or args.seed < 0:
-        raise UsageError("--passes is 1 or more, --seed 0 or more")
+        raise UsageError("expected --passes of 1 or more and --seed of 0 or more")
     bench = family.bench(args.device)
     tested: list[dict[str, Any]] = []
     try:
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def heap(bench: Any, name: str, args: argparse.Namespace) -> dict[str, Any]:
-    """All blocks are held until the end, so that each is other memory."""
+    """All blocks are held until the end, so that each one is different memory."""
     start, errors = time.monotonic(), []
     domain, flags = HEAPS[name]
     with Gpu(bench.node) as gpu:

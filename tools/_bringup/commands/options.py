@@ -1,4 +1,4 @@
-"""What the subcommands share: options, and what the exit codes mean."""
+"""Options that subcommands share, and the meaning of the exit codes."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from _console import output
 
 PROG = "bringup.py"
 EXIT_CODES = (
-    "exit codes: 0 no rung failed, 1 a rung failed (also when there is no such device to open: the "
-    "first rung says why), 2 usage, 3 the name is no device's"
+    "exit codes: 0 no rung failed, 1 a rung failed (also when no such device can be opened: the "
+    "first rung says why), 2 usage, 3 no device has that name"
 )
-Subcommands = Any  # argparse names no public type for what add_subparsers returns
+Subcommands = Any  # argparse has no public type for the result of add_subparsers
 
 
 def command(sub: Subcommands, name: str, function: Any, text: str) -> argparse.ArgumentParser:
-    """A new subcommand that `function` runs."""
+    """Adds a subcommand that `function` runs."""
     made: argparse.ArgumentParser = sub.add_parser(
         name, help=text, description=text, epilog=EXIT_CODES
     )
@@ -40,9 +40,9 @@ def seconds(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds") from None
+        raise argparse.ArgumentTypeError(f"expected a number of seconds, got {text!r}") from None
     if not (math.isfinite(value) and 0 < value <= 86400):
-        raise argparse.ArgumentTypeError("0 to 86400 seconds are wanted")
+        raise argparse.ArgumentTypeError("expected 0 to 86400 seconds")
     return value
 
 
@@ -53,13 +53,15 @@ def size(text: str) -> int:
         (text[:-1], units[text[-1].upper()]) if text[-1:].upper() in units else (text, 0)
     )
     if not (number.isascii() and number.isdigit() and int(number)):
-        raise argparse.ArgumentTypeError(f"{text!r} is no size: 4096, 64K, 16M, 1G")
+        raise argparse.ArgumentTypeError(
+            f"expected a size such as 4096, 64K, 16M, 1G, got {text!r}"
+        )
     return int(number) << shift
 
 
 def check_writable(name: str | None) -> None:
-    """OSError where a file that is to be written in the end cannot be: better told before a climb
-    than after it. Nothing is opened (it may be a pipe)."""
+    """Raises OSError when a file to be written at the end cannot be written: that is better said
+    before a climb. Nothing is opened, because it may be a pipe."""
     if not name or name == "-":
         return
     path = Path(name)
@@ -72,7 +74,7 @@ def check_writable(name: str | None) -> None:
 
 
 def write_json(name: str, document: dict[str, Any]) -> bool:
-    """False when it could not be written, which stderr then says."""
+    """Returns False, after a line on stderr, when the file could not be written."""
     text = json.dumps(document, indent=1, default=str) + "\n"
     if name == "-":
         print(text, end="")

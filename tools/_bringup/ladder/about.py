@@ -1,4 +1,4 @@
-"""Everything that a device says of itself, decoded: for `info` and the bundle."""
+"""All facts that a device gives about itself, decoded, for `info` and the bundle."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HEX = ("flags", "address", "mask", "bitmap", "offset", "va_", "id", "rev", "_max
 
 
 def plain(value: Any) -> Any:
-    """A cffi struct as a dict, arrays as lists."""
+    """A cffi struct as a dict, with arrays as lists."""
     if isinstance(value, int | float | str):
         return value
     kind = raw.ffi.typeof(value)
@@ -44,14 +44,14 @@ def _struct(query: Callable[..., Any], *args: Any, **more: Any) -> Any:
 
 
 def amdgpu(bench: Bench) -> dict[str, Any]:
-    """Every INFO query that there is, each with its answer or why there is none."""
+    """Every INFO query, each with its answer or the reason for its absence."""
     out: dict[str, Any] = {}
 
     def ask(name: str, make: Callable[[], Any]) -> None:
         try:
             out[name] = make()
-        except Exception as error:  # one query that fails must not hide the others
-            out[name] = f"not to be had: {error}"
+        except Exception as error:  # one failed query must not hide the others
+            out[name] = f"not available: {error}"
 
     info = bench.node.info
     ask("node", lambda: str(bench.card.path()))
@@ -90,7 +90,7 @@ def api(uri: str) -> dict[str, Any]:
 
 
 def gather(uri: str) -> dict[str, Any]:
-    """What is known of a device; raises when it does not open."""
+    """The facts about a device. Raises when it does not open."""
     family = families.of(uri)
     if family.name == "api":
         return api(uri)
@@ -102,7 +102,7 @@ def gather(uri: str) -> dict[str, Any]:
 
 
 def safely(uri: str) -> dict[str, Any]:
-    """`gather`, or why not."""
+    """`gather`, or the reason why it failed."""
     try:
         return gather(uri)
     except Exception as error:

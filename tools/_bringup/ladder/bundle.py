@@ -1,4 +1,4 @@
-"""One file to send: the report, dumps, what the node says, what ran it, and others' evidence."""
+"""One file to send: report, dumps, the node's facts, the command, other programs' evidence."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from typing import Any
 
 from . import about, evidence
 
-README = """What `bringup.py ladder --bundle` wrote on this machine.
+README = """Files that `bringup.py ladder --bundle` wrote on this machine.
 
 report.json   every rung: status, time, ioctl, errno, causes
-dumps/        per rung that failed: IBs decoded, fences, contexts, page fault, sysfs, debugfs
-info.json     what the node says of itself
-kernel.log    the kernel's words about amdgpu and drm, where this user may read them
+dumps/        for each failed rung: IBs decoded, fences, contexts, page fault, sysfs, debugfs
+info.json     the node's own facts
+kernel.log    the kernel's lines about amdgpu and drm, if this user may read them
 machine.json  kernel release, package and Python versions, the command
-evidence/     devcoredumps, RADV's hang reports and files that were named; list.txt has what was
-              found and what was left out
+evidence/     devcoredumps, RADV's hang reports and files that were named; list.txt names the
+              files that were found and those that were left out
 
-Names of this host and user, and serial numbers, are taken out of texts.
+Names of this host and user, and serial numbers, are removed from texts.
 
 {verified}
 """
 
 
 def pack(uri: str, document: dict[str, Any], others: Mapping[str, str | bytes]) -> bytes:
-    """The .tar.gz. `others` is what evidence.gather found."""
+    """The .tar.gz. `others` are the files that evidence.gather found."""
     files: dict[str, str | bytes] = {
         "README.txt": README.format(verified=document["verified"]),
         "report.json": json.dumps(document, indent=1, default=str),
@@ -52,7 +52,7 @@ def pack(uri: str, document: dict[str, Any], others: Mapping[str, str | bytes]) 
 
 
 def kernel_log() -> str:
-    """What dmesg says of the GPU, or why it says nothing."""
+    """dmesg's lines about the GPU, or the reason for their absence."""
     try:
         done = subprocess.run(
             ["dmesg"], capture_output=True, text=True, errors="replace", timeout=10, check=False

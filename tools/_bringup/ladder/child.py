@@ -1,9 +1,9 @@
-"""A climb in a child process, so that the report is written whatever becomes of it.
+"""A climb in a child process, so that the report is written in any case.
 
-The child streams what happens as lines of JSON; when it dies (SIGBUS of a mapping) or is stuck
-where no thread can be left behind, the rung under way has failed, and another child goes on behind
-it. A child that cannot be killed is left to the kernel. Each child writes a recording of its own.
-Ctrl-C ends the child; what was climbed until then is the result.
+The child streams its results as lines of JSON. It may die (SIGBUS of a mapping), or be stuck in a
+call that no thread can be left in. Then the rung under way has failed, and another child climbs
+on behind it. A child that cannot be killed is left to the kernel. Each child writes a recording of
+its own. Ctrl-C ends the child; the results until then are kept.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from _bringup.results.rung import BLOCKED, FAIL, Result, Rung
 
 from . import climb
 
-GRACE_S = 25.0  # beyond a rung's limit, for the dump and for letting go
+GRACE_S = 25.0  # beyond a rung's limit, for the dump and for closing the device
 Tell = Callable[[Result], None]
 Record = Callable[[int], AbstractContextManager[object]]
 
 
 def no_record(child: int) -> AbstractContextManager[object]:
-    """Nothing is written down."""
+    """Records nothing."""
     return nullcontext()
 
 
@@ -38,9 +38,9 @@ def run(
     rungs: Sequence[Rung], make_bench: Callable[[], Any], *, timeout_s: float, tell: Tell,
     facts: dict[str, Any], record: Record = no_record,
 ) -> list[Result]:  # fmt: skip
-    """All results; `tell` gets each as it comes, `facts` what was learnt of the device, and
-    "interrupted" or "trouble" (what went wrong beside the rungs). `record` makes what the n-th
-    child climbs inside of."""
+    """All results. `tell` gets each as it comes. `facts` gets what was learnt of the device, and
+    "interrupted" or "trouble" (an error beside the rungs). `record` makes the context in which the
+    n-th child climbs."""
     done: list[Result] = []
     children, began = 0, True
     try:
@@ -50,7 +50,7 @@ def run(
             began = _one_child(rest, make_bench, timeout_s, done, tell, facts, record(children))
     except KeyboardInterrupt:
         facts["interrupted"] = True
-    # Where a child does not begin, another one would not either.
+    # If one child does not start, another one would not either.
     why = "not climbed: " + ("interrupted" if "interrupted" in facts else "no process begins")
     for rung in rungs[len(done) :]:
         done.append(Result(rung.name, BLOCKED, text=why))
@@ -94,17 +94,17 @@ def _one_child(
     rungs: Sequence[Rung], make_bench: Callable[[], Any], timeout_s: float, done: list[Result],
     tell: Tell, facts: dict[str, Any], record: AbstractContextManager[object],
 ) -> bool:  # fmt: skip
-    """Climbs in a forked child until it ends, dies or is stuck; whether it ever began."""
+    """Climbs in a forked child until it ends, dies or is stuck. Returns whether it ever began."""
     readable, writable = os.pipe()
     with warnings.catch_warnings():
-        # Threads of libraries (a BLAS) are told of; none of ours runs yet, and no device is open.
+        # A fork warns of libraries' threads (a BLAS). None of ours runs yet, and no device is open.
         warnings.simplefilter("ignore", DeprecationWarning)
         pid = os.fork()
     if pid == 0:
         os.close(readable)
         code = 1
         try:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends the child
             _child(rungs, make_bench, timeout_s, done, facts, writable, record)
             code = 0
         finally:
@@ -153,8 +153,8 @@ def _one_child(
 
 
 def _reap(pid: int, kill: bool) -> str:
-    """Ends the child if it must be; how it ended, in words. Never waits long: a process within a
-    call of the kernel's does not die."""
+    """Ends the child if needed. Returns how it ended, in words. Never waits long, because a process
+    inside a call of the kernel does not die."""
     if kill:
         os.kill(pid, signal.SIGKILL)
     deadline = time.monotonic() + GRACE_S

@@ -1,7 +1,7 @@
 """One climb of a ladder in this process: rung by rung, each in a thread with a limit.
 
-A call that never comes back costs the rung its limit and one thread, not the climb. What kills the
-process (SIGBUS of a mapping) is the business of child.py.
+A call that never returns costs its rung the limit and one thread, but the climb goes on. child.py
+deals with errors that kill the process (SIGBUS of a mapping).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ AUTOPSY_S = 10.0
 
 
 class Bench(Protocol):
-    """What the rungs of a family work on."""
+    """The bench of a family's rungs."""
 
     facts: dict[str, Any]
     causes: Sequence[Cause]
@@ -27,13 +27,13 @@ class Bench(Protocol):
     def begin(self, rung: Rung) -> None: ...
 
     def settle(self) -> None:
-        """After a rung that did well: gives back what it took; raises where the device suffered."""
+        """After a rung that passed: frees what it took. Raises if the device suffered."""
 
     def recover(self) -> None:
-        """After a failure: lets go of everything, so that the next rung finds a fresh device."""
+        """After a failure: closes everything, so that the next rung finds a fresh device."""
 
     def abandon(self) -> None:
-        """As `recover` where a call has not come back: forgets without a call."""
+        """As `recover`, when a call has not returned: forgets everything without a call."""
 
     def autopsy(self, error: BaseException) -> dict[str, Any]: ...
 
@@ -41,11 +41,11 @@ class Bench(Protocol):
 
 
 class Hung(TimeoutError):
-    """A rung is over its limit, within a call that does not come back."""
+    """A rung exceeds its limit inside a call that does not return."""
 
 
 def bounded(work: Callable[[], Any], limit_s: float) -> Any:
-    """What `work()` returns or raises; Hung when it does neither within the limit.
+    """The result or the exception of `work()`. Raises Hung when there is neither within the limit.
 
     The error is in no cycle with its frames. These may hold views of views of memory, and a garbage
     collection that takes such a cycle apart crashes CPython before 3.12.7 (gh-77894).
@@ -55,20 +55,20 @@ def bounded(work: Callable[[], Any], limit_s: float) -> Any:
     def run() -> None:
         try:
             outcome.append((True, work()))
-        except BaseException as error:  # handed over to who waits
+        except BaseException as error:  # the waiting thread raises it
             outcome.append((False, error))
 
     thread = threading.Thread(target=run, daemon=True, name="rung")
     thread.start()
     thread.join(limit_s)
     if not outcome:
-        raise Hung(f"no answer for {limit_s:g} s: a call does not come back")
+        raise Hung(f"no answer for {limit_s:g} s: a call does not return")
     well, value = outcome.pop()
     if well:
         return value
     try:
         raise value
-    finally:  # its traceback has this frame: no cycle, see below
+    finally:  # the error's traceback has this frame: `del` avoids a cycle, see above
         del value
 
 
@@ -76,7 +76,7 @@ def climb(
     rungs: Sequence[Rung], bench: Bench, *, timeout_s: float, before: Sequence[Result] = (),
     begun: Callable[[Rung], None] | None = None,
 ) -> Iterator[Result]:  # fmt: skip
-    """A result for each rung in turn; `before`: those of rungs that were climbed earlier."""
+    """A result for each rung in turn. `before`: the results of rungs that were climbed earlier."""
     done = list(before)
     for rung in rungs:
         if begun is not None:

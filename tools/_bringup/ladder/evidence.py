@@ -1,7 +1,7 @@
-"""What others wrote down of a hang, for the bundle: devcoredumps, RADV's hang reports, named files.
+"""Other programs' records of a hang, for the bundle: devcoredumps, RADV's reports, named files.
 
-Sizes are bounded, and what is left out is listed with the reason. Texts lose the names of host and
-user, and what looks like a serial number.
+Sizes are bounded. A list names the files that are left out, with the reason. Texts lose the names
+of host and user, and everything that looks like a serial number.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-MOST, MOST_IN_ALL = 16 << 20, 32 << 20  # bytes of a file, and of all
-REPORTS = 2  # RADV's newest
-# Of RADV's report, which has shaders and the program's name, too.
+MOST, MOST_IN_ALL = 16 << 20, 32 << 20  # bytes of one file, and of all files
+REPORTS = 2  # the newest reports of RADV
+# Parts of RADV's report; the report also has shaders and the program's name.
 RADV_FILES = ("trace.log", "umr_ring.log", "registers.log", "vm_fault.log", "gpu_info.log")
 AMDGPU = b"**** AMDGPU Device Coredump ****"
 LEFT_OUT = "(left out)"
@@ -23,7 +23,7 @@ _PROCESS = re.compile(r"^(process_name: ).*", re.M)
 
 
 def candidates(root: Path, home: Path | None) -> Iterator[Path]:
-    """Files where the kernel and RADV put them."""
+    """The files at the places where the kernel and RADV put them."""
     yield from sorted(root.glob("sys/class/devcoredump/*/data"))
     if home is None:
         return
@@ -35,7 +35,7 @@ def candidates(root: Path, home: Path | None) -> Iterator[Path]:
 def gather(
     named: Iterable[str] = (), root: Path = Path("/"), home: Path | None = None
 ) -> dict[str, str | bytes]:
-    """{path in the bundle: contents}; "evidence/list.txt" says of every file what became of it."""
+    """{path in the bundle: contents}. "evidence/list.txt" has a line for every file."""
     found: dict[str, str | bytes] = {}
     said: list[str] = []
     left = MOST_IN_ALL
@@ -55,7 +55,7 @@ def gather(
 
 
 def contents(path: Path, most: int) -> bytes:
-    """All of a file. OSError; ValueError where it is too large or no dump of amdgpu."""
+    """All of a file. OSError; ValueError: it is too large or no dump of amdgpu."""
     if not path.is_file():
         path.stat()
         raise ValueError("expected a regular file")
@@ -64,12 +64,12 @@ def contents(path: Path, most: int) -> bytes:
     if len(data) > most:
         raise ValueError(f"expected at most {most} bytes, got more")
     if path.parts[-3:-2] == ("devcoredump",) and AMDGPU not in data[:4096]:
-        raise ValueError("it is no dump of amdgpu")
+        raise ValueError("expected a dump of amdgpu")
     return data
 
 
 def text_or_bytes(data: bytes) -> str | bytes:
-    """A text without names; what is no text as it is."""
+    """A text without names. Other bytes stay unchanged."""
     if b"\0" in data.rstrip(b"\0"):
         return data
     return scrubbed(data.rstrip(b"\0").decode(errors="replace"))

@@ -1,7 +1,7 @@
-"""Families of devices: which rungs a URI's ladder has, and the bench they work on.
+"""Families of devices: the rungs of a URI's ladder, and the bench that they work on.
 
-A family is a name, its rungs lowest first, and a function that makes a bench; a new one is an entry
-in FAMILIES. Rungs of the public API (rungs/api.py) are for all of them.
+A family is a name, its rungs lowest first, and a function that makes a bench. A new one is an entry
+in FAMILIES. Rungs of the public API (rungs/api.py) belong to all of them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ CUDA = (*rungs_cuda.RUNGS, *rungs_api.rungs("api-", ("launch", "copies")))
 
 @dataclass(frozen=True)
 class Family:
-    """`bench(uri)` opens nothing yet: that is the first rung's."""
+    """`bench(uri)` opens nothing yet: the first rung does."""
 
     name: str
     uris: str  # a regular expression
@@ -85,7 +85,7 @@ FAMILIES = (
 
 
 def of(uri: str) -> Family:
-    """The family of a URI; NoSuchDevice."""
+    """The family of a URI. Raises NoSuchDevice."""
     for family in FAMILIES:
         if re.fullmatch(family.uris, uri):
             if family.name == "api" and re.match(r"(emu|amd|amdgpu)\b", uri):
@@ -94,5 +94,5 @@ def of(uri: str) -> Family:
             if problem:
                 raise NoSuchDevice(f"{uri!r}: {problem}")
             return family
-    raise NoSuchDevice(f"{uri!r}: amdgpu[:N], a render node's path, cuda:0, emu:gfx1100, "
-                       "emu:gfx1036, cpu, egl:0 or one of `sparkle.py info` is wanted")  # fmt: skip
+    raise NoSuchDevice(f"{uri!r}: expected amdgpu[:N], a render node's path, cuda:0, emu:gfx1100, "
+                       "emu:gfx1036, cpu, egl:0 or a URI of `sparkle.py info`")  # fmt: skip

@@ -20,19 +20,19 @@ from sparkle_drv.testing.emulator import Machine
 
 __all__ = ["Outcome", "Recorder", "RecordingError", "recorded", "replay", "report"]
 
-RECORDED_JOB_S = 0.3  # a rung's job may wait for what the rung's next line does
+RECORDED_JOB_S = 0.3  # a rung's job may wait for the rung's next step
 _NODE = re.compile(r"^node \d+ amdgpu 3\.(\d+)\.", re.M)
 _CARD = re.compile(r"(?:amdgpu|amd)(?::(.*))?\Z")
 _EMULATED = re.compile(r"emu(?::([\w.:-]+))?(?:#\d+)?\Z")
 
 
 class NotReplayed(ValueError):
-    """No recording can be replayed on such a device."""
+    """A device on which no recording can be replayed."""
 
 
 def replay(path: str | Path, uri: str) -> Outcome:
-    """Does again what a recording says, on `uri`. OSError: the file; RecordingError: what is in it;
-    NotReplayed: the device; DeviceNotFound: the card."""
+    """Repeats a recording on `uri`. OSError: the file. RecordingError: its contents. NotReplayed:
+    the device. DeviceNotFound: the card."""
     text = Path(path).read_text(errors="replace")
     if real := _CARD.match(uri):
         return lowlevel.replay(text, lowlevel.on_card(f"amdgpu:{real[1] or 0}"))
@@ -51,14 +51,14 @@ def replay(path: str | Path, uri: str) -> Outcome:
 
 
 def around_climb(path: str, memory: bool) -> Any:
-    """What a climb happens inside of: a recording to `path`, or nothing where that is ""."""
+    """The context of a climb: a recording to `path`, or nothing if that is ""."""
     if not path:
         return contextlib.nullcontext()
     return recorded(path, memory=memory, wait_s=RECORDED_JOB_S)
 
 
 def report(outcome: Outcome) -> list[str]:
-    """What became of a replay, for people; the last line is the verdict."""
+    """The result of a replay, for people. The last line is the verdict."""
     done = f"{outcome.calls} calls, {outcome.jobs} jobs, {outcome.nodes} nodes"
     skipped = [f"left out {n} x {why}" for why, n in outcome.skipped.items()]
     return [done, *skipped, outcome.difference or "as recorded"]

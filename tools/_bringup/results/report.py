@@ -1,4 +1,4 @@
-"""How results are told: lines as they come, and the JSON document."""
+"""The report of results: lines as they come, and the JSON document."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLOURS = {PASS: "32", FAIL: "31;1", SKIP: "33", BLOCKED: "35"}
 
 
 def line(result: Result, out: Any) -> None:
-    """One rung, and what to make of a failure."""
+    """Prints one rung, and after a failure its causes."""
     word = f"{result.status:7}"
     if out.isatty() and "NO_COLOR" not in os.environ:
         word = f"\033[{COLOURS[result.status]}m{word}\033[0m"
@@ -37,7 +37,7 @@ def line(result: Result, out: Any) -> None:
 
 
 class Lines:
-    """Results as they come; what is blocked is gathered into one paragraph."""
+    """Prints results as they come. Blocked rungs are gathered into one paragraph."""
 
     def __init__(self, out: Any) -> None:
         self.out = out
@@ -52,7 +52,7 @@ class Lines:
         self.out.flush()
 
     def flush(self) -> None:
-        """What is held back."""
+        """Prints the blocked rungs that were held back."""
         blocked, self._blocked = self._blocked, []
         if len(blocked) < 4:
             for one in blocked:
@@ -60,7 +60,7 @@ class Lines:
             return
         names = ", ".join(one.name for one in blocked)
         reasons = {one.text for one in blocked if not one.text.startswith("needs ")}
-        why = ", ".join(sorted(reasons)) or "that stand on what failed"
+        why = ", ".join(sorted(reasons)) or "that need a failed rung"
         text = f"{len(blocked)} rungs {why}: {names}"
         for i, part in enumerate(textwrap.wrap(text, 90, break_on_hyphens=False)):
             print(f"{BLOCKED if i == 0 else '':7} {part}", file=self.out)
@@ -75,7 +75,7 @@ def summary(results: Sequence[Result]) -> str:
 
 
 def machine() -> dict[str, str]:
-    """What this was run on."""
+    """The conditions of the climb."""
     return {
         "kernel": platform.release(),
         "system": platform.version(),

@@ -1,4 +1,4 @@
-"""What a ladder is made of: rungs, what they raise, and results."""
+"""The parts of a ladder: rungs, their exceptions, and results."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ STATUSES = (PASS, FAIL, SKIP, BLOCKED)
 
 
 class Skip(Exception):
-    """This rung makes no sense here; the reason."""
+    """This rung makes no sense here. The text is the reason."""
 
 
 class Unmet(Exception):
-    """What this rung stands on has gone since: it says nothing; the reason."""
+    """What this rung needs is gone by now, so it says nothing. The text is the reason."""
 
 
 class Wrong(Exception):
-    """The device did what it must not. `facts` go into the report and to the causes."""
+    """The device did something wrong. `facts` go into the report and to the causes."""
 
     def __init__(self, text: str, **facts: Any) -> None:
         super().__init__(text)
@@ -31,14 +31,14 @@ class Wrong(Exception):
 
 @dataclass(frozen=True)
 class Rung:
-    """`run(bench)` returns a line that tells what was seen, or raises: Skip, or anything else for a
+    """`run(bench)` returns a line about what it saw. It raises Skip, or any other exception for a
     failure. `needs` names earlier rungs without which this one says nothing."""
 
     name: str
     text: str
     run: Callable[[Any], str]
     needs: tuple[str, ...] = ()
-    limit_s: float = 0.0  # where it may take longer than --timeout
+    limit_s: float = 0.0  # for a rung that may take longer than --timeout
     hangs: bool = False  # hangs the GPU on purpose: with --allow-hang only
 
 
@@ -58,7 +58,7 @@ class Result:
 
 
 def failure(rung: Rung, error: BaseException, time_s: float) -> Result:
-    """The result of a rung that raised: which call it was and what it gave."""
+    """The result of a rung that raised: the call, and its error."""
     code = getattr(error, "errno", None)
     name = ERRNO.get(code, str(code)) if isinstance(code, int) else None
     call = getattr(error, "call", None)
@@ -73,6 +73,6 @@ def failure(rung: Rung, error: BaseException, time_s: float) -> Result:
 
 
 def unmet(rung: Rung, results: Sequence[Result]) -> list[str]:
-    """Names of the rungs that this one needs and that did not hold."""
+    """Names of the rungs that this one needs and that did not pass."""
     bad = {one.name for one in results if one.status in (FAIL, BLOCKED)}
     return [name for name in rung.needs if name in bad]

@@ -1,5 +1,5 @@
-"""The public API, rung by rung: all of a family's ladder where there are no ioctls to show (cpu,
-egl, cuda), the top of the ladder on amdgpu. What they need of the bench: `device_api()`."""
+"""The public API, rung by rung: the whole ladder of the families without ioctls of ours (cpu, egl,
+cuda), and the top of the ladder on amdgpu. The rungs only need the bench's `device_api()`."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ LIMIT_S = 30.0
 
 
 class Opened(Protocol):
-    """A bench with a public device."""
+    """A bench that has a public device."""
 
     facts: dict[str, Any]
 
     def device_api(self) -> sp.Device:
-        """Open; the same one until the bench recovers."""
+        """The open device. It is opened again only after the bench has recovered."""
 
 
 def compare(what: str, got: Any, want: Any, *, exact: bool = True, terms: int = 1) -> None:
-    """Wrong where they differ; floats within a bound that grows with the terms of a sum."""
+    """Raises Wrong when results differ. The tolerance of floats grows with the terms of a sum."""
     got, want = np.asarray(got).reshape(-1), np.asarray(want).reshape(-1)
     if exact:
         bad = np.flatnonzero(got != want)
@@ -40,7 +40,7 @@ def compare(what: str, got: Any, want: Any, *, exact: bool = True, terms: int = 
         i = int(bad[0])
         raise Wrong(
             f"{what}: {bad.size} of {want.size} results are wrong, the first is {i}: {got[i]!r}, "
-            f"wanted {want[i]!r}",
+            f"expected {want[i]!r}",
             mismatch=True, unwritten=not np.any(got),
         )  # fmt: skip
 
@@ -54,7 +54,7 @@ def open_(b: Opened) -> str:
 def describe(b: Opened) -> str:
     info = b.device_api().info
     if info.max_group_size < 1 or min(info.max_groups) < 1 or info.memory_nbytes < 1 << 20:
-        raise Wrong(f"limits that cannot be: {info}", bad_info=True)
+        raise Wrong(f"impossible limits: {info}", bad_info=True)
     return (
         f"{info.compute_units} units, groups of {info.max_group_size}, "
         f"{info.memory_nbytes >> 20} MiB, {info.max_shared_nbytes >> 10} KiB shared"
@@ -136,7 +136,7 @@ def copies(b: Opened) -> str:
 
 
 def kernel(b: Opened, name: str) -> Any:
-    """A kernel of the package; Skip where it is not made for this device."""
+    """A kernel of the package. Raises Skip if it is not made for this device."""
     backend = b.device_api().info.backend
     if backend not in assets.manifest()["kernels"][name]["backends"]:
         raise Skip(f"{name} is not made for {backend}")
@@ -147,7 +147,7 @@ def noop(b: Opened) -> str:
     with kernel(b, "noop") as k:
         for _ in range(20):
             b.device_api().default_queue.launch(k, groups=1).wait(LIMIT_S)
-    return "20 launches of nothing, each waited for"
+    return "20 empty launches, each waited for"
 
 
 def vecadd(b: Opened) -> str:
@@ -193,7 +193,7 @@ def reduce(b: Opened) -> str:
 
 
 def groups3(b: Opened) -> str:
-    """Ids in three dimensions, seen through the layout of an image: every element has its place."""
+    """Ids in three dimensions, shown by the layout of an image: every element has its place."""
     dev = b.device_api()
     data = np.arange(2 * 3 * 5 * 7, dtype=np.float32).reshape(2, 3, 5, 7)
     got = sp.ops.layout(dev, data, "NHWC")
@@ -215,7 +215,7 @@ def timestamps(b: Opened) -> str:
 
 
 def in_order(b: Opened) -> str:
-    """Commands of a list see those before them, and a queue waits for the fence of another."""
+    """A list's commands see the results of earlier ones, and a queue waits for another's fence."""
     dev = b.device_api()
     data = np.arange(10_000, dtype=np.uint32)
     back = np.empty_like(data)
@@ -245,7 +245,7 @@ def stress(b: Opened) -> str:
             fence = dev.default_queue.launch(k, *given, groups=cover(k, data.size))
         fence.wait(LIMIT_S)
         compare(f"{rounds} launches in a row", out.numpy(), data * rounds)
-    return f"{rounds} launches in a row, each on the result of the one before"
+    return f"{rounds} launches in a row, each on the result of the last"
 
 
 def closing(b: Opened) -> str:
@@ -270,7 +270,7 @@ ALL = (
     Rung("memory", "patterns over device memory", memory, ("transfer",)),
     Rung("mapped", "patterns over mapped host memory", mapped, ("buffers",)),
     Rung("copy", "copies on the device", copies, ("transfer",)),
-    Rung("noop", "launches of nothing", noop, ("open",)),
+    Rung("noop", "empty launches", noop, ("open",)),
     Rung("vecadd", "a vector sum", vecadd, ("noop", "transfer")),
     Rung("groups-3d", "an index in several dimensions", groups3, ("vecadd",)),
     Rung("gemm", "a matrix product against its reference", gemm, ("vecadd",)),
@@ -278,12 +278,12 @@ ALL = (
     Rung("timing", "times of launches", timestamps, ("noop",)),
     Rung("order", "order within and across queues", in_order, ("copy",)),
     Rung("burst", "many launches in a row", stress, ("vecadd",)),
-    Rung("closing", "closing in use, refusing too much", closing, ("buffers",)),
+    Rung("closing", "closing in use, refusing impossible sizes", closing, ("buffers",)),
 )
 
 
 def rungs(prefix: str = "", needs: tuple[str, ...] = ()) -> tuple[Rung, ...]:
-    """The rungs, renamed for the top of another ladder; `needs`: what the first one stands on."""
+    """The rungs, renamed for the top of another ladder. `needs`: the rungs below the first one."""
     return tuple(
         Rung(
             prefix + one.name, one.text, one.run,

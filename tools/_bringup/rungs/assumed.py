@@ -1,5 +1,5 @@
-"""amdgpu: what the package builds on beyond packets: code in VRAM that the CPU writes, a clock that
-runs as fast as the kernel says."""
+"""amdgpu: assumptions of the package beyond packets: code in VRAM that the CPU writes, and a clock
+that runs as fast as the kernel driver says."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .memory import VISIBLE
 from .node import clocks
 
 MASKS = ("0xcafebabe", "0x600dc0de", "0x12345678")
-# The package's own limit (native/amdgpu/device/anchor.c); oscillators are some 50 ppm apart, and a
+# The package's own limit (native/amdgpu/device/anchor.c). Oscillators are some 50 ppm apart, and a
 # spread spectrum takes 0.25 %.
 MOST_PPM = 3900
 CLOCK_S = 0.15
@@ -70,12 +70,12 @@ def clock_drift(b: Bench) -> str:
     ppm = ((last[0] - first[0]) * 1e6 / khz / passed_ns - 1) * 1e6
     said = f"{ppm:+.0f} ppm beside CLOCK_MONOTONIC over {passed_ns / 1e6:.0f} ms"
     if abs(ppm) > MOST_PPM:
-        raise Wrong(f"{said}: times are followed up to {MOST_PPM}", drifts=True, ppm=round(ppm))
+        raise Wrong(f"{said}: the package follows {MOST_PPM} at most", drifts=True, ppm=round(ppm))
     return said
 
 
 RUNGS = (
-    Rung("code-placement", "code in VRAM, written by the CPU, is what waves run", code_placement,
+    Rung("code-placement", "waves run code in VRAM that the CPU wrote", code_placement,
          ("store-vram",)),
     Rung("clock-drift", "the GPU's clock keeps pace with the host's", clock_drift, ("clock",)),
 )  # fmt: skip

@@ -1,7 +1,7 @@
-"""amdgpu: who sees whose writes, and when: CPU, waves and copy engine; code; dispatches; engines.
+"""amdgpu: whose writes are visible to whom, and when: CPU, waves, copy engine; code; dispatches.
 
-Nothing here asks the kernel to flush caches but for copies, which cannot do it themselves: the
-packets that the package emits must be enough."""
+The package's own packets must keep the caches coherent. The kernel driver is asked to flush them
+only before copies, because copy packets cannot do that."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Words = shader.Ints
 def launch(
     b: Bench, gpu: Gpu, code: Buffer, out: Buffer, *bos: Buffer, user: tuple[int, ...] = ()
 ) -> None:
-    """A dispatch with `out`'s address in s[0:1], waited for."""
+    """A dispatch with `out`'s address in s[0:1]; waits for it."""
     values = [out.lo, out.hi, *user]
     ib = kernels.launch(b.gfx, b.engines, code.va, values, (GROUPS, 1, 1), (64, 1, 1))
     b.run(gpu, "compute", ib, code, out, *bos)
@@ -55,8 +55,8 @@ def host_coherence(b: Bench) -> str:
 
 
 def echoed(heap: str, i: int, got: Words) -> None:
-    """By vector loads in the first half, by scalar ones in the second. A word has the round of the
-    CPU in its bits 24 and up, that of the dispatch in its bits 16 and up."""
+    """Checks vector loads in the first half and scalar loads in the second. A word has the round of
+    the CPU in its bits 24 and up, the round of the dispatch in its bits 16 and up."""
     lane = np.tile(np.arange(64, dtype=np.uint32), GROUPS)
     base = np.concatenate([lane, np.zeros_like(lane)])
     wrong = np.flatnonzero(got != base + np.uint32((i << 24) + (i << 16)))
@@ -66,8 +66,8 @@ def echoed(heap: str, i: int, got: Words) -> None:
     stale = np.isin(got - base, [(k << 24) + (i << 16) for k in range(1, i)])
     kept = bool(np.isin(got - base, [(k << 24) + (k << 16) for k in range(1, i)]).any())
     old = [n for n, half in (("vector", stale[:WORDS]), ("scalar", stale[WORDS:])) if half.any()]
-    what = f"{' and '.join(old)} loads get what the CPU wrote before" if old else "wrong"
-    what = "the CPU sees what an earlier dispatch stored" if kept else what
+    what = f"{' and '.join(old)} loads get an older write of the CPU" if old else "wrong"
+    what = "the CPU sees an earlier dispatch's store" if kept else what
     raise Wrong(
         f"{heap}, round {i}: {what}, in {wrong.size} of {got.size} words; the first is {at}: "
         f"{int(got[at]):#010x}",
@@ -90,7 +90,7 @@ def code_cache(b: Bench) -> str:
         if np.array_equal(got, index ^ np.uint32(masks[k])):
             return
         old = any((got == index ^ np.uint32(m)).any() for m in masks[:k])
-        ran = "the code that was there before" if old else "something else"
+        ran = "the earlier code" if old else "something else"
         raise Wrong(f"code {how}: waves ran {ran}", mismatch=True, unwritten=not got.any())
 
     for k in range(3):
@@ -117,7 +117,7 @@ def behind(gpu: Gpu, job: Job) -> list[tuple[int, Any]]:
 
 
 def copies(b: Bench, places: list[Buffer]) -> list[int]:
-    """Each place onto the next, a NOP between the two."""
+    """Copies each place onto the next, with a NOP between the copies."""
     ib: list[int] = []
     for src, dst in pairwise(places):
         ib += sdma.CopyLinear.encode(gfx=b.gfx, count={"bytes": src.nbytes}, src=src.va, dst=dst.va)
@@ -126,7 +126,7 @@ def copies(b: Bench, places: list[Buffer]) -> list[int]:
 
 
 def order(b: Bench) -> str:
-    """Compute, copies, compute, each behind the one before; and copies that wait for nobody."""
+    """Compute, copies, compute, each behind the last; and copies that wait for no job."""
     b.rings("dma")
     gpu = b.gpu()
     out = gpu.buffer(4096, rights="rwu")
@@ -153,13 +153,13 @@ def order(b: Bench) -> str:
     out.write([1])
     gpu.wait(third, b.job_s)
     if not beside:
-        raise Wrong("a copy that waits for nobody stands behind a compute job", late=True)
+        raise Wrong("a copy without dependency waits for a compute job", late=True)
     if early:
         raise Wrong("a job ended before the one that it depends on", out_of_order="engines")
     for name, chain, want in (("dependent", places, 0x0DE2), ("free", apart, 4)):
         for k, place in enumerate(chain[1:]):
             if place.words()[0] != want:
-                raise Wrong(f"{name} copy {k} of 3 was made before the one that it needs",
+                raise Wrong(f"{name} copy {k} of 3 ran before the one that it depends on",
                             out_of_order="copies", mismatch=True)  # fmt: skip
     packets.expect("compute behind copies behind compute", out, [1, 0, 0x0DE2])
     stamps = list(times.map.cast("Q")[:3])
@@ -168,7 +168,7 @@ def order(b: Bench) -> str:
 
 
 def dispatches(b: Bench) -> str:
-    """Three dispatches in one IB, each on top of what those before it wrote."""
+    """Three dispatches in one IB, each on top of the results of the earlier ones."""
     gpu = b.gpu()
     out = gpu.buffer(1 << 14)
     code, more = gpu.buffer(4096, rights="rx"), gpu.buffer(4096, rights="rx")
@@ -180,11 +180,11 @@ def dispatches(b: Bench) -> str:
     b.run(gpu, "compute", ib, code, more, out)
     first = np.arange(3200, dtype=np.uint32) ^ np.uint32(0xCAFEBABE)
     shader.expect("three dispatches", out, (first * np.uint32(4) + np.uint32(3)).astype(np.uint32))
-    return "three dispatches in one IB, each sees the one before"
+    return "three dispatches in one IB, each sees the results of the last"
 
 
 RUNGS = (
-    Rung("host-coherence", "waves see what the CPU wrote, the CPU what waves wrote", host_coherence,
+    Rung("host-coherence", "waves see the CPU's writes, the CPU the waves' writes", host_coherence,
          ("store",)),
     Rung("code-cache", "waves run new code at an old address", code_cache, ("host-coherence",)),
     Rung("dispatch-order", "dispatches of one IB see each other", dispatches, ("store",)),

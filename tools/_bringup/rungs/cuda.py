@@ -1,7 +1,7 @@
-"""cuda: from the driver library up to peers, each rung the least that the one above it needs.
+"""cuda: from the driver library up to peers. Each rung tests the least that the next one needs.
 
-The library, cuInit and what the driver says come from native functions that make no context; from
-`context` on the package's device is used, a call of the driver or two at a time.
+Native functions that make no context find the library, call cuInit and read the driver's facts.
+From `context` on, the rungs use the package's device, a driver call or two at a time.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from sparkle_drv.lowlevel import cuda_driver as driver
 
 from .api import LIMIT_S, compare
 
-OLDEST = 11000  # dl/cuda.def: cuDevicePrimaryCtxRelease_v2 is required, the youngest such line
+OLDEST = 11000  # dl/cuda.def: of the required symbols cuDevicePrimaryCtxRelease_v2 is the youngest
 PTX = b"""
 .version 6.4
 .target sm_60
 .address_size 64
 .visible .entry noop() { ret; }
 """
-"""An empty kernel. ISA 6.4 is that of CUDA 10.1 (PTX ISA, release notes); `noop` is also a name
-that the tests' driver knows."""
-NODES = 16  # in the list that is to become a graph
+"""An empty kernel. ISA 6.4 is that of CUDA 10.1 (PTX ISA, release notes). The tests' driver knows
+the name `noop`."""
+NODES = 16  # of the list that becomes a graph
 
 
 def library(b: Bench) -> str:
@@ -57,7 +57,7 @@ def version(b: Bench) -> str:
     b.facts["driver_version"] = number
     words = f"CUDA {number // 1000}.{number % 1000 // 10}"
     if number < OLDEST:
-        raise Wrong(f"the driver is for {words}; 11.0 is the oldest that will do", old=True)
+        raise Wrong(f"the driver is for {words}; expected 11.0 or newer", old=True)
     return f"the driver is for {words}"
 
 
@@ -74,7 +74,7 @@ def attributes(b: Bench) -> str:
     info = driver.described(b.first, b.ordinal, b.uri)
     b.facts |= {"name": info.name, "isa": info.isa}
     if not (info.max_group_size and info.compute_units and min(info.max_groups)):
-        raise Wrong(f"limits that cannot be: {info}", bad_info=True)
+        raise Wrong(f"impossible limits: {info}", bad_info=True)
     if info.memory_nbytes < 1 << 20:
         raise Wrong(f"{info.name} has {info.memory_nbytes} bytes of memory", bad_info=True)
     return (
@@ -168,8 +168,8 @@ def graph(b: Bench) -> str:
         for _ in range(4):
             queue.submit(commands).wait(LIMIT_S)
         count = backend.counters()["graph_launches"] - before
-    if count != 3:  # the first time it is replayed call by call
-        raise Wrong(f"of four submissions {count} were graphs, 3 are wanted", graphs=count)
+    if count != 3:  # the first submission is replayed call by call
+        raise Wrong(f"of four submissions {count} were graphs, expected 3", graphs=count)
     return f"a list of {NODES} launches, submitted four times, three of them as a graph"
 
 
@@ -189,7 +189,7 @@ def peer(b: Bench) -> str:
 
 
 RUNGS = (
-    Rung("library", "libcuda.so.1 is found, with all that is required in it", library),
+    Rung("library", "libcuda.so.1 is found, with all required symbols", library),
     Rung("init", "cuInit", init, ("library",)),
     Rung("version", "cuDriverGetVersion: new enough", version, ("library",)),
     Rung("devices", "cuDeviceGetCount: the device is one of them", devices, ("init",)),

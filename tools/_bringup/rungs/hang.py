@@ -1,7 +1,7 @@
-"""amdgpu, with --allow-hang: what hangs or faults on purpose, and that the GPU comes back.
+"""amdgpu, with --allow-hang: deliberate hangs and faults, after which the GPU must come back.
 
-The kernel's job limit ends what does not end by itself: 2 s in new kernels, 10 s and, for compute,
-60 s in old ones (AMDGPU_FACTS 8). Nothing here asks for a reset.
+The kernel driver's job limit ends a job that does not end by itself: 2 s in new kernels, 10 s and,
+for compute, 60 s in old ones (AMDGPU_FACTS 8). Nothing here asks for a reset.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from .packets import expect, store
 
 LIMIT_S = 90.0
 CANARY_S = 1.0  # native/amdgpu/progress/canary.c
-ENDS = {errno.ETIME, errno.ECANCELED, errno.ENODATA}  # what a fence of a killed job carries
+ENDS = {errno.ETIME, errno.ECANCELED, errno.ENODATA}  # the errors of a killed job's fence
 
 
 def ended(b: Bench, gpu: Gpu, job: Job) -> str:
-    """How a job that cannot end well ended: an errno's name, or "" when it is said to be done."""
+    """How an impossible job ended: an errno's name; "" if the kernel driver calls it done."""
     try:
         gpu.wait(job, LIMIT_S - 10)
     except raw.IoctlError as error:
@@ -34,7 +34,7 @@ def ended(b: Bench, gpu: Gpu, job: Job) -> str:
 
 
 def recovered(b: Bench, gpu: Gpu) -> str:
-    """The old context's state, and that a new context computes."""
+    """Returns the old context's state. Checks that a new context computes."""
     words = state_words(gpu.state())
     fresh = b.gpu()
     fresh.next_va = gpu.next_va + (1 << 30)
@@ -63,7 +63,7 @@ def endless(b: Bench) -> str:
 
 
 def canary(b: Bench) -> str:
-    """As the package does after a reset: a job of NOPs, on entities of contexts of their own."""
+    """What the package does after a reset: a job of NOPs, each on an entity of its own context."""
     gpu = b.gpu()
     how = ended(b, gpu, program(b, gpu, kernels.assemble(kernels.ENDLESS, b.gfx), []))
     rings = b.rings("compute")
@@ -91,12 +91,12 @@ def page_fault(b: Bench) -> str:
     if told is not None and told[0] and not gone <= told[0] < gone + (1 << 20):
         raise Wrong(f"GPUVM_FAULT says {told[0]:#x}, the store went to {gone:#x}", bad_fault=True)
     said = f"GPUVM_FAULT {told[0]:#x} status {told[1]:#x}" if told else "no GPUVM_FAULT query here"
-    # On silicon a fault alone does not fail the job: writes vanish and it goes on.
+    # On silicon a fault alone does not fail the job: writes vanish and the job goes on.
     return f"ended {f'with {how}' if how else 'without an error'}; {said}; {recovered(b, gpu)}"
 
 
 def fault(b: Bench) -> tuple[int, int, int] | None:
-    """GPUVM_FAULT: address, status, hub; None where the kernel has no such query."""
+    """GPUVM_FAULT: address, status, hub. None: the kernel has no such query."""
     try:
         one = b.node.info("GPUVM_FAULT", "struct drm_amdgpu_info_gpuvm_fault")
     except raw.IoctlError as error:
@@ -108,7 +108,7 @@ def fault(b: Bench) -> tuple[int, int, int] | None:
 
 def bad_packet(b: Bench) -> str:
     gpu = b.gpu()
-    # Opcode 0xFF, which nothing declares, with one dword.
+    # Opcode 0xFF, which no table declares, with one dword.
     how = ended(b, gpu, gpu.submit("compute", [0xC000FF00, 0]))
     return f"ended {f'with {how}' if how else 'without an error'}; {recovered(b, gpu)}"
 
@@ -121,7 +121,7 @@ def bad_instruction(b: Bench) -> str:
 
 
 def after(b: Bench) -> str:
-    """The public API on the card that has been through all that."""
+    """The public API on the card after all those hangs."""
     import numpy as np
 
     import sparkle_drv as sp
@@ -142,8 +142,8 @@ RUNGS = (
     _rung("reset-canary", "after a reset, a job of NOPs ends", canary, "store"),
     _rung("hang-endless", "an endless kernel is ended, and the GPU comes back", endless, "store"),
     _rung("hang-page-fault", "a store to no page, and the GPU comes back", page_fault, "store"),
-    _rung("hang-bad-packet", "a packet that is none, and the GPU comes back", bad_packet, "store"),
-    _rung("hang-bad-opcode", "an instruction that is none, and the GPU comes back",
+    _rung("hang-bad-packet", "an invalid packet, and the GPU comes back", bad_packet, "store"),
+    _rung("hang-bad-opcode", "an invalid instruction, and the GPU comes back",
           bad_instruction, "store"),
     _rung("after-hangs", "the card opens and computes as before", after, "store"),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""amdgpu: the name that compilers have for the chip, and by which rule it was found."""
+"""amdgpu: the compilers' name for the chip, and the rule by which it was found."""
 
 from __future__ import annotations
 

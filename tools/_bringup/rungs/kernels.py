@@ -1,9 +1,9 @@
 """Programs of the shader rungs, assembled here, and the IB that launches one.
 
 Sixteen scalar registers are loaded for each wave: USER_DATA 0 to 12 in s0-s12, the workgroup's ids
-in s13-s15 (gfx11.0 wants user and system SGPRs to make 16: AMDGPU_FACTS 5.2). Thread ids are in
-v0-v2 on gfx10 and packed into v0 on gfx11; `IDS` unpacks them. Names of instructions are gfx10's,
-the assembler takes them for both.
+in s13-s15. gfx11.0 requires 16 user and system SGPRs together (AMDGPU_FACTS 5.2). Thread ids are
+in v0-v2 on gfx10 and packed into v0 on gfx11; `IDS` unpacks them. Names of instructions are
+gfx10's; the assembler takes them for both.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ IDS = {
     10: "",
     11: "v_bfe_u32 v1, v0, 10, 10\nv_bfe_u32 v2, v0, 20, 10\nv_and_b32 v0, 0x3ff, v0\n",
 }
-# v3: the thread's place in the grid, groups of 64 in a row.
+# v3: the thread's index in the grid, groups of 64 in a row.
 LINE = "v_lshl_add_u32 v3, s13, 6, v0\n"
 END = "s_endpgm\n"
-# FLOAT_MODE 0xF0, DX10_CLAMP, IEEE, WGP_MODE, MEM_ORDERED: what clang sets (AMDGPU_FACTS 5.2).
+# FLOAT_MODE 0xF0, DX10_CLAMP, IEEE, WGP_MODE, MEM_ORDERED: clang's values (AMDGPU_FACTS 5.2).
 RSRC1 = 0x60AF0000
 USER = 13
 VGPRS = 24
@@ -59,7 +59,7 @@ v_lshl_or_b32 v4, v2, 8, v4
 v_or_b32 v4, s3, v4
 global_store_dword v3, v4, s[0:1]
 """
-# 256 threads: each leaves a word in LDS and takes the one of the thread opposite.
+# 256 threads: each leaves a word in LDS and takes the word of the thread opposite.
 LDS = """
 v_lshlrev_b32 v1, 2, v0
 v_mul_u32_u24 v2, 0x101, v0
@@ -72,8 +72,8 @@ ds_read_b32 v4, v3
 s_waitcnt lgkmcnt(0)
 global_store_dword v1, v4, s[0:1]
 """
-# Each thread keeps 4 words of its own and sums them with weights. On gfx10 through the buffer
-# descriptor in s[4:7] and the wave's offset, s16; on gfx11 by scratch instructions.
+# Each thread keeps 4 words of its own and sums them with weights. gfx10 uses the buffer descriptor
+# in s[4:7] and the wave's offset, s16; gfx11 uses scratch instructions.
 _KEEP = {
     10: "buffer_store_dword v{}, off, s[4:7], s16 offset:{}\n",
     11: "scratch_store_b32 off, v{}, off offset:{}\n",
@@ -82,7 +82,7 @@ _TAKE = {
     10: "buffer_load_dword v{}, off, s[4:7], s16 offset:{}\n",
     11: "scratch_load_b32 v{}, off, off offset:{}\n",
 }
-# Lanes that count themselves, and the lanes of the wave.
+# Lanes that count themselves and the lanes of their wave.
 WAVE = (
     LINE
     + """
@@ -100,7 +100,7 @@ v_mov_b32 v1, 1
 v_mov_b32 v2, 0
 global_atomic_add v2, v1, s[0:1]
 """
-# Two times what is there, and one more.
+# Twice the word in memory, plus one.
 TWICE = (
     LINE
     + """
@@ -111,7 +111,7 @@ v_lshl_add_u32 v5, v5, 1, 1
 global_store_dword v4, v5, s[0:1]
 """
 )
-# 32 groups of 64: what vector and scalar loads get at s[2:3], each with s4 added to it.
+# 32 groups of 64: the results of vector and scalar loads at s[2:3], each with s4 added to it.
 ECHO = (
     LINE
     + """
@@ -129,12 +129,12 @@ global_store_dword v7, v6, s[0:1]
 """
 )
 ENDLESS = "again:\ns_sleep 1\ns_branch again\n"
-# gfx11 has no s_sendmsg 0 of its own meaning; SOPP opcode 0x7f exists on neither generation.
+# On gfx11 s_sendmsg 0 has no meaning of its own. SOPP opcode 0x7f exists on neither generation.
 BAD_WORD = 0xBFFF0000
 
 
 def scratch(gfx: int) -> str:
-    """Words kept and taken back in the other order; the sum of i * kept[i] goes to memory."""
+    """Words kept and taken back in the other order. The sum of i * kept[i] goes to memory."""
     text = LINE + "".join(f"v_add_nc_u32 v{4 + i}, {i + 1}, v3\n" for i in range(4))
     text += "".join(_KEEP[gfx].format(4 + i, 4 * i) for i in range(4))
     text += "s_waitcnt_vscnt null, 0x0\n"
@@ -149,7 +149,7 @@ def scratch(gfx: int) -> str:
 
 @dataclass(frozen=True)
 class Scratch:
-    """Scratch memory of a dispatch: bytes a wave, waves (on gfx11 in each engine), its address."""
+    """Scratch memory of a dispatch: bytes per wave, waves (on gfx11 per engine), its address."""
 
     va: int
     wave_nbytes: int
@@ -157,7 +157,7 @@ class Scratch:
 
 
 def assemble(text: str, gfx: int) -> list[int]:
-    """The program's dwords, with its end."""
+    """The program's dwords, with an end."""
     return [*isa.assemble(IDS[gfx] + text + END, gfx)]
 
 
@@ -165,7 +165,7 @@ def launch(
     gfx: int, engines: int, code_va: int, user: Sequence[int], groups: Sequence[int],
     size: Sequence[int], *, wave: int = 32, lds_nbytes: int = 0, scratch: Scratch | None = None,
 ) -> list[int]:  # fmt: skip
-    """Dwords of one dispatch, every register that it depends on, and the wait for its end."""
+    """Dwords of one dispatch: every register that it depends on, and the wait for its end."""
     rsrc2 = (
         USER << 1
         | 7 << 7

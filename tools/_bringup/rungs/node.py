@@ -1,4 +1,4 @@
-"""amdgpu, the lowest rungs: the node, what the kernel says of driver, chip, rings and memory."""
+"""amdgpu, the lowest rungs: the node; the kernel's facts about driver, chip, rings, memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sparkle_drv.lowlevel import raw
 from sparkle_drv.lowlevel import raw_gpu as gpus
 
 KMS_LEAST = 32  # timeline syncobjs
-# Families by the IP version they have (AMDGPU_FACTS 1.10).
+# Families by their IP version (AMDGPU_FACTS 1.10).
 FAMILIES = {
     143: ("gfx10",), 144: ("gfx103",), 145: ("gfx110",), 146: ("gfx103",), 148: ("gfx110",),
     149: ("gfx103",), 150: ("gfx115",), 151: ("gfx103",), 152: ("gfx120",), 141: ("gfx9",),
@@ -44,7 +44,7 @@ def version(b: Bench) -> str:
     if name != "amdgpu":
         raise Wrong(f"the driver behind this node is {name!r} ({text}), not amdgpu", driver=name)
     if major != 3 or minor < KMS_LEAST:
-        raise Wrong(f"amdgpu {major}.{minor}: 3.{KMS_LEAST} is the oldest that will do", old=True)
+        raise Wrong(f"amdgpu {major}.{minor}: expected 3.{KMS_LEAST} or newer", old=True)
     return f"amdgpu {major}.{minor}.{patch}"
 
 
@@ -70,12 +70,12 @@ def device(b: Bench) -> str:
     b.facts["apu"] = bool(d.ids_flags & raw.lib.AMDGPU_IDS_FLAGS_FUSION)
     said = f"{d.device_id:#06x} rev {d.pci_rev:#x}, family {d.family}, {isa}"
     known = FAMILIES.get(d.family)
-    ip = b.ip("gfx").ip_discovery_version  # 0: the chip is known by its family alone
+    ip = b.ip("gfx").ip_discovery_version  # 0: only the family names the chip
     generation = f"gfx{ip >> 16}{ip >> 8 & 0xFF:x}"
     if ip and known is not None and not generation.startswith(known):
         raise Wrong(f"{said}: this family is {known[0]}..., not {generation}", wrong_family=True)
     if known is None:
-        raise Wrong(f"{said}: the family is not known here", wrong_family=True)
+        raise Wrong(f"{said}: unknown family", wrong_family=True)
     bits = sum(row.bit_count() for column in d.cu_bitmap for row in column)
     if not d.cu_active_number or not d.num_shader_engines:
         raise Wrong(f"{said}: no compute units or shader engines", no_cus=True)
@@ -88,7 +88,7 @@ def device(b: Bench) -> str:
     if low >= high or d.virtual_address_alignment % gpus.PAGE:
         raise Wrong(f"{said}: addresses {low:#x} to {high:#x} are no range", bad_info=True)
     if not isa.startswith("gfx"):
-        raise Wrong(f"{said}: gfx10.3 and gfx11 are driven here", unsupported=True)
+        raise Wrong(f"{said}: expected gfx10.3 or gfx11", unsupported=True)
     kind = "APU" if b.facts["apu"] else "card"
     return f"{said}, {d.num_shader_engines} engines, {d.cu_active_number} CUs, {kind}"
 
@@ -101,7 +101,7 @@ def ring(ip: str) -> Callable[[Bench], str]:
         align = f"IB start aligned to {one.ib_start_alignment}, size to {one.ib_size_alignment}"
         version = one.ip_discovery_version
         ip_version = f"IP {version >> 16}.{version >> 8 & 0xFF}.{version & 0xFF}"
-        if not version:  # before KMS 3.48: that of the driver's ip_block
+        if not version:  # before KMS 3.48: the version of the driver's ip_block
             ip_version = f"IP block {one.hw_ip_version_major}.{one.hw_ip_version_minor}"
         if not mask:
             raise Wrong(f"available_rings of {ip} is 0: the kernel has it off", ring_off=ip)
@@ -135,7 +135,7 @@ def memory(b: Bench) -> str:
     old = b.node.info("VRAM_GTT", "struct drm_amdgpu_info_vram_gtt")
     vram, visible, gtt = (one.total_heap_size for one in (m.vram, m.cpu_accessible_vram, m.gtt))
     b.facts |= {"vram": vram, "visible": visible, "gtt": gtt}
-    # Not of what is visible: a 6800 said 273055744 of 268435456 (Mesa, amdgpu_devices.c).
+    # Visible VRAM is not compared: a 6800 said 273055744 of 268435456 (Mesa, amdgpu_devices.c).
     for name, heap in (("vram", m.vram), ("gtt", m.gtt)):
         if heap.usable_heap_size > heap.total_heap_size:
             raise Wrong(f"{name}: usable is more than total", bad_info=True)
@@ -160,7 +160,7 @@ def bar(b: Bench) -> str:
 
 
 def clocks(b: Bench) -> tuple[int, int]:
-    """The GPU's clock in ticks and the host's in ns, of the question that was answered fastest."""
+    """The GPU's clock in ticks and the host's in ns, from the fastest of several queries."""
     tries = []
     for _ in range(5):
         before = time.monotonic_ns()
@@ -173,7 +173,7 @@ def clocks(b: Bench) -> tuple[int, int]:
 def clock(b: Bench) -> str:
     khz = b.device.gpu_counter_freq
     if not khz:
-        raise Wrong("gpu_counter_freq is 0: all works but timing", no_frequency=True)
+        raise Wrong("gpu_counter_freq is 0: timing will not work, all else does", no_frequency=True)
     before, t0 = clocks(b)
     time.sleep(0.05)
     after, t1 = clocks(b)
@@ -200,7 +200,7 @@ def sensors(b: Bench) -> str:
         if name == "GPU_TEMP" and value > 105_000:
             raise Wrong(f"the GPU is {value / 1000:.0f} degrees hot", too_hot=True)
     if not words:
-        raise Skip("this kernel tells no sensor of this chip")
+        raise Skip("this kernel has no sensor of this chip")
     return ", ".join(words)
 
 
@@ -217,7 +217,7 @@ def contexts(b: Bench) -> str:
     if len(seen) != 4:
         raise Wrong(f"4 contexts have the ids {sorted(seen)}", bad_ids=True)
     refused(
-        errno.EINVAL, "FREE_CTX of a context that is not there",
+        errno.EINVAL, "FREE_CTX of a missing context",
         lambda: b.node.call("AMDGPU_CTX", "union drm_amdgpu_ctx",
                             op=raw.lib.AMDGPU_CTX_OP_FREE_CTX, ctx_id=max(seen) + 1000),
     )  # fmt: skip
@@ -225,7 +225,7 @@ def contexts(b: Bench) -> str:
 
 
 def refused(code: int | tuple[int, ...], what: str, call: Any) -> None:
-    """`call()` must fail with this errno; Wrong when it does not."""
+    """`call()` must fail with this errno. Raises Wrong otherwise."""
     codes = (code,) if isinstance(code, int) else code
     names = " or ".join(errno.errorcode[c] for c in codes)
     try:
@@ -234,15 +234,15 @@ def refused(code: int | tuple[int, ...], what: str, call: Any) -> None:
         if error.errno not in codes:
             raise
         return
-    raise Wrong(f"{what} was taken, {names} is wanted", taken=True)
+    raise Wrong(f"{what} was accepted, expected {names}", taken=True)
 
 
 RUNGS = (
-    Rung("node", "a render node is there and may be opened", node),
+    Rung("node", "a render node exists and may be opened", node),
     Rung("version", "VERSION: amdgpu, new enough", version, ("node",)),
     Rung("caps", "GET_CAP: syncobjs, timelines, PRIME", caps, ("version",)),
     Rung("accel", "INFO ACCEL_WORKING", accel, ("version",)),
-    Rung("device", "INFO DEV_INFO: a chip that is known, and numbers that agree", device,
+    Rung("device", "INFO DEV_INFO: a known chip, and numbers that agree", device,
          ("version",)),
     *(
         Rung(f"ring-{ip}", f"INFO HW_IP_INFO: the {ip} engine is on", ring(ip), ("version",))
@@ -251,7 +251,7 @@ RUNGS = (
     Rung("firmware", "INFO FW_VERSION: microcode is loaded", firmware, ("version",)),
     Rung("memory-info", "INFO MEMORY and VRAM_GTT: heaps", memory, ("version",)),
     Rung("bar", "all VRAM is visible to the CPU", bar, ("memory-info",)),
-    Rung("clock", "INFO TIMESTAMP runs, and as fast as it says", clock, ("device",)),
+    Rung("clock", "INFO TIMESTAMP runs at its stated rate", clock, ("device",)),
     Rung("sensors", "INFO SENSOR: clocks, temperature, power", sensors, ("version",)),
-    Rung("contexts", "CTX: made, asked, freed, and a wrong one refused", contexts, ("version",)),
+    Rung("contexts", "CTX: made, queried, freed, and a wrong one refused", contexts, ("version",)),
 )  # fmt: skip

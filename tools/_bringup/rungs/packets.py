@@ -1,4 +1,4 @@
-"""amdgpu: NOPs on every ring, then the packets that write, copy, wait and tell the time."""
+"""amdgpu: NOPs on every ring, then packets that write, copy, wait and read the clock."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from sparkle_drv.lowlevel import pm4, sdma
 
 MEM = {"dst_sel": 5, "wr_confirm": 1}
 ROUNDS = 8
-# What the kernel's own fence has (AMDGPU_FACTS 3.5).
+# As the kernel driver's own fence (AMDGPU_FACTS 3.5).
 EVENT = {"type": 0x14, "index": 5, "gl2_wb": 1, "glm_wb": 1, "glm_inv": 1, "seq": 1, "policy": 3}
 
 
 def expect(what: str, buffer: Buffer, want: list[int], index: int = 0) -> None:
-    """Dwords of a buffer; Wrong with the first that differs."""
+    """Compares dwords of a buffer. Wrong names the first that differs."""
     got = buffer.words(index, len(want))
     for i, (a, e) in enumerate(zip(got, want, strict=True)):
         if a != e:
             raise Wrong(
                 f"{what}: dword {index + i} at {buffer.va + 4 * (index + i):#x} is {a:#010x}, "
-                f"wanted {e:#010x} (bits {a ^ e:#010x} differ)",
+                f"expected {e:#010x} (bits {a ^ e:#010x} differ)",
                 mismatch=True, xor_mask=f"{a ^ e:#010x}", unwritten=a == 0,
             )  # fmt: skip
 
@@ -152,13 +152,13 @@ def to_ib(b: Bench, inner: Buffer, ndw: int, chain: int) -> list[int]:
 
 
 def chained(b: Bench) -> str:
-    """As RADV goes on when an IB is full. Calls from compute queues are left out: whether MEC takes
-    them is not established."""
+    """Chains as RADV does when an IB is full. Compute queues make no calls here, because nothing
+    shows that MEC takes them."""
     gpu = b.gpu()
     out, inner = gpu.buffer(4096), gpu.buffer(4096)
     body = pm4.pad(store(b, out, 1), gfx=b.gfx)
     inner.write(body)
-    # The packet that chains stands last, behind the padding.
+    # The chaining packet stands last, behind the padding.
     packet = to_ib(b, inner, len(body), 1)
     first = store(b, out, 2, 1)
     first += [NOP] * (-(len(first) + len(packet)) % 8)
@@ -193,8 +193,8 @@ def sdma_fill(b: Bench) -> str:
 
 
 def sdma_gcr(b: Bench) -> str:
-    """The kernel's own cache flush before copies: what the other ring and the CPU wrote just before
-    is copied, not what a cache held."""
+    """Tests the kernel driver's cache flush before copies: a copy must take the bytes that the
+    other ring and the CPU wrote just before, not the older bytes of a cache."""
     gpu, count = b.gpu(), b.rings("dma")
     a, out = gpu.buffer(4096), gpu.buffer(4096)
     for i in range(ROUNDS):
@@ -203,7 +203,7 @@ def sdma_gcr(b: Bench) -> str:
         dwords = sdma.CopyLinear.encode(gfx=b.gfx, count={"bytes": 64}, src=a.va, dst=out.va)
         b.run(gpu, "dma", dwords, a, out, ring=i % count)
         expect(f"copy {i}", out, [0xC0DE0000 + i, 0x5A5A0000 + i])
-    return f"{ROUNDS} copies of what CPU and compute ring wrote just before, on {count} entities"
+    return f"{ROUNDS} copies of new writes by CPU and compute ring, on {count} entities"
 
 
 def sdma_copy(domain_from: str, domain_to: str) -> Callable[[Bench], str]:
@@ -225,7 +225,7 @@ def sdma_copy(domain_from: str, domain_to: str) -> Callable[[Bench], str]:
             if got != want:
                 first = next(i for i in range(nbytes) if got[i] != want[i])
                 raise Wrong(
-                    f"{count} bytes from {at} to {to}: byte {first} is {got[first]:#04x}, wanted "
+                    f"{count} bytes from {at} to {to}: byte {first} is {got[first]:#04x}, expected "
                     f"{want[first]:#04x}",
                     mismatch=True, xor_mask=f"{got[first] ^ want[first]:#04x}",
                     unwritten=not any(got),

@@ -1,8 +1,8 @@
-"""Memory tests by the CPU: what is written is read back, and what differs is told by bits.
+"""Memory tests by the CPU: words are written and read back, and a difference is reported by bits.
 
-walking ones finds data lines that are stuck or tied together, address in address finds address
-lines and aliases, moving inversions finds cells that their neighbours disturb, random the rest
-(the classes of van de Goor's "Testing Semiconductor Memories").
+Walking ones find data lines that are stuck or tied together. Address in address finds stuck address
+lines and aliases. Moving inversions find cells that their neighbours disturb. Random finds the
+rest (the classes of van de Goor's "Testing Semiconductor Memories").
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BLOCK = 1 << 18  # words written, then read back, at a time
 
 @dataclass(frozen=True)
 class Bad:
-    """Words that came back wrong: the first of them, and the bits that differ in any."""
+    """Words that came back wrong: the first one, and the bits that differ in any."""
 
     pattern: str
     offset: int  # bytes
@@ -37,7 +37,7 @@ class Bad:
 
 
 def compare(pattern: str, got: Words, want: Words, offset: int = 0) -> Bad | None:
-    """What differs; `offset` (bytes) is where `got` begins."""
+    """The difference, or None. `offset` (bytes) is where `got` begins."""
     wrong = np.flatnonzero(got != want)
     if not wrong.size:
         return None
@@ -93,8 +93,8 @@ def images(nwords: int, base: int, seed: int, names: list[str] | None = None) ->
 def sweep(
     words: Words, *, base: int = 0, seed: int = 1, names: list[str] | None = None
 ) -> Bad | None:
-    """Every pattern over `words`, whose first address is `base`: all of it is written before any is
-    read. None, or the first pass that failed."""
+    """Runs every pattern over `words`, whose first address is `base`. All words are written before
+    any is read. Returns None, or the first pass that failed."""
     for name in names or PATTERNS:
         if name == "moving inversions":
             bad = _moving(words, base, seed)

@@ -1,4 +1,4 @@
-"""amdgpu: waves. From a program that does nothing to LDS, scratch and wave64."""
+"""amdgpu: waves, from an empty program to LDS, scratch and wave64."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def dispatch(
     user: Sequence[int] = (), bos: Sequence[Buffer] = (), ip: str = "compute", ring: int = 0,
     raw_words: Sequence[int] = (), **more: Any,
 ) -> list[int]:  # fmt: skip
-    """Assembles, uploads, launches with `out`'s address in s[0:1], waits. The IB."""
+    """Assembles, uploads, launches with `out`'s address in s[0:1], waits. Returns the IB."""
     words = kernels.assemble(text, b.gfx)
     words = [*raw_words, *words]
-    code = gpu.buffer(4 * len(words) + 256, rights="rx")  # instructions are fetched ahead
+    code = gpu.buffer(4 * len(words) + 256, rights="rx")  # the GPU fetches instructions ahead
     code.write(words)
     values = [out.va & 0xFFFFFFFF, out.va >> 32, *user]
     ib = kernels.launch(b.gfx, b.engines, code.va, values, groups, size, **more)
@@ -34,7 +34,7 @@ def dispatch(
 
 
 def expect(what: str, out: Buffer, want: Ints) -> None:
-    """All dwords of the result, and zeros behind it."""
+    """Compares all dwords of the result, and the zeros behind it."""
     got = np.frombuffer(bytes(out.map), np.uint32)
     full = np.zeros(got.size, np.uint32)
     full[: want.size] = want
@@ -44,7 +44,7 @@ def expect(what: str, out: Buffer, want: Ints) -> None:
         xor = int(got[at] ^ full[at])
         raise Wrong(
             f"{what}: {wrong.size} of {want.size} results are wrong, the first is {at}: "
-            f"{int(got[at]):#010x}, wanted {int(full[at]):#010x}",
+            f"{int(got[at]):#010x}, expected {int(full[at]):#010x}",
             mismatch=True, xor_mask=f"{xor:#010x}", unwritten=not got.any(),
         )  # fmt: skip
 
@@ -81,7 +81,7 @@ def store_gfx(b: Bench) -> str:
 
 
 def dispatch_on_gfx(b: Bench, gpu: Gpu, out: Buffer) -> None:
-    """On the gfx ring the headers say that the packets are the compute shader's."""
+    """On the gfx ring the packet headers must name the compute shader."""
     from sparkle_drv.lowlevel import pm4
 
     words = kernels.assemble(kernels.STORE, b.gfx)
@@ -129,7 +129,7 @@ def lds(b: Bench) -> str:
 
 
 def scratch(b: Bench) -> str:
-    keep(b, "scratch", 64, 4, 128)  # four waves a group: some of them share a CU and its cache
+    keep(b, "scratch", 64, 4, 128)  # four waves per group: some share a CU and its cache
     return "512 threads keep four words each and take them back"
 
 
@@ -141,8 +141,8 @@ def scratch_per_engine(b: Bench) -> str:
 
 
 def keep(b: Bench, what: str, slots: int, groups: int, size: int) -> None:
-    """Each thread keeps four words and takes them back. `slots` of each shader engine: WAVES counts
-    one engine's on gfx11, all engines' before (AMDGPU_FACTS 5.5)."""
+    """Each thread keeps four words and takes them back. `slots` is per shader engine. WAVES counts
+    one engine's slots on gfx11, all engines' before (AMDGPU_FACTS 5.5)."""
     gpu, gfx = b.gpu(), b.gfx
     wave_nbytes, waves = 1024, slots * (1 if gfx == 11 else b.engines)
     memory = gpu.buffer(wave_nbytes * slots * b.engines, rights="rw")
@@ -153,7 +153,7 @@ def keep(b: Bench, what: str, slots: int, groups: int, size: int) -> None:
     text = kernels.scratch(gfx)
     shape = (groups, 1, 1), (size, 1, 1)
     dispatch(b, gpu, text, out, *shape, user=user, bos=[memory], scratch=given)
-    # The programs count 64 threads a group: larger groups write the same words.
+    # The programs assume 64 threads per group: larger groups write the same words.
     index = np.arange(64 * (groups - 1) + size, dtype=np.uint32)
     taken = [index + np.uint32(4 - i) for i in range(4)]
     want = taken[0]

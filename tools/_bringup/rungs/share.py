@@ -20,12 +20,12 @@ from .packets import expect, store
 REGISTER = lib.AMDGPU_GEM_USERPTR_REGISTER | lib.AMDGPU_GEM_USERPTR_VALIDATE
 STRESS_JOBS = 96
 PAGES = 1024
-MOST_PAGE_NS = 10_000  # the kernel takes some tens, the emulated one a thousand
+MOST_PAGE_NS = 10_000  # the kernel needs some tens, the emulated one a thousand
 
 
 def userptr(b: Bench) -> str:
     gpu, nbytes = b.gpu(), 1 << 16
-    # Private: a shared mapping is a file's, which ANONONLY refuses.
+    # Private: a shared mapping belongs to a file, which ANONONLY refuses.
     own = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     view = np.frombuffer(own, np.uint32)
     made = b.node.call(
@@ -46,12 +46,12 @@ def userptr(b: Bench) -> str:
 
 
 def userptr_cost(b: Bench) -> str:
-    """What a submission that lists host memory costs for each of its pages: the kernel looks at all
-    of them, whatever the job touches."""
+    """The cost per page of listing host memory in a submission. The kernel driver looks at all
+    pages, whatever the job touches."""
     gpu, nbytes = b.gpu(), PAGES * 4096
     own = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     view = np.frombuffer(own, np.uint32)
-    view[::1024] = 1  # every page is there
+    view[::1024] = 1  # touch every page, so that it exists
     made = b.node.call(
         "AMDGPU_GEM_USERPTR", "struct drm_amdgpu_gem_userptr",
         addr=pointer(ffi.from_buffer(own)), size=nbytes,
@@ -62,9 +62,9 @@ def userptr_cost(b: Bench) -> str:
     buffer.close()
     del view
     page_ns = max(0, listed - without) // PAGES
-    told = f"{page_ns} ns a page of host memory that a submission lists, {page_ns >> 2} ms a GiB"
+    told = f"{page_ns} ns per page of listed host memory, {page_ns >> 2} ms per GiB"
     if page_ns > MOST_PAGE_NS:
-        raise Wrong(f"{told}: {MOST_PAGE_NS} ns at most are usual", slow_userptr=page_ns)
+        raise Wrong(f"{told}: expected {MOST_PAGE_NS} ns at most", slow_userptr=page_ns)
     return f"{told}; {without // 1000} us without"
 
 
@@ -103,8 +103,7 @@ def prime(b: Bench) -> str:
 
 
 def stress(b: Bench) -> str:
-    """Many jobs on all rings at once: each has a block of its own, results are compared at the
-    end."""
+    """Many jobs on all rings at once, a block each. All results are compared at the end."""
     gpu, each = b.gpu(), 4096
     rings, dma = b.rings("compute"), int(b.ip("dma").available_rings).bit_count()
     src, out = gpu.buffer(each), gpu.buffer(STRESS_JOBS * each)
@@ -138,7 +137,7 @@ def stress(b: Bench) -> str:
 
 RUNGS = (
     Rung("userptr", "GEM_USERPTR: the host's own memory", userptr, ("write-data",)),
-    Rung("userptr-cost", "what listing host memory costs a submission", userptr_cost, ("userptr",)),
+    Rung("userptr-cost", "the cost of listing host memory", userptr_cost, ("userptr",)),
     Rung("prime-self", "PRIME export and import to the same card", prime, ("write-data", "caps")),
     Rung("stress", "many jobs on all rings at once", stress, ("store",), limit_s=60),
 )

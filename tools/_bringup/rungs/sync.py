@@ -55,7 +55,7 @@ class Syncobj:
         return self._array("SYNCOBJ_QUERY", "struct drm_syncobj_timeline_array", 0)
 
     def wait(self, timeout_s: float, point: int | None = None, flags: int = FOR_SUBMIT) -> None:
-        """IoctlError with ETIME when it is not signalled in this time."""
+        """Waits. Raises IoctlError with ETIME when it is not signalled in this time."""
         fields = {"timeout_nsec": soon(timeout_s), "flags": flags}
         kind = "SYNCOBJ_WAIT" if point is None else "SYNCOBJ_TIMELINE_WAIT"
         self._array(kind, f"struct drm_{kind.lower()}", point, **fields)
@@ -65,7 +65,7 @@ class Syncobj:
 
 
 def fence_of(gpu: Gpu, job: Job) -> Any:
-    """struct drm_amdgpu_fence, as initialiser."""
+    """The initialiser of struct drm_amdgpu_fence."""
     return (gpu.ctx, IP[job.ip], 0, job.ring, job.seq)
 
 
@@ -82,10 +82,10 @@ def fences(b: Bench) -> str:
     out.write([1])
     gpu.wait(job, b.job_s)
     if early or word:
-        raise Wrong("a job that cannot have ended is said to be done", early=True)
+        raise Wrong("a job that cannot have ended counts as done", early=True)
     if not b.eventually(lambda: page.map.cast("Q")[8] == job.seq):
         raise Wrong(
-            f"WAIT_CS says done, the FENCE chunk's word is {page.map.cast('Q')[8]}, wanted "
+            f"WAIT_CS says done, the FENCE chunk's word is {page.map.cast('Q')[8]}, expected "
             f"{job.seq}", no_fence=True,
         )  # fmt: skip
     array = ffi.new("struct drm_amdgpu_fence[]", [fence_of(gpu, job)])
@@ -126,7 +126,7 @@ def fence_export(b: Bench) -> str:
 def syncobj(b: Bench) -> str:
     gpu, one = b.gpu(), Syncobj(b.node)
     out = gpu.buffer(4096)
-    refused(errno.ETIME, "SYNCOBJ_WAIT of what nobody signals", lambda: one.wait(0.01))
+    refused(errno.ETIME, "SYNCOBJ_WAIT without a signal", lambda: one.wait(0.01))
     one.signal()
     one.wait(b.job_s)
     one.reset()
@@ -153,7 +153,7 @@ def timeline(b: Bench) -> str:
     if line.query() != 5:
         raise Wrong(f"a timeline signalled to 5 is at {line.query()}", bad_timeline=True)
     line.wait(b.job_s, 4)
-    refused(errno.ETIME, "a wait for a point that is not there", lambda: line.wait(0.01, 6))
+    refused(errno.ETIME, "a wait for a missing point", lambda: line.wait(0.01, 6))
     point = ffi.new("struct drm_amdgpu_cs_chunk_syncobj *", {"handle": line.handle, "point": 9})
     gpu.submit(
         "compute", store(b, out, 1), bos=[out],
@@ -176,13 +176,13 @@ def timeline(b: Bench) -> str:
 
 
 def _future(b: Bench, line: Syncobj) -> bool:
-    """A point that jobs can wait for: it must be there when the job comes."""
+    """May jobs wait for a point before it exists?"""
     line.signal(12)
     return line.query() == 12
 
 
 def order(b: Bench) -> str:
-    """A chain over all compute entities, each job waiting for the one before."""
+    """A chain over all compute entities: each job waits for the last one."""
     gpu, rings = b.gpu(), b.rings("compute")
     out = gpu.buffer(4096, rights="rwu")
     gate = gpu.submit("compute", await_word(b, out, 1, 1000) + store(b, out, 1), bos=[out])
@@ -205,7 +205,7 @@ def order(b: Bench) -> str:
     for i in range(1, jobs):
         if out.words(100 + i)[0] != i:
             raise Wrong(f"job {i} did not see what job {i - 1} wrote", out_of_order=True)
-    return f"{jobs} jobs over {rings} entities, each behind the one before"
+    return f"{jobs} jobs over {rings} entities, each behind the last"
 
 
 def copy_word(b: Bench, buffer: Any, src: int, dst: int) -> list[int]:
@@ -214,7 +214,7 @@ def copy_word(b: Bench, buffer: Any, src: int, dst: int) -> list[int]:
 
 def two_contexts(b: Bench) -> str:
     one, two = b.gpu(), b.gpu()
-    two.next_va = one.next_va + (1 << 30)  # one address space: other addresses
+    two.next_va = one.next_va + (1 << 30)  # the contexts share an address space
     out = one.buffer(4096, rights="rwu")
     held = one.submit("compute", await_word(b, out, 1) + store(b, out, 2, 1), bos=[out])
     job = two.submit("compute", store(b, out, 3, 2), bos=[out], ring=b.rings("compute") - 1)
