@@ -94,7 +94,7 @@ WRONG = [
     (lambda g: g.gemm(new().gemm(A, B), B), ValueError, "a: expected a node of this graph"),
     (lambda g: g.output(new().gemm(A, B)), ValueError, "output: expected a node of this graph"),
     (lambda g: g.input((2, -1)), ValueError, "no dimension may be negative"),
-    (lambda g: g.input("ab"), TypeError, "shape: whole numbers are wanted"),
+    (lambda g: g.input("ab"), TypeError, "shape: expected whole numbers"),
     (lambda g: g.input(3, np.int8), TypeError, "dtype: a graph takes float32"),
     (lambda g: g.input((2, 3), layout="NHWC"), ValueError, "shape: 4 dimensions"),
     (lambda g: g.input((2, 3, 4, 5), layout="HWC"), ValueError, "layout: "),
