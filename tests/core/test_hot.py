@@ -141,7 +141,9 @@ def test_a_grid_that_follows_from_arguments(seen, cpu, extents, grid):
         if len(extents) == 3:
             refused = _hot.pack(cpu, k, (x, x, 2**31, 2, 1), None, None, 0)
             assert refused == (lib.SP_REFUSED_GROUPS, 1, 2**32)
-            with pytest.raises(ValueError, match=r"groups: expected 0 to .* in y .* got 4294967296"):
+            with pytest.raises(
+                ValueError, match=r"groups: expected 0 to .* in y .* got 4294967296"
+            ):
                 launch_errors.packed(cpu, k, (x, x, 2**31, 2, 1), (None, None, 0))
     assert records == wanted
 
