@@ -148,10 +148,10 @@ B = np.ones((2, 3, 4, 5, 8), np.float32)
     [
         ([1.0], "NHWC", {}, TypeError, "a: a numpy array or an Array is wanted, got list"),
         (A.astype("f8"), "NHWC", {}, TypeError, "a: layout takes float32, got float64"),
-        (A, "CHWN", {}, ValueError, 'target: expected "NCHW", "NHWC" or .* got \'CHWN\''),
+        (A, "CHWN", {}, ValueError, 'target: "NCHW", "NHWC" or .* got \'CHWN\''),
         (A, "NCHW0c", {}, ValueError, "target: .* block of 1 to 64"),
-        (A, "NCHW65c", {}, ValueError, "target: .* block of 1 to 64 .* got 'NCHW65c'"),
-        (A, None, {}, TypeError, 'target: expected "NCHW", "NHWC" or "NCHW8c" .* got None'),
+        (A, "NCHW65c", {}, ValueError, "target: .* block of 1 to 64 for the 8, got 'NCHW65c'"),
+        (A, None, {}, TypeError, 'target: "NCHW", "NHWC" or "NCHW8c" is wanted, .* got None'),
         (A, "NHWC", {"source": "NCWH"}, ValueError, "source: .* got 'NCWH'"),
         (A[0], "NHWC", {}, ValueError, r"a: 4 dimensions \(n, c, h, w\) are wanted"),
         (A[0], "NCHW", {}, ValueError, r"a: 4 dimensions \(n, h, w, c\) are wanted"),

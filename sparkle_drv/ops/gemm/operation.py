@@ -173,7 +173,7 @@ class GemmPlan(Plan):
 
     def _pointers(self, a: Any, b: Any, out: Any, bias: Any) -> tuple[Any, ...]:
         if self.weights is not None and b is not None:
-            raise TypeError("b: expected None, because the plan has its own b")
+            raise TypeError("b: None is wanted, this plan was made with one")
         b = self.weights if b is None else b
         return out, *self._arrays(a=a, b=b, bias=bias)
 
@@ -189,10 +189,7 @@ _Plan = direct(GemmPlan)
 
 
 def outline(a: Any, b: Any, bias: Any) -> tuple[str, int, int, int]:
-    """(dtype tag, m, n, k) of a product of operands with these shapes and dtypes.
-
-    Raises as Gemm.
-    """
+    """(dtype, m, n, k) of a product of what has these shapes and dtypes; raises as Gemm."""
     tag = check.dtype("gemm", "a", a.dtype, _WANTED)
     check.same_dtype("b", b.dtype, "a", a.dtype)
     check.dims("a", a.shape, 2, "(m, k)")

@@ -1,8 +1,8 @@
-"""layout: converts images from one memory layout to another, float32.
+"""layout: images from one memory layout to another, float32.
 
-Layouts are "NCHW", "NHWC" and blocked ones such as "NCHW8c", with any block from 1 to 64. A blocked
-layout is `[n, ceil(c/block), h, w, block]` with zeros after the last channel. Every conversion goes
-through NCHW, by one or two kernels.
+Layouts are "NCHW", "NHWC" and "NCHW8c" with any block of 1 to 64 for the 8, which is
+`[n, ceil(c/block), h, w, block]` with zeros after the last channel. Every way leads through NCHW,
+by one or two kernels.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def parse(name: str, given: Any) -> Layout:
     if block > MAX_BLOCK:
         kind = ValueError if isinstance(given, str) else TypeError
         raise kind(
-            f'{name}: expected "NCHW", "NHWC" or "NCHW8c" (any block of 1 to {MAX_BLOCK} for the '
-            f"8), got {shown(given)}"
+            f'{name}: "NCHW", "NHWC" or "NCHW8c" is wanted, with any block of 1 to {MAX_BLOCK} for '
+            f"the 8, got {shown(given)}"
         )
     return Layout(given, block)
 
@@ -136,7 +136,9 @@ class Change:
 
 
 def outline(a: Any, target: Any, source: Any, channels: Any) -> Change:
-    """The conversion of an array with the shape, dtype and layout of `a`; raises as `layout`."""
+    """What the change of an array of this shape, dtype and, if it has one, layout comes to; raises
+    as `layout`.
+    """
     check.dtype("layout", "a", a.dtype, ("f32",))
     after = parse("target", target)
     before = _source(a, after, source)

@@ -80,7 +80,7 @@ def _host(name: str, given: Any) -> np.ndarray[Any, Any]:
 
 
 def _dtype(name: str, code: str) -> np.dtype[Any]:
-    """The numpy dtype for a kind and a size in bytes, such as "f4"; "bf2" is bfloat16."""
+    """numpy's dtype for a kind and a size in bytes, "bf2" for bfloat16."""
     try:
         known = importlib.import_module("ml_dtypes").bfloat16 if code == "bf2" else code
         dtype: np.dtype[Any] = np.dtype(known)
