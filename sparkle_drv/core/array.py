@@ -78,7 +78,7 @@ def check_fixed(where: str, dtype: np.dtype[Any]) -> None:
 
 def shape_of(shape: Any) -> tuple[int, ...]:
     """An int or a sequence of ints, all >= 0, as a tuple."""
-    dims = several("shape", shape, "whole numbers are")
+    dims = several("shape", shape, "whole numbers")
     if any(d < 0 for d in dims):
         raise ValueError(f"shape: no dimension may be negative, got {dims}")
     return dims

@@ -1,4 +1,4 @@
-"""What every array of ours says of its shape."""
+"""Shaped: len, ndim and size of every array class of this package."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import operator
 
 
 class Shaped:
-    """Of `shape`, a tuple: core.Array and the arrays of a Context are so."""
+    """Members that follow from `shape`, a tuple; for core.Array and the arrays of a Context."""
 
     __slots__ = ()
     shape: tuple[int, ...]
@@ -19,16 +19,16 @@ class Shaped:
 
     @property
     def ndim(self) -> int:
-        """How many dimensions there are."""
+        """The number of dimensions."""
         return len(self.shape)
 
     @property
     def size(self) -> int:
-        """How many elements there are."""
+        """The number of elements."""
         return math.prod(self.shape)
 
     def _number(self, at: tuple[object, ...]) -> int:
-        """How many elements are before that at this index; those below 0 count from the end.
+        """The row-major number of the element at index `at`; a negative index counts from the end.
 
         Raises TypeError, IndexError.
         """
@@ -41,5 +41,5 @@ class Shaped:
                 raise IndexError(f"get: expected {-extent} to {extent - 1}, got {number}")
             found = found * extent + number % extent
         if len(at) != len(shape):
-            raise IndexError(f"get: expected {len(shape)} indices, one a dimension, got {len(at)}")
+            raise IndexError(f"get: expected {len(shape)} indices, one per axis, got {len(at)}")
         return found

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 class Buffer(Pointer, Closing):
     """`nbytes` bytes of device memory. Made by `Device.buffer`, `view` and `sparkle_drv.wrap`.
 
-    `offset` is where a view begins in the memory that it shares. Whatever uses a closed buffer
-    raises ValueError, one whose device is closed DeviceLost.
+    `offset` is where a view begins in the memory that it shares, in bytes. Using a closed buffer
+    raises ValueError; using a buffer of a closed device raises DeviceLost.
 
-    Memory still in use by the device is never freed: `close` hands it to the retire list. Not
-    locked: what it covers is fixed at creation, its contents are the business of fences.
+    `close` never frees memory that the device still uses: it hands it to the retire list. A buffer
+    has no lock: its extent is fixed at creation, and fences order access to its contents.
     """
 
     __slots__ = ("__weakref__", "_is_view", "offset")
@@ -52,12 +52,12 @@ class Buffer(Pointer, Closing):
 
     @property
     def closed(self) -> bool:
-        """Is it closed, by itself or with what it is a view of?"""
+        """Is the buffer closed, or the allocation that it is a view of?"""
         return not self._uri()
 
     def _uri(self) -> str:
-        """Of where it lives; "": it is closed."""
-        device = self._storage.device  # looked at once: another thread may close
+        """The URI of its device; "" once the buffer is closed."""
+        device = self._storage.device  # read once: another thread may close the buffer
         return "" if device is None else device.uri
 
     def _open(self) -> Storage:
@@ -70,12 +70,12 @@ class Buffer(Pointer, Closing):
 
     @property
     def device(self) -> Device:
-        """Where it lives."""
+        """The device that has the memory."""
         return self._open().owner
 
     @property
     def memory(self) -> Memory:
-        """What kind of memory it is; HOST for wrapped memory."""
+        """The kind of memory; HOST for wrapped host memory."""
         return self._open().memory
 
     @property
@@ -85,16 +85,16 @@ class Buffer(Pointer, Closing):
         return self._address
 
     def _exposed(self) -> Storage:
-        """Others may write to the memory from now on: what waits to be computed is, first."""
+        """Marks the memory as writable by others, and first computes the arrays that wait."""
         storage = self._open()
         storage.exposed = True
         storage.owner._pending.settle(storage.owner)
         return storage
 
     def view(self, offset: int = 0, nbytes: int | None = None) -> Buffer:
-        """A buffer over `nbytes` bytes of this one (None: the rest) from `offset` bytes on.
+        """A buffer over `nbytes` bytes of this one (None: the rest), from byte `offset` on.
 
-        Closing what was allocated closes its views; closing a view leaves the rest open. Raises
+        Closing the allocated buffer closes its views. Closing a view leaves the others open. Raises
         ValueError (outside the buffer) and TypeError.
         """
         storage = self._open()
@@ -104,16 +104,16 @@ class Buffer(Pointer, Closing):
         return Buffer(storage, self.offset + at, n, is_view=True, readonly=self.readonly)
 
     def map(self) -> memoryview:
-        """The bytes as a memoryview ("B", writable unless readonly), for a `with` block: its end
-        releases them.
+        """The bytes as a memoryview ("B", writable unless readonly).
 
-        Ordering against work in flight is the caller's: wait for its fence first.
+        Use it in a `with` block, whose end releases the view. The caller orders its accesses
+        against work in flight: wait for the fence first.
         """
         self._exposed()
         return self._bytes()
 
     def _bytes(self) -> memoryview:
-        """`map` for readers of ours, who let go of it before anything else is submitted."""
+        """`map` for internal readers, which release the view before anything else is submitted."""
         storage = self._open()
         with storage:
             whole = memoryview(storage.owner._backend.map(storage.handle, storage.nbytes)).cast("B")
@@ -121,18 +121,18 @@ class Buffer(Pointer, Closing):
         return part.toreadonly() if self.readonly else part
 
     def write(self, array: Any, offset: int = 0) -> None:
-        """Copy a numpy array (or any buffer, C order) to `offset` bytes from the start.
+        """Copy a numpy array (or any buffer, C order) to byte `offset` of this buffer.
 
-        Returns when it is there, after all that `Device.default_queue` was given before. Raises
-        ValueError (does not fit, read-only) and TypeError.
+        The copy runs after all earlier work of `Device.default_queue`; the call returns when the
+        copy has ended. Raises ValueError (does not fit, read-only) and TypeError.
         """
         self.device.default_queue.write(self.view(offset), array).wait()
 
     def read(self, dtype: Any, shape: int | Sequence[int], offset: int = 0) -> np.ndarray[Any, Any]:
-        """A new numpy array of `dtype` and `shape` copied from `offset` bytes on.
+        """A new numpy array of `dtype` and `shape`, copied from byte `offset` on.
 
-        After all that `Device.default_queue` was given before. Raises ValueError (outside the
-        buffer) and TypeError.
+        The copy runs after all earlier work of `Device.default_queue`. Raises ValueError (outside
+        the buffer) and TypeError.
         """
         import numpy as np
 
@@ -141,7 +141,7 @@ class Buffer(Pointer, Closing):
         return out
 
     def array(self, dtype: Any, shape: int | Sequence[int], layout: str | None = None) -> Array:
-        """The first bytes as an Array, row-major, without a copy.
+        """The first bytes of the buffer as a row-major Array, without a copy.
 
         Raises ValueError (too few bytes, not aligned for `dtype`) and TypeError.
         """
@@ -151,29 +151,29 @@ class Buffer(Pointer, Closing):
         dims, kind, nbytes = extents(shape, dtype)
         if nbytes > self.nbytes:
             raise ValueError(
-                f"shape: {dims} of {kind} are {nbytes} bytes, the buffer has {self.nbytes}"
+                f"shape: {dims} of {kind} needs {nbytes} bytes, the buffer has {self.nbytes}"
             )
         if self._address % kind.alignment:
             raise ValueError(
-                f"dtype: {kind} wants {kind.alignment}-byte alignment, "
+                f"dtype: {kind} needs {kind.alignment}-byte alignment, "
                 f"the buffer starts at {self._address:#x}"
             )
         return Array(self.view(0, nbytes), kind, dims, layout)
 
     def export(self) -> int:
-        """A new file descriptor, the caller's to close, for another `Device.import_buffer`.
+        """A new file descriptor for `Device.import_buffer`; the caller closes it.
 
-        It stands for the whole allocation, also of a view. ValueError unless Memory.SHARED, or made
-        as `exportable`.
+        It stands for the whole allocation, even if this buffer is a view. Raises ValueError unless
+        the memory is Memory.SHARED or was made with `exportable=True`.
         """
         storage = self._exposed()
         with storage:
             return storage.owner._backend.export(storage.handle)
 
     def close(self) -> None:
-        """Idempotent. Memory in use is freed when the device has done with it.
+        """Close the buffer; idempotent. Memory in use is freed when the device has finished.
 
-        Expressions that wait to be computed are computed first: they may read this memory.
+        Arrays that wait to be computed are computed first, because they may read this memory.
         """
         device = self._storage.device
         if device is not None and not device.closed:
@@ -182,15 +182,18 @@ class Buffer(Pointer, Closing):
         if storage.device is None:
             return
         if self._is_view:
-            storage.owner._advance()  # prepared work that holds this view must look again
+            storage.owner._advance()  # prepared work that holds this view must be checked again
         else:
             storage.close()
 
 
 def buffer_of(what: str, given: Any) -> Buffer:
-    """A Buffer, or that of an Array; TypeError otherwise, ValueError once it is closed."""
+    """A Buffer, or the buffer of an Array.
+
+    Raises TypeError for any other object, ValueError for a closed buffer.
+    """
     buffer = given if isinstance(given, Buffer) else getattr(given, "buffer", None)
     if not isinstance(buffer, Buffer):
-        raise TypeError(f"{what}: a Buffer or Array is wanted, got {type(given).__name__}")
+        raise TypeError(f"{what}: expected a Buffer or Array, got {type(given).__name__}")
     buffer._open()
     return buffer

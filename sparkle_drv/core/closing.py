@@ -1,4 +1,4 @@
-"""Closing: what the end of a `with` block closes."""
+"""Closing: a base class whose `with` block ends in `close`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _T = TypeVar("_T", bound="Closing")
 
 
 class Closing:
-    """`close` takes a timeout if `BRIEFLY` has one: for a block that an interrupt ends."""
+    """`BRIEFLY` holds the timeout for `close` when Ctrl-C ends the block; empty: it takes none."""
 
     __slots__ = ()
     close: Any

@@ -1,9 +1,9 @@
-"""Commands: a list of work that is recorded once and submitted as often as one likes.
+"""Commands: a list of work that is recorded once and can be submitted many times.
 
 Each call appends one frozen command and returns the list. The first submission encodes the list for
-its device; later ones send the same bytes in one native call. `patch` rewrites a dispatch's
-arguments in place; what was submitted before has its own copy, so it never changes under a running
-kernel.
+its device; later submissions send the same bytes in one native call. `patch` rewrites the arguments
+of a dispatch in place. Earlier submissions have their own copy, so a running kernel never sees a
+change.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 class Copy(NamedTuple):
-    """What `Commands.copy` recorded."""
+    """A recorded `Commands.copy`."""
 
     dst: Buffer
     src: Buffer
 
 
 class Fill(NamedTuple):
-    """What `Commands.fill` recorded."""
+    """A recorded `Commands.fill`."""
 
     dst: Buffer
     pattern: int
@@ -43,7 +43,7 @@ class Fill(NamedTuple):
 
 
 class Dispatch(NamedTuple):
-    """What `Commands.dispatch` or the last `patch` of it recorded."""
+    """A recorded `Commands.dispatch`, with the arguments of its last `patch`."""
 
     kernel: Kernel
     args: tuple[Any, ...]
@@ -53,17 +53,17 @@ class Dispatch(NamedTuple):
 
 
 class Barrier(NamedTuple):
-    """What `Commands.barrier` recorded."""
+    """A recorded `Commands.barrier`."""
 
 
 class Wait(NamedTuple):
-    """What `Commands.wait` recorded."""
+    """A recorded `Commands.wait`."""
 
     fence: Fence
 
 
 class Stamp(NamedTuple):
-    """What `Commands.timestamp` recorded."""
+    """A recorded `Commands.timestamp`."""
 
     timestamp: Timestamp
 
@@ -72,10 +72,11 @@ Command = Copy | Fill | Dispatch | Barrier | Wait | Stamp
 
 
 class Commands(CommandsBase):
-    """A list of work; `overlap=True` lets a device run neighbours at the same time.
+    """A list of work; with `overlap=True` a device may run neighbouring commands at the same time.
 
-    `barrier()` is then the caller's duty. `commands` are those recorded so far. Not locked: record
-    and patch from one thread at a time; any may submit what was recorded.
+    The caller then records a `barrier()` where order matters. `commands` holds the commands
+    recorded so far. A list has no lock: record and patch from one thread at a time. Any thread may
+    submit it.
     """
 
     def __init__(self, overlap: bool = False) -> None:
@@ -84,7 +85,7 @@ class Commands(CommandsBase):
         self._waits: list[Fence] = []
         self._device: Device | None = None
         self._encoded = bytearray()
-        self._ready: tuple[Any, int, int] = (None, 0, -1)  # what _encode returned last
+        self._ready: tuple[Any, int, int] = (None, 0, -1)  # the last result of _encode
         self._offsets: list[int] = []
         self._binding = threading.RLock()
 
@@ -101,30 +102,30 @@ class Commands(CommandsBase):
         return self
 
     def copy(self, dst: Any, src: Any) -> Commands:
-        """All bytes of `src` to `dst`: Buffers or Arrays of the same size; overlap is fine.
+        """Copy all bytes of `src` to `dst`: Buffers or Arrays of one size, which may overlap.
 
-        Raises TypeError, and ValueError: sizes differ, `dst` is read-only, one is closed.
+        Raises TypeError, and ValueError: sizes differ, `dst` is read-only, a buffer is closed.
         """
         a, b = buffer_of("dst", dst), buffer_of("src", src)
         if a.nbytes != b.nbytes:
             raise ValueError(
-                f"copy: dst has {a.nbytes} bytes, src {b.nbytes}; take views of the same size"
+                f"copy: dst has {a.nbytes} bytes, src has {b.nbytes}; use views of the same size"
             )
         if a.readonly:
             raise ValueError("copy: dst is read-only")
         return self._append(Copy(a, b))
 
     def fill(self, dst: Any, pattern: int, pattern_nbytes: int = 4) -> Commands:
-        """Repeat an unsigned integer of 1, 2 or 4 bytes over `dst`, a Buffer or an Array.
+        """Fill `dst`, a Buffer or Array, with an unsigned integer of 1, 2 or 4 bytes, repeated.
 
-        Raises TypeError, and ValueError: the width is another or does not divide the size, the
-        pattern does not fit, `dst` is read-only or closed.
+        Raises TypeError, and ValueError: `pattern_nbytes` is not 1, 2 or 4 or does not divide the
+        size, the pattern does not fit, `dst` is read-only or closed.
         """
         a = buffer_of("dst", dst)
         width = within("fill: pattern_nbytes", pattern_nbytes, 1, 4)
         if width == 3 or a.nbytes % width:
             raise ValueError(
-                f"fill: pattern_nbytes {width} is not 1, 2 or 4, or does not divide {a.nbytes}"
+                f"fill: pattern_nbytes: expected 1, 2 or 4 that divides {a.nbytes}, got {width}"
             )
         pattern = within("fill: pattern", pattern, 0, (1 << (8 * width)) - 1)
         if a.readonly:
@@ -139,49 +140,55 @@ class Commands(CommandsBase):
         group_size: Any = None,
         shared: int = 0,
     ) -> Commands:
-        """Run `kernel` as `Queue.launch` would, numpy arrays excepted.
+        """Run `kernel` as `Queue.launch` does, but without numpy arrays as arguments.
 
-        Everything is checked here and now; raises as `Queue.launch`.
+        The call checks all arguments at once; it raises as `Queue.launch`.
         """
         if not isinstance(kernel, Kernel):
-            raise TypeError(f"kernel: a Kernel is wanted, got {type(kernel).__name__}")
+            raise TypeError(f"kernel: expected a Kernel, got {type(kernel).__name__}")
         args, shape = _hot.plain(kernel, args, groups, group_size, shared)
         command = Dispatch(kernel, args, *shape)
         _record(kernel.device, command)
         return self._append(command)
 
     def barrier(self) -> Commands:
-        """What follows sees everything before it; only an overlapping list needs it."""
+        """Later commands see the results of earlier ones. Only an overlapping list needs this."""
         return self._append(Barrier())
 
     def wait(self, fence: Fence) -> Commands:
-        """What follows waits for a fence of another queue of the same device; raises TypeError."""
+        """Later commands wait for a fence of another queue of the same device.
+
+        Raises TypeError.
+        """
         if not isinstance(fence, Fence):
-            raise TypeError(f"wait: a Fence is wanted, got {type(fence).__name__}")
+            raise TypeError(f"wait: expected a Fence, got {type(fence).__name__}")
         self._waits.append(fence)
         return self._append(Wait(fence))
 
     def timestamp(self, timestamp: Timestamp) -> Commands:
-        """Store the device clock in `timestamp` (of `Device.timestamp`) at this point."""
+        """Store the device clock at this point in `timestamp` (made by `Device.timestamp`).
+
+        Raises TypeError, and ValueError if the timestamp is closed.
+        """
         if not isinstance(timestamp, Timestamp):
-            raise TypeError(f"timestamp: a Timestamp is wanted, got {type(timestamp).__name__}")
+            raise TypeError(f"timestamp: expected a Timestamp, got {type(timestamp).__name__}")
         timestamp.buffer._open()
         return self._append(Stamp(timestamp))
 
     def patch(self, index: int, *args: Any) -> Commands:
-        """New arguments for the dispatch at `index`; submissions already made keep the old ones.
+        """Give the dispatch at `index` new arguments. Earlier submissions keep the old arguments.
 
-        Raises ValueError when no dispatch is there, and as `dispatch`.
+        Raises ValueError if the command at `index` is not a dispatch, and as `dispatch`.
         """
         try:
             old = self.commands[index]
         except (IndexError, TypeError):
             raise ValueError(
-                f"patch: index {index!r}; the list has {len(self.commands)} commands"
+                f"patch: expected the index of one of {len(self.commands)} commands, got {index!r}"
             ) from None
         if not isinstance(old, Dispatch):
             raise ValueError(
-                f"patch: command {index} is a {type(old).__name__}, only a Dispatch has arguments"
+                f"patch: expected a Dispatch at index {index}, got a {type(old).__name__}"
             )
         kernel = old.kernel
         args, _ = _hot.plain(kernel, args, None, None, 0)
@@ -194,8 +201,10 @@ class Commands(CommandsBase):
         return self
 
     def _bind(self, queue: Queue, epoch: int) -> tuple[Any, int, int]:
-        """What the backend's `submit` takes of this list. Where native code submits it, later
-        submissions to that queue hand it over without Python: `patch` rewrites the same bytes.
+        """This list as arguments for the backend's `submit`.
+
+        If native code submits it, later submissions to that queue need no Python: `patch` rewrites
+        the same bytes.
         """
         with self._binding:
             ready = self._encode(queue._device, epoch)
@@ -209,9 +218,9 @@ class Commands(CommandsBase):
             return ready
 
     def _encode(self, device: Device, epoch: int | None = None) -> tuple[Any, int, int]:
-        """(address of the records, bytes, epoch), encoded anew only after a change or a close."""
+        """(address of the records, size in bytes, epoch); encodes only after a change or close."""
         if epoch is None:
-            epoch = device._epoch  # before anything is looked at
+            epoch = device._epoch  # read before the commands are checked
         if self._device is not device or self._ready[2] != epoch:
             encoded, offsets = bytearray(), []
             for command in self.commands:

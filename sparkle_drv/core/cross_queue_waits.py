@@ -1,7 +1,7 @@
-"""What submissions waited for on other queues: who builds on a failed submission has failed, too.
+"""Records which submissions wait for fences of other queues, so that a failure propagates.
 
-A device lets what waits run when what it waited for has ended, however it ended. So a fence asks
-those fences, too, before it calls its submission done. Called by queue.py and fence.py.
+A device starts a waiting submission when the other one has ended, even if that failed. So a fence
+also asks the fences that its submission waited for. queue.py and fence.py call this.
 """
 
 from __future__ import annotations
@@ -17,16 +17,19 @@ if TYPE_CHECKING:
     from sparkle_drv.core.fence import Fence
     from sparkle_drv.core.queue import Queue
 
-MANY = 64  # waits that nobody asked about; then those that ended well are forgotten
-# What was waited for has ended; that its queue has yet to take note of it, which another thread may
-# keep it from for 0.1 s, must not look like a timeout.
+MANY = 64  # unasked waits of a queue above which those that ended well are dropped
+# The submission waited for has ended, but another thread may keep its queue from noticing that for
+# 0.1 s. That must not look like a timeout.
 _NOTICE_S = 5.0
 
 
 @dataclass
 class Waited:
-    """That the submission `value` waited for `fences`. `until`: the newest value when somebody was
-    first told that one of them had failed, 0 before: what was submitted later knew of it."""
+    """The submission `value` waited for `fences`.
+
+    `until` is the queue's newest value when a failure of one of them was first reported, else 0.
+    Submissions after `until` were made with knowledge of the failure.
+    """
 
     value: int
     fences: tuple[Fence, ...]
@@ -34,15 +37,17 @@ class Waited:
 
 
 def note(waits: list[Waited], fences: Sequence[Fence], value: int) -> None:
-    """Keeps what the submission `value` waits for."""
+    """Records that the submission `value` waits for `fences`."""
     if len(waits) >= MANY:
         _forget(waits, value)
     waits.append(Waited(value, tuple(fences)))
 
 
 def _forget(waits: list[Waited], value: int) -> bool:
-    """Drops the oldest that ended well, up to `value`; is none left there? Nobody is told of
-    failures by this: who waits later must be."""
+    """Drops the oldest waits that ended well, up to `value`. True if none is left up to there.
+
+    It does not mark failures as reported, so a later wait still raises them.
+    """
     for waited in list(waits):
         if waited.value > value:
             break
@@ -59,12 +64,15 @@ def _forget(waits: list[Waited], value: int) -> bool:
 
 
 def _drop(waits: list[Waited], waited: Waited) -> None:
-    with contextlib.suppress(ValueError):  # another thread has dropped it, too
+    with contextlib.suppress(ValueError):  # another thread has dropped it already
         waits.remove(waited)
 
 
 def judge(waits: list[Waited], value: int, queue: Queue) -> None:
-    """Raises as the wait of a failed fence on which `value`, which has ended, builds."""
+    """Raises the error of a failed fence that the submission `value`, which has ended, waited for.
+
+    Raises as `Fence.wait`.
+    """
     for waited in list(waits):
         if value < waited.value or 0 < waited.until < value:
             continue

@@ -1,8 +1,8 @@
-"""DLPack capsules for memory that numpy cannot export or take: that of other devices.
+"""DLPack capsules for device memory, which numpy can neither export nor import.
 
-The structures are those of dlpack.h: DLManagedTensorVersioned of version 1 for whoever knows it,
-which alone says that memory is read-only, and the older DLManagedTensor. ctypes rather than native
-code: a capsule is made once an exchange.
+The structures are those of dlpack.h. Consumers that know version 1 get DLManagedTensorVersioned,
+which alone can say that memory is read-only; others get the older DLManagedTensor. ctypes is fast
+enough, because each exchange makes one capsule.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _BFLOAT = 4
 _CODES = {**{code: kind for kind, code in _KINDS.items()}, _BFLOAT: "bf"}
 _NAMES = b"dltensor_versioned", b"dltensor"
 VERSION = 1, 0
-"""The newest version that is written here. Of version 1, every minor one can be read."""
-_USED = {name: b"used_" + name for name in _NAMES}  # capsules point to these texts
+"""The version of exported capsules. Imports read every minor version of version 1."""
+_USED = {name: b"used_" + name for name in _NAMES}  # kept: capsules point to these texts
 _ORDER = "<" if sys.byteorder == "little" else ">"
 _READ_ONLY = 1  # DLPACK_FLAG_BITMASK_READ_ONLY
 
@@ -76,8 +76,8 @@ class _Versioned(ctypes.Structure):
 _Deleter = ctypes.CFUNCTYPE(None, c_void_p)
 
 
-# Functions of our own, so that nobody else's argtypes are touched. Capsules by their address: one
-# that is being freed cannot be a Python object any more.
+# Separate function objects, so that argtypes set by other libraries stay unchanged. Capsules are
+# passed by address: a capsule that is being freed cannot be a Python object any more.
 def _api(name: str, *types: Any) -> Any:
     return ctypes.PYFUNCTYPE(*types)((name, ctypes.pythonapi))
 
@@ -87,17 +87,17 @@ _is_unused = _api("PyCapsule_IsValid", c_int, c_void_p, c_char_p)
 _pointer = _api("PyCapsule_GetPointer", c_void_p, c_void_p, c_char_p)
 _rename = _api("PyCapsule_SetName", c_int, c_void_p, c_char_p)
 
-_exported: dict[int, tuple[Any, Any, ExitStack]] = {}  # by address: what a consumer still holds
+_exported: dict[int, tuple[Any, Any, ExitStack]] = {}  # exports that a consumer holds, by address
 
 
 def _delete(address: int) -> None:
-    """Called by whoever holds the tensor, once, from any thread."""
+    """The deleter of exported tensors. The consumer calls it once, from any thread."""
     if address in _exported:
         _exported.pop(address)[-1].close()
 
 
 def _drop(capsule: int) -> None:
-    """The capsule goes; nobody took what is in it."""
+    """The destructor of exported capsules: deletes a tensor that no consumer took."""
     for name in _NAMES:
         if _is_unused(capsule, name):
             _delete(_pointer(capsule, name))
@@ -110,10 +110,10 @@ def capsule(
     address: int, device: tuple[int, int], dtype: Any, shape: tuple[int, ...], kept: ExitStack,
     versioned: bool, readonly: bool,
 ) -> Any:  # fmt: skip
-    """Memory at `address` as a capsule, row-major; `kept` ends once its consumer lets go.
+    """The memory at `address` as a row-major capsule; `kept` closes when the consumer releases it.
 
-    Raises BufferError for a numpy dtype that DLPack does not have, and for read-only memory unless
-    `versioned`.
+    `device` is DLPack's (device type, device id). Raises BufferError for a numpy dtype that DLPack
+    does not have, and for read-only memory unless `versioned`.
     """
     code = _BFLOAT if dtype.name == "bfloat16" else _KINDS.get(dtype.kind)
     if code is None or not dtype.isnative:
@@ -130,7 +130,7 @@ def capsule(
     deleter = ctypes.cast(_deleter, c_void_p)
     managed: Any = _Managed(tensor, None, deleter)
     if versioned:
-        # Version 1.2 forbids strides to be absent.
+        # Version 1.2 requires strides.
         tensor.strides = ctypes.cast(ctypes.addressof(sizes) + 8 * n, POINTER(c_int64))
         managed = _Versioned(*VERSION, None, deleter, _READ_ONLY * readonly, tensor)
     where = ctypes.addressof(managed)
@@ -139,7 +139,7 @@ def capsule(
 
 
 class _Owner:
-    """Gives a tensor back to its producer when it goes."""
+    """Gives a tensor back to its producer when this object is freed."""
 
     __slots__ = ("_managed",)
 
@@ -152,15 +152,15 @@ class _Owner:
 
 
 class _Export:
-    """What an exporter's capsule says; its memory stays while `owner` is kept.
+    """The contents of an exporter's capsule; the memory stays valid while `owner` is kept.
 
-    TypeError for an export that fails, or is of a later version.
+    Raises TypeError if the export fails or has a later version.
     """
 
     def __init__(self, given: Any, **options: Any) -> None:
         try:
             managed = self._managed(given, options)
-        except Exception as error:  # an exporter's code may raise anything
+        except Exception as error:  # the exporter's code may raise any exception
             raise TypeError(f"its DLPack export says: {error}") from None
         self.owner = _Owner(managed)
         version = getattr(managed, "major", VERSION[0])
@@ -177,10 +177,10 @@ class _Export:
         self.readonly = bool(managed.flags & _READ_ONLY)
 
     def _managed(self, given: Any, options: dict[str, Any]) -> Any:
-        """The managed tensor, which is ours from now on."""
+        """The managed tensor; this process now owns it and must call its deleter."""
         try:
             capsule = given.__dlpack__(**options, max_version=VERSION)
-        except TypeError:  # an exporter older than versions
+        except TypeError:  # the exporter is older than `max_version`
             capsule = given.__dlpack__(**options)
         versioned = _is_unused(id(capsule), _NAMES[0])
         name = _NAMES[not versioned]
@@ -191,25 +191,28 @@ class _Export:
 
 
 def take(device: Device, given: Any, stream: int, place: tuple[int, int]) -> Foreign:
-    """The memory of an exporter, its producer's until the owner is forgotten.
+    """The memory of an exporter; it is released when the returned object's owner is freed.
 
-    TypeError as _Export, and for another place than it said; ValueError for a strided one.
+    Raises TypeError as _Export, and if the capsule names another device than `place`. Raises
+    ValueError for a strided array.
     """
     x = _Export(given, stream=stream)
     if x.place != place:
-        raise TypeError(f"its DLPack capsule is of device {x.place}, it said {place}")
+        raise TypeError(f"its DLPack capsule is on device {x.place}, expected {place}")
     return Foreign(
         device, x.address, x.shape, x.strides, 1, x.kind, x.itemsize, x.readonly, x.owner
     )
 
 
 def host_interface(given: Any) -> tuple[str, Any]:
-    """(kind, an object with `__array_interface__` that has unsigned integers of its size) for an
-    exporter of host memory: for elements that numpy does not take by itself. TypeError as _Export.
+    """An exporter of host memory as (kind, an object with `__array_interface__`).
+
+    For elements that numpy cannot import: the interface shows unsigned integers of the same size.
+    Raises TypeError as _Export.
     """
     x = _Export(given)
     strides = None if x.strides is None else tuple(x.itemsize * step for step in x.strides)
-    # Without flags, an exporter may not know that somebody writes: read-only, as in numpy.
+    # A capsule without flags cannot say that writing is allowed: read-only, as in numpy.
     said = {
         "version": 3, "typestr": f"{_ORDER}u{x.itemsize}", "shape": x.shape, "strides": strides,
         "data": (x.address, x.readonly or not x.versioned),

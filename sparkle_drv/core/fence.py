@@ -1,4 +1,4 @@
-"""Fence: a point (queue, value) on a queue's timeline, reached when the timeline is there."""
+"""Fence: a point (queue, value) on a timeline, reached when the timeline has that value or more."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _AWAIT_MOST_S = 0.005
 
 
 def timeout_ns(timeout_s: Any) -> int:
-    """Seconds to ns; TypeError or ValueError unless it is a finite number >= 0."""
+    """`timeout_s` in ns. Raises TypeError or ValueError unless it is a finite number >= 0."""
     seconds = plain_numbers.seconds("timeout_s", timeout_s)
     if not 0 <= seconds < 1e10:
-        raise ValueError(f"timeout_s: a finite time of 0 s or more is wanted, got {timeout_s!r}")
+        raise ValueError(f"timeout_s: expected a finite time of 0 s or more, got {timeout_s!r}")
     return int(seconds * 1e9)
 
 
 def _in_c(written: type[T]) -> type[T]:
-    """The class of native/hot/launch/fence.c, with what is written here.
+    """The class of native/hot/launch/fence.c with the members of `written`.
 
-    A launch that makes an object of a Python class takes 20 ns more.
+    A launch that returned an object of a Python class would take 20 ns more.
     """
     for name, value in vars(written).items():
         setattr(_hot.Fence, name, value)
@@ -45,8 +45,8 @@ def _in_c(written: type[T]) -> type[T]:
 class Fence:
     """What every submission returns: `value` on the timeline of `queue`. Cheap and immutable.
 
-    Fences of one queue are ordered by value. `await fence` works in asyncio: it polls, every 5 ms
-    at the longest, has no timeout of its own, and raises as `wait`.
+    Fences of one queue are ordered by value. `await fence` works in asyncio. It polls every 5 ms or
+    more often, has no timeout of its own, and raises as `wait`.
     """
 
     __slots__ = ()
@@ -78,13 +78,13 @@ class Fence:
 
     @property
     def done(self) -> bool:
-        """Has the timeline reached it? Never blocks; says nothing of failure, `wait` does."""
+        """Has the timeline reached the value? Never blocks. Only `wait` reports a failure."""
         return self.queue.reached >= self.value
 
     def _wait_slowly(self, *given: float) -> Fence:
-        """`wait` of native/hot/launch/fence.c, for all that has not ended well already.
+        """`wait` of native/hot/launch/fence.c, unless the submission has already succeeded.
 
-        Without `given` the limit is the queue's.
+        `given` is the timeout in seconds; without it the queue's `timeout_s` applies.
         """
         queue = self.queue
         timeout_s = given[0] if given else queue.timeout_s
@@ -102,7 +102,7 @@ class Fence:
             left = max(0, deadline - time.monotonic_ns())
             if left == 0:
                 submission = queue.describe(self.value)
-                if not self.done:  # else it was reached while we looked: once more round
+                if not self.done:  # else it was reached during `describe`: ask once more
                     raise FenceTimeout(
                         f"{queue._device.uri}: value {self.value} was not reached within "
                         f"{timeout_s} s (at {queue.reached})",
@@ -125,7 +125,7 @@ class Fence:
         )
 
     def __await__(self) -> Generator[Any, None, Fence]:
-        """Poll with growing pauses, 5 ms at most: a cancelled await leaves nothing behind."""
+        """Poll with growing pauses, 5 ms at most, so that a cancelled await leaves no thread."""
         pause = 0.00005
         while not self.done:
             yield from asyncio.sleep(pause).__await__()
@@ -134,10 +134,10 @@ class Fence:
 
     @property
     def time_ns(self) -> int:
-        """Device time of this submission in ns. Waits for it first, as `wait()` does.
+        """Device time of this submission in ns. Waits for the submission first, as `wait()` does.
 
-        Raises ValueError unless the queue was opened with timing=True and keeps the time (on cpu,
-        of the newest 4096 submissions), and as `wait`.
+        The queue must have been opened with timing=True. On cpu it keeps the times of the newest
+        4096 submissions. Raises ValueError if there is no time, and as `wait`.
         """
         queue = self.queue
         if not queue.timing:
@@ -145,5 +145,5 @@ class Fence:
         self.wait()
         times = queue._backend.times(queue._handle, self.value)
         if times is None:
-            raise ValueError(f"time_ns: the time of value {self.value} is not kept (any more)")
+            raise ValueError(f"time_ns: the queue has no time of value {self.value} (any more)")
         return times[1] - times[0]

@@ -1,8 +1,8 @@
-"""What stands in a pointer's place in a launch: `Pointer`, with buffers and arrays below it; and
-memory of others for one launch, such as a numpy array's where memory is unified.
+"""Pointer arguments of a launch. `Pointer` is the base class of buffers and arrays. `Borrowed` is
+the memory of another object for one launch, such as a numpy array on a unified device.
 
-What `Device.wrap` makes is a buffer with a life of its own; `Borrowed` is a pointer that lasts as
-long as somebody keeps it, and costs a tenth. A launch keeps it until it has ended.
+`Device.wrap` makes a buffer with its own lifetime. A `Borrowed` lives as long as somebody refers to
+it, and costs a tenth. A launch keeps it until the launch has ended.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ class Pointer(PointerBase):
 
     @property
     def readonly(self) -> bool:
-        """True over wrapped memory that must not be written."""
+        """True for wrapped memory that must not be written."""
         return bool(self._elements & READONLY)
 
     def _ready(self) -> None:
-        """Have memory behind it: an Array computes what it stands for."""
+        """Makes sure that the memory exists: an Array computes its expression."""
 
 
 class Borrowed(Pointer):
-    """Memory that is `owner`'s, of elements of `dtype`."""
+    """Memory of `nbytes` bytes that belongs to `owner`, with elements of `dtype`."""
 
     __slots__ = ("dtype", "owner")
     closed = False
@@ -44,7 +44,7 @@ class Borrowed(Pointer):
         self, device: Device, address: int, nbytes: int, elements: int, readonly: bool,
         dtype: Any, owner: object,
     ) -> None:  # fmt: skip
-        storage = StorageBase()  # not one for all: the device would then hold itself
+        storage = StorageBase()  # one each: a shared one would make the device refer to itself
         storage.device = device
         self._begin(storage, address, nbytes, elements | BORROWED | READONLY * readonly)
         self.dtype, self.owner = dtype, owner
@@ -56,10 +56,10 @@ class Borrowed(Pointer):
 
 
 class Foreign(Borrowed):
-    """Another library's memory on the device: elements of `kind`, numpy's letter or "bf".
+    """Memory of another library on the device. `kind` is numpy's letter of the elements, or "bf".
 
-    ValueError unless it is row-major without gaps. `strides` are in units of which neighbours are
-    `step` apart; None: it is.
+    Neighbouring elements are `step` units of `strides` apart; None means row-major without gaps.
+    Raises ValueError for any other strides.
     """
 
     __slots__ = ("shape",)
@@ -71,7 +71,7 @@ class Foreign(Borrowed):
         if strides is not None and 0 not in shape:
             for n, stride in zip(reversed(shape), reversed(strides), strict=True):
                 if n != 1 and stride != step:
-                    raise ValueError("a C-contiguous array is wanted; nothing here makes copies")
+                    raise ValueError("expected a C-contiguous array: no copy is made")
                 step *= n
         nbytes, elements = math.prod(shape) * itemsize, of_kind(kind, itemsize)
         super().__init__(device, address, nbytes, elements, readonly, f"{kind}{itemsize}", owner)
@@ -79,9 +79,10 @@ class Foreign(Borrowed):
 
 
 class HostSpan(Borrowed):
-    """The memory of an array of any strides: `nbytes` from `below` bytes before its first element.
+    """The memory of an array with any strides, for kernels that take the strides as arguments.
 
-    Bytes to whoever asks, unless `elements` says more; for kernels that are told the strides.
+    It has `nbytes` bytes and begins `below` bytes before the array's first element. `elements` has
+    the bits of core/abi/elements.py; by default any pointer type takes it.
     """
 
     __slots__ = ()
@@ -102,9 +103,9 @@ class HostPointer(HostSpan):
 
     def __init__(self, device: Device, array: np.ndarray[Any, Any]) -> None:
         if not array.flags.c_contiguous:
-            raise ValueError("a C-contiguous array is wanted; a launch makes no copies")
+            raise ValueError("expected a C-contiguous array: a launch makes no copies")
         if not array.flags.aligned:
             raise ValueError(
-                f"an array aligned for {array.dtype} is wanted; a launch makes no copies"
+                f"expected an array aligned for {array.dtype}: a launch makes no copies"
             )
         super().__init__(device, array, 0, array.nbytes, of_dtype(array.dtype))

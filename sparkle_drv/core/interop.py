@@ -1,9 +1,11 @@
-"""Memory shared with other libraries of the process, without copies: host arrays, and on devices
-that have it (backends/abilities.py, SharesStreams) DLPack and the CUDA array interface, both ways.
+"""Shares memory with other libraries of the process, without copies.
 
-Whoever takes memory names a stream, and whoever gives it orders the work that it has in flight
-before that stream; the host waits for nothing. What is shared is ordered at that moment only: work
-that either side submits later is the caller's to order, by `Queue.wait_stream` and `order_stream`.
+Host arrays work on every device. Devices with the ability SharesStreams (backends/abilities.py)
+also export and import by DLPack and the CUDA array interface.
+
+The consumer of memory names a stream. The producer orders its work in flight before that stream;
+the host does not wait. This orders only the work submitted so far. The caller orders later work by
+`Queue.wait_stream` and `order_stream`.
 """
 
 from __future__ import annotations
@@ -29,30 +31,33 @@ HOST = 1, 0
 NO_STREAM = -1
 """DLPack: the consumer wants no ordering."""
 MOST = 1 << 64
-"""Addresses and handles are below it."""
+"""Every address and handle is less than this."""
 OLD_DEFAULT = 1
-"""The default stream of the old kind: what DLPack means by None."""
+"""The legacy default stream, which DLPack means by None."""
 
 
 def wrap(device: Device, array: Any) -> Buffer:
-    """`array`'s memory as a buffer of `device`, without a copy; the array is kept alive.
+    """The memory of `array` as a buffer of `device`, without a copy; the array is kept alive.
 
-    Host arrays (numpy, any CPU DLPack exporter); on CUDA devices also what is in their memory
-    (torch, CuPy, JAX, anything with DLPack or `__cuda_array_interface__`): work that their producer
-    has in flight is ordered before all open queues of `device`.
+    `array` is a host array: numpy's, or any CPU DLPack exporter. On CUDA devices it may also be an
+    array in the device's memory (torch, CuPy, JAX, DLPack or `__cuda_array_interface__`). Work that
+    its producer has in flight is ordered before all open queues of `device`.
 
-    Raises TypeError for anything else, ValueError for an array that is not C-contiguous.
+    Raises TypeError for any other object, ValueError for an array that is not C-contiguous.
     """
     from sparkle_drv.core.device import Device
 
     if not isinstance(device, Device):
-        raise TypeError(f"device: a Device is wanted, got {type(device).__name__}")
+        raise TypeError(f"device: expected a Device, got {type(device).__name__}")
     return device.wrap(array)
 
 
 def place_of(device: Device, wanted: Any = None) -> tuple[int, int]:
-    """Where an export of the device's memory is, in DLPack's terms (type, id): where it is
-    `wanted`, the host or the device itself. BufferError: neither, or only the host can have it."""
+    """Where an export of the device's memory is, as DLPack's (device type, device id).
+
+    `wanted` is such a pair or None. Raises BufferError if it is neither the host nor the device, or
+    if only the host can read the memory.
+    """
     asked = None if wanted is None else tuple(map(int, wanted))
     if asked == HOST:
         return HOST
@@ -65,10 +70,10 @@ def place_of(device: Device, wanted: Any = None) -> tuple[int, int]:
 
 
 def borrowed(queue: Queue, given: Any) -> Foreign | None:
-    """Memory of the queue's device behind a foreign array, ordered before the queue's next work.
+    """The memory of a foreign array on the queue's device, ordered before the queue's next work.
 
-    None when it is no such array: another device's, the host's, or none at all. Raises TypeError
-    and ValueError for one that is broken, is strided, or names a stream that there is not.
+    None if `given` is no array, or is on another device or the host. Raises TypeError and
+    ValueError if the array is broken or strided, or names a stream that does not exist.
     """
     shares = queue.device._abilities.shares_streams
     if shares is None:
@@ -76,14 +81,14 @@ def borrowed(queue: Queue, given: Any) -> Foreign | None:
     if hasattr(given, "__dlpack__") and hasattr(given, "__dlpack_device__"):
         if tuple(map(int, given.__dlpack_device__())) != shares.dlpack:
             return None
-        from sparkle_drv.core import dlpack_capsule  # not before it is needed: ctypes takes time
+        from sparkle_drv.core import dlpack_capsule  # imported late: ctypes takes time
 
         return dlpack_capsule.take(queue.device, given, queue.stream, shares.dlpack)
     return _by_interface(queue, given) if hasattr(given, "__cuda_array_interface__") else None
 
 
 def _by_interface(queue: Queue, given: Any) -> Foreign:
-    """The CUDA array interface, versions 0 to 3; a stream is in the last alone."""
+    """`borrowed` by the CUDA array interface, versions 0 to 3. Only version 3 names a stream."""
     import numpy as np
 
     said = given.__cuda_array_interface__
@@ -100,9 +105,9 @@ def _by_interface(queue: Queue, given: Any) -> Foreign:
             raise ValueError(f"{nbytes} bytes at {address:#x}")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise TypeError(f"its __cuda_array_interface__ cannot be used: {error!r}") from None
-    # The interface does not say whose it is.
+    # The interface does not say which device the memory is on.
     if nbytes and not shares_of(queue.device).owns(address):
-        raise ValueError(f"{address:#x} is no memory of {queue.device.uri}")
+        raise ValueError(f"{address:#x} is not memory of {queue.device.uri}")
     if said.get("stream") is not None:
         queue.wait_stream(said["stream"])
     kind, step = dtype.kind if dtype.isnative else "", dtype.itemsize
@@ -110,7 +115,10 @@ def _by_interface(queue: Queue, given: Any) -> Foreign:
 
 
 def adopt(device: Device, array: Any) -> tuple[Buffer, Foreign] | None:
-    """A buffer over it for `Device.wrap`, and what it stands for; None as `borrowed`."""
+    """A buffer over the memory of `array` for `Device.wrap`, and that memory as a `Foreign`.
+
+    None and errors as `borrowed`.
+    """
     shares = device._abilities.shares_streams
     if shares is None or (found := borrowed(device.default_queue, array)) is None:
         return None
@@ -125,11 +133,11 @@ def export(
     array: Array, stream: Any = None, dl_device: Any = None, copy: Any = None,
     max_version: Any = None,
 ) -> Any:  # fmt: skip
-    """`array` as a DLPack capsule, the device's work ordered before `stream`.
+    """`array` as a DLPack capsule; the device's work is ordered before `stream`.
 
-    Its memory is kept until the consumer lets go, also when the array is closed before. The capsule
-    is of version 1 where `max_version` allows that. `dl_device` (1, 0), the host, gives a copy.
-    Raises BufferError: another device, a copy on the device.
+    The memory lives until the consumer releases it, even if the array is closed first. The capsule
+    has version 1 if `max_version` allows it. `dl_device` (1, 0), the host, gives a copy. Raises
+    BufferError for another device, and for a copy on the device.
     """
     from sparkle_drv.core import dlpack_capsule
 
@@ -140,7 +148,7 @@ def export(
             raise BufferError(f"{device.uri} memory reaches the host as a copy, got copy=False")
         return array.numpy().__dlpack__(**({"max_version": max_version} if versioned else {}))
     if copy:
-        raise BufferError("DLPack: an export is never a copy here")
+        raise BufferError(f"{device.uri} exports its memory without a copy, got copy={copy!r}")
     if stream != NO_STREAM:
         handle = checked(OLD_DEFAULT if stream is None else stream)
         for queue in device._working():
@@ -158,7 +166,7 @@ def interface(array: Array) -> dict[str, Any]:
     device = array.device
     shares = device._abilities.shares_streams
     if shares is None or shares.dlpack[0] != 2:  # kDLCUDA
-        raise AttributeError(f"{device.uri} is no CUDA device")
+        raise AttributeError(f"{device.uri} is not a CUDA device")
     queue, working = device.default_queue, device._working()
     for other in working:
         if other is not queue:
@@ -174,20 +182,20 @@ def interface(array: Array) -> dict[str, Any]:
 
 
 def checked(stream: Any) -> int:
-    """A stream as the protocols name it; 0 could be either default stream, and so is refused."""
+    """A stream as the protocols name it. 0 is refused: it could mean either default stream."""
     return within("stream (1, 2 or a handle)", stream, 1, MOST - 1)
 
 
 def with_stream(queue: Queue, call: str, stream: Any) -> None:
-    """`Queue.wait_stream` and `Queue.order_stream`: `call` is the backend's name of it."""
+    """`Queue.wait_stream` and `Queue.order_stream`; `call` names the backend's method."""
     queue._check_open()
     ability = getattr(shares_of(queue.device), call)
     check(ability(queue._handle, checked(stream)), call, queue.device.uri)
 
 
 def shares_of(device: Device) -> SharesStreams:
-    """What the backend can do with streams; ValueError where it cannot."""
+    """The backend's SharesStreams ability; ValueError if it has none."""
     shares = device._abilities.shares_streams
     if shares is None:
-        raise ValueError(f"{device.uri}: its queues are no streams that others could use")
+        raise ValueError(f"{device.uri}: other libraries cannot use its queues as streams")
     return shares

@@ -1,4 +1,4 @@
-"""Kernel: a loaded kernel, what it takes, and by what C packs its launches."""
+"""Kernel: a loaded kernel, its signature, and the struct by which C packs its launches."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _U32 = 2**32 - 1
 class Kernel(KernelBase, Closing):
     """A loaded kernel, made by `Device.kernel`; immutable until closed.
 
-    `group_size` is the (x, y, z) that a launch without one takes, `dims` how many of these may
-    differ from 1, `signature` its arguments with their packing.
+    `group_size` is the (x, y, z) of a launch that gives none. `dims` is how many of the three may
+    differ from 1. `signature` has the arguments with their packing.
     """
 
     def __init__(
@@ -44,17 +44,17 @@ class Kernel(KernelBase, Closing):
         self.form = loaded.form
         """ "grid" (groups of threads) or "routine" (one call that uses the whole device)."""
         self.groups = loaded.groups
-        """The grid in terms of the integer arguments, ("n/256",), when the kernel knows it: then
-        `launch` needs none. Empty when it does not.
+        """The grid in terms of the integer arguments, such as ("n/256",). If it is not empty,
+        `launch` needs no `groups`.
         """
         self.resources = loaded.resources
-        """Registers, shared memory, spills, largest group; None where the driver does not tell."""
+        """Registers, shared memory, spills, largest group; None if the driver does not tell."""
         self.group_size = group_size
         self.own_size = loaded.group_size
-        """The group size that its code is made for; None: any (@private)."""
+        """The group size for which its code is compiled; None: any (@private)."""
         self.dims = dims
         self.device = device
-        """Where it was loaded; also once it is closed."""
+        """The device on which it was loaded, also after `close`."""
         self._device = device  # None once closed
         self._pointer = loaded.pointer
         self._packing = bytes(ffi.buffer(self._native(device.info)))
@@ -66,11 +66,11 @@ class Kernel(KernelBase, Closing):
 
     @property
     def closed(self) -> bool:
-        """Was it closed? Its device may be."""
+        """Is the kernel closed? False even if its device is closed."""
         return self._device is None
 
     def _native(self, info: DeviceInfo) -> Any:
-        """Its struct sp_packing."""
+        """The struct sp_packing of this kernel."""
         signature, resources = self.signature, self.resources
         packing = ffi.new("struct sp_packing *")
         packing.head = (
@@ -91,7 +91,7 @@ class Kernel(KernelBase, Closing):
         return packing
 
     def close(self) -> None:
-        """Idempotent. Launches in flight keep the code until they have ended."""
+        """Close the kernel; idempotent. Launches in flight keep the code until they have ended."""
         if self._device is not None:
             self._device = None
             self.device._advance()
@@ -99,9 +99,9 @@ class Kernel(KernelBase, Closing):
 
 
 def triple(what: str, value: Any) -> tuple[int, int, int]:
-    """An int or a sequence of one to three as (x, y, z), missing ones 1; TypeError otherwise."""
-    numbers = several(what, value, "a whole number or up to three are")
+    """An int or one to three ints as (x, y, z), missing ones 1; TypeError, ValueError."""
+    numbers = several(what, value, "a whole number or up to three")
     if not 1 <= len(numbers) <= 3:
-        raise ValueError(f"{what}: one to three numbers are wanted, got {value!r}")
+        raise ValueError(f"{what}: expected one to three numbers, got {value!r}")
     x, y, z = (*numbers, 1, 1)[:3]
     return x, y, z

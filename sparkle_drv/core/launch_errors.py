@@ -1,5 +1,5 @@
-"""Why a launch was refused, in words. C says which argument is wrong (native/hot/launch/pack.c), or
-the backend has the last word.
+"""Raises the error of a refused launch. Either C says which argument is wrong
+(native/hot/launch/pack.c), or the backend refuses the launch.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from sparkle_drv.core.device import Device
 
 Refusal = tuple[int, int, int]
-"""(enum sp_refusal, index of the argument, axis or word, the number that it is about)."""
+"""(enum sp_refusal, index of the argument, axis or word, the number concerned)."""
 Shape = tuple[Any, Any, Any]
-"""groups, group_size, shared."""
+"""(groups, group_size, shared)."""
 WORDS = ("groups", "group_size", "shared")
-_OURS = (-errno.ECHILD, -errno.ESHUTDOWN, -errno.ESTALE)  # not what a driver says
+_OURS = (-errno.ECHILD, -errno.ESHUTDOWN, -errno.ESTALE)  # never a driver's error
 
 
 def packed(device: Device, kernel: Any, args: tuple[Any, ...], words: Shape) -> bytes:
-    """The record of a launch of plain numbers (`_hot.plain`), or the error that says why not."""
+    """The record of a launch whose numbers are plain (`_hot.plain`); raises if it is refused."""
     for given in args:
         if isinstance(given, Pointer):
             given._ready()
@@ -40,11 +40,11 @@ def packed(device: Device, kernel: Any, args: tuple[Any, ...], words: Shape) -> 
 def refuse(
     device: Device, kernel: Any, args: Sequence[Any], words: Shape, why: Refusal
 ) -> NoReturn:
-    """Raise the error that names the argument, what was given and what is wanted."""
+    """Raise the error: it names the argument, the expected value and the given one."""
     device._check_open()
     code, index, number = why
     if code == lib.SP_REFUSED_KERNEL:
-        raise TypeError(f"kernel: a Kernel is wanted, got {told(kernel)}")
+        raise TypeError(f"kernel: expected a Kernel, got {told(kernel)}")
     if code == lib.SP_REFUSED_KERNEL_CLOSED:
         raise ValueError(f"kernel {kernel.name} is closed")
     if code == lib.SP_REFUSED_KERNEL_ELSEWHERE:
@@ -72,22 +72,22 @@ def _argument(arg: Arg, given: Any, code: int, number: int) -> tuple[type[Except
             half = 2 ** (8 * arg.nbytes - 1)
             whole = {"i": f"{-half} to {half - 1}", "u": f"0 to {2 * half - 1}"}
             wanted = whole.get(arg.type[0], "a smaller number")
-            return ValueError, f"{_shown(given)} does not fit, {wanted} does"
+            return ValueError, f"expected {wanted}, got {_shown(given)}"
         case lib.SP_REFUSED_POINTER:
             shown = "None" if given is None else told(given)
-            return TypeError, f"a Buffer or Array is wanted, got {shown}"
+            return TypeError, f"expected a Buffer or Array, got {shown}"
         case lib.SP_REFUSED_CLOSED:
             return ValueError, "the buffer is closed"
         case lib.SP_REFUSED_ELEMENTS:
-            return TypeError, f"elements of that type are wanted, this is an Array of {given.dtype}"
+            return TypeError, f"expected elements of that type, got an Array of {given.dtype}"
         case lib.SP_REFUSED_READONLY:
-            return ValueError, "it is written, and the buffer is read-only"
+            return ValueError, "the kernel writes to it, but the buffer is read-only"
         case lib.SP_REFUSED_SHORT:
             has = given.nbytes
             return ValueError, f"{arg.extent} elements are {number} bytes, the buffer has {has}"
         case lib.SP_REFUSED_OVERFLOW:
-            return ValueError, f"{arg.extent} elements do not fit into 64 bits"
-    return ValueError, f"its extent {arg.extent!r} makes no sense for these arguments"
+            return ValueError, f"the size of {arg.extent} elements does not fit into 64 bits"
+    return ValueError, f"its extent {arg.extent!r} has no valid value for these arguments"
 
 
 def _shape(device: Device, kernel: Kernel, words: Shape, why: Refusal) -> NoReturn:
@@ -99,49 +99,47 @@ def _shape(device: Device, kernel: Kernel, words: Shape, why: Refusal) -> NoRetu
             wanted = ("a whole number or up to three",) * 2 + ("a number of bytes",)
             raise TypeError(f"{WORDS[index]}: expected {wanted[index]}, got {told(words[index])}")
         case lib.SP_REFUSED_AXES:
-            raise ValueError(
-                f"{WORDS[index]}: one to three numbers are wanted, got {words[index]!r}"
-            )
+            raise ValueError(f"{WORDS[index]}: expected one to three numbers, got {words[index]!r}")
         case lib.SP_REFUSED_NO_GROUPS:
             raise TypeError(
-                f"{kernel.name}: groups= is wanted: the number of workgroups, as (x, y, z)"
+                f"{kernel.name}: expected groups=, the number of workgroups as (x, y, z)"
             )
         case lib.SP_REFUSED_SHARED:
             raise ValueError(
-                f"shared: {shared} bytes; 0 to {info.max_shared_nbytes} are possible on "
-                f"{device.uri}"
+                f"shared: expected 0 to {info.max_shared_nbytes} bytes on {device.uri}, got "
+                f"{shared}"
             )
     s = kernel.group_size if size is None else triple("group_size", size)
     g = kernel.groups if groups is None else triple("groups", groups)
     match code:
         case lib.SP_REFUSED_OWN_SIZE:
             raise ValueError(
-                f"{kernel.name}: groups= is wanted with group_size {s}: the grid that it knows is "
-                f"of groups of {kernel.group_size}"
+                f"{kernel.name}: expected groups= with group_size {s}: the kernel's own grid is "
+                f"for groups of {kernel.group_size}"
             )
         case lib.SP_REFUSED_GROUPS:
             n = number if groups is None else g[index]
             most = (kernel.resources.max_groups or info.max_groups)[index]
             raise ValueError(
-                f"groups: {n} in {'xyz'[index]}; 0 to {most} are possible on {device.uri}"
+                f"groups: expected 0 to {most} in {'xyz'[index]} on {device.uri}, got {n}"
             )
         case lib.SP_REFUSED_GROUP_SIZE:
             limit = min(info.max_group_size, kernel.resources.max_group_size)
             raise ValueError(
-                f"group_size: {s} makes {s[0] * s[1] * s[2]} threads; 1 to {limit} are possible on "
-                f"{device.uri}"
+                f"group_size: expected 1 to {limit} threads on {device.uri}, got {s}, which is "
+                f"{s[0] * s[1] * s[2]}"
             )
         case lib.SP_REFUSED_THREADS:
-            raise ValueError(f"groups: {g} of {s} make more threads than 64 bits can count")
+            raise ValueError(f"groups: {g} of {s} threads: the total does not fit into 64 bits")
         case lib.SP_REFUSED_ROUTINE:
-            raise ValueError(f"groups: {kernel.name} is a routine and takes one group, got {g}")
+            raise ValueError(f"groups: expected one group: {kernel.name} is a routine, got {g}")
     raise ValueError(f"groups: {kernel.name} has {kernel.dims} dimension(s), got groups {g} of {s}")
 
 
 def refused_by_backend(
     device: Device, kernel: Kernel, args: Sequence[Any], words: Shape, record: bytes, rc: int
 ) -> NoReturn:
-    """Raise for a record of `packed` for which the backend returned `rc`."""
+    """Raise the error for a record of `packed` for which the backend returned `rc`."""
     device._check_open()
     why: Refusal | None = _hot.judge(kernel, record)
     if why is not None:
@@ -161,7 +159,7 @@ def refused_by_backend(
 
 
 def check_told(device: Device, rc: int, call: str) -> None:
-    """As errors.check, with what the backend knows of how the device was lost, or of the call."""
+    """As errors.check, with the backend's own words about a lost device or a failed call."""
     loss, error = device._abilities.tells_loss, device._abilities.tells_error
     words = loss.lost() if loss is not None and rc == -errno.ENODEV else ""
     if words:
@@ -180,5 +178,5 @@ def _shown(given: object) -> str:
 
 
 def told(given: object) -> str:
-    """Its type and its text, for an error."""
+    """The type and the text of `given`, for an error."""
     return f"{type(given).__name__} {_shown(given)}"

@@ -1,7 +1,7 @@
-"""May C read numpy's arrays by their layout (native/hot/numpy/ndarray.h)? Found out once a process.
+"""May C read numpy's arrays by their layout (native/hot/numpy/ndarray.h)? Decided once per process.
 
-numpy says which version of its binary interface it has. The layout is part of that; of a version
-that C does not know no array is ever looked at: calls are slower then, and otherwise the same.
+numpy tells the version of its binary interface, which includes the layout. If C does not know the
+version, it reads no array directly: calls are then slower, with the same results.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sparkle_drv import _hot
 
 @cache
 def known() -> bool:
-    """True when C knows the arrays of this numpy; it reads them from then on."""
-    inside = getattr(np, "_core", None) or np.core  # the latter before numpy 2
+    """True if C knows the array layout of this numpy; C then reads arrays directly."""
+    inside = getattr(np, "_core", None) or np.core  # numpy 1 has `core`
     table = getattr(getattr(inside, "_multiarray_umath", None), "_ARRAY_API", None)
     return table is not None and _hot.know_numpy(table)

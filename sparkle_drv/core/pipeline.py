@@ -1,7 +1,7 @@
 """Pipeline: a ring of slots whose fences let host and device work at the same time.
 
-Three slots are triple buffering: the device works on one, the next waits in its queue, the host
-fills the third. What a slot holds is its maker's affair; here are only fences and turns.
+Three slots are triple buffering: the device works on one, the next waits in its queue, and the host
+fills the third. The caller decides what a slot holds; this file handles only fences and order.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ if TYPE_CHECKING:
 
 
 class Slot:
-    """The default slot: its number, for users who keep their buffers themselves."""
+    """The default slot. It has only a number, for callers who keep the buffers themselves."""
 
     def __init__(self, index: int) -> None:
         self.index = index
 
 
 class _Place(NamedTuple):
-    """A slot, its queue, and the fence of what it was last submitted with, until its end is known
-    and, if it failed, somebody was told.
+    """A slot, its queue, and the fences of its submissions whose end is not known yet.
+
+    A failed submission leaves `pending` once its error has been raised.
     """
 
     slot: Any
@@ -42,13 +43,13 @@ class _Place(NamedTuple):
     pending: deque[Fence]
 
     def settle(self, timeout_s: float) -> None:
-        """Wait for the fence; raises as it does, the failure once."""
+        """Wait for the pending fences. Raises as `Fence.wait`, each failure once."""
         for fence in list(self.pending):
             try:
                 fence.wait(timeout_s)
             finally:
                 if fence.done:
-                    with suppress(ValueError):  # another thread has waited for it, too
+                    with suppress(ValueError):  # another thread has waited for it already
                         self.pending.remove(fence)
 
 
@@ -60,12 +61,15 @@ class Pipeline(Closing):
             ...
             pipe.submit(slot, commands)
 
-    `acquire` gives the one of the `depth` `slots` that was submitted longest ago, and blocks only
-    on that slot's fence. Work goes to `queue` on `device`, in order. With `overlap` each slot has a
-    queue of its own in `queues`: where the device can, it copies for one slot while it computes for
-    another, and what a slot is submitted with sees nothing of the other slots' work unless it waits
-    for their fences. Any thread may acquire and submit; a slot is for who acquired it, `close` is
-    for one thread.
+    `acquire` returns the one of the `depth` `slots` that was submitted longest ago. It blocks only
+    on that slot's fence. Work goes to `queue` on `device`, in order.
+
+    With `overlap` each slot has its own queue in `queues`. A device that can then copies for one
+    slot while it computes for another. The work of a slot is ordered after that of another slot
+    only if it waits for its fence.
+
+    Any thread may acquire and submit. Only the thread that acquired a slot may use it. One thread
+    calls `close`.
     """
 
     BRIEFLY = (BRIEFLY_S,)
@@ -80,50 +84,50 @@ class Pipeline(Closing):
     ) -> None:
         if queue is not None:
             if overlap:
-                raise ValueError("overlap: each slot opens a queue of its own, give no queue=")
+                raise ValueError("overlap: each slot opens its own queue, so queue= must be None")
             device._check_own("queue: it", queue.device, "pipeline")
             queue._check_open()
         self.device = device
         self.depth = within("depth", depth, 1, 1024)
         self.closed = False
         self._owns_queue = queue is None
-        with ExitStack() as made:  # when one slot cannot be made, those before it are closed
+        with ExitStack() as made:  # if a slot cannot be made, the slots before it are closed
             self.queues = [] if queue is None else [queue]
             for _ in range(self.depth if overlap else not self.queues):
                 self.queues.append(device.queue())
                 made.callback(self.queues[-1].close)
             self.slots = _make(make, device, self.depth, made)
             self._made = made.pop_all()
-        # No lock: each change below is one operation on one container, which Python makes whole.
+        # No lock is needed: each change below is one atomic operation on one container.
         queues = self.queues if overlap else self.queues * self.depth
         self._places = [
             _Place(slot, own, deque()) for slot, own in zip(self.slots, queues, strict=True)
         ]
-        self._ring = deque(self._places)  # not with the user, in the order of submission
-        self._out: dict[int, _Place] = {}  # acquired and not yet submitted, by id of the slot
+        self._ring = deque(self._places)  # slots that are not acquired, in order of submission
+        self._out: dict[int, _Place] = {}  # slots acquired and not yet submitted, by their id()
 
     @property
     def queue(self) -> Queue:
-        """Where the work goes; with `overlap`, that of the first slot."""
+        """The queue of all slots; with `overlap`, the queue of the first slot."""
         return self.queues[0]
 
     @property
     def in_flight(self) -> int:
-        """How many slots are submitted and not yet reached. Never blocks."""
+        """The number of submissions whose fence is not reached yet. Never blocks."""
         return sum(not fence.done for place in self._places for fence in list(place.pending))
 
     def acquire(self, timeout_s: float = 30) -> Any:
-        """The next slot, once the device has done with it.
+        """The next slot, once the device has finished with it.
 
-        Raises ValueError (all slots are out, closed), DeviceLost, and as `Fence.wait`: the failure
-        of what the slot was submitted with is told once, the next call gives the slot. After
-        FenceTimeout, too, the next call asks for the same slot.
+        Raises ValueError (all slots are acquired, closed), DeviceLost, and as `Fence.wait`. The
+        failure of a slot's submission is raised once; the next call returns the slot. After
+        FenceTimeout the next call waits for the same slot.
         """
         self._check_open()
         try:
             place = self._ring.popleft()
         except IndexError:
-            raise ValueError(f"acquire: all {self.depth} slots are out; submit one first") from None
+            raise ValueError(f"acquire: all {self.depth} slots are acquired; submit one") from None
         slot = place.slot
         try:
             place.settle(timeout_s)
@@ -135,9 +139,10 @@ class Pipeline(Closing):
         return slot
 
     def submit(self, slot: Any, commands: Commands) -> Fence:
-        """Submit the work of an acquired slot, which comes round again when this fence is reached.
+        """Submit the work of an acquired slot; `acquire` returns it again after this fence.
 
-        Raises ValueError (not acquired, closed), and as `Queue.submit`; the slot then stays out.
+        Raises ValueError (not acquired, closed), and as `Queue.submit`. On an error the slot stays
+        acquired.
         """
         self._check_open()
         place = self._out.pop(id(slot), None)
@@ -153,38 +158,38 @@ class Pipeline(Closing):
         return fence
 
     def drain(self, timeout_s: float = 30) -> None:
-        """Wait for everything submitted; one bound for all of it.
+        """Wait for all submissions; `timeout_s` bounds the whole wait.
 
-        Raises as `Fence.wait`, once all slots have been waited for: FenceTimeout, else the failure
-        of one of them that was not told before.
+        Raises as `Fence.wait`, after waiting for all slots: FenceTimeout, else a failure that was
+        not raised before.
         """
         failure = self._settled(time.monotonic_ns() + timeout_ns(timeout_s))
         if failure is not None:
             raise failure
 
     def _settled(self, deadline_ns: int) -> SparkleError | None:
-        self.device._check_process()  # a child's refusal is no failure of what was submitted
+        self.device._check_process()  # in a forked child it raises; no submission failed
         failure: SparkleError | None = None
         for place in self._places:
             try:
                 place.settle(max(0, deadline_ns - time.monotonic_ns()) / 1e9)
             except SparkleError as error:
-                if not isinstance(failure, FenceTimeout):  # the first: no time was left for others
+                if not isinstance(failure, FenceTimeout):  # keep the first timeout
                     failure = error if isinstance(error, FenceTimeout) else failure or error
         return failure
 
     def close(self, timeout_s: float = 30) -> None:
-        """Drain, then close what the pipeline opened, and slots that have a close(); idempotent.
+        """Drain, then close the queues that the pipeline opened and slots with a close().
 
-        Raises as `drain`, after everything is closed; FenceTimeout: something still runs, nothing
-        is closed and the pipeline may be closed again.
+        Idempotent. Raises as `drain`, after everything is closed. On FenceTimeout a submission
+        still runs: nothing is closed, and `close` may be called again.
         """
         if self.closed:
             return
         deadline = time.monotonic_ns() + timeout_ns(timeout_s)
         failure = self._settled(deadline)
         if not isinstance(failure, FenceTimeout):
-            for queue in self.queues if self._owns_queue else ():  # they may have got more work
+            for queue in self.queues if self._owns_queue else ():  # others may have submitted more
                 queue.close(max(0, deadline - time.monotonic_ns()) / 1e9)
             self.closed = True
             self._made.close()
@@ -200,11 +205,11 @@ class Pipeline(Closing):
 def _make(
     make: Callable[..., Any] | None, device: Device, depth: int, made: ExitStack
 ) -> list[Any]:
-    """`depth` different slots; `made` gets the close() of each, as soon as it is there."""
+    """`depth` different slots; the close() of each is pushed on `made` as soon as it exists."""
     if make is None:
         return [Slot(index) for index in range(depth)]
     if not callable(make):
-        raise TypeError(f"make: what makes a slot is wanted, got {make!r}")
+        raise TypeError(f"make: expected a function that makes a slot, got {make!r}")
     try:
         inspect.signature(make).bind(device)
         arguments: tuple[Device, ...] = (device,)
@@ -214,7 +219,7 @@ def _make(
     for index in range(depth):
         slot = make(*arguments)
         if any(slot is other for other in slots):
-            raise ValueError(f"make: slot {index} is an object that another slot is already")
+            raise ValueError(f"make: expected a new object for each slot, got the same for {index}")
         close = getattr(slot, "close", None)
         if callable(close):
             made.callback(close)

@@ -1,7 +1,7 @@
-"""A number of seconds that a caller gives, as a plain int or float: it is converted once.
+"""Converts a number of seconds that a caller gives to a plain int or float, once.
 
-An object may stand for a number by `__index__` or `__float__`, which are the caller's code: what
-they raise propagates unchanged. Called by fence.py; launches have `_hot.plain`.
+An object may stand for a number by `__index__` or `__float__`. These methods are the caller's code,
+so their exceptions propagate unchanged. fence.py calls this; launches use `_hot.plain`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from sparkle_drv.core.launch_errors import told
 
 
 def seconds(where: str, given: Any) -> float:
-    """A float, or an int that may be too large for one; TypeError that begins with `where`."""
+    """`given` as a float, or as an int that may be too large for a float.
+
+    Raises TypeError with a message that begins with `where`.
+    """
     made: Any = _hot.number("d", given)
     if type(made) not in (int, float):
         raise TypeError(f"{where}: expected a number of seconds, got {told(given)}")

@@ -1,8 +1,8 @@
 """Queue: takes launches, command lists and copies, and gives each a value on its timeline.
 
-The lock that orders submissions is in native code; nothing here needs another. `launch` and
-`prepare` are the hot paths: they do what a healthy launch needs and leave the search for reasons to
-core/launch_errors.py.
+The lock that orders submissions is in native code, so this file needs none. `launch` and `prepare`
+are the hot paths. They only do what a valid launch needs; core/launch_errors.py finds the reason of
+a refusal.
 """
 
 from __future__ import annotations
@@ -51,10 +51,11 @@ TIMEOUT_S = 30.0  # the default of Queue.timeout_s
 
 
 class Queue(QueueBase, Closing):
-    """Made by `Device.queue`. Any thread may submit; values follow the order of submission.
+    """An ordered sequence of submissions to one device, made by `Device.queue`.
 
-    `timing`: are device times kept? Submitting to a closed queue, or to a queue of a closed device,
-    raises DeviceLost.
+    Any thread may submit; timeline values follow the order of submission. `timing` says whether the
+    queue keeps device times. Submitting to a closed queue, or to a queue of a closed device, raises
+    DeviceLost.
     """
 
     __slots__ = (
@@ -70,7 +71,7 @@ class Queue(QueueBase, Closing):
     _timeout_s: float
     _waits: list[Waited]
 
-    if TYPE_CHECKING:  # QueueBase has these, and knows no Device, Kernel or Fence
+    if TYPE_CHECKING:  # members of QueueBase, which does not know Device, Kernel and Fence
         _device: Device
 
         def launch(
@@ -105,12 +106,12 @@ class Queue(QueueBase, Closing):
 
     @property
     def device(self) -> Device:
-        """Where its work runs."""
+        """The device on which its work runs."""
         return self._device
 
     @property
     def closed(self) -> bool:
-        """Has it ended? False after a `close` that timed out."""
+        """Has the queue ended? False after a `close` that timed out."""
         return not self._finalizer.alive
 
     def _check_open(self) -> None:
@@ -120,12 +121,12 @@ class Queue(QueueBase, Closing):
 
     @property
     def timeout_s(self) -> float:
-        """How long a wait for work of this queue lasts when the wait itself names no limit: 30 s.
+        """The limit in seconds of waits for this queue that name none; 30 by default.
 
         It applies to `Fence.wait()`, to every operation and copy that waits for its result, and to
         a submission that waits for room in a full queue. Operations run on
-        `Device.default_queue`, so its `timeout_s` is their limit. May be set at any time. Raises
-        TypeError and ValueError as `Fence.wait`.
+        `Device.default_queue`, so its `timeout_s` is their limit. It may be set at any time.
+        Setting raises TypeError and ValueError as `Fence.wait`.
         """
         return self._timeout_s
 
@@ -135,58 +136,63 @@ class Queue(QueueBase, Closing):
 
     @property
     def submitted(self) -> int:
-        """The newest value given out; 0 before the first. Never blocks."""
+        """The value of the newest submission; 0 before the first. Never blocks."""
         return self._backend.submitted(self._handle)
 
     @property
     def reached(self) -> int:
-        """The value up to which everything has ended. Never blocks."""
+        """The timeline's value: all submissions up to it have ended. Never blocks."""
         return self._backend.reached(self._handle)
 
     @property
     def stream(self) -> int:
         """The handle of the stream in which its work runs, for other libraries of this process.
 
-        ValueError where queues are no such streams: all but CUDA devices.
+        Only queues of CUDA devices are such streams; others raise ValueError.
         """
         self._check_open()
         return int(interop.shares_of(self.device).share_stream(self._handle))
 
     def wait_stream(self, stream: int) -> None:
-        """What is submitted here from now on runs after what a foreign `stream` has been given.
+        """Later submissions to this queue run after the present work of a foreign `stream`.
 
-        `stream` is a handle, 1 (the default stream of the old kind) or 2 (that of this thread). The
-        host does not wait. Raises ValueError (as `stream`, or not such a number), TypeError.
+        `stream` is a handle, 1 (the legacy default stream) or 2 (this thread's default stream). The
+        host does not wait. Raises ValueError (as `Queue.stream`, or no such number) and TypeError.
         """
         interop.with_stream(self, "wait_stream", stream)
 
     def order_stream(self, stream: int) -> None:
-        """What a foreign `stream` is given from now on runs after what was submitted here.
+        """Later work of a foreign `stream` runs after the present submissions to this queue.
 
-        Otherwise as `wait_stream`.
+        `stream`, waits and errors are as for `wait_stream`.
         """
         interop.with_stream(self, "order_stream", stream)
 
     def _failed(self, value: int) -> bool:
-        """Did a value that has been reached fail? Nobody is told of it by this, if it can be."""
+        """Did the submission of a reached value fail?
+
+        If the backend can, this leaves the failure unreported, so that a later wait raises it.
+        """
         tells = self._device._abilities.tells_failure
         if tells is not None:
             return tells.failure(self._handle, value) != 0
-        return self._backend.wait(self._handle, value, 0) != 0  # the question counts as telling
+        return self._backend.wait(self._handle, value, 0) != 0  # reports the failure
 
     def fence(self, value: int) -> Fence:
-        """The fence of a value that `prepare`'s callable returned; ValueError for any other."""
+        """The fence of a value that a prepared launch returned.
+
+        Raises TypeError, and ValueError for a value that this queue never returned.
+        """
         value = operator.index(value)
         if not 0 <= value <= self.submitted:
-            raise ValueError(
-                f"fence: value {value} was never submitted here; 0 to {self.submitted} were"
-            )
+            raise ValueError(f"fence: expected a value from 0 to {self.submitted}, got {value}")
         return Fence(self, value)
 
     def _launch_slowly(self, kernel: Any, value: int, args: tuple[Any, ...], shape: Shape) -> Fence:
-        """What `launch` of native/hot/launch/launch.c leaves alone, with plain numbers: backends in
-        Python, arrays that need wrapping, what a close has made stale, and every mistake. `value`
-        is what native code returned, 0 if it was not asked.
+        """The launches that native/hot/launch/launch.c does not handle; numbers are plain by now.
+
+        These are backends in Python, arrays that need wrapping, stale epochs, and all errors.
+        `value` is what native code returned, 0 if it did not call the backend.
         """
         device = self._device
         borrowed = [a for a in args if getattr(a, "_elements", 0) & BORROWED]
@@ -199,7 +205,7 @@ class Queue(QueueBase, Closing):
             for given in args:
                 if isinstance(given, Pointer):
                     given._ready()
-            epoch = device._renew()  # before anything is looked at: see _advance
+            epoch = device._renew()  # before the arguments are checked: see _advance
             record: Any = _hot.pack(device, kernel, args, *shape)
             if isinstance(record, tuple):
                 if record[0] == lib.SP_REFUSED_POINTER and args[record[1]] is not None:
@@ -215,11 +221,11 @@ class Queue(QueueBase, Closing):
     def _through(
         self, submit: Callable[[], int], value: int, taken: Callable[[int], None] | None = None
     ) -> int:
-        """What `submit` returned, once the queue has had room for all of it. FenceTimeout when it
-        has had none for `timeout_s`: then nothing was submitted.
+        """Calls `submit` until the queue has room, and returns its result.
 
-        `value` is what it has returned already, 0 if it was not asked. `taken` is called with the
-        value as soon as there is one: Ctrl-C may end what comes after.
+        Raises FenceTimeout if there was no room for `timeout_s` seconds; then nothing was
+        submitted. `value` is the result of an earlier call, 0 if there was none. `taken` is called
+        with the value at once, because Ctrl-C may end the rest.
         """
         if value in (0, -errno.ESTALE):
             value = submit()
@@ -228,14 +234,14 @@ class Queue(QueueBase, Closing):
         while value == -errno.EAGAIN:
             if time.monotonic() >= deadline:
                 raise FenceTimeout(
-                    f"{self._device.uri}: the queue is full, {self.submitted - self.reached} "
-                    f"submissions are in flight and made no room within {self._timeout_s:g} s: "
-                    "nothing was submitted",
+                    f"{self._device.uri}: the queue is full and had no room within "
+                    f"{self._timeout_s:g} s; {self.submitted - self.reached} submissions are in "
+                    "flight, nothing was submitted",
                     self.describe(),
                 )
             if makes is not None:
                 makes.room(self._handle, SLICE_NS)
-            else:  # its submit has waited, or has said at once that another queue must send first
+            else:  # -EAGAIN may have come at once, so sleep before the next try
                 time.sleep(0.001)
             value = submit()
         begun = value <= -BEGUN
@@ -249,7 +255,7 @@ class Queue(QueueBase, Closing):
     def _hand_over(self, value: int) -> None:
         """Hand over the rest of a submission that has begun.
 
-        Errors and stalls surface at its fence: that wait hands over what is still left.
+        Errors and stalls surface at its fence, whose wait hands over what is still left.
         """
         hands = self._device._abilities.hands_over
         more = hands.hand_over if hands is not None else self._backend.wait
@@ -261,7 +267,7 @@ class Queue(QueueBase, Closing):
                 break
 
     def _pointers(self, kernel: Kernel, args: Sequence[Any]) -> list[Any]:
-        """The arguments with numpy arrays (or DLPack exporters) as pointers."""
+        """The arguments, with numpy arrays and DLPack exporters converted to pointers."""
         return [
             self._pointer(f"{kernel.name}: argument {arg.name} ({arg.type})", given)
             if arg.is_pointer
@@ -287,8 +293,8 @@ class Queue(QueueBase, Closing):
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(f"{where}: {error}") from error
         raise TypeError(
-            f"{where}: a Buffer or Array is wanted, got {type(given).__name__}; {device.uri} "
-            "cannot read host arrays, copy it with Device.array first"
+            f"{where}: expected a Buffer or Array, got {type(given).__name__}; {device.uri} "
+            "cannot read host arrays, so copy it with Device.array first"
         )
 
     def prepare(
@@ -299,11 +305,11 @@ class Queue(QueueBase, Closing):
         group_size: Any = None,
         shared: int = 0,
     ) -> Callable[[], int]:
-        """Check and pack once; the callable launches and returns the timeline value.
+        """A callable that launches `kernel` and returns the timeline value; checks and packs once.
 
-        `fence(value)` is the fence. Arguments as for `launch`, but no numpy arrays. The callable
-        keeps its kernel and arguments alive; if one of them is closed, the next call raises. Raises
-        as `launch`, then and now.
+        `fence(value)` gives the fence. The arguments are those of `launch`, but no numpy arrays.
+        The callable keeps its kernel and arguments alive. If one of them is closed, the next call
+        raises. This call and those of the callable raise as `launch`.
         """
         device, backend = self._device, self._backend
         args, shape = _hot.plain(kernel, args, groups, group_size, shared)
@@ -323,7 +329,7 @@ class Queue(QueueBase, Closing):
 
         def again(made: Prepared, value: int) -> int:
             while (value := self._through(lambda: run(made.kept), value)) == -errno.ESTALE:
-                renew(made)  # something was closed since: not necessarily of ours
+                renew(made)  # a close made the epoch stale; it need not concern this launch
             if value <= 0:
                 refused_by_backend(device, kernel, args, shape, record, value)
             return value
@@ -334,12 +340,13 @@ class Queue(QueueBase, Closing):
         return made.go if self._in_c else partial(again, made, 0)
 
     def _submit_slowly(self, commands: Commands, value: int) -> Fence:
-        """`submit` of native/hot/launch/launch.c for lists that are new, changed, made stale by a
-        close or that wait for others, and every mistake; `value` is what native code returned,
-        -ESTALE if it was not asked.
+        """The submissions that `submit` of native/hot/launch/launch.c does not handle.
+
+        These are lists that are new, changed, stale after a close, or that wait for fences, and all
+        errors. `value` is what native code returned, -ESTALE if it did not call the backend.
         """
         if not isinstance(commands, Commands):
-            raise TypeError(f"submit: Commands are wanted, got {type(commands).__name__}")
+            raise TypeError(f"submit: expected Commands, got {type(commands).__name__}")
         device = self._device
         taken = partial(note, self._waits, commands._waits) if commands._waits else None
         epoch = device._epoch
@@ -353,8 +360,9 @@ class Queue(QueueBase, Closing):
     def write(self, buffer: Buffer | Array, array: Any) -> Fence:
         """Copy a numpy array (any buffer, C order) to the start of `buffer`, a Buffer or Array.
 
-        After what was submitted before. The array is staged: it may change as soon as this returns.
-        Raises TypeError, and ValueError: too many bytes, read-only, closed, of another device.
+        The copy runs after earlier submissions. The array is staged, so it may change as soon as
+        this returns. Raises TypeError, and ValueError: too many bytes, read-only, closed, or of
+        another device.
         """
         self._check_open()
         data = _bytes("array", array)
@@ -367,38 +375,39 @@ class Queue(QueueBase, Closing):
     def read(self, buffer: Buffer | Array, out: Any) -> Fence:
         """Copy the start of `buffer`, a Buffer or Array, into `out` (writable, C order).
 
-        After what was submitted before; `out` is kept alive until the fence is reached. Raises
-        TypeError, and ValueError: too many bytes, `out` read-only or not contiguous, `buffer`
-        closed or of another device.
+        The copy runs after earlier submissions; `out` is kept alive until the fence is reached.
+        Raises TypeError, and ValueError: too many bytes, `out` read-only or not contiguous,
+        `buffer` closed or of another device.
         """
         self._check_open()
         data = _bytes("out", out)
         if data.readonly:
-            raise ValueError("out: a writable array is wanted")
+            raise ValueError("out: expected a writable array, got a read-only one")
         source = self._own("buffer", buffer, data.nbytes)
         held: list[object] = [data]
         with self._device._retired.holding(self._handle, held):
             return self._transfer("read", self._backend.download, source, data, held)
 
     def copy_peer(self, dst: Buffer | Array, src: Buffer | Array) -> Fence:
-        """Copy `src`, on another device of the same backend, to `dst` on this one.
+        """Copy `src`, on another device of the same backend, to `dst` on this device.
 
-        Where those devices have no way to one another, the bytes go through host memory, and this
-        waits for the first half of the way, as long as `timeout_s` says.
+        If the devices cannot copy directly, the bytes go through host memory. The call then waits
+        up to `timeout_s` for the copy to the host, and raises as `Fence.wait`.
 
-        Raises ValueError (sizes differ, `dst` is read-only, another backend, closed), TypeError;
-        while it waits, as `Fence.wait`.
+        Raises TypeError, and ValueError: sizes differ, `dst` is read-only, the backends differ, a
+        buffer is closed.
         """
         self._check_open()
         source = buffer_of("src", src)
         target, peer = self._own("dst", dst, source.nbytes), source.device
         if target.nbytes != source.nbytes or target.readonly:
             raise ValueError(
-                f"copy_peer: dst ({target.nbytes} bytes) cannot take src ({source.nbytes} bytes)"
+                f"copy_peer: expected a writable dst of {source.nbytes} bytes, as src, got one of "
+                f"{target.nbytes}{', read-only' if target.readonly else ''}"
             )
         if not self._device.is_peer(peer):
             raise ValueError(
-                f"copy_peer: {peer.uri} and {self._device.uri} are of different backends"
+                f"copy_peer: {peer.uri} and {self._device.uri} have different backends"
             )
         self._overtakes_nothing()
         with target._open(), source._open():
@@ -414,21 +423,21 @@ class Queue(QueueBase, Closing):
             value = self._through(submit, 0, taken)
             if value != -errno.EOPNOTSUPP:
                 return self._fence(value, "copy_peer")
-            host = bytearray(source.nbytes)  # the read keeps it until it ends, also after a timeout
+            host = bytearray(source.nbytes)  # the read keeps it until its end
             peer.default_queue.read(source, host).wait(self._timeout_s)
             return self.write(target, host)
 
     def _overtakes_nothing(self) -> None:
-        """Compute what waits before a copy that writes, which has no epoch to be refused by."""
+        """Computes the arrays that wait, because a copy has no epoch that could refuse it."""
         device = self._device
         device._pending.settle(device, wait=self is not device._default_queue)
 
     def _own(self, what: str, given: Any, nbytes: int) -> Buffer:
-        """A Buffer or Array of this device as a Buffer of at least `nbytes` bytes."""
+        """The Buffer of a Buffer or Array of this device, checked to have `nbytes` or more."""
         buffer = buffer_of(what, given)
         self._device._check_own(f"{what}: it", buffer.device)
         if nbytes > buffer.nbytes:
-            raise ValueError(f"{what}: {nbytes} bytes do not fit into its {buffer.nbytes}")
+            raise ValueError(f"{what}: expected {nbytes} bytes or more, got {buffer.nbytes}")
         return buffer
 
     def _transfer(
@@ -439,8 +448,10 @@ class Queue(QueueBase, Closing):
         data: memoryview,
         held: list[object] | None = None,
     ) -> Fence:
-        """A copy of host memory by the backend's `move`; what that returns is kept until its end,
-        with `held` if the retire list has that already.
+        """Copies host memory by the backend's `move`.
+
+        The object that `move` returns is kept until the copy ends: in `held` if the retire list
+        already has that, else by the retire list.
         """
         kept: object = None
 
@@ -457,21 +468,21 @@ class Queue(QueueBase, Closing):
 
         with buffer._open():
             value = self._through(submit, 0, taken)
-        if value < 0:  # a view of a view, in a cycle by the error's traceback: CPython's gh-77894
+        if value < 0:  # the error's traceback would keep a view of a view in a cycle: gh-77894
             kept = None
         return self._fence(value, call)
 
     def _fence(self, value: int, call: str) -> Fence:
-        """The fence of `value`, or the error that the backend returned in place of one."""
-        if value < 0:  # nothing is wrong in what was submitted
+        """The fence of `value`; raises if `value` is the backend's -errno."""
+        if value < 0:  # the submission itself was valid
             self._device._check_open()
             check_told(self._device, value, call)
         return Fence(self, value)
 
     def describe(self, value: int | None = None) -> str:
-        """What a submission in flight is doing, in words; "" when it has ended.
+        """The state of a submission in flight, in words; "" when it has ended.
 
-        `value` says which; None: the oldest.
+        `value` is its timeline value; None means the oldest submission in flight.
         """
         progress = self._backend.describe(
             self._handle, self.reached + 1 if value is None else value
@@ -479,10 +490,10 @@ class Queue(QueueBase, Closing):
         return describe(self._device, progress) if progress else ""
 
     def close(self, timeout_s: float = 30) -> None:
-        """Wait for what was submitted, then end; idempotent.
+        """Wait for all submissions, then close the queue; idempotent.
 
-        FenceTimeout when something still runs: the queue then takes no more work and may be closed
-        again.
+        Raises FenceTimeout if a submission still runs after `timeout_s` seconds. The queue then
+        takes no more work, and `close` may be called again.
         """
         if self.closed:
             return
@@ -495,27 +506,27 @@ class Queue(QueueBase, Closing):
 
 
 def _is_callers(error: BaseException) -> bool:
-    """Was it raised by the caller's code, and not by Python or numpy on behalf of ours?"""
+    """Did the caller's code raise the error, rather than code of this package?"""
     *_, (frame, _) = walk_tb(error.__traceback__)
     return not frame.f_globals["__name__"].startswith("sparkle_drv.")
 
 
 def _bytes(what: str, array: Any) -> memoryview:
     """The bytes of an array or buffer, in C order; `out` must be contiguous to be written."""
-    numpy = sys.modules.get("numpy")  # not imported: then this is no array of numpy's
+    numpy = sys.modules.get("numpy")  # if nobody imported numpy, `array` is not a numpy array
     if numpy and isinstance(array, numpy.ndarray):
         check_fixed(f"{what}: dtype ", array.dtype)
         if array.flags.c_contiguous or what != "out":
-            # Dates and records have no buffer of their own.
+            # Dates and records export no buffer themselves.
             return memoryview(numpy.ascontiguousarray(array).reshape(-1).view("u1"))
     try:
         view = memoryview(array)
     except TypeError:
         raise TypeError(
-            f"{what}: a numpy array or other buffer is wanted, got {type(array).__name__}"
+            f"{what}: expected a numpy array or other buffer, got {type(array).__name__}"
         ) from None
     if view.c_contiguous:
         return view.cast("B") if view.nbytes else memoryview(bytearray())
     if what == "out":
-        raise ValueError("out: a C-contiguous array is wanted")
+        raise ValueError("out: expected a C-contiguous array")
     return memoryview(view.tobytes())

@@ -1,7 +1,7 @@
-"""URI scheme -> backend class, imported when first asked for.
+"""Maps the scheme of a URI to its backend class, which is imported at first use.
 
-Plug-ins come by entry point, test equipment by `register`. A slash before the first colon names
-another machine: "box1/cuda:0" is the device cuda:0 of the host box1, by the backend `REMOTE`.
+Plug-ins register by entry point, test equipment by `register`. A slash before the first colon names
+another machine: "box1/cuda:0" is the device cuda:0 of the host box1. The backend `REMOTE` opens it.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ _registered: dict[str, Callable[[], Any]] = {}
 
 
 def register(scheme: str, load: Callable[[], Any]) -> None:
-    """Make `scheme:` known; `load()` returns the backend class (backends/base.py) when needed.
+    """Add the scheme `scheme:`. `load()` returns its backend class (backends/base.py) at first use.
 
-    Raises ValueError for what is no scheme, or built in.
+    Raises ValueError if `scheme` is not a valid scheme or is built in.
     """
     if not _URI.match(scheme) or ":" in scheme:
-        raise ValueError(f"scheme: lower-case letters and digits are wanted, got {scheme!r}")
+        raise ValueError(f"scheme: expected lower-case letters and digits, got {scheme!r}")
     if scheme in _builtin:
         raise ValueError(f"scheme: {scheme!r} is built in")
     _registered[scheme] = load
 
 
 def unregister(scheme: str) -> None:
-    """Undo `register`, if there was one; devices that are open stay open."""
+    """Remove a scheme that `register` added, if it is there; open devices stay open."""
     _registered.pop(scheme, None)
 
 
@@ -65,25 +65,26 @@ def _backend(scheme: str) -> Any:
         _load_plugins()
     if scheme not in _registered:
         raise DeviceNotFound(
-            f"no backend is called {scheme!r}; there are "
+            f"there is no backend {scheme!r}; known: "
             f"{', '.join(sorted({*_builtin, *_registered} - {REMOTE}))}, "
             "and HOST/cpu of other machines"
         )
     try:
         return _registered[scheme]()
-    except Exception as error:  # a boundary to others' code: it may raise anything
+    except Exception as error:  # a plug-in's code may raise any exception
         raise DeviceNotFound(
             f"{scheme}: its plug-in does not load: {type(error).__name__}: {error}"
         ) from error
 
 
 def parse(uri: str) -> tuple[str, str]:
-    """(scheme, rest) of "cpu", "emu:gfx1036#1"; aliases resolved; TypeError, ValueError.
+    """(scheme, rest) of a URI such as "cpu" or "emu:gfx1036#1", with aliases resolved.
 
-    The scheme of another machine's device has its host in front: ("box1/cuda", "0").
+    The scheme of another machine's device begins with the host: ("box1/cuda", "0"). Raises
+    TypeError, ValueError.
     """
     if not isinstance(uri, str):
-        raise TypeError(f"uri: text such as 'cpu' or 'cuda:0' is wanted, got {uri!r}")
+        raise TypeError(f"uri: expected text such as 'cpu' or 'cuda:0', got {uri!r}")
     host, slash, device = "", "", uri.strip()
     if "/" in device.partition(":")[0]:
         host, slash, device = device.partition("/")
@@ -95,14 +96,15 @@ def parse(uri: str) -> tuple[str, str]:
     match = _URI.match(device)
     if not match:
         raise ValueError(
-            f"uri: {uri!r} is not of the form 'backend' or 'backend:which', or 'host/' before it"
+            f"uri: expected 'backend' or 'backend:which', with or without 'host/', got {uri!r}"
         )
     return host + slash + ALIASES.get(match[1], match[1]), match[2] or ""
 
 
 def spellings(uri: str) -> tuple[str, ...]:
-    """URIs that the device of `uri` may have: without aliases, and the first of its kind with its
-    number and without. None for a text that is no URI.
+    """The URIs that the device of `uri` may have, without aliases; none for an invalid URI.
+
+    The first device of a kind has two: with its number and without.
     """
     try:
         scheme, rest = parse(uri)
@@ -112,32 +114,32 @@ def spellings(uri: str) -> tuple[str, ...]:
 
 
 def open_device(uri: str, *, threads: int | None = None, deterministic: bool = False) -> Device:
-    """Open the device of a URI: "cpu", "cuda:0"; `devices` and `discover` list them.
+    """Open the device of a URI such as "cpu" or "cuda:0"; `devices` and `discover` list them.
 
-    "box1/cuda:0" is the device of another machine, a node (docs/cluster.md). Neither of the two
-    lists those: no connection is opened before somebody names one.
+    "box1/cuda:0" is a device of another machine, a node (docs/cluster.md). `devices` and `discover`
+    do not list those, because a connection is opened only for a URI that names it.
 
-    "cpu" computes on all cores. "cpu:c0", "cpu:c2-5" and "cpu:node1" (the cores of a NUMA node that
-    the affinity mask has) are devices on those cores alone: their threads run nowhere else. A tail
-    such as "/avx2" is SPARKLE_CPU_ISA for this device. `threads` is at most the number of cores.
-    Devices with disjoint cores are independent, but for memory bandwidth. Memory of cores on one
-    NUMA node, from 64 KiB on, is put there while the node has room. Uploads and downloads on
-    an idle queue are copies in the caller.
+    "cpu" computes on all cores. "cpu:c0" and "cpu:c2-5" are devices on those cores alone: their
+    threads run nowhere else. "cpu:node1" has the cores of a NUMA node that the affinity mask has. A
+    tail such as "/avx2" sets SPARKLE_CPU_ISA for this device. `threads` is at most the number of
+    cores. Devices with disjoint cores share only memory bandwidth. If all cores are on one NUMA
+    node, allocations of 64 KiB or more are placed there while the node has room. Uploads and
+    downloads on an idle queue are copies in the calling thread.
 
-    `threads` (1 to 1024, the caller's among them) is for the cpu device and for plug-ins that take
-    it. None leaves the number to SPARKLE_THREADS, and without that to the affinity mask and the
-    cgroups' quota. The same input gives the same bits for the same number of threads; with
-    `deterministic` for any.
+    `threads` (1 to 1024, including the calling thread) is for the cpu device and for plug-ins that
+    take it. None leaves the number to SPARKLE_THREADS, else to the affinity mask and the cgroups'
+    quota. The same input gives the same bits for the same number of threads; with
+    `deterministic=True` for any number.
 
-    Raises DeviceNotFound with what was tried; ValueError for a text that is no URI, for `threads`
-    out of range or on a device that does not take it, and for a SPARKLE_... variable that makes no
-    sense; TypeError for an argument of another type.
+    Raises DeviceNotFound with the reasons. Raises ValueError for an invalid URI, for `threads` out
+    of range or on a device that does not take it, and for an invalid SPARKLE_... variable. Raises
+    TypeError for an argument of another type.
     """
     return open_as(uri, threads, deterministic, "")
 
 
 def open_as(uri: str, threads: int | None, deterministic: bool, isa: str) -> Device:
-    """The same; `isa` is another process's SPARKLE_CPU_ISA, "": this one's (@private)."""
+    """`open_device`; `isa` is SPARKLE_CPU_ISA of another process, "" for this one's (@private)."""
     scheme, rest = parse(uri)
     full = f"{scheme}:{rest}" if rest else scheme
     read, kind = settings.read(), _backend(scheme)
@@ -150,9 +152,9 @@ def open_as(uri: str, threads: int | None, deterministic: bool, isa: str) -> Dev
 
 
 def discover() -> list[Found]:
-    """Every node of every backend, usable or not, with the reason why not.
+    """Every device of every backend; an unusable one has the reason.
 
-    Raises ValueError for a SPARKLE_... variable that makes no sense.
+    Raises ValueError for an invalid SPARKLE_... variable.
     """
     known = settings.read()
     _load_plugins()
@@ -160,7 +162,7 @@ def discover() -> list[Found]:
     for scheme in [*_builtin, *sorted(_registered)]:
         try:
             found += _backend(scheme).discover(known)
-        except Exception as error:  # others' code: one bad plug-in must not hide the rest
+        except Exception as error:  # a plug-in that fails must not hide the other backends
             log.warning("backend %s failed to discover its devices", scheme, exc_info=True)
             reason = f"{type(error).__name__}: {error}"
             advice = "the backend itself failed: reinstall or remove it"
@@ -169,10 +171,10 @@ def discover() -> list[Found]:
 
 
 def devices() -> list[DeviceInfo]:
-    """Usable devices, best first.
+    """The usable devices, best first.
 
-    Real before emulated, hardware before software, GPUs before the CPU, then by compute units.
-    Raises as `discover`.
+    Real devices come before emulated ones, hardware before software, GPUs before the CPU, then more
+    compute units before fewer. Raises as `discover`.
     """
     home = settings.read().home
     usable = [rates.known(found.info, home) for found in discover() if found.info is not None]

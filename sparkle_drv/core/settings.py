@@ -1,5 +1,7 @@
-"""The one function that reads the environment, called when a device is opened, and once by
-ops/memory/recycled.py, never at import; and what the caller of `open` asks for beside it.
+"""Settings of a device: environment variables, and options of `open`.
+
+`read` is the only function that reads the environment. It runs when a device is opened, and once
+for ops/memory/recycled.py; never at import.
 """
 
 from __future__ import annotations
@@ -18,14 +20,14 @@ MOST_MIB = 1 << 40
 
 
 def read() -> Settings:
-    """The SPARKLE_... variables that Settings names; ValueError for values that make no sense."""
+    """The SPARKLE_... variables that Settings names. Raises ValueError for an invalid value."""
     isa = os.environ.get("SPARKLE_CPU_ISA", "").strip().lower()
     if isa and isa not in ISAS:
-        raise ValueError(f"SPARKLE_CPU_ISA={isa!r}: known are {', '.join(ISAS)}")
+        raise ValueError(f"SPARKLE_CPU_ISA: expected one of {', '.join(ISAS)}, got {isa!r}")
     home = os.environ.get("SPARKLE_HOME") or os.path.join(os.path.expanduser("~"), ".sparkle")
     libcuda = os.environ.get("SPARKLE_LIBCUDA", "")
     if "\n" in libcuda:
-        raise ValueError(f"SPARKLE_LIBCUDA={libcuda!r}: one path is wanted")
+        raise ValueError(f"SPARKLE_LIBCUDA: expected one path, got {libcuda!r}")
     return Settings(
         home=home, cpu_isa=isa, threads=_number("SPARKLE_THREADS", 1, MOST_THREADS) or 0,
         libcuda=libcuda, recycle_mib=_number("SPARKLE_RECYCLE_MIB", 0, MOST_MIB),
@@ -37,23 +39,23 @@ def _number(name: str, least: int, most: int) -> int | None:
     if not text:
         return None
     if not (text.isdecimal() and text.isascii() and least <= int(text) <= most):
-        raise ValueError(f"{name}={text!r}: a number from {least} to {most} is wanted")
+        raise ValueError(f"{name}: expected a number from {least} to {most}, got {text!r}")
     return int(text)
 
 
 def switch(name: str, given: Any) -> None:
-    """TypeError for what is no bool."""
+    """Raises TypeError unless `given` is a bool."""
     if not isinstance(given, bool):
-        raise TypeError(f"{name}: True or False is wanted, got {given!r}")
+        raise TypeError(f"{name}: expected True or False, got {given!r}")
 
 
 def with_options(
     known: Settings, uri: str, backend: Any, threads: Any, deterministic: Any
 ) -> Settings:
-    """The settings of a device of this backend class, after what the caller of `open` asked for.
+    """`known` with the options that the caller of `open` gave; `backend` is the backend class.
 
-    Raises TypeError and ValueError, naming the argument; also for an option that the backend does
-    not say it takes.
+    Raises TypeError and ValueError that name the argument, also for an option that the backend does
+    not take.
     """
     switch("deterministic", deterministic)
     known = replace(known, deterministic=deterministic)
@@ -61,5 +63,5 @@ def with_options(
         return known
     count = within("threads", threads, 1, MOST_THREADS)
     if not takes_threads(backend):
-        raise ValueError(f"threads: expected none for {uri}, which does not take it, got {count}")
+        raise ValueError(f"threads: expected None for {uri}, got {count}: it has no such option")
     return replace(known, threads=count)

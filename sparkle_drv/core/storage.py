@@ -1,4 +1,4 @@
-"""One allocation: the buffers, views and arrays over it share a Storage, which is freed once."""
+"""Storage: one allocation, which its buffers, views and arrays share and which is freed once."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class Storage(StorageBase):
-    """`device` is None once it is closed: the one test that a launch makes of each pointer.
+    """One allocation. `device` is None once it is closed: a launch tests only this per pointer.
 
-    In a `with` block of it the host copies or maps: a close by another thread meanwhile frees the
-    memory only afterwards. Raises ValueError (closed) as it begins.
+    The host copies or maps inside a `with` block of the storage. If another thread closes it
+    meanwhile, the memory is freed when the block ends. Entering raises ValueError (closed).
     """
 
     __slots__ = (
@@ -49,13 +49,13 @@ class Storage(StorageBase):
         self.nbytes = nbytes
         self.memory = memory
         self.exposed = exposed
-        """May others write to it? Expressions over it are then computed at once (@private)."""
+        """May others write to the memory? If so, expressions over it run at once (@private)."""
         self._pins = 0
         free = partial(device._backend.free, handle)
         self._finalizer = weakref.finalize(self, device._retired.retire, free)
 
     def close(self) -> None:
-        """Idempotent; what is in flight keeps the memory until it has ended."""
+        """Close the allocation; idempotent. Work in flight keeps the memory until it has ended."""
         with _lock:
             if self.device is None:
                 return
@@ -83,6 +83,6 @@ class Storage(StorageBase):
             self._free()
 
 
-# Of pins; held for a few instructions. A consumer of an exported capsule may let go in a finalizer,
-# which may run while this thread is in one of them.
+# Guards pins; held for a few instructions. It is reentrant because a finalizer, which releases an
+# exported capsule, may run while this thread holds it.
 _lock = threading.RLock()

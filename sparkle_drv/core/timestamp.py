@@ -15,18 +15,18 @@ class Timestamp:
 
     def __init__(self, buffer: Buffer) -> None:
         if buffer.memory is Memory.DEVICE:
-            raise ValueError("a timestamp lives in host memory")
+            raise ValueError("buffer: expected host memory for a timestamp, got Memory.DEVICE")
         self.buffer = buffer
 
     @property
     def ns(self) -> int:
-        """The device clock in ns, on cpu that of time.monotonic_ns(); 0 until it is written.
+        """The device clock in ns; 0 until it is written. On cpu it is time.monotonic_ns().
 
-        Wait for the fence of the list first. Raises ValueError once closed.
+        Wait for the fence of the command list first. Raises ValueError once closed.
         """
         with self.buffer.map() as view:
             return int.from_bytes(view, sys.byteorder)
 
     def close(self) -> None:
-        """Free its eight bytes; idempotent."""
+        """Free the eight bytes; idempotent."""
         self.buffer.close()

@@ -1,20 +1,22 @@
-"""Operations: checked arguments, a tile plan, a kernel of the manifest.
+"""Operations: each checks its arguments, chooses a tile plan and launches a kernel of the manifest.
 
-numpy arrays in: synchronous, numpy arrays out. core.Array in: asynchronous on dev.default_queue, an
-Array out with `.fence` set. Arrays of other libraries (DLPack) count as numpy's in host memory, and
-as an Array in the device's (memory/foreign.py). Every call reads its operands
-anew; weights that never change are best made a `constant`. `ref` holds the float64 references,
-`tiles` the tile plans, `recycled` the memory of results. `gemm` and `conv2d` are objects, so that
-they can have a `plan`. Their calls:
+With numpy arrays a call is synchronous and returns numpy arrays. With any core.Array it runs
+asynchronously on dev.default_queue and returns an Array with `.fence` set. Arrays of other
+libraries (DLPack) count as numpy arrays if they are in host memory, and as an Array if they are in
+the device's memory (memory/foreign.py).
+
+Every call reads its operands again; use `constant` for weights that never change. `ref` holds the
+float64 references, `tiles` the tile plans, `recycled` the memory of results. `gemm` and `conv2d`
+are objects, because they have a method `plan`. Their calls:
 `sparkle_drv.ops.gemm.operation.Gemm.__call__`
 `sparkle_drv.ops.conv2d.operation.Conv2d.__call__`
 
-gemm/, conv2d/, map/, reduce/, layout/ and strided/ have one operation each. Below are calls/
-(choice of a plan), tiles/ (plans), memory/ (staging, constants), expression/ (the language of
-maps), deferred/ (operators of Arrays), shapes/, arguments/ (checks) and ref/. functions.py has the
-functions of traced maps.
+The folders gemm/, conv2d/, map/, reduce/, layout/ and strided/ have one operation each. They use
+calls/ (choice of a plan), tiles/ (plans), memory/ (staging, constants), expression/ (the language
+of maps), deferred/ (operators of Arrays), shapes/, arguments/ (checks) and ref/. functions.py has
+the functions of traced maps.
 
-Imported by `sparkle_drv` only when somebody first says `sparkle_drv.ops`: this layer needs numpy.
+`sparkle_drv` imports this folder at the first use of `sparkle_drv.ops`, because it needs numpy.
 """
 
 from . import functions, ref, tiles

@@ -1,6 +1,6 @@
-"""The functions of maps, for traced functions (symbol.py); of numbers and numpy arrays too.
+"""The functions of maps, for traced functions (symbol.py). They also take numbers and numpy arrays.
 
-What has a name in numpy may be called by that as well: np.tanh(x) and functions.tanh(x) are one.
+numpy's functions of the same meaning work too: np.tanh(x) and functions.tanh(x) are the same.
 """
 
 from __future__ import annotations
@@ -56,17 +56,17 @@ def square(x: Any) -> Any:
 
 
 def relu(x: Any) -> Any:
-    """x where it is positive, else 0; NaN stays."""
+    """x where x is positive, else 0; NaN stays NaN."""
     return called("relu", x)
 
 
 def minimum(x: Any, y: Any) -> Any:
-    """The smaller; NaN wins. `min` in an expression."""
+    """The smaller of x and y, NaN if one is NaN. An expression calls it `min`."""
     return called("min", x, y)
 
 
 def maximum(x: Any, y: Any) -> Any:
-    """The larger; NaN wins. `max` in an expression."""
+    """The larger of x and y, NaN if one is NaN. An expression calls it `max`."""
     return called("max", x, y)
 
 

@@ -213,9 +213,9 @@ def test_times_that_are_none(timeout_s, error):
 
 def test_switches_are_bools(ctx):
     for given in ("no", 1, None):
-        with pytest.raises(TypeError, match="profile: True or False"):
+        with pytest.raises(TypeError, match="profile: expected True or False"):
             sp.init(["cpu"], profile=given)
-        with pytest.raises(TypeError, match="fuse: True or False"):
+        with pytest.raises(TypeError, match="fuse: expected True or False"):
             ctx.graph(fuse=given)
 
 

@@ -174,8 +174,8 @@ def test_one_element(device, dtype):
     [
         ((2, 0), IndexError, "expected -2 to 1, got 2"),
         ((0, -4), IndexError, "expected -3 to 2, got -4"),
-        ((0,), IndexError, "expected 2 indices, one a dimension, got 1"),
-        ((0, 0, 0), IndexError, "expected 2 indices, one a dimension, got 3"),
+        ((0,), IndexError, "expected 2 indices, one per axis, got 1"),
+        ((0, 0, 0), IndexError, "expected 2 indices, one per axis, got 3"),
         ((0, 1.0), TypeError, r"expected whole numbers, got 1\.0"),
         ((True, 0), TypeError, "expected whole numbers, got True"),
         ((slice(1), 0), TypeError, "expected whole numbers, got slice"),

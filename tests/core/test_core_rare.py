@@ -98,9 +98,9 @@ def test_only_so_many_times_are_kept(cpu):
         for _ in range(4096):
             last = queue.launch(k, groups=1)
         assert last.time_ns >= 0
-        with pytest.raises(ValueError, match="value 1 is not kept"):
+        with pytest.raises(ValueError, match="no time of value 1"):
             first.time_ns  # noqa: B018
-        with pytest.raises(ValueError, match="value 0 is not kept"):
+        with pytest.raises(ValueError, match="no time of value 0"):
             queue.fence(0).time_ns  # noqa: B018
 
 
@@ -147,10 +147,10 @@ def test_a_submission_lost_for_no_reason(cpu, monkeypatch):
 
 def test_extents_beyond_64_bits_and_without_sense(cpu):
     most = 2**32 - 1
-    beyond = pytest.raises(ValueError, match=r"argument c .* do not fit into 64 bits")
+    beyond = pytest.raises(ValueError, match=r"argument c .* does not fit into 64 bits")
     with cpu.kernel("gemm_f32") as gemm, cpu.buffer(400) as x, beyond:
         cpu.default_queue.launch(gemm, x, x, x, None, most, 1, 1, 1, 1, 1, 1, most, 0)
-    senseless = pytest.raises(ValueError, match=r"argument y .* makes no sense")
+    senseless = pytest.raises(ValueError, match=r"argument y .* has no valid value")
     with cpu.kernel("nchw_to_blocked_f32") as layout, cpu.buffer(400) as x, senseless:
         cpu.default_queue.launch(layout, x, x, 1, 1, 1, 1, 0)
 
@@ -189,7 +189,7 @@ def test_other_buffers_than_arrays(cpu):
         queue.read(b, bytearray()).wait()
         with pytest.raises(ValueError, match="out"):
             queue.read(b, b"read only")
-        with pytest.raises(ValueError, match="out: a C-contiguous"):
+        with pytest.raises(ValueError, match="out: expected a C-contiguous"):
             queue.read(b, memoryview(bytearray(20))[::2])
         with pytest.raises(TypeError, match="no fixed bytes"):
             queue.write(b, np.array([None]))

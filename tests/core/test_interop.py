@@ -210,7 +210,7 @@ def test_a_capsule_of_another_device_than_was_said(dev):
             return dlpack.Exporter.__dlpack__(self)
 
     liar = Liar([1.0])
-    with pytest.raises(TypeError, match="capsule is of device"):
+    with pytest.raises(TypeError, match="capsule is on device"):
         sp.wrap(dev, liar)
     gc.collect()
     assert liar.released == 1
@@ -284,7 +284,7 @@ def test_a_capsule_that_nobody_takes_gives_back_its_memory(dev):
 
 def test_what_an_export_cannot_be(dev):
     with dev.array(np.zeros(2)) as a, dev.array(np.zeros(2, "M8[s]")) as dates:
-        with pytest.raises(BufferError, match="never a copy"):
+        with pytest.raises(BufferError, match="without a copy"):
             a.__dlpack__(copy=True)
         with pytest.raises(BufferError, match="not on"):
             a.__dlpack__(dl_device=(2, 7))
@@ -379,5 +379,5 @@ def test_devices_without_streams():
     with sp.open("cpu") as cpu, cpu.array(np.zeros(2)) as a:
         assert not hasattr(a, "__cuda_array_interface__")
         for call in (lambda: cpu.default_queue.stream, lambda: cpu.default_queue.wait_stream(1)):
-            with pytest.raises(ValueError, match="no streams"):
+            with pytest.raises(ValueError, match="cannot use its queues as streams"):
                 call()

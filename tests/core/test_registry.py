@@ -59,18 +59,18 @@ def test_uris_that_are_none(uri):
         with pytest.raises(sp.DeviceNotFound):
             sp.open(uri)  # blanks around are forgiven
         return
-    with pytest.raises(ValueError, match=r"uri: .* is not of the form"):
+    with pytest.raises(ValueError, match=r"uri: expected"):
         sp.open(uri)
 
 
 @pytest.mark.parametrize("uri", [None, 0, b"cpu", ["cpu"]])
 def test_uris_of_another_type(uri):
-    with pytest.raises(TypeError, match="uri: text"):
+    with pytest.raises(TypeError, match="uri: expected text"):
         sp.open(uri)
 
 
 def test_an_unknown_scheme_names_the_known():
-    known = "no backend is called 'quantum'; there are amdgpu, cpu"
+    known = "there is no backend 'quantum'; known: amdgpu, cpu"
     with pytest.raises(sp.DeviceNotFound, match=known):
         sp.open("quantum:0")
 
@@ -170,7 +170,7 @@ def test_a_plug_in_gets_only_the_options_that_it_takes(takes):
             with sp.open("plain:0", threads=2) as dev:
                 assert (opened[1:], dev.info.compute_units) == ([2], 2)
         else:
-            with pytest.raises(ValueError, match=r"threads: expected none for plain:0, .* got 2"):
+            with pytest.raises(ValueError, match=r"threads: expected None for plain:0, got 2"):
                 sp.open("plain:0", threads=2)
             assert len(opened) == 1
     finally:

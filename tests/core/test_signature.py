@@ -40,12 +40,12 @@ def test_types_from_text(text, want):
     "text", ["f31", "f32**", "float", "*", "y f32", "f32 x y", "f32* 3x", "f32; drop"]
 )
 def test_types_that_are_none(text):
-    with pytest.raises(ValueError, match=r"args: .* is no type"):
+    with pytest.raises(ValueError, match=r"args: .* is not a type"):
         parse_args(text)
 
 
 def test_bf16_only_behind_pointers():
-    with pytest.raises(ValueError, match="bf16 in 'f16 x bf16' can only stand behind a pointer"):
+    with pytest.raises(ValueError, match="bf16 in 'f16 x bf16' can only be behind a pointer"):
         parse_args("f16 x bf16")
 
 
@@ -184,17 +184,17 @@ def test_extents_are_computed_as_written(text, narrow, a, b, c):
         ("(n", r"'\(' was never closed"),
         ("n n", "invalid syntax"),
         ("n)", r"unmatched '\)'"),
-        ("-n", "'-n' is no integer argument"),
-        ("n // n", "'n // n' is no integer argument"),
-        ("n if n else n", "'n if n else n' is no integer argument"),
-        ("1.5", "'1.5' is no integer argument"),
-        ("m", "'m' is no integer argument; known: n"),
-        ("f", "no integer argument"),
+        ("-n", "'-n' is not an integer argument"),
+        ("n // n", "'n // n' is not an integer argument"),
+        ("n if n else n", "'n if n else n' is not an integer argument"),
+        ("1.5", "'1.5' is not an integer argument"),
+        ("m", "'m' is not an integer argument; known: n"),
+        ("f", "not an integer argument"),
         ("n ; n", "invalid syntax"),
-        ("span(n, n)", r"'span\(n, n\)' is no integer argument"),
+        ("span(n, n)", r"'span\(n, n\)' is not an integer argument"),
         ("span n", "invalid syntax"),
-        ("span(n+1, 1, 1, 1)", r"'n \+ 1' is no integer argument"),
-        ("span(n, n, n, n, n)", "is no integer argument"),
+        ("span(n+1, 1, 1, 1)", r"'n \+ 1' is not an integer argument"),
+        ("span(n, n, n, n, n)", "is not an integer argument"),
         ("+".join("n" * 5000), "recursion"),
     ],
 )

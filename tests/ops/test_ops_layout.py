@@ -157,10 +157,10 @@ B = np.ones((2, 3, 4, 5, 8), np.float32)
         (A[0], "NCHW", {}, ValueError, r"a: 4 dimensions \(n, h, w, c\) are wanted"),
         (A, "NCHW", {"source": "NCHW8c"}, ValueError, r"a: 5 dimensions \(n, blocks, h, w, 8\)"),
         (B, "NCHW", {"source": "NHWC"}, ValueError, r"a: 4 dimensions \(n, h, w, c\)"),
-        (B, "NCHW", {"source": "NCHW4c"}, ValueError, r"a: shape \(n, blocks, h, w, 4\) is wanted"),
+        (B, "NCHW", {"source": "NCHW4c"}, ValueError, r"a: expected shape \(n, blocks, h, w, 4\)"),
         (A, "NHWC", {"channels": 3}, ValueError, "channels: only a blocked layout has padding"),
-        (B, "NCHW", {"channels": 16}, ValueError, "channels: 17 to 24 are possible in 3 blocks"),
-        (B, "NCHW", {"channels": 25}, ValueError, "channels: 17 to 24 are possible .* got 25"),
+        (B, "NCHW", {"channels": 16}, ValueError, "channels: expected 17 to 24 in 3 blocks"),
+        (B, "NCHW", {"channels": 25}, ValueError, "channels: expected 17 to 24 .* got 25"),
         (B, "NCHW", {"channels": 2.5}, TypeError, "channels: a whole number is wanted"),
     ],
 )

@@ -63,5 +63,5 @@ def test_a_group_size_of_ones_own_for_a_manifest_kernel(cpu):
 
 
 def test_a_timestamp_is_wanted(cpu):
-    with pytest.raises(TypeError, match="a Timestamp is wanted, got int"):
+    with pytest.raises(TypeError, match="expected a Timestamp, got int"):
         sp.Commands().timestamp(7)

@@ -111,7 +111,7 @@ def test_a_wrong_environment_variable(sparkle, capsys, monkeypatch):
     monkeypatch.setenv("SPARKLE_THREADS", "many")
     assert sparkle("info") == 1
     err = capsys.readouterr().err
-    assert "SPARKLE_THREADS='many'" in err
+    assert "SPARKLE_THREADS: expected a number" in err
     assert len(err.splitlines()) == 1
 
 
@@ -126,8 +126,8 @@ def test_doctor_goes_on_after_a_wrong_variable(sparkle, capsys, monkeypatch):
     assert captured.err == ""
     assert captured.out.count("cpu (cpu): does not work") == 2
     assert "cpu (cpu): works" not in captured.out
-    assert "  SPARKLE_CPU_ISA='zzz': known are" in captured.out
-    assert "  SPARKLE_THREADS='many': a number" in captured.out
+    assert "  SPARKLE_CPU_ISA: expected one of" in captured.out
+    assert "  SPARKLE_THREADS: expected a number" in captured.out
     for other in others:
         assert other in captured.out
 

@@ -1,10 +1,10 @@
-"""What Python and C agree on, as bytes: element types, signatures, extents, records.
+"""The bytes that Python and C agree on: element types, signatures, extents, records.
 
-Parses what a kernel takes, and writes signatures and commands as native/include/sp_cmd.h has them.
-Knows no Device, Queue or Buffer. core and plug-ins call it.
+Parses the arguments of kernels, and writes signatures and commands as native/include/sp_cmd.h
+declares them. It does not know Device, Queue or Buffer. core and plug-ins call it.
 
     signature.py    types of arguments, their sizes, offsets and struct letters
-    extent.py       the sizes that pointers must reach, as expressions over arguments
+    extent.py       how many elements a pointer must reach, as expressions over arguments
     elements.py     which array dtypes fit which pointer, as bits
     records.py      the command records of sp_cmd.h: encode, split, decode
 """

@@ -1,8 +1,8 @@
 """Sizes in terms of a kernel's integer arguments: "m*k", "n/256", "span(m, rsa, k, csa)".
 
-Python's expressions of + - * / (rounding up), parentheses and span(n1, s1, n2, s2), the elements
-from the first to the last of a strided matrix, of arguments and numbers. Compiled to the steps of
-sp_cmd.h, which C computes (native/core/extents.h).
+An extent is a Python expression over arguments and numbers with + - * /, parentheses and span. The
+division rounds up. span(n1, s1, n2, s2) counts the elements from the first to the last of a strided
+matrix. Extents are compiled to the steps of sp_cmd.h, which C computes (native/core/extents.h).
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _BINARY = {
 
 
 def steps_of(text: str, names: Mapping[str, tuple[int, int]]) -> list[tuple[int, int, int, int]]:
-    """What C computes of `text`, each as a struct sp_extent_step.
+    """The extent `text` as steps, each with the fields of a struct sp_extent_step.
 
-    `names` has (offset among the packed arguments, bytes) of each integer argument. Raises
-    ValueError for what cannot be read and for other names.
+    `names` has (offset in the packed arguments, bytes) of each integer argument. Raises ValueError
+    for a text that is not an extent, and for other names.
     """
     steps: list[tuple[int, int, int, int]] = []
 
     def operand(node: ast.expr) -> tuple[int, int, int]:
-        """Offset, mask and constant of a struct sp_extent_step."""
+        """The offset, mask and constant of a struct sp_extent_step."""
         match node:
             case ast.Constant(int(number)):
                 return 0, 0, number
@@ -38,10 +38,10 @@ def steps_of(text: str, names: Mapping[str, tuple[int, int]]) -> list[tuple[int,
                 return offset, 2 ** (8 * nbytes) - 1, 0
         known = ", ".join(names) or "none"
         given = ast.unparse(node)
-        raise ValueError(f"extent {text!r}: {given!r} is no integer argument; known: {known}")
+        raise ValueError(f"extent {text!r}: {given!r} is not an integer argument; known: {known}")
 
     def add(op: int, node: ast.expr) -> None:
-        """The steps of `node`, whose value `op` takes."""
+        """Append the steps of `node`, with `op` applied to its value."""
         match node:
             case ast.BinOp(left, sign, right) if type(sign) in _BINARY:
                 add(lib.SP_EXTENT_PUSH, left)

@@ -51,7 +51,7 @@ timestamp = _encoder(TIMESTAMP)
 
 
 def split(records: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """(offset, kind, record) of each; stops at the first that is cut off."""
+    """(offset, kind, record) of each record; stops at the first that is cut off."""
     at = 0
     while at + HEAD.size <= len(records):
         kind, nbytes = HEAD.unpack_from(records, at)
@@ -62,16 +62,17 @@ def split(records: bytes) -> Iterator[tuple[int, int, bytes]]:
 
 
 def fields(kind: int, record: bytes) -> tuple[int, ...]:
-    """The numbers of a record other than a dispatch, in the order in which `copy`, `fill`, `wait`
-    and `timestamp` take them; ValueError for a kind that is not known.
+    """The numbers of a record other than a dispatch, in the argument order of its encoder above.
+
+    Raises ValueError for an unknown kind.
     """
     if kind not in BODIES:
-        raise ValueError(f"records: there are none of kind {kind}")
+        raise ValueError(f"records: unknown kind {kind}")
     return BODIES[kind].unpack_from(record)[2:]
 
 
 def decode(kind: int, record: bytes) -> str:
-    """One line for a record other than a dispatch, whose names only the device knows."""
+    """One line of text for a record other than a dispatch (core/describe.py has those)."""
     if kind not in _SAYS:
         return f"record of kind {kind}"
     return _SAYS[kind].format(*fields(kind, record))

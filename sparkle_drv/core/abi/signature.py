@@ -1,8 +1,8 @@
-"""What a kernel takes: argument types, how they are packed, how far each pointer must reach.
+"""Signatures of kernels: argument types, how they are packed, how far each pointer must reach.
 
-Parses the manifest's arguments and the text form of user kernels ("f32* f32 u32"), and compiles
-extents ("m*k", "span(m, rsa, k, csa)") into the steps that native/core/extents.h computes.
-Called by core/kernel.py.
+Parses the manifest's arguments and the text form of user kernels ("f32* f32 u32"). Compiles extents
+("m*k", "span(m, rsa, k, csa)") into the steps that native/core/extents.h computes. core/kernel.py
+calls this.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NEXT = re.compile(rf"{_TYPE}\s*(\*?)\s*(?:(?!{_TYPE})([^\W\d]\w*))?[\s,]*")
 
 @dataclass(frozen=True)
 class Arg:
-    """One argument; `type` is "f32" or "f32*", `extent` counts elements behind a pointer."""
+    """One argument; `type` is as "f32" or "f32*", `extent` counts elements behind a pointer."""
 
     name: str
     type: str
@@ -42,7 +42,7 @@ class Arg:
 
     @property
     def is_written(self) -> bool:
-        """Known to be written: a manifest kernel's output. Of a user's pointer nothing is known."""
+        """Is it an output of a manifest kernel? A user kernel does not declare its outputs."""
         return self.is_pointer and bool(self.extent) and "w" in self.access
 
     @property
@@ -55,34 +55,35 @@ class Arg:
 
 
 def parse_args(text: str) -> tuple[Arg, ...]:
-    """Arguments from "f32* x, u32 n" or "f32* u32"; ValueError names the type that is not known."""
+    """The arguments in "f32* x, u32 n" or "f32* u32"; ValueError names an unknown type."""
     args: list[Arg] = []
     rest = text.strip(" ,")
     while rest:
         found = _NEXT.match(rest)
         if not found:
             raise ValueError(
-                f"args: {rest.split()[0]!r} in {text!r} is no type; known: {', '.join(ELEMENTS)}, "
-                "each also with *"
+                f"args: {rest.split()[0]!r} in {text!r} is not a type; known: "
+                f"{', '.join(ELEMENTS)}, each also with *"
             )
         kind, star, _, name = found.groups()
         if not star and kind not in SCALARS:
-            raise ValueError(f"args: {kind} in {text!r} can only stand behind a pointer ({kind}*)")
+            raise ValueError(f"args: {kind} in {text!r} can only be behind a pointer ({kind}*)")
         args.append(Arg(name or f"arg{len(args)}", kind + star))
         rest = rest[found.end() :]
     return tuple(args)
 
 
 class Signature:
-    """Arguments with their packing.
+    """The arguments of a kernel and how they are packed.
 
-    A dispatch record is DISPATCH_HEAD (core/abi/records.py), the arguments in natural C alignment
-    padded to 8, then the bytes covered by each pointer. `native` says so to native code.
+    A dispatch record is DISPATCH_HEAD (core/abi/records.py), then the arguments in natural C
+    alignment padded to 8 bytes, then the number of bytes behind each pointer. `native` is this
+    layout for native code, a struct sp_signature. Raises ValueError for too many arguments.
     """
 
     def __init__(self, args: Sequence[Arg]) -> None:
         if len(args) > lib.SP_MAX_ARGS:
-            raise ValueError(f"args: {len(args)} arguments; at most {lib.SP_MAX_ARGS} are possible")
+            raise ValueError(f"args: expected at most {lib.SP_MAX_ARGS} arguments, got {len(args)}")
         self.args = tuple(args)
         self.npointers = sum(a.is_pointer for a in args)
         codes = ["Q" if a.is_pointer else SCALARS[a.type] for a in args]
@@ -121,7 +122,10 @@ class Signature:
         return sig
 
     def compile(self, text: str, sig: Any, at: int) -> int:
-        """Writes the steps of a text into those of `sig`, from `at` on; returns how many."""
+        """Writes the steps of the extent `text` into `sig` from step `at` on; returns how many.
+
+        Raises ValueError as `steps_of`, and for too many steps.
+        """
         steps = steps_of(text, self._integers)
         if at + len(steps) > lib.SP_MAX_STEPS:
             most = lib.SP_MAX_STEPS

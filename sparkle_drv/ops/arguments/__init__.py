@@ -1,5 +1,5 @@
-"""Checks of arguments that all operations share, and how errors quote a value.
+"""Checks of arguments that all operations share, and the quoting of values in errors.
 
-Pure: no device, and no rule that concerns one operation only. All of ops and sched call it.
-check.py has the checks, words.py the quoting, annotations.py the types.
+Pure: it has no device, and no rule of a single operation. All of ops and sched call it. check.py
+has the checks, words.py the quoting, annotations.py the types.
 """

@@ -1,4 +1,4 @@
-"""What operations take, as type checkers see it: words, operands and arrays of other libraries."""
+"""Type annotations for arguments of operations: options, operands, arrays of other libraries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ConvAlgo: TypeAlias = Literal[
     "auto", "naive", "direct", "im2col", "winograd", "winograd2", "winograd6"
 ]
 ImageLayout: TypeAlias = Literal["NCHW", "NHWC"]
-"""What conv2d works in; `layout` knows blocked ones besides, of any block, as str."""
+"""The layouts of conv2d. The operation `layout` also takes blocked layouts, as str."""
 ReduceOp: TypeAlias = Literal["sum", "max", "min", "mean"]
 Axis: TypeAlias = int | Sequence[int] | None
 Topology: TypeAlias = Literal["mesh", "single"]
@@ -28,14 +28,14 @@ F = TypeVar("F", np.float32, np.float64)
 
 
 class Exporter(Protocol):
-    """An array of another library: whatever speaks DLPack."""
+    """An array of another library that exports by DLPack."""
 
     def __dlpack__(self, *, stream: Any = None) -> Any: ...
     def __dlpack_device__(self) -> tuple[Any, int]: ...
 
 
 class Divided(TypedDict, total=False):
-    """Where a call of a Context may go, and how it is divided."""
+    """Options of a Context's call: which devices it may use, and how it is divided."""
 
     devices: Sequence[str] | None
     topology: Topology | None
@@ -45,7 +45,7 @@ class Divided(TypedDict, total=False):
 
 
 class GemmOptions(Divided, total=False):
-    """Of `Context.gemm`, by name."""
+    """Keyword options of `Context.gemm`."""
 
     bias: Any
     activation: Activation
@@ -54,7 +54,7 @@ class GemmOptions(Divided, total=False):
 
 
 class ConvOptions(Divided, total=False):
-    """Of `Context.conv2d`, by name."""
+    """Keyword options of `Context.conv2d`."""
 
     stride: int | tuple[int, int]
     padding: Any

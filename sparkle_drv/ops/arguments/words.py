@@ -1,4 +1,4 @@
-"""Texts and values as errors quote them: short, whatever they are. Pure."""
+"""Quotes texts and values in errors; the quote is always short. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MOST_NAMES = 8
 
 
 def short(text: str) -> str:
-    """A name or the like; a long one without its end."""
+    """A name or other text; the end of a long one is cut off."""
     return text if len(text) <= MOST else f"{text[: MOST - 3]}..."
 
 
@@ -20,21 +20,21 @@ class _Repr(reprlib.Repr):
         self.maxstring = self.maxother = self.maxlong = MOST
 
     def repr_int(self, x: int, level: int) -> str:
-        # Python itself refuses to write down what has thousands of digits.
+        # Python refuses to print numbers of thousands of digits.
         large = type(x) is int and x.bit_length() > 512
         return f"a number of {x.bit_length()} bits" if large else repr(x)
 
 
 def shown(value: object) -> str:
-    """repr of a value, of which little is read however large it is."""
+    """The repr of a value, shortened; it reads only a small part of a large value."""
     try:
         return short(_repr.repr(value))
-    except Exception:  # whatever a __repr__ of the caller's own raises
+    except Exception:  # the caller's __repr__ may raise any exception
         return f"this {short(type(value).__name__)}"
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names, separated by commas; of many the first."""
+    """Names separated by commas; only the first ones if there are many."""
     given = list(names)
     more = f" and {len(given) - _MOST_NAMES} more" if len(given) > _MOST_NAMES else ""
     return ", ".join(short(name) for name in given[:_MOST_NAMES]) + more

@@ -1,6 +1,6 @@
-"""What calls of all operations have in common: the choice of a plan, and the call table.
+"""Code for calls of all operations: the choice of a tile plan, and the call table.
 
-plans.py decides a plan once per device and shape (tuned, else the model's) and loads its kernel.
-planned.py is the call of a plan. table.py makes the rows by which C repeats a call. The rules of
-one operation are in its own folder. The operations call it.
+plans.py chooses a tile plan once per device and shape (tuned, else the model's) and loads its
+kernel. planned.py has prepared calls. table.py makes the rows by which C repeats a call. The rules
+of one operation are in its own folder. The operations call this.
 """

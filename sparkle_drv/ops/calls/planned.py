@@ -1,7 +1,7 @@
-"""Plans: an operation of fixed sizes, called with the memory that it reads and writes.
+"""Prepared calls: an operation of fixed sizes, called with the memory that it reads and writes.
 
-A plan has no temporary and reads its operands while it writes its result: whatever shares memory
-with the result is refused. Called by gemm and conv2d.
+A prepared call has no temporary memory and reads operands while it writes its result. So it refuses
+operands that share memory with the result. gemm and conv2d use it.
 """
 
 from __future__ import annotations
@@ -22,17 +22,16 @@ from . import table
 
 
 class Plan(CallableBase):
-    """A class of plans has `__call__`, for what the call table leaves alone, and `bind`.
+    """Base of prepared calls. A subclass has `bind`, and `__call__` for calls not in the table.
 
-    `kernel` is what runs, `queue` where, `tile` the TilePlan that it was made for; `tile.source`
-    says whether that was tuned.
+    `kernel` runs on `queue`. `tile` is its TilePlan; `tile.source` says whether it was tuned.
     """
 
     __slots__ = ("_brief", "_rows", "_site", "_tail", "kernel", "queue", "tile")
     _SOURCES: ClassVar[tuple[int, ...]]
-    """Which operand is each pointer of the kernel, the result first: see table.Call."""
+    """The index of the operand for each pointer of the kernel, the result first: see table.Call."""
     _pointers: ClassVar[Callable[..., tuple[Any, ...]]]
-    """Of the operands: those of a launch, the result first."""
+    """Turns the operands into the pointers of a launch, the result first."""
 
     def __init__(
         self, call: Callable[..., Fence], queue: Queue, kernel: Kernel, tile: TilePlan | None,
@@ -43,9 +42,9 @@ class Plan(CallableBase):
         self._begin(call, self._rows, table.meaning(call, 1))
 
     def _launch(self, *operands: Any) -> Fence:
-        """Raises ValueError (memory is shared) and as `Queue.launch`."""
+        """Launches; raises ValueError (memory is shared) and as `Queue.launch`."""
         kernel, queue = self.kernel, self.queue
-        # Once: what is compared is what is launched, and the launch keeps it.
+        # Converted once: the pointers that are compared are those that are launched.
         pointers = queue._pointers(kernel, self._pointers(*operands))
         _check_apart(*pointers)
         args = (*pointers, *self._tail)
@@ -57,12 +56,12 @@ class Plan(CallableBase):
 
     def _prepare(self, *operands: Any) -> Any:
         given = self._pointers(*operands)
-        with suppress(AttributeError):  # what is no pointer is refused there
+        with suppress(AttributeError):  # `prepare` refuses an operand that is no pointer
             _check_apart(*given)
         return self.queue.prepare(self.kernel, *given, *self._tail)
 
     def _arrays(self, **operands: Any) -> tuple[Any, ...]:
-        """`operands` with its Array in the place of each Constant."""
+        """The operands, with each Constant replaced by its Array."""
         dev = self.queue.device
         return tuple(
             x.array(name, dev) if isinstance(x, Constant) else x for name, x in operands.items()
@@ -70,6 +69,9 @@ class Plan(CallableBase):
 
 
 def _check_apart(out: Any, *operands: Any) -> None:
-    """Of pointers of a launch, or None; AttributeError for anything else."""
-    if out is not None and staging.meets(out, operands):  # None: which the launch refuses
+    """Raises ValueError if `out` shares memory with an operand.
+
+    Takes pointers of a launch, or None; AttributeError for anything else.
+    """
+    if out is not None and staging.meets(out, operands):  # the launch refuses None
         raise ValueError("out: it overlaps an operand, which a plan reads while it writes")

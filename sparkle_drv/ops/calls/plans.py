@@ -1,11 +1,12 @@
-"""Which plan an operation runs by: what `bench.py tune` found for this device and shape (tuned.py),
-else what the model says (blocking.py, tiles/conv2d.py); and the kernel loaded for it.
+"""Chooses the tile plan of an operation and loads its kernel.
 
-Decided once per device and shape and kept with the device: a call costs one look-up. An algorithm
-asked for by name is never overruled. A device that was opened with `deterministic=True` runs by
-the model's plan for one thread, whatever it has, and by nothing that was tuned: neither the
-algorithm nor the order of additions then depends on how many threads there are. Called by gemm,
-conv2d and reduce.
+The plan is the one that `bench.py tune` found for this device and shape (tuned.py), else the
+model's (blocking.py, tiles/conv2d.py). It is chosen once per device and shape and kept with the
+device, so a call costs one lookup. An algorithm given by name is never replaced.
+
+A device opened with `deterministic=True` uses the model's plan for one thread and no tuned plan.
+Then neither the algorithm nor the order of additions depends on the number of threads. gemm, conv2d
+and reduce call this.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from sparkle_drv.types import TilePlan
 
 log = logging.getLogger("sparkle_drv.ops")
 MOST_KEPT = 4096
-"""Shapes that a device remembers its plan for; beyond that it starts anew."""
+"""The most shapes whose plan a device keeps; when it has that many it drops all."""
 
 Chosen = tuple[Kernel, TilePlan | None]
 Key = tuple[object, ...]
@@ -36,9 +37,11 @@ def gemm(
     dev: Device, m: int, n: int, k: int, tag: str, algo: str,
     stays: bool = False, a_rows: bool = True, b_rows: bool = True,
 ) -> Chosen:  # fmt: skip
-    """gemm_f32 or gemm_f64 (`tag`) for these sizes, and its plan. stays, a_rows, b_rows: see
-    blocking.gemm. On a deterministic device every b counts as one that stays: bits do not depend on
-    it."""
+    """gemm_f32 or gemm_f64 (`tag`) for these sizes, and its plan.
+
+    blocking.gemm explains stays, a_rows and b_rows. A deterministic device treats every b as one
+    that stays, so that the bits of a result do not depend on it.
+    """
     stays = stays or dev.deterministic
     shape = tuned.gemm_shape if algo == "auto" else None
     how = 4 if tag == "f32" else 8, algo, stays, a_rows, b_rows
@@ -46,7 +49,7 @@ def gemm(
 
 
 def packed(dev: Device, kernel: Kernel, plan: TilePlan | None) -> Kernel:
-    """The same kernel and plan for packed weights."""
+    """The variant of a kernel and plan that takes packed weights."""
     return staging.kernel(dev, kernel.name, replace(plan or TilePlan(), pack=True))
 
 
@@ -57,7 +60,7 @@ def conv2d(dev: Device, shape: Geometry, algo: str) -> Chosen:
 
 
 def reduce(dev: Device, name: str, outer: int, n: int, inner: int) -> Kernel:
-    """The reduction `name` of a manifest for these sizes: only tuning gives one a plan."""
+    """The manifest's reduction `name` for these sizes. It has a plan only if it was tuned."""
     return _chosen(dev, name, (outer, n, inner), tuned.reduce_shape)[0]
 
 
@@ -65,10 +68,10 @@ def _chosen(
     dev: Device, kernel: str, sizes: tuple[Any, ...], named: Callable[..., str] | None,
     model: Callable[..., TilePlan] | None = None, how: tuple[Any, ...] = (),
 ) -> Chosen:  # fmt: skip
-    """What was chosen for these sizes, now or before.
+    """The kernel and plan for these sizes, chosen now or before.
 
-    named: what the cache of tuned plans calls the sizes; None: do not look there. model: makes a
-    plan for the sizes and for what `how` says.
+    named(*sizes) is the key of the tuned plans; None: use no tuned plan. model(info, *sizes, *how)
+    makes a plan.
     """
     kept: dict[Key, Chosen] = dev.kept.setdefault("ops plans", {})
     key = kernel, *sizes, *how
@@ -82,7 +85,7 @@ def _chosen(
     if entry is not None:
         try:
             found = kept[key] = staging.kernel(dev, kernel, entry.plan), entry.plan
-            return found  # and not what stands there: another thread may begin anew
+            return found  # not kept[key]: another thread may have cleared `kept`
         except (ValueError, ImageError) as error:
             log.warning(
                 "%s: the tuned plan of %s %s is not used: %s", dev.uri, kernel, shape, error
@@ -93,14 +96,14 @@ def _chosen(
 
 
 def _model(dev: Device, plan: Callable[..., TilePlan], *what: Any) -> TilePlan:
-    """The model's plan; on a deterministic cpu device one that knows nothing of its threads."""
+    """The model's plan. On a deterministic cpu device it does not depend on the threads."""
     if not dev.deterministic or dev.info.kind == "gpu":
         return plan(dev.info, *what)
     return replace(plan(replace(dev.info, compute_units=1), *what), threads=0)
 
 
 def _tuned(dev: Device) -> Any:
-    """What was tuned on this device, read at the first look."""
+    """The tuned plans of this device; the file is read at first use."""
     found = dev.kept.get("ops tuned")
     if found is None:
         found = dev.kept["ops tuned"] = tuned.Tuned(dev.home).entries(dev.info)

@@ -1,9 +1,9 @@
-"""The call table: what a call of numpy arrays amounted to, so that C makes the same call again.
+"""The call table: records a call of numpy arrays as one launch, so that C can repeat the call.
 
-A row is the packed record of the call's one launch, with the places of the addresses that come from
-the call's arrays. It is found by types, shapes and strides of the arrays and by the other values
-(native/hot/calls/key.c). Each device has a table, each constant one for the calls with it, each
-plan one. Everything here is optional: where no row is found, the operation does the same in Python.
+A row has the packed record of the launch, and says where the addresses of the call's arrays go. The
+key of a row is the types, shapes and strides of the arrays and the other values
+(native/hot/calls/key.c). Each device has a table; so do each constant, for the calls with it, and
+each prepared call. The table is optional: without a row, the operation does the same in Python.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ from sparkle_drv.ops.shapes import space
 
 T = TypeVar("T", bound=_hot.CallableBase)
 call_key = _hot.call_key
-"""What tells calls apart by types and shapes alone (native/hot/calls/key.c): for sched."""
-SETS, SETS_OF_CONSTANT = 256, 8  # of four rows each
+"""The key of a call by types and shapes alone (native/hot/calls/key.c); sched uses it."""
+SETS, SETS_OF_CONSTANT = 256, 8  # sets of a table, each of four rows
 RESULT, BLOCK, _FIXED = -1, -2, -3  # enum hot_source of native/hot/calls/row.h
 _WRITTEN, _SAME_PLACE, _POINTER = 1, 2, 4  # enum hot_patch_flags
 _PATCH, _NUMBER = struct.Struct("=i3Iq"), struct.Struct("=4I")
 _NUMBERS = {int, float, bool} | {np.dtype(code).type for code in "bhilqBHILQefdg"}
-"""Numbers of Python and numpy. A subclass may convert itself by code of its own."""
+"""The number types of Python and numpy. A subclass may run its own code when it is converted."""
 _BRIEF = 64e3
-"""Multiplications of a product that is over before another thread would have had the GIL."""
+"""A product of fewer multiplications ends before another thread could get the GIL."""
 
 
 def is_brief(m: int, n: int, k: int) -> bool:
-    """Does such a product keep the GIL? To give it up costs a tenth of the smallest."""
+    """Does a product of this size keep the GIL? Releasing it takes a tenth of the smallest one."""
     return m * n * k < _BRIEF
 
 
 def meaning(
     function: Callable[..., Any], skipped: int
 ) -> tuple[tuple[str, ...], int, dict[str, Any]]:
-    """Names of the parameters, how many may be given by position, and the defaults."""
+    """The parameters' names, how many may be positional, and the defaults."""
     values = list(inspect.signature(function).parameters.values())[skipped:]
     return (
         tuple(p.name for p in values),
@@ -62,8 +62,9 @@ def meaning(
 
 
 def operation(kind: type[T]) -> T:
-    """An object of `kind` whose calls C tries first: `kind.__call__(self, dev, ...)` says how they
-    are written.
+    """An object of `kind` whose calls C tries first.
+
+    `kind.__call__(self, dev, ...)` gives the signature.
     """
     method = vars(kind)["__call__"]
     made = _hot.direct(kind)()
@@ -73,19 +74,20 @@ def operation(kind: type[T]) -> T:
 
 
 def again(dev: Device, call: tuple[Any, ...]) -> Any:
-    """The result of a call (site, dev, *values) that was made before; None: there is none."""
+    """The result of the call (site, dev, *values) if C has a row for it, else None."""
     table = dev._calls
     return None if table is None else table.again(*call)
 
 
 @dataclass
 class Call:
-    """A call as the table knows it: `site` is what was called, `values` come after the device.
+    """A call for the table: `site` is the called function, `values` its arguments after the device.
 
-    sources: for each pointer argument of the kernel which value has its memory, BLOCK, or None
-    where it does not depend on the call. out: which value says where the result goes; RESULT: there
-    is always a new one. inplace: as staging.Stage.target has it. block: a template of the
-    constants; numbers: (value, struct's code, place in the block) of those that come from values.
+    sources: for each pointer argument of the kernel, the index of the value with its memory; BLOCK;
+    or None if the pointer does not depend on the call. out: the index of the value for the result;
+    RESULT if every call makes a new result. inplace: as for staging.Stage.target. block: a template
+    of the constants. numbers: (index of the value, struct code, offset in the block) for each
+    constant that comes from a value.
     """
 
     site: object
@@ -100,7 +102,7 @@ class Call:
     def row(
         self, queue: Queue, kernel: Kernel, args: Sequence[Any], result: Any
     ) -> _hot.Row | None:
-        """The row of a call that launched `kernel` with `args`; None: C cannot make such a call."""
+        """The row of a call that launched `kernel` with `args`; None if C cannot repeat it."""
         values = tuple(_tuples(x) for x in self.values)
         typed = {value for value, _, _ in self.numbers}
         compared, meant = 0, []
@@ -108,7 +110,7 @@ class Call:
             if type(x) is np.ndarray:
                 meant.append(x.dtype)
             elif i in typed and type(x) not in _NUMBERS:
-                return None  # to convert it runs the caller's code
+                return None  # converting it may run the caller's code
             elif isinstance(x, (Constant, PointerBase)) or i in typed or x is None:
                 meant.append(type(x))
             elif _is_plain(x):
@@ -135,8 +137,9 @@ class Call:
     def _patches(
         self, kernel: Kernel, args: Any, result: Any
     ) -> tuple[bytes, tuple[Any, ...]] | None:
-        """Structs of each pointer argument, and those that stay; None: one is neither the memory of
-        a value nor stays.
+        """(packed structs of the pointer arguments, the pointers that stay the same).
+
+        None if a pointer neither is the memory of a value nor stays the same.
         """
         signature = kernel.signature
         pointers = [i for i, arg in enumerate(signature.args) if arg.is_pointer]
@@ -170,7 +173,7 @@ class Call:
         return patches, tuple(kept)
 
     def _in_place(self, x: Any, source: int | None) -> bool:
-        """May the result lie exactly where this value does?"""
+        """May the result have exactly the memory of this value?"""
         y = self.values[self.out]
         if not self.inplace or source == self.out or y is None:
             return False
@@ -181,7 +184,7 @@ def remember(
     stage: staging.Stage, result: Any, site: object, values: tuple[Any, ...],
     sources: Sequence[int | None], **more: Any,
 ) -> Any:  # fmt: skip
-    """`result`. C makes the next such call, if this one was one launch on numpy's memory.
+    """Returns `result`. If the call was one launch on numpy's memory, C repeats it from now on.
 
     The other arguments are those of Call.
     """
@@ -201,7 +204,7 @@ def remember(
 
 
 def planned(table: _hot.Table, call: Call, queue: Queue, kernel: Kernel, args: Any) -> None:
-    """The same for a call of a plan, whose table it is and whose launch took `args`."""
+    """The same for a prepared call: `table` is its own table, `args` those of its launch."""
     if _there(queue) and not any(isinstance(x, Constant) for x in call.values):
         row = call.row(queue, kernel, args, None)
         if row is not None:
@@ -209,7 +212,7 @@ def planned(table: _hot.Table, call: Call, queue: Queue, kernel: Kernel, args: A
 
 
 def _there(queue: Queue) -> bool:
-    """Does C know numpy's arrays, and this queue?"""
+    """Does C know the layout of numpy's arrays, and does this queue belong to a native backend?"""
     return numpy_layout.known() and queue._in_c
 
 
@@ -218,7 +221,7 @@ def _tuples(value: Any) -> Any:
 
 
 def _is_plain(value: Any) -> bool:
-    """May C compare it with what a later call has in its place?"""
+    """Can C compare `value` with that of a later call?"""
     if type(value) is tuple:
         return all(_is_plain(x) for x in value)
     return value is None or type(value) in (int, str, bool)

@@ -1,7 +1,7 @@
 """conv2d: 2-D cross-correlation in f32, NCHW or NHWC, with bias and activation.
 
-Checks arguments (shapes/geometry.py), asks calls/plans.py for a plan and launches conv2d_f32. A
-call of numpy arrays that was made before is made again by the call table (calls/table.py).
+conv2d checks arguments (shapes/geometry.py), asks calls/plans.py for a plan and launches
+conv2d_f32. The call table repeats a known call of numpy arrays (calls/table.py).
 """
 
 from __future__ import annotations
@@ -35,41 +35,42 @@ from sparkle_drv.ops.tiles import winograd as tiles_winograd
 from sparkle_drv.types import TilePlan
 
 ALGOS = ("auto", "naive", "direct", "im2col", "winograd", "winograd2", "winograd6")
-"""What `algo` may be."""
+"""The values of `algo`."""
 WINOGRAD = tuple(tiles_winograd.EDGES)
 PACKED = ("direct", *WINOGRAD)
-"""Those that want the weights in an order of their own where the device packs them."""
+"""Algorithms that read packed weights on devices that pack them."""
 _PACK = "pack_conv2d_f32"
 
 
 class Conv2d(CallableBase):
     """activation(x * w + bias), the cross-correlation that networks call a convolution.
 
-    All float32: x [n, c, h, w], or [n, h, w, c] with layout="NHWC"; w [oc, c/groups, kh, kw] in
-    either case; bias [oc]; y [n, oc, oh, ow] or [n, oh, ow, oc].
+    All arrays are float32. x is [n, c, h, w], or [n, h, w, c] with layout="NHWC". w is
+    [oc, c/groups, kh, kw] in both layouts. bias is [oc]. y is [n, oc, oh, ow] or [n, oh, ow, oc].
 
-    stride, dilation: a number or (vertical, horizontal). padding: the same, or
-    ((top, bottom), (left, right)), "valid" (none) or "same": oh = ceil(h / stride), what is odd
-    goes to the bottom and right. activation: None, "relu", "tanh" or "sigmoid". algo: "auto",
-    "naive" (the oracle), "direct", "im2col", or, on the cpu for filters of 3 x 3 with stride 1 or 2
-    in both directions, dilation 1 and one group, "winograd" (output tiles of 4 x 4) or "winograd2"
-    (of 2 x 2), or with stride 1 "winograd6" (of 6 x 6).
+    stride and dilation are a number or (vertical, horizontal). padding is the same, or
+    ((top, bottom), (left, right)), "valid" (none) or "same": oh = ceil(h / stride), and an odd
+    remainder goes to the bottom and right. activation is None, "relu", "tanh" or "sigmoid".
 
-    "auto" takes Winograd's algorithms where they are faster. Their largest error is some 1e-5 of
-    the output's rms with stride 1, an order more than that of "direct", with "winograd6" up to
-    7e-5, and about that of "direct" with stride 2. What is not finite spreads: a NaN or an infinity
-    in x can make NaN of every output of a tile whose patch (what all outputs of the tile see) has
-    it, one in w of every output of its channel.
+    algo is "auto", "naive" (the oracle), "direct" or "im2col". The cpu also has "winograd" (output
+    tiles of 4 x 4) and "winograd2" (2 x 2), for filters of 3 x 3 with stride 1 or 2 in both
+    directions, dilation 1 and one group. With stride 1 it also has "winograd6" (6 x 6).
 
-    numpy arrays in: synchronous, a numpy array out. Any Array among them: asynchronous on
-    dev.default_queue, an Array out whose `.fence` and `.layout` are set. `out` may overlap an
-    input.
+    "auto" uses Winograd's algorithms if they are faster. With stride 1 their largest error is about
+    1e-5 of the output's rms, ten times that of "direct"; with "winograd6" it is up to 7e-5. With
+    stride 2 it is about that of "direct". Values that are not finite spread. A NaN or infinity in x
+    can make every output of a tile NaN if it is in the tile's patch, which is all the input that
+    the tile sees. One in w can make every output of its channel NaN.
 
-    Arrays are read in each call, whether they are writeable or not. w may be a Constant
-    (`ops.constant`): the cpu device packs it once for each shape of x, where an algorithm wants
-    packed weights. Any other w is packed in each call.
+    With numpy arrays a call is synchronous and returns a numpy array. With any Array it runs
+    asynchronously on dev.default_queue and returns an Array with `.fence` and `.layout` set. `out`
+    may overlap an input.
 
-    Raises TypeError (not arrays, not float32) and ValueError (shapes, an output without a pixel).
+    Each call reads its arrays again, even read-only ones. w may be a Constant (`ops.constant`): the
+    cpu device packs it once for each shape of x, if the algorithm reads packed weights. Any other w
+    is packed in each call.
+
+    Raises TypeError (not arrays, not float32) and ValueError (shapes, an output without pixels).
     """
 
     @overload
@@ -116,7 +117,7 @@ class Conv2d(CallableBase):
         layout: ImageLayout = "NCHW",
         algo: ConvAlgo = "auto",
     ) -> Any:
-        """What the class says. @public"""
+        """See the class. @public"""
         values = (
             x, w, bias, out, stride, padding, dilation, groups, activation, layout, algo,
         )  # fmt: skip
@@ -126,7 +127,7 @@ class Conv2d(CallableBase):
         _check_algo(dev, shape, algo)
         act = check.activation(activation)
         y = stage.target(shape.out_shape, x.dtype, layout=layout)
-        if shape.n and shape.oc:  # of nothing there is nothing to plan
+        if shape.n and shape.oc:  # an empty output needs no plan
             function, tile = plans.conv2d(dev, shape, algo)
             if isinstance(w, Constant):
                 function, tile, w = _packed(dev, w, shape, function, tile)
@@ -153,10 +154,11 @@ class Conv2d(CallableBase):
         layout: ImageLayout = "NCHW",
         algo: ConvAlgo = "auto",
     ) -> Conv2dPlan:
-        """Everything decided once for images of `x_shape` and these weights: see Conv2dPlan.
+        """A Conv2dPlan for images of `x_shape` and these weights: checks and choices are made once.
 
-        w and bias are copied to the device now, and w is packed where the kernel wants that: later
-        changes of them do not matter. A Constant is not copied, and must stay open.
+        w and bias are copied to the device now, so later changes have no effect. w is packed if the
+        kernel reads packed weights. A Constant is not copied and must stay open. Raises TypeError,
+        ValueError.
         """
         staging.device(dev)
         w = staging.readable("w", w, dev)
@@ -166,7 +168,7 @@ class Conv2d(CallableBase):
         shape = geometry(extents, w.shape, stride, padding, dilation, groups, layout)
         if not (shape.n and shape.oc):
             raise ValueError(
-                f"x_shape: a plan for no output at all, got {extents} with w {w.shape}"
+                f"x_shape: expected a shape with outputs, got {extents} with w {w.shape}"
             )
         _weights(w, bias, shape)
         _check_algo(dev, shape, algo)
@@ -185,12 +187,12 @@ class Conv2d(CallableBase):
 class Conv2dPlan(Plan):
     """`plan(x, out) -> Fence` without checks or lookups per call; `out` has shape `out_shape`.
 
-    Operands are row-major Arrays, Buffers or, on devices with unified memory, numpy arrays of
-    exactly the planned shape, float32. Asynchronous for all of them: wait for the fence before
-    reading `out`, which may not share memory with `x`, `w` or `bias` (ValueError). `bind` goes
-    further and prepares one launch. `w` and `bias` are the copies on the device, `kernel` is what
-    runs, `queue` where, `tile` the TilePlan that it was made for; `tile.source` says whether that
-    was tuned.
+    Operands are row-major float32 Arrays or Buffers of exactly the planned shape; on unified
+    devices also numpy arrays. Every call is asynchronous: wait for the fence before reading `out`.
+    `out` may not share memory with `x`, `w` or `bias` (ValueError).
+
+    `bind` prepares one launch. `w` and `bias` are the copies on the device. `kernel` runs on
+    `queue`. `tile` is its TilePlan; `tile.source` says whether it was tuned.
     """
 
     __slots__ = ("bias", "out_shape", "w")
@@ -200,16 +202,16 @@ class Conv2dPlan(Plan):
     _SOURCES = 1, 0
 
     def __call__(self, x: Any, out: Any) -> Fence:
-        """What the class says. @public"""
+        """See the class. @public"""
         return self._launch(x, out)
 
     def _pointers(self, x: Any, out: Any) -> tuple[Any, ...]:
         return out, *self._arrays(x=x), self.w, self.bias
 
     def bind(self, x: Any, out: Any) -> Any:
-        """A prepared launch for these Arrays or Buffers: called, it returns a timeline value.
+        """A prepared launch for these Arrays or Buffers; calling it returns a timeline value.
 
-        `queue.fence(value)` is its fence.
+        `queue.fence(value)` gives the fence. Raises TypeError, ValueError.
         """
         return self._prepare(x, out)
 
@@ -221,25 +223,25 @@ def _extents(given: Any) -> tuple[int, ...]:
     try:
         extents = tuple(given)
     except TypeError:
-        raise TypeError(f"x_shape: four whole numbers are wanted, got {shown(given)}") from None
+        raise TypeError(f"x_shape: expected four whole numbers, got {shown(given)}") from None
     return tuple(check.whole("x_shape", extent, 0) for extent in extents)
 
 
 def outline(
     x: Any, w: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: Any, layout: Any
 ) -> Geometry:
-    """The geometry of a convolution of what has these shapes and dtypes; raises as Conv2d."""
+    """The geometry of a convolution of operands with these shapes and dtypes; raises as Conv2d."""
     check.dtype("conv2d", "x", x.dtype, ("f32",))
     known = getattr(x, "layout", None)
     if known not in (None, layout):
-        raise ValueError(f"x: it is {known}, say layout={known!r}, got layout={shown(layout)}")
+        raise ValueError(f"x: it is {known}: expected layout={known!r}, got layout={shown(layout)}")
     shape = geometry(x.shape, w.shape, stride, padding, dilation, groups, layout)
     _weights(w, bias, shape)
     return shape
 
 
 def _weights(w: Any, bias: Any, shape: Geometry) -> None:
-    """Checks w and bias."""
+    """Checks dtypes and shape of w and bias; TypeError, ValueError."""
     check.dtype("conv2d", "w", w.dtype, ("f32",))
     if bias is not None:
         check.dtype("conv2d", "bias", bias.dtype, ("f32",))
@@ -247,13 +249,13 @@ def _weights(w: Any, bias: Any, shape: Geometry) -> None:
 
 
 def check_algo(shape: Geometry, algo: Any) -> None:
-    """ValueError for an algorithm that there is not, or not for this geometry."""
+    """Raises ValueError for an unknown algorithm, or one that cannot compute this geometry."""
     check.one_of("algo", algo, ALGOS)
     edge = tiles_winograd.EDGES.get(algo)
     if edge and not tiles_winograd.fits(shape, edge):
         strides = "stride 1" if edge == 6 else "stride 1 or 2"
         raise ValueError(
-            f"algo: {algo!r} wants filters of 3 x 3, {strides}, dilation 1 and one group, "
+            f"algo: {algo!r} needs filters of 3 x 3, {strides}, dilation 1 and one group, "
             f"got {shape.kernel}, {shape.stride}, {shape.dilation} and {shape.groups}"
         )
 
@@ -261,19 +263,19 @@ def check_algo(shape: Geometry, algo: Any) -> None:
 def _check_algo(dev: Device, shape: Geometry, algo: str) -> None:
     check_algo(shape, algo)
     if algo in WINOGRAD and not packs(dev):
-        raise ValueError(f"algo: {algo!r} is there on the cpu only, got {dev.uri}")
+        raise ValueError(f"algo: expected a cpu device for {algo!r}, got {dev.uri}")
 
 
 def packs(dev: Device) -> bool:
-    """Does this device pack weights for the algorithms of PACKED? Only then it has WINOGRAD."""
+    """Does this device pack weights for the algorithms of PACKED? If not, it has no WINOGRAD."""
     return dev.provides(_PACK)
 
 
 def _packed(
     dev: Device, w: Constant, shape: Geometry, function: Kernel, tile: TilePlan | None
 ) -> tuple[Kernel, TilePlan | None, Array]:
-    """The kernel, its plan and its weights: packed, if it wants them so, else as they are."""
-    depthwise = shape.groups == shape.c == shape.oc  # its loops take weights as they are
+    """The kernel, its plan and its weights, packed if the algorithm reads packed weights."""
+    depthwise = shape.groups == shape.c == shape.oc  # its loops read unpacked weights
     if tile is None or tile.algo not in PACKED or depthwise or not packs(dev):
         return function, tile, w.array("w", dev)
     packing = replace(tile, pack=True)

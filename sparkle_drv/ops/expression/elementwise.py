@@ -1,7 +1,7 @@
-"""What each step of an expression computes, as numpy does it: one function for each operation.
+"""The operations of expressions as numpy functions; they define what each step computes.
 
-The types are those of the operands. Scalars are computed by these on the host, traced functions
-apply them to numbers, and the float64 references are made of them. No device here.
+They compute in the types of the operands. The host computes scalars with them, traced functions
+apply them to numbers, and the float64 references use them. This file knows no device.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ELEMENTWISE: dict[str, Callable[..., Array]] = {
     "mul": np.multiply,
     "div": np.divide,
     "pow": np.power,
-    "min": np.minimum,  # a NaN on either side wins, in numpy and in sp_map.h
+    "min": np.minimum,  # NaN if either operand is NaN, in numpy and in sp_map.h
     "max": np.maximum,
     "neg": np.negative,
     "abs": np.abs,
@@ -49,11 +49,11 @@ ELEMENTWISE: dict[str, Callable[..., Array]] = {
     "where": lambda c, a, b: np.asarray(np.where(np.asarray(c) != 0, a, b)),
 }
 ARITY = {op: getattr(f, "nin", 1) for op, f in ELEMENTWISE.items()} | {"where": 3}
-"""How many operands each operation takes."""
+"""The number of operands of each operation."""
 COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 
 
 def apply(op: str, *operands: Any) -> Array:
-    """`op` of arrays or numbers."""
+    """The result of `op` for arrays or numbers."""
     with np.errstate(all="ignore"):
         return np.asarray(ELEMENTWISE[op](*(np.asarray(x) for x in operands)))

@@ -1,9 +1,9 @@
-"""The grammar of `map`: from the text "relu(a*x + y)" to a graph.
+"""The grammar of `map`: parses a text such as "relu(a*x + y)" into a graph.
 
-A tokenizer and a Pratt parser that writes nodes down as it goes, so that a chain of any length
-needs no recursion; only nesting recurses, and nesting is limited. Nothing here is ever evaluated
-by Python. What a step means on a device is `program.py`'s and `typed.py`'s business, what it means
-in float64 is ref's. Called by map and ref.
+A tokenizer feeds a Pratt parser that adds nodes as it reads. So a chain of any length needs no
+recursion. Only nesting recurses, and nesting is limited. Python never evaluates the text.
+program.py and typed.py define what a step means on a device, ref what it means in float64. map and
+ref call this.
 
     whole   = sum (("<" | "<=" | ">" | ">=" | "==" | "!=") sum)?       # no chains
     sum     = product (("+" | "-") product)*
@@ -27,7 +27,7 @@ from .graph import Builder, Graph, placed
 FUNCTIONS = tuple(sorted(set(ARITY) - {"add", "sub", "mul", "div", *COMPARISONS.values()}))
 
 MAX_TEXT = 1 << 16  # characters of an expression
-MAX_NESTING = 128  # parentheses, calls, signs and exponents inside one another
+MAX_NESTING = 128  # depth of nested parentheses, calls, signs and exponents
 _COMPARED = 5
 _INFIX = {
     **{sign: (op, _COMPARED) for sign, op in COMPARISONS.items()},
@@ -48,13 +48,15 @@ _TOKEN = re.compile(
 
 @lru_cache(maxsize=512)
 def parse(text: str) -> Graph:
-    """The graph of `text`; ValueError with a caret under the place that makes no sense."""
+    """The graph of `text`; ValueError with a caret under the invalid place."""
     return _Parser(text).graph()
 
 
 def outline(text: str) -> str:
-    """`text` with "#" for its numbers and without spaces: what expressions that cost the same have
-    in common. One with a power keeps its numbers, because an exponent decides what is computed.
+    """`text` without spaces and with "#" for its numbers: equal for expressions of the same cost.
+
+    An expression with a power keeps its numbers, because the exponent changes the computation.
+    Raises ValueError as `parse`.
     """
     tokens = _tokens(text)
     if any(token.text in ("**", "pow") for token in tokens):
@@ -74,15 +76,15 @@ def _fail(text: str, at: int, what: str) -> NoReturn:
 
 def _tokens(text: str) -> list[_Token]:
     if len(text) > MAX_TEXT:
-        _fail(text, 0, f"it has {len(text)} characters, and {MAX_TEXT} are possible")
+        _fail(text, 0, f"expected at most {MAX_TEXT} characters, got {len(text)}")
     found: list[_Token] = []
     for match in _TOKEN.finditer(text):
         token = _Token(str(match.lastgroup), match.group(), match.start())
         if token.kind == "strange":
-            _fail(text, token.at, f"the character {token.text!r} has no meaning here")
+            _fail(text, token.at, f"unexpected character {token.text!r}")
         if token.kind == "absent":
             instead = _ABSENT.get(token.text)
-            hint = f"; {instead} does it" if instead else ""
+            hint = f"; write {instead}" if instead else ""
             _fail(text, token.at, f"there is no operator {token.text}{hint}")
         if token.kind != "space":
             found.append(token)
@@ -90,7 +92,7 @@ def _tokens(text: str) -> list[_Token]:
 
 
 class _Parser:
-    """Each method that reads returns the number of the node that it has written down."""
+    """The parser. Each method that reads returns the number of the node that it added."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -102,10 +104,10 @@ class _Parser:
 
     def graph(self) -> Graph:
         if self.ahead.kind == "end":
-            self.fail(0, "it is empty")
+            self.fail(0, "expected an expression, got an empty text")
         root = self.operand(0)
         if self.ahead.kind != "end":
-            self.unexpected(self.ahead, "an operator or the end was expected")
+            self.unexpected(self.ahead, "expected an operator or the end")
         return self.builder.graph(root, tuple(self.names), self.text)
 
     def take(self) -> _Token:
@@ -116,10 +118,10 @@ class _Parser:
         _fail(self.text, at, what)
 
     def unexpected(self, token: _Token, wanted: str) -> NoReturn:
-        self.fail(token.at, f"{wanted}, not {shown(token.text) if token.text else 'the end'}")
+        self.fail(token.at, f"{wanted}, got {shown(token.text) if token.text else 'the end'}")
 
     def operand(self, least: int, deeper: int = 1) -> int:
-        """Reads what binds at least as strongly as `least`."""
+        """Reads an operand whose operators bind at least as strongly as `least`."""
         self.nesting += deeper
         if self.nesting > MAX_NESTING:
             self.fail(self.ahead.at, f"it is nested more than {MAX_NESTING} deep")
@@ -129,8 +131,8 @@ class _Parser:
             if binding < least:
                 break
             at = self.take().at
-            # x + (x + (x + ... is as deep as its parentheses: between two of them at most a sum and
-            # a product recurse, so they need not count.
+            # x + (x + (x + ... is as deep as its parentheses. Between two parentheses at most a sum
+            # and a product recurse, so they need not count.
             right = self.operand(*((_UNARY, 1) if op == "pow" else (binding + 1, 0)))
             left = self.builder.add(op, (left, right), at=at)
             if binding == _COMPARED and self.ahead.text in COMPARISONS:
@@ -152,13 +154,13 @@ class _Parser:
             return self.minus(token)
         if token.text == "+":
             return self.operand(_UNARY)
-        self.unexpected(token, "a number, a name or '(' was expected")
+        self.unexpected(token, "expected a number, a name or '('")
 
     def number(self, token: _Token) -> int:
         value = float(token.text)
         if value == float("inf"):
             self.fail(token.at, "the number is too large")
-        # Kept whole where it was written whole: i32 takes no other, and has more digits than f32.
+        # A whole number stays an int: i32 takes only ints, and has more digits than f32.
         whole = int(token.text) if token.text.isdigit() else value
         return self.builder.add("number", (), whole, token.at)
 
@@ -167,7 +169,7 @@ class _Parser:
         node = self.builder.nodes[inner]
         if isinstance(node.value, str):
             return self.builder.add("neg", (inner,), at=token.at)
-        # -5 is a number: i32 can say -2147483648, and no step is spent.
+        # -5 is a number, not a negation: i32 has -2147483648, and a negation would cost a step.
         return self.builder.add("number", (), -node.value, token.at)
 
     def name(self, token: _Token) -> int:
@@ -181,9 +183,7 @@ class _Parser:
     def call(self, function: _Token) -> int:
         if function.text not in FUNCTIONS:
             known = " ".join(FUNCTIONS)
-            self.fail(
-                function.at, f"there is no function {short(function.text)}; there are {known}"
-            )
+            self.fail(function.at, f"there is no function {short(function.text)}; known: {known}")
         self.take()
         args = [] if self.ahead.text == ")" else [self.operand(0)]
         while self.ahead.text == ",":
@@ -192,11 +192,11 @@ class _Parser:
         self.close(f"the arguments of {function.text}")
         wanted = ARITY[function.text]
         if len(args) != wanted:
-            what = f"{function.text} takes {wanted} argument(s), {len(args)} given"
+            what = f"{function.text}: expected {wanted} argument(s), got {len(args)}"
             self.fail(function.at, what)
         return self.builder.add(function.text, tuple(args), at=function.at)
 
     def close(self, what: str) -> None:
         if self.ahead.text != ")":
-            self.unexpected(self.ahead, f"')' was expected after {what}")
+            self.unexpected(self.ahead, f"expected ')' after {what}")
         self.take()

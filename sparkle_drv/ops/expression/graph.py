@@ -1,8 +1,8 @@
-"""What a map computes, as a graph: text and traced functions become the same thing here.
+"""The graph of a map; texts and traced functions both become one.
 
-A Graph is a list of nodes, each with the numbers of earlier nodes as operands; equal nodes are one
-node. `grammar.py` makes it from an expression, `trace.py` from a Python function; `steps` turns it
-into a postfix list for the kernels that want one.
+A Graph is a list of nodes. The operands of a node are the numbers of earlier nodes. Equal nodes are
+merged. grammar.py makes a graph from a text, trace.py from a Python function. `steps` turns it into
+a postfix list for the kernels that run one.
 """
 
 from __future__ import annotations
@@ -14,23 +14,24 @@ from typing import NoReturn
 from .elementwise import COMPARISONS
 
 MOST_STEPS = 1 << 16
-"""Of a postfix program that shared nodes are written out for."""
+"""The most steps of a postfix program, in which a shared node appears several times."""
 MOST_NODES = 1 << 16
-"""Of a graph: each costs some 0.1 ms until it is a program."""
+"""The most nodes of a graph. Compiling a node takes about 0.1 ms."""
 OF_TRUTHS = {
     **{op: op for op in ("min", "max", "abs", "relu", "square", "floor", "where")},
     **{"add": "max", "mul": "min"},
 }
-"""What makes 0 or 1 of 0 and 1, by the operation that does it: a sum is "or" and a product "and",
-as numpy has it."""
-_QUOTED = 72  # how much of a long expression an error quotes
+"""Operations that map truths (0 or 1) to truths, with the operation that computes them. As in
+numpy, a sum of truths is "or" and a product is "and"."""
+_QUOTED = 72  # characters of a long expression that an error quotes
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
     """`op` is "name" (value: the name), "number" (value: int or float) or a key of ARITY.
 
-    `at` is its place in the text; of a trace, file and line. truth: it is 0 or 1.
+    `at` is its position in the text, or file and line of a traced function. `truth` says that its
+    value is always 0 or 1.
     """
 
     op: str
@@ -41,12 +42,12 @@ class Node:
 
 
 def distinct(value: object) -> tuple[object, type]:
-    """What differs where `value` does: 1 and 1.0 are two things, and so are 0.0 and -0.0."""
+    """A key of `value` that differs between 1 and 1.0, and between 0.0 and -0.0."""
     return (float.__repr__(value) if isinstance(value, float) else value, value.__class__)
 
 
 def placed(text: str, at: int, what: str) -> str:
-    """An error's words: `what`, and the place in the expression that it is about."""
+    """The text of an error: `what`, then the expression with a caret under position `at`."""
     start = max(0, min(at - _QUOTED // 2, len(text) - _QUOTED))
     shown = re.sub(r"\s", " ", text[start : start + _QUOTED])
     left, right = "..." if start else "", "..." if start + _QUOTED < len(text) else ""
@@ -55,10 +56,10 @@ def placed(text: str, at: int, what: str) -> str:
 
 
 class Graph:
-    """Nodes, the last of them the result; `names` in order of first appearance.
+    """Nodes, of which the last is the result, and `names` in order of first appearance.
 
-    `text` is the expression, "" for a traced function, which `called` names. Graphs are equal that
-    compute the same, wherever they were written.
+    `text` is the expression, "" for a traced function; `called` is the function's name. Graphs with
+    the same nodes and names are equal, wherever they were written.
     """
 
     __slots__ = ("_hash", "_key", "called", "names", "nodes", "text")
@@ -77,7 +78,7 @@ class Graph:
         return isinstance(other, Graph) and self._key == other._key
 
     def fail(self, node: Node | None, what: str, kind: type[Exception] = ValueError) -> NoReturn:
-        """Raises `kind` that says `what` and shows the place of `node`."""
+        """Raises `kind` with the text `what` and the position of `node`."""
         at = node.at if node else 0
         if isinstance(at, str):
             raise kind(f"{self.called}: {what}\n    {at}")
@@ -85,9 +86,9 @@ class Graph:
 
 
 class Builder:
-    """Collects nodes; one that is there already is not made again.
+    """Collects the nodes of a graph and merges equal ones.
 
-    `called`: the function that is traced, "" for a text.
+    `called` is the name of the traced function, "" for a text.
     """
 
     def __init__(self, called: str = "") -> None:
@@ -98,8 +99,11 @@ class Builder:
     def add(
         self, op: str, args: tuple[int, ...] = (), value: str | int | float = "", at: int | str = 0
     ) -> int:
-        """The number of the node. x**2 is a square, but x**2.0 makes a float of a whole number. A
-        condition is a truth: types may have no room for a scalar that is one (0.5 in i32).
+        """The number of the node, added now or before.
+
+        x**2 becomes a square; x**2.0 does not, because it makes a float of a whole number. The
+        condition of `where` becomes a truth, because a type may not hold it as a scalar (0.5 in
+        i32). Raises ValueError for too many nodes.
         """
         if op == "pow" and distinct(self.nodes[args[1]].value) == (2, int):
             op, args = "square", args[:1]
@@ -109,14 +113,14 @@ class Builder:
         found = self._known.setdefault((op, args, *distinct(value)), len(self.nodes))
         if found == len(self.nodes):
             if found >= MOST_NODES:
-                what = f"it has more than the {MOST_NODES} steps that are possible"
+                what = f"expected at most {MOST_NODES} steps, got more"
                 raise ValueError(f"{self.called or 'expression'}: {what}")
             of_truths = op in OF_TRUTHS and all(self.nodes[a].truth for a in args)
             self.nodes.append(Node(op, args, value, at, of_truths or op in COMPARISONS.values()))
         return found
 
     def graph(self, root: int, names: tuple[str, ...], text: str, called: str = "") -> Graph:
-        """Of what `root` needs; the nodes keep their order, root being the last."""
+        """The graph of the nodes that `root` needs, in their order; root is the last."""
         needed = {root}
         for i in range(root, -1, -1):
             if i in needed:
@@ -129,10 +133,10 @@ class Builder:
 
 
 def steps(graph: Graph, leaves: tuple[bool, ...]) -> list[tuple[int, bool]]:
-    """`graph` as a postfix list of (node, is it a leaf), `leaves` being taken as they are.
+    """`graph` as a postfix list of (node, is it a leaf). `leaves` says which nodes are leaves.
 
-    What is shared is there as often as it is used. Of a sum or a product the operand comes first
-    for which more values wait. ValueError: that is more than MOST_STEPS.
+    A shared node appears once for each use. A sum or a product begins with the operand that needs
+    the deeper stack. Raises ValueError for more than MOST_STEPS steps.
     """
     operands: list[tuple[int, ...]] = []
     waits: list[int] = []
@@ -146,8 +150,8 @@ def steps(graph: Graph, leaves: tuple[bool, ...]) -> list[tuple[int, bool]]:
     stack = [(len(graph.nodes) - 1, False)]
     while stack:
         if len(written) > MOST_STEPS:
-            what = f"it shares so much that it is more than {MOST_STEPS} steps written out"
-            graph.fail(graph.nodes[-1], f"{what}, which this device cannot run")
+            what = f"expected at most {MOST_STEPS} steps on this device, got more"
+            graph.fail(graph.nodes[-1], f"{what}: shared values count once for each use")
         i, done = stack.pop()
         if done or not operands[i]:
             written.append((i, not operands[i]))

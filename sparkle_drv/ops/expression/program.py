@@ -1,8 +1,8 @@
-"""From a graph to the program that the map_* kernels run (native/include/sp_map.h).
+"""Compiles a graph to the program that the map_* kernels run (native/include/sp_map.h).
 
-Decides which input or constant slot each name gets, and refuses what the kernel cannot do: a type
-without that operation, more inputs or more stack than there is. Pure: no device, no arrays. Called
-by map; ref reads programs back with `decode`.
+It gives each name an input or constant slot. It refuses graphs that the kernel cannot run: an
+operation that the type lacks, too many inputs, or too deep a stack. It is pure: no device, no
+arrays. map calls it; ref reads programs back with `decode`.
 """
 
 from __future__ import annotations
@@ -21,19 +21,20 @@ from .grammar import parse
 from .graph import OF_TRUTHS, Graph, steps
 from .promote import REAL
 
-# The i32 kernel has these and no others; quotients and powers of whole numbers need not be whole.
+# The operations of the i32 kernel. Quotients and powers of whole numbers need not be whole.
 I32_OPS = frozenset(ARITY) - REAL - {"div", "pow", "floor"}
 
 
-# What sp_map.h allows, and the number that it gives each operation.
+# The limits of sp_map.h, and its number for each operation.
 INPUTS: int = lib.SP_MAP_INPUTS
 OPCODES = {op: getattr(lib, f"SP_MAP_{op.upper()}") for op in (*ARITY, "input", "const")}
 
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """`words` (u32, read-only) is what the kernel runs: slot i of its inputs is the array called
-    `inputs[i]`, constant i the scalar at node `constants[i]`.
+    """A program of a map_* kernel: `words` (u32, read-only).
+
+    Input slot i is the array named `inputs[i]`; constant i is the scalar at node `constants[i]`.
     """
 
     words: npt.NDArray[np.uint32]
@@ -43,9 +44,10 @@ class Program:
 
 @lru_cache(maxsize=512)
 def compile_graph(graph: Graph, uniform: tuple[bool, ...], dtype: str) -> Program:
-    """The program of `graph`, the nodes in `uniform` being scalars, for one dtype throughout.
+    """The program of `graph` for one dtype; `uniform` says which nodes are scalars.
 
-    ValueError: too many arrays, too deep. TypeError: an operation that i32 lacks.
+    Raises ValueError (too many arrays, too deep a stack) and TypeError (an operation that i32
+    lacks).
     """
     inputs: dict[str, int] = {}
     constants: dict[int, int] = {}
@@ -61,7 +63,7 @@ def compile_graph(graph: Graph, uniform: tuple[bool, ...], dtype: str) -> Progra
         elif leaf:
             op, slot = "input", inputs.setdefault(str(node.value), len(inputs))
         elif op == "pow" and graph.nodes[node.args[1]].value == 2:
-            words.pop()  # the number's
+            words.pop()  # the word of the exponent
             op = "square"
         elif dtype == "i32" and op not in I32_OPS:
             known = " ".join(sorted(I32_OPS))
@@ -72,7 +74,7 @@ def compile_graph(graph: Graph, uniform: tuple[bool, ...], dtype: str) -> Progra
     check_inputs(graph, tuple(inputs))
     most = lib.SP_MAP_STACK
     if deepest > most:
-        what = f"it keeps {deepest} values waiting, and {most} are possible on this device"
+        what = f"expected at most {most} values waiting on this device, got {deepest}"
         graph.fail(graph.nodes[-1] if not graph.text else None, what)
     packed = np.array(words, np.uint32)
     packed.flags.writeable = False
@@ -80,18 +82,18 @@ def compile_graph(graph: Graph, uniform: tuple[bool, ...], dtype: str) -> Progra
 
 
 def check_inputs(graph: Graph, inputs: tuple[str, ...]) -> None:
-    """ValueError when there are more arrays than kernels take."""
+    """Raises ValueError for more arrays than kernels take."""
     if len(inputs) > INPUTS:
         node = next(n for n in graph.nodes if n.op == "name" and n.value == inputs[INPUTS])
-        graph.fail(node, f"it has {len(inputs)} arrays, and at most {INPUTS} are possible")
+        graph.fail(node, f"expected at most {INPUTS} arrays, got {len(inputs)}")
 
 
 @lru_cache(maxsize=512)
 def compile_map(text: str, scalars: frozenset[str], dtype: str) -> Program:
-    """The program of `text` as it is written, for reduce and tools. Constant i is the number
-    `constants[i]`, or the value of the scalar of that name, one of `scalars`, when it is a str.
+    """The program of the expression `text`, for reduce and tools; `scalars` are names.
 
-    ValueError: not an expression; and as `compile_graph`.
+    Constant i is the number `constants[i]`, or, if that is a str, the value of the scalar with this
+    name. Raises ValueError (not an expression) and as `compile_graph`.
     """
     graph = parse(text)
     leaves = tuple(n.op == "number" or n.value in scalars for n in graph.nodes)
@@ -102,10 +104,10 @@ def compile_map(text: str, scalars: frozenset[str], dtype: str) -> Program:
 def decode(words: npt.NDArray[Any]) -> list[tuple[str, int]]:
     """The (operation, slot) pairs of a program, for the oracle.
 
-    ValueError for a number that is no operation.
+    Raises ValueError for an unknown operation.
     """
     names = {number: op for op, number in OPCODES.items()}
     strange = [word for word in words.tolist() if word & 0xFF not in names]
     if strange:
-        raise ValueError(f"map program: {strange[0]:#x} is no operation")
+        raise ValueError(f"map program: unknown operation {strange[0]:#x}")
     return [(names[word & 0xFF], word >> 8) for word in words.tolist()]

@@ -1,5 +1,6 @@
-"""Which nodes of a graph have one value for all elements: those are computed on the host, once a
-call. Pure; called by `fused.py` and map.
+"""Computes the nodes of a graph that have one value for all elements, once per call on the host.
+
+Pure; map calls it.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from .elementwise import apply
 from .graph import Graph, Node
 from .promote import WEAK, dtype_name, kind_of, rule_of
 
-_MOST_BITS = 2048  # of a Python integer on the way
+_MOST_BITS = 2048  # the largest intermediate Python integer
 
 
 def values(graph: Graph, named: dict[str, Any]) -> dict[int, Any]:
-    """The value of each scalar, by node; `named` has those of names."""
+    """The value of each scalar node, by its number; `named` has the values of names.
+
+    Raises ValueError, TypeError.
+    """
     found: dict[int, Any] = {}
     for i, node in enumerate(graph.nodes):
         if node.op == "number":
@@ -29,7 +33,7 @@ def values(graph: Graph, named: dict[str, Any]) -> dict[int, Any]:
 
 
 def _computed(graph: Graph, node: Node, operands: list[Any]) -> Any:
-    """`node.op` of numbers: weak ones as Python computes, exactly where they are whole."""
+    """`node.op` of numbers. Python's numbers compute as in Python, whole numbers exactly."""
     met, result = rule_of(graph, node, tuple(kind_of(v) for v in operands))
     if node.op == "where":
         return _cast(operands[1] if operands[0] else operands[2], met)
@@ -52,7 +56,7 @@ def _cast(value: Any, kind: str) -> Any:
 
 
 def _exactly(graph: Graph, node: Node, operands: list[int]) -> int | float:
-    """Whole numbers as Python has them; ValueError: too large to go on with."""
+    """`node.op` of Python's whole numbers; ValueError if the result is too large."""
     bits = 0
     if node.op == "pow":
         base, exponent = operands

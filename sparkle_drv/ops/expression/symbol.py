@@ -1,8 +1,8 @@
-"""Symbols: what a traced function gets in its arguments' place, and what it may do with them.
+"""Symbols: the arguments of a traced function, and the operations that it may apply to them.
 
-Operators, functions.py and numpy's functions of the same meaning write nodes down with a Builder;
-anything else a function could do with an array is refused by the operator's name, with the line
-that wanted it. `trace.py` calls the function.
+Operators, functions.py and numpy's functions of the same meaning add nodes with a Builder. Any
+other use of an array is refused with the operator's name and the line that used it. trace.py calls
+the function.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from .graph import Builder
 _BY_NUMPY = {f: op for op, f in ELEMENTWISE.items() if isinstance(f, np.ufunc)}
 _BY_NUMPY[np.fabs] = "abs"
 _OPERATORS = "+ - * / ** < <= > >= == !=, and & | ^ ~ of comparisons"
-# What Python may ask of a symbol that has no value: its method, and how it came to be asked.
+# Methods by which Python asks a symbol for a value, and what calls each.
 _NO_VALUE = {
     "__bool__": "bool() (if, and, or, not, a < b < c, min, max)", "__float__": "float()",
     "__int__": "int()", "__index__": "a whole number (range, an index)", "__complex__": "complex()",
     "__len__": "len()", "__iter__": "iteration", "__getitem__": "an element, [...],",
     "__setitem__": "an element, [...] =,", "__delitem__": "an element, del [...],",
     "__contains__": "`in`", "__round__": "round()", "__trunc__": "math.trunc()",
-    "__floor__": "math.floor() (functions.floor is there)", "__ceil__": "math.ceil()",
+    "__floor__": "math.floor() (use functions.floor)", "__ceil__": "math.ceil()",
     "__array__": "a numpy array", "__hash__": "a hash (a set, a key of a dict)",
     "__call__": "a call, (...),",
 }  # fmt: skip
-# Operators that maps have not, and what says the same.
+# Operators that maps lack, and expressions to write instead.
 _ABSENT = {
     np.remainder: ("%", "x - y * floor(x / y)"), np.floor_divide: ("//", "floor(x / y)"),
     np.divmod: ("divmod()", "floor(x / y)"), np.matmul: ("@", ""),
@@ -46,7 +46,7 @@ _OF_COMPARISONS = {
 
 
 class Symbol:
-    """Stands for an argument, or for what has become of some, while a function is traced."""
+    """Stands for an argument, or a value computed from arguments, while a function is traced."""
 
     __slots__ = ("_builder", "_node")
 
@@ -62,17 +62,17 @@ class Symbol:
             return self
         if ufunc in _ABSENT:
             sign, instead = _ABSENT[ufunc]
-            hint = f"; {instead} does it for real numbers" if instead else ""
-            what = f"maps have no {sign} (numpy.{name}): there are {_OPERATORS}{hint}"
+            hint = f"; for real numbers write {instead}" if instead else ""
+            what = f"maps have no {sign} (numpy.{name}), only {_OPERATORS}{hint}"
             refuse(self._builder, what)
         if ufunc is np.invert:
             if not _is_truth(self):
-                refuse(self._builder, f"~: a comparison is wanted; there are {_OPERATORS}")
+                refuse(self._builder, f"~: expected a comparison; maps have {_OPERATORS}")
             return apply("ne", self, apply("eq", self, self))
-        if ufunc in _OF_COMPARISONS:  # & | ^ of what is 0 or 1, as numpy has them of bool
+        if ufunc in _OF_COMPARISONS:  # & | ^ of truths (0 or 1), as numpy has them for bool
             sign, op = _OF_COMPARISONS[ufunc]
             if not all(map(_is_truth, inputs)):
-                what = f"{sign}: two comparisons are wanted, maps have no bits; there are "
+                what = f"{sign}: expected two comparisons, because maps have no bits; maps have "
                 refuse(self._builder, what + _OPERATORS)
             return apply(op, *inputs)
         if ufunc not in _BY_NUMPY:
@@ -83,7 +83,7 @@ class Symbol:
 
     def _refuse_numpy(self, what: str) -> NoReturn:
         known = " ".join(sorted(f.__name__ for f in _BY_NUMPY))
-        refuse(self._builder, f"numpy.{what}; of numpy's there are {known} where")
+        refuse(self._builder, f"numpy.{what}; numpy's functions in maps: {known} where")
 
     def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Symbol:
         if function is np.where and len(args) == 3 and not options:
@@ -93,7 +93,7 @@ class Symbol:
     def __getattr__(self, name: str) -> NoReturn:
         refuse(
             self._builder,
-            f"{short(name)}: a symbol stands for one element and has no such attribute",
+            f"{short(name)}: a symbol has no such attribute, because it stands for one element",
             AttributeError,
         )
 
@@ -104,7 +104,7 @@ class Symbol:
 
 
 def _give_operators() -> None:
-    """Python's operators, each of which is a function of numpy's, and refusals for the rest."""
+    """Gives Symbol Python's operators, each a numpy function, and methods that refuse the rest."""
     methods = vars(NDArrayOperatorsMixin)
     for name, method in methods.items():
         in_place = name.startswith("__i") and name.replace("__i", "__", 1) in methods
@@ -117,14 +117,13 @@ def _give_operators() -> None:
 def _no_value(self: Symbol, method: str, *_: Any, **__: Any) -> NoReturn:
     refuse(
         self._builder,
-        f"{_NO_VALUE[method]} is wanted of a symbol, and a traced function has no values to branch "
-        "on or to convert: choose with where(condition, a, b), loop over what is known beforehand",
+        f"{_NO_VALUE[method]} is not possible with a symbol, because a traced function has no "
+        "values: choose with where(condition, a, b), and loop only over numbers known beforehand",
     )
 
 
 def where_called() -> str:
-    """File and line of the function that is traced: the first frame that is not ours, or that of
-    numpy's operators."""
+    """File and line in the traced function: the first frame outside this package and numpy.lib."""
     frame = sys._getframe(1)
     ours = __name__.rpartition(".")[0], "numpy.lib"
     while frame.f_back is not None and frame.f_globals.get("__package__") in ours:
@@ -133,41 +132,41 @@ def where_called() -> str:
 
 
 def refuse(builder: Builder, what: str, kind: type[Exception] = TypeError) -> NoReturn:
-    """Raises `kind` with the function's name, `what`, and the line that wanted it."""
+    """Raises `kind` with the function's name, `what`, and the line of the refused operation."""
     raise kind(f"{builder.called}: {what}\n    {where_called()}")
 
 
 def _is_truth(x: Any) -> bool:
-    """Is it 0 or 1, as numpy's bool?"""
+    """Is `x` a symbol that is always 0 or 1?"""
     return isinstance(x, Symbol) and x._builder.nodes[x._node].truth
 
 
 def apply(op: str, *operands: Any) -> Symbol:
-    """The symbol of `op` of symbols and numbers."""
+    """The symbol of `op` applied to symbols and numbers."""
     builder = next(x._builder for x in operands if isinstance(x, Symbol))
     args = tuple(node(builder, x) for x in operands)
     return Symbol(builder, builder.add(op, args, at=where_called()))
 
 
 def node(builder: Builder, x: Any) -> int:
-    """The number of a symbol's node, or of one for a number."""
+    """The number of the node of a symbol, or of a new node for a number."""
     if isinstance(x, Symbol):
         if x._builder is not builder:
-            refuse(builder, "a symbol of another trace: a traced function has to use its arguments")
+            refuse(builder, "expected a symbol of this trace, got one of another trace")
         return x._node
     if isinstance(x, np.ndarray) and x.ndim:
-        refuse(builder, "an array inside a traced function: hand it in as an argument")
+        refuse(builder, "a traced function uses an array: pass the array as an argument")
     if isinstance(x, (np.generic, np.ndarray)):
-        x = x.item()  # a number that is written into the function, not one that is handed in
+        x = x.item()  # a constant of the function, not an argument
     if not isinstance(x, (int, float)):
-        refuse(builder, f"a traced function computes with real numbers, got {type(x).__name__}")
+        refuse(builder, f"expected real numbers in a traced function, got {type(x).__name__}")
     return builder.add("number", (), int(x) if isinstance(x, bool) else x, where_called())
 
 
 def called(name: str, *operands: Any) -> Any:
-    """What functions.py's functions do: write symbols down, compute with anything else."""
+    """The functions of functions.py: add a node for symbols, compute for other operands."""
     if len(operands) != ARITY[name]:
-        raise TypeError(f"{name} takes {ARITY[name]} argument(s), {len(operands)} given")
+        raise TypeError(f"{name}: expected {ARITY[name]} argument(s), got {len(operands)}")
     if any(isinstance(x, Symbol) for x in operands):
         return apply(name, *operands)
     return computed(name, *operands)[()]

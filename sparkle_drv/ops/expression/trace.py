@@ -1,8 +1,8 @@
-"""Traced functions: a Python function called once with symbols in its arguments' place.
+"""Traced functions: a Python function is called once with symbols as arguments.
 
-What it does with them (symbol.py) is written down as a graph, which then runs as one pass over
-memory. The function never sees a value, so it cannot branch on one: `where` chooses. `traced` keeps
-the graph with the function; a bare function is traced at each call.
+Its operations on the symbols (symbol.py) become a graph, which runs as one pass over memory. The
+function never sees a value, so it cannot branch on one; it chooses with `where`. `traced` keeps the
+graph with the function. A plain function is traced at each call.
 """
 
 from __future__ import annotations
@@ -21,10 +21,7 @@ from .symbol import Symbol, node
 
 
 class Traced:
-    """A function and its graph: `graph`, and `names`, those of its parameters.
-
-    Called, it is the function.
-    """
+    """A function with its `graph` and the `names` of its parameters. A call calls the function."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
@@ -40,27 +37,27 @@ class Traced:
 
 
 def traced(function: Callable[..., Any]) -> Traced:
-    """A decorator: `function` is traced now; what it finds outside its arguments stays as it is.
+    """A decorator that traces `function` now. Values from outside its arguments become constants.
 
-    Its parameters are the names of `map`; one with a default (a number) keeps that as a constant.
-    Numbers that it finds, numpy's too, take the type of what they meet, as those in a text do: hand
-    one in as an argument for it to keep its own.
-    Raises what `map` raises of a function that cannot be traced.
+    Its parameters are the names of `map`. A parameter with a default, a number, is a constant.
+    Constants, numpy's too, take the type of the other operand, like numbers in a text. Pass a
+    number as an argument if it must keep its type. Raises as `map` for a function that cannot be
+    traced.
     """
     return Traced(function)
 
 
 def trace(function: Callable[..., Any]) -> Graph:
-    """The graph of `function`; TypeError or ValueError says what cannot be traced."""
+    """The graph of `function`; TypeError, ValueError or AttributeError if it cannot be traced."""
     called = short(str(getattr(function, "__name__", type(function).__name__)))
     builder = Builder(called)
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
-        raise TypeError(f"{called}: a function with a signature is wanted") from None
+        raise TypeError(f"{called}: expected a function with a signature") from None
     for p in parameters:
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
-            raise TypeError(f"{called}: parameters by name are wanted, got {short(str(p))}")
+            raise TypeError(f"{called}: expected parameters by name, got {short(str(p))}")
     wanted = [p for p in parameters if p.default is p.empty]
     symbols = {p.name: Symbol(builder, builder.add("name", (), p.name)) for p in wanted}
     named = {p.name: symbols.pop(p.name) for p in wanted if p.kind is p.KEYWORD_ONLY}
@@ -68,10 +65,10 @@ def trace(function: Callable[..., Any]) -> Graph:
         result = function(*symbols.values(), **named)
     except RecursionError:
         raise ValueError(
-            f"{called}: it calls itself without end while it is traced; a traced function has no "
-            "values to stop at: choose with where(condition, a, b)"
+            f"{called}: it calls itself without end, because a traced function has no values to "
+            "stop at: choose with where(condition, a, b)"
         ) from None
     if not isinstance(result, (Symbol, int, float, np.generic)):
-        raise TypeError(f"{called}: one result is wanted, got {type(result).__name__}")
+        raise TypeError(f"{called}: expected one result, got {type(result).__name__}")
     names = tuple(p.name for p in wanted)
     return builder.graph(node(builder, result), names, "", called)

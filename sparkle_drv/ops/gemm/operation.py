@@ -1,9 +1,9 @@
 """gemm: c = activation(a @ b + bias) in f32 or f64.
 
-Checks arguments, asks calls/plans.py for a plan and launches gemm_f32 or gemm_f64. Operand strides
-go to the kernel as they are, so a transposed matrix costs no copy. On the cpu device a large
-Constant is packed once (memory/constant.py). A call of numpy arrays that was made before is made
-again by the call table (calls/table.py).
+gemm checks arguments, asks calls/plans.py for a plan and launches gemm_f32 or gemm_f64. The kernel
+takes the operands' strides, so a transposed matrix is not copied. The cpu device packs a large
+Constant once (memory/constant.py). The call table repeats a known call of numpy arrays
+(calls/table.py).
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from sparkle_drv.ops.tiles import blocking
 from sparkle_drv.types import TilePlan
 
 ALGOS = ("auto", "naive", "blocked")
-"""What `algo` may be."""
+"""The values of `algo`."""
 _WANTED = ("f32", "f64")
 
 
 class Gemm(CallableBase):
     """activation(a @ b + bias): a [m, k], b [k, n], bias [n], all float32 or all float64; c [m, n].
 
-    numpy arrays in: synchronous, a numpy array out. Any Array among them: asynchronous on
-    dev.default_queue, an Array out whose `.fence` is set. Any strides will do; `out` may overlap an
-    input. activation: None, "relu", "tanh" or "sigmoid". algo: "auto", "naive" (the oracle) or
-    "blocked".
+    With numpy arrays a call is synchronous and returns a numpy array. With any Array it runs
+    asynchronously on dev.default_queue and returns an Array with `.fence` set. Operands may have
+    any strides; `out` may overlap an input. activation is None, "relu", "tanh" or "sigmoid". algo
+    is "auto", "naive" (the oracle) or "blocked".
 
-    Arrays are read in each call, whether they are writeable or not. b may be a Constant
-    (`ops.constant`): if it is large, the cpu device packs it in its first call only. Any other
-    large b is packed in each call. A few rows of a read b in place instead, if its rows or, as in
-    `x @ W.T`, its columns lie along memory.
+    Each call reads its arrays again, even read-only ones. b may be a Constant (`ops.constant`): the
+    cpu device packs a large one only in the first call. Any other large b is packed in each call.
+    If a has few rows, b is read in place instead, provided that its rows are contiguous, or its
+    columns as in `x @ W.T`.
 
     Raises TypeError (not arrays, mixed or other dtypes) and ValueError (shapes, a read-only `out`).
     """
@@ -83,7 +83,7 @@ class Gemm(CallableBase):
         activation: Activation = None,
         algo: GemmAlgo = "auto",
     ) -> Any:
-        """What the class says. @public"""
+        """See the class. @public"""
         values = a, b, out, bias, activation, algo
         act = check.activation(activation)
         stage = staging.Stage(dev, {"a": a, "b": b, "bias": bias}, out, packs="b", optional="bias")
@@ -91,7 +91,7 @@ class Gemm(CallableBase):
         tag, m, n, k = outline(a, b, bias)
         check.one_of("algo", algo, ALGOS)
         c = stage.target((m, n), a.dtype, rows=True)
-        if not k:  # a sum of nothing: one product with zero, which no pointer has to be empty for
+        if not k:  # an empty sum: multiply zeros instead, so that no pointer is empty
             a, b, k = np.zeros((m, 1), a.dtype), np.zeros((1, n), a.dtype), 1
         if m and n:
             (pa, *sa), (pb, *sb) = stage.matrix(a), stage.matrix(b)
@@ -122,11 +122,11 @@ class Gemm(CallableBase):
         algo: GemmAlgo = "auto",
         b: Any = None,
     ) -> GemmPlan:
-        """Everything decided once, for products of this shape (1 or more each): see GemmPlan.
+        """A GemmPlan for products of this shape: checks and choices are made once.
 
-        b: the right operand [k, n] of all calls, which then have None in its place. An array is
-        copied now: later changes of it do not matter. A Constant is not copied, and must stay open.
-        On the cpu device it is packed, once and for all calls.
+        m, n and k are 1 or more. b is the right operand [k, n] of all calls, which then pass None
+        for b. An array is copied now, so later changes have no effect. A Constant is not copied and
+        must stay open. The cpu device packs b once for all calls. Raises TypeError, ValueError.
         """
         staging.device(dev)
         tag = check.dtype("gemm", "dtype", dtype, _WANTED)
@@ -150,22 +150,25 @@ class Gemm(CallableBase):
 class GemmPlan(Plan):
     """`plan(a, b, out, bias=None) -> Fence`: a gemm without checks or lookups per call.
 
-    Operands are row-major Arrays, Buffers or, on devices with unified memory, numpy arrays of
-    exactly the planned shape and dtype; `b` is None for a plan that was made with one. Asynchronous
-    for all of them: wait for the fence before reading `out`. Sizes are checked against the memory
-    behind each operand (ValueError), dtypes against the kernel's (TypeError); that its shape is the
-    planned one is not. `out` may not share memory with an operand (ValueError).
-    `bind` goes further and prepares one launch. `kernel` is what runs, `queue` where, `tile` the
-    TilePlan that it was made for; `tile.source` says whether that was tuned.
+    Operands are row-major Arrays or Buffers of exactly the planned shape and dtype; on unified
+    devices also numpy arrays. `b` is None if the plan was made with b. Every call is asynchronous:
+    wait for the fence before reading `out`.
+
+    A call checks sizes against the memory of each operand (ValueError) and dtypes against the
+    kernel's (TypeError). It does not check shapes. `out` may not share memory with an operand
+    (ValueError).
+
+    `bind` prepares one launch. `kernel` runs on `queue`. `tile` is its TilePlan; `tile.source` says
+    whether it was tuned.
     """
 
     __slots__ = ("weights",)
     weights: Array | None
-    """The snapshot of b, packed or not; None without one (@private)."""
+    """The plan's copy of b, packed or not; None if it has none (@private)."""
     _SOURCES = 2, 0, 1, 3
 
     def __call__(self, a: Any, b: Any, out: Any, bias: Any = None) -> Fence:
-        """What the class says. @public"""
+        """See the class. @public"""
         return self._launch(a, b, out, bias)
 
     def _pointers(self, a: Any, b: Any, out: Any, bias: Any) -> tuple[Any, ...]:
@@ -175,9 +178,9 @@ class GemmPlan(Plan):
         return out, *self._arrays(a=a, b=b, bias=bias)
 
     def bind(self, a: Any, b: Any, out: Any, bias: Any = None) -> Any:
-        """A prepared launch for these Arrays or Buffers: called, it returns a timeline value.
+        """A prepared launch for these Arrays or Buffers; calling it returns a timeline value.
 
-        `queue.fence(value)` is its fence.
+        `queue.fence(value)` gives the fence. Raises TypeError, ValueError.
         """
         return self._prepare(a, b, out, bias)
 
@@ -204,7 +207,7 @@ def outline(a: Any, b: Any, bias: Any) -> tuple[str, int, int, int]:
 def _packed(
     dev: Device, b: Constant, m: int, function: Kernel, tile: TilePlan | None
 ) -> tuple[Kernel, Array]:
-    """The kernel and its right operand: packed, if that is worth it, else row-major."""
+    """The kernel and its right operand: packed if that pays, else row-major."""
     k, n = b.shape
     pack_kernel = f"pack_{function.name}"
     if (
@@ -213,7 +216,7 @@ def _packed(
         or not dev.provides(pack_kernel)
     ):
         return function, b.array("b", dev)
-    kc = tile.levels[0][2] if tile.levels else 0  # all that a blob depends on
+    kc = tile.levels[0][2] if tile.levels else 0  # a blob depends on nothing else
     packing = TilePlan(algo="blocked", levels=((0, 0, kc), (0, 0, 0)))
     blob = weights.packed(dev, b, kc, pack_kernel, packing, n, k, n, 1)
     return plans.packed(dev, function, tile), blob

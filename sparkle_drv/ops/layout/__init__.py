@@ -1,6 +1,6 @@
-"""layout: images between NCHW, NHWC and blocked layouts, and what a layout's name says.
+"""layout: converts images between NCHW, NHWC and blocked layouts, and parses names of layouts.
 
-Users and sched call it. The C kernels only move; what is padded or dropped is decided here.
+Users and sched call it. The kernels only move elements; this folder decides on padding.
 """
 
 __all__ = ["operation"]  # what the API reference shows

@@ -24,27 +24,27 @@ from sparkle_drv.ops.memory.constant import Constant
 
 Shape = tuple[int, ...]
 MAX_BLOCK = 64
-"""Most channels in a block."""
+"""The most channels of a block."""
 
 
 class Layout(NamedTuple):
-    """A layout that `parse` knows; `block` is 0 for those that have none."""
+    """A layout; `block` is 0 for layouts without blocks."""
 
     name: str
     block: int = 0
 
     @property
     def kind(self) -> str:
-        """As names of kernels have it."""
+        """Its name in the names of kernels."""
         return "blocked" if self.block else self.name.lower()
 
     def check(self, name: str, shape: Shape) -> None:
-        """ValueError for a shape that no array of this layout has."""
+        """Raises ValueError for a shape that no array of this layout has."""
         plain = {"NCHW": "(n, c, h, w)", "NHWC": "(n, h, w, c)"}
         axes = plain.get(self.name, f"(n, blocks, h, w, {self.block})")
         check.dims(name, shape, 5 if self.block else 4, axes)
         if self.block and shape[4] != self.block:
-            raise ValueError(f"{name}: shape {axes} is wanted for {self.name}, got {shape}")
+            raise ValueError(f"{name}: expected shape {axes} for {self.name}, got {shape}")
 
     def shape(self, n: int, c: int, h: int, w: int) -> Shape:
         """The shape of n images of c channels, h x w."""
@@ -87,14 +87,14 @@ def layout(
 ) -> Any:  # fmt: skip
     """`a` (float32) in the layout `target`: "NCHW", "NHWC", or "NCHW8c" with any block of 1 to 64.
 
-    What `a` is in: its own `.layout` if it is an Array that has one, else `source`, else the
-    blocked layout that its fifth dimension tells, else NCHW (NHWC when that is the target's
-    opposite, that is for target "NCHW"). channels: how many of a blocked array's channels are real,
-    by default all of them; the rest is padding and is dropped.
+    The layout of `a` is its own `.layout` if it is an Array that has one, else `source`. Without
+    these, five dimensions mean a blocked layout; four mean NHWC for target "NCHW", else NCHW.
+    channels: the number of real channels in a blocked array, by default all; the rest is padding
+    and is dropped.
 
-    numpy in: synchronous, a new numpy array. Array in: asynchronous, a new Array with `.layout`.
-    `out`: an array that is filled instead, and returned; it may overlap `a`. Raises TypeError and
-    ValueError.
+    With a numpy array a call is synchronous and returns a new numpy array. With an Array it is
+    asynchronous and returns a new Array with `.layout`. If `out` is given, the call fills and
+    returns it; it may overlap `a`. Raises TypeError and ValueError.
     """
     staging.device(dev)
     values = a, target, source, channels, out
@@ -120,18 +120,18 @@ def layout(
 
 @dataclass(frozen=True)
 class Change:
-    """A change of layout: what is asked of `layout`, as it comes to be done."""
+    """A conversion between layouts, as steps of one kernel each."""
 
     before: Layout
     after: Layout
     sizes: tuple[int, int, int, int]
-    """n, c, h, w."""
+    """(n, c, h, w)."""
     steps: tuple[tuple[Layout, Layout], ...]
-    """From layout to layout, by a kernel each; none: it is a copy."""
+    """(from, to) of each kernel; empty for a plain copy."""
 
     @property
     def shape(self) -> Shape:
-        """That of the result."""
+        """The shape of the result."""
         return self.after.shape(*self.sizes)
 
 
@@ -150,7 +150,7 @@ def outline(a: Any, target: Any, source: Any, channels: Any) -> Change:
 
 
 def _source(a: Any, after: Layout, source: Any) -> Layout:
-    own = getattr(a, "layout", None)  # an Array's, or that of what stands for one
+    own = getattr(a, "layout", None)  # of an Array or its stand-in
     if source is not None and own not in (None, source):
         raise ValueError(f"source: a is {own}, got {shown(source)}")
     if own or source:
@@ -181,7 +181,7 @@ def _sizes(a: Any, before: Layout, channels: Any) -> tuple[int, int, int, int]:
     c = check.whole("channels", channels, 0)
     if -(-c // block) != blocks:
         raise ValueError(
-            f"channels: {max(0, most - block + 1)} to {most} are possible in {blocks} blocks of "
+            f"channels: expected {max(0, most - block + 1)} to {most} in {blocks} blocks of "
             f"{block}, got {c}"
         )
     return n, c, h, w

@@ -1,7 +1,7 @@
 """Memory of operands and results: staging to a device and back, constants, packed weights.
 
-staging.py has Stage, by which one call's operands get to a device and its result back. constant.py
-has what keeps weights on a device, weights.py copies and packs them, recycled.py keeps the memory
-of former results, foreign.py takes arrays of other libraries. Nothing here knows one operation.
-calls, the operations and sched call it.
+staging.py has Stage, which moves the operands of one call to a device and the result back.
+constant.py keeps weights on a device; weights.py copies and packs them. recycled.py keeps the
+memory of former results. foreign.py takes arrays of other libraries. Nothing here depends on a
+single operation. calls, the operations and sched call it.
 """

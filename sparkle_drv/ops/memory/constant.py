@@ -1,10 +1,9 @@
 """Constant: a private copy of an array on one device, for weights that never change.
 
-An operation reads a plain array in each call, because nothing tells whether it has changed since
-the last one. A Constant cannot change: nobody else has its memory. So the cpu device packs it once
-for each plan, and the packed elements live here. Called by gemm, conv2d and the users of
-`sparkle_drv.ops`; sched/run/constants.py makes one for each device of a Context. weights.py has
-`constant`.
+An operation reads a plain array in each call, because it cannot know whether the array has changed.
+A Constant cannot change, because nobody else has its memory. So the cpu device packs it once for
+each plan, and the Constant keeps the packed copies. gemm, conv2d and users of `sparkle_drv.ops` use
+it. sched/run/constants.py makes one for each device of a Context. weights.py has `constant`.
 """
 
 from __future__ import annotations
@@ -24,22 +23,23 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.ops.arguments.words import short
 
 MOST = 8
-"""Packed copies that a constant has at a time. Convolutions need one for each shape of x: without
-a bound, images of many sizes would fill the memory."""
+"""The most packed copies of a constant. Convolutions need one for each shape of x; without a bound,
+images of many sizes would fill the memory."""
 
 
 class Constant(_hot.ConstantBase, Shaped, Closing):
-    """What `constant` makes. `shape`, `dtype`, `layout` and `nbytes` are those of its source.
+    """An array that never changes, made by `constant`.
 
-    Operations take it as they take an array of their device, and are not asynchronous because of
-    it. It gives out copies only: `numpy()` and `__array__`. Several threads may use it at once.
-    After `close`, which is idempotent, operations raise ValueError.
+    `shape`, `dtype`, `layout` and `nbytes` are those of its source. Operations take it like an
+    array of their device, but it does not make a call asynchronous. `numpy()` and `__array__`
+    return copies only. Several threads may use it at once. `close` is idempotent; after it,
+    operations raise ValueError.
     """
 
     __slots__ = ("__weakref__", "_array", "_blobs", "_lock", "dtype", "layout", "nbytes", "shape")
 
     def __init__(self, array: Array) -> None:
-        """`array` is this constant's own: no other reference may be left (@private)."""
+        """Takes over `array`; no other reference to it may exist (@private)."""
         self.shape, self.dtype, self.layout = array.shape, array.dtype, array.layout
         self.nbytes = array.nbytes
         self._array = array
@@ -51,20 +51,20 @@ class Constant(_hot.ConstantBase, Shaped, Closing):
         return f"<Constant {self.dtype}{list(self.shape)} {f'on {uri}' if uri else 'closed'}>"
 
     def __reduce_ex__(self, _: object) -> NoReturn:
-        raise TypeError("a Constant is not copied or pickled: take its numpy()")
+        raise TypeError("a Constant cannot be copied or pickled: use its numpy()")
 
     @property
     def device(self) -> Device:
-        """Where its memory is; ValueError once it is closed."""
+        """The device that has its memory; ValueError once it is closed."""
         return self._open().device
 
     @property
     def closed(self) -> bool:
-        """Was it closed, or its device?"""
+        """Is the constant closed, or its device?"""
         return self._array.closed
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """A copy of the elements on the host. Raises ValueError (closed)."""
+        """A copy of the elements as a numpy array. Raises ValueError (closed)."""
         return self._open().buffer.read(self.dtype, self.shape)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
@@ -73,7 +73,7 @@ class Constant(_hot.ConstantBase, Shaped, Closing):
         return self.numpy().astype(self.dtype if dtype is None else dtype, copy=False)
 
     def close(self) -> None:
-        """Free its memory, behind what the device does with it; idempotent."""
+        """Free its memory once the device has finished with it; idempotent."""
         with self._lock:
             for blob in self._blobs.values():
                 blob.close()
@@ -86,12 +86,12 @@ class Constant(_hot.ConstantBase, Shaped, Closing):
         return self._array
 
     def array(self, name: str, dev: Device) -> Array:
-        """The elements as they are, for a launch to read. Raises as `check_here` (@private)."""
+        """The unpacked elements, for a launch to read. Raises as `check_here` (@private)."""
         check_here(name, self, self._array, dev)
         return self._array
 
     def packed(self, key: Hashable, pack: Callable[[Array], Array]) -> Array:
-        """What `pack` made of the elements for this key, now or before (@private)."""
+        """The copy that `pack` made of the elements for this key, now or before (@private)."""
         with self._lock:
             found = self._blobs.get(key)
             if found is None:
@@ -106,7 +106,7 @@ class Constant(_hot.ConstantBase, Shaped, Closing):
 
 
 def check_here(name: str, given: object, memory: Array, dev: Device) -> None:
-    """ValueError for an operand whose memory is closed or of another device."""
+    """Raises ValueError if the memory of an operand is closed or of another device."""
     why = _hot.whose(memory, dev)
     if why:
         closed = why == lib.SP_REFUSED_CLOSED

@@ -1,8 +1,8 @@
-"""Arrays of other libraries as operands: whatever speaks DLPack (torch, JAX, CuPy), where it lies.
+"""Arrays of other libraries as operands: any DLPack exporter (torch, JAX, CuPy), without a copy.
 
-One in host memory counts as the numpy array that numpy makes over it; one in the memory of the
-device counts as an Array over it. Neither is copied here, and no third kind is taken. Called for
-what is neither numpy's nor ours, by staging.py and by the calls of a Context.
+An array in host memory becomes a numpy array over it. An array in the device's memory becomes an
+Array over it. No other memory is taken. staging.py and the calls of a Context call this for objects
+that are neither numpy arrays nor arrays of this package.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from sparkle_drv.core.interop import adopt
 from sparkle_drv.ops.arguments.words import short
 
 HOST_KINDS = (1, 3, 11, 13)
-"""DLDeviceType of memory that the host reads: plain, pinned by CUDA or ROCm, and CUDA's managed."""
+"""DLDeviceType of memory that the host can read: plain, pinned (CUDA, ROCm), managed (CUDA)."""
 _NAMES = {2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 14: "oneapi"}
 
 
 def is_foreign(given: Any) -> bool:
-    """Does it speak DLPack, and is neither numpy's nor ours?"""
+    """Does `given` export by DLPack, and is it neither a numpy array nor an Array?"""
     return not isinstance(given, (np.ndarray, Array)) and hasattr(given, "__dlpack__")
 
 
 def place_of(name: str, given: Any) -> tuple[int, int]:
-    """DLPack's (type, number) of the device whose memory it is. TypeError: it does not say."""
+    """DLPack's (type, number) of the device that has the memory. TypeError if it does not say."""
     try:
         kind, number = given.__dlpack_device__()
         return int(kind), int(number)
-    except Exception as error:  # an exporter's code may raise anything
-        raise TypeError(f"{short(name)}: its DLPack device cannot be told: {error!r}") from None
+    except Exception as error:  # the exporter's code may raise any exception
+        raise TypeError(f"{short(name)}: expected a DLPack device, got {error!r}") from None
 
 
 def operand(name: str, given: Any, dev: Device | None = None) -> np.ndarray[Any, Any] | Array:
-    """A numpy array over host memory, an Array over memory of `dev`.
+    """A numpy array over host memory, or an Array over memory of `dev`.
 
-    Work that its library has in flight on `dev` comes before ours. Raises TypeError (the memory of
-    another device, elements that numpy has no dtype for, a failed export) and ValueError (memory of
-    `dev` that is not C-contiguous).
+    Work that the other library has in flight on `dev` is ordered before later work. Raises
+    TypeError (memory of another device, elements without a numpy dtype, a failed export) and
+    ValueError (memory of `dev` that is not C-contiguous).
     """
     place = place_of(name, given)
     if place[0] in HOST_KINDS:
@@ -58,7 +58,7 @@ def operand(name: str, given: Any, dev: Device | None = None) -> np.ndarray[Any,
         found = adopt(dev, given)
     except (TypeError, ValueError) as error:
         raise type(error)(f"{short(name)}: {error}") from error
-    if found is None:  # it named another device when it was asked again
+    if found is None:  # its __dlpack_device__ now names another device
         raise TypeError(f"{short(name)}: it changed its DLPack device")
     buffer, memory = found
     return buffer.array(_dtype(name, memory.dtype), memory.shape)
@@ -67,8 +67,8 @@ def operand(name: str, given: Any, dev: Device | None = None) -> np.ndarray[Any,
 def _host(name: str, given: Any) -> np.ndarray[Any, Any]:
     try:
         return host_array(name, given)
-    except TypeError as error:  # numpy has no bfloat16, and ml_dtypes does not teach it DLPack
-        from sparkle_drv.core import dlpack_capsule  # not before it is needed: ctypes takes time
+    except TypeError as error:  # numpy cannot import bfloat16 by DLPack, even with ml_dtypes
+        from sparkle_drv.core import dlpack_capsule  # imported late: ctypes takes time
 
         try:
             kind, raw = dlpack_capsule.host_interface(given)

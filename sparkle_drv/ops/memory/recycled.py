@@ -1,19 +1,19 @@
-"""Memory of former results, used again for the next ones.
+"""Memory of former results, used again for new results.
 
-A large array whose memory goes back to the system costs more than it seems: the next one is zeroed
-and mapped anew, page by page, which can take longer than what is computed. So numpy arrays that
-operations make, from LEAST bytes on, are of blocks that are kept when the array and
-everything that shares its memory are gone (native/hot/numpy/blocks.c). `limit` says how much is
-kept, `release` lets it go. Smaller ones are plain `numpy.empty`.
+Returning the memory of a large array to the system is expensive: the system then zeroes and maps
+the next array page by page, which can take longer than the computation. So numpy results of LEAST
+bytes or more use blocks that are kept when the array and all views of it are gone
+(native/hot/numpy/blocks.c). `limit` sets how much is kept, `release` frees it. Smaller results use
+plain `numpy.empty`.
 
-numpy is told where that data comes from (NEP 49, native/hot/numpy/result.c). The other way would be
-views of blocks, which are free when nobody but us holds them. But a view does not own its data, so
-that it cannot be resized, and to count references is a guess that threads and other interpreters
-make wrong. As it is, a result is an array as any other, `base` is None, and the block comes back
-when numpy frees it, not earlier.
+The blocks are a memory handler of numpy (NEP 49, native/hot/numpy/result.c). The alternative would
+be views of blocks that are reused when only this module refers to them. But a view does not own its
+data, so it cannot be resized. And counting references is unreliable with threads and other
+interpreters. With a handler a result is a normal array, `base` is None, and the block returns
+exactly when numpy frees it.
 
-Where numpy is none that is known here, or the program has set a memory handler of its own, results
-come from where other arrays do. Called by staging.py and the short ways.
+If C does not know this numpy, or the program has its own memory handler, results use numpy's normal
+memory. staging.py and the call table call this.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from sparkle_drv.core import numpy_layout, settings
 from sparkle_drv.ops.arguments import check
 
 LEAST = 128 << 10
-"""Bytes of the smallest result that is made this way: HOT_RECYCLED_FROM of native/hot."""
+"""Bytes of the smallest result that uses blocks: HOT_RECYCLED_FROM of native/hot."""
 _MOST = 1 << 30
 _SHARE = 16
 
 
 def limit(nbytes: int | None = None) -> int:
-    """How many bytes of memory of former results are kept at most, by the whole process.
+    """The most bytes of memory of former results that the whole process keeps.
 
-    nbytes: from now on so many, 0 for none; what is beyond goes at once. None only tells. At first
-    it is SPARKLE_RECYCLE_MIB, which is read once a process, here or by an operation that may need
-    it, by the first large result at the latest; else a sixteenth of the memory that this process
-    may use, 1 GiB at most. Raises TypeError, ValueError.
+    nbytes sets the limit, 0 for none; memory beyond it is freed at once. None only returns the
+    limit. The first limit is SPARKLE_RECYCLE_MIB, which is read once per process: here, or at the
+    latest by the first large result. Without that variable it is a sixteenth of the memory that
+    this process may use, 1 GiB at most. Raises TypeError, ValueError.
     """
     begin()
     if nbytes is not None:
@@ -51,17 +51,17 @@ def limit(nbytes: int | None = None) -> int:
 
 
 def release() -> None:
-    """Give the memory of former results that is kept back to the system."""
+    """Return the kept memory of former results to the system."""
     _hot.release_blocks()
 
 
 def kept() -> int:
-    """Bytes of former results that are kept now."""
+    """The bytes of former results that are kept now."""
     return _hot.blocks()[0]
 
 
 def empty(shape: Sequence[int], dtype: Any, nbytes: int) -> npt.NDArray[Any]:
-    """A new array of these bytes, of anything; MemoryError as numpy's."""
+    """A new, uninitialised array of `shape` and `dtype`, `nbytes` in all. Raises MemoryError."""
     if nbytes < LEAST:
         return np.empty(shape, dtype)
     begin()
@@ -71,9 +71,10 @@ def empty(shape: Sequence[int], dtype: Any, nbytes: int) -> npt.NDArray[Any]:
 
 @lru_cache(maxsize=1)
 def begin() -> bool:
-    """From now on large results that C makes are of blocks, too. Does C know numpy's handlers of
-    memory? Found out once a process, and a first limit is set: of threads that come at once, the
-    first one's.
+    """Sets the first limit, once per process; from then on C uses blocks for large results too.
+
+    True if C knows numpy's memory handlers. If several threads call it at once, the first limit
+    stays.
     """
     asked = settings.read().recycle_mib
     own = min(_MOST, machine.memory_nbytes() // _SHARE) if asked is None else asked << 20

@@ -1,8 +1,8 @@
-"""Weights that stay on a device: `constant` copies them there, `blob` packs them.
+"""Weights that stay on a device: `constant` copies them to it, `blob` packs them.
 
-Packed is an operand of gemm or conv2d in the order in which a kernel of the cpu device reads it
-(native/cpu/gemm/packed.h). A `pack_*` kernel makes it for exactly one plan. A Constant keeps it.
-Called by gemm, conv2d and the users of `sparkle_drv.ops`.
+A packed operand of gemm or conv2d has its elements in the order in which a kernel of the cpu device
+reads them (native/cpu/gemm/packed.h). A `pack_*` kernel makes it for exactly one plan, and a
+Constant keeps it. gemm, conv2d and users of `sparkle_drv.ops` call this.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ HEADER = np.dtype(
 
 
 def blob(dev: Device, kernel: Kernel, source: Array | npt.NDArray[Any], *scalars: int) -> Array:
-    """What `kernel`, a loaded pack_* kernel, makes of `source` and the scalars that go with it.
+    """The packed form of `source`, made by `kernel`, a loaded pack_* kernel.
 
-    `source` is an Array or a C-contiguous aligned numpy array. The blob is an Array of its dtype,
-    of one dimension. `scalars` are those that the consuming kernel takes for it. Waits until the
-    blob is there.
+    `source` is an Array or a C-contiguous aligned numpy array. The blob is an Array of its dtype
+    with one dimension. `scalars` are those that the consuming kernel takes for `source`. Waits
+    until the blob is complete.
     """
     given = HostPointer(dev, source) if isinstance(source, np.ndarray) else source
     queue = dev.default_queue
     with dev.empty(1, HEADER) as header:
         queue.launch(kernel, header.buffer, HEADER.itemsize, given, *scalars).wait()
         nbytes = int(header.buffer.read(HEADER, 1)["nbytes"][0])
-    # In elements of the source, so that the consuming kernel takes it in the weights' place.
+    # The blob has the dtype of the source, so that the consuming kernel accepts it.
     made = dev.empty(-(-nbytes // source.dtype.itemsize), source.dtype)
     queue.launch(kernel, made, made.nbytes, given, *scalars).wait()
     return made
@@ -50,11 +50,11 @@ def blob(dev: Device, kernel: Kernel, source: Array | npt.NDArray[Any], *scalars
 def constant(dev: Device, w: Any) -> Constant:
     """A private copy of `w`, made now, for weights that never change.
 
-    `w` is a numpy array of any strides, an Array of any device, a ContextArray, a Constant, or what
-    an operation takes of another library. The cpu device packs the copy once, in the first call of
-    a kernel that wants packed weights. Other devices keep it in their memory.
+    `w` is a numpy array of any strides, an Array of any device, a ContextArray, a Constant, or a
+    DLPack exporter that operations take. The cpu device packs the copy once, in the first call of a
+    kernel that reads packed weights. Other devices keep it unpacked.
 
-    Raises TypeError (no array, a dtype without fixed bytes), ValueError (closed),
+    Raises TypeError (no array, a dtype without a fixed size), ValueError (closed),
     OutOfDeviceMemory.
     """
     staging.device(dev)
@@ -83,5 +83,5 @@ def kept(dev: Device, name: str, w: Any) -> Constant:
 def packed(
     dev: Device, w: Constant, key: Hashable, name: str, plan: TilePlan, *scalars: int
 ) -> Array:
-    """What the kernel `name` makes of `w` by this plan, now or before: see `blob`."""
+    """The blob that the kernel `name` makes of `w` by this plan, now or before: see `blob`."""
     return w.packed(key, lambda x: blob(dev, staging.kernel(dev, name, plan), x, *scalars))

@@ -1,8 +1,8 @@
-"""Reductions of maps: `sum(x*y)` in one pass, without the product ever being stored.
+"""Reductions of maps, such as `sum(x*y)`: one pass, which never stores the product.
 
-A Lazy is an expression or a traced function with its values. On the cpu, fused_map folds it as it
-is computed; elsewhere it is a map, then a reduction. The order in which axes are reduced is decided
-here for both. Called by reduce.
+A Lazy is an expression or a traced function with its values. On the cpu, fused_map reduces it while
+it computes it. Other devices run a map, then a reduction. This file chooses the order of the axes
+for both. reduce calls it.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from sparkle_drv.ops.memory import staging
 from sparkle_drv.ops.shapes import space
 
 Shape = tuple[int, ...]
-Run = tuple[int, bool]  # elements along axes that lie together; are they reduced?
+Run = tuple[int, bool]  # (elements along neighbouring axes, are these axes reduced?)
 
 
 class Lazy:
-    """What `lazy` returns: `graph`, and `values` by name."""
+    """An expression that is not computed yet, made by `lazy`: `graph`, and `values` by name."""
 
     __slots__ = ("graph", "values")
 
@@ -37,22 +37,22 @@ class Lazy:
         self.values = bind(self.graph, args, names)
 
     def map(self, dev: Device) -> Any:
-        """The elements, by `map`."""
+        """The elements, computed by `map`; raises as `map`."""
         return map(dev, self.graph, *(self.values[name] for name in self.graph.names))
 
 
 def lazy(expression: str | Graph | Callable[..., Any], /, *args: Any, **names: Any) -> Lazy:
-    """An expression (or function) and its values, for `reduce` to compute as it goes.
+    """An expression (or function) with its values, which `reduce` computes while it reduces.
 
-    Takes what `map` takes; nothing is computed yet. Raises as `map`.
+    It takes the arguments of `map` and computes nothing yet. Raises as `map`.
     """
     return Lazy(expression, args, names)
 
 
 def fold(dev: Device, given: Lazy, op: str, axis: Any, keepdims: bool) -> Any:
-    """`op` over the axes that `axis` says; None: not in one pass.
+    """`op` of a Lazy over `axis`; None if the device cannot do it in one pass.
 
-    TypeError: no arrays, types; ValueError: shapes.
+    Raises TypeError (no arrays, types) and ValueError (shapes).
     """
     arrays, numbers = sorted_out(given.values, dev)
     if not arrays:
@@ -82,7 +82,7 @@ def fold(dev: Device, given: Lazy, op: str, axis: Any, keepdims: bool) -> Any:
 
 
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
-    """The axes to reduce, from 0 on, in order."""
+    """The axes to reduce, from 0 on, in order; TypeError, ValueError."""
     if axis is None:
         return tuple(range(ndim))
     found: set[int] = set()
@@ -90,24 +90,24 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     for given in several:
         i = check.index(given)
         if i is None:
-            raise TypeError(f"axis: None, a number or several are wanted, got {shown(axis)}")
+            raise TypeError(f"axis: expected None, a number or several, got {shown(axis)}")
         if not -ndim <= i < ndim:
             raise ValueError(
-                f"axis: {-ndim} to {ndim - 1} are possible for {ndim} dimensions, got {shown(i)}"
+                f"axis: expected {-ndim} to {ndim - 1} for {ndim} dimensions, got {shown(i)}"
             )
         found.add(i % ndim)
     if len(found) != len(several):
-        raise ValueError(f"axis: each may stand there once, got {shown(axis)}")
+        raise ValueError(f"axis: expected each axis once, got {shown(axis)}")
     return tuple(sorted(found))
 
 
 def kept(shape: Shape, axes: Shape, keepdims: bool) -> Shape:
-    """The shape of what is left."""
+    """The shape of the result."""
     return tuple(1 if i in axes else d for i, d in enumerate(shape) if keepdims or i not in axes)
 
 
 def memory_order(shape: Shape, strides: list[Shape]) -> list[int]:
-    """The dimensions in the order of the first array that has them all, outermost first."""
+    """The dimensions, outermost first, in the memory order of the first array without broadcast."""
     for own in strides:
         if all(s or d == 1 for s, d in zip(own, shape, strict=True)):
             return space.order_of(tuple(s or 1 for s in own))
@@ -115,7 +115,7 @@ def memory_order(shape: Shape, strides: list[Shape]) -> list[int]:
 
 
 def runs(shape: Shape, axes: Shape, order: list[int]) -> list[Run]:
-    """Neighbours in memory that have the same fate, as one; axes of length 1 have none."""
+    """Merges neighbouring axes that are both reduced or both kept; skips axes of length 1."""
     found: list[Run] = []
     for i in order:
         size, reduced = shape[i], i in axes
@@ -128,14 +128,14 @@ def runs(shape: Shape, axes: Shape, order: list[int]) -> list[Run]:
 
 
 def together(shape: Shape, axes: Shape, order: list[int]) -> list[int]:
-    """`order`, or one in which the axes to reduce lie together."""
+    """`order`, or an order in which the axes to reduce are neighbours."""
     if sum(reduced for _, reduced in runs(shape, axes, order)) > 1:
         return [*(i for i in order if i not in axes), *(i for i in order if i in axes)]
     return order
 
 
 def cube_of(given: list[Run]) -> tuple[int, int, int]:
-    """(outer, n, inner) of the innermost run to reduce, which is taken from `given`."""
+    """(outer, n, inner) of the innermost run to reduce, which is removed from `given`."""
     reduced = [i for i, (_, reduced) in enumerate(given) if reduced]
     at = reduced[-1] if reduced else 0
     n = given.pop(at)[0] if reduced else 1
@@ -144,7 +144,7 @@ def cube_of(given: list[Run]) -> tuple[int, int, int]:
 
 
 def arranged(result: Any, rest: list[int], axes: Shape, keepdims: bool) -> Any:
-    """A result on the host, whose dimensions are `rest`, in the order of its operand."""
+    """A host result with the dimensions `rest`, put into the order of the operand's dimensions."""
     if isinstance(result, Array):
         return result
     result = result.transpose(np.argsort(rest))

@@ -1,7 +1,7 @@
 """reduce: sum, max, min or mean over any axes.
 
-The kernels reduce the middle of [outer, n, inner]. Axes that lie together in memory become one such
-middle; axes that do not are reduced one run after the other, innermost first.
+The kernels reduce the middle of [outer, n, inner]. Axes that are neighbours in memory become one
+middle. Other axes are reduced one run after the other, innermost first.
 """
 
 from __future__ import annotations
@@ -92,11 +92,12 @@ def reduce(
     length 1. numpy in: synchronous, a numpy array out (0-d when nothing is left). Array in:
     asynchronous, an Array out with `.fence`.
 
-    a may be an expression or a function of `names`, reduce(dev, "relu(x) * y", x=x, y=y), or what
-    `ops.lazy` makes of one: on the cpu device it is computed as it is reduced, in one pass over its
-    arrays, of any strides. The same input gives the same bits for any number of threads.
+    a may also be an expression or a function of `names`, as in
+    reduce(dev, "relu(x) * y", x=x, y=y), or the result of `ops.lazy`. The cpu device computes it
+    while it reduces, in one pass over its arrays of any strides. The same input gives the same bits
+    for any number of threads.
 
-    Raises TypeError, and ValueError: no such axis, an axis twice, max or min of nothing.
+    Raises TypeError, and ValueError: no such axis, an axis twice, max or min of no elements.
     """
     staging.device(dev)
     values = a, op, axis, keepdims
@@ -106,14 +107,14 @@ def reduce(
     check.one_of("op", op, tuple(OPS))
     if isinstance(a, (Lazy, str)) or (callable(a) and not isinstance(a, Array)):
         if isinstance(a, Lazy) and names:
-            raise TypeError(f"{listed(names)}: a, made by lazy, has its values already")
+            raise TypeError(f"{listed(names)}: expected no names, because a is made by lazy")
         given = a if isinstance(a, Lazy) else Lazy(a, (), names)
         found = fold(dev, given, op, axis, keepdims)
         if found is not None:
             return found
         a, names = given.map(dev), {}
     if names:
-        raise TypeError(f"{listed(names)}: names are for expressions, and a is an array")
+        raise TypeError(f"{listed(names)}: expected no names, because a is an array")
     stage = staging.Stage(dev, {"a": a})
     (a,) = stage.inputs.values()
     axes, final, dtype = outline(a, op, axis, keepdims)
@@ -129,7 +130,7 @@ def reduce(
         nothing = np.full(final, np.nan if op == "mean" else 0, dtype)
         return stage.moved(nothing) if stage.on_device else nothing
     order = memory_order(shape, [a.strides] if isinstance(a, np.ndarray) else [])
-    if dtype != a.dtype:  # no kernel sums the int64 that a first pass would leave
+    if dtype != a.dtype:  # one pass only: no kernel sums the int64 results of a first pass
         side_by_side = together(shape, axes, order)
         a = a.numpy() if isinstance(a, Array) and side_by_side != order else a
         order = side_by_side
@@ -164,8 +165,10 @@ def outline(a: Any, op: str, axis: Any, keepdims: bool) -> tuple[Shape, Shape, n
 
 
 def _in_parts(stage: staging.Stage, x: Array, n: int, name: str) -> tuple[Array, int]:
-    """A long row as its parts' results and how many there are, else as it is. (Not for int32: its
-    sums are int64, which no kernel adds.)"""
+    """Reduces a long row in parts: (the results of the parts, their number); else (x, n).
+
+    Not for int32, because no kernel adds its int64 sums.
+    """
     parts = tiles_gpu.reduce_parts(stage.dev.info, n)
     if parts == 1:
         return x, n
@@ -182,7 +185,7 @@ def _in_parts(stage: staging.Stage, x: Array, n: int, name: str) -> tuple[Array,
 def _passes(
     stage: staging.Stage, a: Any, given: list[Run], kernel: str, shape: Shape, dtype: Any
 ) -> staging.Target:
-    """One launch for each run to reduce, the innermost first; one for none, which copies."""
+    """One launch for each run to reduce, the innermost first. Without a run, one launch copies."""
     current = stage.pointer(a)
     while True:
         outer, n, inner = cube_of(given)

@@ -1,11 +1,11 @@
-"""What every operation and every kernel of the manifest should have computed: float64 numpy.
+"""Reference results of every operation and every kernel of the manifest, in float64 numpy.
 
-Independent of the C code on purpose, slow, and never part of a result. Called by the tests, by
-the scheduler where results are to be validated (sched/check/validate.py), by
-`tools/bench.py` (which shows no time before the answer agreed) and by users who check a device.
+The references are independent of the C code on purpose, slow, and never part of a result. The tests
+use them, and the scheduler when it validates results (sched/check/validate.py). `tools/bench.py`
+shows no time before a result agrees with its reference. Users may check a device with them.
 
-close.py has the tolerances and the comparison, kernels.py an oracle for each kernel of the
-manifest, operations.py gemm, conv2d and the others.
+close.py has tolerances and the comparison. kernels.py has an oracle for each kernel of the
+manifest. operations.py has gemm, conv2d and the others.
 
     want = ref.kernel("saxpy_f32")(y, x, a, n)  # the arguments of the launch -> its output after it
     miss = ref.mismatch(got, want, ref.tolerance("saxpy_f32"))

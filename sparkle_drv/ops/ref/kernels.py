@@ -1,6 +1,6 @@
 """An oracle for every kernel of shaders/manifest.json, called with the arguments of the launch.
 
-Only translates flat memory, strides and sizes into the operations of `operations.py`. Public as
+It translates flat memory, strides and sizes into the operations of operations.py. Public as
 `ref.kernel`.
 """
 
@@ -23,12 +23,13 @@ Oracle = Callable[..., "Array | None"]
 
 
 def kernel(name: str) -> Oracle:
-    """The oracle of a manifest kernel, called with the arguments of the launch in its order.
+    """The oracle of a manifest kernel, called with the launch's arguments in the same order.
 
-    Pointers are numpy arrays of any shape (None for an optional one that is not there); an output
-    holds what it held before the launch. Returns what the output should hold after it: flat,
-    float64 for f32 and f64, else the exact integers; None where nothing is promised (noop,
-    peak_fma, and pack_*, whose blobs are between two kernels). KeyError: no such kernel.
+    Pointers are numpy arrays of any shape, or None for an absent optional one. An output argument
+    has its contents before the launch. The oracle returns the expected contents after it: flat,
+    float64 for f32 and f64, else exact integers. It returns None for kernels without a defined
+    result: noop, peak_fma, and pack_*, whose blobs are private to two kernels. Raises KeyError for
+    an unknown kernel.
     """
     if name not in _KERNELS:
         raise KeyError(f"ref.kernel: there is no oracle for {name!r}")
@@ -45,7 +46,7 @@ def _elementwise(op: str) -> Oracle:
 
 
 def _axpby(y: Array, x: Array, a: float, b: float, n: int) -> Array:
-    # A number reaches the kernel rounded to the element type.
+    # The kernel gets its numbers rounded to the element type.
     a, b = _flat(np.array([a, b], np.asarray(y).dtype))
     return np.asarray(a * _flat(x)[:n] + b * _flat(y)[:n])
 
@@ -72,7 +73,7 @@ def _map(y: Array, *rest: Any) -> Array:
 
 
 def _at(rows: int, columns: int, row: int, column: int) -> Array:
-    """Where the elements of a matrix lie, by its strides."""
+    """The positions of the elements of a strided matrix."""
     return np.add.outer(np.arange(rows) * row, np.arange(columns) * column)
 
 
@@ -85,14 +86,14 @@ def _gemm(c: Array, a: Array, b: Array, bias: Array | None, *sizes: int) -> Arra
         ACTIVATIONS[act],
     )
     span = (m - 1) * rsc + n if m and n else 0
-    after = np.array(_flat(c)[:span])  # what lies between the rows stays as it is
+    after = np.array(_flat(c)[:span])  # elements between the rows do not change
     after[_at(m, n, rsc, 1)] = want
     return after
 
 
 def _conv2d(y: Array, x: Array, w: Array, bias: Array | None, *sizes: int) -> Array:
     n, c, h, w_in, oc, kh, kw, oh, ow, sh, sw, ph, pw, dh, dw, groups, nhwc, act = sizes
-    # An output may see less of an image than there is, or more below and to the right.
+    # The outputs may cover less than the image, or reach beyond it below and to the right.
     below = max(0, (oh - 1) * sh + (kh - 1) * dh + 1 - ph - h)
     right = max(0, (ow - 1) * sw + (kw - 1) * dw + 1 - pw - w_in)
     out = conv2d(
@@ -126,7 +127,7 @@ def _unblocked(y: Array, x: Array, n: int, c: int, h: int, w: int, block: int) -
 def _strided(dst: Array, src: Array, *sizes: int) -> Array:
     shape, dst_strides, src_strides = sizes[:4], sizes[4:8], sizes[8:12]
     dst_offset, src_offset, dst_n, _src_n = sizes[12:]
-    after: Array = _flat(dst)[:dst_n].copy()  # what lies between the elements stays as it is
+    after: Array = _flat(dst)[:dst_n].copy()  # other elements do not change
     after[_places(shape, dst_strides, dst_offset)] = _flat(src)[
         _places(shape, src_strides, src_offset)
     ]
@@ -134,7 +135,7 @@ def _strided(dst: Array, src: Array, *sizes: int) -> Array:
 
 
 def _places(shape: Sequence[int], strides: Sequence[int], offset: int) -> Array:
-    """Where the elements of a strided array lie."""
+    """The positions of the elements of a strided array."""
     found = np.full(shape, offset, np.int64)
     for axis, (n, stride) in enumerate(zip(shape, strides, strict=True)):
         found += (np.arange(n) * stride).reshape(-1, *(1,) * (len(shape) - axis - 1))
@@ -170,9 +171,9 @@ _KERNELS = {f"{base}_{tag}": _TYPED[base] for base in _TYPED for tag in ("f32", 
 
 
 def arguments(signature: Sequence[Mapping[str, Any]], **values: Any) -> list[Any]:
-    """`values` in the order of a manifest signature, None for optional pointers left out.
+    """`values` in the order of a manifest signature, None for absent optional pointers.
 
-    KeyError when another is missing.
+    Raises KeyError if another argument is missing.
     """
     return [
         values.get(arg["name"]) if arg.get("optional") else values[arg["name"]] for arg in signature

@@ -1,7 +1,7 @@
 """The operations in float64 numpy: plain sums, no tiles, no im2col, nothing shared with the C code.
 
-Slow and meant to be read. Public through ref. `kernels.py` builds the oracles of the manifest's
-kernels from it.
+They are slow and easy to read. Public through ref. kernels.py builds the oracles of the manifest's
+kernels from them.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ def conv2d(
 
 
 def map(text: str, **values: Any) -> Array:
-    """`text` over arrays and scalars by name, in float64.
+    """The expression `text` over arrays and scalars by name, in float64.
 
-    Arrays of integers: in their own type, wrapping around.
+    If all arrays are int32, it computes in int32, with wrap-around.
     """
     arrays = [np.asarray(v).dtype for v in values.values() if np.ndim(v)]
     kind = np.int32 if arrays and all(t == np.int32 for t in arrays) else np.float64
@@ -76,7 +76,7 @@ def map(text: str, **values: Any) -> Array:
 
 
 def reduce(a: Array, op: str = "sum", axis: Any = None, keepdims: bool = False) -> Array:
-    """sum, max, min or mean over `axis` in float64; of i32 in int64 (sum) or int32."""
+    """sum, max, min or mean over `axis` in float64; for i32 in int64 (sum) or int32 (max, min)."""
     wide = np.asarray(a) if np.asarray(a).dtype == np.int32 else f64(a)
     with np.errstate(all="ignore"):
         if op == "mean" and wide.size == 0:

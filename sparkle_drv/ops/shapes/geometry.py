@@ -1,6 +1,6 @@
-"""The geometry of a convolution: strides, padding and sizes from what a caller may write.
+"""The geometry of a convolution: strides, padding and sizes from a caller's arguments.
 
-Pure: shapes in, a Geometry or a ValueError out. Called by conv2d (calls and plans alike).
+Pure: it takes shapes and returns a Geometry or raises. Calls and plans of conv2d use it.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from sparkle_drv.ops.arguments.words import shown
 
 LAYOUTS = ("NCHW", "NHWC")
 FORM = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, "layout": "NCHW"}
-"""What `geometry` takes beside shapes, and what it is when conv2d is told nothing."""
+"""The arguments of `geometry` beside shapes, with the defaults of conv2d."""
 
 
 @dataclass(frozen=True)
 class Geometry:
-    """Sizes as conv2d_f32 takes them; pairs are (vertical, horizontal).
+    """The sizes that conv2d_f32 takes; pairs are (vertical, horizontal).
 
-    x is `n` images of `c` channels, `h` x `w`; `kernel` is that of the filters, `size` that of the
-    `oc` output channels, `pad` what stands above and to the left.
+    x has `n` images of `c` channels, `h` x `w`. `kernel` is the size of the filters. `size` is the
+    size of the `oc` output channels. `pad` is the padding above and to the left.
     """
 
     n: int
@@ -39,23 +39,23 @@ class Geometry:
 
     @property
     def out_shape(self) -> tuple[int, int, int, int]:
-        """Shape of the output in its layout."""
+        """The shape of the output in its layout."""
         oh, ow = self.size
         return (self.n, oh, ow, self.oc) if self.layout == "NHWC" else (self.n, self.oc, oh, ow)
 
     @property
     def terms(self) -> int:
-        """Products that each output adds up."""
+        """The number of products in the sum of each output."""
         return self.c // self.groups * self.kernel[0] * self.kernel[1]
 
     @property
     def winograd(self) -> bool:
-        """Is it of the form that Winograd's algorithms take?"""
+        """Can Winograd's algorithms compute this convolution?"""
         once = (*self.dilation, self.groups) == (1, 1, 1)
         return self.kernel == (3, 3) and self.stride in ((1, 1), (2, 2)) and once
 
     def arguments(self) -> tuple[int, ...]:
-        """The scalars of a launch, all but the activation."""
+        """The scalar arguments of a launch, without the activation."""
         return (
             self.n, self.c, self.h, self.w, self.oc, *self.kernel, *self.size, *self.stride,
             *self.pad, *self.dilation, self.groups, int(self.layout == "NHWC"),
@@ -71,7 +71,10 @@ def geometry(
     groups: Any,
     layout: Any,
 ) -> Geometry:
-    """From the shapes of x and w and the arguments of conv2d; errors name the one that is wrong."""
+    """The Geometry for the shapes of x and w and the arguments of conv2d.
+
+    Raises TypeError and ValueError that name the argument.
+    """
     check.one_of("layout", layout, LAYOUTS)
     nhwc = layout == "NHWC"
     check.dims("x", x, 4, "(n, h, w, c)" if nhwc else "(n, c, h, w)")
@@ -90,7 +93,7 @@ def geometry(
         raise ValueError(f"groups: {groups} does not divide both c = {c} and oc = {oc}")
     if per_group != c // groups:
         raise ValueError(
-            f"w: shape {(oc, c // groups, *kernel)} is wanted for {c} channels in {groups} "
+            f"w: expected shape {(oc, c // groups, *kernel)} for {c} channels in {groups} "
             f"group(s), got {w}"
         )
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
@@ -113,12 +116,12 @@ def geometry(
 def _padding(
     given: Any, extents: list[int], reach: list[int], stride: tuple[int, int]
 ) -> list[tuple[int, int]]:
-    """[(top, bottom), (left, right)]."""
+    """The padding as [(top, bottom), (left, right)]."""
     if isinstance(given, str):
         check.one_of("padding", given, ("same", "valid"))
         if given == "valid":
             return [(0, 0)] * 2
-        # As many outputs as strides fit, ceil(extent / step); an odd rest goes to the far side.
+        # ceil(extent / step) outputs; an odd remainder goes to the bottom and right.
         axes = zip(extents, reach, stride, strict=True)
         totals = [max(0, (-(-n // step) - 1) * step + span - n) for n, span, step in axes]
         return [(total // 2, total - total // 2) for total in totals]
@@ -128,5 +131,5 @@ def _padding(
     if not any(pairs):
         return [(p, p) for p in check.pair("padding", given, 0)]
     if pairs != [True, True]:
-        raise ValueError(f"padding: ((top, bottom), (left, right)) is wanted, got {shown(given)}")
+        raise ValueError(f"padding: expected ((top, bottom), (left, right)), got {shown(given)}")
     return [check.pair("padding", sides, 0) for sides in given]

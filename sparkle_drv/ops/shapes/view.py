@@ -1,7 +1,8 @@
-"""A view: which elements of an array are meant, by shape, strides and offset in elements.
+"""View: selects elements of an array by a shape, strides and an offset, in elements.
 
-Slices, reversals, transposes and single indices of a row-major array, as numpy's basic indexing has
-them. Pure: no device, no array, no copy. `ops.strided_copy` takes what a View says.
+It covers slices, reversals, transposes and single indices of a row-major array, as numpy's basic
+indexing does. It is pure: no device, no array, no copy. `ops.strided_copy` takes the numbers of a
+View.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ Shape = tuple[int, ...]
 
 
 class View(NamedTuple):
-    """Element (i0, i1, ...) lies at offset + i0 * strides[0] + i1 * strides[1] + ..."""
+    """Element (i0, i1, ...) is at position offset + i0 * strides[0] + i1 * strides[1] + ..."""
 
     shape: Shape
     strides: Shape
-    """In elements, of either sign."""
+    """Strides in elements; they may be negative."""
     offset: int = 0
-    """Of the first element, in elements from the start of the array."""
+    """Position of the first element, in elements from the start of the array."""
 
     @classmethod
     def of(cls, shape: Sequence[int]) -> View:
@@ -33,16 +34,16 @@ class View(NamedTuple):
         return cls(tuple(shape), row_major(tuple(shape), 1))
 
     def at(self, key: Any) -> View:
-        """The part that numpy's `x[key]` is: ints, slices, `...`, None, or a tuple of those.
+        """The view of numpy's `x[key]`; `key` is an int, slice, `...`, None, or a tuple of these.
 
-        Raises TypeError (masks, lists and arrays need a gather), IndexError (no such place, too
-        many indices) and ValueError (a slice with step 0).
+        Raises TypeError (masks, lists and arrays need a gather), IndexError (out of range, too many
+        indices) and ValueError (a slice with step 0).
         """
         keys = key if isinstance(key, tuple) else (key,)
         named = sum(k is not None and k is not Ellipsis for k in keys)
         dots = sum(k is Ellipsis for k in keys)
         if named > len(self.shape):
-            raise IndexError(f"key: at most {len(self.shape)} indices are possible, got {named}")
+            raise IndexError(f"key: expected at most {len(self.shape)} indices, got {named}")
         if dots > 1:
             raise IndexError("key: expected one ellipsis (...) at most, got several")
         rest = (slice(None),) * (len(self.shape) - named)
@@ -69,7 +70,7 @@ class View(NamedTuple):
         return View(tuple(shape), tuple(strides), offset)
 
     def turned(self, axes: Sequence[int] | None = None) -> View:
-        """The same elements with dimension i where `axes[i]` was; reversed without (numpy's `.T`).
+        """The transpose: dimension i is the old dimension `axes[i]`. None reverses all (`.T`).
 
         -1 is the last dimension. Raises TypeError and ValueError unless `axes` is a permutation.
         """
@@ -93,7 +94,7 @@ def _axis(given: Any, n: int) -> int:
 
 
 def _place(given: Any, axis: int, size: int) -> int:
-    """From the first element of the axis."""
+    """The index `given` of an axis, counted from its first element."""
     found = check.index(given) if hasattr(given, "__index__") else None
     if found is None:
         raise TypeError(f"key: expected whole numbers, slices, ... and None, got {shown(given)}")

@@ -1,6 +1,6 @@
-"""What a strided copy comes to for a kernel: few dimensions, elements as wide as possible.
+"""Turns a strided copy into a kernel's arguments: few dimensions, elements as wide as possible.
 
-Pure. Called by operation.py, which has checked that both sides lie within their arrays.
+Pure. operation.py calls it after checking that both sides lie within their arrays.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from sparkle_drv.ops.shapes.space import Shape, Space, order_of
 from sparkle_drv.ops.shapes.view import View
 
 DIMS = 4
-"""Dimensions of the kernels."""
+"""The number of dimensions of the kernels."""
 _WIDTHS = 8, 4, 2, 1
-_MOST_WORK: Any = 10_000  # numpy's stubs know its two symbolic values alone
-"""Steps of numpy's search for a shared byte: some milliseconds. Beyond them the answer is yes."""
+_MOST_WORK: Any = 10_000  # Any, because numpy's stubs know only its two symbolic values
+"""The limit of numpy's search for a shared byte: a few ms. Beyond it the answer is yes."""
 
 
 @dataclass(frozen=True)
 class Move:
-    """A copy of elements of `width` bytes, dst's strides positive and falling."""
+    """A copy of elements of `width` bytes. The strides of dst are positive and decrease."""
 
     width: int
     shape: Shape
     strides: tuple[Shape, Shape]
-    """Of dst and of src, in elements."""
+    """The strides of dst and of src, in elements."""
     offsets: tuple[int, int]
 
     @property
     def needed(self) -> tuple[int, int]:
-        """How many elements each side must have: one more than the highest position."""
+        """The number of elements that (dst, src) must have: the highest position plus 1."""
         dst, src = (
             offset + sum((n - 1) * max(s, 0) for n, s in zip(self.shape, strides, strict=True)) + 1
             for offset, strides in zip(self.offsets, self.strides, strict=True)
@@ -43,7 +43,7 @@ class Move:
         return dst, src
 
     def padded(self) -> tuple[int, ...]:
-        """The kernels' n0 to n3, strides of dst and strides of src."""
+        """The kernel's arguments n0 to n3, strides of dst and strides of src."""
         fill = DIMS - len(self.shape)
         strides = [number for side in self.strides for number in ((0,) * fill + side)]
         return (1,) * fill + self.shape + tuple(strides)
@@ -52,12 +52,13 @@ class Move:
 def move(
     dst: View, src: View, itemsize: int, addresses: Sequence[int], has: Callable[[int], bool]
 ) -> Move | None:
-    """The copy of src's elements to dst's, both of one shape without a 0 in it.
+    """The copy of src's elements to dst; both views have the same shape, without a 0 in it.
 
-    `addresses` are those of both arrays; `has(width)`: is there a kernel for elements of `width`
-    bytes? None: no kernel of the device can copy these elements. The order of elements is free, so
-    dimensions are reversed and ordered for dst, neighbours are joined, and runs of small elements
-    move as wide ones.
+    `addresses` are the addresses of both arrays. `has(width)` says whether the device has a kernel
+    for elements of `width` bytes. None means that no kernel can copy these elements.
+
+    The elements may be copied in any order. So dimensions are reversed and ordered for dst,
+    neighbouring dimensions are joined, and runs of small elements move as wide elements.
     """
     offsets = [dst.offset, src.offset]
     sides = [list(dst.strides), list(src.strides)]
@@ -66,10 +67,10 @@ def move(
             for side in (0, 1):
                 offsets[side] += (n - 1) * sides[side][d]
                 sides[side][d] *= -1
-    # In bytes, with the bytes of an element as one more dimension.
+    # Strides in bytes; the bytes of an element are one more dimension.
     shape = (*dst.shape, itemsize)
     steps = [(*(s * itemsize for s in side), 1) for side in sides]
-    kept = [d for d, n in enumerate(shape) if n != 1]  # the stride of one element means nothing
+    kept = [d for d, n in enumerate(shape) if n != 1]  # a dimension of size 1 has no stride
     whole = Space(shape, steps).ordered(kept)
     whole = whole.ordered(order_of(whole.strides[0])).joined()
     starts = [offset * itemsize for offset in offsets]
@@ -84,7 +85,7 @@ def move(
 def _widened(
     whole: Space, starts: Sequence[int], width: int, addresses: Sequence[int]
 ) -> Move | None:
-    """The same by elements of `width` bytes; None where they are not whole or not aligned."""
+    """The same copy with elements of `width` bytes; None if they would not be whole and aligned."""
     *outer, last = whole.shape
     dense = all(strides[-1] == 1 for strides in whole.strides)
     if width > 1 and not (dense and last % width == 0):
@@ -100,9 +101,9 @@ def _widened(
 
 
 def interleaves(view: View) -> bool:
-    """May two indices of the view be one element, or do its dimensions not lie within one another?
+    """May two indices be the same element, or do the ranges of two dimensions interleave?
 
-    Slices and transposes of an array's elements never do.
+    False for every slice and transpose of a row-major array.
     """
     extent = 1
     for step, n in sorted((abs(s), n) for s, n in zip(view.strides, view.shape, strict=True)):
@@ -113,8 +114,8 @@ def interleaves(view: View) -> bool:
 
 
 def share(move: Move, apart: int) -> bool:
-    """Have both sides a byte in common? `apart`: bytes from dst's array to src's."""
-    base = abs(apart) + 1  # ghosts lie at positive addresses
+    """Do both sides share a byte? `apart` is the distance in bytes from dst's array to src's."""
+    base = abs(apart) + 1  # keeps the ghosts' addresses positive
     dst = _ghost(move, 0, base)
     src = _ghost(move, 1, base + apart)
     try:
@@ -124,7 +125,7 @@ def share(move: Move, apart: int) -> bool:
 
 
 def _ghost(move: Move, side: int, base: int) -> npt.NDArray[Any]:
-    """One side as an array of numpy's at an address of our choice. Nobody reads its elements."""
+    """One side as a numpy array at an invented address. Nobody reads its elements."""
     said = {
         "version": 3,
         "typestr": f"|V{move.width}",

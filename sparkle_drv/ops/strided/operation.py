@@ -1,4 +1,4 @@
-"""strided_copy: slices, transposes and shards of Arrays, moved on their device by one launch."""
+"""strided_copy: copies slices, transposes and shards of Arrays on their device by one launch."""
 
 from __future__ import annotations
 
@@ -23,24 +23,26 @@ def strided_copy(
 ) -> Array:  # fmt: skip
     """Copies elements of `src` to `dst`; asynchronous, returns `dst` with its `.fence` set.
 
-    For each index (i0, i1, ...) below `shape`: the element of `src` at src_offset + i0 *
+    For each index (i0, i1, ...) below `shape`, the element of `src` at src_offset + i0 *
     src_strides[0] + ... goes to dst_offset + i0 * dst_strides[0] + ... of `dst`. Strides and
-    offsets count elements from the start of each array, whatever its own shape. None: the strides
-    of a row-major array of `shape`. `View.of(x.shape).at(key)` and `.turned(axes)`
-    (`sparkle_drv.ops.shapes.view`) say shape, strides and offset of `x[key]` and `x.T`:
+    offsets count elements from the start of each array, whatever its own shape. None means the
+    strides of a row-major array of `shape`. `View.of(x.shape).at(key)` and `.turned(axes)`
+    (`sparkle_drv.ops.shapes.view`) give the shape, strides and offset of `x[key]` and `x.T`:
 
         v = View.of(x.shape).at((slice(None), slice(2, 5)))         # x[:, 2:5], packed into y
         ops.strided_copy(dev, y, x, v.shape, src_strides=v.strides, src_offset=v.offset)
 
-    Strides of `src` may be negative or 0 (broadcast), those of `dst` negative. Any dtypes of one
-    itemsize; the bytes move as they are. At most 4 dimensions, after neighbours are joined that
-    both sides step over alike; the bytes of an element larger than 8 may be one of them. A device
-    without kernels for 1 or 2 bytes (egl) moves such elements where runs of 4 bytes are aligned
-    on both sides.
+    Strides of `src` may be negative or 0 (broadcast); strides of `dst` may be negative. Both arrays
+    may have any dtypes of the same itemsize; the bytes move unchanged.
 
-    Raises TypeError (no Arrays, other itemsizes, no kernel for such elements) and ValueError
+    At most 4 dimensions are possible. Neighbouring dimensions with matching strides on both sides
+    are joined first. The bytes of an element larger than 8 bytes may count as one dimension. A
+    device without kernels for 1 or 2 bytes (egl) moves such elements only in runs of 4 bytes that
+    are aligned on both sides.
+
+    Raises TypeError (not an Array, different itemsizes, no kernel for such elements) and ValueError
     (closed, of another device, read-only, out of range, too many dimensions; elements of `dst` that
-    share memory or interleave; `dst` over `src`), before anything is submitted.
+    share memory or interleave; `dst` overlaps `src`), before anything is submitted.
     """
     staging.device(dev)
     for name, x in (("dst", dst), ("src", src)):
@@ -62,34 +64,34 @@ def strided_copy(
         return dst
     if moves.interleaves(to):
         raise ValueError(
-            f"dst_strides: expected elements apart, got shared or interleaved ones: "
+            f"dst_strides: expected separate elements, got shared or interleaved ones: "
             f"shape {shown(dims)}, strides {shown(to.strides)}"
         )
     addresses = dst._address, src._address
     move = moves.move(to, of, itemsize, addresses, lambda n: dev.provides(f"strided_u{8 * n}"))
     if move is None:
         raise staging.NotThere(
-            f"dst: {dev.uri} has no strided copy of {dst.dtype}, {itemsize} bytes an element, but "
-            "of aligned runs of 4 bytes"
+            f"dst: {dev.uri} has no strided copy of {dst.dtype} ({itemsize} bytes an element), "
+            "only of aligned runs of 4 bytes"
         )
     if len(move.shape) > moves.DIMS:
         raise ValueError(
-            f"shape: expected at most {moves.DIMS} dimensions after neighbours are joined, "
+            f"shape: expected at most {moves.DIMS} dimensions after joining neighbours, "
             f"got {len(move.shape)} of {shown(dims)}"
         )
     _check_reach(move)
     if staging.meets(dst, (src,)) and moves.share(move, src._address - dst._address):
-        raise ValueError("dst: expected elements apart from those of src, got shared ones")
+        raise ValueError("dst: expected no memory in common with src, got an overlap")
     stage = staging.Stage(dev, {"dst": dst, "src": src})
     kernel = staging.kernel(dev, f"strided_u{8 * move.width}")
     arguments = (*move.padded(), *move.offsets, *move.needed)
-    stage.launch(kernel, dst.buffer, src.buffer, *arguments)  # buffers: elements of any type
+    stage.launch(kernel, dst.buffer, src.buffer, *arguments)  # a Buffer takes any element type
     dst.fence = stage.fence
     return dst
 
 
 def _view(name: str, x: Array, dims: tuple[int, ...], strides: Any, offset: Any) -> View:
-    """One side; TypeError and ValueError that name its argument."""
+    """The View of one side; TypeError and ValueError that name its argument."""
     found = View.of(dims)
     start = check.index(offset)
     if start is None:
@@ -126,7 +128,7 @@ def _view(name: str, x: Array, dims: tuple[int, ...], strides: Any, offset: Any)
 
 
 def _check_reach(move: moves.Move) -> None:
-    """Kernels take positions of 32 bits and strides of 31."""
+    """Raises ValueError for positions beyond 32 bits or strides beyond 31, a kernel's limits."""
     for name, strides, needed in zip(("dst", "src"), move.strides, move.needed, strict=True):
         check.size(name, needed)
         check.size(f"{name}_strides", max(map(abs, strides)), check.I32)

@@ -1,14 +1,15 @@
-"""Tile plans: which algorithm and blocks an operation should have, by a model of the device.
+"""Tile plans: a model of the device chooses the algorithm and the blocks of an operation.
 
-Functions over DeviceInfo and sizes: no device, no kernel and no clock. `gemm`, `reduce` and `map`
-make plans, `packs_b` and `reduce_parts` decide beside them. The rest is what the model is made of.
+These are functions over DeviceInfo and sizes, without device, kernel or clock. `gemm`, `reduce` and
+`map` make plans. `packs_b` and `reduce_parts` decide on packing and on parts of a row. The other
+names are parts of the model.
 
     blocking.py    products: loop blocking, packing, pieces for threads
     conv2d.py      convolutions: direct, im2col or Winograd, and their blocks
-    winograd.py    what Winograd convolutions cost, and their groups of tiles
+    winograd.py    costs of Winograd convolutions, and their groups of tiles
     gpu.py         products, convolutions, reductions and maps on devices with groups of threads
     cores.py       vector units and rates of CPU cores
-    caches.py      the cache that one core has of each level
+    caches.py      one core's part of each cache level
     tuned.py       plans that `bench.py tune` found, SPARKLE_HOME/tuned.json
 """
 

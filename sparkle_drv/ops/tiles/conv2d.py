@@ -1,13 +1,13 @@
-"""The tile model of a convolution: which algorithm, and how it is blocked, from a memory hierarchy.
+"""The tile model of a convolution: it chooses the algorithm and its blocks from a memory hierarchy.
 
-Pure functions over plain data, on the figures of cores.py and caches.py.
-Called by `calls/plans.py`; `bench.py tune` searches around it.
+Pure functions over plain data, with the figures of cores.py and caches.py. calls/plans.py calls
+this; `bench.py tune` searches around its plans.
 
-On a cpu "direct" is one of two micro-tiles of as many accumulators, which `levels` tells apart:
-pixels that are broadcast against vectors of output channels (mr = two vectors of channels, nr =
-pixels), or output channels that are broadcast against vectors of pixels (mr = channels, nr = two
-vectors of pixels). The first wastes nothing when channels fill vectors, but NCHW has to be turned
-at the end; the second wastes nothing when pixels of a row do.
+On a cpu "direct" is one of two micro-tiles with equally many accumulators; `levels` tells which.
+The first broadcasts pixels against vectors of output channels (mr = two vectors of channels, nr =
+pixels). It wastes nothing if channels fill vectors, but NCHW results must be transposed at the end.
+The second broadcasts output channels against vectors of pixels (mr = channels, nr = two vectors of
+pixels). It wastes nothing if the pixels of a row fill vectors.
 """
 
 from __future__ import annotations
@@ -23,35 +23,34 @@ from .blocking import blocks
 from .caches import Caches, own
 from .cores import CORES, Core, Levels, core_of, down, micro_tile, pieces, threads_for
 
-# Costs in FMAs of a vector (Zen 4, avx512): of what a tile does beside its FMAs.
+# Costs of a tile's work other than its FMAs, in vector FMAs (Zen 4, avx512).
 TURN = 8.0
-"""Of a vector of sums that is turned on its way to NCHW."""
+"""Cost of transposing a vector of sums for NCHW."""
 COPY = 4.0
-"""Of a vector of pixels that goes through a window, or into a panel; x serves in place of it where
-a convolution is flat."""
+"""Cost of copying a vector of pixels to a window or panel. A flat convolution reads x directly."""
 PIXELS = 0.7
-"""Of loading a vector of weights for a tile of pixels, since these come from L2 for each."""
+"""Cost of loading a vector of weights for a tile of pixels; each tile loads them from L2."""
 PANELS = 0.04
-"""Of loading a vector of pixels of a panel, for each FMA."""
+"""Cost of loading a vector of pixels of a panel, for each FMA."""
 FEW_PIXELS = 4
-"""Up to so many left of a plane, panels take no whole vector for them."""
+"""If a plane leaves at most this many pixels, panels do not take a whole vector for them."""
 FEW_CHANNELS = 16
-"""Up to so many of a group, strips are read from a window of rows, else from panels
-(direct/panels.c)."""
+"""With at most this many channels in a group, strips are read from a window of rows. With more they
+are read from panels (direct/panels.c)."""
 MOST_PANELS = 2 << 20
-"""Bytes of panels at a time."""
+"""The most bytes of panels at a time."""
 
 WORTH = 1.08
-"""How much dearer direct convolution must be before Winograd is worth it: the model may be off by
-so much, and Winograd's rounding errors are larger."""
+"""Winograd is chosen if direct convolution costs more than this many times as much. The model may
+be wrong by this factor, and Winograd's rounding errors are larger."""
 TERMS = 512
-"""Terms of a sum before it is added to what there is: keeps the rounding errors small."""
+"""Terms of a partial sum before it is added to the total, which keeps rounding errors small."""
 
 
 def conv2d(info: DeviceInfo, shape: Geometry, algo: str = "auto") -> TilePlan:
-    """The plan of a float32 convolution: which algorithm, and its blocks.
+    """The plan of a float32 convolution: its algorithm and blocks.
 
-    "auto" stays "auto" on "ref", whose own choice is the oracle.
+    "auto" stays "auto" on "ref", because the choice of the ref kernel is the oracle.
     """
     if info.kind == "gpu":
         return tiles_gpu.conv2d(info, shape, algo)
@@ -78,11 +77,11 @@ def conv2d(info: DeviceInfo, shape: Geometry, algo: str = "auto") -> TilePlan:
 
 
 def direct_levels(core: Core, caches: Caches, shape: Geometry) -> Levels:
-    """((mc, nc, kc), (mr, nr, 1)) of the direct form that costs less.
+    """((mc, nc, kc), (mr, nr, 1)) of the cheaper direct form.
 
-    mc: output channels whose packed weights are gone through for each tile of pixels; they take
-    half of L2. nc: pixels of a window, whose input rows take three quarters of L1, or of panels
-    (_panels_nbytes). kc: terms.
+    mc is the number of output channels whose packed weights each tile of pixels reads; they take
+    half of L2. nc is the number of pixels of a window, whose input rows take three quarters of L1,
+    or of panels (_panels_nbytes). kc is the number of terms.
     """
     broadcast, _, vector = micro_tile(core, 4)
     strips = strips_fmas(core, shape) < pixels_fmas(core, shape)
@@ -100,7 +99,7 @@ def direct_levels(core: Core, caches: Caches, shape: Geometry) -> Levels:
 
 
 def pixels_fmas(core: Core, shape: Geometry) -> float:
-    """Vector FMAs, and what costs as much, with vectors of output channels."""
+    """The cost with vectors of output channels, in vector FMAs."""
     lanes = core.vector_nbytes // 4
     vectors = shape.groups * pieces(shape.oc // shape.groups, lanes)
     pixels = shape.n * shape.size[0] * shape.size[1]
@@ -109,7 +108,7 @@ def pixels_fmas(core: Core, shape: Geometry) -> float:
 
 
 def strips_fmas(core: Core, shape: Geometry) -> float:
-    """The same with vectors of pixels; infinite for NHWC, where these are not neighbours."""
+    """The cost with vectors of pixels; infinite for NHWC, where pixels are not contiguous."""
     if shape.layout == "NHWC":
         return float("inf")
     lanes = core.vector_nbytes // 4
@@ -127,7 +126,7 @@ def strips_fmas(core: Core, shape: Geometry) -> float:
 
 
 def _flat(shape: Geometry) -> bool:
-    """Does it know no rows, as a 1 x 1 convolution with stride 1?"""
+    """Is it a 1 x 1 convolution with stride 1, for which rows do not matter?"""
     return shape.kernel == (1, 1) and shape.stride == (1, 1) and shape.pad == (0, 0)
 
 
@@ -136,8 +135,11 @@ def _panels(shape: Geometry) -> bool:
 
 
 def _panels_nbytes(shape: Geometry, l2: int) -> int:
-    """What panels should take that are computed from together: of L2 a quarter, with room for the
-    next ones, which are fetched meanwhile. More, from L3, where weights come from there, which
-    happens once for all of these panels."""
+    """The bytes of panels that are used together.
+
+    They take a quarter of L2, so that the next panels, which are prefetched, have room. If the
+    weights come from L3, panels may take more, because the weights are then read once for all of
+    them.
+    """
     far = 4 * shape.oc // shape.groups * shape.terms > l2 // 2
     return min(MOST_PANELS, 4 * l2) if far else l2 // 4

@@ -1,7 +1,4 @@
-"""What a CPU's cores compute with: figures of instruction sets, and nominal rates.
-
-Called by blocking.py and conv2d.py.
-"""
+"""Figures of CPU cores by instruction set, and nominal rates, for blocking.py and conv2d.py."""
 
 from __future__ import annotations
 
@@ -10,30 +7,30 @@ from dataclasses import dataclass
 from sparkle_drv.types import DeviceInfo
 
 Levels = tuple[tuple[int, int, int], tuple[int, int, int]]
-"""Blocks and the tiles in them, of a TilePlan."""
+"""Blocks, and the tiles in them: the levels of a TilePlan."""
 
 
 @dataclass(frozen=True)
 class Core:
-    """What one core of an instruction set computes with."""
+    """The vector unit of one core, by instruction set."""
 
     vector_nbytes: int
     """Bytes of a vector register."""
     registers: int
-    """Vector registers that code can name."""
+    """The number of vector registers."""
     fma_latency: int
-    """Cycles from a fused multiply-add to its result."""
+    """Latency of a fused multiply-add in cycles."""
     fma_per_cycle: int
-    """Vector FMAs that begin in one cycle."""
+    """Vector FMAs that start per cycle."""
     tile: tuple[int, int] | None = None
-    """Rows, and vectors of columns, of native/cpu's micro-tile where it is not `micro_tile`'s."""
+    """(rows, vectors of columns) of native/cpu's micro-tile if it differs from `micro_tile`'s."""
     small_b: int = 256 << 10
-    """Up to so many bytes, b is read where it is: `SP_SMALL_B` of native/cpu."""
+    """A b of at most this many bytes is read in place: `SP_SMALL_B` of native/cpu."""
     far_rows: int = 0
-    """Of a b that comes from memory, so many rows are read at a time, along them; 0: down panels.
+    """Rows of b that are read together, along the rows, if b comes from memory; 0: read by panels.
 
-    16 streams are what prefetchers follow (of 32, Zen 4 reads half as fast). Tiles of so few terms
-    are worth their calls where vectors are long.
+    Prefetchers follow 16 streams; with 32, Zen 4 reads half as fast. Tiles of so few terms pay only
+    with long vectors.
     """
 
 
@@ -43,28 +40,30 @@ CORES = {
     "neon": Core(16, registers=32, fma_latency=4, fma_per_cycle=2, tile=(8, 3)),
     "ref": Core(16, registers=16, fma_latency=4, fma_per_cycle=1, small_b=24 << 10),
 }
-"""By instruction set, from the vendors' optimisation guides (Zen 4 and 5, Golden Cove, Neoverse).
+"""Cores by instruction set, from the vendors' optimisation guides (Zen 4 and 5, Golden Cove,
+Neoverse).
 
-"ref" is what a compiler makes of portable C for x86-64 or aarch64: 16-byte vectors.
+"ref" is portable C as compiled for x86-64 or aarch64, with 16-byte vectors.
 """
 
 CLOCK_HZ = 3e9
 """Nominal clock of a core."""
 WORTH_A_THREAD_S = 2e-6
-"""Seconds of work each below which a second thread costs more than it brings."""
+"""Seconds of work per thread below which a second thread does not pay."""
 
 
 def core_of(info: DeviceInfo) -> Core:
-    """What the cores of a device compute with; those of "ref" for a set that is not known."""
+    """The core of a device; that of "ref" for an unknown instruction set."""
     return CORES.get(info.isa, CORES["ref"])
 
 
 def micro_tile(core: Core, itemsize: int) -> tuple[int, int, int]:
     """(mr, nr, vector): the largest tile of accumulators that the registers hold.
 
-    Low et al. ask for `mr * nr >= vector * latency * fma_per_cycle`, the fewest accumulators that
-    hide the latency of an FMA. Here every register left beside two vectors of b and two of a (one
-    in use, one on its way) accumulates, which meets that bound and needs fewer loads per FMA.
+    Low et al. require `mr * nr >= vector * latency * fma_per_cycle`, the fewest accumulators that
+    hide the latency of an FMA. Here two vectors of b and two of a (one in use, one being loaded)
+    have registers, and all other registers accumulate. That meets the bound and needs fewer loads
+    per FMA.
     """
     vector = core.vector_nbytes // itemsize
     rows, vectors = core.tile or ((core.registers - 4) // 2, 2)
@@ -72,7 +71,7 @@ def micro_tile(core: Core, itemsize: int) -> tuple[int, int, int]:
 
 
 def threads_for(info: DeviceInfo, flops: float, itemsize: int) -> int:
-    """How many threads so many operations are worth: 1, or 0 for all of them."""
+    """The number of threads for this many operations: 1, or 0 for all threads."""
     core = core_of(info)
     work_s = flops / (CLOCK_HZ * core.fma_per_cycle * 2 * (core.vector_nbytes // itemsize))
     return 1 if info.compute_units == 1 or work_s < 2 * WORTH_A_THREAD_S else 0
@@ -84,5 +83,5 @@ def down(value: int, unit: int) -> int:
 
 
 def pieces(size: int, of: int) -> int:
-    """How many of these make up a size, at least one."""
+    """`size` divided by `of`, rounded up, at least one."""
     return max(1, -(-size // of))

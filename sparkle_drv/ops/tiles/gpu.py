@@ -1,16 +1,15 @@
-"""The tile model's branch for devices that run groups of threads: which of a few tiles, and whether
-operands go through shared memory.
+"""The tile model for devices that run groups of threads: it chooses a tile, and whether operands go
+through shared memory.
 
-Pure functions without a clock. A device compiles a shader for every plan, so there are few tiles to
-choose from. Called by `blocking.py` and `conv2d.py` for devices of kind "gpu", and by map and
-reduce.
+Pure functions without a clock. A device compiles a shader for every plan, so there are only a few
+tiles. blocking.py and conv2d.py call this for devices of kind "gpu"; map and reduce call it too.
 
-Two kinds of device:
-* software (llvmpipe): threads are lanes of a CPU's vector, every load walks them one by one, and
-  shared memory only copies. What counts is products a load: large tiles in registers (in memory,
-  in truth: the stack of a core holds them well).
+There are two kinds of device:
+* software (llvmpipe): threads are lanes of a CPU's vector, a load visits them one by one, and
+  shared memory only adds a copy. So products per load count, and large tiles in registers are best.
+  (They are in fact on the stack, which a core's caches hold.)
 * hardware: operands are staged in shared memory, in the largest tile that fits and still gives the
-  device enough groups. Untested on a GPU so far: the choice is by counting.
+  device enough groups. This choice is by counting and has not been tested on a GPU.
 """
 
 from __future__ import annotations
@@ -21,37 +20,40 @@ from sparkle_drv.types import DeviceInfo, TilePlan
 from .cores import Levels
 
 _LANES = 8  # threads that a software device runs as one vector
-_MOST_ROUNDS = 65_535  # after which llvmpipe leaves the loops of a shader
-# For sums of more terms than that, terms a round and few outputs a thread: both are written out,
-# and llvmpipe compiles 128 products in a second or two, 512 in 20 s.
+_MOST_ROUNDS = 65_535  # llvmpipe ends the loops of a shader after this many iterations
+# For longer sums: terms per iteration, and tiles of few outputs per thread. Both are unrolled, and
+# llvmpipe compiles 128 products in a second or two, 512 in 20 s.
 _LONG_STEP, _LONG_TILES = 16, ((1, 8),)
 
 
-# What a term of a sum costs a group of llvmpipe, in nanoseconds: a load that eight rows share, one
-# of a column, a product. And a launch, for each sum: its code is new to a core. Fitted to 248 times
-# of 31 products and convolutions (Mesa 22.3, two cores): within 6 % of the best tile.
+# Costs of a group of llvmpipe in ns. Per term of a sum: a load that eight rows share, a load of a
+# column, a product. Per launch and sum: code that is not in a core's caches. Fitted to 248 times of
+# 31 products and convolutions (Mesa 22.3, two cores); the choice is within 6 % of the best tile.
 ROWS, COLUMN, PRODUCT, CODE = 20.0, 5.0, 0.75, 60.0
 
 SOFTWARE_TILES = (
     (1, 16), (4, 8), (8, 4), (8, 8), (8, 16), (16, 8), (16, 16), (32, 8)
 )  # fmt: skip
-# No larger ones: a shader of 64 sums a thread takes 0.6 s to compile, of 256 3.7 s, of 512 17 s.
+# There are no larger tiles because of compile time. A shader of 64 sums per thread takes 0.6 s, of
+# 256 3.7 s, of 512 17 s.
 
 HARDWARE_TILES = (128, 8, 8), (64, 16, 4), (32, 16, 4)
-"""In shared memory, largest first: rows and columns of a group, its terms, and rows and columns of
-a thread."""
-_ENOUGH_THREADS = 32768  # that keep a GPU busy, where it does not tell its units
+"""Tiles in shared memory, largest first: (rows and columns of a group, terms, rows and columns of a
+thread)."""
+_ENOUGH_THREADS = 32768  # keeps a GPU busy that does not tell its number of units
 _THREADS_A_UNIT = 512
-_PARTS = 64  # of a row to reduce, where a device does not tell its units
+_PARTS = 64  # parts of a row to reduce, if a device does not tell its number of units
 WORTH_PARTS = 1 << 15
-"""Elements a part from which cutting a row pays for the second launch."""
+"""Elements per part from which cutting a row pays for the second launch."""
 WORTH_COMPILING = 1 << 14
-"""Elements from which an expression gets a shader of its own."""
+"""Elements from which an expression gets its own shader."""
 
 
 def gemm(info: DeviceInfo, m: int, n: int, k: int, itemsize: int, algo: str) -> TilePlan:
-    """The plan of c[m, n] = a[m, k] @ b[k, n]; algo "auto" chooses. Raises ValueError for a `k` of
-    more terms than a software device adds up."""
+    """The plan of c[m, n] = a[m, k] @ b[k, n]; algo "auto" chooses.
+
+    Raises ValueError if a software device cannot add up `k` terms.
+    """
     if info.software:
         bk = _terms_a_round(k, algo)
         if algo == "naive":
@@ -65,29 +67,31 @@ def gemm(info: DeviceInfo, m: int, n: int, k: int, itemsize: int, algo: str) -> 
 
 
 def _terms_a_round(k: int, algo: str) -> int:
-    """So many that `k` terms and a thousand rounds of other loops stay within a shader's."""
+    """Terms per iteration so that `k` terms and 1000 other iterations are within the limit."""
     rounds = _MOST_ROUNDS - 1024
     most = rounds if algo == "naive" else rounds * _LONG_STEP
     _check_terms("k", k, most, algo)
-    # The steps of four are vector loads, which strides may forbid: one term a round is possible.
+    # The steps of four are vector loads. Strides may forbid them, so assume one term per iteration.
     return 4 if k <= rounds else _LONG_STEP
 
 
 def _check_terms(name: str, terms: int, most: int, algo: str, of: str = "a sum") -> None:
     if terms > most:
         raise ValueError(
-            f"{name}: at most {most} terms of {of} are possible with algo {algo!r} on software "
-            f"OpenGL, whose loops end after {_MOST_ROUNDS} rounds; got {terms}"
+            f"{name}: expected at most {most} terms of {of} with algo {algo!r} on software OpenGL, "
+            f"whose loops end after {_MOST_ROUNDS} rounds, got {terms}"
         )
 
 
 def _check_sums(shape: Geometry, algo: str) -> None:
-    """Does each output's sum of c / groups * kh * kw terms, with a thousand rounds of other loops,
-    stay within a shader's?"""
+    """Raises ValueError unless each output's sum, with 1000 other iterations, is within the limit.
+
+    A sum has c / groups * kh * kw terms.
+    """
     rounds = _MOST_ROUNDS - 1024
     kh, kw = shape.kernel
-    # llvmpipe counts the rounds of each nested loop, and one more for each time that it ends. The
-    # direct loop takes four terms a round when they are so many fours.
+    # llvmpipe counts the iterations of each nested loop, and one more each time that it ends. The
+    # direct loop takes four terms per iteration if their number is a multiple of four.
     nested = rounds * kh * kw // (kh * kw + 2 * kh + 3)
     long = rounds if shape.terms % 4 else 4 * rounds
     most = {"naive": nested, "im2col": rounds}.get(algo, long)
@@ -95,9 +99,9 @@ def _check_sums(shape: Geometry, algo: str) -> None:
 
 
 def conv2d(info: DeviceInfo, shape: Geometry, algo: str) -> TilePlan:
-    """The plan of a convolution, seen as channels x pixels x terms; algo "auto" chooses.
+    """The plan of a convolution as channels x pixels x terms; algo "auto" chooses.
 
-    Raises ValueError for sums that are longer than a shader's loops may go round.
+    Raises ValueError if a sum is longer than the loops of a shader may be.
     """
     if info.software:
         _check_sums(shape, algo)
@@ -106,8 +110,8 @@ def conv2d(info: DeviceInfo, shape: Geometry, algo: str) -> TilePlan:
     channels, pixels = shape.oc // shape.groups, shape.n * shape.size[0] * shape.size[1]
     if info.software and algo != "im2col":
         sizes = channels, pixels, shape.terms
-        # Weights four at a time keep four times as many numbers at hand: slower everywhere, but a
-        # quarter of the rounds, and llvmpipe leaves a shader's loops after 65535.
+        # Four weights at a time need four times as many registers, which is slower everywhere. But
+        # they take a quarter of the iterations, and llvmpipe ends loops after 65535.
         vector = 4 if shape.terms > _MOST_ROUNDS else 1
         return _registers("direct", info, SOFTWARE_TILES, sizes, shape.groups, vector)
     algo = "im2col" if algo == "auto" else algo
@@ -123,8 +127,10 @@ def _registers(
     vector: int = 4,
     bk: int = 4,
 ) -> TilePlan:
-    """The quickest of `tiles` for `parts` products of these sizes: one vector is one group, and
-    groups are shared out among the cores."""
+    """The plan with the fastest of `tiles` for `parts` products of these sizes.
+
+    One vector is one group, and the cores share the groups.
+    """
     m, n, k = sizes
 
     def cost_ns(tile: tuple[int, int]) -> float:
@@ -139,17 +145,19 @@ def _registers(
 
 
 def reduce(info: DeviceInfo) -> TilePlan:
-    """The plan of a reduction: one group does a whole column; on hardware, the larger it is, the
-    more loads are on their way."""
+    """The plan of a reduction: one group reduces a whole column.
+
+    On hardware a larger group has more loads in flight.
+    """
     threads = min(256 if info.software else 1024, max(1, info.max_group_size))
     return TilePlan(levels=((threads, 1, 1),), vector=4)
 
 
 def reduce_parts(info: DeviceInfo, n: int) -> int:
-    """In how many parts a device should reduce one row of n elements; 1: as a whole.
+    """The number of parts in which a device should reduce one row of n elements; 1: not cut.
 
-    One group of a gpu does a row: a long one is cut, so that every unit has some, into multiples of
-    four for vector loads.
+    One group of a gpu reduces a row. A long row is cut so that every unit has work, into multiples
+    of four elements for vector loads.
     """
     if info.kind != "gpu":
         return 1
@@ -158,10 +166,10 @@ def reduce_parts(info: DeviceInfo, n: int) -> int:
 
 
 def map(info: DeviceInfo, program: tuple[int, ...], n: int) -> TilePlan | None:
-    """The plan of an expression over n elements, its program as words; None: interpret it.
+    """The plan of an expression over n elements, with its program as words; None: interpret it.
 
-    Where kernels are text, an expression becomes text too, and where their machine code is written
-    here, code, unless it is over so little that making it (0.1 s) is never earned back.
+    If kernels of the device are text or machine code that this package generates, an expression
+    becomes one too. For few elements the time to make it (0.1 s) would never pay.
     """
     if n < WORTH_COMPILING or not info.language:
         return None
@@ -169,8 +177,10 @@ def map(info: DeviceInfo, program: tuple[int, ...], n: int) -> TilePlan | None:
 
 
 def _staged(info: DeviceInfo, m: int, n: int, itemsize: int) -> Levels:
-    """The largest tile that the device can do and that still makes threads for all its units; else
-    the smallest it can do."""
+    """The largest tile that the device can run and that gives all units threads.
+
+    If there is none, the smallest tile that the device can run.
+    """
     wanted = info.compute_units * _THREADS_A_UNIT if info.compute_units > 1 else _ENOUGH_THREADS
     best = 16, 8, 4
     for side, terms, sums in HARDWARE_TILES:

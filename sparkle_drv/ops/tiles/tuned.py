@@ -1,10 +1,9 @@
-"""The cache of tuned tile plans: SPARKLE_HOME/tuned.json, written by `bench.py tune`, read once per
+"""The file of tuned tile plans: SPARKLE_HOME/tuned.json, written by `bench.py tune`, read once per
 open device.
 
-An entry belongs to one device, driver, instruction set, number of threads and package version, one
-kernel and one shape; what was measured on anything else is never used. The file is one of kept.py;
-an entry that makes no sense counts as absent. Nothing here chooses: calls/plans.py does, and falls
-back to the model (tiles).
+An entry is valid for one device, driver, instruction set, number of threads, package version,
+kernel and shape. It is never used for another. The file has the form of kept.py; an invalid entry
+counts as absent. calls/plans.py chooses between a tuned plan and the model's.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def reduce_shape(outer: int, n: int, inner: int) -> str:
 
 @dataclass(frozen=True)
 class Entry:
-    """A plan and how it was found: medians in seconds, of it and of the model's own choice."""
+    """A tuned plan, with the median seconds of this plan and of the model's choice."""
 
     plan: TilePlan
     best_s: float = 0.0
@@ -50,14 +49,14 @@ class Entry:
 
 
 class Tuned:
-    """The file below one SPARKLE_HOME; "" is nowhere: nothing is found or kept."""
+    """The file in the folder `home`, a SPARKLE_HOME; with "" nothing is found or kept."""
 
     def __init__(self, home: str) -> None:
         self.path = Path(home, "tuned.json") if home else None
         self._file = DeviceFile(self.path, log) if self.path else None
 
     def entries(self, info: DeviceInfo) -> dict[tuple[str, str], Entry]:
-        """(kernel, shape) -> what was found on this very device; {} where nothing can be read."""
+        """(kernel, shape) -> Entry for this device; {} if the file cannot be read."""
         found = {}
         kernels = self._file.read().get(identity(info)) if self._file else None
         for kernel, shapes in kernels.items() if isinstance(kernels, dict) else ():
@@ -67,7 +66,7 @@ class Tuned:
         return found
 
     def put(self, info: DeviceInfo, kernel: str, shape: str, entry: Entry) -> None:
-        """Keep an entry, in place of what stood there. Raises OSError when it cannot be written."""
+        """Write an entry; it replaces an older one. Raises OSError if the write fails."""
         if self._file is None:
             return
         written = {"best_s": entry.best_s, "model_s": entry.model_s, "plan": _plan(entry.plan)}
@@ -86,7 +85,7 @@ def _plan(plan: TilePlan) -> dict[str, Any]:
 
 
 def _entry(given: Mapping[str, Any]) -> Entry:
-    """Raises KeyError, TypeError or ValueError for what is no entry."""
+    """An Entry from JSON; raises KeyError, TypeError or ValueError for an invalid one."""
     fields = {name: given["plan"][name] for name in _FIELDS if name in given["plan"]}
     levels = [(m, n, k) for m, n, k in fields.pop("levels", ())]
     sizes = [size for level in levels for size in level]

@@ -60,27 +60,27 @@ def test_without_either_the_machine_says():
 
 @pytest.mark.parametrize("threads", [0, -1, 1025, 10_000, 2**70])
 def test_threads_out_of_range(threads):
-    with pytest.raises(ValueError, match=f"threads: 1 to 1024 is wanted, got {threads}"):
+    with pytest.raises(ValueError, match=f"threads: expected 1 to 1024, got {threads}"):
         sp.open("cpu", threads=threads)
 
 
 @pytest.mark.parametrize("threads", ["2", 2.0, True, [2]])
 def test_threads_of_another_type(threads):
-    with pytest.raises(TypeError, match="threads: a whole number is wanted, got"):
+    with pytest.raises(TypeError, match="threads: expected a whole number, got"):
         sp.open("cpu", threads=threads)
 
 
 @pytest.mark.parametrize("uri", ["egl:0", "cuda:0", "amdgpu:0", "nvidia:0", "emu:gfx1036"])
 def test_devices_that_take_no_threads_say_so(uri):
     name = uri.replace("nvidia", "cuda")
-    with pytest.raises(ValueError, match=f"threads: expected none for {name}, .* got 2"):
+    with pytest.raises(ValueError, match=f"threads: expected None for {name}, got 2"):
         sp.open(uri, threads=2)
 
 
 def test_deterministic_is_a_truth_value():
-    with pytest.raises(TypeError, match="deterministic: True or False is wanted, got 'yes'"):
+    with pytest.raises(TypeError, match="deterministic: expected True or False, got 'yes'"):
         sp.open("cpu", deterministic="yes")
-    with pytest.raises(TypeError, match="deterministic: True or False is wanted, got 1"):
+    with pytest.raises(TypeError, match="deterministic: expected True or False, got 1"):
         sp.init(["cpu"], deterministic=1)
     with sp.init(["cpu"], deterministic=True) as ctx:
         assert ctx.device.deterministic

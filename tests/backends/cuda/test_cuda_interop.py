@@ -230,14 +230,14 @@ def test_wait_stream_and_order_stream(cuda, tell, other):
 def test_memory_that_is_not_the_devices_is_refused(cuda, other):
     host = np.zeros(8, np.float32)
     given = Described(other, c_uint64(host.ctypes.data))
-    with pytest.raises(ValueError, match="no memory of cuda:0"):
+    with pytest.raises(ValueError, match="not memory of cuda:0"):
         sp.wrap(cuda, given)
 
 
 def test_a_launch_does_not_reach_for_another_gpus_memory(cuda, other):
     given = Described(other, other.memory(32))
     with sp.open("cuda:1") as device, device.kernel("copy_f32") as k, device.buffer(32) as y:
-        with pytest.raises(ValueError, match="no memory of cuda:1"):
+        with pytest.raises(ValueError, match="not memory of cuda:1"):
             device.default_queue.launch(k, y, given, 8, groups=1)
         y.read(np.float32, 8)  # the device is none the worse
     other("cuCtxSetCurrent", other.context)  # its thread was lent to cuda:1 meanwhile

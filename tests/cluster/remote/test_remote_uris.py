@@ -50,7 +50,7 @@ def test_bad_host_names(uri):
     "uri", ["box1/", "box1/CPU", "box1/cpu/avx2", "a/b/c", "box1:7447/cpu:0:0"]
 )
 def test_bad_devices_of_a_host(uri):
-    with pytest.raises(ValueError, match="is not of the form"):
+    with pytest.raises(ValueError, match="uri: expected"):
         sp.open(uri)
 
 
@@ -67,7 +67,7 @@ def test_the_entry_point_is_this_backend():
 def test_without_the_entry_point_no_host_is_known(monkeypatch):
     monkeypatch.setattr(registry, "_registered", {})
     monkeypatch.setattr(registry, "_load_plugins", lambda: None)
-    with pytest.raises(sp.DeviceNotFound, match="no backend is called 'remote'"):
+    with pytest.raises(sp.DeviceNotFound, match="there is no backend 'remote'"):
         sp.open("box1/cpu")
 
 
@@ -151,7 +151,7 @@ def test_options_go_to_the_node(tmp_path):
     with remote_kit.remote(tmp_path, "cpu", "egl:0"):
         with sp.open("box1/cpu", threads=1) as device:
             assert device.info.compute_units == 1
-        with pytest.raises(ValueError, match="threads: expected none"):
+        with pytest.raises(ValueError, match="threads: expected None"):
             sp.open("box1/egl:0", threads=1)
         with pytest.raises(sp.DeviceNotFound, match=r"box1/cpu:c1.*cpu, egl:0"):
             sp.open("box1/cpu:c1")

@@ -203,7 +203,7 @@ def test_arrays_carry_their_layout(dev, layout):
     assert out.layout == layout
     np.testing.assert_array_equal(out.numpy(), made.numpy())
     other = "NHWC" if layout == "NCHW" else "NCHW"
-    with pytest.raises(ValueError, match=f"x: it is {layout}, say layout='{layout}'"):
+    with pytest.raises(ValueError, match=f"x: it is {layout}: expected layout='{layout}'"):
         conv2d(dev, dev.array(x, layout=layout), w, layout=other)
     with pytest.raises(ValueError, match=f"out: layout {layout} is wanted, got {other}"):
         conv2d(dev, x, w, out=dev.empty(want.shape, np.float32, other), layout=layout)
@@ -290,11 +290,11 @@ def test_the_plan(dev):
     agree(held[1].numpy(), want, 27)
     with pytest.raises(ValueError, match="conv2d_f32: argument x"):
         plan(x[:1], out)
-    with pytest.raises(ValueError, match="x_shape: a plan for no output"):
+    with pytest.raises(ValueError, match="x_shape: expected a shape with outputs"):
         conv2d.plan(dev, (0, 6, 10, 11), w, groups=2)
     with pytest.raises(TypeError, match="x_shape: a whole number is wanted"):
         conv2d.plan(dev, (1.5, 6, 10, 11), w, groups=2)
-    with pytest.raises(TypeError, match="x_shape: four whole numbers are wanted, got 5"):
+    with pytest.raises(TypeError, match="x_shape: expected four whole numbers, got 5"):
         conv2d.plan(dev, 5, w, groups=2)
 
 
@@ -310,12 +310,12 @@ def test_the_plan(dev):
         (X[0], W, {}, ValueError, r"x: 4 dimensions \(n, c, h, w\) are wanted, got shape"),
         (X[0], W, {"layout": "NHWC"}, ValueError, r"x: 4 dimensions \(n, h, w, c\)"),
         (X, W[0], {}, ValueError, r"w: 4 dimensions \(oc, c/groups, kh, kw\) are wanted"),
-        (X[:, :3], W, {}, ValueError, r"w: shape \(6, 3, 3, 2\) is wanted for 3 channels"),
-        (X, W, {"layout": "NHWC"}, ValueError, r"w: shape \(6, 9, 3, 2\) is wanted"),
+        (X[:, :3], W, {}, ValueError, r"w: expected shape \(6, 3, 3, 2\) for 3 channels"),
+        (X, W, {"layout": "NHWC"}, ValueError, r"w: expected shape \(6, 9, 3, 2\)"),
         (X, W, {"layout": "NCHW8c"}, ValueError, "layout: 'NCHW' or 'NHWC' is wanted"),
         (X, W, {"layout": 3}, TypeError, "layout: 'NCHW' or 'NHWC' is wanted, got 3"),
         (X, W, {"groups": 3}, ValueError, "groups: 3 does not divide both c = 4 and oc = 6"),
-        (X, W, {"groups": 2}, ValueError, r"w: shape \(6, 2, 3, 2\) is wanted .* 2 group"),
+        (X, W, {"groups": 2}, ValueError, r"w: expected shape \(6, 2, 3, 2\) .* 2 group"),
         (X, W, {"groups": 0}, ValueError, "groups: 1 or more is wanted, got 0"),
         (X, W, {"stride": 0}, ValueError, "stride: 1 or more is wanted, got 0"),
         (X, W, {"stride": (1, 2, 3)}, ValueError, "stride: one number or two"),
@@ -325,8 +325,14 @@ def test_the_plan(dev):
         (X, W, {"padding": -1}, ValueError, "padding: 0 or more is wanted, got -1"),
         (X, W, {"padding": True}, TypeError, "padding: a whole number is wanted, got True"),
         (X, W, {"padding": "full"}, ValueError, "padding: 'same' or 'valid' is wanted"),
-        (X, W, {"padding": ((1, 1), 1)}, ValueError, r"padding: \(\(top, bottom\), \(left, right"),
-        (X, W, {"padding": ((1, 1),)}, ValueError, r"padding: \(\(top, bottom\)"),
+        (
+            X,
+            W,
+            {"padding": ((1, 1), 1)},
+            ValueError,
+            r"padding: expected \(\(top, bottom\), \(left, right",
+        ),
+        (X, W, {"padding": ((1, 1),)}, ValueError, r"padding: expected \(\(top, bottom\)"),
         (X, W, {"padding": 2**31}, ValueError, "padding: at most"),
         (X, W, {"dilation": 2**31}, ValueError, "dilation: at most"),
         (X[:, :, :2], W, {}, ValueError, "x: the output would have no height: 2 and 0 of padding"),
@@ -337,8 +343,8 @@ def test_the_plan(dev):
         (X, W[..., :0], {}, ValueError, "w: only the batch and oc may be empty"),
         (X, W, {"activation": "elu"}, ValueError, "activation: .* is wanted, got 'elu'"),
         (X, W, {"algo": "fft"}, ValueError, "algo: 'auto', 'naive', 'direct', 'im2col', 'winogr"),
-        (X, W, {"algo": "winograd"}, ValueError, r"algo: 'winograd' wants .* got \(3, 2\)"),
-        (X, W, {"algo": "winograd2"}, ValueError, r"algo: 'winograd2' wants filters of 3 x 3"),
+        (X, W, {"algo": "winograd"}, ValueError, r"algo: 'winograd' needs .* got \(3, 2\)"),
+        (X, W, {"algo": "winograd2"}, ValueError, r"algo: 'winograd2' needs filters of 3 x 3"),
         (X, W, {"out": np.ones((2, 6, 5, 7), "f4")}, ValueError, r"out: shape \(2, 6, 5, 8\)"),
         (X, W, {"out": np.ones((2, 6, 5, 8))}, TypeError, "out: float32 is wanted"),
     ],

@@ -289,7 +289,7 @@ XI = np.ones((2, 3), np.int32)
     ("text", "args", "names", "error", "match"),
     [
         (7, (), {}, TypeError, "expression: a str or a function is wanted, got int"),
-        ("x +", (X32,), {}, ValueError, "not the end\n    x \\+\n       \\^"),
+        ("x +", (X32,), {}, ValueError, "got the end\n    x \\+\n       \\^"),
         ("x + z", (X32,), {}, TypeError, "z: it .* has no value\n    x \\+ z\n        \\^$"),
         ("x", (), {}, TypeError, "x: it stands in the expression and has no value"),
         ("x", (X32, X32), {}, TypeError, "2 values by position are given, 1 names are left"),

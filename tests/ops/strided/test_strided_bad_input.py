@@ -57,10 +57,10 @@ def _never(*args, **more):
         ((1,), {"dst_strides": (2**31,)}, ValueError, r"dst_strides: .* below 2\*\*31"),
         ((0,), {"src_strides": (-(2**31),)}, ValueError, r"src_strides: .* below 2\*\*31"),
         ((2,), {"src_strides": (HUGE,)}, ValueError, "src_strides"),
-        ((4,), {"dst_strides": (0,)}, ValueError, "dst_strides: expected elements apart"),
+        ((4,), {"dst_strides": (0,)}, ValueError, "dst_strides: expected separate elements"),
         ((HUGE,), {"dst_strides": (0,), "src_strides": (0,)}, ValueError, "dst_strides"),
-        ((2, 3), {"dst_strides": (1, 1)}, ValueError, "dst_strides: expected elements apart"),
-        ((2, 3), {"dst_strides": (3, 2)}, ValueError, "dst_strides: expected elements apart"),
+        ((2, 3), {"dst_strides": (1, 1)}, ValueError, "dst_strides: expected separate elements"),
+        ((2, 3), {"dst_strides": (3, 2)}, ValueError, "dst_strides: expected separate elements"),
         ((2, 3), {"dst_strides": (-2, 1), "dst_offset": 2}, ValueError, "dst_strides"),
         (
             (2, 1, 2, 2, 1, 2, 1),

@@ -117,7 +117,7 @@ def test_sums_too_long_for_llvmpipes_rounds_take_many_terms_a_round_or_are_refus
     assert tiles.gemm(info, 8, 8, 60_000).levels[0][2] == 4
     assert tiles.gemm(info, 8, 8, 65_500).levels[0][2] == 16
     for k, algo in ((65_500, "naive"), (1 << 20, "auto")):
-        with pytest.raises(ValueError, match=f"k: at most .* got {k}"):
+        with pytest.raises(ValueError, match=f"k: expected at most .* got {k}"):
             tiles.gemm(info, 8, 8, k, 4, algo)
 
 
@@ -133,5 +133,5 @@ def test_long_sums_of_convolutions_are_refused_where_llvmpipe_would_leave_them(a
 
     assert plan(most).algo in (algo, "direct")
     more = int(1.03 * most) // 4 * 4 + most % 4  # four terms a round, or one, as before
-    with pytest.raises(ValueError, match=f"w: at most .* got {more * kernel**2}"):
+    with pytest.raises(ValueError, match=f"w: expected at most .* got {more * kernel**2}"):
         plan(more)

@@ -99,7 +99,7 @@ def test_prefer_p2p_is_a_bool(ctx, op):
     a = np.ones((4, 4, 4, 4), F32)
     given = {"gemm": (a[0, 0], a[0, 0]), "conv2d": (a, a), "map": ("x", a), "reduce": (a,)}[op]
     for topology in ("single", "mesh"):
-        with pytest.raises(TypeError, match="prefer_p2p: True or False is wanted, got 1"):
+        with pytest.raises(TypeError, match="prefer_p2p: expected True or False, got 1"):
             getattr(ctx, op)(*given, topology=topology, prefer_p2p=1)
     want = getattr(ctx, op)(*given)
     np.testing.assert_array_equal(getattr(ctx, op)(*given, prefer_p2p=False), want)
