@@ -126,8 +126,8 @@ int64_t sp_cpu_submit(void *queue, const void *records, size_t nbytes, uint64_t 
 /* Copies host memory to `address`; in the calling thread if the queue is idle. Returns the value at
  * which the copy is done. The bytes may change as soon as this returns. */
 int64_t sp_cpu_upload(struct sp_cpu_queue *q, uint64_t address, const void *data, uint64_t nbytes);
-/* Those four functions return -EAGAIN, and submit nothing, while the queue is full. sp_cpu_room
- * waits until half of the queue's work has ended: 0 or -ETIMEDOUT. */
+/* Launch, run, submit and upload return -EAGAIN, and submit nothing, while the queue is full.
+ * sp_cpu_room waits until half of the queue's work has ended: 0 or -ETIMEDOUT. */
 int sp_cpu_room(struct sp_cpu_queue *q, uint64_t timeout_ns);
 
 uint64_t sp_cpu_reached(void *queue);
