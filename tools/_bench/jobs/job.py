@@ -28,8 +28,8 @@ TYPES: Mapping[str, str] = {
 }
 """numpy's storage of each type. numpy has no bf16, whose bits are the upper half of an f32's."""
 BF16_NAN = 0x7FC0
-SCALARS = ("f32", "f64", "i32", "u32", "i64", "u64")
-"""The types of values that a kernel takes. The other types stand behind pointers only."""
+SCALARS = tuple(kind for kind in TYPES if kind != "bf16")
+"""The types of values that a kernel takes. bf16 stands behind pointers only."""
 
 
 @dataclass(frozen=True)

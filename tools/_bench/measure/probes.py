@@ -45,12 +45,18 @@ REFERENCE = "reference"  # the kind of a probe that is no roof
 
 @dataclass
 class Probe:
-    """A kernel of roofs.py on the device; `work` is the flops or bytes per launch."""
+    """A kernel of roofs.py on the device. `work` is the flops or bytes per launch. `kernel` also
+    names the number of threads if it is not all; `roof` does not.
+    """
 
     kernel: str
     work: float
     sampler: Sampler
     warms: Sampler | None = None
+
+    @property
+    def roof(self) -> str:
+        return self.kernel.partition(",")[0]
 
     def close(self) -> None:
         """Not after a failure: closing waits for the stuck launch, and its Bound closes anyway."""
