@@ -366,8 +366,7 @@ def _filled_up(call: Call) -> Call:
     known = getattr(lib, f"DRM_IOCTL_{call.name}", None)
     if known is None:
         raise _Skip("an unknown call")
-    # Type and number. The request itself says how many bytes the kernel takes (asm-
-    # generic/ioctl.h).
+    # Type and number. The request says how many bytes the kernel takes (asm-generic/ioctl.h).
     if (known ^ call.request) & 0xFFFF or len(call.before) != call.request >> 16 & 0x3FFF:
         raise ValueError(f"request {call.request:x} with {len(call.before)} bytes")
     missing = bytes(max(0, (known >> 16 & 0x3FFF) - len(call.before)))
