@@ -86,7 +86,9 @@ LOCK_S = 2.0  # a killed step ends in milliseconds
 
 
 class Stopped(BaseException):
-    """SIGTERM or Ctrl-C: the results are packed, then the call ends. Steps do not handle it."""
+    """SIGTERM or Ctrl-C: the results are packed, then the call ends. No error handler catches
+    it.
+    """
 
 
 class Results:

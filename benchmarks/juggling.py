@@ -89,7 +89,7 @@ def cost(rounds: int) -> dict[str, str]:
         for name, op, calls, given, named in cases:
             placed = partial(getattr(ctx, op), *given, **named)
             plain = partial(getattr(ops, op), ctx.device, *given, **named)
-            for _ in range(6):  # until each is measured
+            for _ in range(6):  # as many as the Context measures
                 got = np.array(placed())
             if not np.array_equal(got, plain()):
                 raise SystemExit(f"{name}: the Context and ops differ; nothing is timed")

@@ -201,7 +201,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--planted", type=int, default=20, help="comparisons with the slow form")
     top.add_argument("--against", type=int, default=0, help="instead: times to run against.py")
     top.add_argument("--load", type=int, default=2, help="busy loops beside; default: %(default)s")
-    top.add_argument("--keep", type=Path, help="append all results to this file, one line a round")
+    top.add_argument("--keep", type=Path, help="append results to this file, one line per round")
     top.add_argument("--timeout", type=float, default=2.0, help="seconds per row")
     return top
 

@@ -17,7 +17,7 @@ from .metadata import ArgNote, KernelNote
 
 _SIZES = {"f32": 4, "f64": 8, "i32": 4, "u32": 4, "i64": 8, "u64": 8}
 _SIZES |= {"f16": 2, "i16": 2, "u16": 2, "i8": 1, "u8": 1}
-# Bytes and class of OpenCL C's types: which .type_name can contradict. "void" and char fit all.
+# Bytes and class of OpenCL C's types, which .type_name can contradict. "void" and char fit all.
 _NAMED = {
     "float": ("f", 4), "double": ("f", 8), "half": ("f", 2), "int": ("i", 4), "uint": ("i", 4),
     "long": ("i", 8), "ulong": ("i", 8), "short": ("i", 2), "ushort": ("i", 2),

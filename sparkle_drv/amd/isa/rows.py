@@ -36,7 +36,7 @@ class Operand(NamedTuple):
 
     @property
     def nbits(self) -> int:
-        """Dwords of the register(s) that hold it. 0: not a register, or of the wave's size."""
+        """Bits of the register(s) that hold it. 0: not a register, or of the wave's size."""
         found = _TYPE.match(self.type)
         return int(found[2]) * (2 if found[3] else 1) if found else 0
 

@@ -181,9 +181,7 @@ class _Replay:
         own += [(p.offset, 4) for p in replay_args.made(call)]
         masked = _masked(call, own)
         if call.name in ("AMDGPU_GEM_MMAP", "SYNCOBJ_WAIT", "SYNCOBJ_TIMELINE_WAIT"):
-            masked.update(
-                range(len(there))
-            )  # its address, and the order of its elements, may differ
+            masked.update(range(len(there)))  # an address, or which syncobj was signalled first
         for i, (a, b) in enumerate(zip(call.after, there, strict=True)):
             if a != b and i not in masked:
                 raise Different(
@@ -308,7 +306,7 @@ class _Replay:
     def _amdgpu_gem_userptr(self, call: Call, node: Node, made: _Made) -> None:
         nbytes = _nbytes(call)
         if call.rc < 0 or not nbytes:
-            raise _Skip("the host's memory was misaligned or missing")
+            raise _Skip("the recorded call failed, or had no size")
         made.user = mmap.mmap(-1, nbytes)  # whole pages, as the call requires
         self._pointer(made, 0, ffi.from_buffer(made.user))
 
@@ -368,8 +366,7 @@ def _filled_up(call: Call) -> Call:
     known = getattr(lib, f"DRM_IOCTL_{call.name}", None)
     if known is None:
         raise _Skip("an unknown call")
-    # Type and number. The request itself says how many bytes the kernel takes (asm-
-    # generic/ioctl.h).
+    # Type and number. The request says how many bytes the kernel takes (asm-generic/ioctl.h).
     if (known ^ call.request) & 0xFFFF or len(call.before) != call.request >> 16 & 0x3FFF:
         raise ValueError(f"request {call.request:x} with {len(call.before)} bytes")
     missing = bytes(max(0, (known >> 16 & 0x3FFF) - len(call.before)))

@@ -147,8 +147,8 @@ _row(
     ),
 )
 _reg("COMPUTE_NUM_THREAD_Z", 0xB824, Word(FULL=bits(0, 15), PARTIAL=bits(16, 31)))
-# The upper parts of START and NUM_THREAD (tinygrad ops_amd.py exec). RADV 25 writes the first one
-# alone.
+# A run of writes to START and NUM_THREAD continues into these two (tinygrad ops_amd.py exec). RADV
+# 25 also writes the first one by itself.
 COMPUTE_PIPELINESTAT_ENABLE = _reg(
     "COMPUTE_PIPELINESTAT_ENABLE", 0xB828, Word(PIPELINESTAT_ENABLE=bits(0))
 )

@@ -59,7 +59,7 @@ class Session:
     settings: Settings
     outputs: Outputs
     report: Report = field(default_factory=lambda: Report(env.describe()))
-    threshold: float = shift.THRESHOLD  # of a job against its rivals
+    threshold: float = shift.THRESHOLD  # of the comparison of a job with its rivals
     isolated: bool = False  # measure in a child process
     earlier: Earlier | None = None  # of --resume
     ledger: Ledger = field(init=False)

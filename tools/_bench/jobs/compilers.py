@@ -155,8 +155,8 @@ def _run(source: Path, command: Sequence[str], out: Path) -> None:
     import sparkle_drv as sp
 
     last = ["-lm"] if out.suffix == ".so" else []
-    # "./" keeps a source named "-x.c" from being an option. A compiler starts child processes: as
-    # a process group they all end together.
+    # An absolute path keeps a source named "-x.c" from being an option. A compiler starts child
+    # processes: as a process group they all end together.
     words = [*command, "-o", str(out), os.path.abspath(source), *last]
     process = subprocess.Popen(
         words,

@@ -45,8 +45,8 @@ REFERENCE = "reference"  # the kind of a probe that is no roof
 
 @dataclass
 class Probe:
-    """A kernel of roofs.py on the device; `work` is the flops or bytes per launch. `kernel` also
-    names the threads, where they are not all; `roof` does not.
+    """A kernel of roofs.py on the device. `work` is the flops or bytes per launch. `kernel` also
+    names the number of threads if it is not all; `roof` does not.
     """
 
     kernel: str

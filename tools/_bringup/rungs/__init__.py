@@ -7,12 +7,12 @@ Not here: what a failure means (causes/). Called by ladder/families.py and the m
     packets.py     amdgpu: PM4 and SDMA: NOP, write, copy, wait, timestamps
     sync.py        amdgpu: fences, syncobjs, order between queues and contexts
     shader.py      amdgpu: waves: stores, ids, LDS, scratch, wave64, atomics
-    coherence.py   amdgpu: whose writes are visible to whom: CPU, waves, new code, dispatches,
-    engines share.py       amdgpu: host memory (userptr), PRIME, many jobs at once assumed.py
-    amdgpu: code in VRAM that the CPU writes, the pace of the clock hang.py        amdgpu, --allow-
-    hang: endless jobs, page faults, bad packets, recovery cuda.py        cuda: the library,
-    contexts, streams, copies, PTX, launches, graphs, peers api.py         any device, by the public
-    API: from open to gemm and reduce kernels.py     no rung: the shaders of shader.py, and the IB
-    that launches one patterns.py    no rung: memory tests by the CPU (walking ones, moving
-    inversions)
+    coherence.py   amdgpu: who sees whose writes: CPU, waves, new code, dispatches, engines
+    share.py       amdgpu: host memory (userptr), PRIME, many jobs at once
+    assumed.py     amdgpu: code in VRAM that the CPU writes, the pace of the clock
+    hang.py        amdgpu, --allow-hang: endless jobs, page faults, bad packets, recovery
+    cuda.py        cuda: the library, contexts, streams, copies, PTX, launches, graphs, peers
+    api.py         any device, by the public API: from open to gemm and reduce
+    kernels.py     no rung: the shaders of shader.py, and the IB that launches one
+    patterns.py    no rung: memory tests by the CPU (walking ones, moving inversions)
 """

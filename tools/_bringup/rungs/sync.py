@@ -176,7 +176,7 @@ def timeline(b: Bench) -> str:
 
 
 def _future(b: Bench, line: Syncobj) -> bool:
-    """May jobs wait for a point before it exists?"""
+    """Signals the point first: jobs can wait only for a point that exists."""
     line.signal(12)
     return line.query() == 12
 
