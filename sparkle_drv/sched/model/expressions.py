@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from functools import cache, partial
 from typing import Any
 
@@ -23,7 +24,7 @@ from sparkle_drv.ops.expression.promote import REAL
 from sparkle_drv.ops.map import fused
 from sparkle_drv.ops.map.operation import check_on, common_shape
 
-from .operations import Class, Predicted, Runs, filled
+from .operations import Class, Predicted, Runs, filled, reduce_class, tag_of
 
 COLUMNS = 64
 """Elements of a row in the measured arrays."""
@@ -57,23 +58,56 @@ def map_class(
     touched = [*(x.nbytes for x in arrays.values()), count * fused.DTYPES[code.result].itemsize]
     size = float(sum(touched))
     broadcast = len({tuple(x.shape) for x in arrays.values()}) > 1
-    name = f"map_{'_'.join(sorted(code.types))}:{outline(expression)}" + ", broadcast" * broadcast
-    able = partial(check_on, graph=graph, code=code, found=numbers)
-    return Class(name, predicted=_predicted(code, size / count, broadcast, able)), size
+    base = _sum(_measured_as(code.result), broadcast)
+    how = _predicted(graph, code, numbers, base, size / count)
+    return Class(_name("map", code, outline(expression), broadcast), predicted=how), size
 
 
-def _predicted(code: Lowered, nbytes: float, broadcast: bool, able: Any) -> Predicted:
+def task_class(
+    op: str, graph: Graph, values: Mapping[str, Any], numbers: Mapping[str, Any], nbytes: float
+) -> Class:
+    """The class of a map, or of a reduction of one, that touches `nbytes` for each element.
+
+    Expressions with equally many operations of each group are one class. `op` is "map" or "reduce".
+    """
+    kinds = {name: tag_of(value.dtype) for name, value in values.items()}
+    code, found = fused.program(graph, kinds, dict(numbers))
+    broadcast = len({value.shape for value in values.values()}) > 1
+    tag = _measured_as(code.result)
+    base = _sum(tag, broadcast) if op == "map" else reduce_class("sum", _MEASURED[tag])
+    counts: Counter[str] = Counter()
+    for (group, _), times in _groups(code).items():
+        counts[group] += times
+    text = ", ".join(f"{counts[group]} {group}" for group in CHAINS if counts[group])
+    how = _predicted(graph, code, found, base, nbytes)
+    return Class(_name(op, code, f"{text}, {nbytes:.3g} bytes", broadcast), predicted=how)
+
+
+def _name(op: str, code: Lowered, text: str, broadcast: bool) -> str:
+    return f"{op}_{'_'.join(sorted(code.types))}:{text}" + ", broadcast" * broadcast
+
+
+def _predicted(
+    graph: Graph, code: Lowered, numbers: dict[int, Any], base: Class, nbytes: float
+) -> Predicted:
     """The parts of the time of a program that touches this many bytes for each element."""
-    times: Counter[tuple[str, str]] = Counter()
-    for (op, tag), count in code.operations:
-        times[_group(op, tag), _measured_as(tag)] += count
+    times = _groups(code)
     terms = []
     for tag in sorted({tag for _, tag in times}):
         for group in CHAINS if tag != "i32" else ("arithmetic",):
             # The chain reads two arrays and writes one. Its size counts bytes, as the program's.
             scale = 3 * _MEASURED[tag].itemsize / (_length(group, tag) * nbytes)
             terms.append((_chain(group, tag), scale * times[group, tag]))
-    return Predicted(_sum(_measured_as(code.result), broadcast), tuple(terms), able)
+    able = partial(check_on, graph=graph, code=code, found=numbers)
+    return Predicted(base, tuple(terms), able)
+
+
+def _groups(code: Lowered) -> Counter[tuple[str, str]]:
+    """The operations for each element, by group and by the type whose measurements count."""
+    times: Counter[tuple[str, str]] = Counter()
+    for (op, tag), count in code.operations:
+        times[_group(op, tag), _measured_as(tag)] += count
+    return times
 
 
 def _group(op: str, tag: str) -> str:
@@ -98,7 +132,7 @@ def _text(group: str) -> str:
 def _length(group: str, tag: str) -> int:
     """The number of operations of this group in its chain."""
     code, _ = fused.program(parse(_text(group)), {"x": tag, "y": tag}, {})
-    return sum(count for (op, of), count in code.operations if _group(op, of) == group)
+    return _groups(code)[group, tag]
 
 
 @cache

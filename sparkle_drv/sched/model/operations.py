@@ -9,7 +9,7 @@ others (expressions.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,11 +19,8 @@ from sparkle_drv import ops
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.ops.layout.operation import parse
-from sparkle_drv.ops.shapes import space
 from sparkle_drv.ops.shapes.geometry import Geometry
 
-ROW = 64
-"""Elements of a row in the probes of expressions."""
 THIN = 16.0
 """Operations per byte touched below which a product counts as bound by memory."""
 Runs = tuple[Callable[[], Any], float]
@@ -116,21 +113,6 @@ def _image(dev: Device, i: int, filters: int, groups: int, layout: Any) -> Runs:
         return ops.conv2d(dev, x, w, padding=filters // 2, groups=each, layout=layout)
 
     return run, flops
-
-
-def rows_like(shapes: Mapping[str, tuple[int, ...]], rows: int) -> dict[str, tuple[int, ...]]:
-    """By name, the shapes of a probe's arrays for an expression over arrays of `shapes`.
-
-    They are [rows, ROW]; a broadcast array has one row. Where all are broadcast, the first has one
-    column.
-    """
-    common = space.common(list(shapes.values()))
-    found: dict[str, tuple[int, ...]] = {
-        name: (rows, ROW) if shape == common else (ROW,) for name, shape in shapes.items()
-    }
-    if common not in shapes.values():
-        found[next(iter(found))] = (rows, 1)
-    return found
 
 
 def reduce_class(op: Any, dtype: Any) -> Class:
