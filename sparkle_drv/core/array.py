@@ -221,6 +221,10 @@ class Array(Pointer, Shaped, Closing, Operators):
         array.fence = self.fence
         return array
 
+    def to_device(self, device: Device, /, *, stream: None = None) -> Array:
+        """A copy on `device`, or x itself if it is there. Raises as `numpy` and `Device.array`."""
+        return self if device is self.device else device.array(self.numpy(), self.layout)
+
     def ravel(self) -> Array:
         """The same memory in one dimension."""
         return self.reshape(-1)
@@ -289,7 +293,13 @@ class Array(Pointer, Shaped, Closing, Operators):
         """Version 3: the memory itself, and the stream that a reader must wait for."""
         return interop.interface(self)
 
-    def __dlpack__(self, **options: Any) -> Any:
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
+        copy: Any = None,
+    ) -> Any:  # fmt: skip
+        options = {
+            "stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy,
+        }  # fmt: skip
         if not self.device.info.unified:
             return interop.export(self, **options)
         return self.numpy().__dlpack__(**{k: v for k, v in options.items() if v is not None})

@@ -194,7 +194,7 @@ def test_what_is_no_journal(sparkle, capsys, saved, tmp_path):
         ("{}", "expected a journal"),
         ('{"costs": {}}', "line 1: KeyError: 'journal'"),
         ('{"costs"', "line 1: JSONDecodeError"),
-        (journal.replace('"journal": 5', '"journal": 9', 1), "expected version 5, got 9"),
+        (journal.replace('"journal": 6', '"journal": 9', 1), "expected version 6, got 9"),
         (journal.replace('"told"', '"asked"', 1), "KeyError: 'decided'"),
         (journal.replace('"call": "probed"', '"call": "rm"', 1), "got 'rm'"),
     ):

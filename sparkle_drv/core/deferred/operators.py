@@ -73,6 +73,10 @@ class Operators:
     __iand__ = _in_place("bitwise_and")
     __or__, __ror__ = _forward("bitwise_or"), _reflected("bitwise_or")
     __ior__ = _in_place("bitwise_or")
+    __lshift__, __rlshift__ = _forward("left_shift"), _reflected("left_shift")
+    __ilshift__ = _in_place("left_shift")
+    __rshift__, __rrshift__ = _forward("right_shift"), _reflected("right_shift")
+    __irshift__ = _in_place("right_shift")
     __xor__, __rxor__ = _forward("bitwise_xor"), _reflected("bitwise_xor")
     __ixor__ = _in_place("bitwise_xor")
     __neg__, __abs__, __invert__ = _alone("negative"), _alone("absolute"), _alone("invert")
@@ -103,6 +107,13 @@ class Operators:
         """np.sin(x), np.add(x, 1) and what else maps know; TypeError for others."""
         made: Self = provider().numpy_ufunc(ufunc, method, inputs, options)
         return made
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """The array API standard for Arrays, `sparkle_drv.ops.array_api`.
+
+        ValueError: a version of the standard that is not there.
+        """
+        return provider().namespace(api_version)
 
     def __array_function__(self, function: Any, *_: object) -> NoReturn:
         raise TypeError(
@@ -137,6 +148,14 @@ class Operators:
     def T(self) -> Self:
         """The dimensions reversed; a copy unless at most one is longer than 1."""
         return provider().transpose(self, ())
+
+    @property
+    def mT(self) -> Self:
+        """The last two dimensions exchanged; ValueError: there are fewer."""
+        x: Any = self
+        if x.ndim < 2:
+            raise ValueError(f"mT: expected 2 dimensions or more, got shape {x.shape}")
+        return provider().transpose(self, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
 
     def transpose(self, *axes: Any) -> Self:
         """Dimension i is what `axes[i]` was; without axes as `T`. TypeError, ValueError."""
@@ -199,6 +218,12 @@ class Operators:
 
     def __float__(self) -> float:
         return float(self.item())
+
+    def __index__(self) -> int:
+        value = self.item()
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise TypeError(f"expected an Array of a whole number, got {value!r}")
+        return value
 
     def __complex__(self) -> complex:
         return complex(self.item())

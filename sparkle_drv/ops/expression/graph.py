@@ -8,7 +8,7 @@ a postfix list for the kernels that run one.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NoReturn
 
 from .elementwise import COMPARISONS
@@ -128,7 +128,9 @@ class Builder:
         order = sorted(needed)
         new = {old: i for i, old in enumerate(order)}
         nodes = (self.nodes[i] for i in order)
-        made = tuple(replace(n, args=tuple(new[a] for a in n.args)) for n in nodes)
+        made = tuple(
+            Node(n.op, tuple([new[a] for a in n.args]), n.value, n.at, n.truth) for n in nodes
+        )
         return Graph(made, names, text, called)
 
 

@@ -29,7 +29,7 @@ class Lowered:
     """`words` (u32, read-only) is what fused_map runs; slot i of its inputs is the array called
     `inputs[i]`, of type `input_types[i]`. `cells` are its constants where they are known; `filled`
     says which cells take a scalar: (cell, node, type). `result` is the type of the result, `types`
-    all that are computed with.
+    all that are computed with. `operations` counts them: ((operation, type), times).
     """
 
     words: npt.NDArray[np.uint32]
@@ -39,6 +39,7 @@ class Lowered:
     filled: tuple[tuple[int, int, str], ...]
     result: str
     types: frozenset[str]
+    operations: tuple[tuple[tuple[str, str], int], ...]
 
     def constants(self, graph: Graph, values: dict[int, Any]) -> npt.NDArray[np.uint64]:
         """The cells with the scalars' values in them."""
@@ -100,6 +101,7 @@ def lower(graph: Graph, values: list[Value]) -> Lowered:
         tuple(filled),
         result,
         frozenset(values[i].type for i in steps) or frozenset((result,)),
+        tuple(Counter((values[i].op, values[i].type) for i in steps).items()),
     )
 
 

@@ -242,23 +242,38 @@ def _portable(
     stage: staging.Stage, graph: Graph, code: lower.Lowered, found: dict[int, Any],
     shape: Shape, layout: str | None,
 ) -> Any:  # fmt: skip
-    if len(code.types) > 1:
-        graph.fail(
-            None,
-            f"it computes in {' and '.join(sorted(code.types))}, and {stage.dev.uri} takes one "
-            "type throughout",
-            staging.NotThere,
-        )
-    (tag,) = code.types
-    staging.check_there(stage.dev, "map", tag, _WANTED)
+    tag, made = _program(stage.dev, graph, code, found)
     dtype = fused.DTYPES[tag]
-    uniform = tuple(i in found for i in range(len(graph.nodes)))
-    made = program.compile_graph(graph, uniform, tag)
     constants = [promote.fitted(graph, i, found[i], tag) for i in made.constants]
     target = stage.target(shape, dtype, inplace=True, layout=layout)
     inputs = fused.whole(stage, [stage.inputs[name] for name in made.inputs], shape, dtype)
     run(stage, made, tag, target.pointer, inputs, constants)
     return stage.finish(target)
+
+
+def check_on(dev: Device, graph: Graph, code: lower.Lowered, found: dict[int, Any]) -> None:
+    """Raises the TypeError or ValueError of `map` if the device cannot run this program. `found`
+    has the scalars by node.
+    """
+    if not fuses(dev):
+        _program(dev, graph, code, found)
+
+
+def _program(
+    dev: Device, graph: Graph, code: lower.Lowered, found: dict[int, Any]
+) -> tuple[str, program.Program]:
+    """(type, portable program)."""
+    if len(code.types) > 1:
+        graph.fail(
+            None,
+            f"it computes in {' and '.join(sorted(code.types))}, and {dev.uri} takes one "
+            "type throughout",
+            staging.NotThere,
+        )
+    (tag,) = code.types
+    staging.check_there(dev, "map", tag, _WANTED)
+    uniform = tuple(i in found for i in range(len(graph.nodes)))
+    return tag, program.compile_graph(graph, uniform, tag)
 
 
 def _fill(dev: Device, graph: Graph, given: Named, out: Any) -> Any:

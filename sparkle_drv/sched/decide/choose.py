@@ -61,8 +61,11 @@ def choose(
     look = explored(costs, slow)
     chosen = best if look is None else look.what
     rest = [entry for entry in able if entry is not chosen]
-    ranked = [Candidate(chosen[2], chosen[3])]
-    ranked += [Candidate(uri, cost, slower(cost, chosen[3])) for _, _, uri, cost in rest]
+    ranked = [Candidate(chosen[2], chosen[3], basis=costs.basis(work.op, chosen[2]))]
+    ranked += [
+        Candidate(uri, cost, slower(cost, chosen[3]), costs.basis(work.op, uri))
+        for _, _, uri, cost in rest
+    ]
     shares = (Share(chosen[2], 0, WHOLE),)
     return Plan(work, shares, (*ranked, *unable), explores=chosen is not best)
 

@@ -63,7 +63,7 @@ def candidate(one: Candidate, chosen: bool) -> str:
     mark = "->" if chosen else "  "
     if one.cost is None:
         return f"{mark} {one.device}: cannot: {one.why}"
-    why = f"; {one.why}" if one.why else ""
+    why = "".join(f"; {text}" for text in (one.why, one.basis) if text)
     return f"{mark} {one.device}: {_cost(one.cost)}{why}"
 
 
@@ -105,7 +105,7 @@ def devices(given: Sequence[Device], costs: Costs, aside: Mapping[str, str]) -> 
                 rate = f"{1e-9 / speed.line.b:.4g} {_unit(op)}" if speed.line.b else "no rate"
                 lines.append(
                     f"    {op}: {seconds(speed.line.a)} and {rate}, scatter {speed.noise:.0%}, "
-                    f"{speed.runs} runs"
+                    f"{speed.runs} runs" + ", predicted" * speed.predicted
                 )
     return "\n".join(lines)
 

@@ -23,9 +23,9 @@ from sparkle_drv.sched.model.speed import WINDOW, Knot, Speed
 from sparkle_drv.sched.model.work import Operand, Plan, Work
 from sparkle_drv.sched.shard.divide import Axis, Divided, Wanted, divide
 
-VERSION = 5
+VERSION = 6
 _CALLS = frozenset(
-    {"ran", "failed", "explored", "probed", "probe_failed", "linked", "lost", "queued"}
+    {"ran", "failed", "explored", "probed", "predicted", "probe_failed", "linked", "lost", "queued"}
 )
 """Methods of Costs that change it."""
 
@@ -204,6 +204,7 @@ def _costs_in(given: dict[str, Any]) -> Costs:
         speed["knots"] = {int(at): Knot(**knot) for at, knot in speed["knots"].items()}
         speed["_recent"] = deque(speed["_recent"], WINDOW)
         costs.speeds[op, uri] = Speed(**speed)
+    costs.parts = {op: tuple(parts) for op, parts in given["parts"].items()}
     for source, to, line in given["links"]:
         costs.links[source, to] = Line(**line)
     for what, uri, times, why in given["unmeasured"]:

@@ -6,7 +6,8 @@ of work is probed, profile.py keeps measured points in a file. Every other room 
     work.py               Work, Cost, Candidate, Plan: one call, and the decision for it
     task.py               Value and Task: arrays and operations of a task graph
     graph_plan.py         GraphPlan: the decision for a graph
-    operations.py         classes of work: gemm, thin gemm, conv2d, map; the size of a call
+    operations.py         classes of work: gemm, thin gemm, conv2d, reduce; the size of a call
+    expressions.py        the class of an expression: its time is predicted from its operations
     costs.py              Costs: speeds, links, failures, exploration budget of all devices
     speed.py              the time of one operation on one device, corrected by each run
     load.py               predicted seconds of work that each device has queued

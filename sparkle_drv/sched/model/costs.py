@@ -92,6 +92,8 @@ class Costs:
     """By (operation, URI)."""
     links: dict[tuple[str, str], Line] = field(default_factory=dict)
     """By (from, to), HOST among them; seconds by bytes."""
+    parts: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """By operation: the operations that its speed is predicted from."""
     unmeasured: dict[tuple[str, str], Unmeasured] = field(default_factory=dict)
     """What could not be measured: by (operation, URI), or (from, to) for a link. HOST stands for
     both directions."""
@@ -106,6 +108,33 @@ class Costs:
         """Takes first probes of an operation: (size, seconds). ValueError if none is usable."""
         self.speeds[op, device] = Speed.of(points)
         self._measured(op, device)
+
+    def predicted(
+        self, op: str, device: str, base: str, terms: Sequence[tuple[str, float]]
+    ) -> None:
+        """Predicts the speed of an operation if it is unknown and all its parts are known.
+
+        It is the speed of `base` and, for each (operation, scale) of `terms`, `scale` times the
+        seconds that this operation takes beyond `base` for each unit of size.
+        """
+        self.parts[op] = (base, *(name for name, _ in terms))
+        found = [self.speeds.get((name, device)) for name in self.parts[op]]
+        known = [speed for speed in found if speed is not None]
+        if len(known) < len(found) or (op, device) in self.speeds:
+            return
+        least, *others = known
+        extra = sum(
+            scale * max(0.0, speed.line.b - least.line.b)
+            for speed, (_, scale) in zip(others, terms, strict=True)
+        )
+        self.speeds[op, device] = least.and_more(extra)
+
+    def basis(self, op: str, device: str) -> str:
+        """What a prediction rests on that no probe of the operation corrected; "" if one did."""
+        speed = self.speeds[op, device]
+        if not speed.predicted:
+            return ""
+        return f"predicted from its operations, corrected by {speed.runs} calls"
 
     def linked(self, source: str, to: str, points: Sequence[Point]) -> None:
         """Takes probes of a way: (bytes, seconds). ValueError if none is usable."""
@@ -133,10 +162,11 @@ class Costs:
         return before is None or before.times < TRIES
 
     def why_not(self, *what: str, device: str) -> str:
-        """Why the first failed probe of these on a device failed; "" if all succeeded or none was
-        tried.
+        """Why the first failed probe of these, or of their parts, on a device failed; "" if all
+        succeeded or none was tried.
         """
-        found = (self.unmeasured.get((one, device)) for one in what)
+        parts = [part for one in what for part in (one, *self.parts.get(one, ()))]
+        found = (self.unmeasured.get((one, device)) for one in parts)
         why = next((str(one) for one in found if one), "")
         node = self.nodes.get(device)
         if not why and node is not None and node.failed_probes >= MOST_FAILED:

@@ -1,15 +1,15 @@
-"""The operations that the scheduler places: the class and size of a call, how a class is probed,
-and how `ops` runs it on one device.
+"""The operations that the scheduler places: the class and size of a call, and how a class is
+probed.
 
 A *class* of work has one speed on a device, as a function of size. Work that differs in kind has
 classes of its own: a matrix times a few vectors is bound by memory, and a 3x3 convolution has
-algorithms that a 1x1 has not. A class is probed when it first occurs.
+algorithms that a 1x1 has not. A class is probed when it first occurs, unless it is predicted from
+others (expressions.py).
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,14 +18,9 @@ import numpy as np
 from sparkle_drv import ops
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
-from sparkle_drv.ops.expression.grammar import outline
 from sparkle_drv.ops.layout.operation import parse
-from sparkle_drv.ops.map.operation import common_shape, graph_of
-from sparkle_drv.ops.shapes import space
 from sparkle_drv.ops.shapes.geometry import Geometry
 
-ROW = 64
-"""Elements of a row in the probes of expressions."""
 THIN = 16.0
 """Operations per byte touched below which a product counts as bound by memory."""
 Runs = tuple[Callable[[], Any], float]
@@ -40,8 +35,24 @@ class Class:
 
     name: str
     """The key of its speeds: "gemm_f32", "conv2d_f32:3x3"."""
-    probe: Callable[[Device, int], Runs]
-    """(device, n) -> the n-th probe, from 0; each is about four times as large as the last."""
+    probe: Callable[[Device, int], Runs] | None = None
+    """(device, n) -> the n-th probe, from 0; each is about four times as large as the last. None
+    if the class is predicted."""
+    predicted: Predicted | None = None
+    """How its speed follows from other classes; None if it is probed."""
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """A speed that is the sum of others. They are measured when the first such class occurs."""
+
+    base: Class
+    """The class whose time for the same size is part of the time."""
+    terms: tuple[tuple[Class, float], ...]
+    """Classes, and how much of the time that each takes beyond `base` is added."""
+    able: Callable[[Device], None]
+    """Raises TypeError, ValueError or LookupError if the device cannot do the work. It runs
+    nothing."""
 
 
 def tag_of(dtype: Any) -> str:
@@ -102,47 +113,6 @@ def _image(dev: Device, i: int, filters: int, groups: int, layout: Any) -> Runs:
         return ops.conv2d(dev, x, w, padding=filters // 2, groups=each, layout=layout)
 
     return run, flops
-
-
-def map_class(
-    expression: str, arrays: dict[str, Any], others: dict[str, Any], types: Iterable[str], made: Any
-) -> tuple[Class, float]:
-    """(class, size) of an expression over arrays; the size is the bytes that it touches.
-
-    Each expression is a class, whatever the values of its numbers. So is each set of types that it
-    computes in, since not every device can mix them, and the use of broadcasting. `made` is the
-    result's dtype.
-    """
-    kinds = {name: np.dtype(x.dtype) for name, x in arrays.items()}
-    shapes = {name: tuple(x.shape) for name, x in arrays.items()}
-    order = graph_of(expression).names  # positional: a name may equal a parameter of ops.map
-    whole = np.dtype(made).itemsize
-
-    def probe(dev: Device, i: int) -> Runs:
-        like = rows_like(shapes, 16 * 4**i)
-        there = {name: filled(dev, like[name], kind) for name, kind in kinds.items()}
-        given = {**others, **there}
-        size = float(sum(x.nbytes for x in there.values()) + whole * 16 * 4**i * ROW)
-        return lambda: ops.map(dev, expression, *(given[name] for name in order)), size
-
-    size = float(sum(x.nbytes for x in arrays.values()) + whole * math.prod(common_shape(arrays)))
-    name = f"map_{'_'.join(sorted(types))}:{outline(expression)}"
-    return Class(name + ", broadcast" * (len(set(shapes.values())) > 1), probe), size
-
-
-def rows_like(shapes: Mapping[str, tuple[int, ...]], rows: int) -> dict[str, tuple[int, ...]]:
-    """By name, the shapes of a probe's arrays for an expression over arrays of `shapes`.
-
-    They are [rows, ROW]; a broadcast array has one row. Where all are broadcast, the first has one
-    column.
-    """
-    common = space.common(list(shapes.values()))
-    found: dict[str, tuple[int, ...]] = {
-        name: (rows, ROW) if shape == common else (ROW,) for name, shape in shapes.items()
-    }
-    if common not in shapes.values():
-        found[next(iter(found))] = (rows, 1)
-    return found
 
 
 def reduce_class(op: Any, dtype: Any) -> Class:

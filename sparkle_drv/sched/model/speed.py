@@ -40,6 +40,8 @@ LEAST_CHANGE = 0.18
 CHANGE = 4.0
 """It is also larger than this many times the scatter."""
 LEAST_NOISE = 0.02
+UNSURE = 0.3
+"""Scatter of a speed that is predicted from others, before its first runs."""
 NOISE_MEMORY, PROBES_WEIGH = 32, 4
 """Runs that the scatter is averaged over, and how many of them the probes count for. Probes follow
 one another directly and scatter less than calls."""
@@ -67,6 +69,8 @@ class Speed:
     runs: int = 0
     knots: dict[int, Knot] = field(default_factory=dict)
     """By log2 of the size, rounded."""
+    predicted: bool = False
+    """Was it made of other speeds, without a probe of its own?"""
     _before: float | None = None  # the error of the last run
     _recent: deque[float] = field(default_factory=lambda: deque(maxlen=WINDOW))
 
@@ -90,6 +94,17 @@ class Speed:
             # A probe weighs as one run: calls have other operands and allocations.
             speed._learn(size, middle)
         return speed
+
+    def and_more(self, extra: float) -> Speed:
+        """The speed of work that takes `extra` seconds more for each unit of size. The correction
+        applies to the part of the time that it was learnt from.
+        """
+        line = Line(self.line.a, self.line.b + extra)
+        knots = {}
+        for at, knot in self.knots.items():
+            part = self.line.at(2.0**at) / line.at(2.0**at)
+            knots[at] = Knot(math.log1p(part * math.expm1(knot.mean)), 1)
+        return Speed(line, max(self.noise, UNSURE), self.pace, knots=knots, predicted=True)
 
     def at(self, size: float) -> float:
         """Predicted seconds of work of this size."""

@@ -102,6 +102,8 @@ class Candidate:
     """None if it cannot do this work."""
     why: str = ""
     """Why it was not chosen; "" for the chosen one."""
+    basis: str = ""
+    """What its compute time rests on, if no probe measured this class of work."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from sparkle_drv.ops.expression.graph import Graph
+from sparkle_drv.ops.expression.lower import Lowered
 from sparkle_drv.ops.map import fused
 from sparkle_drv.ops.map.operation import outline as map_outline
 from sparkle_drv.ops.map.operation import sorted_out
@@ -42,15 +43,15 @@ def conv2d(x: Any, w: Any, bias: Any, out: Any, options: Mapping[str, Any]) -> N
 
 def map(
     graph: Graph, arrays: Mapping[str, Any], numbers: Mapping[str, Any], out: Any
-) -> tuple[np.dtype[Any], frozenset[str]]:
-    """Refuses a map that is not valid. Returns (dtype of the result, types computed in)."""
+) -> tuple[Lowered, dict[int, Any]]:
+    """Refuses a map that is not valid. Returns (its program, the scalars by node)."""
     _, scalars = sorted_out({**numbers, **{name: _like(x) for name, x in arrays.items()}})
     shape, kinds, layout = map_outline("map", dict(arrays))
     code, found = fused.program(graph, kinds, scalars)
     code.constants(graph, found)
     dtype = fused.DTYPES[code.result]
     _out(out, (shape, dtype, layout), arrays)
-    return dtype, code.types
+    return code, found
 
 
 def reduce(a: Any, op: Any, axis: Any) -> None:

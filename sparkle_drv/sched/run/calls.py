@@ -20,12 +20,13 @@ import numpy as np
 from sparkle_drv import ops
 from sparkle_drv.core.array import Array
 from sparkle_drv.ops.layout.operation import outline as changed
+from sparkle_drv.ops.map.fused import DTYPES
 from sparkle_drv.ops.map.operation import bind, common_shape, graph_of
 from sparkle_drv.ops.memory.constant import Constant
 from sparkle_drv.ops.memory.staging import NotThere
 from sparkle_drv.ops.shapes import geometry
 from sparkle_drv.sched.check import validate
-from sparkle_drv.sched.model import operations, outline
+from sparkle_drv.sched.model import expressions, operations, outline
 from sparkle_drv.sched.model.conversion import Conversion
 
 from . import argument_checks, ways
@@ -188,9 +189,9 @@ def map(
     else:
 
         def describe() -> tuple[operations.Class, float, int]:
-            dtype, types = argument_checks.map(graph, arrays, numbers, out)
-            kind, size = operations.map_class(expression, arrays, numbers, types, dtype)
-            return kind, size, count * dtype.itemsize
+            code, scalars = argument_checks.map(graph, arrays, numbers, out)
+            kind, size = expressions.map_class(expression, graph, code, scalars, arrays)
+            return kind, size, count * DTYPES[code.result].itemsize
 
         check = partial(validate.map, expression=expression, names=tuple(arrays), numbers=numbers)
         made = executor.run(key, describe, operands, out, run, uris, check)

@@ -34,7 +34,7 @@ from sparkle_drv.sched.model.conversion import Conversion
 from sparkle_drv.sched.model.costs import Costs, Node
 from sparkle_drv.sched.model.graph_plan import KeptGraph
 from sparkle_drv.sched.model.load import Load
-from sparkle_drv.sched.model.operations import Class
+from sparkle_drv.sched.model.operations import Class, Predicted
 from sparkle_drv.sched.model.profile import Profile
 from sparkle_drv.sched.model.work import Measured
 from sparkle_drv.telemetry import progress
@@ -142,8 +142,30 @@ class LocalExecutor:
         self.check_open()
         for uri in uris:
             if not self.costs.nodes[uri].lost and ways.know_host(self, uri):
-                known = partial(self._knows, kind.name, uri)
-                self.probed(kind.name, uri, known, partial(self._probe, kind, uri))
+                self._know(kind, uri)
+
+    def _know(self, kind: Class, uri: str) -> None:
+        if kind.predicted is None:
+            self._probed(kind, uri)
+        elif not self._knows(kind.name, uri):
+            self._predict(kind.name, kind.predicted, uri)
+
+    def _predict(self, name: str, how: Predicted, uri: str) -> None:
+        try:
+            how.able(self.devices[uri])
+        except (ValueError, TypeError, LookupError):
+            self.costs.nodes[uri].lacks.add(name)
+            return
+        for one in (how.base, *(term for term, _ in how.terms)):
+            if not self._probed(one, uri):  # the next one would fail the same way
+                break
+        terms = [(term.name, scale) for term, scale in how.terms if scale]
+        self.tell("predicted", name, uri, how.base.name, terms)
+
+    def _probed(self, kind: Class, uri: str) -> bool:
+        """As `probed`."""
+        known = partial(self._knows, kind.name, uri)
+        return self.probed(kind.name, uri, known, partial(self._probe, kind, uri))
 
     def _knows(self, what: str, uri: str) -> bool:
         return (what, uri) in self.costs.speeds or what in self.costs.nodes[uri].lacks

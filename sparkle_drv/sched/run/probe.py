@@ -43,8 +43,10 @@ def speeds(dev: Device, kind: Class, clock: Clock = time.perf_counter) -> list[P
     """(size, seconds) of a class of work on a device by this clock, from small to as large as
     BUDGET_S allows.
 
-    Empty if the device cannot do it. Raises FAILURES; a size that is too large ends the list.
+    `kind` has probes. Empty if the device cannot do it. Raises FAILURES; a size that is too large
+    ends the list.
     """
+    assert kind.probe is not None
     points: list[Point] = []
     virtual = clock != time.perf_counter
     most_s = SOON_S if dev.info.unified else MOST_S

@@ -96,7 +96,7 @@ def test_what_if_nobody_were_there():
     [
         (["{"], "line 1: JSONDecodeError"),
         (["{}"], "line 1: KeyError"),
-        (['{"journal": 99}'], "expected version 5, got 99"),
+        (['{"journal": 99}'], "expected version 6, got 99"),
         (["5"], "line 1: TypeError"),
         ([None, '{"told": {"call": "nodes", "args": []}}'], "expected one of .* got 'nodes'"),
         ([None, '{"told": {"call": "ran", "args": [1]}}'], "line 2: TypeError"),

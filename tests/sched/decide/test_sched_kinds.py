@@ -67,14 +67,17 @@ def test_reductions_that_keep_their_dimensions(ctx, there, op):
 
 
 @pytest.mark.parametrize("shapes", [((60, 1), (50,)), ((60, 50), (50,)), ((60, 50), (60, 50))])
-def test_the_probes_of_expressions_are_of_several_sizes(ctx, shapes):
+def test_what_expressions_are_predicted_from_is_measured_at_several_sizes(ctx, shapes):
     """Where all is broadcast, too: of one size nothing follows for others."""
     x, y = (np.ones(shape, F32) for shape in shapes)
     with ctx.graph() as g:
         g.map("x*y", x=x, y=y)
     kind, _ = class_of(g._tasks[0])
-    sizes = [kind.probe(ctx.device, i)[1] for i in range(3)]
+    base, *chains = kind.predicted.base, *(term for term, _ in kind.predicted.terms)
+    sizes = [base.probe(ctx.device, i)[1] for i in range(3)]
     assert sizes[0] * 3 < sizes[1] < sizes[2] / 3
+    for chain in chains:
+        assert chain.probe(ctx.device, 0)[1] * 3 < chain.probe(ctx.device, 1)[1]
 
 
 UNPLACED = {

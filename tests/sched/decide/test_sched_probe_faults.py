@@ -111,13 +111,14 @@ def test_a_device_that_always_fails_is_asked_a_few_times_only(opened, monkeypatc
 
     ctx = opened(uris=["sim:far"])
     monkeypatch.setattr(probe, "speeds", speeds)
+    kinds = ["sum", "max", "min", "mean"]
     errors = [ImageError("no"), DriverCallError(5, "no"), TimeoutError("no"), MemoryError("no")]
     for i, failure in enumerate(errors):  # noqa: B007  # `speeds` reads it
         words = "its probe failed" if i < 2 else "6 probes of it failed one after the other"
         for _ in range(5):
             with pytest.raises(Impossible, match=rf"sim:far: {words}"):
-                ctx.map("x" + "+x" * i, x=A)
-    times = [asked.count("map_f32:x" + "+x" * i) for i in range(4)]
+                ctx.reduce(A, kinds[i])
+    times = [asked.count(f"reduce_{kind}_f32") for kind in kinds]
     assert times == [costs.TRIES, costs.TRIES, 0, 0]
     assert len(asked) == costs.MOST_FAILED
 

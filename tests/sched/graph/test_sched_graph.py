@@ -70,7 +70,7 @@ def test_devices_take_turns_and_results_are_brought(made):
     for to in ((HOST, "egl:0"), ("egl:0", HOST)):
         executor.costs.linked(*to, [(n, 1e-6 + n * 1e-11) for n in (1e3, 1e6)])
     a, b, _ = matrices()
-    for name, fast in (("gemm_f32", "cpu"), ("map_f32:1 operations", "egl:0")):
+    for name, fast in (("gemm_f32", "cpu"), ("map_f32:1 arithmetic, 8 bytes", "egl:0")):
         for uri in BOTH:
             each = 1e-9 if uri == fast else 1e-2
             executor.costs.probed(name, uri, [(n, 1e-5 + n * each) for n in (1e2, 1e4, 1e6)])

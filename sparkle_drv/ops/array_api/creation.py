@@ -1,0 +1,99 @@
+"""Functions of the array API standard that make arrays, on `device` or on the cpu device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from sparkle_drv.core.array import Array
+from sparkle_drv.core.device import Device
+from sparkle_drv.core.registry import open_device
+from sparkle_drv.ops.deferred import views
+
+
+def array_of(x: Any) -> Array:
+    """`x`; TypeError: it is no Array."""
+    if not isinstance(x, Array):
+        raise TypeError(f"x: expected an Array, got {type(x).__name__}")
+    return x
+
+
+@lru_cache(maxsize=1)
+def cpu_device() -> Device:
+    """The device of new arrays, opened once."""
+    return open_device("cpu")
+
+
+def _new(host: Any, device: Device | None) -> Array:
+    if device is not None and not isinstance(device, Device):
+        raise TypeError(f"device: expected an open Device or None, got {type(device).__name__}")
+    return (device or cpu_device()).array(np.asarray(host, order="C"))
+
+
+def asarray(
+    obj: Any, /, *, dtype: Any = None, device: Device | None = None, copy: Any = None
+) -> Array:
+    """An Array of an Array, an array of another library, a number, or nested sequences of numbers.
+
+    Raises TypeError, and ValueError: `copy` is False and a copy is needed.
+    """
+    if isinstance(obj, Array) and device in (None, obj.device):
+        if dtype is None or np.dtype(dtype) == obj.dtype:
+            return views.copy(obj) if copy else obj
+        if copy is not False:
+            return obj.astype(dtype)
+    if copy is False:
+        raise ValueError("copy: expected None or True, because this array needs a copy")
+    if isinstance(obj, (list, tuple)):
+        obj = _nested(obj)
+    elif hasattr(obj, "__dlpack__") and not isinstance(obj, (Array, np.ndarray, np.generic)):
+        obj = np.from_dlpack(obj)
+    return _new(np.asarray(obj, dtype), device)
+
+
+def _nested(obj: Any) -> Any:
+    if isinstance(obj, (list, tuple)):
+        return [_nested(x) for x in obj]
+    return obj.numpy() if isinstance(obj, Array) else obj
+
+
+def from_dlpack(x: Any, /, *, device: Device | None = None, copy: Any = None) -> Array:
+    """An Array with the elements of what exports DLPack."""
+    return asarray(x, device=device, copy=copy)
+
+
+def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Device | None = None) -> Array:
+    """`fill_value` everywhere."""
+    return _new(np.full(shape, fill_value, dtype), device)
+
+
+def full_like(
+    x: Array, /, fill_value: Any, *, dtype: Any = None, device: Device | None = None
+) -> Array:
+    """As `full`; shape, dtype and device are those of x, unless others are given."""
+    kind = array_of(x).dtype if dtype is None else dtype
+    return full(x.shape, fill_value, dtype=kind, device=device or x.device)
+
+
+def filled(value: float) -> tuple[Callable[..., Array], Callable[..., Array]]:
+    """The functions such as `ones` and `ones_like`, float64 by default."""
+
+    def function(shape: Any, *, dtype: Any = None, device: Device | None = None) -> Array:
+        return full(shape, value, dtype=np.float64 if dtype is None else dtype, device=device)
+
+    def like(x: Array, /, *, dtype: Any = None, device: Device | None = None) -> Array:
+        return full_like(x, value, dtype=dtype, device=device)
+
+    return function, like
+
+
+def arange(
+    start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None,
+    device: Device | None = None,
+) -> Array:  # fmt: skip
+    """Numbers from `start` up to `stop`, which is left out; one number alone is `stop`."""
+    given = (0, start, step) if stop is None else (start, stop, step)
+    return _new(np.arange(*given, dtype=dtype), device)

@@ -1,0 +1,160 @@
+"""The class of an expression. Its time on a device is predicted from its operations, and corrected
+by its calls: no expression is measured before its first call.
+
+A device is measured once for each type of element. The sum of two arrays gives the time of a launch
+and of a byte; a long chain of each group of operations gives the time of one operation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from sparkle_drv import ops
+from sparkle_drv.core.device import Device
+from sparkle_drv.ops.expression.grammar import outline, parse
+from sparkle_drv.ops.expression.graph import Graph
+from sparkle_drv.ops.expression.lower import Lowered
+from sparkle_drv.ops.expression.promote import REAL
+from sparkle_drv.ops.map import fused
+from sparkle_drv.ops.map.operation import check_on, common_shape
+
+from .operations import Class, Predicted, Runs, filled, reduce_class, tag_of
+
+COLUMNS = 64
+"""Elements of a row in the measured arrays."""
+CHAIN_ROWS = 256, 2048
+"""Rows of the arrays that the chains are measured with: enough for a device to compile a chain,
+and for its operations to take most of the time."""
+CHAINS = {
+    "arithmetic": ("({} + x) * y - x", 8),
+    "functions": ("sin(exp(-({})))", 4),
+    "powers": ("({}) ** y", 2),
+}
+"""By group of operations: one link of its chain, and the number of links. Values stay finite."""
+_GROUP_OF = {**dict.fromkeys(REAL - {"sqrt"}, "functions"), "pow": "powers"}
+_MEASURED: dict[str, np.dtype[Any]] = {
+    "f32": np.dtype(np.float32),
+    "f64": np.dtype(np.float64),
+    "i32": np.dtype(np.int32),
+}
+
+
+def map_class(
+    expression: str, graph: Graph, code: Lowered, numbers: dict[int, Any], arrays: dict[str, Any]
+) -> tuple[Class, float]:
+    """(class, size) of an expression over arrays; the size is the bytes that it touches.
+
+    Each expression is a class, whatever the values of its numbers. So is each set of types that it
+    computes in, since not every device can mix them, and the use of broadcasting. `code` is the
+    program of `graph`, and `numbers` has the scalars by node.
+    """
+    count = math.prod(common_shape(arrays))
+    touched = [*(x.nbytes for x in arrays.values()), count * fused.DTYPES[code.result].itemsize]
+    size = float(sum(touched))
+    broadcast = len({tuple(x.shape) for x in arrays.values()}) > 1
+    base = _sum(_measured_as(code.result), broadcast)
+    how = _predicted(graph, code, numbers, base, size / count)
+    return Class(_name("map", code, outline(expression), broadcast), predicted=how), size
+
+
+def task_class(
+    op: str, graph: Graph, values: Mapping[str, Any], numbers: Mapping[str, Any], nbytes: float
+) -> Class:
+    """The class of a map, or of a reduction of one, that touches `nbytes` for each element.
+
+    Expressions with equally many operations of each group are one class. `op` is "map" or "reduce".
+    """
+    kinds = {name: tag_of(value.dtype) for name, value in values.items()}
+    code, found = fused.program(graph, kinds, dict(numbers))
+    broadcast = len({value.shape for value in values.values()}) > 1
+    tag = _measured_as(code.result)
+    base = _sum(tag, broadcast) if op == "map" else reduce_class("sum", _MEASURED[tag])
+    counts: Counter[str] = Counter()
+    for (group, _), times in _groups(code).items():
+        counts[group] += times
+    text = ", ".join(f"{counts[group]} {group}" for group in CHAINS if counts[group])
+    how = _predicted(graph, code, found, base, nbytes)
+    return Class(_name(op, code, f"{text}, {nbytes:.3g} bytes", broadcast), predicted=how)
+
+
+def _name(op: str, code: Lowered, text: str, broadcast: bool) -> str:
+    return f"{op}_{'_'.join(sorted(code.types))}:{text}" + ", broadcast" * broadcast
+
+
+def _predicted(
+    graph: Graph, code: Lowered, numbers: dict[int, Any], base: Class, nbytes: float
+) -> Predicted:
+    """The parts of the time of a program that touches this many bytes for each element."""
+    times = _groups(code)
+    terms = []
+    for tag in sorted({tag for _, tag in times}):
+        for group in CHAINS if tag != "i32" else ("arithmetic",):
+            # The chain reads two arrays and writes one. Its size counts bytes, as the program's.
+            scale = 3 * _MEASURED[tag].itemsize / (_length(group, tag) * nbytes)
+            terms.append((_chain(group, tag), scale * times[group, tag]))
+    able = partial(check_on, graph=graph, code=code, found=numbers)
+    return Predicted(base, tuple(terms), able)
+
+
+def _groups(code: Lowered) -> Counter[tuple[str, str]]:
+    """The operations for each element, by group and by the type whose measurements count."""
+    times: Counter[tuple[str, str]] = Counter()
+    for (op, tag), count in code.operations:
+        times[_group(op, tag), _measured_as(tag)] += count
+    return times
+
+
+def _group(op: str, tag: str) -> str:
+    return _GROUP_OF.get(op, "arithmetic") if tag != "i32" else "arithmetic"
+
+
+def _measured_as(tag: str) -> str:
+    """The type of element whose measurements stand for `tag`."""
+    return tag if tag in _MEASURED else {"i64": "i32"}.get(tag, "f32")
+
+
+@cache
+def _text(group: str) -> str:
+    link, links = CHAINS[group]
+    made = "x * y"
+    for _ in range(links):
+        made = link.format(made)
+    return made
+
+
+@cache
+def _length(group: str, tag: str) -> int:
+    """The number of operations of this group in its chain."""
+    code, _ = fused.program(parse(_text(group)), {"x": tag, "y": tag}, {})
+    return _groups(code)[group, tag]
+
+
+@cache
+def _sum(tag: str, broadcast: bool) -> Class:
+    def probe(dev: Device, i: int) -> Runs:
+        rows = 16 * 4**i
+        return _run(dev, "x + y", tag, (rows, COLUMNS), (COLUMNS,) if broadcast else None)
+
+    return Class(f"map_{tag}:x+y" + ", broadcast" * broadcast, probe)
+
+
+@cache
+def _chain(group: str, tag: str) -> Class:
+    def probe(dev: Device, i: int) -> Runs:
+        return _run(dev, _text(group), tag, (CHAIN_ROWS[i], COLUMNS))  # IndexError: no more
+
+    return Class(f"map_{tag}:{group}", probe)
+
+
+def _run(
+    dev: Device, text: str, tag: str, shape: tuple[int, ...], other: tuple[int, ...] | None = None
+) -> Runs:
+    x, y = (filled(dev, of, _MEASURED[tag]) for of in (shape, other or shape))
+    size = float(2 * x.nbytes + y.nbytes)
+    return lambda: ops.map(dev, text, x, y), size
