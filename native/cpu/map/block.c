@@ -188,7 +188,7 @@ static void run_past(const struct sp_map_job *job, const struct sp_map_thread *t
     if (job->insns[nsteps - 1].past) {
         last->fn = job->insns[nsteps - 1].past;
     } else { /* it has no such form; the copy of a group has */
-        last[1] = (struct sp_map_step){.fn = job->table->past_convert[job->y.type][job->y.type],
+        last[1] = (struct sp_map_step){.fn = job->table->past_copy[job->y.type],
                                        .out = last->out,
                                        .out_by = last->out_by,
                                        .in = {t->result, t->result, t->result}};

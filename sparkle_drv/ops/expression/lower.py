@@ -49,7 +49,7 @@ class Lowered:
 
 
 def _cell(value: int | float, kind: str) -> Any:
-    cell = np.zeros(2, promote.dtype_name(kind))
+    cell = np.zeros(8, promote.dtype_name(promote.COMPUTED_IN.get(kind, kind)))
     with np.errstate(all="ignore"):
         cell[0] = value
     return cell.view(np.uint64)[0]
@@ -111,7 +111,7 @@ def _paired(values: list[Value]) -> list[Value]:
     uses = Counter(a for v in values for a in v.args)
     made = list(values)
     for i, v in enumerate(values):
-        if v.op not in ("add", "sub") or v.type == "i32":
+        if v.op not in ("add", "sub") or v.type not in ("f32", "f64"):
             continue
         first, second = ("fma", "fma") if v.op == "add" else ("fms", "fnma")
         left, right = v.args

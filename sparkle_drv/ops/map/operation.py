@@ -31,7 +31,7 @@ from sparkle_drv.ops.tiles import gpu as tiles_gpu
 
 from . import fused
 
-_WANTED = ("f32", "f64", "i32")
+_WANTED = tuple(check.DTYPES.values())
 _CODES = {"f32": "f", "f64": "d", "i32": "i", "i64": "q"}  # of native/hot/launch/scalar.c
 _NAMES_END = 0
 """Ends the names in the key of a call: a text among the values is then no name."""
@@ -68,14 +68,16 @@ def map(
     """`expression` for every element, as in map(dev, "relu(a*x + y)", a=2.0, x=x, y=y).
 
     Values go to names by keyword, or by position in the order in which the names that are left
-    first appear. Each is an array (float32, float64 or int32, at most 8) or a number. There are
+    first appear. Each is an array (at most 8) or a number. There are
     + - * / ** ( ) < <= > >= == !=, relu abs neg exp log sqrt tanh sigmoid sin cos floor square, min
     max pow of two and where(condition, a, b). Whole numbers wrap around; NaN wins in relu, min and
     max. Instead of text (65536 characters at most), a Python function of the arrays (ops.traced),
     map(dev, lambda x, y: x * y, x, y), where comparisons may be joined by & | ^ ~ as well.
 
+    Arrays are float32, float64 or int32, on the cpu also int64, uint8, bool, float16 and bfloat16.
     Shapes broadcast and types are promoted as in numpy: Python's numbers take the type of what they
-    meet, numpy's have their own; a result other than float32, float64 or int32 is a TypeError.
+    meet, numpy's have their own. Any other type on the way is a TypeError. float16 and bfloat16 are
+    computed in float32, and each step is rounded to nearest even.
 
     numpy arrays and numbers in: synchronous, a numpy array out. Any Array among them: asynchronous,
     an Array out with `.fence`. `out` may be an input, or overlap one. On the cpu device no array is
@@ -98,7 +100,7 @@ def map(
     arrays, numbers = sorted_out(bind(graph, args, names), dev)
     if not arrays:
         return _fill(dev, graph, numbers, out)
-    shape, kinds, layout = outline("map", arrays)
+    shape, kinds, layout = outline("map", arrays, _takes(dev))
     stage = staging.Stage(dev, arrays, out)
     code, found = fused.program(graph, kinds, numbers)
     if not fuses(dev):
@@ -119,6 +121,8 @@ def _remember(
     used = {*code.inputs, *(str(node.value) for _, node, _ in filled)}
     if any(node.op != "name" for _, node, _ in filled) or len(used) != len(graph.names):
         return made
+    if any(kind not in _CODES for _, _, kind in filled):
+        return made
     numbers = [(place[str(node.value)], _CODES[kind], 8 * cell) for cell, node, kind in filled]
     if any(isinstance(given[at], np.ndarray) for at, _, _ in numbers):
         return made
@@ -135,6 +139,10 @@ def _remember(
 def fuses(dev: Device) -> bool:
     """Does this device map in one pass over any strides and types, as the kernel fused_map does?"""
     return dev.provides("fused_map")
+
+
+def _takes(dev: Device | None) -> tuple[str, ...]:
+    return check.TYPES if dev is not None and fuses(dev) else _WANTED
 
 
 def graph_of(expression: Any) -> Graph:
@@ -183,19 +191,19 @@ def sorted_out(values: Named, dev: Device | None = None) -> tuple[Named, Named]:
     if any(x.shape for x in arrays.values()):
         for name in [name for name, x in arrays.items() if not x.shape]:
             x = arrays.pop(name)
-            check.dtype("map", name, x.dtype, _WANTED)
+            check.dtype("map", name, x.dtype, _takes(dev))
             single[name] = (x if isinstance(x, np.ndarray) else x._host())[()]
     return arrays, single
 
 
-def outline(op: str, arrays: Named) -> tuple[Shape, dict[str, str], str | None]:
+def outline(
+    op: str, arrays: Named, takes: tuple[str, ...] = _WANTED
+) -> tuple[Shape, dict[str, str], str | None]:
     """(shape, kinds by name, layout) of a map of what has these shapes, dtypes and layouts."""
-    for name, x in arrays.items():
-        check.dtype(op, name, x.dtype, _WANTED)
+    kinds = {name: check.dtype(op, name, x.dtype, takes) for name, x in arrays.items()}
     layouts = [x.layout for x in arrays.values() if getattr(x, "layout", None)]
     if len(set(layouts)) > 1:
         raise ValueError(f"{op}: arrays of one layout are wanted, got {' and '.join(layouts)}")
-    kinds = {name: check.DTYPES[np.dtype(x.dtype)] for name, x in arrays.items()}
     return common_shape(arrays), kinds, layouts[0] if layouts else None
 
 
@@ -212,7 +220,7 @@ def common_shape(arrays: Named) -> Shape:
 def _fused(
     stage: staging.Stage, code: lower.Lowered, cells: Any, shape: Shape, layout: str | None
 ) -> Any:
-    dtype = fused.DTYPES[code.result]
+    dtype = promote.dtype_of(code.result)
     inputs = fused.placed(stage, [stage.inputs[name] for name in code.inputs])
     target = stage.target(
         shape, dtype, inplace=True, layout=layout, strided=True, order=_memory_order(inputs, shape)
@@ -225,6 +233,36 @@ def _fused(
     if math.prod(shape):
         fused.launch(stage, code, cells, place, target.pointer, inputs, code.result)
     return stage.finish(target)
+
+
+def convert(dev: Device, x: Any, kind: str, out: Any = None) -> Any:
+    """An array in another type, as numpy converts: whole numbers wrap, float16 and bfloat16 are
+    rounded to nearest even. Real numbers to whole ones: not beyond int64. numpy in: numpy out.
+
+    Devices without fused maps leave it to the host; the Array that is made says so.
+    """
+    stage = staging.Stage(dev, {"x": x}, out)
+    (x,) = stage.inputs.values()
+    dtype = promote.dtype_of(kind)
+    if fuses(dev):
+        code = fused.conversion(_ONE, check.tag_of(np.dtype(x.dtype)), kind)
+        return _fused(stage, code, code.cells, tuple(x.shape), None)
+    host = x._host() if isinstance(x, Array) else x
+    with np.errstate(all="ignore"):
+        made = stage.copy(converted_on_host(host, dtype))
+    if isinstance(made, Array):
+        made._origin = f"converted by the host from {host.dtype} to {dtype}"
+    return made
+
+
+def converted_on_host(x: Host, dtype: np.dtype[Any]) -> Host:
+    """numpy's conversion; of real numbers to uint8 by way of int64, which numpy leaves open."""
+    if x.dtype.kind == "f" and dtype == np.uint8:
+        x = x.astype(np.int64)
+    return x.astype(dtype)
+
+
+_ONE = grammar.parse("x")
 
 
 def _memory_order(inputs: list[Any], shape: Shape) -> list[int]:
@@ -251,7 +289,7 @@ def _portable(
         )
     (tag,) = code.types
     staging.check_there(stage.dev, "map", tag, _WANTED)
-    dtype = fused.DTYPES[tag]
+    dtype = promote.dtype_of(tag)
     uniform = tuple(i in found for i in range(len(graph.nodes)))
     made = program.compile_graph(graph, uniform, tag)
     constants = [promote.fitted(graph, i, found[i], tag) for i in made.constants]
@@ -266,7 +304,7 @@ def _fill(dev: Device, graph: Graph, given: Named, out: Any) -> Any:
     if out is None:
         raise TypeError("map: at least one array is wanted, or out=")
     like = staging.operand("out", out, dev)
-    tag = check.dtype("map", "out", like.dtype, _WANTED)
+    tag = check.dtype("map", "out", like.dtype, check.TYPES)
     last = len(graph.nodes) - 1
     value = scalars.values(graph, given)[last]
     kind = promote.kind_of(value)
