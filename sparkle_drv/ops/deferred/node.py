@@ -60,7 +60,8 @@ class Node:
         written = _Written()
         root = written.value(self)
         key = tuple(written.steps)
-        if self.dtype == types.BOOL:  # maps have no truths to store
+        apart = self.dtype == types.BOOL and not fuses(self.device)
+        if apart:  # no kernel of the device stores truths
             one = np.dtype(promote.dtype_name(self.tag)).type(1)
             key += (("where", root, written.number(one), written.number(one - one)),)
         graph = _graph(key, len(written.leaves), len(written.numbers))
@@ -68,7 +69,7 @@ class Node:
         if not fuses(self.device):
             leaves = [_widened(x, self.shape) for x in leaves]
         made: Array = map(self.device, graph, *leaves, *written.numbers, out=out)
-        if self.dtype == types.BOOL:
+        if apart:
             made = self.device.array(made._host().astype(bool))
         self.made = made
         return made
@@ -91,8 +92,8 @@ class _Written:
 
     def value(self, x: Any) -> tuple[str, Any]:
         """What a step calls this operand: the number of a step, of a leaf or of a number."""
-        if isinstance(x, Node) and x.made is not None and x.dtype != types.BOOL:
-            x = x.made
+        if isinstance(x, Node) and x.made is not None:
+            x = x.made if x.dtype != types.BOOL or fuses(x.device) else x
         if not isinstance(x, (Node, Array)):
             return self.number(x)
         found = self._known.get(id(x))

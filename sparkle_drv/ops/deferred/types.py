@@ -21,6 +21,8 @@ _OF_TRUTHS = {
     "bitwise_xor": "ne", "logical_xor": "ne",
 }  # fmt: skip
 """What maps have for truths, which are 0 or 1."""
+INVERTS = frozenset({"invert", "logical_not"})
+"""Of truths, for which maps compare."""
 HOST = frozenset(
     {*_OF_TRUTHS, "floor_divide", "remainder", "fmod", "invert", "logical_not", "left_shift"}
     | {"right_shift", "ceil", "trunc", "rint", "sign", "isnan", "isinf", "isfinite", "reciprocal"}

@@ -23,6 +23,7 @@ _NAMES = {
     "f32": "float32", "f64": "float64", "i32": "int32", "i64": "int64", "u8": "uint8",
     "f16": "float16", "bf16": "bfloat16",
 }  # fmt: skip
+TAGS = (*_NAMES, "bool")
 _KINDS = {name: kind for kind, name in _NAMES.items()}
 REAL = frozenset({"exp", "log", "sqrt", "tanh", "sigmoid", "sin", "cos"})
 """Functions whose results are floats, also of integers."""
@@ -45,12 +46,27 @@ def kind_of(value: Any) -> str:
 
 COMPUTED_IN = {"f16": "f32", "bf16": "f32"}
 """Types that are stored only: each step computes in another one and rounds to them, as numpy's."""
+SUMMED_IN = {"i32": "i64", "i64": "i64", "u8": "i64", "bool": "i64"}
+"""What the kernels sum whole numbers in; numpy's type is `summed`."""
 _MOST = {"f16": 65504.0, "bf16": 255.0 * 2.0**120}
 
 
 def most(kind: str) -> float:
     """The largest number of a real kind."""
     return _MOST.get(kind) or float(np.finfo(dtype_name(kind)).max)
+
+
+def summed(kind: str) -> np.dtype[Any]:
+    """numpy's dtype of a sum."""
+    return np.dtype(np.uint64) if kind == "u8" else dtype_of(SUMMED_IN.get(kind, kind))
+
+
+def converts(before: str, after: str) -> bool:
+    """Is the map's conversion numpy's? Real numbers that do not fit whole ones are undefined, and
+    float64 is rounded to 16 bits once."""
+    real = before in ("f32", "f64", *COMPUTED_IN)
+    twice = before == "f64" and after in COMPUTED_IN
+    return before in TAGS and after in TAGS and not twice and not (real and is_whole(after))
 
 
 def is_whole(kind: str) -> bool:

@@ -22,6 +22,7 @@ from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.arguments.annotations import Activation, Exporter, GemmAlgo, Host, S
 from sparkle_drv.ops.calls import plans, table
 from sparkle_drv.ops.calls.planned import Plan
+from sparkle_drv.ops.map.operation import convert, fuses
 from sparkle_drv.ops.memory import staging, weights
 from sparkle_drv.ops.memory.constant import Constant
 from sparkle_drv.ops.tiles import blocking
@@ -30,10 +31,16 @@ from sparkle_drv.types import TilePlan
 ALGOS = ("auto", "naive", "blocked")
 """What `algo` may be."""
 _WANTED = ("f32", "f64")
+THROUGH = {"f16": "f32", "bf16": "f32", "bool": "f32"}
+"""What products of other types are computed in; operands and result are converted."""
+TYPES = (*_WANTED, *THROUGH)
 
 
 class Gemm(CallableBase):
-    """activation(a @ b + bias): a [m, k], b [k, n], bias [n], all float32 or all float64; c [m, n].
+    """activation(a @ b + bias): a [m, k], b [k, n], bias [n], all of one type; c [m, n].
+
+    The type is float32 or float64; or float16, bfloat16 or bool, which are converted to float32 and
+    back: on the cpu by its maps, elsewhere by the host. `explain()` of the result says so.
 
     numpy arrays in: synchronous, a numpy array out. Any Array among them: asynchronous on
     dev.default_queue, an Array out whose `.fence` is set. Any strides will do; `out` may overlap an
@@ -88,8 +95,19 @@ class Gemm(CallableBase):
         act = check.activation(activation)
         stage = staging.Stage(dev, {"a": a, "b": b, "bias": bias}, out, packs="b", optional="bias")
         a, b, bias = stage.inputs.values()
-        tag, m, n, k = outline(a, b, bias)
+        tag, m, n, k = outline(a, b, bias, TYPES)
         check.one_of("algo", algo, ALGOS)
+        if tag in THROUGH:
+            if out is not None:
+                staging.check_out(stage.out, (m, n), a.dtype, None)
+            given = (None if x is None else _plain(x, stage) for x in (a, b, bias))
+            a32, b32, bias = (x if x is None else convert(dev, x, THROUGH[tag]) for x in given)
+            c = self(dev, a32, b32, bias=bias, activation=activation, algo=algo)
+            made = convert(dev, c, tag, out)
+            if isinstance(made, Array):
+                by = "its maps" if fuses(dev) else "the host"
+                made._origin = f"gemm of {c.dtype} on {dev.uri}; {a.dtype} is converted by {by}"
+            return made
         c = stage.target((m, n), a.dtype, rows=True)
         if not k:  # a sum of nothing: one product with zero, which no pointer has to be empty for
             a, b, k = np.zeros((m, 1), a.dtype), np.zeros((1, n), a.dtype), 1
@@ -185,9 +203,18 @@ class GemmPlan(Plan):
 _Plan = direct(GemmPlan)
 
 
-def outline(a: Any, b: Any, bias: Any) -> tuple[str, int, int, int]:
+def _plain(x: Any, stage: staging.Stage) -> Any:
+    """The elements of an operand."""
+    if not isinstance(x, Constant):
+        return x
+    return x.array("b", stage.dev) if stage.on_device else x.numpy()
+
+
+def outline(
+    a: Any, b: Any, bias: Any, takes: tuple[str, ...] = _WANTED
+) -> tuple[str, int, int, int]:
     """(dtype, m, n, k) of a product of what has these shapes and dtypes; raises as Gemm."""
-    tag = check.dtype("gemm", "a", a.dtype, _WANTED)
+    tag = check.dtype("gemm", "a", a.dtype, takes)
     check.same_dtype("b", b.dtype, "a", a.dtype)
     check.dims("a", a.shape, 2, "(m, k)")
     check.dims("b", b.shape, 2, "(k, n)")

@@ -100,7 +100,7 @@ def map(
     arrays, numbers = sorted_out(bind(graph, args, names), dev)
     if not arrays:
         return _fill(dev, graph, numbers, out)
-    shape, kinds, layout = outline("map", arrays, _takes(dev))
+    shape, kinds, layout = outline("map", arrays, takes(dev))
     stage = staging.Stage(dev, arrays, out)
     code, found = fused.program(graph, kinds, numbers)
     if not fuses(dev):
@@ -141,7 +141,8 @@ def fuses(dev: Device) -> bool:
     return dev.provides("fused_map")
 
 
-def _takes(dev: Device | None) -> tuple[str, ...]:
+def takes(dev: Device | None) -> tuple[str, ...]:
+    """The types of the arrays that maps and their reductions take on this device."""
     return check.TYPES if dev is not None and fuses(dev) else _WANTED
 
 
@@ -191,7 +192,7 @@ def sorted_out(values: Named, dev: Device | None = None) -> tuple[Named, Named]:
     if any(x.shape for x in arrays.values()):
         for name in [name for name, x in arrays.items() if not x.shape]:
             x = arrays.pop(name)
-            check.dtype("map", name, x.dtype, _takes(dev))
+            check.dtype("map", name, x.dtype, takes(dev))
             single[name] = (x if isinstance(x, np.ndarray) else x._host())[()]
     return arrays, single
 
@@ -244,12 +245,12 @@ def convert(dev: Device, x: Any, kind: str, out: Any = None) -> Any:
     stage = staging.Stage(dev, {"x": x}, out)
     (x,) = stage.inputs.values()
     dtype = promote.dtype_of(kind)
-    if fuses(dev):
+    if fuses(dev) and kind in check.TYPES:
         code = fused.conversion(_ONE, check.tag_of(np.dtype(x.dtype)), kind)
-        return _fused(stage, code, code.cells, tuple(x.shape), None)
+        return _fused(stage, code, code.cells, tuple(x.shape), getattr(x, "layout", None))
     host = x._host() if isinstance(x, Array) else x
     with np.errstate(all="ignore"):
-        made = stage.copy(converted_on_host(host, dtype))
+        made = stage.copy(converted_on_host(host, dtype), getattr(x, "layout", None))
     if isinstance(made, Array):
         made._origin = f"converted by the host from {host.dtype} to {dtype}"
     return made
