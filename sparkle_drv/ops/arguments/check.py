@@ -24,6 +24,7 @@ STORED = {
 }  # fmt: skip
 """What else arrays may hold where an operation says so, besides bfloat16 ("bf16")."""
 TYPES = (*DTYPES.values(), *STORED.values(), "bf16")
+_NAMES = {tag: str(dtype) for dtype, tag in (DTYPES | STORED).items()} | {"bf16": "bfloat16"}
 ACTIVATIONS = {None: 0, "relu": 1, "tanh": 2, "sigmoid": 3}  # enum sp_activation
 
 
@@ -37,7 +38,7 @@ def dtype(op: str, name: str, given: Any, wanted: Sequence[str]) -> str:
     """Its tag, if that is among `wanted`."""
     tag = tag_of(np.dtype(given))
     if tag not in wanted:
-        known = " or ".join(str(d) for d, t in (DTYPES | STORED).items() if t in wanted)
+        known = " or ".join(_NAMES[t] for t in wanted)
         raise TypeError(f"{short(name)}: {op} takes {known}, got {np.dtype(given)}")
     return tag
 

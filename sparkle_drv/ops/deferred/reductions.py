@@ -66,7 +66,7 @@ def matmul(a: Any, b: Any) -> Array:
             raise TypeError(f"{name}: expected an Array or a numpy array, got {type(x).__name__}")
         if not x.ndim:
             raise ValueError(f"{name}: expected 1 dimension or more, got a 0-d array")
-    samples = (np.empty((1, 1), x.dtype) for x in (a, b))
+    samples = (np.zeros((1, 1), x.dtype) for x in (a, b))
     dtype = np.matmul(*samples).dtype  # float32 of bfloat16, whose products numpy does not store
     left, right = (device.array(x) if isinstance(x, np.ndarray) else bindable(x) for x in (a, b))
     first = left.reshape(1, -1) if left.ndim == 1 else left
