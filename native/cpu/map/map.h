@@ -92,6 +92,7 @@ struct sp_map_job {
     uint32_t again;        /* elements of a pattern after its period */
     uint32_t rows;         /* an array is neither whole nor a pattern */
     uint32_t chained;      /* the instructions are a chain */
+    uint32_t copies;       /* the only instruction copies an input */
     uint64_t most;         /* elements that sp_map_block takes, if they are in one row where `rows` */
     uint32_t stream, ndim;
     uint64_t shape[SP_MAP_DIMS], total;

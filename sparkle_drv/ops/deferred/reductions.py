@@ -25,8 +25,6 @@ _KERNELS = {
     "sum": ("f32", "f64", "i32"), "mean": ("f32", "f64"),
     "max": ("f32", "f64", "i32"), "min": ("f32", "f64", "i32"),
 }  # fmt: skip
-_FOLDS = {"any": ("x != 0", "max"), "all": ("x != 0", "min"), "mean": ("x * 1.0", "mean")}
-"""What else devices with fused maps reduce in one pass; the mean of whole numbers alone."""
 
 
 def reduction(x: Array, op: str, axis: Any, keepdims: bool) -> Array:
@@ -38,13 +36,9 @@ def reduction(x: Array, op: str, axis: Any, keepdims: bool) -> Array:
     if op in ("max", "min", "argmax", "argmin") and any(x.shape[i] == 0 for i in axes):
         raise ValueError(f"{op}: expected elements to choose from, got shape {x.shape}")
     tag = check.tag_of(x.dtype)
-    if x.size and tag and axes and fuses(device):
-        text, fold = "", op
-        if op in ("any", "all") or (op == "mean" and x.dtype.kind in "iub"):
-            text, fold = _FOLDS[op]
-        if text or op in _KERNELS:
-            given: Any = lazy(text, x) if text else bindable(x)
-            return reduce(device, given, cast(ReduceOp, fold), axes, keepdims=keepdims)
+    if x.size and tag and axes and op in _KERNELS and fuses(device):
+        real: Any = lazy("x * 1.0", x) if op == "mean" and x.dtype.kind in "iub" else bindable(x)
+        return reduce(device, real, cast(ReduceOp, op), axes, keepdims=keepdims)
     kernels = (f"reduce_sum_{tag}", *((f"map_{tag}",) if op == "mean" else ()))
     if x.size and tag in _KERNELS.get(op, ()) and all(map(device.provides, kernels)):
         if not axes:
