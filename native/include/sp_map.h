@@ -63,8 +63,8 @@ enum sp_map_type {
     SP_MAP_BF16 = 7,
     SP_MAP_TYPES = 8
 };
-/* CONVERT of whole numbers wraps. Of a real number to whole numbers or to bool, and of anything to bool, it says whether
- * that is not 0. */
+/* CONVERT of whole numbers wraps, and so does the whole part of f64 as u8. Of other real numbers to whole ones, and of
+ * anything to bool, it says whether that is not 0. */
 enum sp_map_kind { SP_MAP_KIND_REGISTER = 0, SP_MAP_KIND_INPUT = 1, SP_MAP_KIND_CONST = 2 };
 enum sp_map_lowered { SP_MAP_INSN_WORDS = 4, SP_MAP_REGISTERS = 4096, SP_MAP_DIMS = 8 };
 

@@ -22,7 +22,7 @@ from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.arguments.annotations import Activation, Exporter, GemmAlgo, Host, S
 from sparkle_drv.ops.calls import plans, table
 from sparkle_drv.ops.calls.planned import Plan
-from sparkle_drv.ops.map.operation import convert, fuses
+from sparkle_drv.ops.map.operation import convert, through
 from sparkle_drv.ops.memory import staging, weights
 from sparkle_drv.ops.memory.constant import Constant
 from sparkle_drv.ops.tiles import blocking
@@ -31,8 +31,10 @@ from sparkle_drv.types import TilePlan
 ALGOS = ("auto", "naive", "blocked")
 """What `algo` may be."""
 _WANTED = ("f32", "f64")
-THROUGH = {"f16": "f32", "bf16": "f32", "bool": "f32"}
-"""What products of other types are computed in; operands and result are converted."""
+THROUGH = {"f16": "f32", "bf16": "f32", "bool": "f32", "u8": "f64"}
+"""What products of other types are computed in; operands and result are converted. In float64 those
+of uint8 are exact, so they wrap as numpy's.
+"""
 TYPES = (*_WANTED, *THROUGH)
 
 
@@ -40,7 +42,8 @@ class Gemm(CallableBase):
     """activation(a @ b + bias): a [m, k], b [k, n], bias [n], all of one type; c [m, n].
 
     The type is float32 or float64; or float16, bfloat16 or bool, which are converted to float32 and
-    back: on the cpu by its maps, elsewhere by the host. `explain()` of the result says so.
+    back, or uint8, to float64: on the cpu by its maps, elsewhere by the host. `explain()` of the
+    result says so.
 
     numpy arrays in: synchronous, a numpy array out. Any Array among them: asynchronous on
     dev.default_queue, an Array out whose `.fence` is set. Any strides will do; `out` may overlap an
@@ -100,14 +103,15 @@ class Gemm(CallableBase):
         if tag in THROUGH:
             if out is not None:
                 staging.check_out(stage.out, (m, n), a.dtype, None)
-            given = (None if x is None else _plain(x, stage) for x in (a, b, bias))
-            a32, b32, bias = (x if x is None else convert(dev, x, THROUGH[tag]) for x in given)
-            c = self(dev, a32, b32, bias=bias, activation=activation, algo=algo)
-            made = convert(dev, c, tag, out)
-            if isinstance(made, Array):
-                by = "its maps" if fuses(dev) else "the host"
-                made._origin = f"gemm of {c.dtype} on {dev.uri}; {a.dtype} is converted by {by}"
-            return made
+            wide = THROUGH[tag]
+            b, bias = (
+                x if x is None else convert(dev, _plain(x, stage), wide) for x in (b, bias)
+            )
+            how: Any = {"bias": bias, "activation": activation, "algo": algo}
+            return through(
+                dev, "gemm", _plain(a, stage), wide,
+                lambda a: convert(dev, self(dev, a, b, **how), tag, out),
+            )  # fmt: skip
         c = stage.target((m, n), a.dtype, rows=True)
         if not k:  # a sum of nothing: one product with zero, which no pointer has to be empty for
             a, b, k = np.zeros((m, 1), a.dtype), np.zeros((1, n), a.dtype), 1

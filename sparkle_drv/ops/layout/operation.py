@@ -20,7 +20,7 @@ from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.arguments.annotations import Exporter, Host, S
 from sparkle_drv.ops.arguments.words import shown
 from sparkle_drv.ops.calls import table
-from sparkle_drv.ops.map.operation import convert
+from sparkle_drv.ops.map.operation import convert, through
 from sparkle_drv.ops.memory import staging
 from sparkle_drv.ops.memory.constant import Constant
 
@@ -115,10 +115,13 @@ def layout(
     if own != "f32" and change.steps and not dev.provides(moved.kernel_name(dtype)):
         if out is not None:
             staging.check_out(stage.out, change.shape, dtype, change.after.name)
-        wide = layout(
-            dev, convert(dev, a, "f32"), target, source=change.before.name, channels=channels
-        )
-        return convert(dev, wide, own, out)
+        before = change.before.name
+
+        def change_it(a: Any) -> Any:
+            made = layout(dev, a, target, source=before, channels=channels)
+            return convert(dev, made, own, out)
+
+        return through(dev, "layout", a, "f32", change_it)
     if not change.steps:
         return stage.copy(a, change.after.name)
     current: Any = stage.pointer(a)

@@ -238,9 +238,7 @@ def _fused(
 
 def convert(dev: Device, x: Any, kind: str, out: Any = None) -> Any:
     """An array in another type, as numpy converts: whole numbers wrap, float16 and bfloat16 are
-    rounded to nearest even. Real numbers to whole ones: not beyond int64. numpy in: numpy out.
-
-    Devices without fused maps leave it to the host; the Array that is made says so.
+    rounded to nearest even. numpy in: numpy out. Devices without fused maps leave it to the host.
     """
     stage = staging.Stage(dev, {"x": x}, out)
     (x,) = stage.inputs.values()
@@ -250,17 +248,18 @@ def convert(dev: Device, x: Any, kind: str, out: Any = None) -> Any:
         return _fused(stage, code, code.cells, tuple(x.shape), getattr(x, "layout", None))
     host = x._host() if isinstance(x, Array) else x
     with np.errstate(all="ignore"):
-        made = stage.copy(converted_on_host(host, dtype), getattr(x, "layout", None))
+        if host.dtype == np.float64 and kind == "u8":
+            host = host.astype(np.int64)  # numpy leaves open what does not fit
+        return stage.copy(host.astype(dtype), getattr(x, "layout", None))
+
+
+def through(dev: Device, op: str, x: Any, kind: str, call: Callable[[Any], Any]) -> Any:
+    """What `call` makes of `x` as this type; an Array says so in `explain()`."""
+    made = call(convert(dev, x, kind))
     if isinstance(made, Array):
-        made._origin = f"converted by the host from {host.dtype} to {dtype}"
+        by = "its maps" if fuses(dev) else "the host"
+        made._origin = f"{op} of {promote.dtype_of(kind)} on {dev.uri}; {x.dtype} is converted by {by}"
     return made
-
-
-def converted_on_host(x: Host, dtype: np.dtype[Any]) -> Host:
-    """numpy's conversion; of real numbers to uint8 by way of int64, which numpy leaves open."""
-    if x.dtype.kind == "f" and dtype == np.uint8:
-        x = x.astype(np.int64)
-    return x.astype(dtype)
 
 
 _ONE = grammar.parse("x")

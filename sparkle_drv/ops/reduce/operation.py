@@ -20,7 +20,7 @@ from sparkle_drv.ops.arguments.annotations import Axis, Exporter, F, Host, Numbe
 from sparkle_drv.ops.arguments.words import listed, shown
 from sparkle_drv.ops.calls import plans, table
 from sparkle_drv.ops.expression import program, promote
-from sparkle_drv.ops.map.operation import convert, fuses
+from sparkle_drv.ops.map.operation import convert, fuses, through
 from sparkle_drv.ops.map.operation import run as run_map
 from sparkle_drv.ops.memory import staging
 from sparkle_drv.ops.memory.constant import Constant
@@ -138,8 +138,11 @@ def reduce(
     if tag == "i64":  # too ragged for one pass, and an axis less is less so
         return reduce(dev, reduce(dev, a, op, axes[-1], keepdims=True), op, axis, keepdims=keepdims)
     if stored:
-        made = reduce(dev, convert(dev, a, WIDER[tag]), op, axis, keepdims=keepdims)
-        return convert(dev, made, check.tag_of(dtype) or dtype.name)
+        kind = check.tag_of(dtype) or dtype.name
+        return through(
+            dev, "reduce", a, WIDER[tag],
+            lambda a: convert(dev, reduce(dev, a, op, axis, keepdims=keepdims), kind),
+        )  # fmt: skip
     order = memory_order(shape, [a.strides] if isinstance(a, np.ndarray) else [])
     if dtype != a.dtype:  # no kernel sums the int64 that a first pass would leave
         side_by_side = together(shape, axes, order)

@@ -364,7 +364,7 @@ READONLY.flags.writeable = False
         (np.ma.masked_array(A), B, {}, TypeError, "a: a masked array"),
         (A[0], B, {}, ValueError, r"a: 2 dimensions \(m, k\) are wanted, got shape \(4,\)"),
         (A, B[None], {}, ValueError, r"b: 2 dimensions \(k, n\) are wanted, got shape \(1, 4, 5\)"),
-        (A.astype("i8"), B, {}, TypeError, "a: gemm takes float32 or .* or bool, got int64"),
+        (A.astype("i8"), B, {}, TypeError, "a: gemm takes float32 or .*, got int64"),
         (A.astype(">f4"), B, {}, TypeError, "a: gemm takes"),
         (A.astype(bool), B, {}, TypeError, "b: bool is wanted because a is, got float32"),
         (A, B.astype("f8"), {}, TypeError, "b: float32 is wanted because a is, got float64"),
