@@ -58,19 +58,13 @@ class Node:
         if self.made is not None:
             return self.made
         written = _Written()
-        root = written.value(self)
+        written.value(self)
         key = tuple(written.steps)
-        apart = self.dtype == types.BOOL and not fuses(self.device)
-        if apart:  # no kernel of the device stores truths
-            one = np.dtype(promote.dtype_name(self.tag)).type(1)
-            key += (("where", root, written.number(one), written.number(one - one)),)
         graph = _graph(key, len(written.leaves), len(written.numbers))
         leaves = written.leaves
         if not fuses(self.device):
             leaves = [_widened(x, self.shape) for x in leaves]
         made: Array = map(self.device, graph, *leaves, *written.numbers, out=out)
-        if apart:
-            made = self.device.array(made._host().astype(bool))
         self.made = made
         return made
 

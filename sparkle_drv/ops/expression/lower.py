@@ -28,8 +28,8 @@ from .typed import TYPES, Value
 class Lowered:
     """`words` (u32, read-only) is what fused_map runs; slot i of its inputs is the array called
     `inputs[i]`, of type `input_types[i]`. `cells` are its constants where they are known; `filled`
-    says which cells take a scalar: (cell, node, type). `result` is the type of the result, `types`
-    all that are computed with.
+    says which cells take a scalar: (cell, node, type); `cell_types` are the types of all.
+    `result` is the type of the result, `types` all that are computed with before it is converted.
     """
 
     words: npt.NDArray[np.uint32]
@@ -37,6 +37,7 @@ class Lowered:
     input_types: tuple[str, ...]
     cells: npt.NDArray[np.uint64]
     filled: tuple[tuple[int, int, str], ...]
+    cell_types: tuple[str, ...]
     result: str
     types: frozenset[str]
 
@@ -90,6 +91,8 @@ def lower(graph: Graph, values: list[Value]) -> Lowered:
             cells[cell] = _cell(v.source, v.type)
         else:
             filled.append((cell, v.source, v.type))
+    stores = len(steps) > 1 and values[steps[-1]].op == "convert"
+    computed = steps[:-1] if stores else steps
     packed = np.array(words, np.uint32)
     packed.flags.writeable = cells.flags.writeable = False
     return Lowered(
@@ -98,8 +101,9 @@ def lower(graph: Graph, values: list[Value]) -> Lowered:
         tuple(values[i].type for i in inputs),
         cells,
         tuple(filled),
+        tuple(values[i].type for i in consts),
         result,
-        frozenset(values[i].type for i in steps) or frozenset((result,)),
+        frozenset(values[i].type for i in computed) or frozenset((result,)),
     )
 
 

@@ -55,6 +55,9 @@ def typed(
             met, kind_at[i] = promote.rule_of(graph, node, kinds)
             if node.op in COMPARISONS.values() and set(kinds) == {"bool"}:
                 met = "bool"
+            if node.op == "ne" and kinds == ("bool", "int") and not _number(graph, node.args[1]):
+                made.number[i] = made.number[node.args[0]]  # the condition of a `where`
+                continue
             if node.op == "where" and met in promote.WEAK:  # numpy makes an array of its own
                 met = kind_at[i] = {"float": "f64", "int": "i64"}[met]
             if met not in TYPES:
@@ -168,6 +171,11 @@ class Typed:
             if bit == "1":
                 found = self.add("mul", wide, (found, one))
         return found
+
+
+def _number(graph: Graph, i: int) -> str | int | float:
+    """What is written there; a name where no number is."""
+    return graph.nodes[i].value
 
 
 def _is_power_of_two(value: float) -> bool:

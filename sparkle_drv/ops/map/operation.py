@@ -74,7 +74,8 @@ def map(
     max. Instead of text (65536 characters at most), a Python function of the arrays (ops.traced),
     map(dev, lambda x, y: x * y, x, y), where comparisons may be joined by & | ^ ~ as well.
 
-    Arrays are float32, float64 or int32, on the cpu also int64, uint8, bool, float16 and bfloat16.
+    Arrays are float32, float64, int32, int64, uint8, bool, float16 or bfloat16. The cpu computes in
+    all of them, other devices in one of the first three, for which the host converts.
     Shapes broadcast and types are promoted as in numpy: Python's numbers take the type of what they
     meet, numpy's have their own. Any other type on the way is a TypeError. float16 and bfloat16 are
     computed in float32, and each step is rounded to nearest even.
@@ -100,7 +101,7 @@ def map(
     arrays, numbers = sorted_out(bind(graph, args, names), dev)
     if not arrays:
         return _fill(dev, graph, numbers, out)
-    shape, kinds, layout = outline("map", arrays, takes(dev))
+    shape, kinds, layout = outline("map", arrays, check.TYPES)
     stage = staging.Stage(dev, arrays, out)
     code, found = fused.program(graph, kinds, numbers)
     if not fuses(dev):
@@ -139,11 +140,6 @@ def _remember(
 def fuses(dev: Device) -> bool:
     """Does this device map in one pass over any strides and types, as the kernel fused_map does?"""
     return dev.provides("fused_map")
-
-
-def takes(dev: Device | None) -> tuple[str, ...]:
-    """The types of the arrays that maps and their reductions take on this device."""
-    return check.TYPES if dev is not None and fuses(dev) else _WANTED
 
 
 def graph_of(expression: Any) -> Graph:
@@ -192,7 +188,7 @@ def sorted_out(values: Named, dev: Device | None = None) -> tuple[Named, Named]:
     if any(x.shape for x in arrays.values()):
         for name in [name for name, x in arrays.items() if not x.shape]:
             x = arrays.pop(name)
-            check.dtype("map", name, x.dtype, takes(dev))
+            check.dtype("map", name, x.dtype, check.TYPES)
             single[name] = (x if isinstance(x, np.ndarray) else x._host())[()]
     return arrays, single
 
@@ -257,9 +253,13 @@ def through(dev: Device, op: str, x: Any, kind: str, call: Callable[[Any], Any])
     """What `call` makes of `x` as this type; an Array says so in `explain()`."""
     made = call(convert(dev, x, kind))
     if isinstance(made, Array):
-        by = "its maps" if fuses(dev) else "the host"
-        made._origin = f"{op} of {promote.dtype_of(kind)} on {dev.uri}; {x.dtype} is converted by {by}"
+        made._origin = _converted(op, promote.dtype_of(kind), dev, [str(x.dtype)])
     return made
+
+
+def _converted(op: str, dtype: np.dtype[Any], dev: Device, others: list[str]) -> str:
+    by = "its maps" if fuses(dev) else "the host"
+    return f"{op} of {dtype} on {dev.uri}; {by} converted {' and '.join(others)}"
 
 
 _ONE = grammar.parse("x")
@@ -289,14 +289,30 @@ def _portable(
         )
     (tag,) = code.types
     staging.check_there(stage.dev, "map", tag, _WANTED)
-    dtype = promote.dtype_of(tag)
+    dtype, result = promote.dtype_of(tag), promote.dtype_of(code.result)
     uniform = tuple(i in found for i in range(len(graph.nodes)))
     made = program.compile_graph(graph, uniform, tag)
-    constants = [promote.fitted(graph, i, found[i], tag) for i in made.constants]
+    fits = {*code.cell_types} or {tag}
+    if len(fits) > 1:
+        what = f"it has numbers of {' and '.join(sorted(fits))}"
+        graph.fail(None, f"{what}, and {stage.dev.uri} takes one type", staging.NotThere)
+    (fit,) = fits
+    constants = [promote.fitted(graph, i, found[i], fit) for i in made.constants]
+    given, out = [stage.inputs[name] for name in made.inputs], stage.returned
+    if dtype != result:
+        if out is not None:
+            staging.check_out(stage.out, shape, result, layout)
+        stage = staging.Stage(stage.dev, stage.inputs)
     target = stage.target(shape, dtype, inplace=True, layout=layout)
-    inputs = fused.whole(stage, [stage.inputs[name] for name in made.inputs], shape, dtype)
+    inputs = fused.whole(stage, given, shape, dtype)
     run(stage, made, tag, target.pointer, inputs, constants)
-    return stage.finish(target)
+    final = stage.finish(target)
+    if dtype != result:
+        final = convert(stage.dev, final, code.result, out)
+    others = {str(x.dtype) for x in given if x.dtype != dtype} | {str(result)} - {str(dtype)}
+    if isinstance(final, Array) and others:
+        final._origin = _converted("map", dtype, stage.dev, sorted(others))
+    return final
 
 
 def _fill(dev: Device, graph: Graph, given: Named, out: Any) -> Any:

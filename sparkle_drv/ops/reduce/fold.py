@@ -28,7 +28,6 @@ from sparkle_drv.ops.map.operation import (
     map,
     outline,
     sorted_out,
-    takes,
 )
 from sparkle_drv.ops.memory import staging
 from sparkle_drv.ops.shapes import space
@@ -67,7 +66,7 @@ def fold(dev: Device, given: Lazy, op: str, axis: Any, keepdims: bool) -> Any:
     arrays, numbers = sorted_out(given.values, dev)
     if not arrays:
         raise TypeError("reduce: at least one array is wanted in the expression")
-    shape, kinds, _ = outline("reduce", arrays, takes(dev))
+    shape, kinds, _ = outline("reduce", arrays, check.TYPES)
     axes = axes_of(axis, len(shape))
     if not fuses(dev) or not math.prod(shape):
         return None
