@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -77,7 +79,7 @@ def test_maps_are_numpys_step_by_step(fresh, text):
 
 @pytest.mark.parametrize("isa", ["avx512", "avx2", "ref", "neon"])
 def test_16_bits_are_rounded_to_nearest_even(fresh, isa, monkeypatch):
-    """Every number of 16 bits, and every float halfway or one bit beside: by each instruction set."""
+    """Every number of 16 bits, and the floats around it, by each instruction set."""
     if isa not in fresh.info.features:
         pytest.skip(f"this machine has no {isa}")
     monkeypatch.setenv("SPARKLE_CPU_ISA", isa)
@@ -123,7 +125,8 @@ def test_results_past_the_caches(fresh, dtype, monkeypatch):
         room[:] = 1
         map(fresh, "x * y", x, y, out=room[start : start + n])
         same(room[start : start + n], x * y)
-        assert (room[:start] == 1).all() and (room[start + n :] == 1).all()
+        assert (room[:start] == 1).all()
+        assert (room[start + n :] == 1).all()
         same(map(fresh, "x < y", x, y), x < y)
 
 
@@ -133,13 +136,15 @@ def test_reductions_have_numpys_types(fresh, dtype):
     host = numbers("float32" if dtype == "bf16" else dtype, (5, 6, 300)).astype(kind)
     x = fresh.array(host)
     wide = host.astype("f8") if kind.kind in "fV" else host
-    for op, axis, keep in itertools.product(("sum", "max", "min", "mean"), (None, 1, (0, 2)), (0, 1)):
+    for op, axis, keep in itertools.product(
+        ("sum", "max", "min", "mean"), (None, 1, (0, 2)), (0, 1)
+    ):
         want = getattr(wide, op)(axis=axis, keepdims=bool(keep))
         if kind.kind in "fV":
             want = np.asarray(want).astype(kind)  # accumulated wider, rounded once
         got = getattr(x, op)(axis=axis, keepdims=bool(keep))
         np.testing.assert_allclose(got.numpy().astype("f8"), np.asarray(want).astype("f8"), 1e-12)
-        assert (got.dtype, got.shape) == (want.dtype, want.shape) and not got.explain()
+        assert (got.dtype, got.shape, got.explain()) == (want.dtype, want.shape, "")
         if op != "mean" or kind.kind == "f":
             turned = np.moveaxis(host, 0, 1)
             again = reduce(fresh, turned, op, {None: None, 1: 0, (0, 2): (1, 2)}[axis])
@@ -170,14 +175,15 @@ def test_products_of_what_is_converted(fresh, dtype):
     same(gemm(fresh, a, b, bias=bias), want)
     out = fresh.empty(want.shape, kind)
     made = gemm(fresh, fresh.array(a), sp.ops.constant(fresh, b), out, bias=bias)
-    assert made is out and "its maps converted" in made.explain()
+    assert made is out
+    assert "its maps converted" in made.explain()
     same(out, want)
     stack = fresh.array(np.stack([a, a])) @ fresh.array(b)
     assert stack.shape == (2, 7, 5)
     before = fresh.default_queue.submitted
     with pytest.raises(ValueError, match="out: shape"):
         gemm(fresh, fresh.array(a), fresh.array(b), fresh.empty((5, 7), kind))
-    with pytest.raises(TypeError, match="out: .* is wanted because the result is"):
+    with pytest.raises(TypeError, match=r"out: .* is wanted because the result is"):
         gemm(fresh, fresh.array(a), fresh.array(b), fresh.empty(want.shape, "f8"))
     assert fresh.default_queue.submitted == before
 
@@ -196,7 +202,8 @@ def test_layouts_move_elements_of_any_size(fresh, dtype):
     same(layout(fresh, made, "NCHW", channels=11), x)
     same(layout(fresh, x, "NHWC"), x.transpose(0, 2, 3, 1))
     out = fresh.empty((2, 3, 5, 11), dtype)
-    assert layout(fresh, made, "NHWC", channels=11, out=out) is out and out.layout == "NHWC"
+    assert layout(fresh, made, "NHWC", channels=11, out=out) is out
+    assert out.layout == "NHWC"
     same(out, x.transpose(0, 2, 3, 1))
     assert layout(fresh, fresh.array(x[:0]), "NHWC").shape == (0, 3, 5, 11)
 
@@ -212,6 +219,39 @@ def test_conversions_on_the_device_are_numpys(fresh):
     whole = np.array([2**40 + 3, -1, 300])
     same(fresh.array(whole).astype("u1"), whole.astype("u1"))
     same(fresh.array(whole).astype("i4"), whole.astype("i4"))
+
+
+TABLE = re.compile(r"^\| `(\w+)` \| ([\w ()]+) \| ([\w ()]+) \| ([\w ()]+) \| ([\w ()]+) \|$", re.M)
+COLUMNS = ("cpu", "egl", "cuda", "emu")
+CALLS = {
+    "gemm": lambda d, x: gemm(d, x, x), "map": lambda d, x: map(d, "x + y", x, x),
+    "conv2d": lambda d, x: sp.ops.conv2d(d, x.reshape(1, 1, 4, 4), x.reshape(1, 1, 4, 4)),
+    "reduce": lambda d, x: reduce(d, x, axis=1),
+    "layout": lambda d, x: layout(d, x.reshape(1, 4, 2, 2), "NHWC"),
+}  # fmt: skip
+
+
+@pytest.mark.devices("cpu", "egl:0", "cuda:0", "emu:gfx1100")
+def test_the_table_of_types_is_true(fresh):
+    """The page promises what each device takes, and what is converted for it."""
+    page = (Path(__file__).parents[2] / "docs/getting-started.md").read_text()
+    rows = {row[0]: row[1:] for row in TABLE.findall(page)}
+    assert rows.keys() == CALLS.keys()
+    column = COLUMNS.index(fresh.uri.partition(":")[0])
+    for op, dtype in itertools.product(rows, [*ALL, "bfloat16"]):
+        own, _, converted = rows[op][column].partition("(")
+        if dtype == "bfloat16" and not BF16:
+            continue
+        if dtype == "float64" and not fresh.provides("gemm_f64"):
+            continue
+        with fresh.array(np.ones((4, 4), bfloat16() if dtype == "bfloat16" else dtype)) as x:
+            if dtype in own.split() or dtype in converted.strip(")").split():
+                made = CALLS[op](fresh, x)
+                assert ("converted" in made.explain()) == (dtype not in own.split()), (op, dtype)
+                assert np.asarray(made).astype("f8").min() in (1, 2, 4, 16), (op, dtype)
+            else:
+                with pytest.raises(TypeError, match=r"got|has it of"):
+                    CALLS[op](fresh, x)
 
 
 def test_another_number_is_another_result(fresh):
@@ -250,5 +290,5 @@ def test_bfloat16_without_its_package_is_refused_in_one_line(fresh, monkeypatch)
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
     x = fresh.array(np.ones(3, "f4"))
     for call in (lambda: x.astype("bf16"), lambda: fresh.empty(3, "bf16")):
-        with pytest.raises(TypeError, match="^dtype: bfloat16 needs the package ml_dtypes$"):
+        with pytest.raises(TypeError, match=r"^dtype: bfloat16 needs the package ml_dtypes$"):
             call()

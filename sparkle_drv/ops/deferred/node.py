@@ -15,7 +15,6 @@ import numpy as np
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.device import Device
-from sparkle_drv.ops.expression import promote
 from sparkle_drv.ops.expression.graph import Builder, Graph
 from sparkle_drv.ops.map.operation import fuses, map
 from sparkle_drv.ops.shapes.view import View

@@ -38,7 +38,8 @@ def reduction(x: Array, op: str, axis: Any, keepdims: bool) -> Array:
     tag = check.tag_of(x.dtype)
     if x.size and tag and axes and op in _KERNELS and fuses(device):
         real: Any = lazy("x * 1.0", x) if op == "mean" and x.dtype.kind in "iub" else bindable(x)
-        return reduce(device, real, cast(ReduceOp, op), axes, keepdims=keepdims)
+        found: Array = reduce(device, real, cast(ReduceOp, op), axes, keepdims=keepdims)
+        return found
     kernels = (f"reduce_sum_{tag}", *((f"map_{tag}",) if op == "mean" else ()))
     if x.size and tag in _KERNELS.get(op, ()) and all(map(device.provides, kernels)):
         if not axes:

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from sparkle_drv.core.array import Array
+from sparkle_drv.core.array import Array, dtype_of
 from sparkle_drv.core.array import check_fixed as check_fixed_bytes
-from sparkle_drv.core.array import dtype_of
 from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.arguments.words import shown
 from sparkle_drv.ops.expression import promote

@@ -55,7 +55,11 @@ def typed(
             met, kind_at[i] = promote.rule_of(graph, node, kinds)
             if node.op in COMPARISONS.values() and set(kinds) == {"bool"}:
                 met = "bool"
-            if node.op == "ne" and kinds == ("bool", "int") and not _number(graph, node.args[1]):
+            if (
+                node.op == "ne"
+                and kinds == ("bool", "int")
+                and graph.nodes[node.args[1]].value == 0
+            ):
                 made.number[i] = made.number[node.args[0]]  # the condition of a `where`
                 continue
             if node.op == "where" and met in promote.WEAK:  # numpy makes an array of its own
@@ -171,11 +175,6 @@ class Typed:
             if bit == "1":
                 found = self.add("mul", wide, (found, one))
         return found
-
-
-def _number(graph: Graph, i: int) -> str | int | float:
-    """What is written there; a name where no number is."""
-    return graph.nodes[i].value
 
 
 def _is_power_of_two(value: float) -> bool:

@@ -104,9 +104,7 @@ class Gemm(CallableBase):
             if out is not None:
                 staging.check_out(stage.out, (m, n), a.dtype, None)
             wide = THROUGH[tag]
-            b, bias = (
-                x if x is None else convert(dev, _plain(x, stage), wide) for x in (b, bias)
-            )
+            b, bias = (x if x is None else convert(dev, _plain(x, stage), wide) for x in (b, bias))
             how: Any = {"bias": bias, "activation": activation, "algo": algo}
             return through(
                 dev, "gemm", _plain(a, stage), wide,

@@ -115,13 +115,11 @@ def layout(
     if own != "f32" and change.steps and not dev.provides(moved.kernel_name(dtype)):
         if out is not None:
             staging.check_out(stage.out, change.shape, dtype, change.after.name)
-        before = change.before.name
-
-        def change_it(a: Any) -> Any:
-            made = layout(dev, a, target, source=before, channels=channels)
-            return convert(dev, made, own, out)
-
-        return through(dev, "layout", a, "f32", change_it)
+        how: Any = {"source": change.before.name, "channels": channels}
+        return through(
+            dev, "layout", a, "f32",
+            lambda a: convert(dev, layout(dev, a, target, **how), own, out),
+        )  # fmt: skip
     if not change.steps:
         return stage.copy(a, change.after.name)
     current: Any = stage.pointer(a)

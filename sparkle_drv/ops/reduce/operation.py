@@ -91,11 +91,11 @@ def reduce(
     """`op` ("sum", "max", "min" or "mean") over `axis`: None for all, a number, or several.
 
     a is float32, float64, int32, float16, bfloat16, uint8 or bool, on the cpu also int64. The
-    result has its dtype, but sums of whole numbers are int64 (of uint8 uint64) as in numpy, and they
-    have no mean. float16 and bfloat16 are summed in float32 or wider and rounded once. Devices
-    without kernels for the last four convert on the host (`explain()` of an Array says so). NaN wins in max and min. keepdims: reduced axes stay, with
-    length 1. numpy in: synchronous, a numpy array out (0-d when nothing is left). Array in:
-    asynchronous, an Array out with `.fence`.
+    result has its dtype, but sums of whole numbers are int64 (of uint8 uint64) as in numpy, and
+    they have no mean. float16 and bfloat16 are summed in float32 or wider and rounded once. Devices
+    without kernels for the last four convert on the host (`explain()` of an Array says so). NaN
+    wins in max and min. keepdims: reduced axes stay, with length 1. numpy in: synchronous, a numpy
+    array out (0-d when nothing is left). Array in: asynchronous, an Array out with `.fence`.
 
     a may be an expression or a function of `names`, reduce(dev, "relu(x) * y", x=x, y=y), or what
     `ops.lazy` makes of one: on the cpu device it is computed as it is reduced, in one pass over its
