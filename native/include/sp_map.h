@@ -42,7 +42,7 @@ enum sp_map_op {
     SP_MAP_FMA = 29,     /* a * b + c, rounded once where the instruction set can */
     SP_MAP_FMS = 30,     /* a * b - c */
     SP_MAP_FNMA = 31,    /* c - a * b */
-    SP_MAP_CONVERT = 32, /* a, of type c, to the instruction's type */
+    SP_MAP_CONVERT = 32, /* a, of type c, to the instruction's type: see sp_map_type */
     SP_MAP_LOWERED_OPS = 33
 };
 
@@ -52,7 +52,19 @@ enum sp_map_limits { SP_MAP_INPUTS = 8, SP_MAP_STACK = 32 };
 
 /* The lowered language: instructions of four words, the last one's register is the result. An operand is kind << 28 |
  * index; constants are cells of eight bytes that begin with a value of the type that is wanted. */
-enum sp_map_type { SP_MAP_F32 = 0, SP_MAP_F64 = 1, SP_MAP_I32 = 2, SP_MAP_I64 = 3 /* of a sum */, SP_MAP_TYPES = 4 };
+enum sp_map_type {
+    SP_MAP_F32 = 0,
+    SP_MAP_F64 = 1,
+    SP_MAP_I32 = 2,
+    SP_MAP_I64 = 3,
+    SP_MAP_U8 = 4,
+    SP_MAP_BOOL = 5, /* a byte, 0 or 1 */
+    SP_MAP_F16 = 6,  /* the last two are stored only: CONVERT reads them as f32 and rounds f32 to them, to nearest even */
+    SP_MAP_BF16 = 7,
+    SP_MAP_TYPES = 8
+};
+/* CONVERT of whole numbers wraps, and so does the whole part of f64 as u8. Of other real numbers to whole ones, and of
+ * anything to bool, it says whether that is not 0. */
 enum sp_map_kind { SP_MAP_KIND_REGISTER = 0, SP_MAP_KIND_INPUT = 1, SP_MAP_KIND_CONST = 2 };
 enum sp_map_lowered { SP_MAP_INSN_WORDS = 4, SP_MAP_REGISTERS = 4096, SP_MAP_DIMS = 8 };
 

@@ -6,6 +6,7 @@ whatever takes DLPack or the CUDA array interface; elsewhere those protocols cop
 
 from __future__ import annotations
 
+import importlib
 import math
 import sys
 from collections.abc import Sequence
@@ -84,11 +85,27 @@ def shape_of(shape: Any) -> tuple[int, ...]:
     return dims
 
 
-def extents(shape: Any, dtype: Any) -> tuple[tuple[int, ...], np.dtype[Any], int]:
-    """The shape and dtype of an array that is to be, and its bytes; TypeError, ValueError."""
+def bfloat16(name: str) -> np.dtype[Any]:
+    """The dtype of ml_dtypes, since numpy has none; TypeError that names `name` without it."""
     import numpy as np
 
-    dims, kind = shape_of(shape), np.dtype(dtype)
+    try:
+        found: np.dtype[Any] = np.dtype(importlib.import_module("ml_dtypes").bfloat16)
+    except ImportError:
+        raise TypeError(f"{name}: bfloat16 needs the package ml_dtypes") from None
+    return found
+
+
+def dtype_of(given: Any) -> np.dtype[Any]:
+    """numpy's dtype of what stands for one; "bf16" is bfloat16. Raises TypeError."""
+    import numpy as np
+
+    return bfloat16("dtype") if type(given) is str and given == "bf16" else np.dtype(given)
+
+
+def extents(shape: Any, dtype: Any) -> tuple[tuple[int, ...], np.dtype[Any], int]:
+    """The shape and dtype of an array that is to be, and its bytes; TypeError, ValueError."""
+    dims, kind = shape_of(shape), dtype_of(dtype)
     check_fixed("dtype: ", kind)
     return dims, kind, math.prod(dims) * kind.itemsize
 
@@ -285,6 +302,8 @@ class Array(Pointer, Shaped, Closing, Operators):
         """The memory itself where it is the host's; elsewhere numpy asks `__array__`."""
         if not self.device.info.unified:
             raise AttributeError(f"{self.device.uri} memory is not host memory")
+        if self.dtype.kind == "V":  # the protocol has no name for bfloat16: numpy asks __array__
+            raise AttributeError(f"the array interface cannot describe {self.dtype}")
         self._exported = self.numpy()  # who takes the pointer keeps this Array, not the memory
         return self._exported.__array_interface__
 

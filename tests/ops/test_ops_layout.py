@@ -147,7 +147,7 @@ B = np.ones((2, 3, 4, 5, 8), np.float32)
     ("a", "target", "options", "error", "match"),
     [
         ([1.0], "NHWC", {}, TypeError, "a: a numpy array or an Array is wanted, got list"),
-        (A.astype("f8"), "NHWC", {}, TypeError, "a: layout takes float32, got float64"),
+        (A.astype("i2"), "NHWC", {}, TypeError, "a: layout takes float32 or .*, got int16"),
         (A, "CHWN", {}, ValueError, 'target: "NCHW", "NHWC" or .* got \'CHWN\''),
         (A, "NCHW0c", {}, ValueError, "target: .* block of 1 to 64"),
         (A, "NCHW65c", {}, ValueError, "target: .* block of 1 to 64 for the 8, got 'NCHW65c'"),

@@ -36,6 +36,8 @@ void sp_map_choose_block(struct sp_map_job *job)
         job->rows |= x->base && !x->whole && !x->period;
         spread |= x->base && !x->whole && !x->period && !x->in_rows;
     }
+    const struct sp_map_insn *const only = job->insns;
+    job->copies = job->ninsns == 1 && only->a < SP_MAP_INPUTS && only->fn == job->table->convert[only->type][only->type];
     job->block = fitting(job, inputs + 1, BLOCK_NBYTES);
     /* One instruction leaves nothing to wait. */
     job->group = job->ninsns == 1 ? job->block : fitting(job, inputs + job->nregs + 1, GROUP_NBYTES);
@@ -188,7 +190,7 @@ static void run_past(const struct sp_map_job *job, const struct sp_map_thread *t
     if (job->insns[nsteps - 1].past) {
         last->fn = job->insns[nsteps - 1].past;
     } else { /* it has no such form; the copy of a group has */
-        last[1] = (struct sp_map_step){.fn = job->table->past_convert[job->y.type][job->y.type],
+        last[1] = (struct sp_map_step){.fn = job->table->past_copy[job->y.type],
                                        .out = last->out,
                                        .out_by = last->out_by,
                                        .in = {t->result, t->result, t->result}};
@@ -210,6 +212,8 @@ const void *sp_map_block(const struct sp_map_job *job, struct sp_map_thread *t, 
     for (uint32_t i = 0; i < SP_MAP_INPUTS; i++)
         if (job->x[i].base)
             find_input(job, t, i, at, count, index, in_row);
+    if (job->copies && !direct && t->slot[job->insns->a].by)
+        return t->slot[job->insns->a].at; /* a fold reads it there */
     char *const to = direct ? direct : t->result;
     make_steps(job, t, to);
     const uint32_t nbytes = sp_map_result_nbytes(job), line = SP_MAP_LINES / nbytes;

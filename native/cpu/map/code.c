@@ -86,7 +86,7 @@ static void emit(struct sp_map_job *job, uint32_t op, uint32_t type, uint32_t fr
     const struct sp_map_table *const t = job->table;
     const int converts = op == SP_MAP_CONVERT;
     job->insns[job->ninsns++] = (struct sp_map_insn){.fn = converts ? t->convert[type][from] : t->fn[type][op],
-                                                     .past = converts ? t->past_convert[type][from] : t->past[type][op],
+                                                     .past = converts ? NULL : t->past[type][op],
                                                      .link = converts ? NULL : t->link[type][op],
                                                      .type = type,
                                                      .operands = operands,
@@ -158,7 +158,7 @@ int sp_map_from_postfix(struct sp_map_job *job, const uint32_t *words, uint32_t 
 /* How many operands an instruction has; -1: there is none for this type. */
 static int lowered_operands(const struct sp_map_table *table, uint32_t op, uint32_t type)
 {
-    if (type >= SP_MAP_I64 || op >= SP_MAP_LOWERED_OPS)
+    if (type >= SP_MAP_TYPES || op >= SP_MAP_LOWERED_OPS)
         return -1;
     if (op == SP_MAP_CONVERT)
         return 1;
@@ -190,7 +190,7 @@ int sp_map_from_words(struct sp_map_job *job, const uint32_t *words, uint32_t nw
     if (!code)
         return -ENOMEM;
     job->nregs = 0;
-    job->width = 4;
+    job->width = 1;
     for (uint32_t i = 0; i < ninsns; i++) {
         const uint32_t out = code[i].head >> 16;
         if (out >= SP_MAP_REGISTERS)
@@ -205,7 +205,7 @@ int sp_map_from_words(struct sp_map_job *job, const uint32_t *words, uint32_t nw
         if (takes < 1)
             return -EINVAL;
         const uint32_t from = op == SP_MAP_CONVERT ? code[i].c : type;
-        if (from >= SP_MAP_I64)
+        if (from >= SP_MAP_TYPES || (op == SP_MAP_CONVERT && !job->table->convert[type][from]))
             return -EINVAL;
         int64_t slot[3] = {slot_of(job, code[i].a, from), 0, 0};
         if (takes > 1)
@@ -214,8 +214,9 @@ int sp_map_from_words(struct sp_map_job *job, const uint32_t *words, uint32_t nw
             slot[2] = slot_of(job, code[i].c, type);
         if (slot[0] < 0 || slot[1] < 0 || slot[2] < 0)
             return -EINVAL;
-        if (sp_map_nbytes(type) > job->width || sp_map_nbytes(from) > job->width)
-            job->width = 8;
+        const uint32_t nbytes = sp_map_nbytes(type), read_nbytes = sp_map_nbytes(from);
+        const uint32_t wide = nbytes > read_nbytes ? nbytes : read_nbytes;
+        job->width = wide > job->width ? wide : job->width;
         const uint32_t in[3] = {(uint32_t)slot[0], (uint32_t)slot[1], (uint32_t)slot[2]};
         emit(job, op, type, from, SP_MAP_INPUTS + (code[i].head >> 16), in, (uint32_t)takes);
     }

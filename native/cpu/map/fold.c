@@ -145,7 +145,7 @@ static void combine(const struct fold_job *f)
 int sp_map_fold(struct sp_map_job *job, uint32_t fold, uint64_t outer, uint64_t n, uint64_t inner,
                 const struct sp_tile_plan *plan, struct sp_pool *pool)
 {
-    const uint32_t type = job->y.type == SP_MAP_I64 ? SP_MAP_I32 : job->y.type;
+    const uint32_t type = sp_map_result(job);
     const uint32_t kind = fold == SP_MAP_FOLD_MEAN ? SP_MAP_FOLD_SUM : fold;
     struct fold_job f = {.job = job, .f = &job->table->fold[kind][type], .outer = outer, .n = n, .inner = inner};
     if (outer * inner == 0)

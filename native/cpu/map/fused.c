@@ -119,16 +119,18 @@ static int read_geometry(struct sp_map_job *job, const struct sp_args_fused_map 
     return rc;
 }
 
-static int fold(struct sp_map_job *job, const struct sp_args_fused_map *v, uint32_t type, const struct sp_tile_plan *plan,
+static int fold(struct sp_map_job *job, const struct sp_args_fused_map *v, const struct sp_tile_plan *plan,
                 struct sp_pool *pool)
 {
+    const uint32_t type = sp_map_result(job);
+    const int is_real = type == SP_MAP_F32 || type == SP_MAP_F64;
     const int64_t kind = v->geometry[SP_MAP_GEO_FOLD];
     const uint64_t outer = (uint64_t)v->geometry[SP_MAP_GEO_OUTER];
     const uint64_t n = (uint64_t)v->geometry[SP_MAP_GEO_N];
     const uint64_t inner = (uint64_t)v->geometry[SP_MAP_GEO_INNER];
-    const uint32_t stored = type == SP_MAP_I32 && kind == SP_MAP_FOLD_SUM ? SP_MAP_I64 : type;
+    const uint32_t stored = !is_real && kind == SP_MAP_FOLD_SUM ? SP_MAP_I64 : type;
     uint64_t results, elements, nbytes;
-    if (kind < 0 || kind >= SP_MAP_FOLDS || (kind == SP_MAP_FOLD_MEAN && type == SP_MAP_I32))
+    if (kind < 0 || kind >= SP_MAP_FOLDS || (kind == SP_MAP_FOLD_MEAN && !is_real) || sp_map_nbytes(type) == 2)
         return -EINVAL;
     if (__builtin_mul_overflow(outer, inner, &results) || __builtin_mul_overflow(results, n, &elements) ||
         __builtin_mul_overflow(results, (uint64_t)sp_map_nbytes(stored), &nbytes))
@@ -161,13 +163,12 @@ int sp_map_fused(const struct sp_map_table *table, const struct sp_args_fused_ma
     if (rc)
         return rc;
     const int folds = v->geometry[SP_MAP_GEO_FOLD] != SP_MAP_FOLD_NONE;
-    const uint32_t type = job.insns[job.ninsns - 1].type; /* of the last instruction, which is that of the result */
-    if (!folds && (job.y.type != type || !job.y.base))
+    if (!folds && (job.y.type != sp_map_result(&job) || !job.y.base))
         return -EINVAL;
     job.stream = !folds && table->fence && v->geometry[SP_MAP_GEO_STREAM] != 0;
     for (uint32_t i = 0; i < SP_MAP_INPUTS; i++)
         if (job.x[i].base == job.y.base)
             job.stream = 0; /* its lines are in the caches, having been read: an ordinary store costs less there */
     sp_map_choose_block(&job);
-    return folds ? fold(&job, v, type, plan, pool) : sp_map_run(&job, plan, pool);
+    return folds ? fold(&job, v, plan, pool) : sp_map_run(&job, plan, pool);
 }

@@ -49,6 +49,8 @@ static void next_row(const struct sp_map_job *job, uint64_t index[SP_MAP_DIMS])
             memcpy(to + (int64_t)i * to_stride, &v, sizeof v);                                                         \
         }                                                                                                              \
     }
+COPY_RUN(uint8_t)
+COPY_RUN(uint16_t)
 COPY_RUN(uint32_t)
 COPY_RUN(uint64_t)
 
@@ -58,6 +60,10 @@ static void copy_run(char *to, int64_t to_stride, const char *from, int64_t from
         memcpy(to, from, count * nbytes);
     else if (nbytes == 8)
         copy_run_uint64_t(to, to_stride, from, from_stride, count);
+    else if (nbytes == 1)
+        copy_run_uint8_t(to, to_stride, from, from_stride, count);
+    else if (nbytes == 2)
+        copy_run_uint16_t(to, to_stride, from, from_stride, count);
     else
         copy_run_uint32_t(to, to_stride, from, from_stride, count);
 }

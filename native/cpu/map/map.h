@@ -19,7 +19,7 @@ enum {
  * or apart from it. */
 typedef void sp_map_fn(void *out, const void *a, const void *b, const void *c, uint32_t scalars, size_t n);
 
-/* Accumulators are double, float or int32_t (max, min), int64_t (the sum of int32_t): 8 bytes each at most. */
+/* Accumulators are 8 bytes each at most: double, int64_t for sums, elements for max and min. */
 struct sp_map_folds {
     uint32_t nbytes; /* of an accumulator */
     void (*first)(void *acc, size_t n);
@@ -46,20 +46,20 @@ struct sp_map_link {
 };
 
 struct sp_map_table {
-    sp_map_fn *fn[3][SP_MAP_LOWERED_OPS];         /* by type and op; NULL: there is none */
-    sp_map_fn *convert[3][3];                     /* [to][from] */
+    sp_map_fn *fn[SP_MAP_TYPES][SP_MAP_LOWERED_OPS]; /* by type and op; NULL: there is none */
+    sp_map_fn *convert[SP_MAP_TYPES][SP_MAP_TYPES]; /* [to][from]; NULL: there is none */
     /* The same with an `out` that goes past the caches: not read before it is written, and nothing that is still wanted
      * makes room for it. `out` is aligned to SP_MAP_LINES and a multiple of it. Without `fence`, and where NULL, there is
-     * none; with it, all conversions are there. */
-    sp_map_fn *past[3][SP_MAP_LOWERED_OPS];
-    sp_map_fn *past_convert[3][3];
+     * none; with it, the copy of each type is there. */
+    sp_map_fn *past[SP_MAP_TYPES][SP_MAP_LOWERED_OPS];
+    sp_map_fn *past_copy[SP_MAP_TYPES];
     void (*fence)(void); /* after the last of them */
-    sp_map_link_fn *link[3][SP_MAP_LOWERED_OPS]; /* NULL: there is none */
+    sp_map_link_fn *link[SP_MAP_TYPES][SP_MAP_LOWERED_OPS]; /* NULL: there is none */
     sp_map_link_fn *link_ahead, *link_keep, *link_store, *link_past;
     uint32_t chain_nbytes; /* of each operand that a chain takes at once */
     /* Bytes [at, end) of the arrays, whole multiples of that. */
     void (*chain)(const struct sp_map_link *first, size_t at, size_t end);
-    struct sp_map_folds fold[SP_MAP_FOLDS][3];
+    struct sp_map_folds fold[SP_MAP_FOLDS][SP_MAP_TYPES];
 };
 
 /* Slots are the 8 inputs, the registers, the constants, in this order. */
@@ -92,6 +92,7 @@ struct sp_map_job {
     uint32_t again;        /* elements of a pattern after its period */
     uint32_t rows;         /* an array is neither whole nor a pattern */
     uint32_t chained;      /* the instructions are a chain */
+    uint32_t copies;       /* the only instruction copies an input */
     uint64_t most;         /* elements that sp_map_block takes, if they are in one row where `rows` */
     uint32_t stream, ndim;
     uint64_t shape[SP_MAP_DIMS], total;
@@ -101,13 +102,19 @@ struct sp_map_job {
 
 static inline uint32_t sp_map_nbytes(uint32_t type)
 {
-    return type == SP_MAP_F64 || type == SP_MAP_I64 ? 8 : 4;
+    static const uint8_t nbytes[SP_MAP_TYPES] = {4, 8, 4, 8, 1, 1, 2, 2};
+    return nbytes[type];
 }
 
-/* Bytes of an element of the program's result, before a fold. */
+/* The type of the program's result, before a fold: that of the last instruction. */
+static inline uint32_t sp_map_result(const struct sp_map_job *job)
+{
+    return job->insns[job->ninsns - 1].type;
+}
+
 static inline uint32_t sp_map_result_nbytes(const struct sp_map_job *job)
 {
-    return sp_map_nbytes(job->y.type == SP_MAP_I64 ? SP_MAP_I32 : job->y.type);
+    return sp_map_nbytes(sp_map_result(job));
 }
 
 /* The postfix program of a map_* kernel as `job->insns` and the rest of the job's code; -EINVAL: an unknown op, an operand

@@ -23,7 +23,8 @@ POINTERS |= {f"{sign}{bits}": bit for sign in "iu" for bits, bit in ((64, 8), (3
 
 def of_dtype(dtype: Any) -> int:
     """The bit of a numpy dtype; 0 where no kernel type matches (complex, other byte orders)."""
-    return of_kind(dtype.kind, dtype.itemsize) if dtype.isnative else 0
+    kind = "bf" if dtype.kind == "V" and dtype.name == "bfloat16" else dtype.kind
+    return of_kind(kind, dtype.itemsize) if dtype.isnative else 0
 
 
 def of_kind(kind: str, nbytes: int) -> int:

@@ -162,7 +162,10 @@ class Operators:
         return provider().transpose(self, axes)
 
     def astype(self, dtype: npt.DTypeLike) -> Self:
-        """A copy in another dtype. Conversions run on the host. Raises TypeError."""
+        """A copy in another dtype, "bf16" being bfloat16. `explain()` says if the host converted.
+
+        Raises TypeError.
+        """
         return provider().astype(self, dtype)
 
     def sum(self, axis: Axis = None, *, keepdims: bool = False) -> Self:

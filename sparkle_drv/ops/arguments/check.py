@@ -17,14 +17,28 @@ from .words import short, shown
 U32 = 2**32 - 1  # kernels take sizes and strides as u32
 I32 = 2**31 - 1  # conv2d's positions may be negative
 DTYPES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64", np.dtype(np.int32): "i32"}
+"""What kernels of several devices compute in."""
+STORED = {
+    np.dtype(np.int64): "i64", np.dtype(np.uint8): "u8", np.dtype(bool): "bool",
+    np.dtype(np.float16): "f16",
+}  # fmt: skip
+"""What else arrays may hold where an operation says so, besides bfloat16 ("bf16")."""
+TYPES = (*DTYPES.values(), *STORED.values(), "bf16")
+_NAMES = {tag: str(dtype) for dtype, tag in (DTYPES | STORED).items()} | {"bf16": "bfloat16"}
 ACTIVATIONS = {None: 0, "relu": 1, "tanh": 2, "sigmoid": 3}  # enum sp_activation
 
 
+def tag_of(given: np.dtype[Any]) -> str:
+    """ "f32" for numpy's float32 and so on; "" for a dtype that no operation takes."""
+    found = DTYPES.get(given) or STORED.get(given, "")
+    return "bf16" if given.kind == "V" and given.name == "bfloat16" else found
+
+
 def dtype(op: str, name: str, given: Any, wanted: Sequence[str]) -> str:
-    """ "f32", "f64" or "i32" when it is among `wanted`."""
-    tag = DTYPES.get(np.dtype(given), "")
+    """Its tag, if that is among `wanted`."""
+    tag = tag_of(np.dtype(given))
     if tag not in wanted:
-        known = " or ".join(str(d) for d, t in DTYPES.items() if t in wanted)
+        known = " or ".join(_NAMES[t] for t in wanted)
         raise TypeError(f"{short(name)}: {op} takes {known}, got {np.dtype(given)}")
     return tag
 

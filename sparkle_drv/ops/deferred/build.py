@@ -58,7 +58,7 @@ def update(name: str, x: Array, operand: object) -> Array:
         if x._thunk is not None:
             x._thunk = thunk
             return x
-        if x.dtype != types.BOOL and is_bindable(x):
+        if (x.dtype != types.BOOL or fuses(x.device)) and is_bindable(x):
             made.close()
             x.device._pending.settle(x.device, wait=False)
             thunk.run(x)
@@ -110,23 +110,25 @@ def _ready(x: Array) -> Array:
 
 def _node(device: Device, name: str, operands: tuple[Any, ...]) -> Node | None:
     """The step; None: no map of this device computes it."""
+    wide = fuses(device)
+    if name in types.INVERTS and operands[0].dtype == types.BOOL:
+        name, operands = "not_equal", (*operands, np.True_)
     kinds = tuple(_kind(x) for x in operands)
     dtype, op, tag = types.typed(name, kinds)
     shape = _shape(name, operands)
     if not op:
         return None
     if not tag:
-        if not all(isinstance(x, Node) for x in operands):
+        if not wide and not all(isinstance(x, Node) for x in operands):
             return None
-        tag = operands[0].tag
-    wide = fuses(device)
+        tag = getattr(operands[0], "tag", "bool")
     for x in operands:
         if isinstance(x, Node):
             if not wide and x.tag != tag:
                 return None
         elif isinstance(x, Array):
-            own = check.DTYPES.get(x.dtype)
-            if own is None or (not wide and own != tag):
+            own = check.tag_of(x.dtype)
+            if not own or (not wide and own != tag):
                 return None
         elif not types.fits(x, tag):
             return None
@@ -139,7 +141,7 @@ def _node(device: Device, name: str, operands: tuple[Any, ...]) -> Node | None:
     if node.steps <= MOST_STEPS and node.leaves <= MOST_LEAVES:
         return node
     computed = tuple(_computed(x) for x in operands)
-    if any(isinstance(x, Array) and x.dtype == types.BOOL for x in computed):
+    if not wide and any(isinstance(x, Array) and x.dtype == types.BOOL for x in computed):
         return None
     return Node(device, op, computed, dtype, shape, tag)
 

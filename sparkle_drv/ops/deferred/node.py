@@ -15,7 +15,6 @@ import numpy as np
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.device import Device
-from sparkle_drv.ops.expression import promote
 from sparkle_drv.ops.expression.graph import Builder, Graph
 from sparkle_drv.ops.map.operation import fuses, map
 from sparkle_drv.ops.shapes.view import View
@@ -58,18 +57,13 @@ class Node:
         if self.made is not None:
             return self.made
         written = _Written()
-        root = written.value(self)
+        written.value(self)
         key = tuple(written.steps)
-        if self.dtype == types.BOOL:  # maps have no truths to store
-            one = np.dtype(promote.dtype_name(self.tag)).type(1)
-            key += (("where", root, written.number(one), written.number(one - one)),)
         graph = _graph(key, len(written.leaves), len(written.numbers))
         leaves = written.leaves
         if not fuses(self.device):
             leaves = [_widened(x, self.shape) for x in leaves]
         made: Array = map(self.device, graph, *leaves, *written.numbers, out=out)
-        if self.dtype == types.BOOL:
-            made = self.device.array(made._host().astype(bool))
         self.made = made
         return made
 
@@ -91,8 +85,8 @@ class _Written:
 
     def value(self, x: Any) -> tuple[str, Any]:
         """What a step calls this operand: the number of a step, of a leaf or of a number."""
-        if isinstance(x, Node) and x.made is not None and x.dtype != types.BOOL:
-            x = x.made
+        if isinstance(x, Node) and x.made is not None:
+            x = x.made if x.dtype != types.BOOL or fuses(x.device) else x
         if not isinstance(x, (Node, Array)):
             return self.number(x)
         found = self._known.get(id(x))

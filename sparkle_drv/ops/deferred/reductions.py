@@ -11,8 +11,9 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.commands import Commands
 from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.arguments.annotations import ReduceOp
-from sparkle_drv.ops.gemm.operation import gemm
-from sparkle_drv.ops.reduce.fold import axes_of
+from sparkle_drv.ops.gemm.operation import THROUGH, TYPES, gemm
+from sparkle_drv.ops.map.operation import fuses
+from sparkle_drv.ops.reduce.fold import axes_of, lazy
 from sparkle_drv.ops.reduce.operation import reduce
 from sparkle_drv.ops.shapes import space
 
@@ -34,15 +35,19 @@ def reduction(x: Array, op: str, axis: Any, keepdims: bool) -> Array:
     axes = axes_of(axis, x.ndim)
     if op in ("max", "min", "argmax", "argmin") and any(x.shape[i] == 0 for i in axes):
         raise ValueError(f"{op}: expected elements to choose from, got shape {x.shape}")
-    tag = check.DTYPES.get(x.dtype)
+    tag = check.tag_of(x.dtype)
+    if x.size and tag and axes and op in _KERNELS and fuses(device):
+        real: Any = lazy("x * 1.0", x) if op == "mean" and x.dtype.kind in "iub" else bindable(x)
+        found: Array = reduce(device, real, cast(ReduceOp, op), axes, keepdims=keepdims)
+        return found
     kernels = (f"reduce_sum_{tag}", *((f"map_{tag}",) if op == "mean" else ()))
     if x.size and tag in _KERNELS.get(op, ()) and all(map(device.provides, kernels)):
         if not axes:
             x, axes, keepdims = x.reshape((*x.shape, 1)), (x.ndim,), False
         return reduce(device, bindable(x), cast(ReduceOp, op), axes, keepdims=keepdims)
-    given = axis if op in ("argmax", "argmin") else axes
+    over = axis if op in ("argmax", "argmin") else axes
     with np.errstate(all="ignore"):
-        host = getattr(np, op)(x._host(), axis=given, keepdims=keepdims)
+        host = getattr(np, op)(x._host(), axis=over, keepdims=keepdims)
     made = device.array(np.asarray(host))
     made._origin = f"numpy on the host: {op} of {x.dtype} has no kernel on {device.uri}"
     return made
@@ -56,7 +61,8 @@ def matmul(a: Any, b: Any) -> Array:
             raise TypeError(f"{name}: expected an Array or a numpy array, got {type(x).__name__}")
         if not x.ndim:
             raise ValueError(f"{name}: expected 1 dimension or more, got a 0-d array")
-    dtype = np.result_type(a.dtype, b.dtype)
+    samples = (np.zeros((1, 1), x.dtype) for x in (a, b))
+    dtype = np.matmul(*samples).dtype  # float32 of bfloat16, whose products numpy does not store
     left, right = (device.array(x) if isinstance(x, np.ndarray) else bindable(x) for x in (a, b))
     first = left.reshape(1, -1) if left.ndim == 1 else left
     second = right.reshape(-1, 1) if right.ndim == 1 else right
@@ -69,9 +75,9 @@ def matmul(a: Any, b: Any) -> Array:
             f"@: expected stacks that broadcast, got {a.shape} and {b.shape}"
         ) from None
     (m, k), n = first.shape[-2:], second.shape[-1]
-    tag = check.DTYPES.get(dtype)
+    tag = check.tag_of(dtype)
     final = (*stack, *(() if left.ndim == 1 else (m,)), *(() if right.ndim == 1 else (n,)))
-    if tag not in ("f32", "f64") or not device.provides(f"gemm_{tag}"):
+    if tag not in TYPES or not device.provides(f"gemm_{THROUGH.get(tag, tag)}"):
         with np.errstate(all="ignore"):
             made = device.array(np.asarray(np.matmul(left._host(), right._host())))
         made._origin = f"numpy on the host: matmul of {dtype} has no kernel on {device.uri}"
@@ -79,10 +85,10 @@ def matmul(a: Any, b: Any) -> Array:
     first, second = (x if x.dtype == dtype else astype(x, dtype) for x in (first, second))
     if second.ndim == 2 and first.ndim > 2:  # one matrix for all: one product
         product: Array = gemm(device, first.reshape(-1, k), second)
-        return product.reshape(final)
+        return _shaped(product, final)
     if not stack:
         product = gemm(device, first, second)
-        return product.reshape(final)
+        return _shaped(product, final)
     first = _made(first, broadcast(first, (*stack, m, k)))
     second = _made(second, broadcast(second, (*stack, k, n)))
     count = math.prod(stack)
@@ -96,7 +102,14 @@ def matmul(a: Any, b: Any) -> Array:
         made.fence = done.fence or made.fence
         if not straight and done.nbytes:
             made.fence = device.default_queue.submit(Commands().copy(out, done))
-    return made.reshape(final)
+        made._origin = done._origin
+    return _shaped(made, final)
+
+
+def _shaped(x: Array, shape: tuple[int, ...]) -> Array:
+    made = x.reshape(shape)
+    made._origin = x._origin
+    return made
 
 
 def _one(x: Array, i: int) -> Array:

@@ -21,13 +21,15 @@ _OF_TRUTHS = {
     "bitwise_xor": "ne", "logical_xor": "ne",
 }  # fmt: skip
 """What maps have for truths, which are 0 or 1."""
+INVERTS = frozenset({"invert", "logical_not"})
+"""Of truths, for which maps compare."""
 HOST = frozenset(
     {*_OF_TRUTHS, "floor_divide", "remainder", "fmod", "invert", "logical_not", "left_shift"}
     | {"right_shift", "ceil", "trunc", "rint", "sign", "isnan", "isinf", "isfinite", "reciprocal"}
     | {"log2", "log10", "log1p", "exp2", "expm1", "tan", "arctan", "arctan2", "hypot"}
 )
 """ufuncs that numpy computes on the host."""
-_INEXACT_OF_WHOLE = frozenset({"pow", "floor"})  # of i32, a map has them for few operands
+_INEXACT_OF_WHOLE = frozenset({"pow", "floor"})  # a map has them for few operands
 
 
 class Typed(NamedTuple):
@@ -55,23 +57,25 @@ def typed(name: str, kinds: tuple[Kind, ...]) -> Typed:
         same = np.dtype(promote.dtype_name(result)) == dtype
     except TypeError:
         return Typed(dtype, "", "")
-    whole = met == "i32" and op in _INEXACT_OF_WHOLE
-    if not same or whole or met not in check.DTYPES.values():
+    whole = promote.is_whole(met) and op in _INEXACT_OF_WHOLE
+    if not same or whole or met not in check.TYPES:
         return Typed(dtype, "", "")
     return Typed(dtype, op, met)
 
 
 def fits(value: float, tag: str) -> bool:
     """Can a map take this number in a step that computes in `tag`? numpy decides about others."""
-    if tag == "i32":
-        return -(2**31) <= value < 2**31
+    if tag == "bool":
+        return True
+    if promote.is_whole(tag):
+        limits = np.iinfo(promote.dtype_name(tag))
+        return limits.min <= value <= limits.max
     try:
         number = abs(float(value))
     except OverflowError:
         return False
-    most = float(np.finfo(promote.dtype_name(tag)).max)
-    return number <= most or not math.isfinite(number)
+    return number <= promote.most(tag) or not math.isfinite(number)
 
 
 def _named(kind: Kind) -> str:
-    return kind.__name__ if isinstance(kind, type) else check.DTYPES.get(kind, kind.name)
+    return kind.__name__ if isinstance(kind, type) else check.tag_of(kind) or kind.name

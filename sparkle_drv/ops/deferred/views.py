@@ -11,9 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from sparkle_drv.core.array import Array
+from sparkle_drv.core.array import Array, dtype_of
 from sparkle_drv.core.array import check_fixed as check_fixed_bytes
+from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.arguments.words import shown
+from sparkle_drv.ops.expression import promote
+from sparkle_drv.ops.map.operation import convert, fuses
 from sparkle_drv.ops.memory import staging
 from sparkle_drv.ops.shapes import space
 from sparkle_drv.ops.shapes.view import View
@@ -140,13 +143,20 @@ def copy(x: Array) -> Array:
 def astype(x: Array, dtype: Any) -> Array:
     """See Array."""
     try:
-        kind = np.dtype(dtype)
-    except TypeError:
-        raise TypeError(f"dtype: expected a numpy dtype, got {shown(dtype)}") from None
+        kind = dtype_of(dtype)
+    except TypeError as error:
+        told = str(error)
+        if not told.startswith("dtype:"):
+            told = f"dtype: expected a numpy dtype, got {shown(dtype)}"
+        raise TypeError(told) from None
     check_fixed_bytes("dtype: ", kind)
     x.buffer._open()
     if kind == x.dtype:
         return copy(x)
+    before, after = check.tag_of(x.dtype), check.tag_of(kind)
+    if fuses(x.device) and promote.converts(before, after):
+        made: Array = convert(x.device, x, after)
+        return made
     with np.errstate(all="ignore"):
         made = x.device.array(x._host().astype(kind))
     made._origin = f"numpy on the host: {x.dtype} to {kind} has no kernel on {x.device.uri}"

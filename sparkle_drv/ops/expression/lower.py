@@ -28,8 +28,9 @@ from .typed import TYPES, Value
 class Lowered:
     """`words` (u32, read-only) is what fused_map runs; slot i of its inputs is the array called
     `inputs[i]`, of type `input_types[i]`. `cells` are its constants where they are known; `filled`
-    says which cells take a scalar: (cell, node, type). `result` is the type of the result, `types`
-    all that are computed with. `operations` counts them: ((operation, type), times).
+    says which cells take a scalar: (cell, node, type); `cell_types` are the types of all.
+    `result` is the type of the result, `types` all that are computed with before it is converted.
+    `operations` counts them: ((operation, type), times).
     """
 
     words: npt.NDArray[np.uint32]
@@ -37,6 +38,7 @@ class Lowered:
     input_types: tuple[str, ...]
     cells: npt.NDArray[np.uint64]
     filled: tuple[tuple[int, int, str], ...]
+    cell_types: tuple[str, ...]
     result: str
     types: frozenset[str]
     operations: tuple[tuple[tuple[str, str], int], ...]
@@ -50,7 +52,7 @@ class Lowered:
 
 
 def _cell(value: int | float, kind: str) -> Any:
-    cell = np.zeros(2, promote.dtype_name(kind))
+    cell = np.zeros(8, promote.dtype_name(promote.COMPUTED_IN.get(kind, kind)))
     with np.errstate(all="ignore"):
         cell[0] = value
     return cell.view(np.uint64)[0]
@@ -91,6 +93,8 @@ def lower(graph: Graph, values: list[Value]) -> Lowered:
             cells[cell] = _cell(v.source, v.type)
         else:
             filled.append((cell, v.source, v.type))
+    stores = len(steps) > 1 and values[steps[-1]].op == "convert"
+    computed = steps[:-1] if stores else steps
     packed = np.array(words, np.uint32)
     packed.flags.writeable = cells.flags.writeable = False
     return Lowered(
@@ -99,8 +103,9 @@ def lower(graph: Graph, values: list[Value]) -> Lowered:
         tuple(values[i].type for i in inputs),
         cells,
         tuple(filled),
+        tuple(values[i].type for i in consts),
         result,
-        frozenset(values[i].type for i in steps) or frozenset((result,)),
+        frozenset(values[i].type for i in computed) or frozenset((result,)),
         tuple(Counter((values[i].op, values[i].type) for i in steps).items()),
     )
 
@@ -113,7 +118,7 @@ def _paired(values: list[Value]) -> list[Value]:
     uses = Counter(a for v in values for a in v.args)
     made = list(values)
     for i, v in enumerate(values):
-        if v.op not in ("add", "sub") or v.type == "i32":
+        if v.op not in ("add", "sub") or v.type not in ("f32", "f64"):
             continue
         first, second = ("fma", "fma") if v.op == "add" else ("fms", "fnma")
         left, right = v.args

@@ -10,12 +10,15 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from sparkle_drv.ops.arguments.words import shown
 
 from . import promote
+from .elementwise import COMPARISONS
 from .graph import OF_TRUTHS, Graph, Node
 
-TYPES = {"f32": 0, "f64": 1, "i32": 2}
+TYPES = {"f32": 0, "f64": 1, "i32": 2, "i64": 3, "u8": 4, "bool": 5, "f16": 6, "bf16": 7}
 """What elements may be, by their numbers in sp_map.h."""
 MOST_POWER = 8  # a whole exponent up to which a power of reals is products: (n - 1) / 2 ulp at most
 
@@ -32,25 +35,38 @@ class Value:
     source: Any = None
 
 
-def typed(graph: Graph, arrays: dict[str, str], scalars: dict[int, str]) -> list[Value]:
+def typed(
+    graph: Graph, arrays: dict[str, str], scalars: dict[int, str], *, wide: bool = False
+) -> list[Value]:
     """The values that a graph becomes, the last being the result.
 
-    `arrays` and `scalars` have their kinds (promote.py), by name and by node. TypeError: a type
-    that is not f32, f64 or i32 on the way or at the end.
+    `arrays` and `scalars` have their kinds (promote.py), by name and by node. wide: the result is
+    of the type that it is computed in, for a reduction to go on with. TypeError: a type
+    that is not among TYPES on the way or at the end.
     """
-    made = _Typed(graph)
+    made = Typed(graph)
     kind_at = dict(scalars)
     for i, node in enumerate(graph.nodes):
         if node.op == "name" and node.value in arrays:
             kind_at[i] = arrays[str(node.value)]
             made.number[i] = made.add("input", kind_at[i], (), node.value)
         elif i not in scalars:
-            met, kind_at[i] = promote.rule_of(graph, node, tuple(kind_at[a] for a in node.args))
+            kinds = tuple(kind_at[a] for a in node.args)
+            met, kind_at[i] = promote.rule_of(graph, node, kinds)
+            if node.op in COMPARISONS.values() and set(kinds) == {"bool"}:
+                met = "bool"
+            if (
+                node.op == "ne"
+                and kinds == ("bool", "int")
+                and graph.nodes[node.args[1]].value == 0
+            ):
+                made.number[i] = made.number[node.args[0]]  # the condition of a `where`
+                continue
             if node.op == "where" and met in promote.WEAK:  # numpy makes an array of its own
-                met = kind_at[i] = {"float": "f64", "int": "int64"}[met]
-            if met not in (*TYPES, "bool"):
-                what = f"{node.op} is {promote.dtype_name(met)} here, and there are f32, f64"
-                graph.fail(node, f"{what} and i32", TypeError)
+                met = kind_at[i] = {"float": "f64", "int": "i64"}[met]
+            if met not in TYPES:
+                what = f"{node.op} is {promote.dtype_name(met)} here, and there are "
+                graph.fail(node, what + " ".join(TYPES), TypeError)
             made.number[i] = made.operation(node, met)
     last = len(graph.nodes) - 1
     if last in scalars:
@@ -58,14 +74,16 @@ def typed(graph: Graph, arrays: dict[str, str], scalars: dict[int, str]) -> list
         graph.fail(graph.nodes[last], what, TypeError)
     if kind_at[last] not in TYPES:
         what = (
-            f"the result would be {promote.dtype_name(kind_at[last])}, and there are float32, "
-            "float64 and int32: choose numbers with where(condition, a, b)"
+            f"the result would be {promote.dtype_name(kind_at[last])}, and there are "
+            f"{' '.join(TYPES)}"
         )
         graph.fail(graph.nodes[last], what, TypeError)
-    return made.values[: made.number[last] + 1]
+    kind = kind_at[last]
+    root = made.converted(made.number[last], promote.COMPUTED_IN.get(kind, kind) if wide else kind)
+    return made.values[: root + 1]
 
 
-class _Typed:
+class Typed:
     """The values of a graph; equal ones are one. `number`: the value of each node that has one."""
 
     def __init__(self, graph: Graph) -> None:
@@ -80,12 +98,26 @@ class _Typed:
             self.values.append(Value(op, kind, args, source))
         return found
 
+    def converted(self, value: int, kind: str) -> int:
+        """A value in this type; to and from types that are stored only by way of another one."""
+        own = self.values[value].type
+        if own == kind:
+            return value
+        wide = promote.COMPUTED_IN
+        for step in (wide.get(own, own), wide.get(kind, kind), kind):
+            if step != self.values[value].type:
+                value = self.add("convert", step, (value,))
+        return value
+
     def operand(self, i: int, kind: str) -> int:
-        """Node i in this type: an element, a number as it is written, or one of each call."""
+        """Node i in this type: an element, a number as it is written, or one of each call. Of a
+        type that is stored only, in the one that it is computed in."""
         found = self.number.get(i)
         if found is not None:
-            same = self.values[found].type == kind
-            return found if same else self.add("convert", kind, (found,))
+            small = self.values[found].type in ("bool", "u8") or self.graph.nodes[i].truth
+            if not small:  # it may have to be rounded
+                found = self.converted(found, kind)
+            return self.converted(found, promote.COMPUTED_IN.get(kind, kind))
         node = self.graph.nodes[i]
         if node.op != "number":
             return self.add("scalar", kind, (), i)
@@ -96,13 +128,14 @@ class _Typed:
         if met == "bool":  # 0 or 1, in the type that the comparison was made in
             elements = (self.number[a] for a in node.args if a in self.number)
             met = self.values[next(elements)].type
+            met = promote.COMPUTED_IN.get(met, met)
             if op in ("abs", "relu", "square", "floor"):
                 return self.number[node.args[0]]
-            op = OF_TRUTHS[op]
+            op = OF_TRUTHS.get(op, op)
         if op == "pow":
-            return self.power(node, met)
+            return self.rounded(self.power(node, met), op, met)
         args = [self.operand(a, met) for a in node.args]
-        if op == "floor" and met == "i32":
+        if op == "floor" and promote.is_whole(met):
             return args[0]
         if op == "square":
             op, args = "mul", args * 2
@@ -110,7 +143,11 @@ class _Typed:
             divisor = self.graph.nodes[node.args[1]].value
             if not isinstance(divisor, str) and _is_power_of_two(divisor):
                 op, args[1] = "mul", self.add("const", met, (), 1.0 / divisor)
-        return self.add(op, met, tuple(args))
+        return self.rounded(self.add(op, promote.COMPUTED_IN.get(met, met), tuple(args)), op, met)
+
+    def rounded(self, value: int, op: str, met: str) -> int:
+        """The result of a step that met in this type; truths are exact in any."""
+        return value if op in COMPARISONS.values() else self.converted(value, met)
 
     def power(self, node: Node, met: str) -> int:
         base, exponent = node.args
@@ -118,24 +155,25 @@ class _Typed:
         whole = None
         if base in self.number and not isinstance(written.value, str) and written.value % 1 == 0:
             whole = int(written.value)
-        if met == "i32":
+        wide = promote.COMPUTED_IN.get(met, met)
+        if promote.is_whole(met):
             if whole is None:
-                what = "i32 has powers with an exponent that is written as a number"
+                what = f"{met} has powers with an exponent that is written as a number"
                 self.graph.fail(node, what, TypeError)
-            if whole >= 2**31:
-                self.graph.fail(written, f"{shown(whole)} does not fit i32")
+            if whole > np.iinfo(promote.dtype_name(met)).max:
+                self.graph.fail(written, f"{shown(whole)} does not fit {met}")
             if whole < 0:
                 self.graph.fail(node, "integers to negative integer powers are not allowed")
         elif whole is None or not 2 <= whole <= MOST_POWER:
-            return self.add("pow", met, (self.operand(base, met), self.operand(exponent, met)))
+            return self.add("pow", wide, (self.operand(base, met), self.operand(exponent, met)))
         one = self.operand(base, met)
         if whole == 0:
-            return self.add("eq", met, (one, one))  # 1 for every whole number
+            return self.add("eq", wide, (one, one))  # 1 for every whole number
         found = one
         for bit in bin(whole)[3:]:  # of the exponent, the highest left out
-            found = self.add("mul", met, (found, found))
+            found = self.add("mul", wide, (found, found))
             if bit == "1":
-                found = self.add("mul", met, (found, one))
+                found = self.add("mul", wide, (found, one))
         return found
 
 

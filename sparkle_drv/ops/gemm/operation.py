@@ -22,6 +22,7 @@ from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.arguments.annotations import Activation, Exporter, GemmAlgo, Host, S
 from sparkle_drv.ops.calls import plans, table
 from sparkle_drv.ops.calls.planned import Plan
+from sparkle_drv.ops.map.operation import convert, through
 from sparkle_drv.ops.memory import staging, weights
 from sparkle_drv.ops.memory.constant import Constant
 from sparkle_drv.ops.tiles import blocking
@@ -30,10 +31,19 @@ from sparkle_drv.types import TilePlan
 ALGOS = ("auto", "naive", "blocked")
 """The values of `algo`."""
 _WANTED = ("f32", "f64")
+THROUGH = {"f16": "f32", "bf16": "f32", "bool": "f32", "u8": "f64"}
+"""What products of other types are computed in; operands and result are converted. In float64 those
+of uint8 are exact, so they wrap as numpy's.
+"""
+TYPES = (*_WANTED, *THROUGH)
 
 
 class Gemm(CallableBase):
-    """activation(a @ b + bias): a [m, k], b [k, n], bias [n], all float32 or all float64; c [m, n].
+    """activation(a @ b + bias): a [m, k], b [k, n], bias [n], all of one type; c [m, n].
+
+    The type is float32 or float64; or float16, bfloat16 or bool, which are converted to float32 and
+    back, or uint8, to float64: on the cpu by its maps, elsewhere by the host. `explain()` of the
+    result says so.
 
     With numpy arrays a call is synchronous and returns a numpy array. With any Array it runs
     asynchronously on dev.default_queue and returns an Array with `.fence` set. Operands may have
@@ -88,8 +98,18 @@ class Gemm(CallableBase):
         act = check.activation(activation)
         stage = staging.Stage(dev, {"a": a, "b": b, "bias": bias}, out, packs="b", optional="bias")
         a, b, bias = stage.inputs.values()
-        tag, m, n, k = outline(a, b, bias)
+        tag, m, n, k = outline(a, b, bias, TYPES)
         check.one_of("algo", algo, ALGOS)
+        if tag in THROUGH:
+            if out is not None:
+                staging.check_out(stage.out, (m, n), a.dtype, None)
+            wide = THROUGH[tag]
+            b, bias = (x if x is None else convert(dev, _plain(x, stage), wide) for x in (b, bias))
+            how: Any = {"bias": bias, "activation": activation, "algo": algo}
+            return through(
+                dev, "gemm", _plain(a, stage), wide,
+                lambda a: convert(dev, self(dev, a, b, **how), tag, out),
+            )  # fmt: skip
         c = stage.target((m, n), a.dtype, rows=True)
         if not k:  # an empty sum: multiply zeros instead, so that no pointer is empty
             a, b, k = np.zeros((m, 1), a.dtype), np.zeros((1, n), a.dtype), 1
@@ -188,9 +208,18 @@ class GemmPlan(Plan):
 _Plan = direct(GemmPlan)
 
 
-def outline(a: Any, b: Any, bias: Any) -> tuple[str, int, int, int]:
+def _plain(x: Any, stage: staging.Stage) -> Any:
+    """The elements of an operand."""
+    if not isinstance(x, Constant):
+        return x
+    return x.array("b", stage.dev) if stage.on_device else x.numpy()
+
+
+def outline(
+    a: Any, b: Any, bias: Any, takes: tuple[str, ...] = _WANTED
+) -> tuple[str, int, int, int]:
     """(dtype, m, n, k) of a product of what has these shapes and dtypes; raises as Gemm."""
-    tag = check.dtype("gemm", "a", a.dtype, _WANTED)
+    tag = check.dtype("gemm", "a", a.dtype, takes)
     check.same_dtype("b", b.dtype, "a", a.dtype)
     check.dims("a", a.shape, 2, "(m, k)")
     check.dims("b", b.shape, 2, "(k, n)")

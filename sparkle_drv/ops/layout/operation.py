@@ -1,8 +1,8 @@
-"""layout: images from one memory layout to another, float32.
+"""layout: images from one memory layout to another.
 
 Layouts are "NCHW", "NHWC" and "NCHW8c" with any block of 1 to 64 for the 8, which is
 `[n, ceil(c/block), h, w, block]` with zeros after the last channel. Every way leads through NCHW,
-by one or two kernels.
+by one or two kernels; of other types than float32 by strided copies (moved.py).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, NamedTuple, overload
 
+import numpy as np
 import numpy.typing as npt
 
 from sparkle_drv.core.array import Array
@@ -19,8 +20,11 @@ from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.arguments.annotations import Exporter, Host, S
 from sparkle_drv.ops.arguments.words import shown
 from sparkle_drv.ops.calls import table
+from sparkle_drv.ops.map.operation import convert, through
 from sparkle_drv.ops.memory import staging
 from sparkle_drv.ops.memory.constant import Constant
+
+from . import moved
 
 Shape = tuple[int, ...]
 MAX_BLOCK = 64
@@ -85,7 +89,10 @@ def layout(
     dev: Device, a: Any, target: str, *, source: str | None = None, channels: int | None = None,
     out: Any = None,
 ) -> Any:  # fmt: skip
-    """`a` (float32) in the layout `target`: "NCHW", "NHWC", or "NCHW8c" with any block of 1 to 64.
+    """`a` in the layout `target`: "NCHW", "NHWC", or "NCHW8c" with any block of 1 to 64.
+
+    a is float32, float64, int32, int64, float16, bfloat16, uint8 or bool. A device that does not
+    move elements of 1 or 2 bytes (egl) gets them as float32, converted by the host.
 
     The layout of `a` is its own `.layout` if it is an Array that has one, else `source`. Without
     these, five dimensions mean a blocked layout; four mean NHWC for target "NCHW", else NCHW.
@@ -103,19 +110,36 @@ def layout(
         return found
     stage = staging.Stage(dev, {"a": a}, out)
     (a,) = stage.inputs.values()
-    change = outline(a, target, source, channels)
+    change = outline(a, target, source, channels, check.TYPES)
+    own, dtype = check.tag_of(np.dtype(a.dtype)), np.dtype(a.dtype)
+    if own != "f32" and change.steps and not dev.provides(moved.kernel_name(dtype)):
+        if out is not None:
+            staging.check_out(stage.out, change.shape, dtype, change.after.name)
+        how: Any = {"source": change.before.name, "channels": channels}
+        return through(
+            dev, "layout", a, "f32",
+            lambda a: convert(dev, layout(dev, a, target, **how), own, out),
+        )  # fmt: skip
     if not change.steps:
         return stage.copy(a, change.after.name)
     current: Any = stage.pointer(a)
     for before, way in change.steps:
         where = stage.target if way == change.after else stage.temporary
         made = where(way.shape(*change.sizes), a.dtype, layout=way.name)
-        if 0 not in made.pointer.shape:
+        if 0 in made.pointer.shape:
+            pass
+        elif own != "f32":
+            blocks = [x.block or change.sizes[1] * (x.name == "NHWC") for x in (way, before)]
+            moved.change(stage, made.pointer, current, change.sizes, (blocks[0], blocks[1]))
+        else:
             function = staging.kernel(dev, f"{before.kind}_to_{way.kind}_f32")
             blocks = [x.block for x in (before, way) if x.block]
             stage.launch(function, made.pointer, current, *change.sizes, *blocks)
         current = made.pointer
-    return table.remember(stage, stage.finish(made), layout, values, (4, 0), out=4)
+    result = stage.finish(made)
+    if own != "f32":
+        return result
+    return table.remember(stage, result, layout, values, (4, 0), out=4)
 
 
 @dataclass(frozen=True)
@@ -135,11 +159,13 @@ class Change:
         return self.after.shape(*self.sizes)
 
 
-def outline(a: Any, target: Any, source: Any, channels: Any) -> Change:
+def outline(
+    a: Any, target: Any, source: Any, channels: Any, takes: tuple[str, ...] = ("f32",)
+) -> Change:
     """What the change of an array of this shape, dtype and, if it has one, layout comes to; raises
     as `layout`.
     """
-    check.dtype("layout", "a", a.dtype, ("f32",))
+    check.dtype("layout", "a", a.dtype, takes)
     after = parse("target", target)
     before = _source(a, after, source)
     sizes = _sizes(a, before, channels)

@@ -19,31 +19,37 @@ from sparkle_drv.ops.expression.program import check_inputs
 from sparkle_drv.ops.memory import staging
 from sparkle_drv.ops.shapes import space
 
-DTYPES: dict[str, np.dtype[Any]] = {
-    "f32": np.dtype(np.float32), "f64": np.dtype(np.float64),
-    "i32": np.dtype(np.int32), "i64": np.dtype(np.int64),
-}  # fmt: skip
 PROGRAMS = 256  # kept on a device
 
 
 @lru_cache(maxsize=1024)
 def lowered(
-    graph: Graph, arrays: tuple[tuple[str, str], ...], numbers: tuple[tuple[int, str], ...]
-) -> lower.Lowered:
+    graph: Graph, arrays: tuple[tuple[str, str], ...], numbers: tuple[tuple[int, str], ...],
+    wide: bool,
+) -> lower.Lowered:  # fmt: skip
     """The program of `graph` for arrays of these kinds by name and scalars of these by node."""
-    return lower.lower(graph, typed.typed(graph, dict(arrays), dict(numbers)))
+    return lower.lower(graph, typed.typed(graph, dict(arrays), dict(numbers), wide=wide))
+
+
+@lru_cache(maxsize=64)
+def conversion(graph: Graph, before: str, after: str) -> lower.Lowered:
+    """The program that converts the one array of `graph`."""
+    made = typed.Typed(graph)
+    made.converted(made.add("input", before, (), graph.names[0]), after)
+    return lower.lower(graph, made.values)
 
 
 def program(
-    graph: Graph, arrays: dict[str, str], values: dict[str, Any]
+    graph: Graph, arrays: dict[str, str], values: dict[str, Any], *, wide: bool = False
 ) -> tuple[lower.Lowered, dict[int, Any]]:
-    """The program for arrays of these kinds and these scalars by name; the scalars by node.
+    """The program for arrays of these kinds and these scalars by name; the scalars by node. wide:
+    see typed.py.
 
     ValueError, TypeError: it has none.
     """
     found = scalars.values(graph, values)
     kinds = tuple((i, promote.kind_of(value)) for i, value in found.items())
-    code = lowered(graph, tuple(sorted(arrays.items())), kinds)
+    code = lowered(graph, tuple(sorted(arrays.items())), kinds, wide)
     check_inputs(graph, code.inputs)
     return code, found
 

@@ -31,7 +31,7 @@ from sparkle_drv.ops.tiles import gpu as tiles_gpu
 
 from . import fused
 
-_WANTED = ("f32", "f64", "i32")
+_WANTED = tuple(check.DTYPES.values())
 _CODES = {"f32": "f", "f64": "d", "i32": "i", "i64": "q"}  # of native/hot/launch/scalar.c
 _NAMES_END = 0
 """Ends the names in the key of a call: a text among the values is then no name."""
@@ -68,14 +68,17 @@ def map(
     """`expression` for every element, as in map(dev, "relu(a*x + y)", a=2.0, x=x, y=y).
 
     Values go to names by keyword, or by position in the order in which the names that are left
-    first appear. Each is an array (float32, float64 or int32, at most 8) or a number. There are
+    first appear. Each is an array (at most 8) or a number. There are
     + - * / ** ( ) < <= > >= == !=, relu abs neg exp log sqrt tanh sigmoid sin cos floor square, min
     max pow of two and where(condition, a, b). Whole numbers wrap around; NaN wins in relu, min and
     max. Instead of text (65536 characters at most), a Python function of the arrays (ops.traced),
     map(dev, lambda x, y: x * y, x, y), where comparisons may be joined by & | ^ ~ as well.
 
+    Arrays are float32, float64, int32, int64, uint8, bool, float16 or bfloat16. The cpu computes in
+    all of them, other devices in one of the first three, for which the host converts.
     Shapes broadcast and types are promoted as in numpy: Python's numbers take the type of what they
-    meet, numpy's have their own; a result other than float32, float64 or int32 is a TypeError.
+    meet, numpy's have their own. Any other type on the way is a TypeError. float16 and bfloat16 are
+    computed in float32, and each step is rounded to nearest even.
 
     numpy arrays and numbers in: synchronous, a numpy array out. Any Array among them: asynchronous,
     an Array out with `.fence`. `out` may be an input, or overlap one. On the cpu device no array is
@@ -98,7 +101,7 @@ def map(
     arrays, numbers = sorted_out(bind(graph, args, names), dev)
     if not arrays:
         return _fill(dev, graph, numbers, out)
-    shape, kinds, layout = outline("map", arrays)
+    shape, kinds, layout = outline("map", arrays, check.TYPES)
     stage = staging.Stage(dev, arrays, out)
     code, found = fused.program(graph, kinds, numbers)
     if not fuses(dev):
@@ -118,6 +121,8 @@ def _remember(
     filled = [(cell, graph.nodes[node], kind) for cell, node, kind in code.filled]
     used = {*code.inputs, *(str(node.value) for _, node, _ in filled)}
     if any(node.op != "name" for _, node, _ in filled) or len(used) != len(graph.names):
+        return made
+    if any(kind not in _CODES for _, _, kind in filled):
         return made
     numbers = [(place[str(node.value)], _CODES[kind], 8 * cell) for cell, node, kind in filled]
     if any(isinstance(given[at], np.ndarray) for at, _, _ in numbers):
@@ -183,19 +188,19 @@ def sorted_out(values: Named, dev: Device | None = None) -> tuple[Named, Named]:
     if any(x.shape for x in arrays.values()):
         for name in [name for name, x in arrays.items() if not x.shape]:
             x = arrays.pop(name)
-            check.dtype("map", name, x.dtype, _WANTED)
+            check.dtype("map", name, x.dtype, check.TYPES)
             single[name] = (x if isinstance(x, np.ndarray) else x._host())[()]
     return arrays, single
 
 
-def outline(op: str, arrays: Named) -> tuple[Shape, dict[str, str], str | None]:
+def outline(
+    op: str, arrays: Named, takes: tuple[str, ...] = _WANTED
+) -> tuple[Shape, dict[str, str], str | None]:
     """(shape, kinds by name, layout) of a map of what has these shapes, dtypes and layouts."""
-    for name, x in arrays.items():
-        check.dtype(op, name, x.dtype, _WANTED)
+    kinds = {name: check.dtype(op, name, x.dtype, takes) for name, x in arrays.items()}
     layouts = [x.layout for x in arrays.values() if getattr(x, "layout", None)]
     if len(set(layouts)) > 1:
         raise ValueError(f"{op}: arrays of one layout are wanted, got {' and '.join(layouts)}")
-    kinds = {name: check.DTYPES[np.dtype(x.dtype)] for name, x in arrays.items()}
     return common_shape(arrays), kinds, layouts[0] if layouts else None
 
 
@@ -212,7 +217,7 @@ def common_shape(arrays: Named) -> Shape:
 def _fused(
     stage: staging.Stage, code: lower.Lowered, cells: Any, shape: Shape, layout: str | None
 ) -> Any:
-    dtype = fused.DTYPES[code.result]
+    dtype = promote.dtype_of(code.result)
     inputs = fused.placed(stage, [stage.inputs[name] for name in code.inputs])
     target = stage.target(
         shape, dtype, inplace=True, layout=layout, strided=True, order=_memory_order(inputs, shape)
@@ -225,6 +230,39 @@ def _fused(
     if math.prod(shape):
         fused.launch(stage, code, cells, place, target.pointer, inputs, code.result)
     return stage.finish(target)
+
+
+def convert(dev: Device, x: Any, kind: str, out: Any = None) -> Any:
+    """An array in another type, as numpy converts: whole numbers wrap, float16 and bfloat16 are
+    rounded to nearest even. numpy in: numpy out. Devices without fused maps leave it to the host.
+    """
+    stage = staging.Stage(dev, {"x": x}, out)
+    (x,) = stage.inputs.values()
+    dtype = promote.dtype_of(kind)
+    if fuses(dev) and kind in check.TYPES:
+        code = fused.conversion(_ONE, check.tag_of(np.dtype(x.dtype)), kind)
+        return _fused(stage, code, code.cells, tuple(x.shape), getattr(x, "layout", None))
+    host = x._host() if isinstance(x, Array) else x
+    with np.errstate(all="ignore"):
+        if host.dtype == np.float64 and kind == "u8":
+            host = host.astype(np.int64)  # numpy leaves open what does not fit
+        return stage.copy(host.astype(dtype), getattr(x, "layout", None))
+
+
+def through(dev: Device, op: str, x: Any, kind: str, call: Callable[[Any], Any]) -> Any:
+    """What `call` makes of `x` as this type; an Array says so in `explain()`."""
+    made = call(convert(dev, x, kind))
+    if isinstance(made, Array):
+        made._origin = _converted(op, promote.dtype_of(kind), dev, [str(x.dtype)])
+    return made
+
+
+def _converted(op: str, dtype: np.dtype[Any], dev: Device, others: list[str]) -> str:
+    by = "its maps" if fuses(dev) else "the host"
+    return f"{op} of {dtype} on {dev.uri}; {by} converted {' and '.join(others)}"
+
+
+_ONE = grammar.parse("x")
 
 
 def _memory_order(inputs: list[Any], shape: Shape) -> list[int]:
@@ -242,13 +280,24 @@ def _portable(
     stage: staging.Stage, graph: Graph, code: lower.Lowered, found: dict[int, Any],
     shape: Shape, layout: str | None,
 ) -> Any:  # fmt: skip
-    tag, made = _program(stage.dev, graph, code, found)
-    dtype = fused.DTYPES[tag]
-    constants = [promote.fitted(graph, i, found[i], tag) for i in made.constants]
+    tag, made, fit = _program(stage.dev, graph, code, found)
+    dtype, result = promote.dtype_of(tag), promote.dtype_of(code.result)
+    constants = [promote.fitted(graph, i, found[i], fit) for i in made.constants]
+    given, out = [stage.inputs[name] for name in made.inputs], stage.returned
+    if dtype != result:
+        if out is not None:
+            staging.check_out(stage.out, shape, result, layout)
+        stage = staging.Stage(stage.dev, stage.inputs)
     target = stage.target(shape, dtype, inplace=True, layout=layout)
-    inputs = fused.whole(stage, [stage.inputs[name] for name in made.inputs], shape, dtype)
+    inputs = fused.whole(stage, given, shape, dtype)
     run(stage, made, tag, target.pointer, inputs, constants)
-    return stage.finish(target)
+    final = stage.finish(target)
+    if dtype != result:
+        final = convert(stage.dev, final, code.result, out)
+    others = {str(x.dtype) for x in given if x.dtype != dtype} | {str(result)} - {str(dtype)}
+    if isinstance(final, Array) and others:
+        final._origin = _converted("map", dtype, stage.dev, sorted(others))
+    return final
 
 
 def check_on(dev: Device, graph: Graph, code: lower.Lowered, found: dict[int, Any]) -> None:
@@ -261,8 +310,8 @@ def check_on(dev: Device, graph: Graph, code: lower.Lowered, found: dict[int, An
 
 def _program(
     dev: Device, graph: Graph, code: lower.Lowered, found: dict[int, Any]
-) -> tuple[str, program.Program]:
-    """(type, portable program)."""
+) -> tuple[str, program.Program, str]:
+    """(type, portable program, type of its numbers)."""
     if len(code.types) > 1:
         graph.fail(
             None,
@@ -273,7 +322,13 @@ def _program(
     (tag,) = code.types
     staging.check_there(dev, "map", tag, _WANTED)
     uniform = tuple(i in found for i in range(len(graph.nodes)))
-    return tag, program.compile_graph(graph, uniform, tag)
+    made = program.compile_graph(graph, uniform, tag)
+    fits = {*code.cell_types} or {tag}
+    if len(fits) > 1:
+        what = f"it has numbers of {' and '.join(sorted(fits))}"
+        graph.fail(None, f"{what}, and {dev.uri} takes one type", staging.NotThere)
+    (fit,) = fits
+    return tag, made, fit
 
 
 def _fill(dev: Device, graph: Graph, given: Named, out: Any) -> Any:
@@ -281,7 +336,7 @@ def _fill(dev: Device, graph: Graph, given: Named, out: Any) -> Any:
     if out is None:
         raise TypeError("map: at least one array is wanted, or out=")
     like = staging.operand("out", out, dev)
-    tag = check.dtype("map", "out", like.dtype, _WANTED)
+    tag = check.dtype("map", "out", like.dtype, check.TYPES)
     last = len(graph.nodes) - 1
     value = scalars.values(graph, given)[last]
     kind = promote.kind_of(value)

@@ -7,12 +7,11 @@ that are neither numpy arrays nor arrays of this package.
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import numpy as np
 
-from sparkle_drv.core.array import Array, host_array
+from sparkle_drv.core.array import Array, bfloat16, host_array
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.interop import adopt
 from sparkle_drv.ops.arguments.words import short
@@ -81,11 +80,10 @@ def _host(name: str, given: Any) -> np.ndarray[Any, Any]:
 
 def _dtype(name: str, code: str) -> np.dtype[Any]:
     """numpy's dtype for a kind and a size in bytes, "bf2" for bfloat16."""
+    if code == "bf2":
+        return bfloat16(short(name))
     try:
-        known = importlib.import_module("ml_dtypes").bfloat16 if code == "bf2" else code
-        dtype: np.dtype[Any] = np.dtype(known)
+        dtype: np.dtype[Any] = np.dtype(code)
         return dtype
-    except ImportError:
-        raise TypeError(f"{short(name)}: bfloat16 needs the package ml_dtypes") from None
     except TypeError:
         raise TypeError(f"{short(name)}: numpy has no dtype for its elements") from None

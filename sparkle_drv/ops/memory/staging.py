@@ -104,9 +104,11 @@ def check_there(dev: Device, op: str, tag: str, among: Sequence[str]) -> None:
     any device.
     """
     if not dev.provides(f"map_{tag}"):
-        names = {tag: str(dtype) for dtype, tag in check.DTYPES.items()}
+        names = {tag: str(dtype) for dtype, tag in (check.DTYPES | check.STORED).items()}
         there = [names[t] for t in among if dev.provides(f"map_{t}")]
-        raise NotThere(f"{op}: {dev.uri} has it of {' and '.join(there)}, not of {names[tag]}")
+        raise NotThere(
+            f"{op}: {dev.uri} has it of {' and '.join(there)}, not of {names.get(tag, tag)}"
+        )
 
 
 def host_empty(dev: Device, shape: Sequence[int], dtype: Any, name: str = "the result") -> Host:

@@ -17,9 +17,18 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.arguments.words import shown
+from sparkle_drv.ops.expression import promote
 from sparkle_drv.ops.expression.graph import Graph
 from sparkle_drv.ops.map import fused
-from sparkle_drv.ops.map.operation import bind, fuses, graph_of, map, outline, sorted_out
+from sparkle_drv.ops.map.operation import (
+    bind,
+    convert,
+    fuses,
+    graph_of,
+    map,
+    outline,
+    sorted_out,
+)
 from sparkle_drv.ops.memory import staging
 from sparkle_drv.ops.shapes import space
 
@@ -57,13 +66,17 @@ def fold(dev: Device, given: Lazy, op: str, axis: Any, keepdims: bool) -> Any:
     arrays, numbers = sorted_out(given.values, dev)
     if not arrays:
         raise TypeError("reduce: at least one array is wanted in the expression")
-    shape, kinds, _ = outline("reduce", arrays)
+    shape, kinds, _ = outline("reduce", arrays, check.TYPES)
     axes = axes_of(axis, len(shape))
     if not fuses(dev) or not math.prod(shape):
         return None
     code, values = fused.program(given.graph, kinds, numbers)
-    if op == "mean" and code.result == "i32":
+    result = code.result
+    if op == "mean" and result in promote.SUMMED_IN:
         return None  # reduce says what is wrong
+    narrow = result if result in promote.COMPUTED_IN else ""
+    if narrow:
+        code, _ = fused.program(given.graph, kinds, numbers, wide=True)
     stage = staging.Stage(dev, arrays)
     inputs = fused.placed(stage, [stage.inputs[name] for name in code.inputs])
     strides = [space.broadcast(x, shape) for x in inputs]
@@ -71,14 +84,16 @@ def fold(dev: Device, given: Lazy, op: str, axis: Any, keepdims: bool) -> Any:
     place = space.Space(shape, [(0,) * len(shape), *strides]).ordered(order).joined()
     if len(place.shape) > space.DIMS:
         return None
-    kind = "i64" if code.result == "i32" and op == "sum" else code.result
+    kind = promote.SUMMED_IN.get(result, code.result) if op == "sum" else code.result
+    dtype = promote.summed(result) if op == "sum" and not narrow else promote.dtype_of(kind)
     rest = [d for d in order if d not in axes]
     final = kept(shape, axes, keepdims) if stage.on_device else tuple(shape[d] for d in rest)
-    target = stage.target(final, fused.DTYPES[kind])
+    target = stage.target(final, dtype)
     cells = code.constants(given.graph, values)
     cube = cube_of(runs(shape, axes, order))
     fused.launch(stage, code, cells, place, target.pointer, inputs, kind, fold=op, cube=cube)
-    return arranged(stage.finish(target), rest, axes, keepdims)
+    made = arranged(stage.finish(target), rest, axes, keepdims)
+    return convert(dev, made, narrow) if narrow else made
 
 
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:

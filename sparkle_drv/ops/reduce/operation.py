@@ -19,7 +19,8 @@ from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.arguments.annotations import Axis, Exporter, F, Host, Number, ReduceOp
 from sparkle_drv.ops.arguments.words import listed, shown
 from sparkle_drv.ops.calls import plans, table
-from sparkle_drv.ops.expression import program
+from sparkle_drv.ops.expression import program, promote
+from sparkle_drv.ops.map.operation import convert, fuses, through
 from sparkle_drv.ops.map.operation import run as run_map
 from sparkle_drv.ops.memory import staging
 from sparkle_drv.ops.memory.constant import Constant
@@ -39,6 +40,8 @@ from .fold import (
     together,
 )
 
+WIDER = {"f16": "f32", "bf16": "f32", "u8": "i32", "bool": "i32"}
+"""What other types are converted to where no kernel reduces them."""
 OPS = {"sum": "sum", "max": "max", "min": "min", "mean": "sum"}  # and the kernel that does it
 
 
@@ -87,10 +90,12 @@ def reduce(
 ) -> Any:
     """`op` ("sum", "max", "min" or "mean") over `axis`: None for all, a number, or several.
 
-    a is float32, float64 or int32; the result has its dtype, but the sum of int32 is int64 as in
-    numpy, and there is no mean of int32. NaN wins in max and min. keepdims: reduced axes stay, with
-    length 1. numpy in: synchronous, a numpy array out (0-d when nothing is left). Array in:
-    asynchronous, an Array out with `.fence`.
+    a is float32, float64, int32, float16, bfloat16, uint8 or bool, on the cpu also int64. The
+    result has its dtype, but sums of whole numbers are int64 (of uint8 uint64) as in numpy, and
+    they have no mean. float16 and bfloat16 are summed in float32 or wider and rounded once. Devices
+    without kernels for the last four convert on the host (`explain()` of an Array says so). NaN
+    wins in max and min. keepdims: reduced axes stay, with length 1. numpy in: synchronous, a numpy
+    array out (0-d when nothing is left). Array in: asynchronous, an Array out with `.fence`.
 
     a may also be an expression or a function of `names`, as in
     reduce(dev, "relu(x) * y", x=x, y=y), or the result of `ops.lazy`. The cpu device computes it
@@ -117,11 +122,13 @@ def reduce(
         raise TypeError(f"{listed(names)}: expected no names, because a is an array")
     stage = staging.Stage(dev, {"a": a})
     (a,) = stage.inputs.values()
-    axes, final, dtype = outline(a, op, axis, keepdims)
-    tag = check.DTYPES[np.dtype(a.dtype)]
-    if op == "mean":
+    axes, final, dtype = outline(a, op, axis, keepdims, (*check.DTYPES.values(), *_stored(dev)))
+    tag = check.tag_of(np.dtype(a.dtype))
+    stored = tag not in check.DTYPES.values()
+    if op == "mean" and not stored:
         staging.check_there(dev, "mean", tag, ("f32", "f64"))
-    if isinstance(a, np.ndarray) and not a.flags.c_contiguous:
+    scattered = isinstance(a, np.ndarray) and not a.flags.c_contiguous
+    if fuses(dev) and (stored or scattered):
         found = fold(dev, Lazy("x", (a,), {}), op, axis, keepdims)
         if found is not None:
             return found
@@ -129,10 +136,18 @@ def reduce(
     if not math.prod(shape):
         nothing = np.full(final, np.nan if op == "mean" else 0, dtype)
         return stage.moved(nothing) if stage.on_device else nothing
+    if tag == "i64":  # too ragged for one pass, and an axis less is less so
+        return reduce(dev, reduce(dev, a, op, axes[-1], keepdims=True), op, axis, keepdims=keepdims)
+    if stored:
+        kind = check.tag_of(dtype) or dtype.name
+        return through(
+            dev, "reduce", a, WIDER[tag],
+            lambda a: convert(dev, reduce(dev, a, op, axis, keepdims=keepdims), kind),
+        )  # fmt: skip
     order = memory_order(shape, [a.strides] if isinstance(a, np.ndarray) else [])
     if dtype != a.dtype:  # one pass only: no kernel sums the int64 results of a first pass
         side_by_side = together(shape, axes, order)
-        a = a.numpy() if isinstance(a, Array) and side_by_side != order else a
+        a = a._host() if isinstance(a, Array) and side_by_side != order else a
         order = side_by_side
     if isinstance(a, np.ndarray):
         a = staging.plain(dev, a.transpose(order))
@@ -148,12 +163,20 @@ def reduce(
     return table.remember(stage, result, reduce, values, (table.RESULT, 0))
 
 
-def outline(a: Any, op: str, axis: Any, keepdims: bool) -> tuple[Shape, Shape, np.dtype[Any]]:
+def _stored(dev: Device) -> tuple[str, ...]:
+    """Types that the device reduces beside those that it computes in."""
+    return check.TYPES if fuses(dev) else tuple(WIDER)
+
+
+def outline(
+    a: Any, op: str, axis: Any, keepdims: bool,
+    takes: tuple[str, ...] = tuple(check.DTYPES.values()),
+) -> tuple[Shape, Shape, np.dtype[Any]]:  # fmt: skip
     """(the axes to reduce, shape and dtype of the result) for what has this shape and dtype."""
     check.one_of("op", op, tuple(OPS))
-    tag = check.dtype("reduce", "a", a.dtype, ("f32", "f64", "i32"))
-    if op == "mean" and tag == "i32":
-        raise TypeError("a: mean takes float32 or float64, got int32")
+    tag = check.dtype("reduce", "a", a.dtype, takes)
+    if op == "mean" and tag in promote.SUMMED_IN:
+        raise TypeError(f"a: mean takes float32 or float64, got {a.dtype}")
     shape: Shape = tuple(a.shape)
     axes = axes_of(axis, len(shape))
     final = kept(shape, axes, keepdims)
@@ -161,7 +184,7 @@ def outline(a: Any, op: str, axis: Any, keepdims: bool) -> tuple[Shape, Shape, n
         raise ValueError(
             f"a: {op} over no elements has no value, got shape {shape}, axis {shown(axis)}"
         )
-    return axes, final, np.dtype(np.int64) if tag == "i32" and op == "sum" else np.dtype(a.dtype)
+    return axes, final, promote.summed(tag) if op == "sum" else np.dtype(a.dtype)
 
 
 def _in_parts(stage: staging.Stage, x: Array, n: int, name: str) -> tuple[Array, int]:

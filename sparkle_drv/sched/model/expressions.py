@@ -20,7 +20,7 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.ops.expression.grammar import outline, parse
 from sparkle_drv.ops.expression.graph import Graph
 from sparkle_drv.ops.expression.lower import Lowered
-from sparkle_drv.ops.expression.promote import REAL
+from sparkle_drv.ops.expression.promote import REAL, dtype_of
 from sparkle_drv.ops.map import fused
 from sparkle_drv.ops.map.operation import check_on, common_shape
 
@@ -55,7 +55,7 @@ def map_class(
     program of `graph`, and `numbers` has the scalars by node.
     """
     count = math.prod(common_shape(arrays))
-    touched = [*(x.nbytes for x in arrays.values()), count * fused.DTYPES[code.result].itemsize]
+    touched = [*(x.nbytes for x in arrays.values()), count * dtype_of(code.result).itemsize]
     size = float(sum(touched))
     broadcast = len({tuple(x.shape) for x in arrays.values()}) > 1
     base = _sum(_measured_as(code.result), broadcast)

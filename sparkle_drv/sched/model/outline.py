@@ -13,6 +13,7 @@ from sparkle_drv.core.array import shape_of
 from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.conv2d.operation import check_algo
 from sparkle_drv.ops.conv2d.operation import outline as conv2d_outline
+from sparkle_drv.ops.expression import promote
 from sparkle_drv.ops.expression.graph import Graph
 from sparkle_drv.ops.gemm.operation import ALGOS
 from sparkle_drv.ops.gemm.operation import outline as gemm_outline
@@ -73,7 +74,7 @@ def map(
     if not small:  # otherwise each run gives the values of 0-d arrays
         code.constants(graph, found)
     left = {name: number for name, number in numbers.items() if name not in small}
-    dtype: np.dtype[Any] = fused.DTYPES[code.result]
+    dtype: np.dtype[Any] = promote.dtype_of(code.result)
     return (shape, dtype, layout), {**reads, **small}, left
 
 

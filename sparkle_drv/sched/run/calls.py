@@ -19,8 +19,8 @@ import numpy as np
 
 from sparkle_drv import ops
 from sparkle_drv.core.array import Array
+from sparkle_drv.ops.expression.promote import dtype_of
 from sparkle_drv.ops.layout.operation import outline as changed
-from sparkle_drv.ops.map.fused import DTYPES
 from sparkle_drv.ops.map.operation import bind, common_shape, graph_of
 from sparkle_drv.ops.memory.constant import Constant
 from sparkle_drv.ops.memory.staging import NotThere
@@ -191,7 +191,7 @@ def map(
         def describe() -> tuple[operations.Class, float, int]:
             code, scalars = argument_checks.map(graph, arrays, numbers, out)
             kind, size = expressions.map_class(expression, graph, code, scalars, arrays)
-            return kind, size, count * DTYPES[code.result].itemsize
+            return kind, size, count * dtype_of(code.result).itemsize
 
         check = partial(validate.map, expression=expression, names=tuple(arrays), numbers=numbers)
         made = executor.run(key, describe, operands, out, run, uris, check)

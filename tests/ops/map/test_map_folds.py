@@ -181,7 +181,7 @@ def test_many_dimensions(dev):
         (lambda d, x: reduce(d, "x", axis=2, x=x), ValueError, "axis: expected -2 to 1"),
         (lambda d, x: reduce(d, "x", "prod", x=x), ValueError, "op: 'sum', 'max', 'min' or"),
         (lambda d, x: reduce(d, "2*3"), TypeError, "at least one array is wanted"),
-        (lambda d, x: reduce(d, "x > 0", x=x), TypeError, "would be bool"),
+        (lambda d, x: reduce(d, "x > 0", "mean", x=x), TypeError, "mean takes .* got bool"),
         (lambda d, x: reduce(d, "i", "mean", i=np.ones(3, np.int32)), TypeError, "mean takes"),
         (lambda d, x: reduce(d, "x*y", x=x, y=x[:, :2]), ValueError, "shapes that broadcast"),
         (lambda d, x: lazy("x", x, x), TypeError, "2 values by position"),

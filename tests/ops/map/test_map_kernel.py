@@ -66,7 +66,7 @@ def test_geometries_that_make_no_sense(dev, at, value):
     "fault",
     ["no words", "half an instruction", "no such op", "op of no type", "a ninth input",
      "an absent input", "an input of another type", "a constant too many", "no such register",
-     "another result"],
+     "another result", "no such type", "a step in float16", "no such conversion"],
 )  # fmt: skip
 def test_programs_that_make_no_sense(dev, fault):
     code = program("x*2 + x", {"x": "f32"})
@@ -95,6 +95,12 @@ def test_programs_that_make_no_sense(dev, fault):
         case "another result":
             words[-4] = lib.SP_MAP_CONVERT | lib.SP_MAP_F64 << 8
             words[-3], words[-1] = inputs, lib.SP_MAP_F32
+        case "no such type":
+            words[0] = lib.SP_MAP_ADD | lib.SP_MAP_TYPES << 8
+        case "a step in float16":
+            words[0] = lib.SP_MAP_ADD | lib.SP_MAP_F16 << 8
+        case "no such conversion":
+            words[0], words[3] = lib.SP_MAP_CONVERT | lib.SP_MAP_F16 << 8, lib.SP_MAP_I64
     with pytest.raises(ValueError, match="fused_map"):
         launch(dev, words, code.cells, geometry, out, [x])
     assert (out == 7).all()

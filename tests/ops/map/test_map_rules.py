@@ -64,7 +64,7 @@ def close(got, want, of=None):
     """`of`: the narrowest type on the way, when that is not the result's."""
     assert got.dtype == want.dtype
     assert got.shape == want.shape
-    if want.dtype == np.int32:
+    if want.dtype.kind == "i":
         np.testing.assert_array_equal(got, want)
     else:
         eps = np.finfo(want.dtype if of is None else of).eps
@@ -99,12 +99,7 @@ def test_scalars_are_weak_or_strong_as_numpys_are(dev, dtype, scalar):
         want = np.dtype(np.float64) if float_of_int else x.dtype
     else:
         want = np.promote_types(x.dtype, np.asarray(scalar).dtype)
-    if want in [np.dtype(d) for d in DTYPES]:
-        got = map(dev, "x*s + 1", x, s=scalar)
-        close(got, x.astype(want) * want.type(scalar) + want.type(1))
-    else:
-        with pytest.raises(TypeError, match=f"mul is {want} here, and there are f32, f64"):
-            map(dev, "x*s + 1", x, s=scalar)
+    close(map(dev, "x*s + 1", x, s=scalar), x.astype(want) * want.type(scalar) + want.type(1))
 
 
 def test_scalars_among_themselves_are_computed_once_and_exactly(dev):
@@ -326,8 +321,7 @@ def branching(x):
         (lambda x: np.arctan(x), TypeError, "numpy.arctan cannot be traced"),
         (lambda x: np.sum(x), TypeError, "cannot be traced"),
         (lambda *x: x[0], TypeError, "parameters by name"),
-        (lambda x: x > 0, TypeError, "<lambda>: the result would be bool.*test_map_rules.py:"),
-        (lambda x: np.exp(x > 0), TypeError, "exp is float16 here"),
+        (lambda x: -(x > 0), TypeError, "<lambda>: numpy has no neg of bool.*test_map_rules.py:"),
         (lambda x: 1.0, TypeError, "one number, which no array has part in"),
     ],
 )  # fmt: skip
@@ -340,12 +334,12 @@ def test_an_error_tells_where_this_one_was_written(dev):
     """Also of what computes the same as another one that was refused before."""
     x = np.ones(3, np.float32)
     for expression, words in (
-        ("x>1.5", "    x>1.5"),
-        ("x  >  1.5", "    x  >  1.5"),
-        (lambda x: x > 1.5, "<lambda>: the result"),
-        ("x>1.5", "    x>1.5"),
+        ("-(x>1.5)", "    -(x>1.5)"),
+        ("-(x  >  1.5)", "    -(x  >  1.5)"),
+        (lambda x: -(x > 1.5), "<lambda>: numpy has"),
+        ("-(x>1.5)", "    -(x>1.5)"),
     ):
-        with pytest.raises(TypeError, match="would be bool") as refused:
+        with pytest.raises(TypeError, match="no neg of bool") as refused:
             map(dev, expression, x)
         assert words in str(refused.value)
 
