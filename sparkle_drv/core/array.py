@@ -154,10 +154,13 @@ class Array(Pointer, Shaped, Closing, Operators):
     @property
     def buffer(self) -> Buffer:
         """The memory. An Array that waits is computed first; ValueError once it is closed."""
-        self._ready()
-        if self._buffer is None:
-            raise ValueError("the buffer is closed")
-        return self._buffer
+        buffer = self._buffer
+        if buffer is None:
+            self._ready()
+            buffer = self._buffer
+            if buffer is None:
+                raise ValueError("the buffer is closed")
+        return buffer
 
     @property
     def fence(self) -> Fence | None:

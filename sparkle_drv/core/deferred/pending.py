@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
+from functools import partial
 from typing import Any, NoReturn, Protocol
 
 from .provider import Thunk
@@ -63,7 +64,7 @@ class Pending:
             key = id(array)
             arrays = self._arrays
             # Without the lock: a finalizer may run while this thread is in the middle of a change.
-            arrays[key] = weakref.ref(array, lambda _: arrays.pop(key, None))
+            arrays[key] = weakref.ref(array, partial(arrays.pop, key))
             if not self.stale:
                 self.stale = True
                 device._backend.advance()

@@ -6,6 +6,7 @@ write to. Anything else is computed at once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from . import types
 from .node import MOST_LEAVES, MOST_STEPS, Node, bindable, is_bindable
 
 Shape = tuple[int, ...]
+MOST_KEPT = 4096
+"""Steps that a device remembers the types of; beyond that it starts anew."""
 
 
 def expression(name: str, given: tuple[object, ...]) -> Array:
@@ -28,17 +31,43 @@ def expression(name: str, given: tuple[object, ...]) -> Array:
 
     Raises TypeError (operands, dtypes), ValueError (shapes, devices, closed), OverflowError.
     """
-    device = device_of(given)
-    operands = tuple(_operand(device, x) for x in given)
-    node = _node(device, name, operands)
+    device: Any = None
+    operands: list[Any] = []
+    kinds: list[Any] = []
+    shapes: list[Shape] = []
+    private = True  # can nobody else write to the memory of the Arrays?
+    for x in given:
+        if not isinstance(x, Array):
+            x = _operand(given, x)
+            if not isinstance(x, Array):
+                operands.append(x)
+                kinds.append((x.dtype,) if isinstance(x, np.generic) else _weak(x))
+                continue
+        thunk = x._thunk
+        buffer = None if isinstance(thunk, Node) else x.buffer
+        own = thunk.device if buffer is None else buffer._storage.device
+        if own is not device or own is None:
+            device = own if device is None and own is not None else device_of(given)
+        if buffer is None:
+            operands.append(thunk)
+            kinds.append(thunk.kind)
+        else:
+            private = private and not buffer._storage.exposed
+            operands.append(bindable(x) if buffer.offset else x)
+            kinds.append(x.dtype)
+        shapes.append(x.shape)
+    device._check_open()
+    step = _typed(device, (name, *kinds))
+    shape = shapes[0] if shapes.count(shapes[0]) == len(shapes) else _common(name, shapes)
+    node = _node(device, step, tuple(operands), shape, len(shapes))
     if node is None:
         return on_host(device, name, operands)
-    if not _is_private(node.operands):
-        made = node.run()
-        if made.fence is not None:
-            made.fence.wait()  # who can write to the operands does not know this fence
-        return made
-    return Array._deferred(node, node.dtype, node.shape)
+    if private:
+        return Array._deferred(node, node.dtype, shape)
+    made = node.run()
+    if made.fence is not None:
+        made.fence.wait()  # who can write to the operands does not know this fence
+    return made
 
 
 def update(name: str, x: Array, operand: object) -> Array:
@@ -73,68 +102,65 @@ def update(name: str, x: Array, operand: object) -> Array:
 
 
 def device_of(given: tuple[object, ...]) -> Device:
-    """That of all Arrays; ValueError: they have several."""
+    """That of all Arrays, which is open; ValueError: they have several, or one is closed."""
     device: Device | None = None
     for x in given:
         if isinstance(x, Array):
-            own = x.device
-            if device is None:
-                device = own
-            elif own is not device:
+            thunk = x._thunk
+            own = x.buffer._storage.device if thunk is None else thunk.device
+            if own is None:
+                raise ValueError("the buffer is closed")
+            if own is device:
+                continue
+            if device is not None:
                 other = device._another(own)
                 raise ValueError(
                     f"operands: expected Arrays of one device, got {device.uri} and {other}"
                 )
+            device = own
     assert device is not None
+    device._check_open()
     return device
 
 
-def _operand(device: Device, x: object) -> Any:
-    """A Node, an Array with memory, or a number."""
-    if isinstance(x, Array):
-        thunk = x._thunk
-        return thunk if isinstance(thunk, Node) else _ready(x)
+def _operand(given: tuple[object, ...], x: object) -> Any:
+    """A number, or the Array of a host array."""
     if isinstance(x, (bool, int, float, complex, np.generic)):
         return np.bool_(x) if isinstance(x, bool) else x
     if isinstance(x, np.ndarray):
-        return device.array(x) if x.ndim else x[()]
+        return device_of(given).array(x) if x.ndim else x[()]
     raise TypeError(
         f"operand: expected an Array, a numpy array or a number, got {type(x).__name__} {shown(x)}"
     )
 
 
-def _ready(x: Array) -> Array:
-    x.buffer._open()
-    return bindable(x)
+def _weak(x: complex) -> type:
+    """int, float or complex, of which it is or derives."""
+    kind = type(x)
+    if kind is float or kind is int:
+        return kind
+    return next(base for base in (int, float, complex) if isinstance(x, base))
 
 
-def _node(device: Device, name: str, operands: tuple[Any, ...]) -> Node | None:
-    """The step; None: no map of this device computes it."""
-    kinds = tuple(_kind(x) for x in operands)
-    dtype, op, tag = types.typed(name, kinds)
-    shape = _shape(name, operands)
+def _common(name: str, shapes: list[Shape]) -> Shape:
+    try:
+        return space.common(shapes)
+    except ValueError:
+        given = " and ".join(map(str, shapes))
+        raise ValueError(f"{name}: expected shapes that broadcast, got {given}") from None
+
+
+def _node(
+    device: Device, step: types.Typed, operands: tuple[Any, ...], shape: Shape, arrays: int
+) -> Node | None:
+    """The step; None: no map of this device computes it. `arrays`: how many are no numbers."""
+    dtype, op, tag = step
     if not op:
         return None
-    if not tag:
-        if not all(isinstance(x, Node) for x in operands):
-            return None
-        tag = operands[0].tag
-    wide = fuses(device)
-    for x in operands:
-        if isinstance(x, Node):
-            if not wide and x.tag != tag:
+    if arrays < len(operands):
+        for x in operands:
+            if not isinstance(x, (Array, Node)) and not types.fits(x, tag):
                 return None
-        elif isinstance(x, Array):
-            own = check.DTYPES.get(x.dtype)
-            if own is None or (not wide and own != tag):
-                return None
-        elif not types.fits(x, tag):
-            return None
-    if not wide and (
-        not device.provides(f"map_{tag}")
-        or check.DTYPES.get(dtype, tag if dtype == types.BOOL else "") != tag
-    ):
-        return None
     node = Node(device, op, operands, dtype, shape, tag)
     if node.steps <= MOST_STEPS and node.leaves <= MOST_LEAVES:
         return node
@@ -144,38 +170,44 @@ def _node(device: Device, name: str, operands: tuple[Any, ...]) -> Node | None:
     return Node(device, op, computed, dtype, shape, tag)
 
 
-def _kind(x: Any) -> types.Kind:
-    if isinstance(x, (Node, Array, np.generic)):
-        return x.dtype
-    return type(x) if type(x) in (int, float, complex) else _base(x)
+def _typed(device: Device, key: tuple[Any, ...]) -> types.Typed:
+    """As types.typed, for this device. `key`: a name and the kinds of its operands.
+
+    A kind is the dtype of an Array, the kind of a Node, numpy's scalar as (dtype,), or the class of
+    a number of Python's.
+    """
+    kept: dict[Any, types.Typed] = device.kept.setdefault("ops steps", {})
+    found = kept.get(key)
+    if found is None:
+        if len(kept) >= MOST_KEPT:
+            kept.clear()
+        found = kept[key] = _rule(device, *key)
+    return found
 
 
-def _base(x: Any) -> type:
-    return next(kind for kind in (int, float, complex) if isinstance(x, kind))
-
-
-def _shape(name: str, operands: tuple[Any, ...]) -> Shape:
-    shapes = [x.shape for x in operands if isinstance(x, (Node, Array))]
-    first = shapes[0]
-    if all(shape == first for shape in shapes):
-        return first
-    try:
-        return space.common(shapes)
-    except ValueError:
-        given = " and ".join(map(str, shapes))
-        raise ValueError(f"{name}: expected shapes that broadcast, got {given}") from None
+def _rule(device: Device, name: str, *kinds: Any) -> types.Typed:
+    dtype, op, tag = types.typed(name, tuple(k[0] if isinstance(k, tuple) else k for k in kinds))
+    host = types.Typed(dtype, "", "")
+    nodes = [k[1] for k in kinds if isinstance(k, tuple) and len(k) == 2]
+    if op and not tag:
+        if len(nodes) < len(kinds):
+            return host
+        tag = nodes[0]
+    leaves = [check.DTYPES.get(k) for k in kinds if isinstance(k, np.dtype)]
+    if not op or None in leaves:
+        return host
+    if not fuses(device):
+        own = check.DTYPES.get(dtype, tag if dtype == types.BOOL else "")
+        if {own, *nodes, *leaves} != {tag} or not device.provides(f"map_{tag}"):
+            return host
+    return types.Typed(dtype, op, tag)
 
 
 def _computed(x: Any) -> Any:
     return x.run() if isinstance(x, Node) else x
 
 
-def _is_private(operands: tuple[Any, ...]) -> bool:
-    """Can nobody else write to the memory of the Arrays? That of nodes was looked at before."""
-    return not any(isinstance(x, Array) and x.buffer._open().exposed for x in operands)
-
-
-def on_host(device: Device, name: str, operands: tuple[Any, ...]) -> Array:
+def on_host(device: Device, name: str, operands: Sequence[Any]) -> Array:
     """numpy's `name`, and its result on the device."""
     values = [x._host() if isinstance(x, Array) else x for x in map(_computed, operands)]
     with np.errstate(all="ignore"):

@@ -33,25 +33,28 @@ MOST_STEPS, MOST_LEAVES = 24, 8
 class Node:
     """`op` of `operands` (Nodes, Arrays, numbers). `tag` is the type of a truth's elements.
 
-    `made` is its result, if it was computed on its own.
+    `made` is its result, if it was computed on its own; `kind` is (dtype, tag).
     """
 
-    __slots__ = ("device", "dtype", "leaves", "made", "op", "operands", "shape", "steps", "tag")
+    __slots__ = (
+        "device", "dtype", "kind", "leaves", "made", "op", "operands", "shape", "steps", "tag",
+    )  # fmt: skip
 
     def __init__(
         self, device: Device, op: str, operands: tuple[Any, ...], dtype: np.dtype[Any],
         shape: Shape, tag: str,
     ) -> None:  # fmt: skip
         self.device, self.op, self.operands = device, op, operands
-        self.dtype, self.shape, self.tag = dtype, shape, tag
+        self.dtype, self.shape, self.tag, self.kind = dtype, shape, tag, (dtype, tag)
         self.made: Array | None = None
-        self.steps, self.leaves = 1, 0
+        steps, leaves = 1, 0
         for x in operands:
-            if isinstance(x, Node):
-                self.steps += x.steps
-                self.leaves += x.leaves
-            elif isinstance(x, Array):
-                self.leaves += 1
+            if isinstance(x, Array):
+                leaves += 1
+            elif isinstance(x, Node):
+                steps += x.steps
+                leaves += x.leaves
+        self.steps, self.leaves = steps, leaves
 
     def run(self, out: Array | None = None) -> Array:
         """See core's Thunk; `out`: memory for the result."""
@@ -170,7 +173,8 @@ def bindable(x: Array) -> Array:
 
 def is_bindable(x: Array) -> bool:
     """May it stand among the arguments of a launch, where its memory begins?"""
-    return not x.buffer.offset % x.device.info.offset_alignment
+    offset = x.buffer.offset
+    return not (offset and offset % x.device.info.offset_alignment)
 
 
 def broadcast(x: Array, shape: Shape) -> View:
