@@ -7,7 +7,6 @@ first: work of ours never overtakes an expression, and launches without one pay 
 
 from __future__ import annotations
 
-import sys
 import threading
 import weakref
 from functools import partial
@@ -112,9 +111,6 @@ class Pending:
                 return  # another thread was first
             outer = self._runs
             self._runs = True
-            # With no other thread there is none to hide the epoch from, and C launches by itself.
-            if not outer and self.stale and len(sys._current_frames()) == 1:
-                device._epoch = device._backend.epoch()
             try:
                 made = thunk.run()
                 array._take(made)

@@ -44,17 +44,19 @@ def expression(name: str, given: tuple[object, ...]) -> Array:
                 kinds.append((x.dtype,) if isinstance(x, np.generic) else _weak(x))
                 continue
         thunk = x._thunk
-        buffer = None if isinstance(thunk, Node) else x.buffer
-        own = thunk.device if buffer is None else buffer._storage.device
-        if own is not device or own is None:
-            device = own if device is None and own is not None else device_of(given)
-        if buffer is None:
+        if isinstance(thunk, Node):
+            own = thunk.device
             operands.append(thunk)
             kinds.append(thunk.kind)
         else:
-            private = private and not buffer._storage.exposed
+            buffer = x.buffer
+            storage = buffer._storage
+            own = storage.device
+            private = private and own is not None and not storage.exposed
             operands.append(bindable(x) if buffer.offset else x)
             kinds.append(x.dtype)
+        if own is not device or own is None:
+            device = own if device is None and own is not None else device_of(given)
         shapes.append(x.shape)
     device._check_open()
     step = _typed(device, (name, *kinds))

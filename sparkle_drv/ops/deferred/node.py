@@ -17,7 +17,8 @@ from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.device import Device
 from sparkle_drv.ops.expression import promote
 from sparkle_drv.ops.expression.graph import Builder, Graph
-from sparkle_drv.ops.map.operation import fuses, map
+from sparkle_drv.ops.map import operation as map
+from sparkle_drv.ops.map.operation import fuses
 from sparkle_drv.ops.shapes.view import View
 from sparkle_drv.ops.strided.moves import DIMS
 from sparkle_drv.ops.strided.operation import strided_copy
@@ -54,7 +55,8 @@ class Node:
             elif isinstance(x, Node):
                 steps += x.steps
                 leaves += x.leaves
-        self.steps, self.leaves = steps, leaves
+        self.steps: int = steps
+        self.leaves: int = leaves
 
     def run(self, out: Array | None = None) -> Array:
         """See core's Thunk; `out`: memory for the result."""
@@ -62,17 +64,20 @@ class Node:
             return self.made
         written = _Written()
         root = written.value(self)
-        key = tuple(written.steps)
-        if self.dtype == types.BOOL:  # maps have no truths to store
-            one = np.dtype(promote.dtype_name(self.tag)).type(1)
-            key += (("where", root, written.number(one), written.number(one - one)),)
-        graph = _graph(key, len(written.leaves), len(written.numbers))
+        device, dtype, steps = self.device, self.dtype, written.steps
+        if dtype == types.BOOL:  # maps have no truths to store
+            dtype = np.dtype(promote.dtype_name(self.tag))
+            one = dtype.type(1)
+            steps.append(("where", root, written.number(one), written.number(one - one)))
         leaves = written.leaves
-        if not fuses(self.device):
+        if not fuses(device):
             leaves = [_widened(x, self.shape) for x in leaves]
-        made: Array = map(self.device, graph, *leaves, *written.numbers, out=out)
+        shapes = tuple([x.shape for x in leaves])
+        graph = _graph(tuple(steps), shapes, len(written.numbers))
+        made = device.empty(self.shape, dtype) if out is None else out
+        map.again(device, graph, made, *leaves, *written.numbers)
         if self.dtype == types.BOOL:
-            made = self.device.array(made._host().astype(bool))
+            made = device.array(made._host().astype(bool))
         self.made = made
         return made
 
@@ -129,9 +134,10 @@ def map_text(written: _Written, operand: Any) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _graph(steps: tuple[Step, ...], leaves: int, numbers: int) -> Graph:
+def _graph(steps: tuple[Step, ...], shapes: tuple[Shape, ...], numbers: int) -> Graph:
+    """One object for leaves of these shapes: see map.again."""
     builder = Builder("an expression of Arrays")
-    names = [f"x{i}" for i in range(leaves)] + [f"s{i}" for i in range(numbers)]
+    names = [f"x{i}" for i in range(len(shapes))] + [f"s{i}" for i in range(numbers)]
     at = {name: builder.add("name", (), name) for name in names}
     made: list[int] = []
     for op, *operands in steps:
