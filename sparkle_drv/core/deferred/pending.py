@@ -36,7 +36,7 @@ class Device(Protocol):
 class Failed:
     """The thunk of an array whose computation failed before a write: reading it raises `error`."""
 
-    def __init__(self, device: Device, error: Exception) -> None:
+    def __init__(self, device: Any, error: Exception) -> None:
         self.device, self.error = device, error
 
     def run(self) -> NoReturn:

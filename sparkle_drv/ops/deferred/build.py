@@ -7,11 +7,12 @@ write to. Anything else is computed at once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from sparkle_drv.core.array import Array
+from sparkle_drv.core.array_shape import Shaped
 from sparkle_drv.core.device import Device
 from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.arguments.words import shown
@@ -22,6 +23,7 @@ from . import types
 from .node import MOST_LEAVES, MOST_STEPS, Node, bindable, is_bindable
 
 Shape = tuple[int, ...]
+N = TypeVar("N", bound=Node)
 MOST_KEPT = 4096
 """Steps that a device remembers the types of; beyond that it starts anew."""
 
@@ -41,7 +43,7 @@ def expression(name: str, given: tuple[object, ...]) -> Array:
             x = _operand(given, x)
             if not isinstance(x, Array):
                 operands.append(x)
-                kinds.append((x.dtype,) if isinstance(x, np.generic) else _weak(x))
+                kinds.append(kind_of(x))
                 continue
         thunk = x._thunk
         if isinstance(thunk, Node):
@@ -59,14 +61,14 @@ def expression(name: str, given: tuple[object, ...]) -> Array:
             device = own if device is None and own is not None else device_of(given)
         shapes.append(x.shape)
     device._check_open()
-    step = _typed(device, (name, *kinds))
-    shape = shapes[0] if shapes.count(shapes[0]) == len(shapes) else _common(name, shapes)
-    node = _node(device, step, tuple(operands), shape, len(shapes))
-    if node is None:
+    step = typed(device, (name, *kinds))
+    shape = shapes[0] if shapes.count(shapes[0]) == len(shapes) else common(name, shapes)
+    new = node(Node, device, step, tuple(operands), shape, len(shapes))
+    if new is None:
         return on_host(device, name, operands)
     if private:
-        return Array._deferred(node, node.dtype, shape)
-    made = node.run()
+        return Array._deferred(new, new.dtype, shape)
+    made = new.run()
     if made.fence is not None:
         made.fence.wait()  # who can write to the operands does not know this fence
     return made
@@ -80,10 +82,7 @@ def update(name: str, x: Array, operand: object) -> Array:
     if x.readonly:
         raise ValueError("in-place: expected a writable Array, got a read-only one")
     made = expression(name, (x, operand))
-    if made.shape != x.shape:
-        raise ValueError(f"in-place: expected a result of shape {x.shape}, got {made.shape}")
-    if not np.can_cast(made.dtype, x.dtype, "same_kind"):
-        raise TypeError(f"in-place: a result of {made.dtype} does not fit {x.dtype}")
+    check_in_place(made, x)
     thunk = made._thunk
     if isinstance(thunk, Node) and thunk.dtype == x.dtype:
         if x._thunk is not None:
@@ -101,6 +100,14 @@ def update(name: str, x: Array, operand: object) -> Array:
 
     assign(x, ..., made)
     return x
+
+
+def check_in_place(made: Any, x: Any) -> None:
+    """TypeError, ValueError: `x` does not take these elements."""
+    if made.shape != x.shape:
+        raise ValueError(f"in-place: expected a result of shape {x.shape}, got {made.shape}")
+    if not np.can_cast(made.dtype, x.dtype, "same_kind"):
+        raise TypeError(f"in-place: a result of {made.dtype} does not fit {x.dtype}")
 
 
 def device_of(given: tuple[object, ...]) -> Device:
@@ -127,24 +134,33 @@ def device_of(given: tuple[object, ...]) -> Device:
 
 def _operand(given: tuple[object, ...], x: object) -> Any:
     """A number, or the Array of a host array."""
+    if isinstance(x, np.ndarray) and x.ndim:
+        return device_of(given).array(x)
+    return number("an Array", x)
+
+
+def number(besides: str, x: object) -> Any:
+    """A number as expressions have it; TypeError: `x` is none, nor what `besides` says."""
     if isinstance(x, (bool, int, float, complex, np.generic)):
         return np.bool_(x) if isinstance(x, bool) else x
-    if isinstance(x, np.ndarray):
-        return device_of(given).array(x) if x.ndim else x[()]
+    if isinstance(x, np.ndarray) and not x.ndim:
+        return x[()]
     raise TypeError(
-        f"operand: expected an Array, a numpy array or a number, got {type(x).__name__} {shown(x)}"
+        f"operand: expected {besides}, a numpy array or a number, got {type(x).__name__} {shown(x)}"
     )
 
 
-def _weak(x: complex) -> type:
-    """int, float or complex, of which it is or derives."""
+def kind_of(x: Any) -> Any:
+    """The kind of a number: see typed."""
     kind = type(x)
     if kind is float or kind is int:
         return kind
+    if isinstance(x, np.generic):
+        return (x.dtype,)
     return next(base for base in (int, float, complex) if isinstance(x, base))
 
 
-def _common(name: str, shapes: list[Shape]) -> Shape:
+def common(name: str, shapes: list[Shape]) -> Shape:
     try:
         return space.common(shapes)
     except ValueError:
@@ -152,27 +168,28 @@ def _common(name: str, shapes: list[Shape]) -> Shape:
         raise ValueError(f"{name}: expected shapes that broadcast, got {given}") from None
 
 
-def _node(
-    device: Device, step: types.Typed, operands: tuple[Any, ...], shape: Shape, arrays: int
-) -> Node | None:
-    """The step; None: no map of this device computes it. `arrays`: how many are no numbers."""
+def node(
+    kind: type[N], device: Any, step: types.Typed, operands: tuple[Any, ...], shape: Shape,
+    arrays: int,
+) -> N | None:  # fmt: skip
+    """The step, of class `kind`; None: no map computes it. `arrays`: how many are no numbers."""
     dtype, op, tag = step
     if not op:
         return None
     if arrays < len(operands):
         for x in operands:
-            if not isinstance(x, (Array, Node)) and not types.fits(x, tag):
+            if not isinstance(x, (Node, Shaped)) and not types.fits(x, tag):
                 return None
-    node = Node(device, op, operands, dtype, shape, tag)
-    if node.steps <= MOST_STEPS and node.leaves <= MOST_LEAVES:
-        return node
-    computed = tuple(_computed(x) for x in operands)
-    if any(isinstance(x, Array) and x.dtype == types.BOOL for x in computed):
+    made = kind(device, op, operands, dtype, shape, tag)
+    if made.steps <= MOST_STEPS and made.leaves <= MOST_LEAVES:
+        return made
+    computed = tuple(x.run() if isinstance(x, Node) else x for x in operands)
+    if any(getattr(x, "dtype", None) == types.BOOL for x in computed if isinstance(x, Shaped)):
         return None
-    return Node(device, op, computed, dtype, shape, tag)
+    return kind(device, op, computed, dtype, shape, tag)
 
 
-def _typed(device: Device, key: tuple[Any, ...]) -> types.Typed:
+def typed(device: Device, key: tuple[Any, ...]) -> types.Typed:
     """As types.typed, for this device. `key`: a name and the kinds of its operands.
 
     A kind is the dtype of an Array, the kind of a Node, numpy's scalar as (dtype,), or the class of
@@ -183,11 +200,11 @@ def _typed(device: Device, key: tuple[Any, ...]) -> types.Typed:
     if found is None:
         if len(kept) >= MOST_KEPT:
             kept.clear()
-        found = kept[key] = _rule(device, *key)
+        found = kept[key] = _typed(device, *key)
     return found
 
 
-def _rule(device: Device, name: str, *kinds: Any) -> types.Typed:
+def _typed(device: Device, name: str, *kinds: Any) -> types.Typed:
     dtype, op, tag = types.typed(name, tuple(k[0] if isinstance(k, tuple) else k for k in kinds))
     host = types.Typed(dtype, "", "")
     nodes = [k[1] for k in kinds if isinstance(k, tuple) and len(k) == 2]

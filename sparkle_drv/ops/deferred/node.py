@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from sparkle_drv.core.array import Array
+from sparkle_drv.core.array_shape import Shaped
 from sparkle_drv.core.commands import Commands
-from sparkle_drv.core.device import Device
 from sparkle_drv.ops.expression import promote
 from sparkle_drv.ops.expression.graph import Builder, Graph
 from sparkle_drv.ops.map import operation as map
@@ -42,7 +42,7 @@ class Node:
     )  # fmt: skip
 
     def __init__(
-        self, device: Device, op: str, operands: tuple[Any, ...], dtype: np.dtype[Any],
+        self, device: Any, op: str, operands: tuple[Any, ...], dtype: np.dtype[Any],
         shape: Shape, tag: str,
     ) -> None:  # fmt: skip
         self.device, self.op, self.operands = device, op, operands
@@ -50,7 +50,7 @@ class Node:
         self.made: Array | None = None
         steps, leaves = 1, 0
         for x in operands:
-            if isinstance(x, Array):
+            if isinstance(x, Shaped):
                 leaves += 1
             elif isinstance(x, Node):
                 steps += x.steps

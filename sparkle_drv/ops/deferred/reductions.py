@@ -20,7 +20,7 @@ from .build import device_of
 from .node import bindable, broadcast, is_bindable
 from .views import _made, astype
 
-_KERNELS = {
+KERNELS = {
     "sum": ("f32", "f64", "i32"), "mean": ("f32", "f64"),
     "max": ("f32", "f64", "i32"), "min": ("f32", "f64", "i32"),
 }  # fmt: skip
@@ -36,7 +36,7 @@ def reduction(x: Array, op: str, axis: Any, keepdims: bool) -> Array:
         raise ValueError(f"{op}: expected elements to choose from, got shape {x.shape}")
     tag = check.DTYPES.get(x.dtype)
     kernels = (f"reduce_sum_{tag}", *((f"map_{tag}",) if op == "mean" else ()))
-    if x.size and tag in _KERNELS.get(op, ()) and all(map(device.provides, kernels)):
+    if x.size and tag in KERNELS.get(op, ()) and all(map(device.provides, kernels)):
         if not axes:
             x, axes, keepdims = x.reshape((*x.shape, 1)), (x.ndim,), False
         return reduce(device, bindable(x), cast(ReduceOp, op), axes, keepdims=keepdims)
