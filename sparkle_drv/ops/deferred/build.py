@@ -60,7 +60,8 @@ def expression(name: str, given: tuple[object, ...]) -> Array:
         if own is not device or own is None:
             device = own if device is None and own is not None else device_of(given)
         shapes.append(x.shape)
-    device._check_open()
+    if device.closed:
+        device._check_open()
     step = typed(device, (name, *kinds))
     shape = shapes[0] if shapes.count(shapes[0]) == len(shapes) else common(name, shapes)
     new = node(Node, device, step, tuple(operands), shape, len(shapes))
@@ -195,9 +196,10 @@ def typed(device: Device, key: tuple[Any, ...]) -> types.Typed:
     A kind is the dtype of an Array, the kind of a Node, numpy's scalar as (dtype,), or the class of
     a number of Python's.
     """
-    kept: dict[Any, types.Typed] = device.kept.setdefault("ops steps", {})
-    found = kept.get(key)
+    kept: dict[Any, types.Typed] | None = device.kept.get("ops steps")
+    found = None if kept is None else kept.get(key)
     if found is None:
+        kept = device.kept.setdefault("ops steps", {})
         if len(kept) >= MOST_KEPT:
             kept.clear()
         found = kept[key] = _typed(device, *key)

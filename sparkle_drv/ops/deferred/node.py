@@ -50,11 +50,11 @@ class Node:
         self.made: Array | None = None
         steps, leaves = 1, 0
         for x in operands:
-            if isinstance(x, Shaped):
-                leaves += 1
-            elif isinstance(x, Node):
+            if isinstance(x, Node):
                 steps += x.steps
                 leaves += x.leaves
+            elif isinstance(x, Shaped):
+                leaves += 1
         self.steps: int = steps
         self.leaves: int = leaves
 
