@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, NoReturn, Protocol
 
@@ -109,16 +111,20 @@ class Pending:
             thunk = array._thunk
             if thunk is None:
                 return  # another thread was first
-            outer = self._runs
-            self._runs = True
+            with self.overtaken(device):
+                array._take(thunk.run())
+                self._arrays.pop(id(array), None)
+
+    @contextmanager
+    def overtaken(self, device: Device) -> Iterator[None]:
+        """Launches of this thread inside come before what waits: they write to new memory alone."""
+        with self._lock:
+            outer, self._runs = self._runs, True
             try:
-                made = thunk.run()
-                array._take(made)
+                yield
             finally:
                 self._runs = outer
                 if not outer:
-                    if array._thunk is None:
-                        self._arrays.pop(id(array), None)
                     self._renewed(device)
 
     def _renewed(self, device: Device) -> None:

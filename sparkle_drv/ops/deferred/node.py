@@ -62,24 +62,31 @@ class Node:
         """See core's Thunk; `out`: memory for the result."""
         if self.made is not None:
             return self.made
-        written = _Written()
-        root = written.value(self)
-        device, dtype, steps = self.device, self.dtype, written.steps
-        if dtype == types.BOOL:  # maps have no truths to store
+        graph, values = self.graph()
+        device, dtype = self.device, self.dtype
+        if dtype == types.BOOL:
             dtype = np.dtype(promote.dtype_name(self.tag))
-            one = dtype.type(1)
-            steps.append(("where", root, written.number(one), written.number(one - one)))
-        leaves = written.leaves
-        if not fuses(device):
-            leaves = [_widened(x, self.shape) for x in leaves]
-        shapes = tuple([x.shape for x in leaves])
-        graph = _graph(tuple(steps), shapes, len(written.numbers))
         made = device.empty(self.shape, dtype) if out is None else out
-        map.again(device, graph, made, *leaves, *written.numbers)
+        map.again(device, graph, made, *values)
         if self.dtype == types.BOOL:
             made = device.array(made._host().astype(bool))
         self.made = made
         return made
+
+    def graph(self) -> tuple[Graph, list[Any]]:
+        """The expression, and the values of its names."""
+        written = _Written()
+        root = written.value(self)
+        if self.dtype == types.BOOL:  # maps have no truths to store
+            one = np.dtype(promote.dtype_name(self.tag)).type(1)
+            ends = written.number(one), written.number(one - one)
+            written.steps.append(("where", root, *ends))
+        leaves = written.leaves
+        if not fuses(self.device):
+            leaves = [_widened(x, self.shape) for x in leaves]
+        shapes = tuple([x.shape for x in leaves])
+        graph = _graph(tuple(written.steps), shapes, len(written.numbers))
+        return graph, leaves + written.numbers
 
     def explain(self) -> str:
         """See core's Thunk."""

@@ -12,12 +12,13 @@ from sparkle_drv.core.commands import Commands
 from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.arguments.annotations import ReduceOp
 from sparkle_drv.ops.gemm.operation import gemm
-from sparkle_drv.ops.reduce.fold import axes_of
+from sparkle_drv.ops.map.operation import fuses
+from sparkle_drv.ops.reduce.fold import axes_of, lazy
 from sparkle_drv.ops.reduce.operation import reduce
 from sparkle_drv.ops.shapes import space
 
 from .build import device_of
-from .node import bindable, broadcast, is_bindable
+from .node import Node, bindable, broadcast, is_bindable
 from .views import _made, astype
 
 KERNELS = {
@@ -39,10 +40,17 @@ def reduction(x: Array, op: str, axis: Any, keepdims: bool) -> Array:
     if x.size and tag in KERNELS.get(op, ()) and all(map(device.provides, kernels)):
         if not axes:
             x, axes, keepdims = x.reshape((*x.shape, 1)), (x.ndim,), False
+        thunk = x._thunk
+        if isinstance(thunk, Node) and fuses(device):  # in one pass; x waits on
+            graph, values = thunk.graph()
+            given = lazy(graph, *values)
+            with device._pending.overtaken(device):
+                folded: Any = reduce(device, given, cast(ReduceOp, op), axes, keepdims=keepdims)
+            return cast(Array, folded)
         return reduce(device, bindable(x), cast(ReduceOp, op), axes, keepdims=keepdims)
-    given = axis if op in ("argmax", "argmin") else axes
+    along = axis if op in ("argmax", "argmin") else axes
     with np.errstate(all="ignore"):
-        host = getattr(np, op)(x._host(), axis=given, keepdims=keepdims)
+        host = getattr(np, op)(x._host(), axis=along, keepdims=keepdims)
     made = device.array(np.asarray(host))
     made._origin = f"numpy on the host: {op} of {x.dtype} has no kernel on {device.uri}"
     return made

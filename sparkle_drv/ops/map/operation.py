@@ -112,7 +112,7 @@ def again(dev: Device, graph: Graph, out: Array, *values: Array | Number) -> Non
     """
     epoch = dev._backend.epoch()  # before anything is looked at
     queue, calls = dev._default_queue, dev._calls
-    for x in values:
+    for x in (*values, out):
         fence = x._fence if isinstance(x, Array) else None
         if fence is not None and fence.queue is not queue and not fence.done:
             calls = None
