@@ -111,9 +111,12 @@ class Pending:
             thunk = array._thunk
             if thunk is None:
                 return  # another thread was first
-            with self.overtaken(device):
+            outer, self._runs = self._runs, True
+            try:
                 array._take(thunk.run())
                 self._arrays.pop(id(array), None)
+            finally:
+                self._ran(device, outer)
 
     @contextmanager
     def overtaken(self, device: Device) -> Iterator[None]:
@@ -123,9 +126,12 @@ class Pending:
             try:
                 yield
             finally:
-                self._runs = outer
-                if not outer:
-                    self._renewed(device)
+                self._ran(device, outer)
+
+    def _ran(self, device: Device, outer: bool) -> None:
+        self._runs = outer
+        if not outer:
+            self._renewed(device)
 
     def _renewed(self, device: Device) -> None:
         """After a run: the epoch is true if nothing waits, else old."""

@@ -165,7 +165,7 @@ class ContextArray(Shaped, Operators):
     def closed(self) -> bool:
         """True once `close` was called, or its Context closed."""
         if self._thunk is not None:
-            return False
+            return self._executor.closed
         return not self._copies or all(x.closed for x in self._copies.values())
 
     def of(self, executor: LocalExecutor) -> bool:
