@@ -39,6 +39,11 @@ def expression(name: str, given: tuple[object, ...]) -> Array:
     shapes: list[Shape] = []
     private = True  # can nobody else write to the memory of the Arrays?
     for x in given:
+        kind = type(x)
+        if kind is float or kind is int:
+            operands.append(x)
+            kinds.append(kind)
+            continue
         if not isinstance(x, Array):
             x = _operand(given, x)
             if not isinstance(x, Array):
@@ -153,9 +158,6 @@ def number(besides: str, x: object) -> Any:
 
 def kind_of(x: Any) -> Any:
     """The kind of a number: see typed."""
-    kind = type(x)
-    if kind is float or kind is int:
-        return kind
     if isinstance(x, np.generic):
         return (x.dtype,)
     return next(base for base in (int, float, complex) if isinstance(x, base))
