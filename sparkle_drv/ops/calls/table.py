@@ -162,6 +162,8 @@ class Call:
             elif given is None or isinstance(given, Constant):
                 source, base = _FIXED, 0
                 kept.append(pointer)
+            elif pointer is not given:
+                return None  # a copy that the call made
             else:
                 flags, base = flags | _POINTER, pointer._address
                 flags |= _SAME_PLACE * self._in_place(given, source)

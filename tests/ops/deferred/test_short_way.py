@@ -130,3 +130,21 @@ def test_a_reduction_takes_the_expression_along(fresh):
         square.max(axis=1, keepdims=True).numpy(),
         (HOST.reshape(8, 8) ** 2).max(axis=1, keepdims=True),
     )
+
+
+def test_what_a_map_copies_first_is_copied_each_time(fresh):
+    """More dimensions than the kernel takes; a result over an operand that is read in other places."""
+    ragged = np.arange(2**5, dtype=np.float32).reshape(2, 1, 2, 1, 2, 1, 2, 1, 2)
+    other = np.arange(2**4, dtype=np.float32).reshape(1, 2, 1, 2, 1, 2, 1, 2, 1)
+    x = fresh.array(HOST)
+    for i in range(3):
+        made = fresh.array(ragged + i) - fresh.array(other * i)
+        np.testing.assert_array_equal(made.numpy(), ragged + i - other * i)
+        x = fresh.array(HOST)
+        part = x[8:40]
+        part -= x[:32]
+        part -= x[:32]
+        wanted = HOST.copy()
+        wanted[8:40] -= wanted[:32].copy()
+        wanted[8:40] -= wanted[:32].copy()
+        np.testing.assert_array_equal(x.numpy(), wanted)
