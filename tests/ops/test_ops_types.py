@@ -149,6 +149,10 @@ def test_reductions_have_numpys_types(fresh, dtype):
             turned = np.moveaxis(host, 0, 1)
             again = reduce(fresh, turned, op, {None: None, 1: 0, (0, 2): (1, 2)}[axis])
             same(again, np.asarray(want).reshape(again.shape))
+    ragged = np.stack([host] * 2).reshape(2, 5, 2, 3, 3, 5, 2, 5, 2)[None]  # too many rows of rows
+    axes = (1, 3, 5, 7, 9)
+    got, wide = reduce(fresh, fresh.array(ragged), "sum", axes), ragged.astype("f8").sum(axes)
+    np.testing.assert_array_equal(got.numpy().astype("f8"), wide)
     if dtype == "int64":
         same(fresh.array(np.full(3, 2**62)).sum(), np.array(-(2**62)))
 
