@@ -192,6 +192,27 @@ def test_products_of_what_is_converted(fresh, dtype):
     assert fresh.default_queue.submitted == before
 
 
+@pytest.mark.devices("egl:0", "emu:gfx1100")
+def test_devices_of_one_type_have_elements_converted(fresh):
+    """What rounds twice in float16 would differ from numpy's, so it is refused."""
+    pixels, scale = numbers("uint8", (5, 9)), numbers("float32", (5, 9), 8)
+    mask, half = pixels > 4, numbers("float16", (5, 9))
+    x, y, h = fresh.array(pixels), fresh.array(scale), fresh.array(half)
+    made = map(fresh, "x * y", x, y)
+    same(made, pixels * scale)
+    assert made.explain() == f"map of float32 on {fresh.uri}; the host converted uint8"
+    same(map(fresh, "where(m, y, 2*y)", fresh.array(mask), y), np.where(mask, scale, 2 * scale))
+    same(map(fresh, "x < y", scale, 2 * scale), scale < 2 * scale)
+    out = fresh.empty((5, 9), bool)
+    assert map(fresh, "h < 0.1", h, out=out) is out
+    same(out, half < np.float16(0.1))
+    same(map(fresh, "h * 0.1", h), half * np.float16(0.1))
+    same(map(fresh, "x * s", half, s=fresh.array(np.float16(3)[None])[0]), half * np.float16(3))
+    for text, given in (("h * h + h", h), ("x + x", x), ("y + y", fresh.array(np.arange(3)))):
+        with pytest.raises(TypeError, match=r"one type throughout|has it of"):
+            map(fresh, text, given)
+
+
 @pytest.mark.devices("cpu", "egl:0", "emu:gfx1100")
 @pytest.mark.parametrize("dtype", [*STORED, "float64"])
 def test_layouts_move_elements_of_any_size(fresh, dtype):
