@@ -133,7 +133,7 @@ def test_a_reduction_takes_the_expression_along(fresh):
 
 
 def test_what_a_map_copies_first_is_copied_each_time(fresh):
-    """More dimensions than the kernel takes; a result over an operand that is read in other places."""
+    """More dimensions than the kernel takes; a result over an operand that is read elsewhere."""
     ragged = np.arange(2**5, dtype=np.float32).reshape(2, 1, 2, 1, 2, 1, 2, 1, 2)
     other = np.arange(2**4, dtype=np.float32).reshape(1, 2, 1, 2, 1, 2, 1, 2, 1)
     x = fresh.array(HOST)
