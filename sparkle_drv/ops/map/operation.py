@@ -107,8 +107,8 @@ def map(
     return _remember(stage, made, call[0], call[2:], order, graph, code)
 
 
-def again(dev: Device, graph: Graph, out: Array, *values: Array | Number) -> None:
-    """`graph` of values in the order of its names, into `out`, whose fence it sets.
+def again(dev: Device, graph: Graph, out: Array, *values: Any) -> None:
+    """`graph` of Arrays and numbers in the order of its names, into `out`, whose fence it sets.
 
     One object `graph` is for Arrays of the same shapes and dtypes each time. The launch comes
     before what waits to be computed (core/deferred/pending.py). Raises as `map`.
