@@ -46,7 +46,7 @@ REFUSED = {
     "a negated truth": (lambda o: o.map("-(x < y)", x=A, y=A), "no neg of bool"),
     "a list": (lambda o: o.map("x + a", x=A, a=[1.0]), "a: a numpy array"),
     "map out": (lambda o: o.map("x + 1", x=A, out=np.zeros(3, F32)), "out: shape"),
-    "axis": (lambda o: o.reduce(A, "sum", 7), "axis: -2 to 1"),
+    "axis": (lambda o: o.reduce(A, "sum", 7), "axis: expected -2 to 1"),
     "dtypes": (lambda o: o.gemm(A.astype(np.float64), A), "b: float64"),
     "masked": (lambda o: o.gemm(np.ma.array(A), A), "a: a masked array"),
     "bias": (lambda o: o.gemm(A, A, bias=A[0, :3]), "bias: shape"),
