@@ -75,7 +75,7 @@ class KeptShards:
     alone: bool = False
     """Is one device enough? Never if the caller said which take part."""
     bases: Mapping[str, str] = field(default_factory=dict)
-    """By URI: `Costs.basis` at the decision."""
+    """By URI: how its speed is known (Costs.basis), if this work was never probed there."""
     done: Done = field(default_factory=Done)
     """Outcome of the last call."""
 
