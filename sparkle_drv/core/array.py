@@ -19,7 +19,7 @@ from sparkle_drv.core.array_shape import Shaped
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.closing import Closing
 from sparkle_drv.core.deferred.operators import Operators
-from sparkle_drv.core.deferred.provider import provider
+from sparkle_drv.core.deferred.provider import namespace
 from sparkle_drv.core.fence import Fence
 from sparkle_drv.core.host_pointer import Pointer
 from sparkle_drv.core.whole_number import several
@@ -152,7 +152,7 @@ class Array(Pointer, Shaped, Closing, Operators):
 
         ValueError: a version of the standard that is not there.
         """
-        return provider(self._PROVIDER).namespace(api_version)
+        return namespace(api_version)
 
     @classmethod
     def _deferred(cls, thunk: Thunk, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 ARRAYS = "sparkle_drv.ops.deferred.numpy_api"
 """Who provides the operators of core.Array. Arrays of a Context name another module."""
+_NAMESPACE = "sparkle_drv.ops.array_api"
 X = TypeVar("X", bound="HasOperators")
 """core.Array, which is above this folder, or the class above it that has the same operators."""
 
@@ -42,7 +43,6 @@ class Provider(Protocol):
     def numpy_ufunc(
         self, ufunc: Any, method: str, inputs: tuple[object, ...], options: dict[str, Any]
     ) -> Any: ...
-    def namespace(self, api_version: str | None) -> Any: ...
     def matmul(self, a: object, b: object) -> Any: ...
     def getitem(self, x: X, key: object) -> X: ...
     def setitem(self, x: object, key: object, value: object) -> None: ...
@@ -55,3 +55,12 @@ class Provider(Protocol):
 def provider(module: str) -> Provider:
     """The functions of a module of that name."""
     return cast(Provider, importlib.import_module(module))
+
+
+def namespace(api_version: str | None) -> Any:
+    """The functions of the array API standard; ValueError: another version than theirs."""
+    found = importlib.import_module(_NAMESPACE)
+    known = found.__array_api_version__
+    if api_version not in (None, known):
+        raise ValueError(f"api_version: expected {known} or None, got {api_version!r}")
+    return found
