@@ -288,8 +288,10 @@ static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
     made->holds = 0;
     for (size_t i = 0; i < made->npatches; i++)
         made->holds |= made->patches[i].source != HOT_FIXED && !(made->patches[i].flags & HOT_POINTER);
-    for (Py_ssize_t i = 0; i < PyTuple_Size(made->kept); i++) /* memory of numpy's that the row alone keeps */
-        made->holds |= (((const struct hot_pointer *)(const void *)PyTuple_GetItem(made->kept, i))->elements & HOT_BORROWED_BIT) != 0;
+    for (Py_ssize_t i = 0; i < PyTuple_Size(made->kept); i++) { /* memory of numpy's that the row alone keeps */
+        const struct hot_pointer *const kept = (const void *)PyTuple_GetItem(made->kept, i);
+        made->holds |= (kept->elements & HOT_BORROWED_BIT) != 0;
+    }
     made->fixed = fixed;
     Py_INCREF(fixed);
     return (PyObject *)made;
