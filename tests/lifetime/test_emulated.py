@@ -7,6 +7,7 @@ import pytest
 from census import census, none_left
 
 import sparkle_drv as sp
+from sparkle_drv.core.device import Device
 from sparkle_drv.testing import emu
 from sparkle_drv.testing.emulator import Gpu, Machine
 
@@ -113,3 +114,19 @@ def test_a_device_that_outlives_its_machine_is_lost():
     assert queue.reached <= queue.submitted
     for thing in (busy, buffer, queue, dev):
         thing.close()
+
+
+def test_a_device_that_closes_waits_for_queues_that_were_forgotten():
+    """Their work still writes to memory that closing frees."""
+    with Machine() as machine, Device("emu:own", emu.open_card(machine, 0, "emu:own")) as dev:
+        buffer = dev.buffer(1 << 16)
+        machine.hold_jobs()
+        dev.queue().submit(sp.Commands().fill(buffer, 7))
+        gc.collect()
+        with pytest.raises(sp.FenceTimeout, match="a queue did not end within"):
+            dev.close(0.1)
+        assert machine.live_counts()["bos"] > 0
+        machine.hold_jobs(hold=False)
+        dev.close()
+        assert machine.live_counts()["files"] == 0
+        assert machine.fault() is None
