@@ -18,6 +18,7 @@ import signal
 from contextlib import contextmanager
 
 import fakecuda
+import isas
 import pytest
 import uris
 from hypothesis import HealthCheck, settings
@@ -87,11 +88,14 @@ def pytest_addoption(parser):
 
 
 def pytest_generate_tests(metafunc):
-    if "device" in metafunc.fixturenames:
+    for name in {"device", "each_dev"} & set(metafunc.fixturenames):
         own = metafunc.definition.get_closest_marker("devices")
         usual = own.args if own else uris.USUAL
         named = metafunc.config.getoption("--device")
-        metafunc.parametrize("device", named or usual, indirect=True)
+        metafunc.parametrize(name, named or usual, indirect=True)
+    mark = metafunc.definition.get_closest_marker("opens")
+    if mark and mark.args and "dev" in metafunc.fixturenames:
+        metafunc.parametrize("dev", mark.args, indirect=True, scope="module")
 
 
 @contextmanager
@@ -169,6 +173,12 @@ def device(request, opened):
 
 
 @pytest.fixture
+def each_dev(request, opened):
+    """The same for operations, whose caches stay on the device."""
+    return opened(request.param)
+
+
+@pytest.fixture
 def fresh(device):
     """A second open device of the same URI, for tests that close or break it."""
     dev = sp.open(device.uri)
@@ -180,6 +190,41 @@ def fresh(device):
 def userlib(tmp_path_factory):
     """Compiles user kernels; see userlib.py."""
     return Compiler(tmp_path_factory.mktemp("userlib"))
+
+
+@contextmanager
+def own_cpu(request):
+    """A cpu device as the mark `opens` asks for it; a parameter names its instruction set."""
+    mark = request.node.get_closest_marker("opens")
+    isa = getattr(request, "param", None)
+    with pytest.MonkeyPatch.context() as patch:
+        if isa:
+            patch.setenv("SPARKLE_CPU_ISA", isa)
+        device = sp.open("cpu", **(mark.kwargs if mark else {}))
+    with device:
+        assert isa in (None, device.info.isa)
+        yield device
+
+
+@pytest.fixture(scope="module")
+def dev(request):
+    """A cpu device of the file's own; `opens` may ask for one of each instruction set."""
+    with own_cpu(request) as device:
+        yield device
+
+
+@pytest.fixture
+def own_dev(request):
+    """The same for one test alone, which closes it."""
+    with own_cpu(request) as device:
+        yield device
+
+
+@pytest.fixture(scope="module", params=isas.HERE)
+def isa_dev(request):
+    """A device of each instruction set of this machine, beside the file's `dev`."""
+    with own_cpu(request) as device:
+        yield device
 
 
 @pytest.fixture

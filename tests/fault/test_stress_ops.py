@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from agree import agree
 
 import sparkle_drv as sp
 from sparkle_drv import ops
@@ -63,10 +64,6 @@ def together(*works: Callable[[random.Random], None], seconds: float = 100) -> N
 
 def some(seed: int, *shape: int, dtype: Any = F32) -> Any:
     return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
-
-
-def agree(found: Any, wanted: Any) -> None:
-    np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3)
 
 
 def test_products_with_weights_that_all_share(dev):

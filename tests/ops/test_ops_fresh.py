@@ -24,12 +24,6 @@ FAR = 100.0
 
 
 @pytest.fixture(scope="module")
-def dev():
-    with sp.open("cpu") as device:
-        yield device
-
-
-@pytest.fixture(scope="module")
 def ctx():
     with sp.init(["cpu"], profile=False) as context:
         yield context

@@ -13,12 +13,6 @@ as_strided = np.lib.stride_tricks.as_strided
 SIZE = 200
 
 
-@pytest.fixture(scope="module")
-def dev():
-    with sp.open("cpu") as device:
-        yield device
-
-
 def drawn(rng, base, shape):
     """A view of `base`: plain, transposed, with padded rows, or with any strides at all."""
     size = int(np.prod(shape))

@@ -9,12 +9,6 @@ from sparkle_drv.ops import conv2d, gemm, ref
 OVERLAP = "overlaps an operand"
 
 
-@pytest.fixture
-def dev():
-    with sp.open("cpu") as device:
-        yield device
-
-
 def normal(seed, *shape):
     return np.random.default_rng(seed).standard_normal(shape, np.float32)
 

@@ -3,6 +3,7 @@ plans, and map, reduce and layout in a few forms each."""
 
 import numpy as np
 import pytest
+from agree import agree
 
 from sparkle_drv import ops
 from sparkle_drv.ops import ref, tiles
@@ -15,11 +16,6 @@ ACTIVATIONS = [None, None, "relu", "tanh", "sigmoid"]
 @pytest.fixture(scope="module")
 def egl(opened):
     return opened("egl:0")
-
-
-def agree(got, want, tolerance, rms=None, what=""):
-    miss = ref.mismatch(got, want, tolerance, rms)
-    assert miss.index is None, f"{what}: {miss} with tolerance {tolerance}"
 
 
 def test_200_random_gemms(egl):

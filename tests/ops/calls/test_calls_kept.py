@@ -10,20 +10,17 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from callkit import CALLS, agree
+from agree import agree
+from callkit import CALLS
 
 import sparkle_drv as sp
 from sparkle_drv import ops
 
+pytestmark = pytest.mark.opens(threads=1)
+
 EACH = pytest.mark.parametrize("name", CALLS)
 PLANS = [name for name in CALLS if "plan" in name]
 CONSTANTS = [name for name in CALLS if "constant" in name]
-
-
-@pytest.fixture
-def dev():
-    with sp.open("cpu", threads=1) as device:
-        yield device
 
 
 def known(dev, name):

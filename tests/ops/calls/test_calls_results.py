@@ -9,19 +9,16 @@ import warnings
 
 import numpy as np
 import pytest
-from callkit import CALLS, VIEWS, agree, odd_strides, readonly
+from agree import agree
+from callkit import CALLS, VIEWS, odd_strides, readonly
 
 import sparkle_drv as sp
 from sparkle_drv import ops
 from sparkle_drv.ops.calls import table
 
+pytestmark = pytest.mark.opens(threads=1)
+
 EACH = pytest.mark.parametrize("name", CALLS)
-
-
-@pytest.fixture
-def dev():
-    with sp.open("cpu", threads=1) as device:
-        yield device
 
 
 @pytest.fixture(scope="module")

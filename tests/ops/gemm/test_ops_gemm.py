@@ -1,10 +1,10 @@
 """ops.gemm on the cpu: 200 random shapes per instruction set and type, memory, bad input."""
 
 import dataclasses
-import platform
 
 import numpy as np
 import pytest
+from agree import agree
 
 import sparkle_drv as sp
 from sparkle_drv.ops import gemm, ref
@@ -12,28 +12,6 @@ from sparkle_drv.ops import gemm, ref
 SIZES = [1, 2, 3, 5, 7, 8, 13, 14, 15, 16, 17, 28, 31, 32, 33, 47, 61, 64, 67, 97, 101, 128, 131]
 ACTIVATIONS = [None, None, "relu", "tanh", "sigmoid"]
 ALGOS = ["auto", "auto", "blocked", "naive"]
-ISAS = ["neon", "ref"] if platform.machine() == "aarch64" else ["avx512", "avx2", "ref"]
-
-
-@pytest.fixture(scope="module")
-def dev():
-    with sp.open("cpu") as device:
-        yield device
-
-
-@pytest.fixture(params=ISAS)
-def isa_dev(request, monkeypatch, dev):
-    if request.param not in dev.info.features:
-        pytest.skip(f"this machine has no {request.param}")
-    monkeypatch.setenv("SPARKLE_CPU_ISA", request.param)
-    with sp.open("cpu") as device:
-        assert device.info.isa == request.param
-        yield device
-
-
-def agree(got, want, tolerance, rms, what=""):
-    miss = ref.mismatch(got, want, tolerance, rms)
-    assert miss.index is None, f"{what}: {miss} with tolerance {tolerance}"
 
 
 def keep_busy(dev, queue=None):

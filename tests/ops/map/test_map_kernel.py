@@ -5,16 +5,9 @@ import numpy as np
 import pytest
 from sparkle_drv._native import lib
 
-import sparkle_drv as sp
 from sparkle_drv.ops.expression import grammar
 from sparkle_drv.ops.map import fused
 from sparkle_drv.ops.shapes import space
-
-
-@pytest.fixture(scope="module")
-def dev():
-    with sp.open("cpu") as device:
-        yield device
 
 
 def program(text, kinds):

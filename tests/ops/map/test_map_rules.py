@@ -30,12 +30,6 @@ JUDGED = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def dev():
-    with sp.open("cpu") as device:
-        yield device
-
-
 def test_a_product_that_is_used_twice_is_rounded_once_for_both(dev):
     """An FMA of one use would leave the rounding error of x * y, where numpy has 0."""
     x, y = (numbers(np.float32, 1000, seed) for seed in (1, 2))

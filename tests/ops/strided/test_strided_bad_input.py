@@ -9,12 +9,6 @@ from sparkle_drv.ops import strided_copy
 HUGE = 10**3000
 
 
-@pytest.fixture(scope="module")
-def dev():
-    with sp.open("cpu") as device:
-        yield device
-
-
 @pytest.fixture
 def pair(dev, monkeypatch):
     """dst and src of 4 x 6 floats; what is submitted for them is an error."""

@@ -8,13 +8,9 @@ from sparkle_drv.ops import strided_copy
 from sparkle_drv.ops.shapes.view import View
 from sparkle_drv.ops.strided import moves
 
+pytestmark = pytest.mark.opens(threads=3)
+
 FULL = slice(None)
-
-
-@pytest.fixture(scope="module")
-def dev():
-    with sp.open("cpu", threads=3) as device:
-        yield device
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ import threading
 
 import numpy as np
 import pytest
+from agree import agree
 
 import sparkle_drv as sp
 from sparkle_drv.ops import ref
@@ -20,10 +21,6 @@ def ctx():
 
 def normal(seed, *shape):
     return np.random.default_rng(seed).standard_normal(shape, np.float32)
-
-
-def agree(found, wanted):
-    np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("uri", BOTH)
