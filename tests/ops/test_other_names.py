@@ -14,7 +14,6 @@ from sparkle_drv.backends.cpu.backend import CpuBackend
 from sparkle_drv.backends.egl.backend import EglBackend
 from sparkle_drv.core import settings
 from sparkle_drv.core.device import Device
-from sparkle_drv.errors import DeviceNotFound
 from sparkle_drv.ops import ref
 from sparkle_drv.ops.tiles import gpu as tiles_gpu
 
@@ -38,12 +37,9 @@ def cpu():
 
 
 @pytest.fixture
-def egl():
-    try:
-        backend = EglBackend.open("egl:0", settings.read())
-    except DeviceNotFound as error:
-        pytest.skip(str(error))
-    with renamed(backend) as dev:
+def egl(opened):
+    opened("egl:0")
+    with renamed(EglBackend.open("egl:0", settings.read())) as dev:
         yield dev
 
 
