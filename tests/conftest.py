@@ -69,10 +69,9 @@ def pytest_runtest_protocol(item):
 
 
 def pytest_collection_modifyitems(config, items):
-    """What takes minutes runs when it is asked for: make test-long, or `-m long`."""
-    if "long" in config.option.markexpr:
-        return
-    left_out = [item for item in items if item.get_closest_marker("long")]
+    """Two kinds of tests run only when `-m` names them: make test-long and make test-setup."""
+    kinds = [kind for kind in ("long", "setup") if kind not in config.option.markexpr]
+    left_out = [item for item in items if any(map(item.get_closest_marker, kinds))]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]

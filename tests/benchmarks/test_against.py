@@ -3,6 +3,8 @@
 import pytest
 from peerskit import against, cases, measure
 
+pytestmark = pytest.mark.setup
+
 USAGE = 2
 
 

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from peerskit import ALL, SMALL, cases, environment, reference
 
+pytestmark = pytest.mark.setup
+
 
 def test_the_layers_are_those_of_the_networks():
     of = {name: case.of for name, case in ALL.items()}

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from peerskit import SMALL, base, child, reference, station
 
+pytestmark = pytest.mark.setup
+
 
 class Adder(base.Peer):
     """Computes right in one way, wrong in another, not at all in a third."""

@@ -22,6 +22,8 @@ from peerskit import (
     station,
 )
 
+pytestmark = pytest.mark.setup
+
 
 def test_what_bench_says_when_it_fails(tmp_path):
     env = environment.cleaned(os.environ, 1, tmp_path, [ROOT])

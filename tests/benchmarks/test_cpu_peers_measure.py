@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from peerskit import SMALL, measure, reference, station
 
+pytestmark = pytest.mark.setup
+
 
 class Fake:
     """A station whose ways give `results` and take `ns`."""

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from peerskit import ALL, ROOF, figures, goals, report
 
+pytestmark = pytest.mark.setup
+
 
 def row(name, threads=1, **ways):
     """A row in which each way, `peer_way`, took so many ns every time; "wrong" is a verdict."""

@@ -24,6 +24,8 @@ import pytest
 from _kit.packed import pack, unpack
 from where import ROOT
 
+pytestmark = pytest.mark.setup
+
 RUN = ROOT / "benchmarks" / "gpu_run.sh"
 STEP = """
 import json, sys, time, _kept

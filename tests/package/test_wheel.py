@@ -92,7 +92,7 @@ path = os.path.join(os.path.dirname(sys.executable), name)
 os.execv(path, [path, *sys.argv[2:]])
 """
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.setup, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,8 @@ from pathlib import Path
 import debian
 import pytest
 
+pytestmark = pytest.mark.setup
+
 TAG = "cp{}{}".format(*sys.version_info)
 MAIN = "import sys, os\nprint('ran', sys.argv[1:], os.environ['PYTHONPATH'].split(':')[0])\n"
 

@@ -8,6 +8,8 @@ import subprocess
 import debian
 import pytest
 
+pytestmark = pytest.mark.setup
+
 INDEX = 'case "$*" in *indextargets*) echo http://archive.invalid/debian;;'
 
 

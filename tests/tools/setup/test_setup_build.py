@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from where import ROOT
 
+pytestmark = pytest.mark.setup
+
 HEADER = (
     "#ifndef A\n#define A\n#include <stdint.h>\nint32_t sp_a(void);\nint32_t sp_b(void);\n#endif\n"
 )

@@ -7,6 +7,8 @@ import subprocess
 import pytest
 from where import ROOT
 
+pytestmark = pytest.mark.setup
+
 
 def test_every_make_target_is_declared_and_helped():
     command = ["make", "--no-print-directory", "help"]
@@ -15,7 +17,7 @@ def test_every_make_target_is_declared_and_helped():
     wanted = "quick help build bench test format perf wheel docs asan tsan preload test-radv gen"
     wanted += " bringup-archive fake-cuda gpu-kit golden-llvm shaders fuzz fuzz-elf fuzz-pm4"
     wanted += " fuzz-faults fuzz-mesh fuzz-shards random-calls loc test-fresh clean peers"
-    wanted += " cuda-sweep lowered wheels"
+    wanted += " cuda-sweep lowered wheels test-setup"
     wanted += " test-free-threaded test-radv-chips fuzz-isa fuzz-cluster test-long fuzz-strict"
     assert offered == set(wanted.split())
     phony = next(x for x in (ROOT / "Makefile").read_text().splitlines() if x.startswith(".PHONY"))

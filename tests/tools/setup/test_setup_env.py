@@ -13,6 +13,8 @@ import _packages
 import pytest
 from where import ROOT
 
+pytestmark = pytest.mark.setup
+
 SCRIPT = ROOT / "tools" / "setup_env.py"
 
 EGL = """

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from where import ROOT
 
+pytestmark = pytest.mark.setup
+
 HOP = ROOT / "tools" / "_hop.py"
 TOOL = "from _hop import hop; hop()\nimport sys; print('ran', sys.argv[1:])\n"
 
