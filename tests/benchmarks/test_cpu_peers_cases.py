@@ -1,4 +1,7 @@
-"""benchmarks/cpu_peers.py: its cases, their operands and the limits that judge results."""
+"""benchmarks/cpu_peers.py: its cases, their operands and the limits that judge results.
+
+When this fails, a comparison with another library accepts wrong results.
+"""
 
 from __future__ import annotations
 

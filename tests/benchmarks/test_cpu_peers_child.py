@@ -1,4 +1,7 @@
-"""benchmarks/cpu_peers.py: a library's own process, and the station that pins and ends it."""
+"""benchmarks/cpu_peers.py: a library's own process, and the station that pins and ends it.
+
+When this fails, a hung library blocks the whole comparison, or runs on other cores.
+"""
 
 from __future__ import annotations
 

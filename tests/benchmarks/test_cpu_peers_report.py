@@ -1,4 +1,7 @@
-"""benchmarks/cpu_peers.py: ratios, intervals, the lines that hold or not, and the report."""
+"""benchmarks/cpu_peers.py: ratios, intervals, the lines that hold or not, and the report.
+
+When this fails, the published ratios to other libraries are wrong.
+"""
 
 from __future__ import annotations
 

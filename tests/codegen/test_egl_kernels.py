@@ -1,7 +1,9 @@
 """The generated shaders on egl:0 against sparkle_drv.ops.ref, for every plan there is a shader for.
 
-200 random gemms and convolutions, odd sizes and strides, NaN, infinities and denormals, reductions
-of every shape of group, and what llvmpipe's limit on loops must not turn into a wrong number.
+When this fails, a generated shader is wrong on OpenGL devices for some size or plan.
+
+200 random gemms and convolutions, odd sizes and strides, NaN, infinities and denormals, and
+reductions of every shape of group. llvmpipe's limit on loops must not turn into a wrong number.
 """
 
 import os

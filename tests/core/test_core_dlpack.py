@@ -1,5 +1,8 @@
 """Host arrays in and out of unified devices without a copy, with numpy and with a DLPack exporter
-and reader of our own."""
+and reader of our own.
+
+When this fails, numpy and torch get a copy where they expect the same memory, or freed memory.
+"""
 
 import gc
 

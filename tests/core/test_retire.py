@@ -1,4 +1,7 @@
-"""The retire list against a made-up backend whose queues move when the test says so."""
+"""The retire list, against a made-up backend whose queues advance when the test says so.
+
+When this fails, memory is freed while a kernel still uses it.
+"""
 
 import contextlib
 import errno

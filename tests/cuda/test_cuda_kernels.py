@@ -1,4 +1,7 @@
-"""The manifest's CUDA kernels against their references, by their own source, without a GPU."""
+"""The manifest's CUDA kernels against their references, by their own source, without a GPU.
+
+When this fails, a prebuilt CUDA kernel is wrong.
+"""
 
 from __future__ import annotations
 

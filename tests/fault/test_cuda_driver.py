@@ -1,5 +1,8 @@
 """Drivers that are not there, too old, or refuse: what cuda says then. Each in a process of its own
-on the fake driver."""
+on the fake driver.
+
+When this fails, a user with an old or missing NVIDIA driver does not learn what to install.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Operations from many threads at once: tables of calls and packed weights that all share, plans
-that several call, results whose memory comes round, queues that wait for each other's fences, and
-closes in between. Every result is compared with numpy's. `make tsan` looks for data races in it.
+"""Operations from many threads at once: shared tables of calls, packed weights and plans, recycled
+results, queues that wait for fences, and closes in between. Every result is compared with
+numpy's. `make tsan` looks for data races in it.
+
+When this fails, many threads that call operations get each other's results.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Machine, Node and Gpu of the emulator: closed by hand, by `with`, by forgetting, in a child."""
+"""Machine, Node and Gpu of the emulator: closed by hand, by `with`, by forgetting, in a child.
+
+When this fails, closing a device or an emulated machine leaks, or frees memory in use.
+"""
 
 import gc
 import os

@@ -1,4 +1,7 @@
-"""Bytes between devices of all kinds: right, by the transport that the table says, and counted."""
+"""Bytes between devices of all kinds: right, by the transport that the table says, and counted.
+
+When this fails, bytes between two devices are wrong, or go through the host without need.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Constants: private copies, packed once for each plan, taken wherever arrays are."""
+"""Constants: private copies, packed once for each plan, taken wherever arrays are.
+
+When this fails, operations with constant weights use other weights.
+"""
 
 import copy
 import gc

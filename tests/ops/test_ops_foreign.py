@@ -1,6 +1,8 @@
 """Operands of other libraries by DLPack, through every operation and a Context: taken where they
 lie, or refused in one line. The exporter is of our own (kits/dlpack.py): torch and JAX are
 not here.
+
+When this fails, arrays of torch and others are copied, refused or read wrongly.
 """
 
 import ctypes

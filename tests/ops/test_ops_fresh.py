@@ -1,5 +1,7 @@
 """Every call reads its operands anew: no way of changing weights gives the product of old ones.
 
+When this fails, changed weights give the product of the old ones.
+
 `SPARKLE_FRESH_DRAWS` sets how many shapes are drawn for each case; a failure names its seed.
 """
 

@@ -1,4 +1,7 @@
-"""ops.layout on the cpu: every way between layouts, what is told and what is guessed."""
+"""ops.layout on the cpu: every way between layouts, what is told and what is guessed.
+
+When this fails, a change between NCHW and NHWC moves elements to the wrong place.
+"""
 
 import dataclasses
 import itertools

@@ -1,4 +1,7 @@
-"""Plans refuse an `out` that shares memory with an operand, by whatever way it comes to both."""
+"""Plans refuse an `out` that shares memory with an operand, by whatever way it comes to both.
+
+When this fails, a prepared plan overwrites its own input without an error.
+"""
 
 import numpy as np
 import pytest

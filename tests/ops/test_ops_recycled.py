@@ -1,4 +1,7 @@
-"""Memory of results: used again once nobody holds it, and never before."""
+"""Memory of results: used again once nobody holds it, and never before.
+
+When this fails, two results share the same memory.
+"""
 
 import ctypes
 import gc

@@ -1,4 +1,7 @@
-"""ops.reduce on the cpu: every operation, type and set of axes against float64 numpy; bad input."""
+"""ops.reduce on the cpu: every operation, type and set of axes against float64 numpy; bad input.
+
+When this fails, sums, means, minima or maxima on the cpu are wrong for some axes.
+"""
 
 import dataclasses
 import itertools

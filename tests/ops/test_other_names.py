@@ -1,5 +1,6 @@
-"""A backend that the manifest does not name, with the abilities of one of ours, is used as that one
-is: ops ask what a device provides.
+"""A backend whose name the manifest does not know is used by its abilities.
+
+When this fails, operations do not run on devices of plug-ins.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
-"""Grids that do not fit into one job of the amdgpu device: how long jobs become, what happens when
-they do not all fit into the queue, and that Ctrl-C is noticed. On machines of emulated cards."""
+"""Grids that need several jobs: how long jobs become, what happens when the queue is full, and
+Ctrl-C.
+
+When this fails, a large grid is killed by the kernel's time limit, or fills the queue for good.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
-"""Every way in which the cpu computes a convolution directly, on every instruction set, against the
-reference: plain and packed weights, edges, infinities in the padding."""
+"""Every direct convolution of the cpu, on every instruction set, against the reference. Weights are
+plain and packed, images have edges, and padding meets infinities.
+
+When this fails, conv2d on the cpu is wrong at edges, or on one instruction set only.
+"""
 
 import itertools
 

@@ -1,4 +1,7 @@
-"""gemm and conv2d of the cpu device on absurd input: a right result or a clear error."""
+"""gemm and conv2d of the cpu device on absurd input: a right result or a clear error.
+
+When this fails, NaN, infinities or empty arrays give a silent wrong result on the cpu.
+"""
 
 from __future__ import annotations
 

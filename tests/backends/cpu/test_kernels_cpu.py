@@ -1,6 +1,8 @@
 """The cpu kernels of every instruction set this machine has, launched directly: what neither the
 conformance suite nor the tests of sparkle_drv.ops reach. Odd tile plans, poisoned outputs with
 guards around them, any geometry, exact map programs, error bounds, refusals.
+
+When this fails, a cpu kernel writes outside its output, or is wrong with a tuned plan.
 """
 
 import itertools

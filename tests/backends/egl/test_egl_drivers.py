@@ -1,9 +1,11 @@
 """Drivers of every kind under egl: none, old, lesser and failing ones, and other libraries on
 the same display.
 
+When this fails, a machine with an old or broken GL driver crashes instead of saying so.
+
 A driver is chosen when a process loads it, so each test runs a Python of its own. Three of them put
-a library in front of libEGL.so.1: it hands everything on to the real one, and answers what no
-software driver ever would (a reset, an error in a dispatch, a fence that is never reached).
+a library in front of libEGL.so.1, which hands everything on to the real one. It answers what no
+software driver ever would: a reset, an error in a dispatch, a fence that is never reached.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
-"""ops on egl:0 against float64 numpy: 200 random gemms and convolutions by the tile model's own
-plans, and map, reduce and layout in a few forms each."""
+"""ops on egl:0 against float64 numpy. 200 random gemms and convolutions use the tile model's plans;
+map, reduce and layout run in a few forms each.
+
+When this fails, operations on OpenGL devices are wrong for some shape.
+"""
 
 import numpy as np
 import pytest

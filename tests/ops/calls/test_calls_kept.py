@@ -1,4 +1,7 @@
-"""What a call table keeps, and what goes, is closed or is busy between two calls."""
+"""What a call table keeps when objects are freed, closed or busy between two calls.
+
+When this fails, a repeated call uses freed memory, or keeps memory for ever.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""gemm, conv2d and their plans are Python objects as any other, though C calls them: what C leaves
-alone is what the Python class says, word for word.
+"""gemm, conv2d and their plans behave as ordinary Python objects, although C calls them.
+
+When this fails, help(), copy and pickle of operations fail for users.
 """
 
 from __future__ import annotations

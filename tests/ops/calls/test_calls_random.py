@@ -1,8 +1,9 @@
 """Random sequences of calls on views of one buffer, against numpy's float64.
 
-Each sequence has few shapes, so that most of its calls are known, and everything else changes:
-places, strides, overlap, dtypes, numbers, constants, `out`, and objects whose address another one
-had before.
+When this fails, a repeated call of an operation gives the result of an earlier one.
+
+Each sequence has few shapes, so that most of its calls are known. Everything else changes: places,
+strides, overlap, dtypes, numbers, constants, `out`, and objects at the address of an earlier one.
 """
 
 from __future__ import annotations

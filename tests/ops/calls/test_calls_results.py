@@ -1,4 +1,7 @@
-"""A call that was made before has the result, or the error, that it has the first time."""
+"""A repeated call has the result, or the error, of the first one.
+
+When this fails, the second call of an operation gives another result or error than the first.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """What Python's part of the call table hands to C (native/hot/calls): wrong arguments end in an
 exception, or in a row that no call finds.
 
+When this fails, a corrupt entry of the call table crashes the process.
+
 A record is believed to be one of these arrays and this result: the fuzz launches it with no others.
 """
 

@@ -1,4 +1,7 @@
-"""ops.conv2d on the cpu: 200 random shapes per instruction set, padding, layouts, bad input."""
+"""ops.conv2d on the cpu: 200 random shapes per instruction set, padding, layouts, bad input.
+
+When this fails, conv2d on the cpu is wrong for some shape, padding or layout.
+"""
 
 import dataclasses
 

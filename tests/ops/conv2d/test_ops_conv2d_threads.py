@@ -1,4 +1,7 @@
-"""A convolution has the same bits on any number of threads, however few pieces it comes in."""
+"""A convolution has the same bits on any number of threads, however few pieces it comes in.
+
+When this fails, conv2d gives other bits on machines with more cores.
+"""
 
 import isas
 import numpy as np

@@ -1,5 +1,8 @@
 """Winograd convolution on every instruction set of the machine: all tiles, both strides, both
-layouts, edges of all kinds, the same bits however the work is cut, and bad input."""
+layouts, edges and bad input. The bits are the same however the work is cut.
+
+When this fails, 3 x 3 convolutions on the cpu are wrong or inaccurate.
+"""
 
 import itertools
 import os

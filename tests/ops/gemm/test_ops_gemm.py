@@ -1,4 +1,7 @@
-"""ops.gemm on the cpu: 200 random shapes per instruction set and type, memory, bad input."""
+"""ops.gemm on the cpu: 200 random shapes per instruction set and type, memory, bad input.
+
+When this fails, gemm on the cpu is wrong for some shape, type or memory order.
+"""
 
 import dataclasses
 

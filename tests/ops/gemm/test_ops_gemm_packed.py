@@ -1,4 +1,7 @@
-"""gemm with a packed b: the same results, and every wrong blob is refused."""
+"""gemm with a packed b: the same results, and every wrong blob is refused.
+
+When this fails, gemm with constant weights is wrong, or takes weights of another shape.
+"""
 
 import isas
 import numpy as np

@@ -1,4 +1,7 @@
-"""Reductions of expressions in one pass: ops.reduce of text, functions and strided arrays."""
+"""Reductions of expressions in one pass: ops.reduce of text, functions and strided arrays.
+
+When this fails, a reduction of an expression is wrong.
+"""
 
 import numpy as np
 import pytest

@@ -1,5 +1,8 @@
 """The kernel fused_map itself: programs and geometries that make no sense are errors, and nothing
-outside the arrays is touched, whatever they say."""
+outside the arrays is touched, whatever they say.
+
+When this fails, a corrupt map program reads or writes outside its arrays.
+"""
 
 import numpy as np
 import pytest

@@ -1,5 +1,7 @@
 """The functions of maps against longer arithmetic: errors in ulp, on every instruction set.
 
+When this fails, exp, tanh and the like lose digits on one instruction set.
+
 vmath.h and vmath_wide.h state the bounds; `ref` has the C library's functions, which are as good.
 """
 

@@ -1,4 +1,7 @@
-"""Numbers in expressions that are easily mistaken for another, or that a type has no room for."""
+"""Numbers in expressions that are easily confused, or that a type cannot hold.
+
+When this fails, a number in an expression is taken for another one.
+"""
 
 import numpy as np
 import pytest

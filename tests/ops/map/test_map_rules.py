@@ -1,4 +1,7 @@
-"""ops.map by numpy's rules: types, broadcasting, strides, overlap; on the cpu, judged by numpy."""
+"""ops.map by numpy's rules: types, broadcasting, strides, overlap; on the cpu, judged by numpy.
+
+When this fails, maps give other types, shapes or values than numpy.
+"""
 
 import dataclasses
 import itertools

@@ -1,4 +1,7 @@
-"""ops.map on the cpu: every operation in every type, binding of names, broadcasting, bad input."""
+"""ops.map on the cpu: every operation in every type, binding of names, broadcasting, bad input.
+
+When this fails, an operation of maps is wrong in one type, or takes bad input.
+"""
 
 import dataclasses
 import sys

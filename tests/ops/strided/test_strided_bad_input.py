@@ -1,4 +1,7 @@
-"""ops.strided_copy refuses by name, and submits nothing."""
+"""ops.strided_copy refuses by name, and submits nothing.
+
+When this fails, a wrong copy of a view overwrites memory.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,7 @@
-"""ops.strided_copy: fences, the width of the elements that move, copies on threads."""
+"""ops.strided_copy: fences, the width of the elements that move, copies on threads.
+
+When this fails, a copy of a view is wrong or early.
+"""
 
 import numpy as np
 import pytest

@@ -1,5 +1,7 @@
 """Changes of layout in graphs: which cancel, what is done in the other layout instead, and that all
 of it means the same.
+
+When this fails, a graph changes layouts more often than it needs, or computes something else.
 """
 
 import random

@@ -1,4 +1,7 @@
-"""Constants of a Context: one copy for each device that reads them, in calls and in graphs."""
+"""Constants of a Context: one copy for each device that reads them, in calls and in graphs.
+
+When this fails, constants of a Context are copied at every call, or stale.
+"""
 
 import copy
 import threading

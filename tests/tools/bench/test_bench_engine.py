@@ -1,4 +1,7 @@
-"""The engine on a device: honest kernels get a time in every mode, cheating ones none at all."""
+"""The engine on a device: honest kernels get a time in every mode, cheating ones none at all.
+
+When this fails, a kernel that computes wrongly gets a time.
+"""
 
 from __future__ import annotations
 

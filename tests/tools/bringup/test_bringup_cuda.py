@@ -1,4 +1,7 @@
-"""The cuda ladder on the fake driver: every rung passes, what is broken is named where it is."""
+"""The cuda ladder on the fake driver: every rung passes, what is broken is named where it is.
+
+When this fails, bring-up on NVIDIA names the wrong cause.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The whole ladder on emulated cards: every rung passes, and nothing is left behind."""
+"""The whole ladder on emulated cards: every rung passes, and nothing is left behind.
+
+When this fails, a healthy card fails bring-up.
+"""
 
 from __future__ import annotations
 

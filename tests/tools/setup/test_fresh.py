@@ -1,5 +1,7 @@
 """tools/test_fresh.sh and .ci/run: in a bare system where one can be made, in place elsewhere.
 
+When this fails, CI leaves mounts behind, or reports success after a failure.
+
 Each runs on a small project. Nothing is downloaded: debootstrap, git and apt-get are scripts. The
 system that this debootstrap makes has the machine's own /usr/bin and libraries.
 """

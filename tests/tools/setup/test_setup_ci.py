@@ -1,4 +1,7 @@
-"""The Makefile's help, and what needs no set-up: the scripts parse, loc.py counts."""
+"""The Makefile's help, and what needs no set-up: the scripts parse, loc.py counts.
+
+When this fails, `make help` lacks a target, or a script does not parse.
+"""
 
 from __future__ import annotations
 

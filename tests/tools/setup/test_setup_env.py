@@ -1,4 +1,7 @@
-"""tools/setup_env.py: only what is missing, never half of it. No package is installed here."""
+"""tools/setup_env.py: only what is missing, never half of it. No package is installed here.
+
+When this fails, `make build` leaves half an environment behind.
+"""
 
 from __future__ import annotations
 
