@@ -77,6 +77,14 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [item for item in items if item not in set(left_out)]
 
 
+def pytest_collection_finish():
+    """What was collected lives as long as the process. Each gc.collect() of a test would walk it,
+    which takes half a second.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_addoption(parser):
     parser.addoption(
         "--device", action="append", metavar="URI", help="test only this device; may be repeated"

@@ -46,8 +46,15 @@ def planted(job, library, entry, args, **more) -> Job:
     return replace(job, load=load, **more)
 
 
-@pytest.mark.parametrize("mode", ["hot", "cold", "latency", "pipeline"])
-@pytest.mark.parametrize("kernel", ["saxpy_f32", "vecadd_i32", "gemm_f64", "reduce_max_f32"])
+@pytest.mark.parametrize(
+    ("mode", "kernel"),
+    [
+        ("hot", "saxpy_f32"),
+        ("cold", "vecadd_i32"),
+        ("latency", "gemm_f64"),
+        ("pipeline", "reduce_max_f32"),
+    ],
+)
 def test_honest_kernels_are_timed_in_every_mode(device, kernel, mode):
     axes = {"m": 5, "k": 7} if kernel == "gemm_f64" else {}
     row = engine.run(manifest_job(device, kernel, n=33, **axes), device, mode, BRIEF, None)
