@@ -83,7 +83,7 @@ def test_every_rung_passes_on_other_cards(card):
     climb_all(card)
 
 
-@pytest.mark.slow
+@pytest.mark.long  # the eight above have each chip once and each kernel twice
 @pytest.mark.parametrize("kms", [42, 48, 54, 61])
 @pytest.mark.parametrize("chip", [text.partition(":")[0] for text in OTHERS])
 def test_every_rung_passes_on_every_chip_and_kernel(chip, kms):
