@@ -1,4 +1,7 @@
-"""benchmarks/strided.py in small: a line for each view, and a wrong result is not timed."""
+"""benchmarks/strided.py in small: a line for each view, and a wrong result is not timed.
+
+When this fails, the benchmark of views times wrong copies.
+"""
 
 from __future__ import annotations
 

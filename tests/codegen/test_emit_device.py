@@ -1,4 +1,7 @@
-"""ops.map on emulated AMD GPUs: when expressions get kernels of their own; what that saves."""
+"""ops.map on emulated AMD GPUs: when expressions get kernels of their own; what that saves.
+
+When this fails, expressions on AMD GPUs run slowly through the interpreter, or run a stale kernel.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
 """Kernels that amdgpu writes for expressions: every size, every shape of program, strictly.
 
-The emulator stops at a register that was not written or has not arrived, at an address beyond an
-array, and at a right that an array does not have.
+When this fails, a generated AMD kernel reads or writes outside its arrays.
+
+The emulator stops at a register that was not written or has not arrived. It stops at an address
+beyond an array, and at a right that an array does not have.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 """What a TilePlan does to a shader: tiles, grids that cover the output, and plans that a device
-cannot do."""
+cannot do.
+
+When this fails, a tuned plan leaves part of the output unwritten on OpenGL devices.
+"""
 
 import extents
 import pytest

@@ -1,4 +1,7 @@
-"""init() and Context: devices opened together, calls handed to ops, everything closed together."""
+"""init() and Context: devices opened together, calls handed to ops, everything closed together.
+
+When this fails, `sp.init` leaves devices open, or opens others than were asked for.
+"""
 
 import copy
 import os

@@ -1,4 +1,7 @@
-"""Arrays: every shape, order and type that numpy has, copied in and out; views and reshapes."""
+"""Arrays: every shape, order and type that numpy has, copied in and out; views and reshapes.
+
+When this fails, an array comes back from a device with other values, order or shape.
+"""
 
 import numpy as np
 import pytest

@@ -1,5 +1,8 @@
-"""What a cpu device alone seldom meets: devices without unified memory, kernels that know their own
-grid, times that are kept no more, another process id, refusals for no reason."""
+"""Devices without unified memory, kernels that know their grid, times no longer kept, refusals
+without a reason.
+
+When this fails, code that is right on the cpu breaks on devices with memory of their own.
+"""
 
 import errno
 import gc

@@ -1,6 +1,8 @@
-"""What a mesh does with bad input, and when something goes wrong: a typed error that names the
-argument or the device, and nothing left behind. Wrong shapes, dtypes and kinds of arrays are in
+"""Bad input to a mesh, and failures in it, end in a typed error that names the argument or the
+device. Nothing is left behind. Wrong shapes, dtypes and kinds of arrays are in
 test_mesh_mesh.py, test_mesh_moves.py and test_mesh_context_arrays.py, too.
+
+When this fails, a wrong array given to a mesh leaves its devices in an unknown state.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""A backend that brings manifest kernels of its own, as a plug-in does."""
+"""A backend that brings manifest kernels of its own, as a plug-in does.
+
+When this fails, a plug-in's own kernels are not found.
+"""
 
 import numpy as np
 import pytest

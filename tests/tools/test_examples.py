@@ -1,4 +1,7 @@
-"""examples/ run as their readers run them, on every device, and are found wrong when they are."""
+"""examples/ run as their readers run them, on every device, and are found wrong when they are.
+
+When this fails, somebody who copies an example starts from broken code.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""sparkle.py mesh: a matrix, routes, plans and a picture of real devices."""
+"""sparkle.py mesh: a matrix, routes, plans and a picture of real devices.
+
+When this fails, the shown routes and rates between devices are wrong.
+"""
 
 from __future__ import annotations
 

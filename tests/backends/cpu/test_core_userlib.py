@@ -1,5 +1,7 @@
-"""User kernels from shared libraries on the cpu: the calling convention, and every file that is no
-such library."""
+"""User kernels from shared libraries: the calling convention, and files that are no such library.
+
+When this fails, a user's C kernel gets other arguments than it was launched with.
+"""
 
 import random
 import struct

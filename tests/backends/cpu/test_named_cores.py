@@ -1,4 +1,7 @@
-"""Devices on named cores: what their URIs mean, and that their threads compute nowhere else."""
+"""Devices on named cores: what their URIs mean, and that their threads compute nowhere else.
+
+When this fails, work on named cores disturbs the cores that the user wanted to keep free.
+"""
 
 from __future__ import annotations
 

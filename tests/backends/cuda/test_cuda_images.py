@@ -1,5 +1,8 @@
 """Users' images on a cuda device: PTX, cubins by nvcc 13.0 (tests/cuda/user.cu), broken ones. The
-fake driver reads what a driver must of them, and knows kernels by their names."""
+fake driver reads what a driver must of them, and knows kernels by their names.
+
+When this fails, a user's PTX or cubin loads wrongly, or is refused without a reason.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 """The GPU's own memory in two processes, by CUDA's IPC handles: on the fake driver, whose memory is
-really shared. The processes part before either has opened the device."""
+really shared. The processes part before either has opened the device.
+
+When this fails, two processes that share GPU memory see each other's memory freed or stale.
+"""
 
 from __future__ import annotations
 

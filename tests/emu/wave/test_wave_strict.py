@@ -1,4 +1,7 @@
-"""What a wave may not do: each is a fault that names instruction, place and reason."""
+"""Each thing that a wave may not do is a fault that names instruction, place and reason.
+
+When this fails, a kernel that would fault on hardware passes on the emulator.
+"""
 
 from __future__ import annotations
 

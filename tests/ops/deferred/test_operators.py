@@ -1,4 +1,7 @@
-"""Types, views, products and refusals of Arrays: numpy's, in one line where they are not."""
+"""Types, views, products and refusals of Arrays: numpy's, in one line where they are not.
+
+When this fails, array operators give other types or values than numpy.
+"""
 
 from __future__ import annotations
 

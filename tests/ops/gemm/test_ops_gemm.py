@@ -1,10 +1,13 @@
-"""ops.gemm on the cpu: 200 random shapes per instruction set and type, memory, bad input."""
+"""ops.gemm on the cpu: 200 random shapes per instruction set and type, memory, bad input.
+
+When this fails, gemm on the cpu is wrong for some shape, type or memory order.
+"""
 
 import dataclasses
-import platform
 
 import numpy as np
 import pytest
+from agree import agree
 
 import sparkle_drv as sp
 from sparkle_drv.ops import gemm, ref
@@ -12,28 +15,6 @@ from sparkle_drv.ops import gemm, ref
 SIZES = [1, 2, 3, 5, 7, 8, 13, 14, 15, 16, 17, 28, 31, 32, 33, 47, 61, 64, 67, 97, 101, 128, 131]
 ACTIVATIONS = [None, None, "relu", "tanh", "sigmoid"]
 ALGOS = ["auto", "auto", "blocked", "naive"]
-ISAS = ["neon", "ref"] if platform.machine() == "aarch64" else ["avx512", "avx2", "ref"]
-
-
-@pytest.fixture(scope="module")
-def dev():
-    with sp.open("cpu") as device:
-        yield device
-
-
-@pytest.fixture(params=ISAS)
-def isa_dev(request, monkeypatch, dev):
-    if request.param not in dev.info.features:
-        pytest.skip(f"this machine has no {request.param}")
-    monkeypatch.setenv("SPARKLE_CPU_ISA", request.param)
-    with sp.open("cpu") as device:
-        assert device.info.isa == request.param
-        yield device
-
-
-def agree(got, want, tolerance, rms, what=""):
-    miss = ref.mismatch(got, want, tolerance, rms)
-    assert miss.index is None, f"{what}: {miss} with tolerance {tolerance}"
 
 
 def keep_busy(dev, queue=None):
@@ -100,7 +81,7 @@ def test_blocks_of_rows_that_are_packed_while_others_are_computed(isa_dev, dtype
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("terms", [1, 8, 17])
+@pytest.mark.parametrize("terms", [1, 17])
 def test_a_large_result_that_begins_anywhere_in_a_line(isa_dev, dtype, terms):
     """Some of it goes past the caches, by whole lines; what is beside it stays as it is."""
     rng = np.random.default_rng(12)

@@ -1,5 +1,7 @@
-"""Graphs that are run again on other arrays: the plan stays, the bits are those of a graph that was
-written down anew, and what is not bound, or not as was said, is an error before anything is done.
+"""Graphs that are run again on other arrays: the plan stays, and the bits are those of a new graph.
+Arrays that are not bound, or differ from what was said, are an error at once.
+
+When this fails, a graph that is run again computes with old arrays.
 """
 
 import graphkit

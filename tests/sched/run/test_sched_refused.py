@@ -1,5 +1,7 @@
 """Calls of a Context at the edges: what `ops` would refuse is refused before anything is measured,
 and what `ops` takes is done.
+
+When this fails, a wrong call of a Context is measured and started before it is refused.
 """
 
 import numpy as np

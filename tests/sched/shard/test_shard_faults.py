@@ -1,5 +1,7 @@
 """Calls that simulated devices share while some are killed, hang, slow down or lie.
 
+When this fails, a device that hangs, slows down or lies costs the result of a shared call.
+
 `make fuzz-shards` runs the seeded part at full size (SPARKLE_FUZZ_SHARDS=1).
 """
 
