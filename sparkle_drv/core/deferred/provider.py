@@ -1,6 +1,6 @@
-"""How operators compute: an interface that the layer above fills in.
+"""Provider: the interface by which operators compute; the layer above implements it.
 
-The module below is imported by the first operator, as a backend is by the first URI that names it.
+The first operator imports the module _MODULE, as the first URI of a scheme imports its backend.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from typing import Any, Protocol, TypeVar, cast
 
 _MODULE = "sparkle_drv.ops.deferred.numpy_api"
 X = TypeVar("X")
-"""core.Array, which is above this folder."""
+"""core.Array, which this folder must not import."""
 
 
 class Thunk(Protocol):
-    """An array that is not computed yet. `device` is a core.Device."""
+    """The computation of an array that is not computed yet. `device` is a core.Device."""
 
     @property
     def device(self) -> Any: ...
 
     def run(self) -> Any:
-        """The Array, in memory of its own; its fence is that of the last launch."""
+        """The computed Array, in its own memory; its fence is that of the last launch."""
 
     def explain(self) -> str:
-        """How it will be computed, in one line."""
+        """One line that says how the array will be computed."""
 
 
 class Provider(Protocol):
-    """The functions of numpy that Arrays have. `x` is an Array; numpy's words otherwise."""
+    """The numpy functions of Arrays. `x` is an Array; the other arguments are numpy's."""
 
     def ufunc(self, name: str, operands: tuple[object, ...]) -> Any: ...
     def update(self, name: str, x: X, operand: object) -> X: ...
