@@ -527,8 +527,8 @@ class Context:
     def explain_last_plan(self) -> str:
         """The last plan in words.
 
-        It has the candidates, their predicted times, why the others were not chosen, and the last
-        measured time of the chosen one, in the same parts.
+        It has the candidates, their predicted times, and why the others were not chosen. It also
+        has the last measured time of the chosen one, in the same parts.
         """
         last = self._executor.last
         return last.explain() if isinstance(last, KeptShards) else explain_graph.plan(last)
@@ -607,9 +607,10 @@ def init(
 ) -> Context:
     """Open devices as one Context: all usable ones ("all"), the best first, or a list of URIs.
 
-    With "all", a software device that computes on the cores of another device (OpenGL by Mesa's
-    llvmpipe) takes part only if it is named: in a list of URIs here, or in `devices=` of a call or
-    graph. `device=` of an array only places that array. `explain_devices` lists these devices.
+    With "all", a software device that computes on the cores of another device takes part only if it
+    is named. (Mesa's llvmpipe for OpenGL is one.) A list of URIs here names it, or `devices=` of a
+    call or graph. `device=` of an array only places that array. `explain_devices` lists these
+    devices.
 
     Measured rates are read from SPARKLE_HOME/profile.json and kept there, unless profile=False. An
     unknown rate is measured when the first call needs it. `deterministic` is that of `open`: bits

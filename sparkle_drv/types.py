@@ -82,9 +82,9 @@ class DeviceInfo:
     slot: str = ""
     """The PCI address as Linux writes it, "0000:03:00.0"; "": none, or unknown."""
     peak_gflops: float = field(default=0.0, compare=False)
-    """The rate of the fastest float32 matrix product that was measured, in this process or an
-    earlier one, in 10^9 floating-point operations per second (a multiply-add counts as two). 0.0:
-    none was measured, or the device is emulated."""
+    """The rate of the fastest float32 matrix product measured in this process or an earlier one.
+    The unit is 10^9 floating-point operations per second; a multiply-add counts as two. 0.0: none
+    was measured, or the device is emulated."""
     mem_bw_gbs: float = field(default=0.0, compare=False)
     """The rate of the fastest copy within its memory that was measured, in 10^9 bytes per second,
     read and written; 0.0 as above."""

@@ -1,9 +1,9 @@
 """How a thread gets the operands of its tm rows, which all neighbouring threads share.
 
 In the plain form a thread loads each operand. On a software device every load visits the threads of
-a vector one by one. There it is cheaper if each of eight threads loads one row and all read it from
-that thread (ARB_shader_ballot), so that one load serves eight rows. The driver knows at compile
-time whether a vector has eight threads, and removes the other form.
+a vector one by one. There one load can serve eight rows: each of eight threads loads one row, and
+all read it from that thread (ARB_shader_ballot). The driver knows at compile time whether a vector
+has eight threads, and removes the other form.
 
 gemm.py and conv2d.py call this for their algorithms without shared memory.
 """

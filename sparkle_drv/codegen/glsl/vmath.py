@@ -1,7 +1,7 @@
 """exp, tanh, log and others in GLSL, for one f32 or f64 element.
 
-The functions of drivers may be wrong by thousands of ulp (GLSL only asks for 3 + 2|x|), and may
-assume that there is no NaN. So NaN is recognised by its bits. Comparisons that must pass NaN are
+A driver's functions may be wrong by thousands of ulp, because GLSL only asks for 3 + 2|x|. They may
+also assume that no NaN occurs. So NaN is recognised by its bits. Comparisons that must pass NaN are
 integer comparisons. Values that depend on the order of roundings are `precise`. Drivers may flush
 denormals.
 
