@@ -167,7 +167,7 @@ def test_a_context_takes_aliases(opened):
         with ctx.create_mesh(["nvidia:0", "cpu:0"]) as one:
             assert list(one.devices) == ["cuda:0", "cpu"]
         for wrong in (["cuda:0", "nvidia:0"], ["cpu", "cpu:0"]):
-            with pytest.raises(ValueError, match="devices: each may be there once"):
+            with pytest.raises(ValueError, match="devices: expected each device once"):
                 ctx.create_mesh(wrong)
         for wrong in ("nvidia:1", "amd:0", "no uri"):
             with pytest.raises(ValueError, match=f"device: '{wrong}' is not one of cpu, cuda:0"):

@@ -51,7 +51,7 @@ def test_one_device_has_no_ways(sparkle, capsys):
     ("words", "code", "said"),
     [
         (["-d", "quantum:0"], 3, "quantum"),
-        (["-d", "cpu,cpu"], 2, "devices: each may be there once"),
+        (["-d", "cpu,cpu"], 2, "devices: expected each device once"),
         (["-d", "cpu", "--svg", "/no/such/folder/f.svg"], 1, "/no/such/folder/f.svg"),
     ],
 )

@@ -84,7 +84,7 @@ def best() -> str:
 
 
 def test_a_device_may_be_in_a_context_once():
-    with pytest.raises(ValueError, match="each may be there once"):
+    with pytest.raises(ValueError, match="expected each device once"):
         sp.init([f"cpu:c{OURS[0]}", f"cpu:c{OURS[0]}-{OURS[0]}"])
 
 

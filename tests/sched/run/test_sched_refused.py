@@ -50,7 +50,7 @@ REFUSED = {
     "map out": (lambda o: o.map("x + 1", x=A, out=np.zeros(3, F32)), "out: shape"),
     "float16": (lambda o: o.reduce(A.astype(np.float16)), "a: reduce takes"),
     "bool": (lambda o: o.reduce(A > 0), "a: reduce takes"),
-    "axis": (lambda o: o.reduce(A, "sum", 7), "axis: -2 to 1"),
+    "axis": (lambda o: o.reduce(A, "sum", 7), "axis: expected -2 to 1"),
     "dtypes": (lambda o: o.gemm(A.astype(np.float64), A), "b: float64"),
     "masked": (lambda o: o.gemm(np.ma.array(A), A), "a: a masked array"),
     "bias": (lambda o: o.gemm(A, A, bias=A[0, :3]), "bias: shape"),
