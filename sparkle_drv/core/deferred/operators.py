@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from sparkle_drv.core.deferred.provider import X, provider
+from sparkle_drv.core.deferred.provider import X, namespace, provider
 
 if TYPE_CHECKING:
     import numpy as np
@@ -113,7 +113,7 @@ class Operators:
 
         ValueError: a version of the standard that is not there.
         """
-        return provider().namespace(api_version)
+        return namespace(api_version)
 
     def __array_function__(self, function: Any, *_: object) -> NoReturn:
         raise TypeError(

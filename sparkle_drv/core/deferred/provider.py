@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any, Protocol, TypeVar, cast
 
 _MODULE = "sparkle_drv.ops.deferred.numpy_api"
+_NAMESPACE = "sparkle_drv.ops.array_api"
 X = TypeVar("X")
 """core.Array, which is above this folder."""
 
@@ -35,7 +36,6 @@ class Provider(Protocol):
     def numpy_ufunc(
         self, ufunc: Any, method: str, inputs: tuple[object, ...], options: dict[str, Any]
     ) -> Any: ...
-    def namespace(self, api_version: str | None) -> Any: ...
     def matmul(self, a: object, b: object) -> Any: ...
     def getitem(self, x: X, key: object) -> X: ...
     def setitem(self, x: object, key: object, value: object) -> None: ...
@@ -47,3 +47,12 @@ class Provider(Protocol):
 @lru_cache(maxsize=1)
 def provider() -> Provider:
     return cast(Provider, importlib.import_module(_MODULE))
+
+
+def namespace(api_version: str | None) -> Any:
+    """The functions of the array API standard; ValueError: another version than theirs."""
+    found = importlib.import_module(_NAMESPACE)
+    known = found.__array_api_version__
+    if api_version not in (None, known):
+        raise ValueError(f"api_version: expected {known} or None, got {api_version!r}")
+    return found

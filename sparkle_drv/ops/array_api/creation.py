@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,10 +20,14 @@ def array_of(x: Any) -> Array:
     return x
 
 
-@lru_cache(maxsize=1)
+_opened: list[Device] = []
+
+
 def cpu_device() -> Device:
-    """The device of new arrays, opened once."""
-    return open_device("cpu")
+    """The device of new arrays: opened once, and again if somebody closed it."""
+    if not _opened or _opened[0].closed:
+        _opened[:] = [open_device("cpu")]
+    return _opened[0]
 
 
 def _new(host: Any, device: Device | None) -> Array:

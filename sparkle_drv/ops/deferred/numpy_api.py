@@ -14,18 +14,8 @@ from .build import update
 from .reductions import matmul, reduction
 from .views import astype, getitem, setitem, transpose
 
-__all__ = ["astype", "getitem", "matmul", "namespace", "numpy_ufunc", "reduction", "setitem"]
-__all__ += ["transpose", "ufunc", "update"]
-
-
-def namespace(api_version: str | None) -> Any:
-    """The functions of the array API standard."""
-    from sparkle_drv.ops import array_api
-
-    known = array_api.__array_api_version__
-    if api_version not in (None, known):
-        raise ValueError(f"api_version: expected {known} or None, got {api_version!r}")
-    return array_api
+__all__ = ["astype", "getitem", "matmul", "numpy_ufunc", "reduction", "setitem", "transpose"]
+__all__ += ["ufunc", "update"]
 
 
 def numpy_ufunc(

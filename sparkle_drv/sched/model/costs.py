@@ -130,7 +130,7 @@ class Costs:
         self.speeds[op, device] = least.and_more(extra)
 
     def basis(self, op: str, device: str) -> str:
-        """What a prediction rests on that no probe of the operation corrected; "" if one did."""
+        """How the speed of an operation is known, if it was never probed; "" if it was."""
         speed = self.speeds[op, device]
         if not speed.predicted:
             return ""

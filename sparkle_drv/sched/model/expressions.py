@@ -17,6 +17,7 @@ import numpy as np
 
 from sparkle_drv import ops
 from sparkle_drv.core.device import Device
+from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.expression.grammar import outline, parse
 from sparkle_drv.ops.expression.graph import Graph
 from sparkle_drv.ops.expression.lower import Lowered
@@ -24,7 +25,7 @@ from sparkle_drv.ops.expression.promote import REAL, dtype_of
 from sparkle_drv.ops.map import fused
 from sparkle_drv.ops.map.operation import check_on, common_shape
 
-from .operations import Class, Predicted, Runs, filled, reduce_class, tag_of
+from .operations import Class, Predicted, Runs, filled, reduce_class
 
 COLUMNS = 64
 """Elements of a row in the measured arrays."""
@@ -70,7 +71,7 @@ def task_class(
 
     Expressions with equally many operations of each group are one class. `op` is "map" or "reduce".
     """
-    kinds = {name: tag_of(value.dtype) for name, value in values.items()}
+    kinds = {name: check.DTYPES[value.dtype] for name, value in values.items()}
     code, found = fused.program(graph, kinds, dict(numbers))
     broadcast = len({value.shape for value in values.values()}) > 1
     tag = _measured_as(code.result)

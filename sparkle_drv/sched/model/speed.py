@@ -40,8 +40,9 @@ LEAST_CHANGE = 0.18
 CHANGE = 4.0
 """It is also larger than this many times the scatter."""
 LEAST_NOISE = 0.02
-UNSURE = 0.3
-"""Scatter of a speed that is predicted from others, before its first runs."""
+UNSURE = 0.5
+"""Scatter of a speed that is predicted from others, before its first runs: the first run counts at
+once, even where it took e times as long as predicted."""
 NOISE_MEMORY, PROBES_WEIGH = 32, 4
 """Runs that the scatter is averaged over, and how many of them the probes count for. Probes follow
 one another directly and scatter less than calls."""

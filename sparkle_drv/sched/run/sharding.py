@@ -74,6 +74,8 @@ class KeptShards:
     """Calls of these that are left."""
     alone: bool = False
     """Is one device enough? Never if the caller said which take part."""
+    bases: Mapping[str, str] = field(default_factory=dict)
+    """By URI: how its speed is known (Costs.basis), if this work was never probed there."""
     done: Done = field(default_factory=Done)
     """Outcome of the last call."""
 
@@ -110,6 +112,7 @@ class KeptShards:
             f"{self.work.op}, size {self.work.size:.4g}, a unit is {unit}: {self.shares.explain()}"
         ]
         lines += [f"  {uri} cannot: {why}" for uri, why in self.divided.unable.items()]
+        lines += [f"  {uri}: {basis}" for uri, basis in self.bases.items() if basis]
         lines += [
             f"  {site.uri} computes at a weight of {site.weight:.2f}: it is slow"
             for site in self.divided.sites
@@ -295,6 +298,7 @@ class Sharding:
             work, cuts[divided.at], axes[divided.at], divided,
             {site.uri: Pace(site) for site in divided.sites}, uses, uses - 1,
             auto and divided.alone_s <= divided.shares.predicted_s + THREADS_S,
+            {site.uri: executor.costs.basis(work.op, site.uri) for site in divided.sites},
         )  # fmt: skip
         if kept is None and not made.alone:
             self._know_peers(list(made.shares.parts))

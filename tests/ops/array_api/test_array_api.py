@@ -136,6 +136,11 @@ def test_results_stay_on_the_device_of_their_operands(opened):
     np.testing.assert_array_equal(host(x.to_device(opened("cpu"))), FLOATS)
 
 
+def test_new_arrays_survive_that_somebody_closes_their_device():
+    xp.ones(2).device.close()
+    same(xp.ones(2) + 1, np.full(2, 2.0))
+
+
 def test_an_array_of_one_whole_number_is_an_index():
     assert list(range(5))[xp.asarray(2)] == 2
     with pytest.raises(TypeError, match=r"expected an Array of a whole number, got 2\.5"):
