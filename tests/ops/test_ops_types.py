@@ -149,6 +149,10 @@ def test_reductions_have_numpys_types(fresh, dtype):
             turned = np.moveaxis(host, 0, 1)
             again = reduce(fresh, turned, op, {None: None, 1: 0, (0, 2): (1, 2)}[axis])
             same(again, np.asarray(want).reshape(again.shape))
+    ragged = np.stack([host] * 2).reshape(2, 5, 2, 3, 3, 5, 2, 5, 2)[None]  # too many rows of rows
+    axes = (1, 3, 5, 7, 9)
+    got, wide = reduce(fresh, fresh.array(ragged), "sum", axes), ragged.astype("f8").sum(axes)
+    np.testing.assert_array_equal(got.numpy().astype("f8"), wide)
     if dtype == "int64":
         same(fresh.array(np.full(3, 2**62)).sum(), np.array(-(2**62)))
 
@@ -186,6 +190,27 @@ def test_products_of_what_is_converted(fresh, dtype):
     with pytest.raises(TypeError, match=r"out: .* is wanted because the result is"):
         gemm(fresh, fresh.array(a), fresh.array(b), fresh.empty(want.shape, "f8"))
     assert fresh.default_queue.submitted == before
+
+
+@pytest.mark.devices("egl:0", "emu:gfx1100")
+def test_devices_of_one_type_have_elements_converted(fresh):
+    """What rounds twice in float16 would differ from numpy's, so it is refused."""
+    pixels, scale = numbers("uint8", (5, 9)), numbers("float32", (5, 9), 8)
+    mask, half = pixels > 4, numbers("float16", (5, 9))
+    x, y, h = fresh.array(pixels), fresh.array(scale), fresh.array(half)
+    made = map(fresh, "x * y", x, y)
+    same(made, pixels * scale)
+    assert made.explain() == f"map of float32 on {fresh.uri}; the host converted uint8"
+    same(map(fresh, "where(m, y, 2*y)", fresh.array(mask), y), np.where(mask, scale, 2 * scale))
+    same(map(fresh, "x < y", scale, 2 * scale), scale < 2 * scale)
+    out = fresh.empty((5, 9), bool)
+    assert map(fresh, "h < 0.1", h, out=out) is out
+    same(out, half < np.float16(0.1))
+    same(map(fresh, "h * 0.1", h), half * np.float16(0.1))
+    same(map(fresh, "x * s", half, s=fresh.array(np.float16(3)[None])[0]), half * np.float16(3))
+    for text, given in (("h * h + h", h), ("x + x", x), ("y + y", fresh.array(np.arange(3)))):
+        with pytest.raises(TypeError, match=r"one type throughout|has it of"):
+            map(fresh, text, given)
 
 
 @pytest.mark.devices("cpu", "egl:0", "emu:gfx1100")

@@ -24,14 +24,17 @@ STORED = {
 }  # fmt: skip
 """What else arrays may hold where an operation says so, besides bfloat16 ("bf16")."""
 TYPES = (*DTYPES.values(), *STORED.values(), "bf16")
-_NAMES = {tag: str(dtype) for dtype, tag in (DTYPES | STORED).items()} | {"bf16": "bfloat16"}
+_TAGS = DTYPES | STORED
+_NAMES = {tag: str(dtype) for dtype, tag in _TAGS.items()} | {"bf16": "bfloat16"}
 ACTIVATIONS = {None: 0, "relu": 1, "tanh": 2, "sigmoid": 3}  # enum sp_activation
 
 
 def tag_of(given: np.dtype[Any]) -> str:
     """ "f32" for numpy's float32 and so on; "" for a dtype that no operation takes."""
-    found = DTYPES.get(given) or STORED.get(given, "")
-    return "bf16" if given.kind == "V" and given.name == "bfloat16" else found
+    found = _TAGS.get(given)
+    if found is None:  # ml_dtypes' dtype is looked for by name, since the package may be absent
+        found = "bf16" if given.kind == "V" and given.name == "bfloat16" else ""
+    return found
 
 
 def dtype(op: str, name: str, given: Any, wanted: Sequence[str]) -> str:

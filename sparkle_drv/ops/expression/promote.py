@@ -79,6 +79,7 @@ def dtype_name(kind: str) -> str:
     return _NAMES.get(kind, {"int": "int64", "float": "float64"}.get(kind, kind))
 
 
+@lru_cache(maxsize=64)
 def dtype_of(kind: str) -> np.dtype[Any]:
     """numpy's dtype of a kind."""
     found: np.dtype[Any] = np.dtype(dtype_name(kind))

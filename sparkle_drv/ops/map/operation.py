@@ -1,4 +1,4 @@
-"""map: one expression, or one traced function, over every element, in f32, f64 and i32.
+"""map: one expression, or one traced function, over every element.
 
 Binds names to arrays and scalars and settles types and shapes by numpy's rules. The cpu device then
 makes one pass over whatever strides and types there are (fused.py); other devices run a portable

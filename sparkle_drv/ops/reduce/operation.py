@@ -137,7 +137,9 @@ def reduce(
         nothing = np.full(final, np.nan if op == "mean" else 0, dtype)
         return stage.moved(nothing) if stage.on_device else nothing
     if tag == "i64":  # too ragged for one pass, and an axis less is less so
-        return reduce(dev, reduce(dev, a, op, axes[-1], keepdims=True), op, axis, keepdims=keepdims)
+        innermost = next(i for i in reversed(axes) if shape[i] > 1)
+        a = reduce(dev, a, op, innermost, keepdims=True)
+        return reduce(dev, a, op, axis, keepdims=keepdims)
     if stored:
         kind = check.tag_of(dtype) or dtype.name
         return through(

@@ -74,8 +74,19 @@ def map(
     if not small:  # otherwise each run gives the values of 0-d arrays
         code.constants(graph, found)
     left = {name: number for name, number in numbers.items() if name not in small}
-    dtype: np.dtype[Any] = promote.dtype_of(code.result)
+    dtype = map_dtype(graph, code.result)
     return (shape, dtype, layout), {**reads, **small}, left
+
+
+def map_dtype(graph: Graph, kind: str) -> np.dtype[Any]:
+    """The dtype of a map's result of this kind; TypeError: a Context has no such arrays."""
+    if kind not in check.DTYPES.values():
+        what = (
+            f"the result would be {promote.dtype_name(kind)}, and a Context has float32, float64 "
+            "and int32: choose numbers with where(condition, a, b)"
+        )
+        graph.fail(graph.nodes[-1], what, TypeError)
+    return promote.dtype_of(kind)
 
 
 def reduce(a: Value, op: Any, axis: Any, keepdims: bool) -> Made:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from sparkle_drv.ops.expression import promote
 from sparkle_drv.ops.expression.graph import Graph
 from sparkle_drv.ops.expression.lower import Lowered
 from sparkle_drv.ops.map import fused
@@ -50,7 +49,7 @@ def map(
     shape, kinds, layout = map_outline("map", dict(arrays))
     code, found = fused.program(graph, kinds, scalars)
     code.constants(graph, found)
-    dtype = promote.dtype_of(code.result)
+    dtype = outline.map_dtype(graph, code.result)
     _out(out, (shape, dtype, layout), arrays)
     return code, found
 
