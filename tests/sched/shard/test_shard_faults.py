@@ -34,7 +34,7 @@ def ledgers(monkeypatch):
     return shardrig.counted(monkeypatch)
 
 
-@pytest.mark.parametrize("seed", [*range(500 if LONG else 28), *(() if LONG else (88, 171))])
+@pytest.mark.parametrize("seed", [*range(500 if LONG else 12), *(() if LONG else (88, 171))])
 def test_devices_fail_in_mid_run(ledgers, seed, caplog):
     chance = random.Random(seed)
     n = chance.randint(2, 5)
