@@ -196,7 +196,7 @@ def test_an_oracle_that_disagrees_in_size_or_says_nothing(device):
     row = engine.run(replace(job, oracle=lambda v: {"y": np.zeros(9)}), device, "hot", BRIEF, None)
     assert "has 9 elements, the output 10" in row.reason
     row = engine.run(replace(job, oracle=lambda values: {}), device, "hot", BRIEF, None)
-    assert "says nothing about y" in row.reason
+    assert "gives no value for y" in row.reason
 
 
 def test_what_the_device_refuses_becomes_a_failed_row(device, monkeypatch):
