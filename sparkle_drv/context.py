@@ -99,6 +99,7 @@ class Context:
             device.reaches(self.devices)
         kept = Profile(self.device.home) if profile else None
         self._executor = LocalExecutor(self.devices, default_clock(), kept, aside)
+        self._executor.context = self
         if validate:
             self._executor.inspector = Inspector(validate)
         self._uris = self._executor.usual

@@ -19,6 +19,7 @@ from sparkle_drv.core.array_shape import Shaped
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.closing import Closing
 from sparkle_drv.core.deferred.operators import Operators
+from sparkle_drv.core.deferred.provider import namespace
 from sparkle_drv.core.fence import Fence
 from sparkle_drv.core.host_pointer import Pointer
 from sparkle_drv.core.whole_number import several
@@ -146,6 +147,13 @@ class Array(Pointer, Shaped, Closing, Operators):
         nbytes = math.prod(shape) * dtype.itemsize
         self._begin(buffer._storage, buffer._address, nbytes, elements)
 
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """The array API standard for Arrays, `sparkle_drv.ops.array_api`.
+
+        ValueError: a version of the standard that is not there.
+        """
+        return namespace(api_version)
+
     @classmethod
     def _deferred(cls, thunk: Thunk, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
         """An Array that waits for `thunk` to be run."""
@@ -171,10 +179,13 @@ class Array(Pointer, Shaped, Closing, Operators):
     @property
     def buffer(self) -> Buffer:
         """The memory. An Array that waits is computed first; ValueError once it is closed."""
-        self._ready()
-        if self._buffer is None:
-            raise ValueError("the buffer is closed")
-        return self._buffer
+        buffer = self._buffer
+        if buffer is None:
+            self._ready()
+            buffer = self._buffer
+            if buffer is None:
+                raise ValueError("the buffer is closed")
+        return buffer
 
     @property
     def fence(self) -> Fence | None:

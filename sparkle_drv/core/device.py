@@ -72,6 +72,7 @@ class Device(DeviceBase, Closing):
         self._pending = Pending()
         self._pid = os.getpid()
         self._retired = RetireList(backend)
+        self._provided: dict[str, bool] = {}
         self._lock = threading.RLock()  # of the children and the default queue
         self._children: weakref.WeakSet[Storage | Queue | Kernel] = weakref.WeakSet()
         self._default_queue: Queue | None = None
@@ -123,8 +124,8 @@ class Device(DeviceBase, Closing):
             raise DeviceLost(f"{self.uri}: {FORKED}")
 
     def _check_open(self) -> None:
-        self._check_process()
-        if self.closed:
+        if self.closed or os.getpid() != self._pid:
+            self._check_process()
             raise DeviceLost(f"{self.uri}: the device is closed")
 
     @property
@@ -315,7 +316,10 @@ class Device(DeviceBase, Closing):
 
     def provides(self, name: str) -> bool:
         """Can this device load the manifest's kernel `name`?"""
-        return self._variant(name) is not None
+        found = self._provided.get(name)
+        if found is None:
+            found = self._provided[name] = self._variant(name) is not None
+        return found
 
     def is_peer(self, other: Device) -> bool:
         """Does `Queue.copy_peer` take memory of `other` here? Both are of one backend then, and

@@ -24,6 +24,8 @@ def operations(dev: sp.Device, a: f32, d: npt.NDArray[np.float64], x: sp.Array) 
     reveal_type(sp.ops.reduce(dev, x))  # Array
     reveal_type(sp.ops.layout(dev, a, "NHWC"))  # f32
     reveal_type(sp.ops.layout(dev, x, "NCHW8c"))  # Array
+    reveal_type((2 * x + a).sum(axis=0))  # Array
+    reveal_type(x[1:].T @ a)  # Array
 
 
 def of_a_context(ctx: sp.Context, a: f32, x: ContextArray, y: sp.Array) -> None:
@@ -37,6 +39,8 @@ def of_a_context(ctx: sp.Context, a: f32, x: ContextArray, y: sp.Array) -> None:
     reveal_type(ctx.reduce(a, "min"))  # f32
     reveal_type(ctx.reduce(x))  # ContextArray
     reveal_type(ctx.layout(x, "NHWC"))  # ContextArray
+    reveal_type((2 * x + a).sum(axis=0))  # ContextArray
+    reveal_type(x[1:].T @ a)  # ContextArray
 
 
 def misspelled(dev: sp.Device, ctx: sp.Context, a: f32) -> None:

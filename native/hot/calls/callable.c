@@ -71,7 +71,7 @@ static PyObject *shortly(const struct hot_callable *c, PyObject *const *args, si
     } else {
         Py_INCREF(table);
     }
-    PyObject *const made = hot_table_call(table, c->function, device, values, c->nvalues, first == 1);
+    PyObject *const made = hot_table_call(table, c->function, device, NULL, values, c->nvalues, first == 1);
     Py_XDECREF(table);
     return made;
 }

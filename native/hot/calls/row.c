@@ -159,7 +159,8 @@ static int64_t launch(const struct hot_row *row, const struct call *c, uint64_t 
     return value;
 }
 
-PyObject *hot_row_run(struct hot_row *row, PyObject *device, PyObject *const *values, size_t nvalues, int waits)
+PyObject *hot_row_run(struct hot_row *row, PyObject *device, const uint64_t *given, PyObject *const *values, size_t nvalues,
+                      int waits)
 {
     struct call c;
     uint64_t epoch; /* read before anything is looked at */
@@ -168,6 +169,8 @@ PyObject *hot_row_run(struct hot_row *row, PyObject *device, PyObject *const *va
         device = row->queue->device;
     if (!hot_epoch(device, &epoch) || !is_open(row, device))
         return NULL;
+    if (given)
+        epoch = *given;
     int unfinished = 0;
     const int64_t value = fill(row, values, &c) ? launch(row, &c, epoch, waits, &unfinished) : 0;
     PyObject *made = NULL;
@@ -285,6 +288,10 @@ static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
     made->holds = 0;
     for (size_t i = 0; i < made->npatches; i++)
         made->holds |= made->patches[i].source != HOT_FIXED && !(made->patches[i].flags & HOT_POINTER);
+    for (Py_ssize_t i = 0; i < PyTuple_Size(made->kept); i++) { /* memory of numpy's that the row alone keeps */
+        const struct hot_pointer *const kept = (const void *)PyTuple_GetItem(made->kept, i);
+        made->holds |= (kept->elements & HOT_BORROWED_BIT) != 0;
+    }
     made->fixed = fixed;
     Py_INCREF(fixed);
     return (PyObject *)made;

@@ -47,6 +47,7 @@ struct hot_row {
 extern PyTypeObject *hot_row_type;
 
 /* The call of a row: the result, or, where nobody waits, its fence; NULL: nothing was done, or with an exception.
- * `device` NULL: that of the row. */
-PyObject *hot_row_run(struct hot_row *row, PyObject *device, PyObject *const *values, size_t nvalues, int waits);
+ * `device` NULL: that of the row. `epoch` NULL: what the device has for launches. */
+PyObject *hot_row_run(struct hot_row *row, PyObject *device, const uint64_t *epoch, PyObject *const *values, size_t nvalues,
+                      int waits);
 #endif

@@ -62,7 +62,8 @@ static struct hot_row *row_of(PyObject *table, const struct hot_key *key, PyObje
     return (void *)found;
 }
 
-PyObject *hot_table_call(PyObject *table, PyObject *site, PyObject *device, PyObject *const *values, size_t nvalues, int waits)
+PyObject *hot_table_call(PyObject *table, PyObject *site, PyObject *device, const uint64_t *epoch, PyObject *const *values,
+                         size_t nvalues, int waits)
 {
     uint64_t words[HOT_MOST_WORDS];
     struct hot_key key;
@@ -71,7 +72,7 @@ PyObject *hot_table_call(PyObject *table, PyObject *site, PyObject *device, PyOb
     const struct hot_constant *const constant = (const void *)key.constant;
     PyObject *const own = constant ? hot_taken(key.constant, &constant->calls) : NULL;
     struct hot_row *const row = row_of(constant ? own : table, &key, values);
-    PyObject *const made = row ? hot_row_run(row, device, values, nvalues, waits) : NULL;
+    PyObject *const made = row ? hot_row_run(row, device, epoch, values, nvalues, waits) : NULL;
     Py_XDECREF(row);
     Py_XDECREF(own);
     return made;
@@ -80,7 +81,19 @@ PyObject *hot_table_call(PyObject *table, PyObject *site, PyObject *device, PyOb
 /* again(site, device, *values): what the row of such a call makes; None: nothing was done. */
 static PyObject *again(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
 {
-    PyObject *const made = nargs >= 2 ? hot_table_call(self, args[0], args[1], args + 2, (size_t)nargs - 2, 1) : NULL;
+    PyObject *const made = nargs >= 2 ? hot_table_call(self, args[0], args[1], NULL, args + 2, (size_t)nargs - 2, 1) : NULL;
+    if (made || PyErr_Occurred())
+        return made;
+    Py_RETURN_NONE;
+}
+
+/* submit(site, device, epoch, *values): the fence of such a call, which nobody waits for; None: nothing was done. */
+static PyObject *submit(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    const uint64_t epoch = nargs >= 3 ? PyLong_AsUnsignedLongLong(args[2]) : 0;
+    PyObject *made = NULL;
+    if (nargs >= 3 && !PyErr_Occurred())
+        made = hot_table_call(self, args[0], args[1], &epoch, args + 3, (size_t)nargs - 3, 0);
     if (made || PyErr_Occurred())
         return made;
     Py_RETURN_NONE;
@@ -144,6 +157,8 @@ static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
 static PyMethodDef methods[] = {
     {"again", (PyCFunction)(void (*)(void))again, METH_FASTCALL,
      "again(site, device, *values): the result, or None: nothing was done."},
+    {"submit", (PyCFunction)(void (*)(void))submit, METH_FASTCALL,
+     "submit(site, device, epoch, *values): the fence, which nobody waits for, or None: nothing was done."},
     {"put", put, METH_O, "put(row): the next call by this key takes it."},
     {NULL, NULL, 0, NULL},
 };

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from sparkle_drv.core.deferred.provider import X, namespace, provider
+from sparkle_drv.core.deferred.provider import ARRAYS, X, provider
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def _forward(name: str) -> Callable[[X, Operand], X]:
     def method(self: X, other: Operand) -> X:
-        made: X = provider().ufunc(name, (self, other))
+        made: X = provider(self._PROVIDER).ufunc(name, (self, other))
         return made
 
     return method
@@ -30,7 +30,7 @@ def _forward(name: str) -> Callable[[X, Operand], X]:
 
 def _reflected(name: str) -> Callable[[X, Operand], X]:
     def method(self: X, other: Operand) -> X:
-        made: X = provider().ufunc(name, (other, self))
+        made: X = provider(self._PROVIDER).ufunc(name, (other, self))
         return made
 
     return method
@@ -38,7 +38,7 @@ def _reflected(name: str) -> Callable[[X, Operand], X]:
 
 def _in_place(name: str) -> Callable[[X, Operand], X]:
     def method(self: X, other: Operand) -> X:
-        made: X = provider().update(name, self, other)
+        made: X = provider(self._PROVIDER).update(name, self, other)
         return made
 
     return method
@@ -46,16 +46,17 @@ def _in_place(name: str) -> Callable[[X, Operand], X]:
 
 def _alone(name: str) -> Callable[[X], X]:
     def method(self: X) -> X:
-        made: X = provider().ufunc(name, (self,))
+        made: X = provider(self._PROVIDER).ufunc(name, (self,))
         return made
 
     return method
 
 
 class Operators:
-    """What core.Array has of numpy's ndarray."""
+    """What core.Array and the arrays of a Context have of numpy's ndarray."""
 
     __slots__ = ()
+    _PROVIDER = ARRAYS
 
     __add__, __radd__, __iadd__ = _forward("add"), _reflected("add"), _in_place("add")
     __sub__, __rsub__ = _forward("subtract"), _reflected("subtract")
@@ -88,32 +89,25 @@ class Operators:
 
     def __eq__(self, other: Operand) -> Self:  # type: ignore[override]
         """Elementwise; `x is y` asks for identity."""
-        made: Self = provider().ufunc("equal", (self, other))
+        made: Self = provider(self._PROVIDER).ufunc("equal", (self, other))
         return made
 
     def __ne__(self, other: Operand) -> Self:  # type: ignore[override]
-        made: Self = provider().ufunc("not_equal", (self, other))
+        made: Self = provider(self._PROVIDER).ufunc("not_equal", (self, other))
         return made
 
     def __matmul__(self, other: Operand) -> Self:
-        made: Self = provider().matmul(self, other)
+        made: Self = provider(self._PROVIDER).matmul(self, other)
         return made
 
     def __rmatmul__(self, other: Operand) -> Self:
-        made: Self = provider().matmul(other, self)
+        made: Self = provider(self._PROVIDER).matmul(other, self)
         return made
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Self:
         """np.sin(x), np.add(x, 1) and what else maps know; TypeError for others."""
-        made: Self = provider().numpy_ufunc(ufunc, method, inputs, options)
+        made: Self = provider(self._PROVIDER).numpy_ufunc(ufunc, method, inputs, options)
         return made
-
-    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        """The array API standard for Arrays, `sparkle_drv.ops.array_api`.
-
-        ValueError: a version of the standard that is not there.
-        """
-        return namespace(api_version)
 
     def __array_function__(self, function: Any, *_: object) -> NoReturn:
         raise TypeError(
@@ -135,19 +129,19 @@ class Operators:
 
         Raises IndexError, TypeError (a mask, a list), ValueError (step 0, closed).
         """
-        return provider().getitem(self, key)
+        return provider(self._PROVIDER).getitem(self, key)
 
     def __setitem__(self, key: object, value: Operand) -> None:
         """Returns when the elements are written. `value` broadcasts and takes the dtype of x.
 
         Raises as `x[key]`, and ValueError: shapes do not broadcast, read-only, another device.
         """
-        provider().setitem(self, key, value)
+        provider(self._PROVIDER).setitem(self, key, value)
 
     @property
     def T(self) -> Self:
         """The dimensions reversed; a copy unless at most one is longer than 1."""
-        return provider().transpose(self, ())
+        return provider(self._PROVIDER).transpose(self, ())
 
     @property
     def mT(self) -> Self:
@@ -155,54 +149,55 @@ class Operators:
         x: Any = self
         if x.ndim < 2:
             raise ValueError(f"mT: expected 2 dimensions or more, got shape {x.shape}")
-        return provider().transpose(self, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+        axes = *range(x.ndim - 2), x.ndim - 1, x.ndim - 2
+        return provider(self._PROVIDER).transpose(self, axes)
 
     def transpose(self, *axes: Any) -> Self:
         """Dimension i is what `axes[i]` was; without axes as `T`. TypeError, ValueError."""
-        return provider().transpose(self, axes)
+        return provider(self._PROVIDER).transpose(self, axes)
 
     def astype(self, dtype: npt.DTypeLike) -> Self:
         """A copy in another dtype, "bf16" being bfloat16. `explain()` says if the host converted.
 
         Raises TypeError.
         """
-        return provider().astype(self, dtype)
+        return provider(self._PROVIDER).astype(self, dtype)
 
     def sum(self, axis: Axis = None, *, keepdims: bool = False) -> Self:
         """The sum over `axis`: None for all, one or several. Raises as numpy's, as those below."""
-        return provider().reduction(self, "sum", axis, keepdims)
+        return provider(self._PROVIDER).reduction(self, "sum", axis, keepdims)
 
     def mean(self, axis: Axis = None, *, keepdims: bool = False) -> Self:
         """The mean over `axis`."""
-        return provider().reduction(self, "mean", axis, keepdims)
+        return provider(self._PROVIDER).reduction(self, "mean", axis, keepdims)
 
     def prod(self, axis: Axis = None, *, keepdims: bool = False) -> Self:
         """The product over `axis`, on the host."""
-        return provider().reduction(self, "prod", axis, keepdims)
+        return provider(self._PROVIDER).reduction(self, "prod", axis, keepdims)
 
     def max(self, axis: Axis = None, *, keepdims: bool = False) -> Self:
         """The largest over `axis`; NaN wins."""
-        return provider().reduction(self, "max", axis, keepdims)
+        return provider(self._PROVIDER).reduction(self, "max", axis, keepdims)
 
     def min(self, axis: Axis = None, *, keepdims: bool = False) -> Self:
         """The smallest over `axis`; NaN wins."""
-        return provider().reduction(self, "min", axis, keepdims)
+        return provider(self._PROVIDER).reduction(self, "min", axis, keepdims)
 
     def any(self, axis: Axis = None, *, keepdims: bool = False) -> Self:
         """Is one over `axis` not 0? On the host."""
-        return provider().reduction(self, "any", axis, keepdims)
+        return provider(self._PROVIDER).reduction(self, "any", axis, keepdims)
 
     def all(self, axis: Axis = None, *, keepdims: bool = False) -> Self:
         """Is none over `axis` 0? On the host."""
-        return provider().reduction(self, "all", axis, keepdims)
+        return provider(self._PROVIDER).reduction(self, "all", axis, keepdims)
 
     def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Self:
         """Where the first largest is, as int64; on the host. None: in the flattened array."""
-        return provider().reduction(self, "argmax", axis, keepdims)
+        return provider(self._PROVIDER).reduction(self, "argmax", axis, keepdims)
 
     def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Self:
         """Where the first smallest is, as int64; on the host. None: in the flattened array."""
-        return provider().reduction(self, "argmin", axis, keepdims)
+        return provider(self._PROVIDER).reduction(self, "argmin", axis, keepdims)
 
     def item(self) -> Any:
         """The only element as a Python number, after waiting; ValueError: it has not one."""
@@ -211,7 +206,7 @@ class Operators:
             raise ValueError(
                 f"expected an Array of one element, got shape {x.shape}: use any() or all()"
             )
-        return x.reshape(-1).get(0).item()
+        return x.get(*(0,) * x.ndim).item()
 
     def __bool__(self) -> bool:
         return bool(self.item())

@@ -7,9 +7,11 @@ first: work of ours never overtakes an expression, and launches without one pay 
 
 from __future__ import annotations
 
-import sys
 import threading
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, NoReturn, Protocol
 
 from .provider import Thunk
@@ -36,7 +38,7 @@ class Device(Protocol):
 class Failed:
     """The thunk of an array whose computation failed before a write: reading it raises `error`."""
 
-    def __init__(self, device: Device, error: Exception) -> None:
+    def __init__(self, device: Any, error: Exception) -> None:
         self.device, self.error = device, error
 
     def run(self) -> NoReturn:
@@ -63,7 +65,7 @@ class Pending:
             key = id(array)
             arrays = self._arrays
             # Without the lock: a finalizer may run while this thread is in the middle of a change.
-            arrays[key] = weakref.ref(array, lambda _: arrays.pop(key, None))
+            arrays[key] = weakref.ref(array, partial(arrays.pop, key))
             if not self.stale:
                 self.stale = True
                 device._backend.advance()
@@ -109,20 +111,27 @@ class Pending:
             thunk = array._thunk
             if thunk is None:
                 return  # another thread was first
-            outer = self._runs
-            self._runs = True
-            # With no other thread there is none to hide the epoch from, and C launches by itself.
-            if not outer and self.stale and len(sys._current_frames()) == 1:
-                device._epoch = device._backend.epoch()
+            outer, self._runs = self._runs, True
             try:
-                made = thunk.run()
-                array._take(made)
+                array._take(thunk.run())
+                self._arrays.pop(id(array), None)
             finally:
-                self._runs = outer
-                if not outer:
-                    if array._thunk is None:
-                        self._arrays.pop(id(array), None)
-                    self._renewed(device)
+                self._ran(device, outer)
+
+    @contextmanager
+    def overtaken(self, device: Device) -> Iterator[None]:
+        """Launches of this thread inside come before what waits: they write to new memory alone."""
+        with self._lock:
+            outer, self._runs = self._runs, True
+            try:
+                yield
+            finally:
+                self._ran(device, outer)
+
+    def _ran(self, device: Device, outer: bool) -> None:
+        self._runs = outer
+        if not outer:
+            self._renewed(device)
 
     def _renewed(self, device: Device) -> None:
         """After a run: the epoch is true if nothing waits, else old."""

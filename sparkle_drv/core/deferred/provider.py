@@ -9,10 +9,17 @@ import importlib
 from functools import lru_cache
 from typing import Any, Protocol, TypeVar, cast
 
-_MODULE = "sparkle_drv.ops.deferred.numpy_api"
+ARRAYS = "sparkle_drv.ops.deferred.numpy_api"
+"""Who provides the operators of core.Array. Arrays of a Context name another module."""
 _NAMESPACE = "sparkle_drv.ops.array_api"
-X = TypeVar("X")
-"""core.Array, which is above this folder."""
+X = TypeVar("X", bound="HasOperators")
+"""core.Array, which is above this folder, or the class above it that has the same operators."""
+
+
+class HasOperators(Protocol):
+    """An array whose operators the module `_PROVIDER` computes."""
+
+    _PROVIDER: str
 
 
 class Thunk(Protocol):
@@ -44,9 +51,10 @@ class Provider(Protocol):
     def reduction(self, x: X, op: str, axis: object, keepdims: bool) -> X: ...
 
 
-@lru_cache(maxsize=1)
-def provider() -> Provider:
-    return cast(Provider, importlib.import_module(_MODULE))
+@lru_cache(maxsize=2)
+def provider(module: str) -> Provider:
+    """The functions of a module of that name."""
+    return cast(Provider, importlib.import_module(module))
 
 
 def namespace(api_version: str | None) -> Any:

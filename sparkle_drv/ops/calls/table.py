@@ -165,8 +165,11 @@ class Call:
             elif given is None or isinstance(given, Constant):
                 source, base = _FIXED, 0
                 kept.append(pointer)
+            elif pointer is not given:
+                return None  # a copy that the call made
             else:
                 flags, base = flags | _POINTER, pointer._address
+                flags |= _SAME_PLACE * self._in_place(given, source)
             where = DISPATCH_HEAD.size + signature.offsets[i]
             covered = DISPATCH_HEAD.size + signature.args_nbytes + 8 * at
             patches += _PATCH.pack(source, flags, where, covered, pointer._address - base)
@@ -177,19 +180,21 @@ class Call:
         y = self.values[self.out]
         if not self.inplace or source == self.out or y is None:
             return False
-        return bool((x.shape, x.strides, x.itemsize) == (y.shape, y.strides, y.itemsize))
+        same = x.shape == y.shape and x.dtype.itemsize == y.dtype.itemsize
+        return bool(same and getattr(x, "strides", 0) == getattr(y, "strides", 0))
 
 
 def remember(
     stage: staging.Stage, result: Any, site: object, values: tuple[Any, ...],
-    sources: Sequence[int | None], **more: Any,
+    sources: Sequence[int | None], *, arrays: bool = False, **more: Any,
 ) -> Any:  # fmt: skip
     """Returns `result`. If the call was one launch on numpy's memory, C repeats it from now on.
 
-    The other arguments are those of Call.
+    arrays: on that of Arrays, `out` among them. Rows do not compare the shapes of Arrays: `site`
+    has to stand for them. The other arguments are those of Call.
     """
     constants = [x for x in values if isinstance(x, Constant)]
-    if stage.on_device or len(stage.launched) != 1 or len(constants) > 1:
+    if stage.on_device != arrays or len(stage.launched) != 1 or len(constants) > 1:
         return result
     if not _there(stage.queue):
         return result

@@ -6,11 +6,13 @@ write to. Anything else is computed at once.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
 from sparkle_drv.core.array import Array
+from sparkle_drv.core.array_shape import Shaped
 from sparkle_drv.core.device import Device
 from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.arguments.words import shown
@@ -21,6 +23,9 @@ from . import types
 from .node import MOST_LEAVES, MOST_STEPS, Node, bindable, is_bindable
 
 Shape = tuple[int, ...]
+N = TypeVar("N", bound=Node)
+MOST_KEPT = 4096
+"""Steps that a device remembers the types of; beyond that it starts anew."""
 
 
 def expression(name: str, given: tuple[object, ...]) -> Array:
@@ -28,17 +33,51 @@ def expression(name: str, given: tuple[object, ...]) -> Array:
 
     Raises TypeError (operands, dtypes), ValueError (shapes, devices, closed), OverflowError.
     """
-    device = device_of(given)
-    operands = tuple(_operand(device, x) for x in given)
-    node = _node(device, name, operands)
-    if node is None:
+    device: Any = None
+    operands: list[Any] = []
+    kinds: list[Any] = []
+    shapes: list[Shape] = []
+    private = True  # can nobody else write to the memory of the Arrays?
+    for x in given:
+        kind = type(x)
+        if kind is float or kind is int:
+            operands.append(x)
+            kinds.append(kind)
+            continue
+        if not isinstance(x, Array):
+            x = _operand(given, x)
+            if not isinstance(x, Array):
+                operands.append(x)
+                kinds.append(kind_of(x))
+                continue
+        thunk = x._thunk
+        if isinstance(thunk, Node):
+            own = thunk.device
+            operands.append(thunk)
+            kinds.append(thunk.kind)
+        else:
+            buffer = x.buffer
+            storage = buffer._storage
+            own = storage.device
+            private = private and own is not None and not storage.exposed
+            operands.append(bindable(x) if buffer.offset else x)
+            kinds.append(x.dtype)
+        if own is not device or own is None:
+            device = own if device is None and own is not None else device_of(given)
+        shapes.append(x.shape)
+    if device.closed:
+        device._check_open()
+    step = typed(device, (name, *kinds))
+    shape = shapes[0] if shapes.count(shapes[0]) == len(shapes) else common(name, shapes)
+    new = node(Node, device, step, tuple(operands), shape, len(shapes))
+    if new is None:
         return on_host(device, name, operands)
-    if not _is_private(node.operands):
-        made = node.run()
-        if made.fence is not None:
-            made.fence.wait()  # who can write to the operands does not know this fence
-        return made
-    return Array._deferred(node, node.dtype, node.shape)
+    if private:
+        return Array._deferred(new, new.dtype, shape)
+    made = new.run()
+    if made.fence is not None:
+        made.fence.wait()  # who can write to the operands does not know this fence
+    return made
 
 
 def update(name: str, x: Array, operand: object) -> Array:
@@ -49,10 +88,7 @@ def update(name: str, x: Array, operand: object) -> Array:
     if x.readonly:
         raise ValueError("in-place: expected a writable Array, got a read-only one")
     made = expression(name, (x, operand))
-    if made.shape != x.shape:
-        raise ValueError(f"in-place: expected a result of shape {x.shape}, got {made.shape}")
-    if not np.can_cast(made.dtype, x.dtype, "same_kind"):
-        raise TypeError(f"in-place: a result of {made.dtype} does not fit {x.dtype}")
+    check_in_place(made, x)
     thunk = made._thunk
     if isinstance(thunk, Node) and thunk.dtype == x.dtype:
         if x._thunk is not None:
@@ -72,95 +108,62 @@ def update(name: str, x: Array, operand: object) -> Array:
     return x
 
 
+def check_in_place(made: Any, x: Any) -> None:
+    """TypeError, ValueError: `x` does not take these elements."""
+    if made.shape != x.shape:
+        raise ValueError(f"in-place: expected a result of shape {x.shape}, got {made.shape}")
+    if not np.can_cast(made.dtype, x.dtype, "same_kind"):
+        raise TypeError(f"in-place: a result of {made.dtype} does not fit {x.dtype}")
+
+
 def device_of(given: tuple[object, ...]) -> Device:
-    """That of all Arrays; ValueError: they have several."""
+    """That of all Arrays, which is open; ValueError: they have several, or one is closed."""
     device: Device | None = None
     for x in given:
         if isinstance(x, Array):
-            own = x.device
-            if device is None:
-                device = own
-            elif own is not device:
+            thunk = x._thunk
+            own = x.buffer._storage.device if thunk is None else thunk.device
+            if own is None:
+                raise ValueError("the buffer is closed")
+            if own is device:
+                continue
+            if device is not None:
                 other = device._another(own)
                 raise ValueError(
                     f"operands: expected Arrays of one device, got {device.uri} and {other}"
                 )
+            device = own
     assert device is not None
+    device._check_open()
     return device
 
 
-def _operand(device: Device, x: object) -> Any:
-    """A Node, an Array with memory, or a number."""
-    if isinstance(x, Array):
-        thunk = x._thunk
-        return thunk if isinstance(thunk, Node) else _ready(x)
+def _operand(given: tuple[object, ...], x: object) -> Any:
+    """A number, or the Array of a host array."""
+    if isinstance(x, np.ndarray) and x.ndim:
+        return device_of(given).array(x)
+    return number("an Array", x)
+
+
+def number(besides: str, x: object) -> Any:
+    """A number as expressions have it; TypeError: `x` is none, nor what `besides` says."""
     if isinstance(x, (bool, int, float, complex, np.generic)):
         return np.bool_(x) if isinstance(x, bool) else x
-    if isinstance(x, np.ndarray):
-        return device.array(x) if x.ndim else x[()]
+    if isinstance(x, np.ndarray) and not x.ndim:
+        return x[()]
     raise TypeError(
-        f"operand: expected an Array, a numpy array or a number, got {type(x).__name__} {shown(x)}"
+        f"operand: expected {besides}, a numpy array or a number, got {type(x).__name__} {shown(x)}"
     )
 
 
-def _ready(x: Array) -> Array:
-    x.buffer._open()
-    return bindable(x)
+def kind_of(x: Any) -> Any:
+    """The kind of a number: see typed."""
+    if isinstance(x, np.generic):
+        return (x.dtype,)
+    return next(base for base in (int, float, complex) if isinstance(x, base))
 
 
-def _node(device: Device, name: str, operands: tuple[Any, ...]) -> Node | None:
-    """The step; None: no map of this device computes it."""
-    wide = fuses(device)
-    if name in types.INVERTS and operands[0].dtype == types.BOOL:
-        name, operands = "not_equal", (*operands, np.True_)
-    kinds = tuple(_kind(x) for x in operands)
-    dtype, op, tag = types.typed(name, kinds)
-    shape = _shape(name, operands)
-    if not op:
-        return None
-    if not tag:
-        if not wide and not all(isinstance(x, Node) for x in operands):
-            return None
-        tag = getattr(operands[0], "tag", "bool")
-    for x in operands:
-        if isinstance(x, Node):
-            if not wide and x.tag != tag:
-                return None
-        elif isinstance(x, Array):
-            own = check.tag_of(x.dtype)
-            if not own or (not wide and own != tag):
-                return None
-        elif not types.fits(x, tag):
-            return None
-    if not wide and (
-        not device.provides(f"map_{tag}")
-        or check.DTYPES.get(dtype, tag if dtype == types.BOOL else "") != tag
-    ):
-        return None
-    node = Node(device, op, operands, dtype, shape, tag)
-    if node.steps <= MOST_STEPS and node.leaves <= MOST_LEAVES:
-        return node
-    computed = tuple(_computed(x) for x in operands)
-    if not wide and any(isinstance(x, Array) and x.dtype == types.BOOL for x in computed):
-        return None
-    return Node(device, op, computed, dtype, shape, tag)
-
-
-def _kind(x: Any) -> types.Kind:
-    if isinstance(x, (Node, Array, np.generic)):
-        return x.dtype
-    return type(x) if type(x) in (int, float, complex) else _base(x)
-
-
-def _base(x: Any) -> type:
-    return next(kind for kind in (int, float, complex) if isinstance(x, kind))
-
-
-def _shape(name: str, operands: tuple[Any, ...]) -> Shape:
-    shapes = [x.shape for x in operands if isinstance(x, (Node, Array))]
-    first = shapes[0]
-    if all(shape == first for shape in shapes):
-        return first
+def common(name: str, shapes: list[Shape]) -> Shape:
     try:
         return space.common(shapes)
     except ValueError:
@@ -168,16 +171,72 @@ def _shape(name: str, operands: tuple[Any, ...]) -> Shape:
         raise ValueError(f"{name}: expected shapes that broadcast, got {given}") from None
 
 
+def node(
+    kind: type[N], device: Any, step: types.Typed, operands: tuple[Any, ...], shape: Shape,
+    arrays: int,
+) -> N | None:  # fmt: skip
+    """The step, of class `kind`; None: no map computes it. `arrays`: how many are no numbers."""
+    dtype, op, tag = step
+    if not op:
+        return None
+    if op == "ne" and len(operands) == 1:  # what INVERTS are
+        operands = (*operands, np.True_)
+    elif arrays < len(operands):
+        for x in operands:
+            if not isinstance(x, (Node, Shaped)) and not types.fits(x, tag):
+                return None
+    made = kind(device, op, operands, dtype, shape, tag)
+    if made.steps <= MOST_STEPS and made.leaves <= MOST_LEAVES:
+        return made
+    computed = tuple(_computed(x) for x in operands)
+    truths = any(getattr(x, "dtype", None) == types.BOOL for x in computed if isinstance(x, Shaped))
+    if truths and (kind is not Node or not fuses(device)):
+        return None  # only fused maps read them
+    return kind(device, op, computed, dtype, shape, tag)
+
+
+def typed(device: Device, key: tuple[Any, ...]) -> types.Typed:
+    """As types.typed, for this device. `key`: a name and the kinds of its operands.
+
+    A kind is the dtype of an Array, the kind of a Node, numpy's scalar as (dtype,), or the class of
+    a number of Python's.
+    """
+    kept: dict[Any, types.Typed] | None = device.kept.get("ops steps")
+    found = None if kept is None else kept.get(key)
+    if found is None:
+        kept = device.kept.setdefault("ops steps", {})
+        if len(kept) >= MOST_KEPT:
+            kept.clear()
+        found = kept[key] = _typed(device, *key)
+    return found
+
+
+def _typed(device: Device, name: str, *kinds: Any) -> types.Typed:
+    plain = tuple(k[0] if isinstance(k, tuple) else k for k in kinds)
+    if name in types.INVERTS and plain[0] == types.BOOL:
+        name, plain = "not_equal", (*plain, types.BOOL)
+    dtype, op, tag = types.typed(name, plain)
+    host = types.Typed(dtype, "", "")
+    nodes = [k[1] for k in kinds if isinstance(k, tuple) and len(k) == 2]
+    leaves = [check.tag_of(k) for k in kinds if isinstance(k, np.dtype)]
+    if not op or "" in leaves:
+        return host
+    wide = fuses(device)
+    if not tag and not wide and len(nodes) < len(kinds):
+        return host
+    tag = tag or (nodes or ["bool"])[0]
+    if not wide:
+        own = check.DTYPES.get(dtype, tag if dtype == types.BOOL else "")
+        if {own, *nodes, *leaves} != {tag} or not device.provides(f"map_{tag}"):
+            return host
+    return types.Typed(dtype, op, tag)
+
+
 def _computed(x: Any) -> Any:
     return x.run() if isinstance(x, Node) else x
 
 
-def _is_private(operands: tuple[Any, ...]) -> bool:
-    """Can nobody else write to the memory of the Arrays? That of nodes was looked at before."""
-    return not any(isinstance(x, Array) and x.buffer._open().exposed for x in operands)
-
-
-def on_host(device: Device, name: str, operands: tuple[Any, ...]) -> Array:
+def on_host(device: Device, name: str, operands: Sequence[Any]) -> Array:
     """numpy's `name`, and its result on the device."""
     values = [x._host() if isinstance(x, Array) else x for x in map(_computed, operands)]
     with np.errstate(all="ignore"):

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from sparkle_drv.core.array import Array
+from sparkle_drv.core.array_shape import Shaped
 from sparkle_drv.core.commands import Commands
-from sparkle_drv.core.device import Device
 from sparkle_drv.ops.expression.graph import Builder, Graph
-from sparkle_drv.ops.map.operation import fuses, map
+from sparkle_drv.ops.map import operation as map
+from sparkle_drv.ops.map.operation import fuses
 from sparkle_drv.ops.shapes.view import View
 from sparkle_drv.ops.strided.moves import DIMS
 from sparkle_drv.ops.strided.operation import strided_copy
@@ -32,40 +33,50 @@ MOST_STEPS, MOST_LEAVES = 24, 8
 class Node:
     """`op` of `operands` (Nodes, Arrays, numbers). `tag` is the type of a truth's elements.
 
-    `made` is its result, if it was computed on its own.
+    `made` is its result, if it was computed on its own; `kind` is (dtype, tag).
     """
 
-    __slots__ = ("device", "dtype", "leaves", "made", "op", "operands", "shape", "steps", "tag")
+    __slots__ = (
+        "device", "dtype", "kind", "leaves", "made", "op", "operands", "shape", "steps", "tag",
+    )  # fmt: skip
 
     def __init__(
-        self, device: Device, op: str, operands: tuple[Any, ...], dtype: np.dtype[Any],
+        self, device: Any, op: str, operands: tuple[Any, ...], dtype: np.dtype[Any],
         shape: Shape, tag: str,
     ) -> None:  # fmt: skip
         self.device, self.op, self.operands = device, op, operands
-        self.dtype, self.shape, self.tag = dtype, shape, tag
+        self.dtype, self.shape, self.tag, self.kind = dtype, shape, tag, (dtype, tag)
         self.made: Array | None = None
-        self.steps, self.leaves = 1, 0
+        steps, leaves = 1, 0
         for x in operands:
             if isinstance(x, Node):
-                self.steps += x.steps
-                self.leaves += x.leaves
-            elif isinstance(x, Array):
-                self.leaves += 1
+                steps += x.steps
+                leaves += x.leaves
+            elif isinstance(x, Shaped):
+                leaves += 1
+        self.steps: int = steps
+        self.leaves: int = leaves
 
     def run(self, out: Array | None = None) -> Array:
         """See core's Thunk; `out`: memory for the result."""
         if self.made is not None:
             return self.made
+        graph, values = self.graph()
+        made = self.device.empty(self.shape, self.dtype) if out is None else out
+        map.again(self.device, graph, made, *values)
+        self.made = made
+        return made
+
+    def graph(self) -> tuple[Graph, list[Any]]:
+        """The expression, and the values of its names."""
         written = _Written()
         written.value(self)
-        key = tuple(written.steps)
-        graph = _graph(key, len(written.leaves), len(written.numbers))
         leaves = written.leaves
         if not fuses(self.device):
             leaves = [_widened(x, self.shape) for x in leaves]
-        made: Array = map(self.device, graph, *leaves, *written.numbers, out=out)
-        self.made = made
-        return made
+        kinds = tuple([(x.shape, x.dtype) for x in leaves])
+        graph = _graph(tuple(written.steps), kinds, len(written.numbers))
+        return graph, leaves + written.numbers
 
     def explain(self) -> str:
         """See core's Thunk."""
@@ -120,9 +131,12 @@ def map_text(written: _Written, operand: Any) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _graph(steps: tuple[Step, ...], leaves: int, numbers: int) -> Graph:
+def _graph(
+    steps: tuple[Step, ...], kinds: tuple[tuple[Shape, np.dtype[Any]], ...], numbers: int
+) -> Graph:
+    """One object for leaves of these shapes and dtypes: see map.again."""
     builder = Builder("an expression of Arrays")
-    names = [f"x{i}" for i in range(leaves)] + [f"s{i}" for i in range(numbers)]
+    names = [f"x{i}" for i in range(len(kinds))] + [f"s{i}" for i in range(numbers)]
     at = {name: builder.add("name", (), name) for name in names}
     made: list[int] = []
     for op, *operands in steps:
@@ -164,7 +178,8 @@ def bindable(x: Array) -> Array:
 
 def is_bindable(x: Array) -> bool:
     """May it stand among the arguments of a launch, where its memory begins?"""
-    return not x.buffer.offset % x.device.info.offset_alignment
+    offset = x.buffer.offset
+    return not (offset and offset % x.device.info.offset_alignment)
 
 
 def broadcast(x: Array, shape: Shape) -> View:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,16 @@ def numpy_ufunc(
     given: Any, method: str, inputs: tuple[object, ...], options: dict[str, Any]
 ) -> Array:
     """np.sin(x) and the like; `out=` may be an Array."""
+    made: Array = called(given, method, inputs, options, (Array, ufunc, matmul, setitem))
+    return made
+
+
+def called(
+    given: Any, method: str, inputs: tuple[object, ...], options: dict[str, Any],
+    by: tuple[type[Any], Callable[..., Any], Callable[..., Any], Callable[..., Any]],
+) -> Any:  # fmt: skip
+    """A call of numpy's ufunc `given`; `by`: the class of its arrays, and what computes."""
+    kind, ufunc, matmul, setitem = by
     name = str(given.__name__)
     if method != "__call__":
         hint = f"x.{_METHODS[name]}()" if method == "reduce" and name in _METHODS else "x.numpy()"
@@ -30,9 +41,10 @@ def numpy_ufunc(
     options = {k: v for k, v in options.items() if v is not None}
     if options:
         raise TypeError(f"numpy.{name}: expected no {', '.join(options)} with Arrays")
-    if out is not None and not isinstance(out, Array):
+    if out is not None and not isinstance(out, kind):
         raise TypeError(
-            "out: expected an Array, because an operand is one; take x.numpy(), a host array"
+            f"out: expected an Array of class {kind.__name__}, because an operand is one; take "
+            "x.numpy(), a host array"
         )
     if given is np.matmul:
         made = matmul(*inputs)

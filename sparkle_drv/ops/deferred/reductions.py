@@ -18,10 +18,10 @@ from sparkle_drv.ops.reduce.operation import reduce
 from sparkle_drv.ops.shapes import space
 
 from .build import device_of
-from .node import bindable, broadcast, is_bindable
+from .node import Node, bindable, broadcast, is_bindable
 from .views import _made, astype
 
-_KERNELS = {
+KERNELS = {
     "sum": ("f32", "f64", "i32"), "mean": ("f32", "f64"),
     "max": ("f32", "f64", "i32"), "min": ("f32", "f64", "i32"),
 }  # fmt: skip
@@ -36,21 +36,34 @@ def reduction(x: Array, op: str, axis: Any, keepdims: bool) -> Array:
     if op in ("max", "min", "argmax", "argmin") and any(x.shape[i] == 0 for i in axes):
         raise ValueError(f"{op}: expected elements to choose from, got shape {x.shape}")
     tag = check.tag_of(x.dtype)
-    if x.size and tag and axes and op in _KERNELS and fuses(device):
-        real: Any = lazy("x * 1.0", x) if op == "mean" and x.dtype.kind in "iub" else bindable(x)
-        found: Array = reduce(device, real, cast(ReduceOp, op), axes, keepdims=keepdims)
-        return found
+    if x.size and tag and axes and op in KERNELS and fuses(device):
+        return _folded(x, op, axes, keepdims)
     kernels = (f"reduce_sum_{tag}", *((f"map_{tag}",) if op == "mean" else ()))
-    if x.size and tag in _KERNELS.get(op, ()) and all(map(device.provides, kernels)):
+    if x.size and tag in KERNELS.get(op, ()) and all(map(device.provides, kernels)):
         if not axes:
             x, axes, keepdims = x.reshape((*x.shape, 1)), (x.ndim,), False
         return reduce(device, bindable(x), cast(ReduceOp, op), axes, keepdims=keepdims)
-    over = axis if op in ("argmax", "argmin") else axes
+    along = axis if op in ("argmax", "argmin") else axes
     with np.errstate(all="ignore"):
-        host = getattr(np, op)(x._host(), axis=over, keepdims=keepdims)
+        host = getattr(np, op)(x._host(), axis=along, keepdims=keepdims)
     made = device.array(np.asarray(host))
     made._origin = f"numpy on the host: {op} of {x.dtype} has no kernel on {device.uri}"
     return made
+
+
+def _folded(x: Array, op: str, axes: tuple[int, ...], keepdims: bool) -> Array:
+    """A reduction that takes an expression along: one pass, and x still waits."""
+    device, thunk, real = x.device, x._thunk, op == "mean" and x.dtype.kind in "iub"
+    if not isinstance(thunk, Node):
+        given: Any = lazy("x * 1.0", x) if real else bindable(x)
+        found: Any = reduce(device, given, cast(ReduceOp, op), axes, keepdims=keepdims)
+        return cast(Array, found)
+    if real:
+        thunk = Node(device, "mul", (thunk, 1.0), np.dtype(np.float64), x.shape, "f64")
+    graph, values = thunk.graph()
+    with device._pending.overtaken(device):
+        found = reduce(device, lazy(graph, *values), cast(ReduceOp, op), axes, keepdims=keepdims)
+    return cast(Array, found)
 
 
 def matmul(a: Any, b: Any) -> Array:

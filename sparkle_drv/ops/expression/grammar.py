@@ -33,6 +33,8 @@ _INFIX = {
     **{sign: (op, _COMPARED) for sign, op in COMPARISONS.items()},
     **{"+": ("add", 10), "-": ("sub", 10), "*": ("mul", 20), "/": ("div", 20), "**": ("pow", 40)},
 }
+SIGNS = {op: sign for sign, (op, _) in _INFIX.items()}
+"""The operations that are written between their operands."""
 _UNARY = 30
 _ABSENT = {"//": "floor(x / y)", "%": "x - y * floor(x / y)", "&": "a product", "|": "a sum"}
 

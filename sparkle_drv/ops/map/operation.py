@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import numbers
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -37,6 +37,7 @@ _NAMES_END = 0
 """Ends the names in the key of a call: a text among the values is then no name."""
 Shape = tuple[int, ...]
 Named = dict[str, Any]  # values by the names of an expression
+Code = lower.Lowered | program.Program
 PIECE = 2**32 - 2**12  # elements of one launch: n is a u32
 
 
@@ -98,42 +99,81 @@ def map(
     if known is not None:
         return known
     graph = graph_of(expression)
-    arrays, numbers = sorted_out(bind(graph, args, names), dev)
+    made, stage, code = _compute(dev, graph, bind(graph, args, names), out)
+    if not lasting or stage is None or stage.on_device or not isinstance(code, lower.Lowered):
+        return made
+    left = (name for name in graph.names if name not in names)
+    order = *names, _NAMES_END, *left, *names  # of call[2:]; a name stands where its value does
+    return _remember(stage, made, call[0], call[2:], order, graph, code)
+
+
+def again(dev: Device, graph: Graph, out: Array, *values: Any) -> None:
+    """`graph` of Arrays and numbers in the order of its names, into `out`, whose fence it sets.
+
+    One object `graph` is for Arrays of the same shapes and dtypes each time. The launch comes
+    before what waits to be computed (core/deferred/pending.py). Raises as `map`.
+    """
+    epoch = dev._backend.epoch()  # before anything is looked at
+    queue, calls = dev._default_queue, dev._calls
+    for x in (*values, out):
+        fence = x._fence if isinstance(x, Array) else None
+        if fence is not None and fence.queue is not queue and not fence.done:
+            calls = None
+    fence = None if calls is None else calls.submit(graph, dev, epoch, *values, out)
+    if fence is not None:
+        out._fence = fence
+        return
+    _, stage, code = _compute(dev, graph, dict(zip(graph.names, values, strict=True)), out)
+    if stage is not None and code is not None:
+        _remember(stage, out, graph, (*values, out), graph.names, graph, code)
+
+
+def _compute(
+    dev: Device, graph: Graph, values: Named, out: Any
+) -> tuple[Any, staging.Stage | None, Code | None]:
+    """The result of a map; its call, and which program it launched: None if none."""
+    arrays, numbers = sorted_out(values, dev)
     if not arrays:
-        return _fill(dev, graph, numbers, out)
+        return _fill(dev, graph, numbers, out), None, None
     shape, kinds, layout = outline("map", arrays, check.TYPES)
     stage = staging.Stage(dev, arrays, out)
     code, found = fused.program(graph, kinds, numbers)
     if not fuses(dev):
-        return _portable(stage, graph, code, found, shape, layout)
-    made = _fused(stage, code, code.constants(graph, found), shape, layout)
-    return _remember(stage, made, call, graph, code, names) if lasting else made
+        made, portable = _portable(stage, graph, code, found, shape, layout)
+        return made, stage, portable
+    return _fused(stage, code, code.constants(graph, found), shape, layout), stage, code
 
 
 def _remember(
-    stage: staging.Stage, made: Any, call: tuple[Any, ...], graph: Graph, code: lower.Lowered,
-    names: dict[str, Any],
+    stage: staging.Stage, made: Any, site: object, given: tuple[Any, ...],
+    names: Sequence[object], graph: Graph, code: Code,
 ) -> Any:  # fmt: skip
-    """`made`; as table.remember, unless a number is computed from others before the launch."""
-    left = [name for name in graph.names if name not in names]
-    given = call[2:]
-    place = {name: len(names) + 1 + i for i, name in enumerate([*left, *names])}
-    filled = [(cell, graph.nodes[node], kind) for cell, node, kind in code.filled]
-    used = {*code.inputs, *(str(node.value) for _, node, _ in filled)}
-    if any(node.op != "name" for _, node, _ in filled) or len(used) != len(graph.names):
-        return made
-    if any(kind not in _CODES for _, _, kind in filled):
-        return made
-    numbers = [(place[str(node.value)], _CODES[kind], 8 * cell) for cell, node, kind in filled]
-    if any(isinstance(given[at], np.ndarray) for at, _, _ in numbers):
+    """`made`; as table.remember, unless a number is computed before the launch.
+
+    `names` are those of the values that are given; the last of them is `out`.
+    """
+    place = {name: i for i, name in enumerate(names)}
+    numbers, block, used = [], b"", set(code.inputs)
+    if isinstance(code, lower.Lowered):
+        filled = [(cell, graph.nodes[node], kind) for cell, node, kind in code.filled]
+        used |= {str(node.value) for _, node, _ in filled}
+        if any(node.op != "name" or kind not in _CODES for _, node, kind in filled):
+            return made
+        numbers = [(place[str(node.value)], _CODES[kind], 8 * cell) for cell, node, kind in filled]
+        block = code.cells.tobytes()
+    written = any(
+        isinstance(given[at], (np.ndarray, Array)) for at, _, _ in numbers
+    )  # of 0-d arrays
+    if written or len(used) != len(graph.names):
         return made
     inputs = [place[name] for name in code.inputs]
     absent = [None] * (space.INPUTS - len(inputs))
     out = len(given) - 1
     sources = out, *inputs, *absent, None, table.BLOCK if numbers else None
     return table.remember(
-        stage, made, call[0], given, sources, out=out, inplace=True, block=code.cells.tobytes(),
-        numbers=numbers,
+        stage, made, site, given, sources, out=out, inplace=True, block=block, numbers=numbers,
+        arrays=isinstance(made, Array),
+        brief=table.is_brief(math.prod(made.shape), len(graph.nodes), 1),
     )  # fmt: skip
 
 
@@ -279,7 +319,7 @@ def _memory_order(inputs: list[Any], shape: Shape) -> list[int]:
 def _portable(
     stage: staging.Stage, graph: Graph, code: lower.Lowered, found: dict[int, Any],
     shape: Shape, layout: str | None,
-) -> Any:  # fmt: skip
+) -> tuple[Any, program.Program]:  # fmt: skip
     tag, made, fit = _program(stage.dev, graph, code, found)
     dtype, result = promote.dtype_of(tag), promote.dtype_of(code.result)
     constants = [promote.fitted(graph, i, found[i], fit) for i in made.constants]
@@ -297,7 +337,7 @@ def _portable(
     others = {str(x.dtype) for x in given if x.dtype != dtype} | {str(result)} - {str(dtype)}
     if isinstance(final, Array) and others:
         final._origin = _converted("map", dtype, stage.dev, sorted(others))
-    return final
+    return final, made
 
 
 def check_on(dev: Device, graph: Graph, code: lower.Lowered, found: dict[int, Any]) -> None:

@@ -137,8 +137,8 @@ def reduce(
         nothing = np.full(final, np.nan if op == "mean" else 0, dtype)
         return stage.moved(nothing) if stage.on_device else nothing
     if tag == "i64":  # too ragged for one pass, and an axis less is less so
-        innermost = next(i for i in reversed(axes) if shape[i] > 1)
-        a = reduce(dev, a, op, innermost, keepdims=True)
+        longer = [i for i in axes if shape[i] > 1]
+        a = reduce(dev, a, op, longer[-1], keepdims=True) if longer else np.ascontiguousarray(a)
         return reduce(dev, a, op, axis, keepdims=keepdims)
     if stored:
         kind = check.tag_of(dtype) or dtype.name

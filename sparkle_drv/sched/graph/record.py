@@ -247,6 +247,7 @@ class TaskGraph:
             if not self._tasks:
                 raise ValueError("run: expected at least one operation in the graph, got none")
             self._executor.check_open()
+            self._executor.waiting.settle()  # not in the threads of its lanes
             return self._once(inputs)
 
     def _once(self, inputs: Mapping[Node, Any] | None) -> Any:

@@ -382,7 +382,7 @@ class GraphRun:
         """The caller's `out` for a result, if this device can write to it."""
         out = self.outs.get(number)
         if isinstance(out, ContextArray):
-            return out.on(device.uri)
+            return out._read(device.uri)
         return out if isinstance(out, Array) and out.device is device else None
 
     def _delivered(self, number: int, uri: str, made: Array, watch: run_task.Watch) -> ContextArray:

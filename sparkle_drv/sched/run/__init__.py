@@ -14,6 +14,7 @@ in graph. Called by graph and `sparkle_drv.context`.
     user_kernels.py       checks that kernel and its arguments before anything is submitted
     argument_checks.py    refuses what ops would refuse, before anything is measured
     arrays.py             ContextArray: which copies there are, and which are valid
+    waiting.py            the ContextArrays that are not computed yet
     constants.py          ContextConstant: weights, copied to a device at first use
     foreign.py            arrays of other libraries among the arguments
     probe.py              measures the time of a class of work

@@ -6,6 +6,7 @@ which owns the links, does the moves.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -13,16 +14,20 @@ import numpy as np
 
 from sparkle_drv.core.array import Array, is_masked, shape_of
 from sparkle_drv.core.array_shape import Shaped
+from sparkle_drv.core.deferred.operators import Operators
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
 from sparkle_drv.errors import OutOfDeviceMemory
 from sparkle_drv.ops.arguments import check
+from sparkle_drv.ops.deferred.views import copy
 from sparkle_drv.ops.layout.operation import parse
 
 from .call_spans import BACK, INTO, MEMORY, call, part
 from .constants import ContextConstant
 
 if TYPE_CHECKING:
+    from sparkle_drv.core.deferred.provider import Thunk
+
     from .local import LocalExecutor
     from .ways import Wait
 
@@ -56,7 +61,14 @@ def apart(x: Any, out: Any) -> Any:
 
 def here(given: Iterable[Any], uri: str) -> list[Any]:
     """Arguments as operations on this device take them."""
-    return [x.on(uri) if isinstance(x, (ContextArray, ContextConstant)) else x for x in given]
+    return [
+        x._read(uri)
+        if isinstance(x, ContextArray)
+        else x.on(uri)
+        if isinstance(x, ContextConstant)
+        else x
+        for x in given
+    ]
 
 
 def on_host(x: Any) -> np.ndarray[Any, Any]:
@@ -64,27 +76,65 @@ def on_host(x: Any) -> np.ndarray[Any, Any]:
     return x.numpy() if isinstance(x, ContextArray) else np.asarray(x)
 
 
-class ContextArray(Shaped):
+class ContextArray(Shaped, Operators):
     """An array of a Context. `shape`, `dtype`, `layout`, `nbytes` are as of a core.Array.
 
     `Context.array` makes it. `places` lists the devices that have a copy, the last written first.
     Operations of the same Context take it. numpy does, too: `numpy()` and `__array__` wait and copy
-    to the host. Threads that share it need their own lock. It is neither copied nor pickled. Once
-    its Context is closed, reading elements raises DeviceLost.
+    to the host. Operators build expressions as those of a core.Array do: `Context.map` computes one
+    when it is read, or before an array of the Context is written. Indexing, transposing and
+    `reshape` copy. Threads that share it need their own lock. It is neither copied nor pickled.
+    Once its Context is closed, reading elements raises DeviceLost.
     """
 
-    __slots__ = ("__weakref__", "_copies", "_executor", "dtype", "layout", "nbytes", "shape")
+    __slots__ = (
+        "__weakref__",
+        "_copies",
+        "_executor",
+        "_thunk",
+        "dtype",
+        "layout",
+        "nbytes",
+        "shape",
+    )
+    _PROVIDER = "sparkle_drv.sched.deferred.numpy_api"
 
     def __init__(self, executor: LocalExecutor, uri: str, array: Array) -> None:
         self._executor = executor
         self._copies: dict[str, Array] = {uri: array}
+        self._thunk: Thunk | None = None
         self.shape = array.shape
         self.dtype = array.dtype
         self.layout = array.layout
         self.nbytes = array.nbytes
 
+    @classmethod
+    def _deferred(
+        cls, executor: LocalExecutor, thunk: Thunk, dtype: np.dtype[Any], shape: tuple[int, ...]
+    ) -> ContextArray:
+        """One that waits for `thunk` to be run."""
+        made = cls.__new__(cls)
+        made._executor, made._thunk, made._copies = executor, thunk, {}
+        made.shape, made.dtype, made.layout = shape, dtype, None
+        made.nbytes = math.prod(shape) * dtype.itemsize
+        executor.waiting.add(made)
+        return made
+
+    def _ready(self) -> None:
+        if self._thunk is not None:
+            self._executor.waiting.compute(self)
+
+    def _take(self, made: ContextArray) -> None:
+        """The copies of `made`, which its thunk has computed, from now on."""
+        self._copies, self.layout = made._copies, made.layout
+        self._thunk = None  # last: other threads read what stands above without a lock
+
+    def explain(self) -> str:
+        """One line: how it will be computed; "" once it is."""
+        return "" if self._thunk is None else self._thunk.explain()
+
     def __repr__(self) -> str:
-        where = ", ".join(self._copies) or "closed"
+        where = ", ".join(self._copies) or ("closed" if self._thunk is None else "nowhere yet")
         return f"<ContextArray {self.dtype}{list(self.shape)} on {where}>"
 
     def __enter__(self) -> ContextArray:
@@ -101,17 +151,22 @@ class ContextArray(Shaped):
     @property
     def places(self) -> tuple[str, ...]:
         """URIs of the devices that have a valid copy, the last written first."""
+        self._ready()
         return tuple(self._copies)
 
     @property
     def copies(self) -> dict[str, Array]:
-        """The copies by URI, in that order."""
+        """The copies by URI, in that order. Reads as `on` does."""
+        self._ready()
+        self._executor.waiting.settle()
         return dict(self._copies)
 
     @property
     def closed(self) -> bool:
         """True once `close` was called, or its Context closed."""
-        return not self._copies or all(copy.closed for copy in self._copies.values())
+        if self._thunk is not None:
+            return self._executor.closed
+        return not self._copies or all(x.closed for x in self._copies.values())
 
     def of(self, executor: LocalExecutor) -> bool:
         """Does the array belong to this executor's Context?"""
@@ -125,9 +180,15 @@ class ContextArray(Shaped):
     def on(self, device: str) -> Array:
         """The core.Array on a device of this Context, moved there first if necessary.
 
-        It is for reading: a caller that writes it must call `wrote`. Raises ValueError (closed, no
-        such device), TypeError (not a str), and what the devices raise.
+        It is for reading: a caller that writes it must call `wrote`. Expressions that wait are
+        computed first. Raises ValueError (closed, no such device), TypeError (not a str), and what
+        the devices raise.
         """
+        self._executor.waiting.settle()
+        return self._read(device)
+
+    def _read(self, device: str) -> Array:
+        """The same for who does not write it."""
         self._first()
         if not isinstance(device, str):
             raise TypeError(f"device: expected a URI as str, got {device!r}")
@@ -148,9 +209,9 @@ class ContextArray(Shaped):
         if kept is None:
             where = ", ".join(self._copies) or "nowhere"
             raise ValueError(f"device: expected one of {where}, which has a copy, got {device!r}")
-        for uri, copy in self._copies.items():
+        for uri, array in self._copies.items():
             if uri != device:
-                copy.close()
+                array.close()
         self._copies = {device: kept}
 
     @call
@@ -225,6 +286,7 @@ class ContextArray(Shaped):
         not broadcast, an integer that does not fit, closed).
         """
         host = np.ascontiguousarray(np.broadcast_to(self._held(values), self.shape))
+        self._executor.waiting.settle()
         array = self._first()
         uri = next(iter(self._copies))
         if array.nbytes:
@@ -258,14 +320,29 @@ class ContextArray(Shaped):
                 raise ValueError(f"values: expected numbers that fit {kind}, got {far}")
         return given.astype(kind, copy=False)
 
+    def reshape(self, *shape: Any) -> ContextArray:
+        """A copy in another shape of the same size. One dimension may be -1: what is left.
+
+        Raises ValueError (another size, closed), TypeError.
+        """
+        array = self._nearest()
+        return ContextArray(self._executor, array.device.uri, copy(array.reshape(*shape)))
+
     def close(self) -> None:
-        """Frees all copies; idempotent. Garbage collection does it, too."""
-        for copy in self._copies.values():
-            copy.close()
+        """Frees all copies; idempotent. Garbage collection does it, too. Expressions that wait are
+        computed first: they may read it.
+        """
+        if self._thunk is not None:  # nobody has read it: it is not computed any more
+            self._thunk = None
+        elif self._copies and not self._executor.closed:
+            self._executor.waiting.settle()
+        for array in self._copies.values():
+            array.close()
         self._copies = {}
 
     def _first(self) -> Array:
         self._executor.check_open()
+        self._ready()
         if not self._copies:
             raise ValueError("the array is closed")
         return next(iter(self._copies.values()))

@@ -43,6 +43,7 @@ from sparkle_drv.telemetry.trace import Trace
 from . import call_plan, probe, stepwise, traced, ways
 from .arrays import ContextArray, apart, check_own, here, on_host
 from .pulse import Pulse, Remains
+from .waiting import Waiting
 
 log = logging.getLogger("sparkle_drv.sched")
 
@@ -99,6 +100,9 @@ class LocalExecutor:
         """Decisions for calls that several devices may share (sharding.py)."""
         self.queues: dict[tuple[str, str], Queue] = {}
         """By (URI, way): queues for transfers beside work in the default queue (operands.py)."""
+        self.waiting = Waiting()
+        self.context: Any = None
+        """Whose calls the operators of its arrays make; its Context says who."""
         self.pulse = Pulse(self.devices, self.clock_of)
         self.remains = Remains()
         self._hung: set[str] = set()

@@ -80,7 +80,7 @@ class Operands:
     def _bring(self, device: Device, at: int) -> Array:
         x, host = self._given[at], self.host[at]
         if isinstance(x, ContextArray) and device.uri in x.places:
-            return x.on(device.uri)
+            return x._read(device.uri)
         source = self._nearest(device, at, host.nbytes) if self._p2p else None
         if source is not None:
             made = device.empty(host.shape, host.dtype, source.layout)

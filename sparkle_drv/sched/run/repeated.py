@@ -56,6 +56,7 @@ def call(
     held = key[-1] and any(isinstance(x, _HELD) for x in values)
     kept = executor.plans.get(key)
     if out is not None:
+        executor.own.waiting.settle()
         named["out"] = out
     if (
         kept is None
@@ -107,6 +108,7 @@ def divided(
     if executor is not None:
         return call(executor, uris, operation, placed, given, named, out)
     if out is not None:
+        sharding.own.waiting.settle()
         named["out"] = out
     sharding.check_open()
     return placed(sharding, uris, key, *given, **named)

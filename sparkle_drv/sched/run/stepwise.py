@@ -91,8 +91,8 @@ def _brought(steps: Steps, x: Any) -> Any:
     device = steps.kept.device
     if isinstance(x, ContextArray):
         if device.uri in x.places:
-            return x.on(device.uri)
-        return steps.step(IN, lambda: waited(x.on(device.uri)), x.nbytes)
+            return x._read(device.uri)
+        return steps.step(IN, lambda: waited(x._read(device.uri)), x.nbytes)
     if isinstance(x, ContextConstant):
         if device.uri in x.places:
             return x.on(device.uri)

@@ -87,6 +87,19 @@ def test_any_field_may_be_anything(own_dev, made, name):
         attempt(own_dev, odd, fixed, called=False)
 
 
+def test_a_call_that_nobody_waits_for_says_its_epoch(dev, made):
+    """One that is not the device's is refused: something may be closed since."""
+    values, fixed = next(iter(made.values()))
+    rows, epoch = _hot.Table(1), dev._backend.epoch()
+    rows.put(_hot.Row(values, fixed))
+    assert rows.submit() is rows.submit(fixed[0], dev) is rows.submit(1, dev, epoch) is None
+    assert rows.submit(fixed[0], dev, epoch + 1, *values) is None
+    rows.submit(fixed[0], dev, epoch, *values).wait()
+    for odd, error in (("x", TypeError), (1.0, TypeError), (-1, OverflowError)):
+        with pytest.raises(error):
+            rows.submit(fixed[0], dev, odd, *values)
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_places_outside_the_record_are_refused(own_dev, made, name):
     values, fixed = made[name]

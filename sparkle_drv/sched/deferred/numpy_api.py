@@ -1,0 +1,172 @@
+"""What core asks for when somebody uses a ContextArray as numpy's: see core/deferred/provider.py.
+
+Maps, reductions and products of two matrices are calls of the Context. Anything else is done where
+the array is, as an Array's operators do it; what would share memory there is copied.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+
+from sparkle_drv.core.array import Array
+from sparkle_drv.ops.arguments import check
+from sparkle_drv.ops.arguments.annotations import ReduceOp
+from sparkle_drv.ops.deferred import build, numpy_api, reductions, types, views
+from sparkle_drv.ops.memory.staging import NotThere
+from sparkle_drv.ops.reduce.fold import axes_of
+from sparkle_drv.sched.run.arrays import ContextArray, check_own
+
+from .expression import Expression, placed
+
+__all__ = ["astype", "getitem", "matmul", "numpy_ufunc", "reduction", "setitem"]
+__all__ += ["transpose", "ufunc", "update"]
+
+
+def ufunc(name: str, given: tuple[object, ...]) -> ContextArray:
+    """numpy's `name` of ContextArrays, numbers and host arrays, one of them a ContextArray.
+
+    Raises TypeError (operands, dtypes), ValueError (shapes, another Context, closed).
+    """
+    first = _first(given)
+    executor = first._executor
+    operands = tuple(_operand(first, x) for x in given)
+    kinds: list[Any] = []
+    shapes = []
+    for x in operands:
+        if isinstance(x, (Expression, ContextArray)):
+            kinds.append(x.kind if isinstance(x, Expression) else x.dtype)
+            shapes.append(x.shape)
+        else:
+            kinds.append(build.kind_of(x))
+    step = _step(executor, name, kinds)
+    shape = build.common(name, shapes)
+    made = build.node(Expression, executor, step, operands, shape, len(shapes))
+    if made is not None:
+        return ContextArray._deferred(executor, made, made.dtype, shape)
+    values = [x.run() if isinstance(x, Expression) else x for x in operands]
+    host = [x.numpy() if isinstance(x, ContextArray) else x for x in values]
+    with np.errstate(all="ignore"):
+        return placed(executor, first, getattr(np, name)(*host))
+
+
+def update(name: str, x: ContextArray, operand: object) -> ContextArray:
+    """`x op= operand`: returns x. Raises as `ufunc`, and TypeError: the result does not fit."""
+    made = ufunc(name, (x, operand))
+    build.check_in_place(made, x)
+    if x._thunk is not None and made._thunk is not None and made.dtype == x.dtype:
+        x._thunk = made._thunk
+    else:
+        setitem(x, ..., made)
+    return x
+
+
+def numpy_ufunc(
+    given: Any, method: str, inputs: tuple[object, ...], options: dict[str, Any]
+) -> ContextArray:
+    """np.sin(x) and the like; `out=` may be a ContextArray."""
+    by = ContextArray, ufunc, matmul, setitem
+    made: ContextArray = numpy_api.called(given, method, inputs, options, by)
+    return made
+
+
+def matmul(a: Any, b: Any) -> ContextArray:
+    """a @ b as numpy has it; of two matrices by Context.gemm."""
+    first = _first((a, b))
+    check_own(first._executor, (a, b))
+    for name, x in (("a", a), ("b", b)):
+        if not isinstance(x, (ContextArray, np.ndarray)):
+            got = type(x).__name__
+            raise TypeError(f"{name}: expected a ContextArray or a numpy array, got {got}")
+    plain = a.ndim == b.ndim == 2 and a.shape[1] == b.shape[0]
+    if plain and a.dtype == b.dtype and check.DTYPES.get(a.dtype) in ("f32", "f64"):
+        product: ContextArray = first._executor.context.gemm(a, b)
+        return product
+    uri = first.places[0]
+    there = [x._read(uri) if isinstance(x, ContextArray) else x for x in (a, b)]
+    return _own(first, first._read(uri), reductions.matmul(*there))
+
+
+def reduction(x: ContextArray, op: str, axis: Any, keepdims: bool) -> ContextArray:
+    """See ContextArray; `op` is the name of numpy's function."""
+    if (
+        x.size
+        and axes_of(axis, x.ndim)
+        and check.DTYPES.get(x.dtype) in reductions.KERNELS.get(op, ())
+    ):
+        try:
+            context = x._executor.context
+            made: ContextArray = context.reduce(x, cast(ReduceOp, op), axis, keepdims=keepdims)
+            return made
+        except NotThere:
+            pass
+    array = x._nearest()
+    return _own(x, array, reductions.reduction(array, op, axis, keepdims))
+
+
+def getitem(x: ContextArray, key: object) -> ContextArray:
+    """A copy: see ContextArray."""
+    array = x._nearest()
+    return _own(x, array, views.getitem(array, key))
+
+
+def setitem(x: ContextArray, key: object, value: object) -> None:
+    """`x[key] = value` where it was written last; other copies become invalid."""
+    check_own(x._executor, (x, value))
+    x._executor.waiting.settle()
+    uri = x.places[0]
+    there = value._read(uri) if isinstance(value, ContextArray) else value
+    views.assign(x._read(uri), key, there)
+    x.wrote(uri)
+
+
+def transpose(x: ContextArray, axes: tuple[Any, ...]) -> ContextArray:
+    """A copy: see ContextArray."""
+    array = x._nearest()
+    return _own(x, array, views.transpose(array, axes))
+
+
+def astype(x: ContextArray, dtype: Any) -> ContextArray:
+    """See ContextArray."""
+    array = x._nearest()
+    return _own(x, array, views.astype(array, dtype))
+
+
+def _first(given: tuple[Any, ...]) -> ContextArray:
+    first: ContextArray = next(x for x in given if isinstance(x, ContextArray))
+    check_own(first._executor, (x for x in given if isinstance(x, ContextArray)))
+    first._executor.check_open()
+    return first
+
+
+def _step(executor: Any, name: str, kinds: list[Any]) -> types.Typed:
+    """The step as one of the devices maps it; without an operation if `Context.map` does not take
+    its types: some devices store others.
+    """
+    steps = [build.typed(device, (name, *kinds)) for device in executor.devices.values()]
+    step = next((step for step in steps if step.op), steps[0])
+    leaves = {k for k in kinds if isinstance(k, np.dtype)}
+    results = {*check.DTYPES, types.BOOL}
+    if step.tag in check.DTYPES.values() and leaves <= {*check.DTYPES} and step.dtype in results:
+        return step
+    return step._replace(op="")
+
+
+def _operand(first: ContextArray, x: object) -> Any:
+    """An Expression, a ContextArray with elements, or a number."""
+    if isinstance(x, ContextArray):
+        if isinstance(x._thunk, Expression):
+            return x._thunk
+        x._ready()
+        return x
+    if isinstance(x, np.ndarray) and x.ndim:
+        return placed(first._executor, first, x)
+    return build.number("a ContextArray", x)
+
+
+def _own(x: ContextArray, source: Array, made: Array) -> ContextArray:
+    """`made` of `source`, a copy of x, in memory of its own."""
+    if made.buffer._storage is source.buffer._storage:
+        made = views.copy(made)
+    return ContextArray(x._executor, source.device.uri, made)
