@@ -24,6 +24,7 @@ if "sparkle_drv" not in sys.modules:  # imported by a test: there is nowhere to 
 
 import argparse
 import contextlib
+import json
 import os
 import shutil
 import subprocess
@@ -124,6 +125,7 @@ def compared(args: argparse.Namespace, folder: Path) -> bool:
     planted: Counter[str] = Counter()
     before: list[dict[str, object]] = []
     for at in range(args.pairs + 1):
+        slower = None
         now = [measured(same, folder / "a.json", args.timeout)]
         for kernel, axis in (("copy_f32", "n=64K"), ("gemm_f32", "size=256")):
             words = ["run", kernel, "-a", axis]
@@ -134,6 +136,9 @@ def compared(args: argparse.Namespace, folder: Path) -> bool:
             slower = measured(slow, folder / "c.json", args.timeout)
             planted.update(p.verdict for p in compare.compare(now[0], slower))
         before = now
+        if args.keep:
+            with args.keep.open("a") as file:
+                file.write(json.dumps([now, slower]) + "\n")
         print(f"# {at} of {args.pairs}: {_told(own)}; planted: {_told(planted)}", flush=True)
     wrong = sum(count for verdict, count in own.items() if verdict.endswith("SLOW"))
     print(f"with itself: {_told(own)} in {args.pairs} comparisons of three rows")
@@ -194,6 +199,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--planted", type=int, default=20, help="comparisons with the slow form")
     top.add_argument("--against", type=int, default=0, help="instead: so often against.py")
     top.add_argument("--load", type=int, default=2, help="busy loops beside; default: %(default)s")
+    top.add_argument("--keep", type=Path, help="append all results to this file, one line a round")
     top.add_argument("--timeout", type=float, default=2.0, help="seconds a row")
     return top
 

@@ -95,6 +95,9 @@ PACKAGES = (
     Package("qemu-user", "test", command("qemu-aarch64")),
     # Slow and cut links between nodes, in network namespaces (tests/cluster).
     Package("iproute2", "test", command("ip")),
+    # OpenCL C and HIP for the emulated AMD GPU (tests/tools/kernel).
+    Package("clang-19", "test", command("clang-19")),
+    Package("lld-19", "test", command("ld.lld-19")),
     # OpenCL on the CPU, for examples/plugin_opencl.
     Package("pocl-opencl-icd", "test", file("/etc/OpenCL/vendors/pocl*.icd")),
 )

@@ -66,7 +66,7 @@ def refuse(
 def _argument(arg: Arg, given: Any, code: int, number: int) -> tuple[type[Exception], str]:
     match code:
         case lib.SP_REFUSED_NUMBER:
-            wanted = "a number" if arg.type in ("f32", "f64") else "a whole number"
+            wanted = "a number" if arg.type[0] == "f" else "a whole number"
             return TypeError, f"expected {wanted}, got {told(given)}"
         case lib.SP_REFUSED_RANGE:
             half = 2 ** (8 * arg.nbytes - 1)

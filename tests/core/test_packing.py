@@ -54,6 +54,34 @@ def test_saxpy():
     assert struct.unpack("=IIQ8IQQfI2Q", packed) == (*head, 8, 16, 2.5, 10, 40, 80)
 
 
+@given(st.floats(allow_nan=False) | st.floats(-70000, 70000) | st.floats(-1e-4, 1e-4))
+def test_a_half_is_rounded_as_numpy_rounds(value):
+    """A kernel's f16 argument would differ from its reference's in the last bit."""
+    with np.errstate(over="ignore"):
+        want = np.float16(value)
+    packed = pack(kernel(Arg("a", "f16")), (value,))
+    if np.isinf(want) and not np.isinf(value):
+        assert packed[0] == lib.SP_REFUSED_RANGE
+    else:
+        assert packed[-8:-6] == want.tobytes()
+
+
+def test_a_half_that_is_not_a_number():
+    assert np.isnan(np.frombuffer(pack(kernel(Arg("a", "f16")), (np.nan,))[-8:-6], np.float16))
+
+
+@pytest.mark.parametrize("kind", ["i8", "u8", "i16", "u16", "i32", "u32"])
+def test_whole_numbers_at_their_ends(kind):
+    """A value that wraps would reach the kernel as another one."""
+    dtype = np.dtype(kind[0] + str(int(kind[1:]) // 8))
+    ends = np.iinfo(dtype)
+    of = kernel(Arg("n", kind))
+    for value in (ends.min, ends.max, 1):
+        assert pack(of, (value,))[-8:][: dtype.itemsize] == np.array(value, dtype).tobytes()
+    for value in (ends.min - 1, ends.max + 1):
+        assert pack(of, (value,))[0] == lib.SP_REFUSED_RANGE
+
+
 @pytest.mark.parametrize(
     ("args", "why", "index"),
     [

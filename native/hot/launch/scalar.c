@@ -75,12 +75,33 @@ PyObject *hot_plain_word(PyObject *given)
     return callers() ? NULL : hot_itself(given);
 }
 
+/* The bits of IEEE 754's binary16, rounded to nearest even; -1: the value is finite and too large. */
+static int half_bits(double value)
+{
+    enum { MANTISSA = 10, LEAST = -14, INFINITE = 0x7c00, QUIET = 0x7e00, SIGN = 0x8000 };
+    const int sign = signbit(value) ? SIGN : 0;
+    if (isnan(value) || isinf(value))
+        return sign | (isnan(value) ? QUIET : INFINITE);
+    const int exponent = fabs(value) < ldexp(1, LEAST) ? LEAST : ilogb(value);
+    if (exponent > -LEAST + 1)
+        return -1;
+    /* The leading 1 of a normal number counts up the exponent, as does a mantissa that is rounded up. */
+    const int bits = ((exponent - LEAST) << MANTISSA) + (int)nearbyint(ldexp(fabs(value), MANTISSA - exponent));
+    return bits < INFINITE ? sign | bits : -1;
+}
+
 static int pack_float(uint32_t code, PyObject *number, char *at)
 {
     const double value = PyFloat_AsDouble(number);
     const float narrow = (float)value;
     if (value == -1.0 && PyErr_Occurred())
         return 0;
+    if (code == 'e') {
+        const int bits = half_bits(value);
+        const uint16_t half = (uint16_t)bits;
+        memcpy(at, &half, sizeof half);
+        return bits >= 0;
+    }
     if (code == 'd')
         memcpy(at, &value, 8);
     else
@@ -98,8 +119,12 @@ static int pack_integer(uint32_t code, PyObject *number, char *at)
     const long long value = PyLong_AsLongLong(number);
     if (value == -1 && PyErr_Occurred())
         return 0;
-    memcpy(at, &value, code == 'q' ? 8 : 4); /* the low half comes first on every machine that there is a wheel for */
-    return code == 'q' || (code == 'I' ? value >= 0 && value <= UINT32_MAX : value >= INT32_MIN && value <= INT32_MAX);
+    const size_t nbytes = code == 'q' ? 8 : code == 'i' || code == 'I' ? 4 : code == 'h' || code == 'H' ? 2 : 1;
+    memcpy(at, &value, nbytes); /* the low bytes come first on every machine that there is a wheel for */
+    if (nbytes == 8)
+        return 1;
+    const long long past = 1LL << (8 * nbytes - 1); /* of the signed type */
+    return code == 'B' || code == 'H' || code == 'I' ? value >= 0 && value < 2 * past : value >= -past && value < past;
 }
 
 int hot_pack_scalar(uint32_t code, PyObject *number, char *at)

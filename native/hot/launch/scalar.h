@@ -5,9 +5,9 @@
 
 static inline int hot_is_real(uint32_t code)
 {
-    return code == 'f' || code == 'd';
+    return code == 'f' || code == 'd' || code == 'e';
 }
-/* An object in a number's place, for an argument of struct's `code` (f d i I q Q): an int or a float, or the object itself if it
+/* An object in a number's place, for an argument of struct's `code` (e f d b B h H i I q Q): an int or a float, or the object itself if it
  * is no such number; a new reference. NULL with the exception that the caller's own code raised. */
 PyObject *hot_plain(uint32_t code, PyObject *given);
 /* The same of `groups` or `group_size`: None, an int, or up to four in a tuple, one more than there may be. */

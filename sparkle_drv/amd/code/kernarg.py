@@ -16,6 +16,7 @@ from sparkle_drv.errors import ImageError
 from .metadata import ArgNote, KernelNote
 
 _SIZES = {"f32": 4, "f64": 8, "i32": 4, "u32": 4, "i64": 8, "u64": 8}
+_SIZES |= {"f16": 2, "i16": 2, "u16": 2, "i8": 1, "u8": 1}
 # Bytes and class of OpenCL C's types: what .type_name can contradict. "void" and char fit all.
 _NAMED = {
     "float": ("f", 4), "double": ("f", 8), "half": ("f", 2), "int": ("i", 4), "uint": ("i", 4),
@@ -23,9 +24,8 @@ _NAMED = {
 }  # fmt: skip
 _ELEMENTS = {
     **{name: (name[0].replace("u", "i"), size) for name, size in _SIZES.items()},
-    "f16": ("f", 2), "bf16": ("i", 2), "i16": ("i", 2), "u16": ("i", 2), "i8": ("i", 1),
-    "u8": ("i", 1),
-}  # fmt: skip
+    "bf16": ("i", 2),
+}
 
 # Hidden arguments that get a value, by size; those that get 0, because what they point to does not
 # exist here: a kernel that follows such a pointer reads address 0 and is stopped for it.

@@ -276,7 +276,11 @@ class EglBackend:
     ) -> Any:
         out = ffi.new("struct sp_egl_kernel **")
         why = ffi.new("char[]", 8192)
-        letters = "".join(_LETTERS[a] for a in spec.args if not a.endswith("*"))
+        scalars = [a for a in spec.args if not a.endswith("*")]
+        for scalar in scalars:
+            if scalar not in _LETTERS:
+                raise ImageError(f"{what}: expected scalars of 32 or 64 bits, got {scalar}")
+        letters = "".join(_LETTERS[scalar] for scalar in scalars)
         rc = lib.sp_egl_load(
             self._native.device, kind, blob, len(blob), number, spec.entry.encode()[:255],
             spec.native, letters.encode(), why, len(why), out,

@@ -18,9 +18,10 @@ from sparkle_drv.core.abi.elements import POINTERS
 from sparkle_drv.core.abi.extent import steps_of
 from sparkle_drv.core.abi.records import DISPATCH_HEAD
 
-# The struct code of each scalar type. Half and byte types exist behind pointers only.
+# The struct code of each scalar type. struct has none for bf16, which is only behind pointers.
 SCALARS = {"f32": "f", "f64": "d", "i32": "i", "u32": "I", "i64": "q", "u64": "Q"}
-ELEMENTS = (*SCALARS, "u8", "i8", "u16", "i16", "f16", "bf16")
+SCALARS |= {"u8": "B", "i8": "b", "u16": "H", "i16": "h", "f16": "e"}
+ELEMENTS = (*SCALARS, "bf16")
 _TYPE = rf"({'|'.join(ELEMENTS)})\b"
 _NEXT = re.compile(rf"{_TYPE}\s*(\*?)\s*(?:(?!{_TYPE})([^\W\d]\w*))?[\s,]*")
 

@@ -1,8 +1,8 @@
-"""Pending: the arrays of one device that wait to be computed, and when they are computed.
+"""Pending: the arrays of one device that wait to be computed, and when they are.
 
-While arrays wait, launches send an old epoch, so the backend refuses every launch, prepared call
-and list as stale. Each of them then calls `Device._renew`, which computes the arrays first. So a
-launch never overtakes an expression, and launches without waiting arrays cost nothing more.
+While arrays wait, the epoch that launches send is an old one, so the backend refuses every launch,
+prepared call and list as stale. `Device._renew`, which each of them then calls, computes the arrays
+first: work of ours never overtakes an expression, and launches without one pay nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .provider import Thunk
 
 
 class Array(Protocol):
-    """core.Array, which this folder must not import."""
+    """core.Array, which is above this folder."""
 
     _thunk: Thunk | None
     _fence: Any
@@ -25,7 +25,7 @@ class Array(Protocol):
 
 
 class Device(Protocol):
-    """core.Device, which this folder must not import."""
+    """core.Device, which is above this folder."""
 
     _backend: Any
     _epoch: int
@@ -34,7 +34,7 @@ class Device(Protocol):
 
 
 class Failed:
-    """The thunk of an array whose computation failed; reading the array raises `error`."""
+    """The thunk of an array whose computation failed before a write: reading it raises `error`."""
 
     def __init__(self, device: Device, error: Exception) -> None:
         self.device, self.error = device, error
@@ -47,10 +47,8 @@ class Failed:
 
 
 class Pending:
-    """The waiting arrays of one device.
-
-    `stale` says that arrays wait, so the device's epoch is kept old. The lock covers a run, so two
-    threads that read one array compute it once.
+    """`stale`: do arrays wait, so that the device's epoch is kept old? The lock covers a run, so
+    two threads that read one array compute it once.
     """
 
     def __init__(self) -> None:
@@ -60,7 +58,7 @@ class Pending:
         self._runs = False
 
     def add(self, device: Device, array: Array) -> None:
-        """Adds `array` to the waiting arrays."""
+        """`array` waits from now on."""
         with self._lock:
             key = id(array)
             arrays = self._arrays
@@ -71,9 +69,9 @@ class Pending:
                 device._backend.advance()
 
     def epoch(self, device: Device) -> int:
-        """The epoch for a launch that was refused as stale; computes the waiting arrays.
+        """The epoch for a launch that was refused as stale: computes what waits.
 
-        Launches of this computation get the true epoch, which other threads do not see.
+        Launches of such a computation get the true epoch, which other threads do not see.
         """
         if self.stale:
             with self._lock:
@@ -84,9 +82,8 @@ class Pending:
         return device._epoch
 
     def settle(self, device: Device, *, wait: bool = True) -> None:
-        """Compute every waiting array; reading an array raises the error of its computation.
-
-        With `wait` this returns when they are done, for work that is not ordered after them.
+        """Compute every array that waits. `wait`: until they are done, because what comes next is
+        not ordered after them. Errors are kept for who reads the array.
         """
         if not self.stale:
             return
@@ -107,14 +104,14 @@ class Pending:
             self._renewed(device)
 
     def compute(self, device: Device, array: Array) -> None:
-        """Compute one array now; raises as its operations."""
+        """Compute one array now; raises as its operations do."""
         with self._lock:
             thunk = array._thunk
             if thunk is None:
                 return  # another thread was first
             outer = self._runs
             self._runs = True
-            # With a single thread the epoch need not be hidden, and C can launch by itself.
+            # With no other thread there is none to hide the epoch from, and C launches by itself.
             if not outer and self.stale and len(sys._current_frames()) == 1:
                 device._epoch = device._backend.epoch()
             try:
@@ -128,7 +125,7 @@ class Pending:
                     self._renewed(device)
 
     def _renewed(self, device: Device) -> None:
-        """After a run: sets the true epoch if no array waits, else an old one."""
+        """After a run: the epoch is true if nothing waits, else old."""
         if not self._arrays:
             self.stale = False
             device._epoch = device._backend.epoch()

@@ -1,6 +1,6 @@
-"""Provider: the interface by which operators compute; the layer above implements it.
+"""How operators compute: an interface that the layer above fills in.
 
-The first operator imports the module _MODULE, as the first URI of a scheme imports its backend.
+The module below is imported by the first operator, as a backend is by the first URI that names it.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from typing import Any, Protocol, TypeVar, cast
 
 _MODULE = "sparkle_drv.ops.deferred.numpy_api"
 X = TypeVar("X")
-"""core.Array, which this folder must not import."""
+"""core.Array, which is above this folder."""
 
 
 class Thunk(Protocol):
-    """The computation of an array that is not computed yet. `device` is a core.Device."""
+    """An array that is not computed yet. `device` is a core.Device."""
 
     @property
     def device(self) -> Any: ...
 
     def run(self) -> Any:
-        """The computed Array, in its own memory; its fence is that of the last launch."""
+        """The Array, in memory of its own; its fence is that of the last launch."""
 
     def explain(self) -> str:
-        """One line that says how the array will be computed."""
+        """How it will be computed, in one line."""
 
 
 class Provider(Protocol):
-    """The numpy functions of Arrays. `x` is an Array; the other arguments are numpy's."""
+    """The functions of numpy that Arrays have. `x` is an Array; numpy's words otherwise."""
 
     def ufunc(self, name: str, operands: tuple[object, ...]) -> Any: ...
     def update(self, name: str, x: X, operand: object) -> X: ...

@@ -89,6 +89,7 @@ def test_a_shader_that_does_not_compile_names_its_line(egl, version):
         (SCALE, "f32* f32 u32", "block X is at binding 1, but the arguments have 1 pointer"),
         (SCALE, "f32* f32* f64 u32", "uniform a .location 0. is float, the argument is double"),
         (SCALE, "f32* f32* u64 u32", "the argument is uint64_t or uvec2"),
+        (SCALE, "f32* f32* f16 u32", "expected scalars of 32 or 64 bits, got f16"),
     ],
 )
 def test_a_shader_that_does_not_fit_its_arguments(egl, text, args, says):

@@ -133,6 +133,18 @@ def test_what_fits_a_cache_is_launched_once_before_each_sample():
     assert racer.times == pytest.approx([1e6] * 20)
 
 
+def test_one_thread_and_all_are_one_roof():
+    """On a busy core all threads are now faster and now slower than one: the row, which is as it
+    is in either round, never exceeds both."""
+    all_threads, one = [200.0, 50.0] * 20, [100.0] * 40
+    row_ns = [1 / rate for rate in (190.0, 95.0) * 20]
+    made = [probes.Probe(name, 1.0, None) for name in ("fma", "fma, 1 thread")]
+    rates = {"fma": all_threads, "fma, 1 thread": one}
+    share = beside._share(probes.Roofed("flops", 1.0, made), row_ns, rates)
+    assert (share.kernel, share.roof) == ("fma", [200.0, 100.0] * 20)
+    assert share.ratio.median == pytest.approx(0.95)
+
+
 @pytest.fixture
 def cpu():
     with sp.open("cpu") as device:

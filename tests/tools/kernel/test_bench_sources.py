@@ -8,6 +8,7 @@ import shutil
 import time
 
 import fakecuda
+import packages
 import pytest
 from _bench.jobs import compilers
 from _console.problems import UsageError
@@ -36,6 +37,11 @@ kernel void scale(global float *y, global const float *x)
 """
 HIP = """
 #include <hip/hip_runtime.h>
+extern "C" __global__ void halves(_Float16 *y, const _Float16 *x, _Float16 a, short n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = a * x[i];
+}
 extern "C" __global__ void scale(float *y, const float *x)
 {
     __shared__ float kept[64];
@@ -95,10 +101,19 @@ def test_c_is_compiled_for_each_set_of_macros(bench, folder, tmp_path, capsys):
 
 @pytest.mark.parametrize("suffix", ["cl", "hip"])
 def test_opencl_and_hip_on_an_emulated_gpu(bench, folder, capsys, suffix):
-    needs("clang-19")
-    needs("ld.lld-19")
+    packages.needed("clang-19", "lld-19")
     words = ("-d", "emu:gfx1036", "-D", "FACTOR=3", "--ref", "the ref.py:f", *QUICK)
     code = bench("kernel", f"the a.{suffix}:scale", *ARGS, *words)
+    assert code == 0, capsys.readouterr().err
+
+
+def test_values_of_16_bits_on_an_emulated_gpu(bench, folder, capsys):
+    packages.needed("clang-19", "lld-19")
+    (folder / "h.py").write_text("def f(x, a, n):\n    return a * x\n")
+    words = ("--arg", "out:f16[64]", "--arg", "in:f16[64]", "--arg", "f16=2.5", "--arg", "i16=64")
+    words = ("-D", "FACTOR=3", *words)
+    code = bench("kernel", "the a.hip:halves", "-d", "emu:gfx1036", *words, "--group-size", "64",
+                 "--ref", "h.py:f", *QUICK)  # fmt: skip
     assert code == 0, capsys.readouterr().err
 
 

@@ -22,7 +22,10 @@ typedef int8_t i8; typedef int16_t i16; typedef int32_t i32; typedef int64_t i64
 typedef uint8_t u8; typedef uint16_t u16; typedef uint32_t u32; typedef uint64_t u64;
 #define KERNEL(name, T) void name(const void *v, const uint32_t g[3], const uint32_t s[3]) \\
     { const struct { T *y; const T *x; } *p = v; (void)g; (void)s; for (int i = 0; i < 64; i++)
-#define THRICE(T) KERNEL(thrice_##T, T) p->y[i] = p->x[i] * 3; }
+#define THRICE(T) KERNEL(thrice_##T, T) p->y[i] = p->x[i] * 3; } \\
+    void plus_##T(const void *v, const uint32_t g[3], const uint32_t s[3]) \\
+    { const struct { T *y; const T *x; T a; } *p = v; (void)g; (void)s; \\
+      for (int i = 0; i < 64; i++) p->y[i] = p->x[i] + p->a; }
 THRICE(f16) THRICE(f32) THRICE(f64)
 THRICE(i8) THRICE(i16) THRICE(i32) THRICE(i64) THRICE(u8) THRICE(u16) THRICE(u32) THRICE(u64)
 KERNEL(thrice_bf16, u16) {
@@ -47,6 +50,7 @@ def library(tmp_path_factory):
         "def thrice(x):\n"
         "    assert x.dtype.kind in 'iu' or x.dtype == np.float64\n"
         "    return 3 * x\n"
+        "def plus(x, a):\n    return x + a\n"
         "def square(x):\n    return x * x\n"
     )
     made = folder / "k.so"
@@ -122,10 +126,18 @@ def test_bf16_is_rounded_to_nearest_even():
     assert np.isnan(operand.numbers(operand.poison(np.random.default_rng(0)))).all()
 
 
-@pytest.mark.parametrize("kind", ["f16", "bf16", "u8", "i16"])
-def test_values_of_small_types_are_refused(library, kind):
-    with pytest.raises(UsageError, match=f"{kind} is for arrays only"):
-        job(library, "thrice_f16", "out:f16[64]", f"{kind}=1")
+@pytest.mark.parametrize("kind", [kind for kind in TYPES if kind != "bf16"])
+def test_values_of_every_type(cpu, library, kind):
+    args = (f"out:{kind}[64]", f"in:{kind}[64]", f"{kind}=5")
+    found = row(cpu, library, f"plus_{kind}", *args, ref="plus")
+    assert found.verified, found.reason
+
+
+def test_values_that_no_kernel_takes(library):
+    with pytest.raises(UsageError, match="bf16 is for arrays only"):
+        job(library, "thrice_bf16", "out:bf16[64]", "bf16=1")
+    with pytest.raises(UsageError, match="70000 does not fit f16"):
+        job(library, "thrice_f16", "out:f16[64]", "f16=70000")
 
 
 def test_the_roof_of_flops(library):

@@ -8,7 +8,7 @@ import pytest
 from _bench.jobs import user_kernel
 from _bench.measure import devices, versus
 from _bench.measure.engine import Settings
-from _bench.rows import compare
+from _bench.rows import shift
 from _console.problems import UsageError
 
 SAXPY = ("--arg", "inout:f32[N]", "--arg", "in:f32[N]", "--arg", "f32=2.5", "--arg", "u32=N")
@@ -55,8 +55,8 @@ def test_rivals_have_the_same_inputs_and_a_ratio(bench, library, ref, tmp_path, 
     assert "versus" not in rows[0]
     assert "versus" not in rows[2]
     found = rows[1]["versus"]
-    _, shift, *_ = compare.judge(*(row["samples_ns"] for row in rows[:2]))
-    assert found["ratio"] == pytest.approx(1 + shift, rel=1e-3)
+    told = shift.rivals(*(row["samples_ns"] for row in rows[:2]), 0.05)
+    assert found["ratio"] == pytest.approx(1 + told.shift.middle, rel=1e-3)
     assert found["ci_low"] <= found["ratio"] <= found["ci_high"]
     assert found["verdict"] in ("FAST", "SLOW", "SAME", "AMBIGUOUS")
     assert found["against"] == "kernels.so:good"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from _console.problems import FAILED, OK, REGRESSION, UsageError
 
-from _bench.rows import compare, results
+from _bench.rows import compare, results, shift
 
 from . import baseline, options, runner
 
@@ -26,7 +26,7 @@ def add(sub: options.Subcommands) -> None:
     comp.add_argument(
         "--threshold",
         type=options.positive,
-        default=compare.THRESHOLD,
+        default=shift.THRESHOLD,
         help="shift that counts (default 0.05)",
     )
     comp.add_argument("--force", action="store_true", help="compare different devices all the same")

@@ -10,7 +10,7 @@ from _console.problems import UsageError
 
 from _bench.jobs import compilers, images, sweeps, user_args, user_kernel
 from _bench.measure import emulated
-from _bench.rows import compare
+from _bench.rows import shift
 from _bench.tune import sweep_search
 from _bench.tune.sweep_search import SweepSearch
 
@@ -36,7 +36,7 @@ def add(sub: options.Subcommands) -> None:
         "--threshold",
         type=options.positive,
         metavar="X",
-        help=f"with --vs: the shift that counts (default {compare.THRESHOLD})",
+        help=f"with --vs: the shift that counts (default {shift.THRESHOLD})",
     )
     kernel.add_argument(
         "--arg", action="append", default=[], dest="args", metavar="SPEC", help=user_args.HELP
@@ -138,7 +138,7 @@ def kernel_command(args: argparse.Namespace) -> int:
     ]
     tasks = [(job, mode) for job in jobs for mode in chosen]
     made = options.session(args, args.unverified)
-    made.threshold = args.threshold or compare.THRESHOLD
+    made.threshold = args.threshold or shift.THRESHOLD
     made.isolated = True
     if args.search:
         made.search = SweepSearch(args.search, made.settings.seed)

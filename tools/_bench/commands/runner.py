@@ -36,7 +36,7 @@ from _bench.measure.engine import Settings, Stuck
 from _bench.measure.meter import Meter
 from _bench.report import tables
 from _bench.report.writers import Outputs
-from _bench.rows import compare
+from _bench.rows import shift
 from _bench.rows.results import Report, Row
 from _bench.tune.sweep_search import SweepSearch
 
@@ -60,7 +60,7 @@ class Session:
     settings: Settings
     outputs: Outputs
     report: Report = field(default_factory=lambda: Report(env.describe()))
-    threshold: float = compare.THRESHOLD  # of a job against its rivals
+    threshold: float = shift.THRESHOLD  # of a job against its rivals
     isolated: bool = False  # measure in a child process
     earlier: Earlier | None = None  # of --resume
     ledger: Ledger = field(init=False)

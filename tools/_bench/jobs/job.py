@@ -29,8 +29,8 @@ TYPES: Mapping[str, str] = {
 }
 """What numpy stores of each type; it has no bf16, whose bits are the upper half of an f32's."""
 BF16_NAN = 0x7FC0
-SCALARS = ("f32", "f64", "i32", "u32", "i64", "u64")
-"""The types of which a kernel takes values; the others stand behind pointers only."""
+SCALARS = tuple(kind for kind in TYPES if kind != "bf16")
+"""The types of which a kernel takes values; bf16 stands behind pointers only."""
 
 
 @dataclass(frozen=True)

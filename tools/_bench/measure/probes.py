@@ -46,12 +46,18 @@ REFERENCE = "reference"  # in place of a roof
 
 @dataclass
 class Probe:
-    """A kernel of roofs.py on the device; `work` is the flops or bytes of a launch."""
+    """A kernel of roofs.py on the device; `work` is the flops or bytes of a launch. `kernel` also
+    names the threads, where they are not all; `roof` does not.
+    """
 
     kernel: str
     work: float
     sampler: Sampler
     warms: Sampler | None = None
+
+    @property
+    def roof(self) -> str:
+        return self.kernel.partition(",")[0]
 
     def close(self) -> None:
         """Not after a failure: it would wait for what is stuck, and its Bound is closed anyway."""

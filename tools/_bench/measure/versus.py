@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from _bench.jobs.job import Job
-from _bench.rows import compare
+from _bench.rows import shift
 from _bench.rows.results import Measured, Row, Subject
 
 from . import beside, engine, timing, verify
@@ -70,7 +70,7 @@ def rows(
     mode: str,
     settings: Settings,
     gauges: Gauges | None,
-    threshold: float = compare.THRESHOLD,
+    threshold: float = shift.THRESHOLD,
 ) -> list[tuple[Row, Job]]:
     """The rows of a job and its rivals, in order; of a job without any, its one row. Raises as
     `engine.run`.
@@ -201,20 +201,18 @@ def _judge(e: Entrant, mode: str, settings: Settings, gauges: Gauges | None) -> 
         e.row.share = share
 
 
-def _compare(found: Sequence[Row], threshold: float) -> None:
+def _compare(rows: Sequence[Row], threshold: float) -> None:
     """Writes into every rival's row how it stands to the first."""
-    first = found[0]
-    for row in found[1:]:
+    first = rows[0]
+    for row in rows[1:]:
         if first.measured and row.measured:
-            verdict, shift, interval, p = compare.judge(
-                first.measured.samples, row.measured.samples, threshold
-            )
+            found = shift.rivals(first.measured.samples, row.measured.samples, threshold)
             row.extra["versus"] = {
                 "against": first.subject.kernel,
-                "ratio": 1 + shift,
-                "ci_low": 1 + interval[0],
-                "ci_high": 1 + interval[1],
-                "p": p,
+                "ratio": 1 + found.shift.middle,
+                "ci_low": 1 + found.shift.low,
+                "ci_high": 1 + found.shift.high,
+                "p": found.p,
                 "threshold": threshold,
-                "verdict": verdict,
+                "verdict": found.verdict,
             }

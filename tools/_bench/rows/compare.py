@@ -4,20 +4,11 @@ What is judged is the row beside a reference: a kernel that ran in the same roun
 machine that is slower now slows both, and the column `machine` has that. Where the files have no
 common reference, as older ones, the row's own times are judged.
 
-A row's shift is median(new) / median(old) - 1 with a bootstrap interval; Mann-Whitney's U test
-says whether they differ at all. Samples of one process follow each other too closely to be
-independent, so both take the medians of consecutive blocks. Medians change when the scheduler
-gives a kernel one core less; so the interval reaches to the shifts of the fastest samples and
-beside the other references, too, and it is widened by how much more busy one of the runs was.
-
-SLOW and FAST need p below 1 % and an interval wholly beyond the threshold, and of the row's own
-fastest samples the same direction. SAME is an interval wholly within it. Everything else is
-AMBIGUOUS. Called by the compare command and by baseline.py.
+shift.py has the rule. Called by the compare command and by baseline.py.
 """
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,20 +16,10 @@ from typing import Any
 
 import numpy as np
 from _console import table
-from _console.problems import NotComparable, UsageError
+from _console.problems import NotComparable
 
-from . import stats
+from . import shift
 
-SIGNIFICANT = 0.01
-THRESHOLD = 0.05
-FASTEST = 0.1  # the quantile of times that interruptions hardly reach
-OF_REFERENCE, OF_OTHERS = 0.1, 0.25
-"""Doubt in a shift: these parts of what the references moved by, and of the cores that others took
-in one run and not in the other. The first is from 39 runs of each of three kernels under a load of
-5 to 12 on two cores: with no doubt, 9 of 228 comparisons of a kernel with itself were SLOW, most of
-them between runs of different load. The second is a guess.
-"""
-Samples = Sequence[float] | stats.Floats
 _WHICH = ("old", "new")
 _ANOTHER = (
     "times of different devices say nothing about a change (--force compares them all the same)"
@@ -102,36 +83,6 @@ COLUMNS = (
 )
 
 
-def mann_whitney(old: Samples, new: Samples) -> float:
-    """Two-sided p of Mann-Whitney's U test. Raises UsageError without scipy."""
-    try:
-        scipy_stats = importlib.import_module("scipy.stats")
-    except ImportError as error:
-        raise UsageError("compare needs scipy: pip install 'sparkle_drv[tools]'") from error
-    return float(scipy_stats.mannwhitneyu(old, new, alternative="two-sided").pvalue)
-
-
-def judge(
-    old: Samples, new: Samples, threshold: float = THRESHOLD
-) -> tuple[str, float, tuple[float, float], float]:
-    """(verdict, shift, interval of the shift, p) of two sets of samples, each in the order in which
-    it was taken.
-    """
-    was, now = stats.blocks(old), stats.blocks(new)
-    shift = float(np.median(now) / np.median(was)) - 1
-    low, high = (ratio - 1 for ratio in stats.ratio_interval(was, now))
-    p = mann_whitney(was, now)
-    return _verdict(low, high, p, threshold), shift, (low, high), p
-
-
-def _verdict(low: float, high: float, p: float, threshold: float) -> str:
-    if p < SIGNIFICANT and low > threshold:
-        return "SLOW"
-    if p < SIGNIFICANT and high < -threshold:
-        return "FAST"
-    return "SAME" if -threshold <= low and high <= threshold else "AMBIGUOUS"
-
-
 def key(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
     """By what rows of two files are matched."""
     return row["kernel"], row["device"], json.dumps(row["axes"], sort_keys=True), row["mode"]
@@ -140,7 +91,7 @@ def key(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
 def compare(
     old: Mapping[str, Any],
     new: Mapping[str, Any],
-    threshold: float = THRESHOLD,
+    threshold: float = shift.THRESHOLD,
     force: bool = False,
 ) -> list[Pairing]:
     """Pairs the rows of two results documents. Raises NotComparable when their devices differ,
@@ -227,73 +178,18 @@ def _pair(
         return made("no time")
     if old["verified"] != new["verified"] or not new["verified"]:
         return made("unverified")
-    medians = float(np.median(a)), float(np.median(b))
-    reference = _reference(old, new)
-    if reference is None:
-        verdict, shift, interval, p = judge(a, b, threshold)
-        return Pairing(name, verdict, *medians, shift, interval, p, label)
-    was, now = (np.array(row["probes"][reference]) for row in (old, new))
-    _, shift, (low, high), p = judge(np.array(a) * was, np.array(b) * now, threshold)
-    own = _fast(b) / _fast(a) - 1
-    others = [(1 + own) * _fast(1 / was) / _fast(1 / now) - 1]
-    others += [
-        _paired(new, kernel) / _paired(old, kernel) - 1 for kernel in _like(old, new, reference)
-    ]
-    doubt = _doubt(old, new, reference)
-    low, high = min(low, *others) - doubt, max(high, *others) + doubt
-    verdict = _verdict(low, high, p, threshold)
-    if (verdict == "SLOW" and own <= threshold) or (verdict == "FAST" and own >= -threshold):
-        verdict = "AMBIGUOUS"
-    machine = float(np.median(was) / np.median(now)) - 1
-    return Pairing(name, verdict, *medians, shift, (low, high), p, label, machine)
-
-
-def _fast(times: Samples) -> float:
-    return float(np.quantile(times, FASTEST))
-
-
-def _doubt(old: Mapping[str, Any], new: Mapping[str, Any], reference: str) -> float:
-    """What may be the machine's of a shift: by what the references moved, and by how busy the cores
-    were.
-    """
-    moved = [
-        abs(float(np.log(np.quantile(old["probes"][k], q) / np.quantile(new["probes"][k], q))))
-        for k in _like(old, new, reference)
-        for q in (0.5, 1 - FASTEST)
-    ]
-    busy = [(row.get("noise") or {}).get("others_percent") or 0.0 for row in (old, new)]
-    return float(OF_REFERENCE * max(moved) + OF_OTHERS * abs(busy[1] - busy[0]) / 100)
-
-
-def _paired(row: Mapping[str, Any], kernel: str) -> float:
-    """The row's time in the kernel's work."""
-    return float(np.median(stats.blocks(np.multiply(row["samples_ns"], row["probes"][kernel]))))
-
-
-def _like(old: Mapping[str, Any], new: Mapping[str, Any], reference: str) -> list[str]:
-    """The reference and those like it: FMAs by other threads, or other streams."""
-    fma = reference.startswith("peak_fma")
-    return [k for k in _common(old, new) if k.startswith("peak_fma") == fma]
-
-
-def _common(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    return [k for k in old.get("probes") or () if k in (new.get("probes") or ())]
-
-
-def _reference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str | None:
-    """Of the kernels that ran in the rounds of both rows the one that moved most like the row: its
-    ratios have the narrowest intervals.
-    """
-
-    def width(kernel: str) -> float:
-        return sum(
-            stats.summarize(
-                stats.blocks(np.array(row["samples_ns"]) * np.array(row["probes"][kernel]))
-            ).half_width
-            for row in (old, new)
-        )
-
-    return min(_common(old, new), key=width, default=None)
+    found = shift.judge(old, new, threshold)
+    return Pairing(
+        name,
+        found.verdict,
+        float(np.median(a)),
+        float(np.median(b)),
+        found.shift.middle,
+        (found.shift.low, found.shift.high),
+        found.p,
+        label,
+        found.machine,
+    )
 
 
 def conditions(document: Mapping[str, Any]) -> str:
@@ -304,7 +200,7 @@ def conditions(document: Mapping[str, Any]) -> str:
     return ", ".join([str(env.get("date", "no date")), *said])
 
 
-def show(pairs: Sequence[Pairing], threshold: float = THRESHOLD) -> None:
+def show(pairs: Sequence[Pairing], threshold: float = shift.THRESHOLD) -> None:
     """The table, and one line with how many rows came out how."""
     table.show(COLUMNS, [pair.cells() for pair in pairs])
     counts = {

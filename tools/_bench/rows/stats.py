@@ -6,12 +6,14 @@ No distribution is assumed: times have long tails. Pure. Called wherever samples
 
 from __future__ import annotations
 
+import importlib
 import math
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
+from _console.problems import UsageError
 
 Floats = npt.NDArray[np.float64]
 FEWEST_FOR_INTERVAL = 6  # 1 - 2 * 0.5**n reaches 95 % at n = 6
@@ -102,6 +104,15 @@ def rounded(s: Summary) -> dict[str, float | int]:
         "ci_high": round(s.high, 3),
         "n": s.n,
     }
+
+
+def mann_whitney(old: npt.ArrayLike, new: npt.ArrayLike) -> float:
+    """Two-sided p of Mann-Whitney's U test. Raises UsageError without scipy."""
+    try:
+        scipy_stats = importlib.import_module("scipy.stats")
+    except ImportError as error:
+        raise UsageError("compare needs scipy: pip install 'sparkle_drv[tools]'") from error
+    return float(scipy_stats.mannwhitneyu(old, new, alternative="two-sided").pvalue)
 
 
 def drift(samples: npt.ArrayLike) -> float:

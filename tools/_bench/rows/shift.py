@@ -1,0 +1,149 @@
+"""By how much a row's time changed from one results file to another, and what that may be called.
+
+Neighbours on a machine only ever add time, so what a kernel itself takes shows in its fastest
+samples. A process also keeps what it drew at its start: pages, cores, neighbours. That moves even
+its fastest samples, and no sample of this process tells by how much. It moves the other quick
+samples more, so their distance from the fastest is the doubt: a kernel whose quickest tenth lies
+within 2 % is compared within 2 %, and one that is torn between two speeds within their distance.
+
+A reference is a probe that ran in the rounds of both rows. What it moved by is the machine's.
+Called by compare.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import stats
+
+THRESHOLD = 0.05
+DRAWS = 500
+FASTEST, QUICK, FEWEST = 0.02, 0.1, 2
+"""Quantiles of a row's times, FEWEST samples below the first. The doubt is the distance of the two.
+Beside two busy loops and other work (load 3 to 8) none of 204 comparisons of three kernels with
+themselves was SLOW with it, and 13 of 13 with 15 % more work were (benchmarks/self_compare.py).
+"""
+Samples = Sequence[float] | stats.Floats
+
+
+@dataclass(frozen=True)
+class Shift:
+    """A relative change, 0.1 for 10 % longer, and its interval."""
+
+    middle: float
+    low: float
+    high: float
+
+    def within(self, threshold: float) -> bool:
+        return -threshold <= self.low and self.high <= threshold
+
+    def beside(self, machine: Shift) -> Shift:
+        """What of it is not the machine's."""
+        return Shift(
+            (1 + self.middle) / (1 + machine.middle) - 1,
+            (1 + self.low) / (1 + machine.high) - 1,
+            (1 + self.high) / (1 + machine.low) - 1,
+        )
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The verdict of a row; `shift` is beside the reference, whose own shift is `machine` (None:
+    the files have no common one).
+    """
+
+    verdict: str
+    shift: Shift
+    p: float
+    machine: float | None
+
+
+def judge(old: Mapping[str, Any], new: Mapping[str, Any], threshold: float) -> Judged:
+    """Compares a row of two files. SLOW and FAST: the row's fastest times moved beyond the
+    threshold, by themselves and beside the reference. SAME: neither they nor the medians did.
+    """
+    a, b = np.array(old["samples_ns"]), np.array(new["samples_ns"])
+    at = _quantiles(min(a.size, b.size))
+    own, p = _fastest(a, b, at[0]), stats.mann_whitney(*map(stats.blocks, (a, b)))
+    own = _widened(own, _doubt(at, a, b))
+    reference = _reference(old, new, at)
+    if reference is None:
+        return Judged(_verdict(own, own, _typical(a, b), threshold), own, p, None)
+    was, now = (1 / np.array(row["probes"][reference]) for row in (old, new))
+    machine = _fastest(was, now, at[0])
+    beside = own.beside(machine)
+    verdict = _verdict(own, beside, _typical(a / was, b / now), threshold)
+    return Judged(verdict, beside, p, machine.middle)
+
+
+def rivals(first: Samples, second: Samples, threshold: float) -> Judged:
+    """Compares two kernels whose samples were taken in turns: the machine met both alike, so the
+    medians tell.
+    """
+    found, p = _typical(first, second), stats.mann_whitney(*map(stats.blocks, (first, second)))
+    return Judged(_verdict(found, found, found, threshold), found, p, None)
+
+
+def _verdict(own: Shift, beside: Shift, typical: Shift, threshold: float) -> str:
+    if min(own.low, beside.low) > threshold:
+        return "SLOW"
+    if max(own.high, beside.high) < -threshold:
+        return "FAST"
+    return "SAME" if beside.within(threshold) and typical.within(threshold) else "AMBIGUOUS"
+
+
+def _typical(was: Samples, now: Samples) -> Shift:
+    """Of the medians."""
+    was, now = stats.blocks(was), stats.blocks(now)
+    low, high = stats.ratio_interval(was, now)
+    return Shift(float(np.median(now) / np.median(was)) - 1, low - 1, high - 1)
+
+
+def _quantiles(samples: int) -> tuple[float, float]:
+    """Where the fastest times of so many lie, and the quick ones: the median at most."""
+    fastest = max(FASTEST, FEWEST / samples)
+    return min(fastest, 0.5), min(fastest * QUICK / FASTEST, 0.5)
+
+
+def _fastest(was: stats.Floats, now: stats.Floats, quantile: float) -> Shift:
+    """Of the fastest times; whole stretches are drawn again, as neighbours come in stretches."""
+    rng = np.random.default_rng(0)
+    again = _drawn(rng, now, quantile) / _drawn(rng, was, quantile)
+    low, high = np.quantile(again, (0.025, 0.975))
+    middle = float(np.quantile(now, quantile) / np.quantile(was, quantile))
+    return Shift(middle - 1, min(float(low), middle) - 1, max(float(high), middle) - 1)
+
+
+def _drawn(rng: np.random.Generator, samples: stats.Floats, quantile: float) -> stats.Floats:
+    """The fastest times of DRAWS resamples."""
+    stretches = min(stats.BLOCKS, samples.size)
+    length = samples.size // stretches
+    cut = samples[: stretches * length].reshape(stretches, length)
+    draws = cut[rng.integers(stretches, size=(DRAWS, stretches))]
+    return np.quantile(draws.reshape(DRAWS, -1), quantile, axis=1)
+
+
+def _widened(shift: Shift, doubt: float) -> Shift:
+    return Shift(shift.middle, shift.low - doubt, shift.high + doubt)
+
+
+def _doubt(at: tuple[float, float], *samples: stats.Floats) -> float:
+    """How far the quicker samples lie from the fastest, in the file where they lie further."""
+    ends = [np.quantile(s, at) for s in samples]
+    return max(float(quick / fastest) - 1 for fastest, quick in ends)
+
+
+def _reference(
+    old: Mapping[str, Any], new: Mapping[str, Any], at: tuple[float, float]
+) -> str | None:
+    """Of the probes in both rows the steadiest: the machine is best told by it."""
+
+    def doubt(kernel: str) -> float:
+        return _doubt(at, *(1 / np.array(row["probes"][kernel]) for row in (old, new)))
+
+    common = [k for k in old.get("probes") or () if k in (new.get("probes") or ())]
+    return min(common, key=doubt, default=None)
