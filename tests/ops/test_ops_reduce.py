@@ -160,13 +160,13 @@ def test_an_expression_that_has_its_values_takes_no_others(dev):
 @pytest.mark.parametrize(
     ("a", "op", "axis", "error", "match"),
     [
-        ([1.0], "sum", None, TypeError, "a: a numpy array or an Array is wanted, got list"),
+        ([1.0], "sum", None, TypeError, "a: expected a numpy array or an Array, got list"),
         (A.astype(complex), "sum", None, TypeError, "a: reduce takes .* got complex128"),
         (A.astype("i2"), "sum", None, TypeError, "a: reduce takes .* got int16"),
         (A.astype("i4"), "mean", None, TypeError, "a: mean takes float32 or float64, got int32"),
-        (A, "prod", None, ValueError, "op: 'sum', 'max', 'min' or 'mean' is wanted, got 'prod'"),
-        (A, None, None, ValueError, "op: 'sum', .* is wanted, got None"),
-        (A, sum, None, TypeError, "op: 'sum', "),
+        (A, "prod", None, ValueError, "op: expected 'sum', 'max', 'min' or 'mean', got 'prod'"),
+        (A, None, None, ValueError, "op: expected 'sum', .*, got None"),
+        (A, sum, None, TypeError, "op: expected 'sum', "),
         (A, "sum", 2, ValueError, "axis: expected -2 to 1 for 2 dimensions, got 2"),
         (A, "sum", (0, -3), ValueError, "axis: expected -2 to 1 .* got -3"),
         (A, "sum", (0, -2), ValueError, r"axis: expected each axis once, got \(0, -2\)"),
@@ -186,6 +186,6 @@ def test_bad_input(dev, a, op, axis, error, match):
 def test_sizes_beyond_u32_are_refused(dev, monkeypatch):
     monkeypatch.setattr("sparkle_drv.ops.arguments.check.U32", 10)
     monkeypatch.setattr("sparkle_drv.ops.arguments.check.size.__defaults__", (10,))
-    with pytest.raises(ValueError, match="a: elements along the reduced axes: at most"):
+    with pytest.raises(ValueError, match="a: elements along the reduced axes: expected at most"):
         reduce(dev, np.ones(11, np.float32))
     assert reduce(dev, np.ones((10, 10), np.float32), "sum", 0).tolist() == [10] * 10

@@ -230,7 +230,7 @@ def test_arrays_keep_a_common_layout(dev):
     made = map(dev, "x + y", x, np.ones((1, 2, 3, 4), np.float32))
     assert made.layout == "NHWC"
     assert made.fence.wait().done
-    with pytest.raises(ValueError, match="arrays of one layout are wanted, got NHWC and NCHW"):
+    with pytest.raises(ValueError, match="expected arrays of one layout, got NHWC and NCHW"):
         map(dev, "x + y", x, dev.array(np.ones((1, 2, 3, 4), np.float32), layout="NCHW"))
 
 
@@ -273,7 +273,7 @@ XI = np.ones((2, 3), np.int32)
 @pytest.mark.parametrize(
     ("text", "args", "names", "error", "match"),
     [
-        (7, (), {}, TypeError, "expression: a str or a function is wanted, got int"),
+        (7, (), {}, TypeError, "expression: expected a str or a function, got int"),
         ("x +", (X32,), {}, ValueError, "got the end\n    x \\+\n       \\^"),
         ("x + z", (X32,), {}, TypeError, "z: it .* has no value\n    x \\+ z\n        \\^$"),
         ("x", (), {}, TypeError, "x: it stands in the expression and has no value"),
@@ -281,10 +281,10 @@ XI = np.ones((2, 3), np.int32)
         ("x", (X32,), {"y": 1.0}, TypeError, "y: the expression has no such name; it has x"),
         ("x", (X32,), {"x": X32}, TypeError, "1 values by position are given, 0 names are left"),
         ("1", (), {"x": X32}, TypeError, "x: the expression has no such name; it has none"),
-        ("x + y", (1, 2.0), {}, TypeError, "map: at least one array is wanted, or out="),
-        ("x + y", (X32, [1.0]), {}, TypeError, "y: a numpy array or an Array is wanted, got list"),
-        ("x + y", (X32, "1"), {}, TypeError, "y: a numpy array or an Array is wanted, got str"),
-        ("x + y", (X32, None), {}, TypeError, "y: a numpy array or an Array is wanted, got None"),
+        ("x + y", (1, 2.0), {}, TypeError, "map: expected at least one array, or out="),
+        ("x + y", (X32, [1.0]), {}, TypeError, "y: expected a numpy array or an Array, got list"),
+        ("x + y", (X32, "1"), {}, TypeError, "y: expected a numpy array or an Array, got str"),
+        ("x + y", (X32, None), {}, TypeError, "y: expected a numpy array or an Array, got None"),
         (
             "x + y",
             (XI, np.longdouble(1)),
@@ -296,15 +296,21 @@ XI = np.ones((2, 3), np.int32)
         ("x**-1", (XI,), {}, ValueError, "negative integer powers"),
         ("x**y", (XI, XI), {}, TypeError, "exponent that is written"),
         ("x", (X32.astype("i2"),), {}, TypeError, "x: map takes float32 or .*, got int16"),
-        ("x + y", (X32, X32[:, :2]), {}, ValueError, r"map: shapes that broadcast .* y \(2, 2\)"),
-        ("x + y", (X32, 2j), {}, TypeError, "y: a real number is wanted, got 2j"),
+        (
+            "x + y",
+            (X32, X32[:, :2]),
+            {},
+            ValueError,
+            r"map: expected shapes that broadcast, .* y \(2, 2\)",
+        ),
+        ("x + y", (X32, 2j), {}, TypeError, "y: expected a real number, got 2j"),
         ("x + y", (X32, 1e39), {}, ValueError, "y: it does not fit f32"),
         ("x + y", (X64, 10**400), {}, ValueError, "y: it does not fit f64"),
         ("x + y", (XI, 2**31), {}, ValueError, "y: 2147483648 does not fit int32"),
-        ("x", (X32,), {"out": np.ones((2, 2), "f4")}, ValueError, r"out: shape \(2, 3\) is wanted"),
-        ("x", (X32,), {"out": X64}, TypeError, "out: float32 is wanted because the result is"),
+        ("x", (X32,), {"out": np.ones((2, 2), "f4")}, ValueError, r"out: expected shape \(2, 3\)"),
+        ("x", (X32,), {"out": X64}, TypeError, "out: expected float32 because the result is"),
         ("1", (), {"out": np.ones(2, "i2")}, TypeError, "out: map takes"),
-        ("1", (), {"out": 3}, TypeError, "out: a numpy array or an Array is wanted, got int"),
+        ("1", (), {"out": 3}, TypeError, "out: expected a numpy array or an Array, got int"),
     ],
 )
 def test_bad_input(dev, text, args, names, error, match):
