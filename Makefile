@@ -13,7 +13,7 @@ SANITIZE := -fsanitize=address,undefined
 RACES := -fsanitize=thread -g -O1 -fno-omit-frame-pointer
 STRICT_TO := --build-temp build/strict --build-lib build/strict/lib
 
-.PHONY: quick help build bench test test-long test-quick test-free-threaded lint format check-c perf peers wheel wheels bringup-archive docs asan tsan preload fake-cuda gpu-kit test-radv test-radv-chips gen golden-llvm shaders fuzz fuzz-elf fuzz-isa fuzz-pm4 fuzz-faults fuzz-strict fuzz-mesh fuzz-shards fuzz-cluster random-calls loc test-fresh clean cuda-sweep lowered
+.PHONY: quick help build bench test test-setup test-long test-quick test-free-threaded lint format check-c perf peers wheel wheels bringup-archive docs asan tsan preload fake-cuda gpu-kit test-radv test-radv-chips gen golden-llvm shaders fuzz fuzz-elf fuzz-isa fuzz-pm4 fuzz-faults fuzz-strict fuzz-mesh fuzz-shards fuzz-cluster random-calls loc test-fresh clean cuda-sweep lowered
 
 quick: build lint test-quick ## the quick loop: build, lint, types, quick tests
 
@@ -28,6 +28,9 @@ bench: build ## the main job: a verified table for the devices of this machine (
 
 test: lint preload ## the whole suite with coverage, as CI runs it
 	@$(PYTEST) --cov --cov-report=term
+
+test-setup: preload ## tests of set-up, packages and reports about other libraries; CI runs them too
+	@$(PYTEST) -m setup
 
 test-long: build ## tests of minutes: every chip with every kernel, 200 wires that misbehave, a minute of saturation
 	@$(PYTEST) -q -m long

@@ -1,12 +1,12 @@
 """sparkle_drv: driver-direct compute on whatever devices a machine has.
 
-Names only; everything else is imported at first use.
+This file has only names; each is imported at first use.
 
     tools/ benchmarks/ examples/ tests/   users of the public API
     sparkle_drv/__init__.py               names only (__main__.py: python -m sparkle_drv TOOL)
       testing/                            conformance suite, emulated and simulated devices
       cluster/                            devices of other machines
-      plugin/                             what backends outside this package build on
+      plugin/                             the base of backends outside this package
       lowlevel.py                         re-exports what amd/ knows, for tools and bring-up
       context.py                          Context: what init() returns
       sched/                              model decide shard health journal check run graph
@@ -16,15 +16,15 @@ Names only; everything else is imported at first use.
       codegen/{glsl,rdna}                 kernels made at run time; backends get the result
       backends/{cpu,egl,cuda,amdgpu}      the Backend protocol (backends/base.py), no policy
       amd/                                AMD's packets, instructions, code objects, recordings
-      _hot (C from native/hot)            the launch path, and calls of ops that come again
+      _hot (C from native/hot)            the launch path, and repeated calls of ops
       _native (cffi, C from native/)      command replay, CPU kernels, dlopen'ed drivers, ioctls
     leaves (import nothing above them): telemetry/ kept.py assets.py types.py errors.py version.py
 
-Imports point down only, without a circle: tests/package/test_layers.py enforces that, and
-tools/_loc/layers.py holds the order. `python3 tools/loc.py --rooms` prints each folder's arrows.
+Imports point down only and never form a circle. tests/package/test_layers.py enforces that, and
+tools/_loc/layers.py has the order. `python3 tools/loc.py --rooms` prints each folder's imports.
 """
 
-TYPE_CHECKING = False  # as typing's, without importing typing: that alone would cost 7 ms
+TYPE_CHECKING = False  # not typing.TYPE_CHECKING, because importing typing takes 7 ms
 if TYPE_CHECKING:
     from sparkle_drv import ops as ops
     from sparkle_drv.context import Context as Context
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
     __version__ = version.VERSION
 
-# public name -> (module, name there); "" is the module itself
+# public name -> (module, name in the module); "" is the module itself
 _WHERE = {
     "ops": ("ops", ""),
     "Context": ("context", "Context"),

@@ -1,7 +1,7 @@
 """`python -m sparkle_drv TOOL ...` runs tools/TOOL.py, in a checkout or an installed wheel.
 
 info, doctor, explain, trace, replay, mesh, node and certs are subcommands of sparkle.py. An
-installed package also has sparkle, sparkle-bench, sparkle-bringup and sparkle-pm4 on the path.
+installed package also has the commands sparkle, sparkle-bench, sparkle-bringup and sparkle-pm4.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _TOOLS = (
     "pm4",
     "rdna_as",
     "sparkle",
-)  # for users; a checkout has others beside them
+)  # tools for users; a checkout has more
 _WITHIN = dict.fromkeys(
     ("info", "doctor", "explain", "trace", "replay", "mesh", "node", "certs"), "sparkle"
 )
 
 
 def main(argv: list[str]) -> int:
-    """Run a tool with the rest of `argv`; its exit code, 2 for a tool that is not there."""
+    """Run a tool with the rest of `argv`; returns its exit code, 2 for an unknown tool."""
     folder = assets.folder("tools")
     names = sorted([*_TOOLS, *_WITHIN])
     if not argv or argv[0] not in names:
@@ -44,7 +44,7 @@ def script() -> int:
     """The console scripts: `sparkle-bench` runs bench.py, `sparkle` sparkle.py."""
     sys.path.insert(0, str(assets.folder("tools")))
     tool = Path(sys.argv[0]).name.removeprefix("sparkle-")
-    # Not by runpy, which puts the path of its file into sys.argv: usage has the script's name.
+    # Not by runpy, which would put the tool's path into sys.argv: usage shows the script's name.
     code: int = importlib.import_module(tool).main(sys.argv[1:])
     return code
 

@@ -1,7 +1,6 @@
 """Finds shaders/ and tools/ by path: inside the installed package, else beside it in a checkout.
 
-Paths rather than importlib.resources: those cost 15 ms of import time and fail in editable
-installs.
+It does not use importlib.resources, which takes 15 ms to import and fails in editable installs.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def folder(name: str) -> Path:
-    """The folder `name` ("shaders" or "tools"); FileNotFoundError when it is missing."""
+    """The folder `name` ("shaders" or "tools"); FileNotFoundError if it is missing."""
     for base in (_PACKAGE, _PACKAGE.parent):
         if (base / name).is_dir():
             return base / name
@@ -33,10 +32,10 @@ def manifest() -> dict[str, Any]:
 
 
 def entry(name: str) -> dict[str, Any] | None:
-    """What the manifest says of a kernel; None: nothing.
+    """The manifest's entry of a kernel, or None.
 
-    Among "kernels", which every backend has, or "packing": the cpu's own, which make packed weights
-    and run fused maps.
+    "kernels" has the kernels of all backends. "packing" has those of the cpu only, which pack
+    weights and run fused maps.
     """
     found: dict[str, Any] | None = manifest()["kernels"].get(name)
     return found or manifest()["packing"].get(name)
@@ -45,8 +44,8 @@ def entry(name: str) -> dict[str, Any] | None:
 def image(file: str) -> bytes:
     """A kernel image by its name in the manifest ("rdna/gemm.gfx11-generic.hsaco").
 
-    A checkout has the file, a wheel has it as .xz (setup.py). OSError: neither is there, or it
-    cannot be unpacked.
+    A checkout has the file, a wheel has it as .xz (setup.py). Raises OSError if neither exists, or
+    if the .xz cannot be unpacked.
     """
     path = folder("shaders") / file
     if path.is_file():

@@ -1,6 +1,7 @@
-"""Context: what `init` returns. Opens devices and hands each call to the scheduler; no more.
+"""Context, which `init` returns: opens devices and passes each call to the scheduler.
 
-Over 400 lines, mostly docstrings and overloads: they are the reference of the calls, in one place.
+The file has over 400 lines, mostly docstrings and overloads: the reference of all calls in one
+place.
 """
 
 from __future__ import annotations
@@ -65,21 +66,22 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 Given: TypeAlias = ContextConstant | Host | Exporter
-_BY_POSITION = "; a name in an expression that is called so gets its value by position"
+_BY_POSITION = "; if an expression has a name 'devices', give its value by position"
 
 
 class Context:
-    """A set of open devices, made by `init`. Each call goes where it will take the least time.
+    """A set of open devices, made by `init`. Each call runs on the device that needs least time.
 
-    `devices` is the tuple of them, `device` the first. Operations take what those of
-    `sparkle_drv.ops` take, arrays of other libraries (DLPack) and ContextArrays too: numpy in,
-    numpy out; a ContextArray in, one out, asynchronous. `devices=` of an operation is a list of
-    URIs of this Context to choose among; without it all are, but for those that `init` says take
-    part only where they are named.
-    They raise what those of `sparkle_drv.ops` raise, ValueError when no device can do it (what is
-    needed and what there is) or the devices are wrong, and what the last device raised when all
-    have failed. What is told about a call afterwards: `last_plan`, `explain_last_plan`. Once it is
-    closed, and in a forked child, whatever needs a device raises DeviceLost.
+    `devices` is the tuple of devices, `device` the first. Operations take the operands of
+    `sparkle_drv.ops`, also ContextArrays and arrays of other libraries (DLPack). With numpy arrays
+    they return numpy arrays. With a ContextArray they are asynchronous and return one. `devices=`
+    of an operation lists the URIs to choose among. Without it all devices are candidates, except
+    those that must be named (see `init`).
+
+    Operations raise as those of `sparkle_drv.ops`. They raise ValueError if no device can run the
+    call, or if `devices` is wrong. If all devices fail, they raise the error of the last one.
+    `last_plan` and `explain_last_plan` tell about the last call. After `close`, and in a forked
+    child, calls that need a device raise DeviceLost.
     """
 
     def __init__(
@@ -116,7 +118,7 @@ class Context:
 
     def _named(self, what: str, uri: Any, besides: str = "") -> Device:
         if not isinstance(uri, str):
-            raise TypeError(f"{what}: a URI as text is wanted, got {uri!r}")
+            raise TypeError(f"{what}: expected a URI as text, got {uri!r}")
         known = self._executor.devices
         for name in (uri,) if uri in known else registry.spellings(uri):
             if name in known:
@@ -128,20 +130,20 @@ class Context:
         if devices is None:
             return self._uris
         if not isinstance(devices, (list, tuple)) or not devices:
-            raise TypeError(f"devices: a list of URIs is wanted, got {shown(devices)}{besides}")
+            raise TypeError(f"devices: expected a list of URIs, got {shown(devices)}{besides}")
         found = tuple(self._named("devices", uri).uri for uri in devices)
         if len(set(found)) < len(found):
-            raise ValueError(f"devices: each may be there once, got {', '.join(found)}")
+            raise ValueError(f"devices: expected each device once, got {', '.join(found)}")
         return found
 
     def array(
         self, shape: Any, dtype: Any, device: str = "auto", layout: str | None = None
     ) -> ContextArray:
-        """A new ContextArray of `shape` and `dtype`, zeros at first; `layout` is that of images,
-        "NCHW", "NHWC" or blocked as "NCHW8c"; device "auto" is the first that has room for it.
+        """A new ContextArray of `shape` and `dtype`, filled with zeros.
 
-        Raises ValueError (no such device, a negative dimension, another shape than the layout has),
-        TypeError, OutOfDeviceMemory.
+        `layout` is a layout of images: "NCHW", "NHWC" or blocked as "NCHW8c". device "auto" is the
+        first device with enough room. Raises ValueError (no such device, a negative dimension, a
+        shape that does not fit the layout), TypeError, OutOfDeviceMemory.
         """
         self._executor.check_open()
         if isinstance(device, str) and device == "auto":
@@ -153,20 +155,20 @@ class Context:
         """A private copy of `w`, made now, for weights that never change.
 
         `w` is a numpy array of any strides, an Array, a ContextArray or a constant. Each device
-        copies and packs it once, when a call or a graph first reads it there. An array instead is
-        read in each call. Raises TypeError (no array).
+        copies and packs it once, when a call or a graph first reads it there. A plain array would
+        be read again in each call. Raises TypeError (no array).
         """
         self._executor.check_open()
         return ContextConstant(self._executor, w)
 
     def _shared(self, uris: tuple[str, ...]) -> bool:
-        """May several devices share a call that says nothing of it?"""
+        """May several devices share a call without `topology`?"""
         return not self._single and len(uris) > 1
 
     def _terms(
         self, topology: str | None, shards: Any, max_vram_gb: Any, prefer_p2p: Any
     ) -> Terms | None:
-        """How a call is divided; None: one device does all of it."""
+        """How a call is divided; None if one device runs all of it."""
         settings.switch("prefer_p2p", prefer_p2p)
         if topology is None:
             topology = "single" if self._single else "mesh"
@@ -176,7 +178,7 @@ class Context:
             )
         for name, given, usual in (("shards", shards, "auto"), ("max_vram_gb", max_vram_gb, None)):
             if given != usual:
-                raise ValueError(f"{name}: expected topology='mesh' beside it, got 'single'")
+                raise ValueError(f"{name}: expected topology='mesh' with it, got 'single'")
         return None
 
     @overload
@@ -214,16 +216,20 @@ class Context:
         topology: str | None = None, shards: Any = "auto", reduce: str = "none",
         max_vram_gb: float | None = None, prefer_p2p: bool = True, **options: Any,
     ) -> Any:  # fmt: skip
-        """`sparkle_drv.ops.gemm` where it takes the least time.
+        """`sparkle_drv.ops.gemm` on the device or devices that need least time.
 
-        `topology` "mesh": on several devices where that takes less; "single": on one; None: as
-        `init` says. `devices` may take part. `shards` "auto" leaves out who does not help, "each"
-        gives every one a part, and {URI: share} gives parts in proportion. `reduce` "sum" cuts K,
-        and adds up the products; else rows or columns are cut. `max_vram_gb` limits the 10^9 bytes
-        on a device that does not share the host's memory. With `prefer_p2p` an operand that all
-        devices read whole may come from one that has it. The same of conv2d (cut by images or
-        output channels), map and reduce (by range). Raises TypeError; ValueError: other words, a
-        limit or shares without "mesh", or memory that holds no part.
+        `topology` is "mesh" (several devices, if that is faster), "single" (one device) or None (as
+        `init` says). `devices` are the candidates. `shards` "auto" leaves out devices that do not
+        help, "each" gives every device a part, {URI: share} gives parts in proportion. `reduce`
+        "sum" cuts K and adds up the products; otherwise rows or columns are cut.
+
+        `max_vram_gb` limits the memory on a device that does not share the host's memory, in 10^9
+        bytes. With `prefer_p2p`, an operand that all devices read whole may be copied from a device
+        that has it. These options are the same for conv2d (cut by images or output channels), and
+        for map and reduce (cut by range).
+
+        Raises TypeError, and ValueError: an unknown word, a limit or shares without "mesh", or
+        memory that holds no part.
         """
         uris = self._uris if devices is None else self._among(devices)
         mesh = topology or shards != "auto" or reduce != "none" or self._shared(uris)
@@ -233,7 +239,7 @@ class Context:
             if how is not None:
                 return shard_calls.gemm(self._executor, uris, how, kind, a, b, out, options)
             if kind != "none":
-                raise ValueError("reduce: expected topology='mesh' beside it, got 'single'")
+                raise ValueError("reduce: expected topology='mesh' with it, got 'single'")
         return repeated.call(self._executor, uris, ops.gemm, calls.gemm, (a, b), options, out)
 
     @overload
@@ -271,10 +277,11 @@ class Context:
         devices: Sequence[str] | None = None, topology: str | None = None, shards: Any = "auto",
         max_vram_gb: float | None = None, prefer_p2p: bool = True, **options: Any,
     ) -> Any:  # fmt: skip
-        """`sparkle_drv.ops.conv2d` where it takes the least time; in the layout of `x` if it has
-        one that conv2d works in and `layout` is left out. An `x` in another layout than the one
-        said, a blocked one too, is changed first: that time is part of the plan. `topology`,
-        `shards` and `max_vram_gb` are those of `gemm`.
+        """`sparkle_drv.ops.conv2d` on the device or devices that need least time.
+
+        Without `layout` it uses the layout of `x`, if `x` has one that conv2d supports. An `x` in
+        another layout, also a blocked one, is converted first; the plan includes that time.
+        `topology`, `shards`, `max_vram_gb` and `prefer_p2p` are those of `gemm`. Raises as `gemm`.
         """
         uris = self._uris if devices is None else self._among(devices)
         mesh = topology or shards != "auto" or self._shared(uris)
@@ -326,9 +333,11 @@ class Context:
         devices: Sequence[str] | None = None, topology: str | None = None, shards: Any = "auto",
         max_vram_gb: float | None = None, prefer_p2p: bool = True, **named: Any,
     ) -> Any:  # fmt: skip
-        """`sparkle_drv.ops.map` where it takes the least time. Names in the expression that are
-        called as an argument here get their values by position. `topology`, `shards` and
-        `max_vram_gb` are those of `gemm`.
+        """`sparkle_drv.ops.map` on the device or devices that need least time.
+
+        If an expression has a name that is an argument here, such as `out`, give its value by
+        position. `topology`, `shards`, `max_vram_gb` and `prefer_p2p` are those of `gemm`. Raises
+        as `gemm`.
         """
         uris = self._uris if devices is None else self._among(devices, _BY_POSITION)
         mesh = topology or shards != "auto" or self._shared(uris)
@@ -380,8 +389,10 @@ class Context:
         devices: Sequence[str] | None = None, topology: str | None = None, shards: Any = "auto",
         max_vram_gb: float | None = None, prefer_p2p: bool = True, **names: Any,
     ) -> Any:  # fmt: skip
-        """`sparkle_drv.ops.reduce` where it takes the least time; of an expression, on the first
-        device. `topology`, `shards` and `max_vram_gb` are those of `gemm`.
+        """`sparkle_drv.ops.reduce` on the device or devices that need least time.
+
+        A reduction of an expression runs on the first device. `topology`, `shards`, `max_vram_gb`
+        and `prefer_p2p` are those of `gemm`. Raises as `gemm`.
         """
         uris = self._uris if devices is None else self._among(devices, _BY_POSITION)
         names["keepdims"] = keepdims
@@ -399,22 +410,26 @@ class Context:
         devices: Sequence[str] | None = None, topology: str | None = None, shards: Any = "auto",
         max_vram_gb: float | None = None, prefer_p2p: bool = True,
     ) -> Any:  # fmt: skip
-        """Launch a kernel: one of the manifest by name, or images by backend, each as what
-        `Device.kernel` takes: `{"cpu": {"image": path, "entry": "f", "args": "f32* y, u32 n"}}`.
-        Devices of other backends are left out.
+        """Launch a kernel of the manifest by name, or a user kernel with an image per backend.
 
-        `args` are numpy arrays, ContextArrays and numbers, in order or by name. `cut` lets devices
-        share the call: {argument, by name or number: axis} of arrays that are cut, all of one
-        extent; {argument: "count"} of a number that becomes the elements of a piece, "begin" its
-        first. Other arrays are read whole. Without `cut` the first device that can does all.
-        `groups` are workgroups of the whole call, of which a piece gets its part along x, rounded
-        up; or a function from the elements of a piece to its workgroups. `out` names the arrays
-        that are written, if the manifest does not. The kernel gets copies; the arrays are written
-        once all is done, and returned: one, or a tuple. The rest as of `gemm`.
+        An image has the arguments of `Device.kernel`:
+        `{"cpu": {"image": path, "entry": "f", "args": "f32* y, u32 n"}}`. Devices of other backends
+        do not take part. `args` are numpy arrays, ContextArrays and numbers, in order or by name.
+
+        With `cut`, devices share the call. {argument: axis} cuts an array along an axis; all cut
+        arrays have one extent. {argument: "count"} sets a number to the elements of a piece,
+        {argument: "begin"} to its first element. Arguments are given by name or number. Other
+        arrays are read whole. Without `cut` the first device that has the kernel runs the call.
+
+        `groups` are the workgroups of the whole call; a piece gets its part along x, rounded up. It
+        may also be a function from the elements of a piece to its workgroups. `out` names the
+        written arrays, if the manifest does not. The kernel gets copies. The written arrays are
+        updated when all pieces have ended, and returned: one array, or a tuple. The other options
+        are those of `gemm`.
 
         The first call of a kernel measures it on parts of these arrays. Raises ImageError,
-        FileNotFoundError, TypeError and what devices raise. ValueError: an argument or an axis is
-        not there, extents differ, an array is written and not cut, or no device has the kernel.
+        FileNotFoundError, TypeError and errors of devices. Raises ValueError for a missing argument
+        or axis, different extents, a written array that is not cut, or if no device has the kernel.
         """
         uris = self._among(devices)
         how = self._terms(topology, shards, max_vram_gb, prefer_p2p)
@@ -422,14 +437,15 @@ class Context:
         return kernel_calls.dispatch(self._executor, uris, how, *given)
 
     def plan(self, op: str, /, *given: Any, **options: Any) -> Estimate | KeptShards:
-        """What `ctx.OP(*given, **options)` would be decided to do, without the call: `op` is
-        "gemm", "conv2d", "map" or "reduce". Where there is no array yet, shape and dtype are
-        enough: `np.broadcast_to(np.float32(0), (4096, 4096))` takes four bytes.
+        """The plan of `ctx.OP(*given, **options)`, without the call.
 
-        Data (sched/run/estimates.py, of several devices sched/run/sharding.py) with `device`,
-        `predicted_s` and `explain()`. What is not known is measured, as the call would do;
-        `last_plan` stays what it is. Raises what the call raises of its arguments, and ValueError
-        for another `op`, empty operands and such as are bound to a device.
+        `op` is "gemm", "conv2d", "map" or "reduce". Operands only need a shape and dtype:
+        `np.broadcast_to(np.float32(0), (4096, 4096))` takes four bytes.
+
+        The plan has `device`, `predicted_s` in seconds and `explain()` (sched/run/estimates.py, for
+        several devices sched/run/sharding.py). Unknown rates are measured, as the call would do.
+        `last_plan` does not change. Raises as the call for wrong arguments, and ValueError for
+        another `op`, empty operands, and operands bound to a device.
         """
         shard_calls.word("op", op, estimates.OPS)
         asked: Any = copy.copy(self)
@@ -460,7 +476,7 @@ class Context:
     def layout(
         self, a: Any, layout: str, *, devices: Sequence[str] | None = None, **options: Any
     ) -> Any:
-        """`sparkle_drv.ops.layout`, with `out=` too, where it takes the least time."""
+        """`sparkle_drv.ops.layout`, also with `out=`, on the device that needs least time."""
         uris = self._uris if devices is None else self._among(devices)
         given, out = (a, layout), options.pop("out", None)
         return repeated.call(self._executor, uris, ops.layout, calls.layout, given, options, out)
@@ -469,20 +485,25 @@ class Context:
         self, *, fuse: bool = True, devices: Sequence[str] | None = None,
         micro_batches: int | str = 1,
     ) -> TaskGraph:  # fmt: skip
-        """Operations to write down and run together (sched/graph/record.py): `with ctx.graph() as
-        g: y = g.conv2d(x, w)`, then `g.run()`. fuse=False: each operation stays a task.
+        """A graph of operations that are recorded and run together (sched/graph/record.py).
 
-        `micro_batches` cuts axis 0 into so many parts, so that devices with different layers work
-        at once; "auto": as many as are predicted to take least. `run` raises ValueError where that
-        cannot be done (sched/shard/micro.py). Raises TypeError, ValueError for other values.
+        Use: `with ctx.graph() as g: y = g.conv2d(x, w)`, then `g.run()`. With fuse=False each
+        operation stays a task.
+
+        `micro_batches` cuts axis 0 into this many parts, so that devices with different layers work
+        at the same time. "auto" chooses the number with the least predicted time. `run` raises
+        ValueError if the graph cannot be cut (sched/shard/micro.py). Raises TypeError, ValueError
+        for other values.
         """
         settings.switch("fuse", fuse)
         return TaskGraph(self._executor, self._among(devices), fuse, micro_batches)
 
     def create_mesh(self, devices: str | Sequence[str] = "all") -> Mesh:
-        """A Mesh (mesh/mesh.py) of devices of this Context: "all" that need not be named, or a list
-        of URIs. Its collectives take an Array on each of them: `with ctx.create_mesh() as mesh:
-        mesh.all_reduce(arrays)`. Raises TypeError, ValueError (no such device, one twice).
+        """A Mesh (mesh/mesh.py) of devices of this Context.
+
+        `devices` is a list of URIs, or "all" except those that must be named. The collectives take
+        one Array on each device: `with ctx.create_mesh() as mesh: mesh.all_reduce(arrays)`. Raises
+        TypeError, ValueError (no such device, a device twice).
         """
         uris = self._among(None if isinstance(devices, str) and devices == "all" else devices)
         return Mesh(
@@ -495,68 +516,75 @@ class Context:
 
     @property
     def last_plan(self) -> Plan | GraphPlan | KeptShards | None:
-        """What was decided for the last call (sched/model/work.py), or run of a graph
-        (sched/model/graph_plan.py), and what its last measured run took: data. Of a call that
-        several devices shared: sched/run/sharding.py.
+        """The plan of the last call or graph run, with the times of its last measured run.
 
-        None before the first, or without a choice.
+        It is data: of a call sched/model/work.py, of a graph sched/model/graph_plan.py, of a call
+        that several devices shared sched/run/sharding.py. None before the first call, or if there
+        was no choice.
         """
         last = self._executor.last
         return None if last is None else last.so_far
 
     def explain_last_plan(self) -> str:
-        """The last plan in words: candidates, predicted times, why the others lost, and what the
-        chosen one took when it was last measured, by the same parts.
+        """The last plan in words.
+
+        It has the candidates, their predicted times, and why the others were not chosen. It also
+        has the last measured time of the chosen one, in the same parts.
         """
         last = self._executor.last
         return last.explain() if isinstance(last, KeptShards) else explain_graph.plan(last)
 
     @contextlib.contextmanager
     def trace(self, name: str) -> Iterator[Trace]:
-        """Record what happens within: every decision, transfer and operation, on a track for each
-        queue of each device. Calls are waited for, so that their ends are known: a trace shows what
-        takes time, not how far calls overlap. `save_trace` writes it. They do not nest: ValueError.
+        """Record every decision, transfer and operation in the `with` block.
+
+        Each queue of each device has a track. The trace waits for each call to know its end. So it
+        shows what takes time, but not how calls overlap. `save_trace` writes it. Raises ValueError
+        inside another trace.
         """
         with trace_files.recorded(self._executor, name) as trace:
             self._traces.append(trace)
             yield trace
 
     def trace_begin(self, name: str) -> Trace:
-        """`trace` without a `with`: recorded until `trace_end`. Raises as `trace` does."""
+        """Begin a trace that `trace_end` ends, without a `with` block. Raises as `trace`."""
         recording = self.trace(name)
         begun = recording.__enter__()
         self._begun = recording
         return begun
 
     def trace_end(self) -> None:
-        """End what `trace_begin` began. Raises ValueError: it began nothing, or that has ended;
-        DeviceLost: the Context was closed meanwhile; `save_trace` still saves the trace.
+        """End the trace that `trace_begin` began.
+
+        Raises ValueError if there is none. Raises DeviceLost if the Context was closed meanwhile;
+        `save_trace` still saves the trace.
         """
         recording, self._begun = self._begun, None
         if recording is None:
-            raise ValueError("trace_end: expected a trace that trace_begin began, got none")
+            raise ValueError("trace_end: expected a trace begun by trace_begin, got none")
         recording.__exit__(None, None, None)
         self._executor.check_open()
 
     def save_trace(self, path: str | os.PathLike[str]) -> None:
-        """All traces so far as trace-event JSON, for Perfetto or chrome://tracing, and beside it,
-        as PATH.journal, what was told and decided (sched/journal/journal.py).
+        """Write all traces so far as trace-event JSON, for Perfetto or chrome://tracing.
 
-        A file that is there is replaced whole, a link followed; what is no file (/dev/stdout, a
-        pipe) is written to, and has no journal. Raises OSError, TypeError.
+        The journal (sched/journal/journal.py), with the decisions and their inputs, is written to
+        PATH.journal. An existing file is replaced whole; a link is followed. A pipe or device such
+        as /dev/stdout gets the trace without a journal. Raises OSError, TypeError.
         """
         trace_files.save(self._traces, path)
 
     def explain_devices(self) -> str:
-        """The devices in words: what they are, what was measured of them, what they share, and why
-        one takes part only where it is named.
+        """The devices in words: their facts, measured rates and shared resources.
+
+        It also says why a device takes part only if it is named.
         """
         return explain.devices(self.devices, self._executor.costs, self._executor.aside)
 
     def close(self, timeout_s: float = 30) -> None:
         """Close every device; idempotent.
 
-        Raises FenceTimeout as `Device.close`, after all others are closed; TypeError, ValueError.
+        Raises FenceTimeout as `Device.close`, after closing all others; TypeError, ValueError.
         """
         timeout_ns(timeout_s)
         self._executor.close()
@@ -578,38 +606,38 @@ def init(
     deterministic: bool = False,
     topology: Topology = "mesh",
 ) -> Context:
-    """Open devices as one Context: "all" that are usable, the best first, or a list of URIs.
+    """Open devices as one Context: all usable ones ("all"), the best first, or a list of URIs.
 
-    A device of "all" that is software, and computes on the cores of another one (OpenGL by Mesa's
-    llvmpipe), takes part only where somebody names it: in a list of URIs here, or by `devices=` of
-    a call or graph. `device=` of an array puts that array there, and no more. `explain_devices`
-    says which devices these are.
+    With "all", a software device that computes on the cores of another device takes part only if it
+    is named. (Mesa's llvmpipe for OpenGL is one.) A list of URIs here names it, or `devices=` of a
+    call or graph. `device=` of an array only places that array. `explain_devices` lists these
+    devices.
 
-    What was measured of them is read from SPARKLE_HOME/profile.json and kept there; profile=False:
-    neither. What is not known is measured when the first call needs it. `deterministic` is that of
-    `open`: bits that do not depend on the number of threads. Then devices share only calls that ask
-    for it, since how a call is cut depends on what was measured. `topology` is that of calls that
-    say nothing: "mesh" lets several devices share a call, "single" gives each to one.
+    Measured rates are read from SPARKLE_HOME/profile.json and kept there, unless profile=False. An
+    unknown rate is measured when the first call needs it. `deterministic` is that of `open`: bits
+    do not depend on the number of threads. Devices then share only calls that ask for it, because
+    the cuts of a call depend on measured rates. `topology` is the default of calls: "mesh" lets
+    several devices share a call, "single" runs each on one device.
 
-    `validate`, 0 to 1, is the share of results that are looked at before the call returns
-    (sched/check/validate.py). A device that gave a wrong one is trusted less, the log is warned,
-    and the call is done on another device; without one it raises KernelFault.
+    `validate`, 0 to 1, is the share of results that are checked before the call returns
+    (sched/check/validate.py). A device with a wrong result is trusted less, and the log has a
+    warning. Another device runs the call again; if there is none, the call raises KernelFault.
 
-    Raises DeviceNotFound when there is none, ValueError for an empty list and for a device that is
-    there twice, by whatever names, TypeError for text other than "all" and a `profile` that is no
-    bool, TypeError and ValueError for other shares, and what `open` raises; then none of them stays
-    open.
+    Raises DeviceNotFound if there is no device. Raises ValueError for an empty list and for a
+    device that is named twice, by any spelling. Raises TypeError for text other than "all" and for
+    a `profile` that is not a bool. Raises TypeError and ValueError for another `validate` or
+    `topology`, and as `open`. After an error no device stays open.
     """
     settings.switch("profile", profile)
     shard_calls.word("topology", topology, shard_calls.TOPOLOGIES)
     if isinstance(validate, bool) or not isinstance(validate, numbers.Real):
-        raise TypeError(f"validate: a share from 0 to 1 is wanted, got {validate!r}")
+        raise TypeError(f"validate: expected a share from 0 to 1, got {validate!r}")
     if not 0 <= validate <= 1:
-        raise ValueError(f"validate: a share from 0 to 1 is wanted, got {validate!r}")
+        raise ValueError(f"validate: expected a share from 0 to 1, got {validate!r}")
     if devices != "all" and not isinstance(devices, (list, tuple)):
-        raise TypeError(f"devices: 'all' or a list of URIs is wanted, got {devices!r}")
+        raise TypeError(f"devices: expected 'all' or a list of URIs, got {devices!r}")
     if not devices:
-        raise ValueError("devices: 'all' or a list of URIs is wanted, got an empty one")
+        raise ValueError("devices: expected 'all' or a list of URIs, got an empty one")
     uris = [info.uri for info in usable()] if devices == "all" else list(devices)
     if not uris:
         raise DeviceNotFound("no usable device; sparkle_drv.discover() says what was tried")
@@ -620,11 +648,11 @@ def init(
             opened.append(device)
             if any(device.uri == other.uri for other in opened[:-1]):
                 raise ValueError(
-                    f"devices: each may be there once, got {uri!r}: {device.uri} is there already"
+                    f"devices: expected each device once, got {uri!r}, which is {device.uri} again"
                 )
     except BaseException:
         if opened:
-            with contextlib.suppress(SparkleError):  # the first error is the one to tell
+            with contextlib.suppress(SparkleError):  # the first error is raised
                 Context(opened).close()
         raise
     aside = only_named([device.info for device in opened]) if devices == "all" else None

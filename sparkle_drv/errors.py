@@ -1,8 +1,8 @@
-"""The exceptions; `check`, the one place that turns a native return code into one of them; and
-`leave`, which every `__exit__` uses so that closing hides no exception.
+"""The exceptions of this package.
 
-A leaf: imports nothing of ours. User mistakes are plain TypeError or ValueError, raised before
-anything is submitted.
+Only `check` turns a native return code into an exception. Every `__exit__` uses `leave`, so that
+closing hides no exception. This file imports nothing of the package. Wrong arguments raise plain
+TypeError or ValueError before anything is submitted.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from collections.abc import Callable
 
 
 class SparkleError(Exception):
-    """Everything that goes wrong here beyond a wrong argument."""
+    """Base of all errors of this package except wrong arguments."""
 
 
 class DeviceNotFound(SparkleError):
-    """No such device, or none that is usable; the message says what was tried."""
+    """The device does not exist or is not usable; the message says what was tried."""
 
 
 class DeviceLost(SparkleError):
-    """The device, or this process's hold on it, is gone: a reset, an unplug, a close, a fork."""
+    """The process can no longer use the device: after a reset, an unplug, a close or a fork."""
 
 
 class OutOfDeviceMemory(SparkleError, MemoryError):
-    """The allocation does not fit; the device stays usable."""
+    """An allocation does not fit; the device stays usable."""
 
 
 class FenceTimeout(SparkleError, TimeoutError):
-    """A wait ran out of time; `submission` describes what was still running."""
+    """A wait timed out; `submission` describes the submission that was still running."""
 
     def __init__(self, message: str, submission: str = "") -> None:
         super().__init__(f"{message}\n{submission}" if submission else message)
@@ -41,24 +41,24 @@ class KernelFault(SparkleError):
 
 
 class ImageError(SparkleError, ValueError):
-    """A kernel image that does not load: the loader's own words follow."""
+    """A kernel image cannot be loaded; the message has the loader's words."""
 
 
 class DriverCallError(SparkleError, OSError):
-    """A driver call failed with an errno that has no better name here."""
+    """A driver call failed with an errno for which there is no class above."""
 
 
 FORKED = (
-    "this process was forked after the device was opened, and the device's threads "
-    "did not come along: open devices in the child itself"
+    "this process was forked after the device was opened, and does not have the device's "
+    "threads: open devices in the child itself"
 )
 
 
 def check(rc: int, call: str, device: str = "") -> int:
-    """Return `rc` when it is not negative, else raise what the -errno in it means.
+    """Return `rc` if it is not negative, else raise the exception of the -errno.
 
-    Raises DeviceLost (ECHILD, ESHUTDOWN, ENODEV, ECANCELED), OutOfDeviceMemory (ENOMEM),
-    DriverCallError (the rest).
+    Raises DeviceLost (ECHILD, ESHUTDOWN, ENODEV, ECANCELED), OutOfDeviceMemory (ENOMEM) or
+    DriverCallError (all others).
     """
     if rc >= 0:
         return rc
@@ -74,13 +74,13 @@ def check(rc: int, call: str, device: str = "") -> int:
 
 
 def leave(close: Callable[..., object], error: BaseException | None, *interrupted: object) -> None:
-    """Close at the end of a `with` block that `error` ends; None: nothing was raised.
+    """Call `close` at the end of a `with` block; `error` is the exception that ends it, or None.
 
-    Without `error` this is `close()`, which may raise. With `error` the caller must see that one,
-    so a failure of `close` only becomes a note of it. An interrupt, such as Ctrl-C, calls
-    `close(*interrupted)` instead: a shorter wait, because somebody wants to leave.
+    Without `error` a failure of `close` is raised. With `error` the caller must see `error`, so a
+    failure of `close` only becomes a note of it. After an interrupt, such as Ctrl-C, this calls
+    `close(*interrupted)`, which waits for a shorter time.
     """
-    if error is None or isinstance(error, GeneratorExit):  # a generator's end is no failure
+    if error is None or isinstance(error, GeneratorExit):  # the end of a generator is not a failure
         close()
         return
     try:

@@ -1,9 +1,10 @@
-"""What is kept on disk between runs: files replaced whole, and JSON files with an entry a device.
+"""Files that are kept between runs: files that are replaced whole, and JSON files with an entry per
+device.
 
-A file is written beside its place and moved there, so nobody meets half of one; who changes a JSON
-file reads, changes and moves under a lock. Which facts an entry holds is its owner's business:
-tuned.json (ops/tiles/tuned.py), profile.json (sched/model/profile.py), rates.json
-(backends/rates.py). Programs of egl have files of their own.
+A file is written under another name and then renamed, so nobody reads half of it. A JSON file is
+read, changed and renamed under a lock. Other modules define the entries: tuned.json
+(ops/tiles/tuned.py), profile.json (sched/model/profile.py), rates.json (backends/rates.py).
+Programs of egl have separate files.
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ LOCK_TIMEOUT_S = 10.0
 
 
 def replace(path: Path, content: bytes, mode: int = 0o600, sync: bool = False) -> None:
-    """Write beside the place and rename; `mode` less the umask. The folder must be there. With
-    `sync` the file outlives a power cut. Raises OSError, and then nothing has changed.
+    """Write `content` under another name and rename it to `path`, with `mode` less the umask.
+
+    The folder must exist. With `sync` the file survives a power cut. Raises OSError; then nothing
+    has changed.
     """
     name = path.with_name(f".new-{os.getpid()}-{secrets.token_hex(6)}")
     try:
@@ -45,34 +48,35 @@ def replace(path: Path, content: bytes, mode: int = 0o600, sync: bool = False) -
                 os.unlink(name)
             raise
     except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error  # the caller's name for it
+        raise OSError(error.errno, error.strerror, str(path)) from error  # with the caller's path
 
 
 def _opened(path: Path, flags: int) -> int:
-    """A descriptor of a regular file. Raises OSError, of anything else too: to open a pipe as usual
-    takes until somebody opens its other end.
+    """A descriptor of a regular file. Raises OSError, also for any other kind of file.
+
+    O_NONBLOCK, because opening a pipe would otherwise wait until somebody opens its other end.
     """
     fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, 0o666)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
-        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
     return fd
 
 
 def put(path: Path, content: bytes, sync: bool = False) -> bool:
-    """Write a file that a person asked for. True: a regular file was made or replaced.
+    """Write a file that a person asked for. True if a regular file was made or replaced.
 
-    A regular file is replaced whole. The new file has no permission that the old one had not; where
-    there was none, the umask decides. A symbolic link is followed. A pipe or a device is written
-    directly. So is a file that is this process's stdout or stderr: to replace it would lose what
-    was printed. With `sync` a regular file outlives a power cut. Raises OSError, also for a file
+    A regular file is replaced whole. The new file has at most the permissions of the old one; for a
+    new name the umask decides. A symbolic link is followed. A pipe or a device is written directly.
+    So is the file of this process's stdout or stderr, because replacing it would lose what was
+    printed. With `sync` a regular file survives a power cut. Raises OSError, also for a file
     without write permission and for a pipe without a reader.
     """
     if is_stream(path):
         _write_directly(path, content)
         return False
     place = Path(os.path.realpath(path))
-    if place.is_symlink():  # realpath leaves a link in place only where links form a circle
+    if place.is_symlink():  # realpath returns a link only if links form a circle
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
     mode = 0o666
     with contextlib.suppress(FileNotFoundError):
@@ -84,8 +88,10 @@ def put(path: Path, content: bytes, sync: bool = False) -> bool:
 
 
 def is_stream(path: Path) -> bool:
-    """Is it no regular file, or what stdout or stderr goes to? Such a target takes a text once: it
-    can neither be replaced nor begun anew. Raises OSError, but not for a file that is not there.
+    """Is it a pipe, a device, or the file of stdout or stderr?
+
+    Such a target can only be appended to, not replaced. False for a file that does not exist.
+    Raises OSError.
     """
     try:
         found = os.stat(path)
@@ -95,7 +101,7 @@ def is_stream(path: Path) -> bool:
 
 
 def _standard(found: os.stat_result) -> int | None:
-    """The descriptor, of stdout and stderr, that is this file."""
+    """The descriptor of stdout or stderr (1, 2) that is this file, or None."""
     for descriptor in (1, 2):
         with contextlib.suppress(OSError):  # it is closed
             if os.path.samestat(found, os.fstat(descriptor)):
@@ -110,7 +116,7 @@ def _write_directly(path: Path, content: bytes) -> None:
         fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         os.set_blocking(fd, True)
     else:
-        # Opening a file anew would overwrite what was printed to it before.
+        # Opening the file again would overwrite what was printed to it.
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()
@@ -121,9 +127,10 @@ def _write_directly(path: Path, content: bytes) -> None:
 
 @contextlib.contextmanager
 def locked(path: Path, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
-    """Alone, among threads and processes, with the file at `path`, by a lock file beside it.
+    """Holds the lock of the file at `path` against other threads and processes.
 
-    Raises OSError: TimeoutError when another holds it for longer than `timeout_s`.
+    The lock is a file beside it. Raises OSError, and TimeoutError if another holds the lock for
+    longer than `timeout_s` seconds.
     """
     name = path.with_name(f".{path.stem}.lock")
     with os.fdopen(_opened(name, os.O_RDWR | os.O_CREAT), "r+") as lock:
@@ -140,9 +147,10 @@ def locked(path: Path, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
 
 
 class DeviceFile:
-    """A JSON file with an entry for each device, by its owner's keys. Any thread, any process.
+    """A JSON file with an entry per device, under keys that its user chooses.
 
-    `sane`: can this entry be what its owner wrote? A file with another one is damaged.
+    Any thread and process may use it. `sane` says whether an entry is valid; a file with an invalid
+    entry counts as damaged.
     """
 
     def __init__(
@@ -151,10 +159,10 @@ class DeviceFile:
         self.path, self._log, self._sane = path, log, sane
 
     def read(self, write: bool = False) -> dict[str, Any]:
-        """The entries; {} when there is no file, or none that can be used.
+        """The entries; {} if there is no usable file.
 
-        A damaged file is set aside with a warning. A file of another schema is set aside only if
-        `write`: the caller is about to replace it. What is no regular file is left alone.
+        A damaged file is renamed, with a warning. A file of another schema is renamed only with
+        `write`, when the caller is about to replace it. A pipe or device is left alone.
         """
         try:
             with os.fdopen(_opened(self.path, os.O_RDONLY), "rb") as file:
@@ -163,7 +171,7 @@ class DeviceFile:
             return {}
         try:
             document = json.loads(text)
-            if document["schema"] != SCHEMA:  # of another version of this package
+            if document["schema"] != SCHEMA:  # written by another version of this package
                 if write:
                     self._set_aside(f"is of schema {document['schema']}, expected {SCHEMA}", "kept")
                 return {}
@@ -178,8 +186,9 @@ class DeviceFile:
     def update(
         self, key: str, change: Callable[[Any], Any], timeout_s: float = LOCK_TIMEOUT_S
     ) -> None:
-        """Put what `change` makes of the entry (None where there is none). Raises OSError, as
-        `locked` does, and where there is something that is no regular file.
+        """Replace the entry under `key` by change(entry); `entry` is None if there is none.
+
+        Raises OSError as `locked`, and if the file is not a regular file.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with locked(self.path, timeout_s):

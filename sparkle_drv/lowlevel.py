@@ -1,8 +1,8 @@
-"""What tools and bring-up may use below the public API: packets, registers, code objects, the ISA.
+"""Names below the public API for tools and bring-up: packets, registers, code objects, the ISA.
 
-Names only. Nothing here is stable between versions. The functions work on indirect buffers (`Ib`):
-`read_ibs` takes any form of input, `text` and `parse` are the text form, `run` follows calls,
-`lint` and `diff` judge; docs/pm4.md has examples.
+None of these names is stable between versions. The functions work on indirect buffers (`Ib`).
+`read_ibs` reads any form of input. `text` and `parse` convert to and from the text form. `run`
+follows calls. `lint` and `diff` check. docs/pm4.md has examples.
 """
 
 from sparkle_drv.amd.code import codeobject, dispatch, elf

@@ -1,6 +1,6 @@
 """Plain data that every layer shares: devices, kinds of memory, tile plans.
 
-A leaf: imports nothing of ours. Nothing here acts.
+This file imports nothing of the package.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import lru_cache
 
 
 class Memory(enum.Enum):
-    """Where a buffer lives."""
+    """The kind of memory of a buffer."""
 
     DEVICE = "device"
     """The device's own memory."""
@@ -30,73 +30,74 @@ class CacheLevel:
     nbytes: int
     """Size of one such cache in bytes."""
     shared_by: int
-    """How many compute units share one."""
+    """The number of compute units that share one such cache."""
 
 
 @dataclass(frozen=True)
 class DeviceInfo:
-    """What is known of a device before anything runs on it."""
+    """The facts about a device that are known before anything runs on it."""
 
     uri: str
-    """What `open` takes: "cpu", "egl:0"."""
+    """The URI for `open`: "cpu", "egl:0"."""
     backend: str
     """The name under which the manifest lists kernels for it."""
     name: str
-    """The model, in the words of its maker."""
+    """The model, as the maker calls it."""
     kind: str
     """"cpu", "gpu" or "other"."""
     vendor: str = ""
-    """The maker, in the words of the device; "" where it does not tell."""
+    """The maker, as the device reports it; "" if it does not."""
     driver: str = ""
     """The driver and its version."""
     memory_nbytes: int = 0
-    """Bytes of memory that buffers can take at most, all together."""
+    """The most bytes of memory that all buffers together can have."""
     unified: bool = False
-    """Host pointers are device pointers: numpy arrays need no copy."""
+    """The device uses host memory by the same pointers, so numpy arrays need no copy."""
     emulated: bool = False
-    """A model of a device that is not there; its times mean nothing."""
+    """The device is emulated; its times mean nothing."""
     software: bool = False
-    """A GPU interface whose work the CPU does."""
+    """The CPU does the work behind this GPU interface."""
     compute_units: int = 1
-    """Threads on a cpu, CUs or SMs on a GPU."""
+    """The number of threads of a cpu, or of CUs or SMs of a GPU."""
     max_group_size: int = 1
-    """Most threads in one workgroup, x * y * z."""
+    """The most threads of a workgroup, x * y * z."""
     max_groups: tuple[int, int, int] = (1, 1, 1)
-    """Most workgroups of one launch along x, y and z."""
+    """The most workgroups of a launch along x, y and z."""
     max_shared_nbytes: int = 0
-    """Most bytes that `shared=` of a launch may ask for, per workgroup; 0: none."""
+    """The most bytes per workgroup for `shared=` of a launch; 0: none."""
     isa: str = ""
     """The instruction set that kernels use: "ref", "neon", "avx2", "avx512", a GPU's name."""
     language: str = ""
-    """What kernels are made in for it at run time: "glsl", "rdna" (AMD's machine code); "": all
-    are built beforehand, or its backend makes them."""
+    """The language of kernels generated for it at run time: "glsl" or "rdna" (AMD's machine code).
+    "": all are built beforehand, or its backend makes them."""
     caches: tuple[CacheLevel, ...] = ()
-    """Caches for data, level 1 first; empty where unknown."""
+    """Data caches, level 1 first; empty if unknown."""
     shares: tuple[str, ...] = ()
-    """Names of resources that other devices use too: two with "cpu" slow each other down. "cpu" is
-    all cores, "cpu:3" is core 3 alone, a part of "cpu": see `in_common`."""
+    """Names of resources that other devices also use. Two devices with "cpu" slow each other down.
+    "cpu" is all cores; "cpu:3" is core 3 alone, a part of "cpu": see `in_common`."""
     features: tuple[str, ...] = ()
-    """What else the device can do; on cpu the instruction sets that `SPARKLE_CPU_ISA` may name."""
+    """Other abilities; on cpu the instruction sets that `SPARKLE_CPU_ISA` may name."""
     offset_alignment: int = 1
-    """Where in a buffer a pointer argument may start: multiples of so many bytes."""
+    """A pointer argument may start at multiples of this many bytes in a buffer."""
     slot: str = ""
-    """The PCI address as Linux spells it, "0000:03:00.0"; "": none, or not known."""
+    """The PCI address as Linux writes it, "0000:03:00.0"; "": none, or unknown."""
     peak_gflops: float = field(default=0.0, compare=False)
-    """10^9 floating-point operations a second (two for a multiply-add) of the fastest float32
-    matrix product that was measured, here or in an earlier process; 0.0: none was, or emulated."""
+    """The rate of the fastest float32 matrix product measured in this process or an earlier one.
+    The unit is 10^9 floating-point operations per second; a multiply-add counts as two. 0.0: none
+    was measured, or the device is emulated."""
     mem_bw_gbs: float = field(default=0.0, compare=False)
-    """10^9 bytes a second, read and written, of the fastest copy within its memory that was
-    measured; 0.0 likewise."""
+    """The rate of the fastest copy within its memory that was measured, in 10^9 bytes per second,
+    read and written; 0.0 as above."""
     p2p: tuple[str, ...] = field(default=(), compare=False)
-    """URIs of devices of the same Context whose memory it reads without the host's hands
-    (`Device.peer` is "direct"); empty outside a Context."""
+    """URIs of devices of the same Context whose memory it reads without the host (`Device.peer` is
+    "direct"); empty outside a Context."""
 
 
 @lru_cache(maxsize=4096)
 def in_common(mine: tuple[str, ...], theirs: tuple[str, ...]) -> tuple[str, ...]:
-    """The names in `mine` that stand for a resource of `theirs`; both are `DeviceInfo.shares`.
+    """The names in `mine` that share a resource with `theirs`; both are `DeviceInfo.shares`.
 
-    A name stands for itself and for its parts: "cpu" and "cpu:3" meet, "cpu:3" and "cpu:4" do not.
+    A name includes its parts: "cpu" and "cpu:3" share a core, "cpu:3" and "cpu:4" do not.
     """
     return tuple(
         a
@@ -107,20 +108,20 @@ def in_common(mine: tuple[str, ...], theirs: tuple[str, ...]) -> tuple[str, ...]
 
 @dataclass(frozen=True)
 class Found:
-    """One node that discovery looked at: usable, or the reason why not and what would help."""
+    """One device that discovery examined: usable, or with the reason and advice."""
 
     backend: str
     """The scheme of its URIs: "cpu", "cuda"."""
     uri: str
-    """What `open` takes; the scheme alone where no single device was found."""
+    """The URI for `open`; only the scheme if no single device was found."""
     info: DeviceInfo | None = None
     """The device if it is usable, else None."""
     reason: str = ""
-    """Why it is not usable; "" when it is."""
+    """Why it is not usable; "" if it is."""
     advice: str = ""
-    """What would help, if anything is known to."""
+    """A remedy, if one is known; else ""."""
     tried: tuple[str, ...] = ()
-    """What was looked at and what it said, a line each."""
+    """The steps that were tried and their results, one line each."""
 
     @property
     def usable(self) -> bool:
@@ -130,27 +131,27 @@ class Found:
 
 @dataclass(frozen=True)
 class Resources:
-    """What a loaded kernel takes; None where the driver does not tell."""
+    """The resources that a loaded kernel needs; None if the driver does not tell."""
 
     max_group_size: int
-    """Most threads in one workgroup of this kernel."""
+    """The most threads in one workgroup of this kernel."""
     registers: int | None = None
-    """Registers of one thread."""
+    """The registers of one thread."""
     shared_nbytes: int | None = None
-    """Bytes of shared memory that a workgroup takes whatever `shared=` adds."""
+    """The bytes of shared memory of a workgroup, without those of `shared=`."""
     spill_nbytes: int | None = None
-    """Bytes of memory that stand in for registers, per thread."""
+    """The bytes of spilled registers per thread."""
     isa: str = ""
-    """The instruction set that it was compiled for."""
+    """The instruction set for which it was compiled."""
     max_groups: tuple[int, int, int] | None = None
-    """Most workgroups of one launch of this kernel; None: as the device says."""
+    """The most workgroups of a launch of this kernel; None: the device's limit."""
     note: str = ""
-    """Why it is not the kernel that its plan asks for, where it is another."""
+    """Why it is another kernel than its plan asks for; "" if it is not."""
 
 
 @dataclass(frozen=True)
 class TilePlan:
-    """How an operation is cut for a memory hierarchy; zero or empty: the kernel chooses."""
+    """How an operation is cut into tiles; the kernel chooses what is zero or empty."""
 
     algo: str = "auto"
     """One of the operation's algorithms: "naive", "blocked", "direct", "im2col", "winograd"
@@ -158,18 +159,18 @@ class TilePlan:
     levels: tuple[tuple[int, int, int], ...] = ()
     """(m, n, k) tiles in elements, outermost first: on cpu (mc, nc, kc), then (mr, nr, 1)."""
     vector: int = 0
-    """Elements that a vector instruction handles."""
+    """The elements of a vector instruction."""
     threads: int = 0
-    """Threads to use; 0: all of them."""
+    """The number of threads to use; 0: all."""
     layout_in: str = ""
-    """Layout of the input: "NCHW" or "NHWC"; "" for operations that have none."""
+    """The layout of the input: "NCHW" or "NHWC"; "" for operations without layouts."""
     layout_out: str = ""
-    """Layout of the output, likewise."""
+    """The layout of the output, in the same way."""
     pack: bool = False
     """On cpu: are the weights (`b` of gemm, `w` of conv2d) a blob that a pack_* kernel made for
-    this plan, not the matrix itself? A kernel refuses a blob that was made for anything else."""
+    this plan, instead of the matrix? A kernel refuses a blob made for another plan."""
     program: tuple[int, ...] = ()
-    """Of map_f32 and map_i32: the words of a program (native/include/sp_map.h). The kernel is then
-    made for that program alone. Empty: the kernel reads a program at each launch."""
+    """For map_f32 and map_i32: the words of a program (native/include/sp_map.h). The kernel is then
+    made only for this program. Empty: the kernel reads a program at each launch."""
     source: str = field(default="model", compare=False)
-    """Who chose it: "model", or "tuned" for what `bench.py tune` measured to be best."""
+    """Who chose it: "model", or "tuned" if `bench.py tune` found it."""

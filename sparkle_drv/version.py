@@ -1,6 +1,6 @@
-"""The package's version, for every layer: pyproject.toml says the same, and a test compares them.
+"""The package's version for every layer. pyproject.toml has it too, and a test compares them.
 
-A leaf: imports nothing of ours.
+This file imports nothing of the package.
 """
 
 VERSION = "0.1.0"

@@ -18,6 +18,7 @@ import signal
 from contextlib import contextmanager
 
 import fakecuda
+import isas
 import pytest
 import uris
 from hypothesis import HealthCheck, settings
@@ -27,7 +28,7 @@ from watchdog import Watchdog
 import sparkle_drv as sp
 import sparkle_drv.testing  # makes emu: and sim: known
 
-# SPARKLE_REQUIRE=egl[,...]: a device that is not there fails its tests instead of skipping them.
+# SPARKLE_REQUIRE=egl: without a GL its tests fail instead of being skipped.
 REQUIRED = os.environ.get("SPARKLE_REQUIRE", "").split(",")
 
 
@@ -68,13 +69,20 @@ def pytest_runtest_protocol(item):
 
 
 def pytest_collection_modifyitems(config, items):
-    """What takes minutes runs when it is asked for: make test-long, or `-m long`."""
-    if "long" in config.option.markexpr:
-        return
-    left_out = [item for item in items if item.get_closest_marker("long")]
+    """Two kinds of tests run only when `-m` names them: make test-long and make test-setup."""
+    kinds = [kind for kind in ("long", "setup") if kind not in config.option.markexpr]
+    left_out = [item for item in items if any(map(item.get_closest_marker, kinds))]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
+
+
+def pytest_collection_finish():
+    """What was collected lives as long as the process. Each gc.collect() of a test would walk it,
+    which takes half a second.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_addoption(parser):
@@ -87,11 +95,14 @@ def pytest_addoption(parser):
 
 
 def pytest_generate_tests(metafunc):
-    if "device" in metafunc.fixturenames:
+    for name in {"device", "each_dev"} & set(metafunc.fixturenames):
         own = metafunc.definition.get_closest_marker("devices")
         usual = own.args if own else uris.USUAL
         named = metafunc.config.getoption("--device")
-        metafunc.parametrize("device", named or usual, indirect=True)
+        metafunc.parametrize(name, named or usual, indirect=True)
+    mark = metafunc.definition.get_closest_marker("opens")
+    if mark and mark.args and "dev" in metafunc.fixturenames:
+        metafunc.parametrize("dev", mark.args, indirect=True, scope="module")
 
 
 @contextmanager
@@ -117,7 +128,7 @@ def the_fake_is_no_device_of_this_machine(request, monkeypatch):
 
 @pytest.fixture(scope="session")
 def opened(request):
-    """uri -> the open device; a device that is not there skips the test and says why."""
+    """uri -> the open device. Only a machine without a GL lacks one: then the test is skipped."""
     cache: dict[str, sp.Device | str] = {}
     named = request.config.getoption("--device")
 
@@ -127,7 +138,7 @@ def opened(request):
                 with driver_of(uri, named):
                     cache[uri] = sp.open(uri)
             except sp.DeviceNotFound as error:
-                if uri.partition(":")[0] in REQUIRED:
+                if not uri.startswith("egl:") or "egl" in REQUIRED or named:
                     raise
                 cache[uri] = str(error)
         found = cache[uri]
@@ -169,6 +180,12 @@ def device(request, opened):
 
 
 @pytest.fixture
+def each_dev(request, opened):
+    """The same for operations, whose caches stay on the device."""
+    return opened(request.param)
+
+
+@pytest.fixture
 def fresh(device):
     """A second open device of the same URI, for tests that close or break it."""
     dev = sp.open(device.uri)
@@ -180,6 +197,41 @@ def fresh(device):
 def userlib(tmp_path_factory):
     """Compiles user kernels; see userlib.py."""
     return Compiler(tmp_path_factory.mktemp("userlib"))
+
+
+@contextmanager
+def own_cpu(request):
+    """A cpu device as the mark `opens` asks for it; a parameter names its instruction set."""
+    mark = request.node.get_closest_marker("opens")
+    isa = getattr(request, "param", None)
+    with pytest.MonkeyPatch.context() as patch:
+        if isa:
+            patch.setenv("SPARKLE_CPU_ISA", isa)
+        device = sp.open("cpu", **(mark.kwargs if mark else {}))
+    with device:
+        assert isa in (None, device.info.isa)
+        yield device
+
+
+@pytest.fixture(scope="module")
+def dev(request):
+    """A cpu device of the file's own; `opens` may ask for one of each instruction set."""
+    with own_cpu(request) as device:
+        yield device
+
+
+@pytest.fixture
+def own_dev(request):
+    """The same for one test alone, which closes it."""
+    with own_cpu(request) as device:
+        yield device
+
+
+@pytest.fixture(scope="module", params=isas.HERE)
+def isa_dev(request):
+    """A device of each instruction set of this machine, beside the file's `dev`."""
+    with own_cpu(request) as device:
+        yield device
 
 
 @pytest.fixture

@@ -1,9 +1,10 @@
 #!/bin/sh
-# Proves the two commands on a fresh machine: a bare system (debootstrap minbase) that has only make
-# and python3, a clone of HEAD in it, `make bench` and `make test` run in a chroot. As root.
+# Proves three commands on a fresh machine: a bare system (debootstrap minbase) that has only make
+# and python3, a clone of HEAD in it, `make bench`, `make test` and `make test-setup` run in a chroot.
+# As root.
 #
 # FRESH=FOLDER makes the system there, or uses it again, and keeps it. Without FRESH it is removed,
-# however this script ends. TARGETS names other targets than "bench test". AS=user runs them as a user
+# however this script ends. TARGETS names other targets. AS=user runs them as a user
 # without root: root installs the packages of the line that set-up printed for that user, no others.
 #
 # exit codes: 0 all passed; 75 no such system can be made here, and stderr says why; else that of make
@@ -13,7 +14,7 @@
 # namespace: both end with this script, even if it is killed.
 set -eu
 cd "$(dirname "$0")/.."
-targets=${TARGETS:-bench test}
+targets=${TARGETS:-bench test test-setup}
 CANNOT=75 # EX_TEMPFAIL of sysexits.h
 
 say() { echo "test-fresh: $*"; }
@@ -155,7 +156,7 @@ enter() { # USER COMMAND...
         /usr/bin/env -i HOME="$home" PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 "$@" </dev/null
 }
 
-# As a user: the packages of the one line, and nothing else, make both commands pass.
+# As a user: the packages of the one line, and nothing else, make all commands pass.
 install_the_line() {
     enter "$as" make -C "$home/checkout" build >"$system/log" 2>&1 || true
     packages=$(sed -n 's/.*install with: sudo apt-get install //p' "$system/log")

@@ -1,16 +1,18 @@
 /* The languages of maps.
  *
- * Portable: the map_* kernels run a postfix program, one uint32_t a step, step = op | operand << 8. A program leaves
- * exactly one value. ops/expression/program.py writes it, every backend runs it.
+ * Portable: the map_* kernels run a postfix program of one uint32_t a step, step = op | operand <<
+ * 8. A program leaves exactly one value. ops/expression/program.py writes it, every backend runs
+ * it.
  *
- * Lowered: the cpu's fused_map runs instructions over registers, sp_map_insn below; ops/expression/lower.py writes them. */
+ * Lowered: the cpu's fused_map runs instructions over registers, sp_map_insn below.
+ * ops/expression/lower.py writes them. */
 #ifndef SP_MAP_H
 #define SP_MAP_H
 #include "sp_base.h"
 
 enum sp_map_op {
-    SP_MAP_INPUT = 1, /* operand: which x */
-    SP_MAP_CONST = 2, /* operand: which of consts */
+    SP_MAP_INPUT = 1, /* operand: index of the input */
+    SP_MAP_CONST = 2, /* operand: index of the constant */
     SP_MAP_ADD = 3,
     SP_MAP_SUB = 4,
     SP_MAP_MUL = 5,
@@ -23,35 +25,36 @@ enum sp_map_op {
     SP_MAP_SQRT = 12,
     SP_MAP_TANH = 13,
     SP_MAP_SIGMOID = 14,
-    SP_MAP_MIN = 15, /* MIN, MAX and RELU: NaN wins */
+    SP_MAP_MIN = 15, /* MIN, MAX and RELU propagate NaN */
     SP_MAP_MAX = 16,
     SP_MAP_POW = 17,
     SP_MAP_SIN = 18,
     SP_MAP_COS = 19,
     SP_MAP_FLOOR = 20,
     SP_MAP_SQUARE = 21,
-    SP_MAP_LT = 22, /* comparisons leave 1 or 0 in the type of their operands; a NaN is unequal to everything */
+    SP_MAP_LT = 22, /* comparisons leave 1 or 0 in the type of their operands; NaN equals nothing */
     SP_MAP_LE = 23,
     SP_MAP_GT = 24,
     SP_MAP_GE = 25,
     SP_MAP_EQ = 26,
     SP_MAP_NE = 27,
-    SP_MAP_WHERE = 28, /* condition, value if it is not 0, value if it is 0 */
+    SP_MAP_WHERE = 28, /* condition, value if it is nonzero, value if it is 0 */
     SP_MAP_OPS = 29,   /* one past the last of the portable language */
-    /* Of the lowered language only: */
-    SP_MAP_FMA = 29,     /* a * b + c, rounded once where the instruction set can */
+    /* Lowered language only: */
+    SP_MAP_FMA = 29,     /* a * b + c, rounded once if the instruction set can */
     SP_MAP_FMS = 30,     /* a * b - c */
     SP_MAP_FNMA = 31,    /* c - a * b */
-    SP_MAP_CONVERT = 32, /* a, of type c, to the instruction's type: see sp_map_type */
+    SP_MAP_CONVERT = 32, /* converts a from type c to the instruction's type: see sp_map_type */
     SP_MAP_LOWERED_OPS = 33
 };
 
-/* The i32 kernel knows INPUT CONST ADD SUB MUL NEG ABS RELU MIN MAX SQUARE, the comparisons and WHERE, and wraps
- * around. */
+/* The i32 kernel supports INPUT CONST ADD SUB MUL NEG ABS RELU MIN MAX SQUARE, the comparisons and
+ * WHERE. It wraps around. */
 enum sp_map_limits { SP_MAP_INPUTS = 8, SP_MAP_STACK = 32 };
 
-/* The lowered language: instructions of four words, the last one's register is the result. An operand is kind << 28 |
- * index; constants are cells of eight bytes that begin with a value of the type that is wanted. */
+/* The lowered language: instructions of four words; the register of the last one is the result. An
+ * operand is kind << 28 | index. A constant is a cell of eight bytes that begins with a value of
+ * the operand's type. */
 enum sp_map_type {
     SP_MAP_F32 = 0,
     SP_MAP_F64 = 1,
@@ -59,12 +62,14 @@ enum sp_map_type {
     SP_MAP_I64 = 3,
     SP_MAP_U8 = 4,
     SP_MAP_BOOL = 5, /* a byte, 0 or 1 */
-    SP_MAP_F16 = 6,  /* the last two are stored only: CONVERT reads them as f32 and rounds f32 to them, to nearest even */
+    /* F16 and BF16 are storage types: CONVERT reads them as f32 and rounds f32 to them, to nearest
+     * even */
+    SP_MAP_F16 = 6,
     SP_MAP_BF16 = 7,
     SP_MAP_TYPES = 8
 };
-/* CONVERT of whole numbers wraps, and so does the whole part of f64 as u8. Of other real numbers to whole ones, and of
- * anything to bool, it says whether that is not 0. */
+/* CONVERT between whole numbers wraps, and so does the whole part of f64 as u8. For other real
+ * numbers to whole ones, and for any type to bool, the result is 1 if the value is not 0. */
 enum sp_map_kind { SP_MAP_KIND_REGISTER = 0, SP_MAP_KIND_INPUT = 1, SP_MAP_KIND_CONST = 2 };
 enum sp_map_lowered { SP_MAP_INSN_WORDS = 4, SP_MAP_REGISTERS = 4096, SP_MAP_DIMS = 8 };
 
@@ -73,7 +78,8 @@ struct sp_map_words {
     uint32_t a, b, c;
 };
 
-/* What the elements of a fused map are folded to: nothing, or one result for each [outer, inner] of [outer, n, inner]. */
+/* What a fused map folds its elements to: nothing, or one result for each [outer, inner] of [outer,
+ * n, inner]. */
 enum sp_map_fold {
     SP_MAP_FOLD_NONE = 0,
     SP_MAP_FOLD_SUM = 1,
@@ -83,16 +89,17 @@ enum sp_map_fold {
     SP_MAP_FOLDS = 5
 };
 
-/* The geometry of a fused map as int64s: these, then `ndim` sizes of the space that is run through, then for y and x0 to
- * x7 a type, the offset of the first element in bytes from the pointer, and `ndim` strides in bytes. A fold has no
- * strides for y: that is [outer, inner] in one piece; they are 0. */
+/* The geometry of a fused map, as int64s. First these values, then the `ndim` sizes of the
+ * iteration space. Then for y and for x0 to x7 a type, the byte offset of the first element from
+ * the pointer, and `ndim` strides in bytes. A fold writes [outer, inner] contiguously, so y's
+ * strides are 0. */
 enum sp_map_geometry {
     SP_MAP_GEO_NDIM = 0,
     SP_MAP_GEO_FOLD = 1,
     SP_MAP_GEO_OUTER = 2,
     SP_MAP_GEO_N = 3,
     SP_MAP_GEO_INNER = 4,
-    SP_MAP_GEO_STREAM = 5, /* 1: y is not read again soon, and larger than the caches */
+    SP_MAP_GEO_STREAM = 5, /* 1: y is larger than the caches and is not read again soon */
     SP_MAP_GEO_HEAD = 6
 };
 #endif

@@ -1,5 +1,5 @@
 """Generates kernels at run time: text or machine code from tile plans and expressions.
 
-Here: which language a device takes (kernels.py), and a folder for each language. Not here: drivers,
-queues and memory. core/device.py calls kernels.py. A backend gets the result in KernelSpec.made.
+kernels.py chooses the language of a device; each language has a folder. Drivers, queues and memory
+are elsewhere. core/device.py calls kernels.py. A backend gets the result in KernelSpec.made.
 """

@@ -1,7 +1,7 @@
-"""Makes kernels of the manifest in the language that a device takes, DeviceInfo.language.
+"""Makes kernels of the manifest in the language of a device, DeviceInfo.language.
 
-"glsl": every kernel is text. "rdna": a map kernel with a program is machine code, all others are
-the images that the manifest names. Other languages do not exist. Called by core/device.py.
+"glsl": every kernel is text. "rdna": a map kernel with a program is machine code; all others are
+the images that the manifest names. There are no other languages. core/device.py calls this.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from sparkle_drv.backends.base import Generated
 from sparkle_drv.types import DeviceInfo, TilePlan
 
 _FIRST = {"glsl": "egl", "rdna": "amdgpu"}
-"""Under which backend's name the manifest lists the kernels of a language."""
+"""The backend whose name has the kernels of a language in the manifest."""
 
 
 def variant(name: str, info: DeviceInfo) -> Any:
-    """What the manifest says of a kernel for this device; None: the device cannot have it.
+    """The manifest's entry of a kernel for this device; None if the device cannot have the kernel.
 
     A backend that the manifest does not name gets the kernels of its language.
     """
@@ -35,17 +35,18 @@ def variant(name: str, info: DeviceInfo) -> Any:
 
 
 def make(name: str, plan: TilePlan | None, info: DeviceInfo) -> tuple[Generated | None, str]:
-    """The kernel for this plan, or None: the device loads the image that the manifest names; and
-    why that image interprets the plan's program, or "".
+    """(generated kernel or None, reason).
 
-    Raises ValueError for a plan that is not possible, ImageError where the device lacks doubles.
+    None means that the device loads the image that the manifest names. The reason says why this
+    image interprets the plan's program; it is "" if it does not. Raises ValueError for an
+    impossible plan, ImageError if the device lacks doubles.
     """
     if plan is not None and plan.program:
         _check_program(name, plan.program)
     if info.language == "glsl":
         from . import glsl
 
-        if name in glsl.NAMES:  # else the device's backend brings it
+        if name in glsl.NAMES:  # else the backend has its own kernel
             shader = glsl.generate(name, plan, info)
             return Generated(shader.source, shader.groups, shader.group_size), ""
     if info.language == "rdna" and plan is not None and plan.program:
@@ -66,10 +67,10 @@ def _rdna(name: str, program: tuple[int, ...], info: DeviceInfo) -> tuple[Genera
 
 
 def _check_program(name: str, program: tuple[Any, ...]) -> None:
-    """That a plan's program is words, for a kernel that takes a program."""
+    """Raises ValueError unless the kernel takes a program and the program is u32 words."""
     entry = assets.entry(name)
     if entry is None or all(arg["name"] != "program" for arg in entry["args"]):
-        raise ValueError(f"plan: program is for kernels that take one, not {name}")
+        raise ValueError(f"plan: program: expected none for {name}, which takes no program")
     if not all(type(word) is int and 0 <= word < 1 << 32 for word in program):
         wrong = reprlib.repr(program)
         raise ValueError(f"plan: program: expected a tuple of u32 words, got {wrong}")

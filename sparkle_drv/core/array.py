@@ -1,7 +1,8 @@
-"""Array: a buffer with dtype, shape and layout, row-major; what ops take and give.
+"""Array: a buffer with dtype, shape and layout, row-major. Operations take and return it.
 
-On unified devices it shares memory with numpy and every DLPack consumer, on CUDA devices with
-whatever takes DLPack or the CUDA array interface; elsewhere those protocols copy to the host.
+On unified devices it shares memory with numpy and every DLPack consumer. On CUDA devices it shares
+memory with consumers of DLPack or the CUDA array interface. On others these protocols copy to the
+host.
 """
 
 from __future__ import annotations
@@ -32,19 +33,19 @@ if TYPE_CHECKING:
 
 
 def is_masked(given: Any) -> bool:
-    """Is it a numpy.ma.MaskedArray? There is none before somebody has imported numpy.ma.
+    """Is `given` a numpy.ma.MaskedArray? Not unless somebody has imported numpy.ma.
 
-    `np.ma` imports it on first use since numpy 2.4. Ctrl-C in that import, which would be in the
-    middle of a call, leaves the import's lock taken: every later call would wait for it.
+    This does not use `np.ma`, which since numpy 2.4 imports the module on first use. Ctrl-C during
+    that import would leave the import lock taken, and every later call would wait for it.
     """
     masked = getattr(sys.modules.get("numpy.ma.core"), "MaskedArray", None)
     return masked is not None and isinstance(given, masked)
 
 
 def host_array(what: str, given: Any) -> np.ndarray[Any, Any]:
-    """A numpy view of a numpy array or of a CPU DLPack exporter; TypeError otherwise.
+    """A numpy view of a numpy array or of a CPU DLPack exporter; TypeError for other objects.
 
-    Of numpy's own class: a subclass may say anything of its size.
+    The view has numpy's own class, because a subclass may report a wrong size.
     """
     import numpy as np
 
@@ -63,10 +64,10 @@ def host_array(what: str, given: Any) -> np.ndarray[Any, Any]:
                 f"{what}: expected a host array, its DLPack export says: {error}"
             ) from error
     else:
-        interface = getattr(given, "__array_interface__", None)  # it may be code: asked once
+        interface = getattr(given, "__array_interface__", None)  # it may run code: read once
         if interface is None:
             raise TypeError(
-                f"{what}: a numpy array or DLPack exporter is wanted, got {type(given).__name__}"
+                f"{what}: expected a numpy array or DLPack exporter, got {type(given).__name__}"
             )
         array = np.asarray(SimpleNamespace(__array_interface__=interface, owner=given))
     check_fixed(f"{what}: dtype ", array.dtype)
@@ -75,11 +76,11 @@ def host_array(what: str, given: Any) -> np.ndarray[Any, Any]:
 
 def check_fixed(where: str, dtype: np.dtype[Any]) -> None:
     if dtype.hasobject or dtype.itemsize == 0:
-        raise TypeError(f"{where}{dtype} has no fixed bytes a device could use")
+        raise TypeError(f"{where}expected elements of a fixed size, got {dtype}")
 
 
 def shape_of(shape: Any) -> tuple[int, ...]:
-    """An int or a sequence of ints, all >= 0, as a tuple."""
+    """An int or a sequence of ints, all >= 0, as a tuple; TypeError, ValueError."""
     dims = several("shape", shape, "whole numbers")
     if any(d < 0 for d in dims):
         raise ValueError(f"shape: no dimension may be negative, got {dims}")
@@ -114,13 +115,13 @@ def extents(shape: Any, dtype: Any) -> tuple[tuple[int, ...], np.dtype[Any], int
 class Array(Pointer, Shaped, Closing, Operators):
     """Row-major elements of one dtype; `Device.array`, `Device.empty`, `Buffer.array` make them.
 
-    It has `dtype` (numpy's), `shape`, `nbytes`, `layout` ("NCHW" or the like, or None), `buffer`
-    (the memory), and `fence`: that of the operation that fills it, None when nothing is pending.
-    `numpy()`, `__array__`, `__array_interface__` and `__dlpack__` wait for that fence first.
+    It has a `dtype` (numpy's), `shape`, `nbytes`, `layout` (such as "NCHW", or None) and `buffer`
+    (the memory). `fence` is the fence of the operation that fills it, or None. `numpy()`,
+    `__array__`, `__array_interface__` and `__dlpack__` wait for that fence first.
 
-    Operators and numpy's ufuncs build expressions: such an Array has no memory until somebody asks
-    for it or writes to memory of the device, then one launch computes it. Several threads may read
-    it.
+    Operators and numpy's ufuncs build expressions. Such an Array has no memory at first. One launch
+    computes it when its memory is needed, or before other work writes to memory of the device.
+    Several threads may read it.
     """
 
     __slots__ = (
@@ -156,7 +157,7 @@ class Array(Pointer, Shaped, Closing, Operators):
 
     @classmethod
     def _deferred(cls, thunk: Thunk, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
-        """An Array that waits for `thunk` to be run."""
+        """An Array that running `thunk` will compute."""
         array = cls.__new__(cls)
         array._buffer = array._fence = array.layout = array._exported = None
         array._origin = ""
@@ -170,11 +171,11 @@ class Array(Pointer, Shaped, Closing, Operators):
             thunk.device._pending.compute(thunk.device, self)
 
     def _take(self, made: Array) -> None:
-        """The memory of `made`, which is what the thunk has computed, from now on."""
+        """Takes over the memory of `made`, the result of the thunk."""
         buffer = made.buffer
         self._begin(buffer._storage, buffer._address, made.nbytes, made._elements)
         self._buffer, self._fence = buffer, made._fence
-        self._thunk = None  # last: without the lock, others read what stands above
+        self._thunk = None  # last: threads without the lock then read the fields above
 
     @property
     def buffer(self) -> Buffer:
@@ -189,7 +190,7 @@ class Array(Pointer, Shaped, Closing, Operators):
 
     @property
     def fence(self) -> Fence | None:
-        """That of the operation that fills it; None when nothing is pending."""
+        """The fence of the operation that fills the array; None if none is pending."""
         self._ready()
         return self._fence
 
@@ -200,11 +201,11 @@ class Array(Pointer, Shaped, Closing, Operators):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its elements."""
+        """The size of all elements in bytes."""
         return math.prod(self.shape) * self.dtype.itemsize
 
     def explain(self) -> str:
-        """One line: how it will be computed, or why the host computed it; else ""."""
+        """One line: how the expression will be computed, or why the host did it; else ""."""
         thunk = self._thunk
         return self._origin if thunk is None else thunk.explain()
 
@@ -220,21 +221,22 @@ class Array(Pointer, Shaped, Closing, Operators):
 
     @property
     def device(self) -> Device:
-        """Where its memory is; ValueError once it is closed."""
+        """The device that has its memory; ValueError once it is closed."""
         thunk = self._thunk
         return self.buffer.device if thunk is None else thunk.device
 
     @property
     def closed(self) -> bool:
-        """Is its buffer closed, by itself or with what it is a view of?"""
+        """Is its buffer closed, or the allocation that it is a view of?"""
         if self._thunk is not None:
             return False
         return self._buffer is None or self._buffer.closed
 
     def reshape(self, *shape: Any) -> Array:
-        """The same memory and fence in another shape of the same size, without a layout.
+        """An Array over the same memory and fence with another shape of the same size, no layout.
 
-        One dimension may be -1: what is left. Raises ValueError (another size, closed), TypeError.
+        One dimension may be -1; it follows from the others. Raises ValueError (another size,
+        closed), TypeError.
         """
         dims = list(shape[0] if len(shape) == 1 and isinstance(shape[0], Sequence) else shape)
         if dims.count(-1) == 1:
@@ -243,7 +245,7 @@ class Array(Pointer, Shaped, Closing, Operators):
         new = shape_of(dims)
         if math.prod(new) != self.size:
             raise ValueError(
-                f"shape: {tuple(shape)} does not hold the {self.size} elements of {self.shape}"
+                f"shape: expected {self.size} elements as in {self.shape}, got {tuple(shape)}"
             )
         array = self.buffer.array(self.dtype, new)
         array.fence = self.fence
@@ -254,14 +256,14 @@ class Array(Pointer, Shaped, Closing, Operators):
         return self if device is self.device else device.array(self.numpy(), self.layout)
 
     def ravel(self) -> Array:
-        """The same memory in one dimension."""
+        """An Array over the same memory with one dimension; raises as `reshape`."""
         return self.reshape(-1)
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """The elements on the host, after waiting for `fence`.
+        """The elements as a numpy array of this dtype and shape, after waiting for `fence`.
 
-        A view where memory is unified, else a copy. A view stays valid after `close`: the memory
-        goes when its last view does. Raises ValueError (closed) and what `Fence.wait` raises.
+        It is a view on unified devices, else a copy. A view stays valid after `close`: the memory
+        is freed after its last view. Raises ValueError (closed) and as `Fence.wait`.
         """
         import numpy as np
 
@@ -275,7 +277,7 @@ class Array(Pointer, Shaped, Closing, Operators):
         return view
 
     def _host(self) -> np.ndarray[Any, Any]:
-        """`numpy` for readers of ours, who keep no view and write to none."""
+        """`numpy` for internal readers, which neither keep the view nor write to it."""
         import numpy as np
 
         if self.fence is not None:
@@ -287,10 +289,10 @@ class Array(Pointer, Shaped, Closing, Operators):
         return host
 
     def get(self, *at: int) -> Any:
-        """The element at this index as a numpy scalar, after waiting for `fence`: `x.get(2, 0)`. It
-        alone is copied to the host. An index below 0 counts from the end.
+        """The element at an index as a numpy scalar, after waiting for `fence`: `x.get(2, 0)`.
 
-        Raises IndexError (outside, or not one for each dimension), TypeError, and as `numpy`.
+        Only this element is copied to the host. A negative index counts from the end. Raises
+        IndexError (outside, or not one index per dimension), TypeError, and as `numpy`.
         """
         before = self._number(at) * self.dtype.itemsize
         self.buffer._open()
@@ -304,13 +306,13 @@ class Array(Pointer, Shaped, Closing, Operators):
         host = self.numpy()
         if copy is False and dtype is not None and np.dtype(dtype) != host.dtype:
             raise ValueError(
-                f"a view as {np.dtype(dtype)} of {host.dtype} is not possible without a copy"
+                f"copy: expected None or True to convert {host.dtype} to {np.dtype(dtype)}"
             )
         return host.astype(host.dtype if dtype is None else dtype, copy=bool(copy))
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        """The memory itself where it is the host's; elsewhere numpy asks `__array__`."""
+        """Version 3, over the memory itself. Only unified devices have it; else numpy copies."""
         if not self.device.info.unified:
             raise AttributeError(f"{self.device.uri} memory is not host memory")
         if self.dtype.kind == "V":  # the protocol has no name for bfloat16: numpy asks __array__
@@ -320,7 +322,7 @@ class Array(Pointer, Shaped, Closing, Operators):
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """Version 3: the memory itself, and the stream that a reader must wait for."""
+        """Version 3: the memory itself, and the stream for which a reader must wait."""
         return interop.interface(self)
 
     def __dlpack__(
@@ -340,8 +342,8 @@ class Array(Pointer, Shaped, Closing, Operators):
         return interop.place_of(self.device)
 
     def close(self) -> None:
-        """Close its buffer; the one it was made over by `Buffer.array` stays open. Idempotent."""
-        if self._thunk is not None:  # nobody has read it: it is not computed any more
+        """Close its buffer; idempotent. A buffer whose `array` method made it stays open."""
+        if self._thunk is not None:  # nobody has read it, so it is never computed
             self._thunk = None
         elif self._buffer is not None:
             self._buffer.close()

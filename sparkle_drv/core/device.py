@@ -35,15 +35,15 @@ from sparkle_drv.telemetry import progress
 from sparkle_drv.types import DeviceInfo, Memory, TilePlan
 
 _T = TypeVar("_T", Storage, Queue, Kernel)
-# A kernel like one before is opened in a fifth of the time so: 30 us in place of 150.
+# Opening a kernel with a known signature takes 30 us instead of 150.
 _signature = lru_cache(maxsize=256)(Signature)
 
 
 class Device(DeviceBase, Closing):
-    """An open device, made by `sparkle_drv.open`. Any thread may use it; `close` belongs to one.
+    """An open device, made by `sparkle_drv.open`. Any thread may use it; one thread calls `close`.
 
-    `uri` is its name in full. Buffers, kernels and queues keep it alive. Once it is closed, and in
-    a forked child, whatever needs it raises DeviceLost.
+    `uri` is its full name. Buffers, kernels and queues keep the device alive. Once it is closed,
+    and in a forked child, calls that need it raise DeviceLost.
     """
 
     BRIEFLY = (BRIEFLY_S,)
@@ -53,21 +53,20 @@ class Device(DeviceBase, Closing):
     ) -> None:
         self.uri = uri
         self.home = home
-        """The folder of files about it, SPARKLE_HOME when it was opened; "": none (@private)."""
+        """The folder of its profile files, SPARKLE_HOME at opening; "": none (@private)."""
         self.deterministic = deterministic
         """Was it opened with `deterministic=True`?"""
         self.closed = False
         self._abilities = able = Abilities(backend)
         timed = able.keeps_time
         self.clock: Callable[[], float] | None = None if timed is None else timed.clock
-        """Seconds of the clock by which its work is to be timed, if its time is not the machine's
-        (@private)."""
+        """A clock in seconds for timing its work, if it has its own time (@private)."""
         laned = able.keeps_lanes
         self.lanes: Lanes | None = None if laned is None else laned.lanes
-        """Whom threads that use it at once tell when they wait, if its time needs that."""
+        """The object that threads tell when they run and wait, if the device's clock needs it."""
         self._backend = backend
         shown = rates.known(backend.info, home)
-        self._shown = None if shown is backend.info else shown  # with what was measured of it
+        self._shown = None if shown is backend.info else shown  # `info` with measured rates
         self._epoch = backend.epoch()  # see _advance
         self._pending = Pending()
         self._pid = os.getpid()
@@ -83,18 +82,18 @@ class Device(DeviceBase, Closing):
         return f"<Device {self.uri} {self.info.name!r}{' closed' if self.closed else ''}>"
 
     def _advance(self) -> None:
-        """Something is marked closed: work packed before must look again (sp_queue.h, epoch)."""
+        """A close happened: work that was packed before must be checked again (sp_queue.h)."""
         if self._finalizer.alive:
             now = self._backend.advance()
             if not self._pending.stale:
                 self._epoch = now
 
     def _renew(self) -> int:
-        """Work was refused as stale: it packs again with this epoch, that of now."""
+        """The present epoch, for packing work again that was refused as stale."""
         return self._pending.epoch(self) if self._finalizer.alive else self._epoch
 
     def _living(self, kind: type[_T]) -> list[_T]:
-        """The children of that class: other threads may open things meanwhile."""
+        """A list of the children of that class; other threads may open more meanwhile."""
         with self._lock:
             return [child for child in self._children if isinstance(child, kind)]
 
@@ -102,7 +101,7 @@ class Device(DeviceBase, Closing):
         return [queue for queue in self._living(Queue) if not queue.closed]
 
     def _working(self) -> list[Queue]:
-        """The open queues that have not reached what they were given."""
+        """The open queues with submissions that have not ended."""
         return [queue for queue in self._open_queues() if queue.reached < queue.submitted]
 
     def _adopt(self, child: _T) -> _T:
@@ -111,11 +110,11 @@ class Device(DeviceBase, Closing):
         return child
 
     def _another(self, given: Device) -> str:
-        """What an error calls a device that is not this one: URIs need not tell them apart."""
+        """The name of another device in an error; it may have the same URI as this one."""
         return given.uri if given.uri != self.uri else f"another opening of {self.uri}"
 
     def _check_own(self, what: str, given: Device, ours: str = "queue") -> None:
-        """ValueError for `what`, which is of the device `given`, if that is not this one."""
+        """Raises ValueError for `what` if its device `given` is not this device."""
         if given is not self:
             raise ValueError(f"{what} belongs to {self._another(given)}, this {ours} to {self.uri}")
 
@@ -130,12 +129,12 @@ class Device(DeviceBase, Closing):
 
     @property
     def info(self) -> DeviceInfo:
-        """What is known of it."""
+        """The facts about the device, with the rates that were measured."""
         return self._shown or self._backend.info
 
     def learned(self, keep: bool = True, **rates_seen: float) -> None:
-        """Takes in fields of backends/rates.py that were measured; `keep`: for later processes, too
-        (@private)."""
+        """Adds measured fields of backends/rates.py to `info`; `keep` stores them for later
+        processes (@private)."""
         shown = rates.raised(self.info, rates_seen)
         if shown is not self.info:
             self._shown = shown
@@ -143,23 +142,23 @@ class Device(DeviceBase, Closing):
                 rates.keep(shown, self.home)
 
     def reaches(self, others: Iterable[Device]) -> None:
-        """Puts those of `others` whose memory it reads directly into `info` (@private)."""
+        """Lists in `info` those of `others` whose memory this device reads directly (@private)."""
         near = [d.uri for d in others if d is not self and self.peer(d) == "direct"]
         if near:
             self._shown = replace(self.info, p2p=tuple(near))
 
     @property
     def healthy(self) -> bool:
-        """Does it take work: open, not known to be lost, and of this process?
+        """Does the device take work: is it open, not known to be lost, and of this process?
 
-        Never blocks or raises. A device that hangs is healthy until the wait for a fence tells.
+        Never blocks or raises. A device that hangs counts as healthy until a wait fails.
         """
         if self.closed or not self._finalizer.alive or os.getpid() != self._pid:
             return False
         loss = self._abilities.tells_loss
         try:
             return loss is None or not loss.lost()
-        except Exception:  # it is being closed, or a plug-in's own mistake
+        except Exception:  # it is being closed, or the plug-in has a bug
             return False
 
     def _store(
@@ -178,36 +177,34 @@ class Device(DeviceBase, Closing):
     ) -> Buffer:
         """`nbytes` (0 or more) bytes of zeroed memory, 64-byte aligned.
 
-        `exportable`: `Buffer.export` works for Memory.DEVICE, too, and for that it costs more to
-        make (2 MiB and a slow call on CUDA devices); NotImplementedError where it cannot be had.
-        Raises OutOfDeviceMemory when it cannot fit (the device stays usable), TypeError,
-        ValueError.
+        With `exportable`, `Buffer.export` also works for Memory.DEVICE. Such memory costs more: 2
+        MiB and a slow call on CUDA devices. Devices that cannot export it raise
+        NotImplementedError. Raises OutOfDeviceMemory if it does not fit (the device stays usable),
+        TypeError, ValueError.
         """
         self._check_open()
         n = within("nbytes", nbytes, 0, 2**63 - 1)
         if not isinstance(memory, Memory):
             raise TypeError(
-                f"memory: one of {', '.join(map(str, Memory))} is wanted, got {memory!r}"
+                f"memory: expected one of {', '.join(map(str, Memory))}, got {memory!r}"
             )
         self._retired.drain()
         if not exportable or memory is Memory.SHARED:
             allocation = self._backend.alloc(n, memory)
         elif memory is not Memory.DEVICE:
-            raise ValueError(f"exportable: memory is {memory}; DEVICE or SHARED is wanted")
+            raise ValueError(f"exportable: expected memory DEVICE or SHARED, got {memory}")
         elif self._abilities.exports is None:
-            raise NotImplementedError(
-                f"{self.uri}: its own memory cannot be exported; Memory.SHARED can"
-            )
+            raise NotImplementedError(f"{self.uri}: cannot export Memory.DEVICE; use Memory.SHARED")
         else:
             allocation = self._abilities.exports.alloc_exportable(n)
         return self._store(allocation, n, memory, exposed=False)
 
     def import_buffer(self, fd: int, nbytes: int) -> Buffer:
-        """The first `nbytes` bytes of what `Buffer.export` shared, in this process or another.
+        """The first `nbytes` bytes of memory that `Buffer.export` shared, in any process.
 
-        Memory.DEVICE that was exported is for other processes alone; its exporter must keep it as
-        long as they do. The descriptor stays the caller's. Raises ValueError when there are fewer
-        bytes or they cannot be mapped, OSError when it is no descriptor, TypeError.
+        Only other processes can import exported Memory.DEVICE; the exporter must keep the buffer as
+        long as they use it. The caller still owns the descriptor `fd`. Raises ValueError if the
+        memory is smaller or cannot be mapped, OSError if `fd` is no descriptor, TypeError.
         """
         self._check_open()
         n = within("nbytes", nbytes, 1, 2**63 - 1)
@@ -217,9 +214,9 @@ class Device(DeviceBase, Closing):
     def wrap(self, array: Any) -> Buffer:
         """Host memory (numpy array, anything with a CPU `__dlpack__`) as a buffer, without a copy.
 
-        On CUDA devices also arrays of other libraries in the device's memory (core/interop.py). The
-        array is kept alive; a read-only one makes a read-only buffer. Raises TypeError for what is
-        neither, ValueError for one that is not C-contiguous.
+        CUDA devices also take arrays of other libraries in the device's memory (core/interop.py).
+        The array is kept alive; a read-only array makes a read-only buffer. Raises TypeError for
+        any other object, ValueError for an array that is not C-contiguous.
         """
         self._check_open()
         adopted = adopt(self, array)
@@ -227,15 +224,15 @@ class Device(DeviceBase, Closing):
             return adopted[0]
         host = host_array("array", array)
         if not host.flags.c_contiguous:
-            raise ValueError("array: a C-contiguous array is wanted; wrap makes no copies")
+            raise ValueError("array: expected a C-contiguous array: wrap makes no copies")
         pointer = host.__array_interface__["data"][0]
         allocation = self._backend.wrap(pointer, host.nbytes, host)
         return self._store(allocation, host.nbytes, Memory.HOST, not host.flags.writeable)
 
     def array(self, data: Any, layout: str | None = None) -> Array:
-        """A copy of a numpy array (or CPU DLPack exporter) on the device, row-major.
+        """A row-major copy of a numpy array (or CPU DLPack exporter) on the device.
 
-        It has the dtype and shape of `data`. Raises TypeError, OutOfDeviceMemory.
+        The copy has the dtype and shape of `data`. Raises TypeError, OutOfDeviceMemory.
         """
         self._check_open()
         host = host_array("data", data)
@@ -245,7 +242,7 @@ class Device(DeviceBase, Closing):
         return array
 
     def empty(self, shape: Any, dtype: Any, layout: str | None = None) -> Array:
-        """A new array of `shape` (an int or several) and `dtype`; zeros at first.
+        """A new array of `shape` (an int or several) and `dtype`, filled with zeros.
 
         Raises TypeError, ValueError (a negative dimension), OutOfDeviceMemory.
         """
@@ -263,37 +260,38 @@ class Device(DeviceBase, Closing):
         group_size: Any = None,
         allow_spirv: bool = False,
     ) -> Kernel:
-        """A kernel of the manifest by `name`, or a user's own from an image.
+        """A kernel of the manifest by `name`, or a user kernel from an image.
 
-        `plan` shapes a manifest kernel; None leaves that to the kernel. An image is a path or
-        bytes: `entry` is the symbol in it, `args` are the types in order, with names or without
-        ("f32* y, f32* x, u32 n" or "f32* f32* u32"), `group_size` the threads of a workgroup where
-        a launch does not say (an int or up to three; None: 1), and `allow_spirv` lets backends that
-        compile take SPIR-V, which is not compiled ahead.
+        `plan` sets the tiles of a manifest kernel; None leaves them to the kernel.
 
-        Raises ImageError with the loader's words, ValueError (a name, type or plan that is not
-        known), TypeError, FileNotFoundError.
+        `image` is a path or bytes. `entry` is the symbol in it. `args` has the types in order, with
+        or without names: "f32* y, f32* x, u32 n" or "f32* f32* u32". `group_size` is the number of
+        threads in a workgroup when a launch gives none (an int or up to three; None: 1). With
+        `allow_spirv`, backends that compile also take SPIR-V, which is not compiled ahead.
+
+        Raises ImageError with the loader's words, ValueError (unknown name or type, invalid plan),
+        TypeError, FileNotFoundError.
         """
         self._check_open()
         if (name is None) == (image is None):
-            raise TypeError("kernel: either a manifest name or image=, entry= and args= are wanted")
+            raise TypeError("kernel: expected either a manifest name or image=, entry= and args=")
         self._retired.drain()
         if name is not None:
             return self._manifest_kernel(name, plan, group_size)
         if not isinstance(entry, str) or not isinstance(args, str):
             raise TypeError(
-                'kernel: image= needs entry="name" and args="f32* u32" (types in order)'
+                'kernel: expected entry="name" and args="f32* u32" (types in order) with image='
             )
         if not entry or "\0" in entry:
-            raise ImageError(f"entry: the name of a function is wanted, got {entry!r}")
+            raise ImageError(f"entry: expected the name of a function, got {entry!r}")
         source = {**_image(image), "allow_spirv": allow_spirv}
         return self._load(entry, parse_args(args), source, group_size, 1, 3)
 
     def _manifest_kernel(self, name: str, plan: TilePlan | None, group_size: Any) -> Kernel:
         if not isinstance(name, str):
-            raise TypeError(f"kernel: a name is wanted, got {name!r}")
+            raise TypeError(f"kernel: expected a name, got {name!r}")
         if plan is not None and not isinstance(plan, TilePlan):
-            raise TypeError(f"plan: a TilePlan is wanted, got {type(plan).__name__}")
+            raise TypeError(f"plan: expected a TilePlan, got {type(plan).__name__}")
         if plan is not None and not isinstance(plan.program, tuple):
             wrong = reprlib.repr(plan.program)
             raise ValueError(f"plan: program: expected a tuple of u32 words, got {wrong}")
@@ -306,8 +304,8 @@ class Device(DeviceBase, Closing):
         variant = self._variant(name)
         if variant is None:
             raise ValueError(
-                f"kernel: {name} is not there for {self.info.backend}, "
-                f"only for {', '.join(entry['backends'])}"
+                f"kernel: {self.info.backend} has no {name}, "
+                f"only {', '.join(entry['backends'])} have it"
             )
         source = {"manifest": variant, "plan": plan}
         usual, dims = entry.get("group_size", 1), entry.get("dims", 3)
@@ -322,8 +320,10 @@ class Device(DeviceBase, Closing):
         return found
 
     def is_peer(self, other: Device) -> bool:
-        """Does `Queue.copy_peer` take memory of `other` here? Both are of one backend then, and
-        neither or both of other machines. Raises TypeError.
+        """Can `Queue.copy_peer` copy from memory of `other` to this device?
+
+        Both must have the same backend, and both or neither must be on other machines. Raises
+        TypeError.
         """
         if not isinstance(other, Device):
             raise TypeError(f"other: expected a Device, got {other!r}")
@@ -331,8 +331,9 @@ class Device(DeviceBase, Closing):
         return alike and self.info.backend == other.info.backend
 
     def peer(self, other: Device) -> str:
-        """How bytes get here from `other`'s memory by `Queue.copy_peer`: "direct", "staged" over
-        the host, or "": it does not take them.
+        """How `Queue.copy_peer` copies from `other` to this device.
+
+        "direct", "staged" (through the host), or "" if it cannot. Raises TypeError.
         """
         if not self.is_peer(other):
             return ""
@@ -340,12 +341,12 @@ class Device(DeviceBase, Closing):
         return own.peer(other._backend) if own else "staged"
 
     def _variant(self, name: str) -> Any:
-        """What the backend's `load` wants to know of a manifest kernel; None: not there."""
+        """The manifest entry that the backend's `load` needs for a kernel; None if it has none."""
         own = self._abilities.brings_kernels
         if own is not None:
             return own.kernels.get(name)
         if self.info.language:
-            from sparkle_drv.codegen import kernels  # no other device pays for its import
+            from sparkle_drv.codegen import kernels  # imported late: other devices do not need it
 
             return kernels.variant(name, self.info)
         entry = assets.entry(name)
@@ -366,11 +367,14 @@ class Device(DeviceBase, Closing):
             loaded = replace(loaded, resources=replace(loaded.resources, note=note))
         if asked is not None and loaded.group_size not in (None, size):
             self._backend.unload(loaded.handle)
-            raise ValueError(f"group_size: {size}; {name} is compiled for {loaded.group_size} here")
+            raise ValueError(
+                f"group_size: expected {loaded.group_size}, the size that {name} is compiled for, "
+                f"got {size}"
+            )
         return self._adopt(Kernel(self, name, signature, loaded, loaded.group_size or size, dims))
 
     def _made(self, spec: KernelSpec) -> tuple[KernelSpec, str]:
-        """`spec` with the code that is made for it, and why its plan's program is not in that."""
+        """`spec` with its generated code, and why that lacks the plan's program, or ""."""
         if spec.manifest is None or not self.info.language:
             return spec, ""
         from sparkle_drv.codegen import kernels
@@ -383,9 +387,9 @@ class Device(DeviceBase, Closing):
         return next((k for k in self._living(Kernel) if k._pointer == pointer), None)
 
     def queue(self, timing: bool = False) -> Queue:
-        """A new queue; `timing=True` keeps device times for `Fence.time_ns`.
+        """A new queue; with `timing=True` it keeps device times for `Fence.time_ns`.
 
-        Raises SparkleError, also for `timing=True` where the device has no clock.
+        Raises SparkleError, also for `timing=True` if the device has no clock.
         """
         self._check_open()
         return self._adopt(Queue(self, bool(timing)))
@@ -407,24 +411,24 @@ class Device(DeviceBase, Closing):
     ) -> Pipeline:
         """A ring of `depth` slots (1 to 1024), each made by `make(device)` or `make()`.
 
-        Without `make` a slot has an `index` only; without `queue` it opens its own, with `overlap`
-        one for each slot, whose work is then not ordered after that of the others. Raises
-        ValueError.
+        Without `make` a slot has only an `index`. Without `queue` the pipeline opens its own. With
+        `overlap` it opens one for each slot; the work of different slots is then not ordered.
+        Raises ValueError, TypeError.
         """
         self._check_open()
         return Pipeline(self, depth, make, queue, overlap)
 
     def timestamp(self) -> Timestamp:
-        """A place for `Commands.timestamp` to write the device clock to.
+        """Eight bytes into which `Commands.timestamp` writes the device clock.
 
-        Raises SparkleError where the device has no clock.
+        Raises SparkleError if the device has no clock.
         """
         self._check_open()
         self._backend.timestamp()
         return Timestamp(self.buffer(8, Memory.HOST))
 
     def wait_idle(self, timeout_s: float = 30) -> None:
-        """Wait until every queue has reached what it was given; `timeout_s` is for each.
+        """Wait until every queue has finished its work; `timeout_s` applies to each queue.
 
         Raises as `Fence.wait`: FenceTimeout, KernelFault, DeviceLost.
         """
@@ -434,14 +438,14 @@ class Device(DeviceBase, Closing):
 
     @property
     def idle(self) -> bool:
-        """Has every queue reached what it was given? Never blocks."""
+        """Has every queue finished its work? Never blocks."""
         return not self._working()
 
     def live_counts(self) -> dict[str, int]:
-        """How many objects are alive: for finding leaks.
+        """The number of live objects, for finding leaks.
 
-        "buffers", "kernels", "queues" are those of this device that are open, "retired" what waits
-        to be freed; "native_..." counts the whole process.
+        "buffers", "kernels" and "queues" count the open ones of this device. "retired" counts those
+        that wait to be freed. "native_..." counts objects of the whole process.
         """
         self._retired.drain()
         counts = {
@@ -453,11 +457,11 @@ class Device(DeviceBase, Closing):
         return {**counts, **{f"native_{k}": v for k, v in self._backend.live_counts().items()}}
 
     def close(self, timeout_s: float = 30) -> None:
-        """Wait for the queues, then close everything that lives here; idempotent.
+        """Wait for the queues, then close everything on the device; idempotent.
 
-        FenceTimeout when something still runs: its memory is kept, the device takes no more work,
-        and may be closed again. In a forked child it only forgets: nothing here is the child's.
-        Raises TypeError, ValueError: no such time.
+        Raises FenceTimeout if a submission still runs. Its memory is kept, the device takes no more
+        work, and `close` may be called again. In a forked child it frees nothing, because the
+        parent owns everything. Raises TypeError, ValueError for an invalid timeout.
         """
         patience_ns = timeout_ns(timeout_s)
         if not self._finalizer.alive:
@@ -472,8 +476,8 @@ class Device(DeviceBase, Closing):
             kernel.close()
         for storage in self._living(Storage):
             storage.close()
-        self._default_queue = self._calls = None  # rows of calls keep the queue, and it the threads
-        for handle in list(self._retired.queues.values()):  # queues forgotten over their work
+        self._default_queue = self._calls = None  # the table of calls keeps the queue alive
+        for handle in list(self._retired.queues.values()):  # queues freed while they had work
             if not self._retired.end(handle, patience_ns):
                 raise FenceTimeout(f"{self.uri}: a queue did not end within {timeout_s} s")
         self._retired.drain()
@@ -481,16 +485,19 @@ class Device(DeviceBase, Closing):
 
 
 def _image(given: Any) -> dict[str, Any]:
-    """A user's image as `path` or `image`; TypeError, FileNotFoundError, ImageError."""
+    """A user's image as {"path": ...} or {"image": ...}.
+
+    Raises TypeError, ValueError, FileNotFoundError, ImageError.
+    """
     if isinstance(given, (bytes, bytearray, memoryview)):
         return {"image": bytes(given)}
     if not isinstance(given, (str, os.PathLike)):
-        raise TypeError(f"image: a path or bytes are wanted, got {type(given).__name__}")
+        raise TypeError(f"image: expected a path or bytes, got {type(given).__name__}")
     path = os.fspath(given)
     if not isinstance(path, str) or "\0" in path:
-        raise ValueError(f"image: a path as text is wanted, got {path!r}")
+        raise ValueError(f"image: expected a path as text, got {path!r}")
     if not os.path.exists(path):
         raise FileNotFoundError(f"image: no such file: {path}")
     if not os.path.isfile(path):
-        raise ImageError(f"image: {path} is no regular file")
+        raise ImageError(f"image: {path} is not a regular file")
     return {"path": path}

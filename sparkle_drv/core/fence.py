@@ -43,7 +43,7 @@ def _in_c(written: type[T]) -> type[T]:
 
 @_in_c
 class Fence:
-    """What every submission returns: `value` on the timeline of `queue`. Cheap and immutable.
+    """A value on a queue's timeline; every submission returns one. Cheap and immutable.
 
     Fences of one queue are ordered by value. `await fence` works in asyncio. It polls every 5 ms or
     more often, has no timeout of its own, and raises as `wait`.

@@ -123,8 +123,8 @@ class Queue(QueueBase, Closing):
     def timeout_s(self) -> float:
         """The limit in seconds of waits for this queue that name none; 30 by default.
 
-        It applies to `Fence.wait()`, to every operation and copy that waits for its result, and to
-        a submission that waits for room in a full queue. Operations run on
+        It applies to `Fence.wait()`, and to every operation and copy that waits for its result. It
+        also limits how long a submission waits for room in a full queue. Operations run on
         `Device.default_queue`, so its `timeout_s` is their limit. It may be set at any time.
         Setting raises TypeError and ValueError as `Fence.wait`.
         """

@@ -1,4 +1,7 @@
-"""Code objects: what is read out of good ones, and in which words bad ones are refused."""
+"""Code objects: what the reader finds in good ones, and how it refuses bad ones.
+
+When this fails, the driver launches a kernel with registers that its code object does not state.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Damaged code objects load or are an ImageError. The long run is `make fuzz-elf`."""
+"""Damaged code objects load or are an ImageError. The long run is `make fuzz-elf`.
+
+When this fails, a damaged .hsaco crashes the process of the user who loads it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Code objects that are refused, each by one thing that is wrong, and the words for it."""
+"""Code objects that are refused, each by one thing that is wrong, and the words for it.
+
+When this fails, the user of a bad .hsaco gets a wrong launch, or an error that names the wrong
+cause.
+"""
 
 from __future__ import annotations
 

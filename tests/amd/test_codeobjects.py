@@ -1,5 +1,7 @@
-"""What the code-object reader hands over is what a kernel finds: one launch for each thing that the
-driver provides. The objects are those of tests/kits/codeobjects.
+"""One launch for each thing that a compiled kernel expects of the driver. The objects are those of
+tests/kits/codeobjects.
+
+When this fails, a compiled kernel finds other arguments or group ids than its compiler promised.
 """
 
 from __future__ import annotations

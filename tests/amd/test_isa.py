@@ -1,4 +1,8 @@
-"""The assembler for people: labels, comments, other spellings, errors that name the place."""
+"""The assembler for people: labels, comments, other spellings, errors that name the place.
+
+When this fails, somebody who assembles RDNA by hand gets wrong words, or an error without its
+place.
+"""
 
 from __future__ import annotations
 

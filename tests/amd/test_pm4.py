@@ -1,4 +1,7 @@
-"""PM4 and SDMA tables: any packet there and back, as dwords and as text; streams of rubbish."""
+"""PM4 and SDMA tables: any packet there and back, as dwords and as text; streams of rubbish.
+
+When this fails, tools/pm4.py misreads a command stream, or crashes on one, during bring-up.
+"""
 
 from __future__ import annotations
 

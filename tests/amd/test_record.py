@@ -1,5 +1,8 @@
-"""The recorder: our own launches on emulated cards written down and read back, files that cannot be
-written, threads, forks; and a replay that says where it differs first."""
+"""The recorder writes down launches on emulated cards, and a replay names the first difference.
+
+When this fails, a recording of a real card is incomplete, or its replay reports the wrong
+difference.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 """The preload library's record mode around programs that know nothing of it; RADV's vecadd recorded
-over the emulator, compared with ours and replayed."""
+over the emulator, compared with ours and replayed.
+
+When this fails, recording disturbs the program that is recorded, or loses its submissions.
+"""
 
 from __future__ import annotations
 

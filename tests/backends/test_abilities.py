@@ -1,4 +1,7 @@
-"""Abilities of a backend: each a Protocol, found by its members, asked for in one place."""
+"""Optional abilities of a backend: each is a Protocol that is found by its members.
+
+When this fails, a plug-in that lacks an optional ability is called for it anyway.
+"""
 
 import ast
 import re

@@ -1,5 +1,8 @@
 """Drivers found at run time: small fake libraries, compiled here, in place of libcuda and libEGL.
 
+When this fails, a machine without a driver gets a crash, or does not learn where the driver was
+sought.
+
 Each probe runs in a process of its own, since a process keeps the first library that served.
 """
 

@@ -1,4 +1,7 @@
-"""What the cpu backend reads of a machine, from made-up /proc and /sys trees and from this one."""
+"""What the cpu backend reads of a machine, from made-up /proc and /sys trees and from this one.
+
+When this fails, the plan for a CPU rests on wrong caches, cores or memory nodes.
+"""
 
 import os
 

@@ -1,7 +1,12 @@
-"""benchmarks/against.py: which rows it takes, what it prints, and how it ends."""
+"""benchmarks/against.py: which rows it takes, what it prints, and how it ends.
+
+When this fails, a regression between two revisions is missed or invented.
+"""
 
 import pytest
 from peerskit import against, cases, measure
+
+pytestmark = pytest.mark.setup
 
 USAGE = 2
 

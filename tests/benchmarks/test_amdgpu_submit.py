@@ -1,4 +1,7 @@
-"""benchmarks/amdgpu_submit.py: every side verified, one ioctl a submission, ratios of medians."""
+"""benchmarks/amdgpu_submit.py: every side verified, one ioctl a submission, ratios of medians.
+
+When this fails, the published cost of a submission on AMD counts something else.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""benchmarks/arrays.py in small: a line for each figure, and a wrong result is not timed."""
+"""benchmarks/arrays.py in small: a line for each figure, and a wrong result is not timed.
+
+When this fails, a figure of operators in the docs may rest on a wrong result.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 """benchmarks/async_executor.py run for real with tiny sizes: its files and exit codes. No time is
-asserted."""
+asserted.
+
+When this fails, the benchmark of the asynchronous executor does not run for whoever repeats it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""benchmarks/cpu_peers.py: its cases, their operands and the limits that judge results."""
+"""benchmarks/cpu_peers.py: its cases, their operands and the limits that judge results.
+
+When this fails, a comparison with another library accepts wrong results.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from peerskit import ALL, SMALL, cases, environment, reference
+
+pytestmark = pytest.mark.setup
 
 
 def test_the_layers_are_those_of_the_networks():

@@ -1,4 +1,7 @@
-"""benchmarks/cpu_peers.py: a library's own process, and the station that pins and ends it."""
+"""benchmarks/cpu_peers.py: a library's own process, and the station that pins and ends it.
+
+When this fails, a hung library blocks the whole comparison, or runs on other cores.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ import types
 import numpy as np
 import pytest
 from peerskit import SMALL, base, child, reference, station
+
+pytestmark = pytest.mark.setup
 
 
 class Adder(base.Peer):

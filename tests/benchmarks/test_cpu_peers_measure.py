@@ -1,4 +1,7 @@
-"""benchmarks/cpu_peers.py: what is verified before it is timed, and how ways take turns."""
+"""benchmarks/cpu_peers.py: what is verified before it is timed, and how ways take turns.
+
+When this fails, a library is timed before its result was checked, or always goes first.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from peerskit import SMALL, measure, reference, station
+
+pytestmark = pytest.mark.setup
 
 
 class Fake:

@@ -1,10 +1,15 @@
-"""benchmarks/cpu_peers.py: ratios, intervals, the lines that hold or not, and the report."""
+"""benchmarks/cpu_peers.py: ratios, intervals, the lines that hold or not, and the report.
+
+When this fails, the published ratios to other libraries are wrong.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from peerskit import ALL, ROOF, figures, goals, report
+
+pytestmark = pytest.mark.setup
 
 
 def row(name, threads=1, **ways):

@@ -1,4 +1,7 @@
-"""benchmarks/egl_launch.py measures both sides, and refuses to when one computes something else."""
+"""benchmarks/egl_launch.py measures both sides, and refuses to when one computes something else.
+
+When this fails, the published launch cost on OpenGL compares two different things.
+"""
 
 import importlib.util
 import json

@@ -1,4 +1,7 @@
-"""benchmarks/gpu_*.py and gpu_run.sh over the fake CUDA driver, in processes of their own."""
+"""benchmarks/gpu_*.py and gpu_run.sh over the fake CUDA driver, in processes of their own.
+
+When this fails, an hour on a rented GPU ends without figures.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
-"""benchmarks/gpu_run.sh and the kit that it takes along: what is left of a run that fails, is
-stopped or killed, and how the next call goes on."""
+"""benchmarks/gpu_run.sh and its kit: what is left of a run that fails or is killed, and how the
+next call goes on.
+
+When this fails, an hour on a rented GPU is lost when one step fails.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,8 @@ import gpu_run
 import pytest
 from _kit.packed import pack, unpack
 from where import ROOT
+
+pytestmark = pytest.mark.setup
 
 RUN = ROOT / "benchmarks" / "gpu_run.sh"
 STEP = """

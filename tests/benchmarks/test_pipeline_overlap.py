@@ -1,5 +1,7 @@
 """benchmarks/pipeline_overlap.py run for real with tiny sizes: its environment, its files and exit
 codes. What it measures is for whoever runs it: no time is asserted.
+
+When this fails, the overlap benchmark does not run for whoever repeats it.
 """
 
 from __future__ import annotations

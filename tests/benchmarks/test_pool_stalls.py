@@ -1,4 +1,7 @@
-"""benchmarks/pool_stalls.py: it runs, checks its product, prints percentiles; no time is judged."""
+"""benchmarks/pool_stalls.py: it runs, checks its product, prints percentiles; no time is judged.
+
+When this fails, the stall benchmark does not run, or times a wrong product.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""self_compare.py: what it plants is right and slow, or its counts would say nothing."""
+"""self_compare.py: what it plants is right and slow, or its counts would say nothing.
+
+When this fails, the counts of false alarms say nothing about bench.py compare.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""benchmarks/shards.py in small: its figures are there, and a wrong product is not timed."""
+"""benchmarks/shards.py in small: its figures are there, and a wrong product is not timed.
+
+When this fails, the benchmark of shared calls times wrong products.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
 """The generated shaders on egl:0 against sparkle_drv.ops.ref, for every plan there is a shader for.
 
-200 random gemms and convolutions, odd sizes and strides, NaN, infinities and denormals, reductions
-of every shape of group, and what llvmpipe's limit on loops must not turn into a wrong number.
+When this fails, a generated shader is wrong on OpenGL devices for some size or plan.
+
+200 random gemms and convolutions, odd sizes and strides, NaN, infinities and denormals, and
+reductions of every shape of group. llvmpipe's limit on loops must not turn into a wrong number.
 """
 
 import os
@@ -10,6 +12,7 @@ import sys
 
 import numpy as np
 import pytest
+from agree import agree
 
 from sparkle_drv import TilePlan, assets
 from sparkle_drv.codegen import glsl
@@ -85,12 +88,12 @@ def on(egl):
     runner.close()
 
 
-def agree(on, name, args, plan=None, terms=1, rms=None):
+def check(on, name, args, plan=None, terms=1, rms=None):
     want = ref.kernel(name)(*args)
     got = on.run(name, args, plan)[: want.size]
-    miss = ref.mismatch(got, want, ref.tolerance(name, k=terms), rms)
     scalars = [a for a in args if not isinstance(a, np.ndarray)]
-    assert miss.index is None, f"{name} {scalars} {plan}: {miss}"
+    tolerance = ref.tolerance(name, k=terms)
+    agree(got, np.ravel(want), tolerance, rms, f"{name} {scalars} {plan}")
 
 
 def numbers(rng, n, dtype):
@@ -121,7 +124,7 @@ def test_elementwise(on, name, plan):
             x *= x.dtype.type(20)
         a = -7 if dtype == "i32" else 1.25
         values = {"x": x, "y": y, "z": np.zeros(n, TYPES[dtype]), "a": a, "b": -0.75, "n": n}
-        agree(on, name, [values[arg["name"]] for arg in KERNELS[name]["args"]], plan)
+        check(on, name, [values[arg["name"]] for arg in KERNELS[name]["args"]], plan)
 
 
 @pytest.mark.parametrize("name", ["copy_f32", "copy_f64"])
@@ -140,7 +143,7 @@ def test_layouts(on, name):
         x = rng.standard_normal(n * (padded if name.startswith("blocked") else c) * h * w)
         y = np.full(n * (padded if "to_blocked" in name else c) * h * w, 5.0, np.float32)
         extra = [block] if "blocked" in name else []
-        agree(on, name, [y, sprinkle(rng, x.astype(np.float32)), n, c, h, w, *extra])
+        check(on, name, [y, sprinkle(rng, x.astype(np.float32)), n, c, h, w, *extra])
 
 
 @pytest.mark.parametrize(
@@ -159,14 +162,14 @@ def test_reductions(on, name, plan):
     _, op, dtype = name.split("_")
     shapes = [(1, 1, 1), (1, 1000, 1), (1, 40003, 1), (7, 13, 1), (1000, 8, 1), (3, 100, 5)]
     shapes += [(2, 31, 300), (1, 5, 1000), (513, 40, 3), (5, 17, 255), (5, 17, 256), (5, 17, 257)]
-    shapes += [(300, 16, 1), (300, 15, 1), (70, 64, 2), (2, 300, 129), (1, 4, 1), (9, 3000, 127)]
+    shapes += [(300, 16, 1), (300, 15, 1), (70, 64, 2), (2, 300, 129), (1, 4, 1), (2, 3000, 127)]
     for outer, n, inner in shapes:
         x = numbers(rng, outer * n * inner, dtype)
         if op != "sum":
             x = sprinkle(rng, x)
         wide = np.int64 if (op, dtype) == ("sum", "i32") else TYPES[dtype]
         args = [np.zeros(outer * inner, wide), x, outer, n, inner]
-        agree(on, name, args, plan, n, n**0.5 if op == "sum" else None)
+        check(on, name, args, plan, n, n**0.5 if op == "sum" else None)
 
 
 def test_i32_sums_carry_into_the_second_word(on):
@@ -211,7 +214,7 @@ def test_map_interpreted(on, dtype, text):
     x, y = numbers(rng, 1003, dtype), numbers(rng, 1003, dtype)
     if dtype == "f32" and "/" not in text:
         x[5] = np.nan
-    agree(on, f"map_{dtype}", map_args(text, dtype, {"x": x, "y": y, "a": 3}, 1003))
+    check(on, f"map_{dtype}", map_args(text, dtype, {"x": x, "y": y, "a": 3}, 1003))
 
 
 @pytest.mark.parametrize(("dtype", "text"), CASES[:12] + CASES[15:17])
@@ -219,7 +222,7 @@ def test_map_written_out(on, dtype, text):
     rng = np.random.default_rng(5)
     values = {"x": numbers(rng, 999, dtype), "y": numbers(rng, 999, dtype), "a": 3}
     args = map_args(text, dtype, values, 999)
-    agree(on, f"map_{dtype}", args, written_out(args))
+    check(on, f"map_{dtype}", args, written_out(args))
 
 
 @pytest.mark.parametrize(
@@ -291,7 +294,7 @@ def test_200_random_gemms(on, dtype):
     rng = np.random.default_rng(7)
     for at in range(200):
         args = random_gemm(rng, dtype)
-        agree(on, f"gemm_{dtype}", args, GEMM_PLANS[at % len(GEMM_PLANS)], args[6], args[6] ** 0.5)
+        check(on, f"gemm_{dtype}", args, GEMM_PLANS[at % len(GEMM_PLANS)], args[6], args[6] ** 0.5)
 
 
 @pytest.mark.parametrize("algo", ["naive", "blocked", "shared"])
@@ -348,7 +351,7 @@ def test_200_random_convolutions(on):
     rng = np.random.default_rng(9)
     for at in range(200):
         args, terms = random_conv2d(rng)
-        agree(on, "conv2d_f32", args, CONV_PLANS[at % len(CONV_PLANS)], terms, terms**0.5)
+        check(on, "conv2d_f32", args, CONV_PLANS[at % len(CONV_PLANS)], terms, terms**0.5)
 
 
 @pytest.mark.parametrize("iters", [0, 1, 1000, 1024, 100_000, 70_000_000])
@@ -381,7 +384,7 @@ def test_the_same_on_opengl_es(egl):
     """Mesa that claims an old GL: the device is OpenGL ES 3.1 then."""
     if "llvmpipe" not in egl.info.name:
         pytest.skip("only Mesa can be told to be old")
-    chosen = "random or reductions or interpreted or layouts or special or never"
+    chosen = "random or (reductions and default) or interpreted or layouts or special or never"
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", chosen, __file__],
         env={**os.environ, "MESA_GL_VERSION_OVERRIDE": "3.3"}, capture_output=True, text=True,

@@ -1,4 +1,7 @@
-"""ops.map on emulated AMD GPUs: when expressions get kernels of their own; what that saves."""
+"""ops.map on emulated AMD GPUs: when expressions get kernels of their own; what that saves.
+
+When this fails, expressions on AMD GPUs run slowly through the interpreter, or run a stale kernel.
+"""
 
 from __future__ import annotations
 
@@ -72,17 +75,17 @@ def test_what_does_not_fit_is_interpreted_and_says_so(on_card, monkeypatch):
     assert [kernel.resources.note.split(":")[0] for kernel in kernels(dev)] == [
         "interprets its program"
     ] * 2
-    assert "constants; 60 SGPRs" in kernels(dev)[0].resources.note
+    assert "expected at most 60 constants" in kernels(dev)[0].resources.note
     assert all("generic" in kernel.resources.isa for kernel in kernels(dev))
 
 
 def test_a_plan_that_is_no_program_is_refused(on_card):
     dev, _ = on_card
-    with pytest.raises(ValueError, match="is no program for map_i32"):
+    with pytest.raises(ValueError, match="is not a program for map_i32"):
         dev.kernel("map_i32", plan=TilePlan(program=words("exp(x)")[1]))
     with pytest.raises(ValueError, match="plan: program: expected a tuple of u32 words"):
         dev.kernel("map_f32", plan=TilePlan(program=(1, 1 << 32)))
-    with pytest.raises(ValueError, match="program is for kernels that take one, not gemm"):
+    with pytest.raises(ValueError, match="program: expected none for gemm"):
         dev.kernel("gemm_f32", plan=TilePlan(program=(1,)))
 
 

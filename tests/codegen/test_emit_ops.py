@@ -1,4 +1,7 @@
-"""Each operation of a map as amdgpu writes it out, on both emulated chips, against float64."""
+"""Each operation of a map as amdgpu writes it out, on both emulated chips, against float64.
+
+When this fails, one operation of a map is wrong on AMD GPUs.
+"""
 
 from __future__ import annotations
 

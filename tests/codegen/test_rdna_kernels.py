@@ -1,5 +1,7 @@
 """The manifest's kernels for AMD GPUs against their references, on both emulated chips.
 
+When this fails, a prebuilt AMD kernel is wrong.
+
 The launches are the conformance suite's.
 """
 

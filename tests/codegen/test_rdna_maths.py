@@ -1,5 +1,7 @@
 """The map kernels' operations one by one, and sizes of several tiles, which the conformance suite
 leaves out because emulated devices are slow.
+
+When this fails, a function in a map is wrong on AMD GPUs, or only in larger arrays.
 """
 
 from __future__ import annotations

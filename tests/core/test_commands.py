@@ -1,5 +1,8 @@
 """Command lists as data: what is recorded, when it is encoded again, and how patching finds its
-place. What they do on a device is the conformance suite's."""
+place. What they do on a device is the conformance suite's.
+
+When this fails, a patched command list runs with old arguments.
+"""
 
 import numpy as np
 import pytest

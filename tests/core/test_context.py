@@ -1,4 +1,7 @@
-"""init() and Context: devices opened together, calls handed to ops, everything closed together."""
+"""init() and Context: devices opened together, calls handed to ops, everything closed together.
+
+When this fails, `sp.init` leaves devices open, or opens others than were asked for.
+"""
 
 import copy
 import os
@@ -37,7 +40,7 @@ def test_a_device_is_there_once_whatever_it_is_called(uris, monkeypatch):
     monkeypatch.setattr(
         context, "open_device", lambda uri, **_: opened.append(real(uri)) or opened[-1]
     )
-    with pytest.raises(ValueError, match=f"devices: each may be there once, got '{uris[-1]}'"):
+    with pytest.raises(ValueError, match=f"devices: expected each device once, got '{uris[-1]}'"):
         sp.init(uris)
     assert all(d.closed for d in opened)
 
@@ -227,19 +230,19 @@ def test_an_array_is_not_copied_with_its_memory(ctx, how):
 
 def test_what_is_no_device_of_this_context(ctx):
     a = np.ones(3, np.float32)
-    with pytest.raises(TypeError, match=r"devices: a list of URIs is wanted, .* by position"):
+    with pytest.raises(TypeError, match=r"devices: expected a list of URIs, .* by position"):
         ctx.map("devices + 1", devices=a)
     np.testing.assert_array_equal(ctx.map("devices + out", a, a), 2 * a)
-    with pytest.raises(TypeError, match="devices: a URI as text is wanted, got 5"):
+    with pytest.raises(TypeError, match="devices: expected a URI as text, got 5"):
         ctx.map("x + 1", x=a, devices=[5])
     with pytest.raises(ValueError, match=r"devices: 'auto' is not one of cpu$"):
         ctx.map("x + 1", x=a, devices=["auto"])
-    with pytest.raises(ValueError, match="devices: each may be there once, got cpu, cpu"):
+    with pytest.raises(ValueError, match="devices: expected each device once, got cpu, cpu"):
         ctx.graph(devices=["cpu", "cpu"])
     for given in (5, None, ["cpu"]):
         with pytest.raises(TypeError, match="device: expected a URI as str"):
             ctx.array(3, np.float32).on(given)
-        with pytest.raises(TypeError, match="device: a URI as text is wanted"):
+        with pytest.raises(TypeError, match="device: expected a URI as text"):
             ctx.array(3, np.float32, device=given)
     with pytest.raises(ValueError, match="expected one of cpu, which has a copy, got 'nope'"):
         ctx.array(3, np.float32).wrote("nope")

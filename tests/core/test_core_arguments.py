@@ -1,5 +1,8 @@
 """Bad arguments beyond those that the conformance suite judges: element types, numpy in odd places,
-and what the messages say."""
+and what the messages say.
+
+When this fails, a wrong argument is launched, or its error does not name it.
+"""
 
 import re
 

@@ -1,4 +1,7 @@
-"""`Commands.fill` on every device: each width, any offset, any size, and nothing beside them."""
+"""`Commands.fill` on every device: each width, any offset, any size, and nothing beside them.
+
+When this fails, a fill writes the wrong bytes, or beside its range.
+"""
 
 import numpy as np
 

@@ -1,4 +1,7 @@
-"""Memory on the cpu: alignment, sharing by descriptor, and descriptors that are something else."""
+"""Memory on the cpu: alignment, sharing by descriptor, and descriptors that are something else.
+
+When this fails, two processes that share memory by descriptor see different bytes.
+"""
 
 import os
 

@@ -1,4 +1,7 @@
-"""What another thread does between two lines of ours: each test gives it the turn at that place."""
+"""Another thread gets the turn between two lines of ours, at each place where that matters.
+
+When this fails, two threads on one device lose work or memory, once in a million calls.
+"""
 
 import contextlib
 import errno

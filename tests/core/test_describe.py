@@ -1,4 +1,7 @@
-"""Submissions in words: which commands are shown, which one runs, and kernels by name or handle."""
+"""Submissions in words: which commands are shown, which one runs, and kernels by name or handle.
+
+When this fails, a timeout names the wrong command.
+"""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,7 @@
-"""The exceptions, and which of them a native return code becomes."""
+"""The exceptions, and which of them a native return code becomes.
+
+When this fails, an error of a driver surfaces as the wrong exception.
+"""
 
 import errno
 

@@ -1,4 +1,7 @@
-"""sparkle_drv._hot: C packs a launch, and leaves what is unusual to Python."""
+"""sparkle_drv._hot: C packs a launch, and leaves what is unusual to Python.
+
+When this fails, a launch packs wrong arguments on its fastest path.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
-"""Memory shared with other libraries on a device whose queues are streams: a cpu device that says
-so and notes every call about streams, and an exporter and a reader of our own (kits/dlpack.py)."""
+"""Memory shared with other libraries on a device whose queues are streams. The device is a cpu
+device that notes every call about streams. Exporter and reader are our own (kits/dlpack.py).
+
+When this fails, torch on a stream of its own reads a result before it is there.
+"""
 
 import ctypes
 import errno

@@ -1,4 +1,7 @@
-"""_hot.pack over stand-ins for kernels and buffers: what it writes, and why it refuses."""
+"""_hot.pack over stand-ins for kernels and buffers: what it writes, and why it refuses.
+
+When this fails, a launch passes a wrong argument to the kernel.
+"""
 
 import struct
 

@@ -1,4 +1,7 @@
-"""Objects that stand for numbers in a launch: converted once, and their exceptions propagate."""
+"""Objects that stand for numbers in a launch are converted once, and their exceptions propagate.
+
+When this fails, numpy scalars and objects with __index__ reach a kernel as other numbers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Measured rates of devices in DeviceInfo, what they reach, and whether they are healthy."""
+"""Measured rates of devices in DeviceInfo, what they reach, and whether they are healthy.
+
+When this fails, the scheduler and bench.py compare against rates that the device does not reach.
+"""
 
 import json
 import logging

@@ -1,5 +1,8 @@
 """Command records: the struct formats of Python against the C structs, and records that were
-tampered with against the checks in C."""
+tampered with against the checks in C.
+
+When this fails, Python and C disagree about a command, and C reads outside it.
+"""
 
 import random
 import struct

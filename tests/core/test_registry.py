@@ -1,4 +1,7 @@
-"""URIs and where backends come from: built in, registered, or plug-ins by entry point."""
+"""URIs and where backends come from: built in, registered, or plug-ins by entry point.
+
+When this fails, a URI opens the wrong backend, or a broken plug-in breaks every other device.
+"""
 
 import sys
 

@@ -1,4 +1,7 @@
-"""The retire list against a made-up backend whose queues move when the test says so."""
+"""The retire list, against a made-up backend whose queues advance when the test says so.
+
+When this fails, memory is freed while a kernel still uses it.
+"""
 
 import contextlib
 import errno
@@ -254,9 +257,9 @@ def test_a_device_that_hangs_does_not_slow_the_others():
     took = time.monotonic() - began
     assert len(looks) <= 1 + took / (SPACED * 0.01)
     backend.at["hangs"] = 1
-    while retired._entries and time.monotonic() < began + 10:
+    while len(retired) and time.monotonic() < began + 10:
         other.drain()
-    assert not retired._entries
+    assert len(retired) == 0
 
 
 def test_what_one_thread_looks_at_is_there_for_others():
@@ -281,5 +284,7 @@ def test_what_one_thread_looks_at_is_there_for_others():
     gc.collect()
     assert seen() is not None
     backend.at["a"] = 1
-    make()[1].drain()
+    end = time.monotonic() + 10
+    while seen() is not None and time.monotonic() < end:  # a slow look puts off the next one
+        make()[1].drain()
     assert seen() is None

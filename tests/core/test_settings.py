@@ -1,4 +1,7 @@
-"""The environment, read when a device is opened and in one function only."""
+"""The environment, read when a device is opened and in one function only.
+
+When this fails, an environment variable is ignored, or read at import.
+"""
 
 import ast
 from pathlib import Path

@@ -1,5 +1,8 @@
 """Signatures: argument types from text and manifest, packing as C lays structs out, extents as
-programs that C runs."""
+programs that C runs.
+
+When this fails, a kernel's arguments are packed with the wrong size or alignment.
+"""
 
 import re
 import struct

@@ -1,5 +1,7 @@
 """The cpu device's kernels for aarch64, cross-compiled and run by qemu-user: NEON and portable C.
 
+When this fails, the package computes wrong results on ARM machines.
+
 The same program runs natively under the sanitizers in `make asan`.
 """
 

@@ -1,4 +1,7 @@
-"""Devices, contexts, memory, launches, streams and events of the fake driver, by its ABI alone."""
+"""Devices, contexts, memory, launches, streams and events of the fake driver, by its ABI alone.
+
+When this fails, tests of the cuda backend run on a driver that does not behave as NVIDIA's.
+"""
 
 import ctypes
 import time

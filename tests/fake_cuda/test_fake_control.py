@@ -1,4 +1,7 @@
-"""Injection, counters and modelled time."""
+"""Injection, counters and modelled time.
+
+When this fails, tests of failing CUDA calls inject none, and pass.
+"""
 
 from ctypes import byref, c_float, c_size_t, c_uint64, c_void_p
 

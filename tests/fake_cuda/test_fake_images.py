@@ -1,4 +1,7 @@
-"""Images: what is refused, with which result and log; entry points by version."""
+"""Images: what is refused, with which result and log; entry points by version.
+
+When this fails, tests of CUDA images run on a driver that takes what NVIDIA's refuses.
+"""
 
 import ctypes
 from ctypes import byref, c_int, c_size_t, c_uint, c_uint64, c_void_p

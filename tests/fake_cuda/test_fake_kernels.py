@@ -1,4 +1,7 @@
-"""Kernels that are more than a loop, against numpy."""
+"""Kernels that are more than a loop, against numpy.
+
+When this fails, tests on the fake CUDA driver judge results against wrong kernels.
+"""
 
 from ctypes import c_uint, c_uint64
 

@@ -1,5 +1,8 @@
-"""A reset that the kernel took for a success, and rings that are dead since: a job of nothing finds
-out before work is lost there."""
+"""A reset that the kernel reported as a success left dead rings. An empty job finds out before work
+is lost there.
+
+When this fails, the first work after a GPU reset is lost.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 """Another library captures a stream into a graph while the device works: the capture stays valid,
-and the device stays usable. Each in a process of its own on the fake driver."""
+and the device stays usable. Each in a process of its own on the fake driver.
+
+When this fails, torch's graph capture is broken by this package in the same process.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 """The current context of a thread, beside other libraries that use CUDA: found as it was left, and
-contexts that others destroy or reset. Each in a process of its own on the fake driver."""
+contexts that others destroy or reset. Each in a process of its own on the fake driver.
+
+When this fails, another CUDA library in the process finds a different context after our calls.
+"""
 
 from __future__ import annotations
 

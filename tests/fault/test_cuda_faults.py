@@ -1,5 +1,8 @@
 """Work that goes wrong on a cuda device: limits, memory, sticky errors, forks, threads. Each in a
-process of its own on the fake driver."""
+process of its own on the fake driver.
+
+When this fails, one failed kernel makes a process unusable, or its error names nothing.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 """A short form of `make cuda-sweep`: calls of the driver that fail in every manner, with results
-that do and do not lose the device (cuda_sweep.py)."""
+that do and do not lose the device (cuda_sweep.py).
+
+When this fails, a failing call of NVIDIA's driver hangs or crashes the process.
+"""
 
 from __future__ import annotations
 

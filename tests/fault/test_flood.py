@@ -1,4 +1,7 @@
-"""A producer that is faster than the cpu device: it waits for room, and nothing is lost."""
+"""A producer that is faster than the cpu device: it waits for room, and nothing is lost.
+
+When this fails, a fast producer loses work or fills the memory.
+"""
 
 import resource
 import signal

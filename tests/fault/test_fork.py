@@ -1,5 +1,8 @@
 """A forked child gets DeviceLost at once from everything it inherited, never a hang, and may open
-devices of its own; the parent goes on."""
+devices of its own; the parent goes on.
+
+When this fails, a forked child hangs in a device of its parent.
+"""
 
 import contextlib
 import gc

@@ -1,5 +1,7 @@
 """egl in a forked child: besides what test_fork.py says of each device, EGL itself cannot be used
 again. A driver's threads stay behind: without the guard the child would hang.
+
+When this fails, a forked child hangs in the GL driver of its parent.
 """
 
 import pytest

@@ -1,4 +1,7 @@
-"""Ctrl-C ends a wait, in a process of its own, and so does leaving with work in flight."""
+"""Ctrl-C ends a wait, in a process of its own, and so does leaving with work in flight.
+
+When this fails, Ctrl-C does nothing while a kernel runs.
+"""
 
 import signal
 import subprocess

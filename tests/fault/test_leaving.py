@@ -1,5 +1,8 @@
-"""How a `with` block ends while a kernel still runs: by the exception of its body, and after Ctrl-C
-soon."""
+"""A `with` block that ends while a kernel runs: its own exception surfaces, and Ctrl-C ends it
+soon.
+
+When this fails, the exception of a `with` block is replaced by a timeout of its end.
+"""
 
 import signal
 import subprocess

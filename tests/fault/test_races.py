@@ -1,4 +1,7 @@
-"""Closing against launching, and failures that many submissions share."""
+"""Closing against launching, and failures that many submissions share.
+
+When this fails, closing a device while another thread launches crashes the process.
+"""
 
 import ast
 import subprocess

@@ -1,5 +1,7 @@
-"""A reset while bytes are on their way: at the fence there is the data or a typed error, soon, and
-where the device lives on the same transfer works then."""
+"""A reset during a transfer: the fence brings the data or a typed error, and the device works on.
+
+When this fails, a GPU reset turns a copy into garbage without an error.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The conformance suite while things go wrong by plan: right, or a typed error, or noticed."""
+"""The conformance suite while things go wrong by plan: right, or a typed error, or noticed.
+
+When this fails, a rare failure gives a wrong result without an error.
+"""
 
 import os
 import sys

@@ -1,5 +1,8 @@
 """Queues, pool and timelines under many threads: small submissions, random waits, closes in
-between. Every value must come true, nothing may hang or be lost."""
+between. Every value must come true, nothing may hang or be lost.
+
+When this fails, many threads on one device lose work or hang.
+"""
 
 import random
 import threading

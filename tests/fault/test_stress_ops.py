@@ -1,6 +1,8 @@
-"""Operations from many threads at once: tables of calls and packed weights that all share, plans
-that several call, results whose memory comes round, queues that wait for each other's fences, and
-closes in between. Every result is compared with numpy's. `make tsan` looks for data races in it.
+"""Operations from many threads at once: shared tables of calls, packed weights and plans, recycled
+results, queues that wait for fences, and closes in between. Every result is compared with
+numpy's. `make tsan` looks for data races in it.
+
+When this fails, many threads that call operations get each other's results.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from agree import agree
 
 import sparkle_drv as sp
 from sparkle_drv import ops
@@ -63,10 +66,6 @@ def together(*works: Callable[[random.Random], None], seconds: float = 100) -> N
 
 def some(seed: int, *shape: int, dtype: Any = F32) -> Any:
     return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
-
-
-def agree(found: Any, wanted: Any) -> None:
-    np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3)
 
 
 def test_products_with_weights_that_all_share(dev):

@@ -1,5 +1,8 @@
-"""A kernel that does not end: every wait times out and says so, nothing it uses is freed, and once
-it ends everything can be closed."""
+"""A kernel that does not end: every wait times out, nothing it uses is freed, and closing works
+afterwards.
+
+When this fails, a kernel that never ends hangs the whole process.
+"""
 
 import gc
 import subprocess

@@ -1,4 +1,7 @@
-"""Who builds on a submission that failed is told, once for all that was submitted before."""
+"""Work that builds on a failed submission fails once, for everything that was submitted before.
+
+When this fails, work that builds on a failed submission gives garbage without an error.
+"""
 
 import errno
 import time

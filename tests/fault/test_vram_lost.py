@@ -1,4 +1,7 @@
-"""Memory that a reset has lost is never taken for a result, whichever way it is looked at."""
+"""Memory that a reset has destroyed is never taken for a result.
+
+When this fails, memory that a reset destroyed is read as a result.
+"""
 
 import errno
 

@@ -1,6 +1,8 @@
 """The IB of one dispatch, dword for dword, against AMDGPU_FACTS 4.4: nothing of ours encodes what
-is expected here. Packets 1 to 8 and 9 to 17 stand as they do there; registers that 4.3 adds are one
-group between them; the end is 18, or what stands for it on firmware that gets 18 wrong.
+is expected here. Packets 1 to 8 and 9 to 17 stand as they do there. Registers that 4.3 adds are
+one group between them. The end is 18, or its replacement on firmware that gets 18 wrong.
+
+When this fails, driver and emulator share a wrong packet, and a real card hangs.
 """
 
 import pytest

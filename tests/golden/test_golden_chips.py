@@ -1,5 +1,7 @@
 """Which compiler target each chip is, by what the kernel says of it.
 
+When this fails, a chip runs code that was compiled for another one.
+
 The rows are literals of the sources, in their own spelling; none comes from our table.
 """
 

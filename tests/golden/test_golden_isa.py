@@ -1,5 +1,8 @@
 """Assembler, disassembler and the emulator's decoder against llvm-mc 19's vectors, both ways.
 
+When this fails, assembler and emulator share a wrong encoding, and real cards run other
+instructions.
+
 The vectors, made by make_isa.py, are the judge: they come from llvm-mc, never from our tables. That
 they do judge is tested too, with wrong constants planted in the tables.
 """

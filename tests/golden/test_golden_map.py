@@ -1,4 +1,7 @@
-"""The kernel of one expression, word for word, as llvm-mc 19 assembled it (make_map.py)."""
+"""The kernel of one expression, word for word, as llvm-mc 19 assembled it (make_map.py).
+
+When this fails, generated AMD kernels contain instructions that LLVM encodes otherwise.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Our tables of packets and registers against dwords, addresses and fields from elsewhere."""
+"""Our tables of packets and registers against dwords, addresses and fields from elsewhere.
+
+When this fails, driver and emulator share a wrong register, and a real card hangs.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """A single wrong constant in a table of packets or registers is found by the golden checks.
 
+When this fails, a wrong constant in the tables is found by nothing.
+
 Each case copies the tables, changes one constant, and wants a check to fail on the copy. One copy
 without a change passes: what fails is the constant.
 """

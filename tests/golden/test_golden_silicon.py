@@ -1,5 +1,8 @@
 """Dwords that silicon ran and replies that its kernels gave (silicon/), through our decoder, linter
-and facts. What is expected here was read by hand from the sources that the files name."""
+and facts. What is expected here was read by hand from the sources that the files name.
+
+When this fails, the tools misread command streams that ran on real cards.
+"""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ and whatever is about finding a driver, or breaks one, runs in a child: `run`.
 from __future__ import annotations
 
 import ctypes
+import ctypes.util
 import functools
 import os
 import subprocess
@@ -40,6 +41,13 @@ def library() -> str:
 def elsewhere() -> list[Found]:
     """What discovery says of CUDA devices where no fake is; asked before this process loads one."""
     return list(CudaBackend.discover(settings.read()))
+
+
+def installed() -> bool:
+    """Is NVIDIA's own library on this machine, in the places that native/dl/cuda.c names?"""
+    folders = ("/usr/lib/wsl/lib", "/usr/local/nvidia/lib64")
+    found = ctypes.util.find_library("cuda")
+    return bool(found) or any(os.path.exists(f"{folder}/libcuda.so.1") for folder in folders)
 
 
 def environment(device: sp.Device) -> dict[str, str]:

@@ -1,4 +1,7 @@
-"""Machine, Node and Gpu of the emulator: closed by hand, by `with`, by forgetting, in a child."""
+"""Machine, Node and Gpu of the emulator: closed by hand, by `with`, by forgetting, in a child.
+
+When this fails, closing a device or an emulated machine leaks, or frees memory in use.
+"""
 
 import gc
 import os
@@ -7,6 +10,7 @@ import pytest
 from census import census, none_left
 
 import sparkle_drv as sp
+from sparkle_drv.core.device import Device
 from sparkle_drv.testing import emu
 from sparkle_drv.testing.emulator import Gpu, Machine
 
@@ -113,3 +117,19 @@ def test_a_device_that_outlives_its_machine_is_lost():
     assert queue.reached <= queue.submitted
     for thing in (busy, buffer, queue, dev):
         thing.close()
+
+
+def test_a_device_that_closes_waits_for_queues_that_were_forgotten():
+    """Their work still writes to memory that closing frees."""
+    with Machine() as machine, Device("emu:own", emu.open_card(machine, 0, "emu:own")) as dev:
+        buffer = dev.buffer(1 << 16)
+        machine.hold_jobs()
+        dev.queue().submit(sp.Commands().fill(buffer, 7))
+        gc.collect()
+        with pytest.raises(sp.FenceTimeout, match="a queue did not end within"):
+            dev.close(0.1)
+        assert machine.live_counts()["bos"] > 0
+        machine.hold_jobs(hold=False)
+        dev.close()
+        assert machine.live_counts()["files"] == 0
+        assert machine.fault() is None

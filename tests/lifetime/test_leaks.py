@@ -1,4 +1,7 @@
-"""Many launches and buffer cycles leave neither memory nor descriptors behind."""
+"""Many launches and buffer cycles leave neither memory nor descriptors behind.
+
+When this fails, a long-running process grows until it is killed.
+"""
 
 import gc
 import resource

@@ -1,4 +1,7 @@
-"""Views and arrays over views: closing one ends it for good, and never frees memory in use."""
+"""Views and arrays over views: closing one ends it for good, and never frees memory in use.
+
+When this fails, closing one view frees memory that another view still uses.
+"""
 
 import gc
 

@@ -1,4 +1,7 @@
-"""Collectives of ContextArrays: where each takes part, and what becomes of its copies."""
+"""Collectives of ContextArrays: where each takes part, and what becomes of its copies.
+
+When this fails, a collective of a Context's arrays leaves stale copies behind.
+"""
 
 from __future__ import annotations
 

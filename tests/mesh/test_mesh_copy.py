@@ -1,4 +1,7 @@
-"""Mesh.copy on real devices: over other devices where that is faster or the only way left."""
+"""Mesh.copy on real devices: by way of other devices where that is faster or the only way left.
+
+When this fails, a copy between devices is wrong, or fails when one way is lost.
+"""
 
 from __future__ import annotations
 

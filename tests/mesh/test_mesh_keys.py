@@ -1,4 +1,7 @@
-"""Under which name measurements of devices and ways are kept: their PCI slot, not their number."""
+"""Measurements of devices and routes are kept by PCI slot, not by number.
+
+When this fails, measurements of one GPU are used for another after a reboot.
+"""
 
 import json
 from dataclasses import replace

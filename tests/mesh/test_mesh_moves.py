@@ -1,4 +1,7 @@
-"""broadcast, scatter, gather, all_gather and reduce_scatter of real devices, against numpy."""
+"""broadcast, scatter, gather, all_gather and reduce_scatter of real devices, against numpy.
+
+When this fails, broadcast, scatter or gather delivers the wrong bytes.
+"""
 
 from __future__ import annotations
 

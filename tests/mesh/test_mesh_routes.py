@@ -1,4 +1,7 @@
-"""Routes: the least of all simple paths, by a pipeline that is stepped through chunk by chunk."""
+"""Routes: the least of all simple paths, by a pipeline that is stepped through chunk by chunk.
+
+When this fails, data takes a slower way between devices than there is.
+"""
 
 import math
 import random

@@ -1,4 +1,7 @@
-"""The runner: order, overlap, failures, deadlines, interruptions; and no thread is left."""
+"""The runner: order, overlap, failures, deadlines, interruptions; and no thread is left.
+
+When this fails, a failed device hangs a collective, or leaves threads behind.
+"""
 
 from __future__ import annotations
 

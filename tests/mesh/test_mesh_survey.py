@@ -1,4 +1,7 @@
-"""What is measured of real devices: every way, every port; kept, and found again."""
+"""Every route and every port of real devices is measured, kept and found again.
+
+When this fails, plans between devices rest on rates that nobody measured.
+"""
 
 from __future__ import annotations
 

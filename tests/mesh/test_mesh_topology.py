@@ -1,4 +1,7 @@
-"""Topology as data: what transfers change of it, when plans are made anew, and what is kept."""
+"""Topology as data: what transfers change of it, when plans are made anew, and what is kept.
+
+When this fails, plans between devices rest on rates that have changed.
+"""
 
 from __future__ import annotations
 

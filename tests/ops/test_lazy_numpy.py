@@ -1,4 +1,7 @@
-"""Calls import nothing that numpy puts off: Ctrl-C in an import hangs the calls that follow."""
+"""Calls import no module that numpy loads late: Ctrl-C in an import hangs the calls that follow.
+
+When this fails, Ctrl-C during the first call hangs every later call.
+"""
 
 from __future__ import annotations
 

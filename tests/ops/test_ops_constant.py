@@ -1,4 +1,7 @@
-"""Constants: private copies, packed once for each plan, taken wherever arrays are."""
+"""Constants: private copies, packed once for each plan, taken wherever arrays are.
+
+When this fails, operations with constant weights use other weights.
+"""
 
 import copy
 import gc
@@ -7,23 +10,15 @@ import threading
 
 import numpy as np
 import pytest
+from agree import agree
 
 import sparkle_drv as sp
 from sparkle_drv.ops import conv2d, gemm, ref
 from sparkle_drv.ops.memory.constant import MOST
 
+pytestmark = pytest.mark.devices("cpu", "egl:0", "emu:gfx1100")
+
 constant = sp.ops.constant
-
-
-@pytest.fixture
-def dev():
-    with sp.open("cpu") as device:
-        yield device
-
-
-@pytest.fixture(params=["cpu", "egl:0", "emu:gfx1100"])
-def each_dev(request, opened):
-    return opened(request.param)
 
 
 @pytest.fixture
@@ -36,24 +31,20 @@ def normal(seed, *shape, dtype=np.float32):
     return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
 
 
-def agree(found, wanted):
-    np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3)
-
-
 def test_it_is_a_copy_of_any_source(each_dev, ctx):
-    device = each_dev
+    each_dev = each_dev
     w = normal(1, 30, 40)
-    held = device.array(w)
+    held = each_dev.array(w)
     spread = np.repeat(w, 2, 1)[:, ::2]
     moved = ctx.array(w.shape, w.dtype).fill(w)
     other = constant(ctx.device, w)
     for given in (w, w.T.copy().T, spread, w[::-1][::-1], held, moved, other, w.view(Sub)):
-        with constant(device, given) as made:
+        with constant(each_dev, given) as made:
             assert (made.shape, made.dtype, made.nbytes) == (w.shape, w.dtype, w.nbytes)
             assert (made.ndim, made.size, len(made)) == (2, 1200, 30)
             np.testing.assert_array_equal(made.numpy(), w)
             np.testing.assert_array_equal(np.asarray(made), w)
-            agree(gemm(device, w.T.copy(), made), w.T @ w)
+            agree(gemm(each_dev, w.T.copy(), made), w.T @ w)
     held.close()
 
 
@@ -108,58 +99,58 @@ def test_the_second_call_goes_without_python(dev, slowly):
 
 
 def test_in_every_place_of_an_operation(each_dev):
-    device = each_dev
+    each_dev = each_dev
     a, b, bias = normal(1, 20, 30), normal(2, 30, 40), normal(3, 40)
     x, w, each = normal(4, 1, 6, 7, 7), normal(5, 8, 6, 3, 3), normal(6, 8)
-    A, B, D, X, W, E = (constant(device, given) for given in (a, b, bias, x, w, each))
+    A, B, D, X, W, E = (constant(each_dev, given) for given in (a, b, bias, x, w, each))
     image = ref.conv2d(x, w, each)
     for left, right, row in ((A, b, None), (a, B, bias), (A, B, D), (a, b, D)):
         wanted = a @ b + (0 if row is None else bias)
-        found = gemm(device, left, right, bias=row)
+        found = gemm(each_dev, left, right, bias=row)
         assert type(found) is np.ndarray
         agree(found, wanted)
     for pixels, filters, row in ((X, w, each), (x, W, each), (X, W, E)):
-        found = conv2d(device, pixels, filters, row)
+        found = conv2d(each_dev, pixels, filters, row)
         assert type(found) is np.ndarray
         agree(found, image)
-    with device.array(a) as held, gemm(device, held, B, bias=D) as made:
+    with each_dev.array(a) as held, gemm(each_dev, held, B, bias=D) as made:
         assert isinstance(made, sp.Array)
         agree(made.numpy(), a @ b + bias)
-    with device.array(b) as held, gemm(device, A, held) as made:
+    with each_dev.array(b) as held, gemm(each_dev, A, held) as made:
         agree(made.numpy(), a @ b)
-    with device.array(x) as held, conv2d(device, held, W, E) as made:
+    with each_dev.array(x) as held, conv2d(each_dev, held, W, E) as made:
         agree(made.numpy(), image)
-    agree(sp.ops.map(device, "relu(a*x + y)", a=2.0, x=A, y=normal(7, 20, 30)),
+    agree(sp.ops.map(each_dev, "relu(a*x + y)", a=2.0, x=A, y=normal(7, 20, 30)),
           np.maximum(2 * a + normal(7, 20, 30), 0))  # fmt: skip
-    with device.array(a) as held, sp.ops.map(device, "x - y", held, A) as made:
+    with each_dev.array(a) as held, sp.ops.map(each_dev, "x - y", held, A) as made:
         assert not made.numpy().any()
-    agree(sp.ops.reduce(device, A, axis=1), a.sum(1))
-    agree(sp.ops.reduce(device, "x*y", x=A, y=a), (a * a).sum())
-    agree(sp.ops.layout(device, X, "NHWC"), x.transpose(0, 2, 3, 1))
+    agree(sp.ops.reduce(each_dev, A, axis=1), a.sum(1))
+    agree(sp.ops.reduce(each_dev, "x*y", x=A, y=a), (a * a).sum())
+    agree(sp.ops.layout(each_dev, X, "NHWC"), x.transpose(0, 2, 3, 1))
     for held in (A, B, D, X, W, E):
         held.close()
 
 
 def test_plans(each_dev):
-    device = each_dev
+    each_dev = each_dev
     a, b, x, w, each = (
         normal(1, 20, 300), normal(2, 300, 260), normal(3, 1, 16, 9, 9), normal(4, 24, 16, 3, 3),
         normal(5, 24),
     )  # fmt: skip
-    B, W, E = (constant(device, given) for given in (b, w, each))
+    B, W, E = (constant(each_dev, given) for given in (b, w, each))
     image = ref.conv2d(x, w, each)
-    held = device.array(a), device.empty((20, 260), np.float32)
+    held = each_dev.array(a), each_dev.empty((20, 260), np.float32)
     for plan, right in (
-        (gemm.plan(device, 20, 260, 300, b=B), None),
-        (gemm.plan(device, 20, 260, 300), B),
+        (gemm.plan(each_dev, 20, 260, 300, b=B), None),
+        (gemm.plan(each_dev, 20, 260, 300), B),
     ):
         plan(held[0], right, held[1]).wait()
         agree(held[1].numpy(), a @ b)
         go = plan.bind(held[0], right, held[1])
         go()
         agree(held[1].numpy(), a @ b)
-    plan = conv2d.plan(device, x.shape, W, E)
-    pixels, made = device.array(x), device.empty(plan.out_shape, np.float32)
+    plan = conv2d.plan(each_dev, x.shape, W, E)
+    pixels, made = each_dev.array(x), each_dev.empty(plan.out_shape, np.float32)
     plan(pixels, made).wait()
     agree(made.numpy(), image)
     for given in (B, W, E):
@@ -253,12 +244,12 @@ def test_wrong_arguments_are_refused(dev, each_dev):
         constant(dev, gone)
 
 
-def test_a_closed_device(dev):
-    held = constant(dev, normal(1, 8, 8))
-    gemm(dev, np.ones((8, 8), np.float32), held)
-    dev.close()
+def test_a_closed_device(own_dev):
+    held = constant(own_dev, normal(1, 8, 8))
+    gemm(own_dev, np.ones((8, 8), np.float32), held)
+    own_dev.close()
     with pytest.raises((sp.errors.DeviceLost, ValueError)):
-        gemm(dev, np.ones((8, 8), np.float32), held)
+        gemm(own_dev, np.ones((8, 8), np.float32), held)
     held.close()
 
 
@@ -271,17 +262,17 @@ def test_a_new_default_queue(dev):
         dev.default_queue.close()
 
 
-def test_its_memory_ends_with_it(dev):
+def test_its_memory_ends_with_it(own_dev):
     a = normal(1, 20, 300)
-    gemm(dev, a, constant(dev, normal(2, 300, 260)))
+    gemm(own_dev, a, constant(own_dev, normal(2, 300, 260)))
     gc.collect()
-    before = dev.live_counts()["buffers"]
-    held = constant(dev, normal(2, 300, 260))
+    before = own_dev.live_counts()["buffers"]
+    held = constant(own_dev, normal(2, 300, 260))
     for _ in range(2):
-        gemm(dev, a, held)
-    assert dev.live_counts()["buffers"] > before
+        gemm(own_dev, a, held)
+    assert own_dev.live_counts()["buffers"] > before
     held.close()
-    assert dev.live_counts()["buffers"] == before
+    assert own_dev.live_counts()["buffers"] == before
 
 
 def test_images_of_many_sizes_keep_a_few_packed_copies(dev):

@@ -1,6 +1,8 @@
 """Operands of other libraries by DLPack, through every operation and a Context: taken where they
 lie, or refused in one line. The exporter is of our own (kits/dlpack.py): torch and JAX are
 not here.
+
+When this fails, arrays of torch and others are copied, refused or read wrongly.
 """
 
 import ctypes
@@ -12,6 +14,8 @@ import numpy as np
 import pytest
 
 import sparkle_drv as sp
+
+pytestmark = pytest.mark.devices("cpu", "egl:0", "emu:gfx1036")
 
 HAS_BF16 = importlib.util.find_spec("ml_dtypes") is not None
 
@@ -41,13 +45,8 @@ def calls(dev):
     yield sp.ops.gemm.plan(dev, 3, 2, 4, b=b).weights.numpy().ravel()[:1], [1]
 
 
-@pytest.fixture(scope="module", params=["cpu", "egl:0", "emu:gfx1036"])
-def dev(request, opened):
-    return opened(request.param)
-
-
-def test_every_operation_takes_host_memory_and_gives_numpy(dev):
-    for got, want in calls(dev):
+def test_every_operation_takes_host_memory_and_gives_numpy(each_dev):
+    for got, want in calls(each_dev):
         assert isinstance(got, (np.ndarray, np.generic))
         np.testing.assert_allclose(got, want, rtol=1e-5)
 
@@ -64,7 +63,7 @@ def test_nothing_is_copied_on_the_cpu_and_all_is_given_back():
         assert (y.exported, y.released) == (1, 1)
 
 
-def test_views_of_foreign_memory(dev):
+def test_views_of_foreign_memory(each_dev):
     """Steps, reversals and transposes of torch and JAX are strides here, as numpy's are."""
     base = list(range(1, 7))
     cases = [
@@ -74,25 +73,25 @@ def test_views_of_foreign_memory(dev):
         (dlpack.Exporter(base, (2, 0), version=1), np.zeros((2, 0))),
     ]
     for x, want in cases:
-        np.testing.assert_array_equal(sp.ops.map(dev, "x * 1", x), want)
+        np.testing.assert_array_equal(sp.ops.map(each_dev, "x * 1", x), want)
     turned = dlpack.Exporter(base, (3, 2), (1, 3), version=1)
     np.testing.assert_array_equal(
-        sp.ops.gemm(dev, turned, np.eye(2, dtype=np.float32)), cases[2][1]
+        sp.ops.gemm(each_dev, turned, np.eye(2, dtype=np.float32)), cases[2][1]
     )
 
 
-def test_read_only_memory_is_read_and_never_written(dev):
+def test_read_only_memory_is_read_and_never_written(each_dev):
     x = floats((3,), readonly=True)
-    assert sp.ops.map(dev, "x + 1", x).tolist() == [2, 3, 4]
+    assert sp.ops.map(each_dev, "x + 1", x).tolist() == [2, 3, 4]
     for unwritable in (x, dlpack.Exporter([1, 2, 3])):  # the old kind cannot say that it may be
         with pytest.raises(ValueError, match=r"out: .*read-only"):
-            sp.ops.map(dev, "x + 1", floats((3,)), out=unwritable)
+            sp.ops.map(each_dev, "x + 1", floats((3,)), out=unwritable)
         assert list(unwritable.memory) == [1, 2, 3]
 
 
-def test_an_array_beside_them_gives_an_array(dev):
-    with dev.array(np.ones(3, np.float32)) as a:
-        got = sp.ops.map(dev, "x + y", a, floats((3,)))
+def test_an_array_beside_them_gives_an_array(each_dev):
+    with each_dev.array(np.ones(3, np.float32)) as a:
+        got = sp.ops.map(each_dev, "x + y", a, floats((3,)))
         assert isinstance(got, type(a))
         assert got.numpy().tolist() == [2, 3, 4]
 
@@ -143,20 +142,20 @@ def test_memory_of_the_device_counts_as_an_array(opened):
             sp.ops.map(cpu, "x + 1", x)
 
 
-def test_memory_of_another_device_is_refused_in_one_line(dev):
+def test_memory_of_another_device_is_refused_in_one_line(each_dev):
     for kind, number, told in ((2, 3, "cuda:3"), (8, 0, "metal:0"), (99, 0, "DLPack device 99:0")):
         x = There(None, (kind, number))
         for call in (
-            lambda x: sp.ops.map(dev, "x + 1", x),
-            lambda x: sp.ops.map(dev, "y + 1", np.ones(3, np.float32), out=x),
-            lambda x: sp.ops.reduce(dev, x),
+            lambda x: sp.ops.map(each_dev, "x + 1", x),
+            lambda x: sp.ops.map(each_dev, "y + 1", np.ones(3, np.float32), out=x),
+            lambda x: sp.ops.reduce(each_dev, x),
         ):
             with pytest.raises(TypeError, match=f"got one in that of {told}") as refused:
                 call(x)
             assert "\n" not in str(refused.value)
 
 
-def test_broken_exporters_are_refused(dev):
+def test_broken_exporters_are_refused(each_dev):
     class NoDevice:
         def __dlpack__(self, **_):
             raise RuntimeError("never")
@@ -167,7 +166,7 @@ def test_broken_exporters_are_refused(dev):
 
     for bad, told in ((NoDevice(), "expected a DLPack device"), (Broken(), "never")):
         with pytest.raises(TypeError, match=f"^a: .*{told}"):
-            sp.ops.gemm(dev, bad, np.eye(2))
+            sp.ops.gemm(each_dev, bad, np.eye(2))
 
 
 def test_a_context_takes_them_as_numpy_arrays():

@@ -1,5 +1,7 @@
 """Every call reads its operands anew: no way of changing weights gives the product of old ones.
 
+When this fails, changed weights give the product of the old ones.
+
 `SPARKLE_FRESH_DRAWS` sets how many shapes are drawn for each case; a failure names its seed.
 """
 
@@ -21,12 +23,6 @@ CALLS = 3
 """Before the change: caches that fill in the second call are full by then."""
 FAR = 100.0
 """What one element becomes, among standard normal ones: no rounding error hides it."""
-
-
-@pytest.fixture(scope="module")
-def dev():
-    with sp.open("cpu") as device:
-        yield device
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,7 @@
 """A call of an operation that is ended while its launch waits behind another: whatever the launch
 reads and writes lives until it has run.
+
+When this fails, memory is freed while an interrupted operation still uses it.
 """
 
 import _thread

@@ -1,5 +1,7 @@
 """`out` that overlaps inputs, or whose elements share memory, gets what numpy would store there.
 
+When this fails, an operation whose `out` overlaps an input gives garbage.
+
 Views are drawn at random over one small buffer, so that short ways and long ones meet all kinds.
 """
 
@@ -11,12 +13,6 @@ from sparkle_drv import ops
 
 as_strided = np.lib.stride_tricks.as_strided
 SIZE = 200
-
-
-@pytest.fixture(scope="module")
-def dev():
-    with sp.open("cpu") as device:
-        yield device
 
 
 def drawn(rng, base, shape):

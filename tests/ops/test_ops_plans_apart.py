@@ -1,4 +1,7 @@
-"""Plans refuse an `out` that shares memory with an operand, by whatever way it comes to both."""
+"""Plans refuse an `out` that shares memory with an operand, by whatever way it comes to both.
+
+When this fails, a prepared plan overwrites its own input without an error.
+"""
 
 import numpy as np
 import pytest
@@ -7,12 +10,6 @@ import sparkle_drv as sp
 from sparkle_drv.ops import conv2d, gemm, ref
 
 OVERLAP = "overlaps an operand"
-
-
-@pytest.fixture
-def dev():
-    with sp.open("cpu") as device:
-        yield device
 
 
 def normal(seed, *shape):

@@ -1,4 +1,7 @@
-"""Memory of results: used again once nobody holds it, and never before."""
+"""Memory of results: used again once nobody holds it, and never before.
+
+When this fails, two results share the same memory.
+"""
 
 import ctypes
 import gc
@@ -16,14 +19,10 @@ import sparkle_drv as sp
 from sparkle_drv import _hot, ops
 from sparkle_drv.ops.memory import recycled
 
+pytestmark = pytest.mark.opens(threads=1)
+
 N = 300_000  # of float32: above the least, and no whole pages
 MIB = 1 << 20
-
-
-@pytest.fixture
-def dev():
-    with sp.open("cpu", threads=1) as device:
-        yield device
 
 
 @pytest.fixture(autouse=True)

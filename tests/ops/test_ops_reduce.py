@@ -1,11 +1,14 @@
-"""ops.reduce on the cpu: every operation, type and set of axes against float64 numpy; bad input."""
+"""ops.reduce on the cpu: every operation, type and set of axes against float64 numpy; bad input.
+
+When this fails, sums, means, minima or maxima on the cpu are wrong for some axes.
+"""
 
 import dataclasses
 import itertools
-import platform
 
 import numpy as np
 import pytest
+from agree import agree
 
 import sparkle_drv as sp
 from sparkle_drv.ops import reduce, ref
@@ -14,22 +17,6 @@ from sparkle_drv.ops.reduce import fold
 OPS = ["sum", "max", "min", "mean"]
 KINDS = [(op, d) for op in OPS for d in (np.float32, np.float64)]
 KINDS += [(op, np.int32) for op in OPS if op != "mean"]
-ISAS = ["neon", "ref"] if platform.machine() == "aarch64" else ["avx512", "avx2", "ref"]
-
-
-@pytest.fixture(scope="module")
-def dev():
-    with sp.open("cpu") as device:
-        yield device
-
-
-@pytest.fixture(params=ISAS)
-def isa_dev(request, monkeypatch, dev):
-    if request.param not in dev.info.features:
-        pytest.skip(f"this machine has no {request.param}")
-    monkeypatch.setenv("SPARKLE_CPU_ISA", request.param)
-    with sp.open("cpu") as device:
-        yield device
 
 
 def values(shape, dtype, seed=31):
@@ -39,16 +26,14 @@ def values(shape, dtype, seed=31):
     return rng.standard_normal(shape).astype(dtype)
 
 
-def agree(got, a, op, axis, keepdims=False):
+def is_reduced(got, a, op, axis, keepdims=False):
     want = ref.reduce(a, op, axis, keepdims)
     k = max(1, a.size // max(1, want.size))
-    assert got.shape == want.shape
     assert got.dtype == (np.int64 if a.dtype == np.int32 and op == "sum" else a.dtype)
     rms = {"sum": np.sqrt(k), "mean": 1 / np.sqrt(k)}.get(op)
     exact = op in ("max", "min") or a.dtype == np.int32
     tolerance = 0.0 if exact else ref.tolerance(op, a.dtype, k)
-    miss = ref.mismatch(got, want, tolerance, rms)
-    assert miss.index is None, f"{op} {a.shape} {axis}: {miss}"
+    agree(got, want, tolerance, rms, f"{op} {a.shape} {axis}")
 
 
 def every_axis(ndim):
@@ -61,8 +46,8 @@ def every_axis(ndim):
 def test_every_set_of_axes(isa_dev, op, dtype):
     a = values((3, 5, 2, 7), dtype)
     for axis in every_axis(4):
-        agree(reduce(isa_dev, a, op, axis), a, op, axis)
-        agree(reduce(isa_dev, a, op, axis, keepdims=True), a, op, axis, True)
+        is_reduced(reduce(isa_dev, a, op, axis), a, op, axis)
+        is_reduced(reduce(isa_dev, a, op, axis, keepdims=True), a, op, axis, True)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int32])
@@ -73,8 +58,8 @@ def test_every_order_of_memory(dev, op, dtype):
     views += [base[::-1, ::2, 1:], np.broadcast_to(base[:, :1], (4, 3, 5)), base[:, :, ::-1].T]
     for a in views:
         for axis in every_axis(3):
-            agree(reduce(dev, a, op, axis), a, op, axis)
-            agree(reduce(dev, a, op, axis, keepdims=True), a, op, axis, True)
+            is_reduced(reduce(dev, a, op, axis), a, op, axis)
+            is_reduced(reduce(dev, a, op, axis, keepdims=True), a, op, axis, True)
 
 
 @pytest.mark.parametrize("op", OPS)
@@ -84,7 +69,7 @@ def test_every_order_of_memory(dev, op, dtype):
 def test_lengths(isa_dev, op, shape):
     a = values(shape, np.float32)
     for axis in every_axis(len(shape)):
-        agree(reduce(isa_dev, a, op, axis), a, op, axis)
+        is_reduced(reduce(isa_dev, a, op, axis), a, op, axis)
 
 
 @pytest.mark.parametrize(("op", "dtype"), KINDS)
@@ -94,7 +79,7 @@ def test_arrays(dev, op, dtype):
     for axis in every_axis(3):
         made = reduce(dev, held, op, axis, keepdims=axis == (1,))
         assert made.fence.wait().done
-        agree(made.numpy(), a, op, axis, axis == (1,))
+        is_reduced(made.numpy(), a, op, axis, axis == (1,))
 
 
 def test_axes_that_lie_together_are_one_run():
@@ -158,8 +143,8 @@ def test_memory_that_is_not_shared_with_the_host(dev, monkeypatch):
     monkeypatch.setattr(dev._backend, "info", dataclasses.replace(dev.info, unified=False))
     a = values((3, 4, 5), np.float32)
     for op, axis in itertools.product(OPS, [None, (0, 2), 1]):
-        agree(reduce(dev, a.transpose(2, 0, 1), op, axis), a.transpose(2, 0, 1), op, axis)
-        agree(reduce(dev, dev.array(a), op, axis).numpy(), a, op, axis)
+        is_reduced(reduce(dev, a.transpose(2, 0, 1), op, axis), a.transpose(2, 0, 1), op, axis)
+        is_reduced(reduce(dev, dev.array(a), op, axis).numpy(), a, op, axis)
 
 
 A = np.ones((2, 3), np.float32)
@@ -175,13 +160,13 @@ def test_an_expression_that_has_its_values_takes_no_others(dev):
 @pytest.mark.parametrize(
     ("a", "op", "axis", "error", "match"),
     [
-        ([1.0], "sum", None, TypeError, "a: a numpy array or an Array is wanted, got list"),
+        ([1.0], "sum", None, TypeError, "a: expected a numpy array or an Array, got list"),
         (A.astype(complex), "sum", None, TypeError, "a: reduce takes .* got complex128"),
         (A.astype("i2"), "sum", None, TypeError, "a: reduce takes .* got int16"),
         (A.astype("i4"), "mean", None, TypeError, "a: mean takes float32 or float64, got int32"),
-        (A, "prod", None, ValueError, "op: 'sum', 'max', 'min' or 'mean' is wanted, got 'prod'"),
-        (A, None, None, ValueError, "op: 'sum', .* is wanted, got None"),
-        (A, sum, None, TypeError, "op: 'sum', "),
+        (A, "prod", None, ValueError, "op: expected 'sum', 'max', 'min' or 'mean', got 'prod'"),
+        (A, None, None, ValueError, "op: expected 'sum', .*, got None"),
+        (A, sum, None, TypeError, "op: expected 'sum', "),
         (A, "sum", 2, ValueError, "axis: expected -2 to 1 for 2 dimensions, got 2"),
         (A, "sum", (0, -3), ValueError, "axis: expected -2 to 1 .* got -3"),
         (A, "sum", (0, -2), ValueError, r"axis: expected each axis once, got \(0, -2\)"),
@@ -201,6 +186,6 @@ def test_bad_input(dev, a, op, axis, error, match):
 def test_sizes_beyond_u32_are_refused(dev, monkeypatch):
     monkeypatch.setattr("sparkle_drv.ops.arguments.check.U32", 10)
     monkeypatch.setattr("sparkle_drv.ops.arguments.check.size.__defaults__", (10,))
-    with pytest.raises(ValueError, match="a: elements along the reduced axes: at most"):
+    with pytest.raises(ValueError, match="a: elements along the reduced axes: expected at most"):
         reduce(dev, np.ones(11, np.float32))
     assert reduce(dev, np.ones((10, 10), np.float32), "sum", 0).tolist() == [10] * 10

@@ -1,6 +1,8 @@
 """Types that arrays store beside float32, float64 and int32: int64, uint8, bool, float16, bfloat16.
 
 numpy judges, and ml_dtypes where it is installed.
+
+When this fails, somebody who stores small types gets numbers that differ from numpy's.
 """
 
 from __future__ import annotations

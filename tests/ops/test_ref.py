@@ -1,4 +1,7 @@
-"""The oracles: against loops so plain that they need no oracle, and against the manifest."""
+"""The oracles: against loops so plain that they need no oracle, and against the manifest.
+
+When this fails, the references are wrong, so every check against them says nothing.
+"""
 
 import math
 

@@ -1,6 +1,8 @@
 """docs/architecture.md names the files that a launch and a `ctx.gemm` run through, and no other.
 A launch passes few files until it calls the kernel, the driver or the ioctl.
 
+When this fails, the launch path has grown, or its description misleads a contributor.
+
 Python's are seen by sys.setprofile, C's counted by gcov in the build that `make check-c` makes. A
 file of C is on the way when its lines run once more for each further call. In the same build each
 function calls trace_order.c as it begins, so that it is known which files come before the kernel.

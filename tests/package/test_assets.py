@@ -1,4 +1,7 @@
-"""shaders/ and tools/ are found by path: in the package, else beside it."""
+"""shaders/ and tools/ are found by path: in the package, else beside it.
+
+When this fails, an installed package does not find its kernels or tools.
+"""
 
 import json
 import lzma

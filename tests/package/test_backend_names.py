@@ -1,4 +1,7 @@
-"""Operations and the scheduler ask what a device can do, never which backend it is of."""
+"""Operations and the scheduler ask what a device can do, never which backend it is of.
+
+When this fails, a plug-in's device is treated worse than a built-in one.
+"""
 
 from __future__ import annotations
 

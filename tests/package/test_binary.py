@@ -1,4 +1,7 @@
-"""The extensions as files: what they link and export; and what `import sparkle_drv` costs."""
+"""The extensions as files: what they link and export; and what `import sparkle_drv` costs.
+
+When this fails, the wheel links a library that users lack, or its import becomes slow.
+"""
 
 from __future__ import annotations
 

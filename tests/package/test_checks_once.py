@@ -1,5 +1,7 @@
 """Each check of a launch stands once: without it, the wrong call passes by every way.
 
+When this fails, a check of a launch stands twice, and the copies drift apart.
+
 CHECKS says where a check stands. A copy of the package is built without that line (without.py).
 There probe_checks.py makes the wrong call by each way. If one of them still raises, there is a
 second copy of the check.

@@ -1,5 +1,7 @@
 """The documents do what they say: every fenced block is run, every link and named file exists.
 
+When this fails, a reader types what a document says and gets something else.
+
 What each language means here:
 
     python    run in one namespace per document, in order; with a first line "# name.py", saved

@@ -1,4 +1,7 @@
-"""Public names: each exported once, documented, and nothing happens at import."""
+"""Public names: each exported once, documented, and nothing happens at import.
+
+When this fails, a public name is missing, undocumented, or does work at import.
+"""
 
 import importlib
 import inspect

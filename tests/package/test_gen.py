@@ -1,4 +1,7 @@
-"""Generated files are what their tables say, to the byte."""
+"""Generated files are what their tables say, to the byte.
+
+When this fails, generated tables are stale, and driver and emulator use old ones.
+"""
 
 from __future__ import annotations
 

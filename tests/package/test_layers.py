@@ -1,5 +1,7 @@
 """Imports and includes point down only, without a circle: the picture of the layers, enforced.
 
+When this fails, an import points up, and the layers that contributors rely on are gone.
+
 tools/_loc reads the sources; an import counts in a function and under TYPE_CHECKING too. Texts are
 planted as data, so that what must be found is tested.
 """

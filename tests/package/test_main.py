@@ -1,4 +1,7 @@
-"""`python -m sparkle_drv TOOL`: which file runs, with which arguments."""
+"""`python -m sparkle_drv TOOL`: which file runs, with which arguments.
+
+When this fails, an installed command runs the wrong tool.
+"""
 
 import subprocess
 import sys

@@ -5,12 +5,14 @@ When this fails, somebody who opens the README or a page of docs/ gives up befor
 
 from __future__ import annotations
 
+import ast
 import re
 
 import pytest
 from where import ROOT
 
 WORDS, LONG_SHARE = 25, 0.03
+PROMISE = "When this fails, "
 PAGES = [
     *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
     *sorted((ROOT / "docs").glob("*.md")),
@@ -42,6 +44,12 @@ def test_at_most_three_in_a_hundred_sentences_are_long():
 @pytest.mark.parametrize(("name", "most"), LINES.items())
 def test_a_page_that_is_read_first_is_short(name, most):
     assert len((ROOT / name).read_text().splitlines()) <= most
+
+
+def test_each_file_of_tests_says_what_breaks_for_whom_when_it_fails():
+    files = {path: ast.parse(path.read_text()) for path in (ROOT / "tests").rglob("test_*.py")}
+    silent = [str(p) for p, made in files.items() if PROMISE not in (ast.get_docstring(made) or "")]
+    assert not silent, f"expected a docstring with {PROMISE!r} in {silent}"
 
 
 def test_the_measure_finds_what_it_is_to_find():

@@ -1,4 +1,7 @@
-"""tools/loc.py --tokens: what counts as a token, and which files count after a rename."""
+"""tools/loc.py --tokens: what counts as a token, and which files count after a rename.
+
+When this fails, the reported size of a change is wrong.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Types as a user's type checker has them: numpy in, numpy out; words that are misspelled."""
+"""Types as a user's type checker has them: numpy in, numpy out; words that are misspelled.
+
+When this fails, a user's type checker rejects right code or passes wrong code.
+"""
 
 import re
 import subprocess

@@ -1,5 +1,7 @@
 """The wheel, built from the sdist, where there is only Python and the four dependencies.
 
+When this fails, `pip install` gives a package that does not run.
+
 No compiler on PATH, no /dev/dri, no home that could be written to, and another working directory
 than the checkout. The dependencies come from the environment of the tests, by path: nothing is
 downloaded. (`make test-fresh` is where they are installed by name.)
@@ -92,7 +94,7 @@ path = os.path.join(os.path.dirname(sys.executable), name)
 os.execv(path, [path, *sys.argv[2:]])
 """
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.setup, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,7 @@
-"""examples/plugin_opencl: installed as a package of its own into a folder, used from processes that
-have that folder on their path, on Debian's pocl (OpenCL on the CPU).
+"""examples/plugin_opencl is installed as a package into a folder, and processes with that folder on
+their path use it. The OpenCL is Debian's pocl, on the CPU.
+
+When this fails, somebody who copies the example plug-in starts from broken code.
 
 Without pyopencl or a usable OpenCL device they skip, unless SPARKLE_REQUIRE names opencl.
 """

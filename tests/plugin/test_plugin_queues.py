@@ -1,4 +1,7 @@
-"""What sparkle_drv.plugin gives backends in Python: timelines over work that ends when told to."""
+"""What sparkle_drv.plugin gives backends in Python: timelines over work that ends when told to.
+
+When this fails, plug-ins in Python lose work or report it done too early.
+"""
 
 import errno
 import os

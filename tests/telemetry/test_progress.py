@@ -1,4 +1,7 @@
-"""What takes long is told on a terminal, once and in one line, and in the log."""
+"""Long steps are reported on a terminal once, in one line, and in the log.
+
+When this fails, a long step looks like a hang, or fills the terminal.
+"""
 
 import io
 import logging

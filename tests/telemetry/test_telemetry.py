@@ -1,4 +1,7 @@
-"""Traces: what is covered, the document that is made of one, and the check that judges it."""
+"""Traces: what is covered, the document that is made of one, and the check that judges it.
+
+When this fails, a trace that a user opens lacks work that ran.
+"""
 
 import json
 import threading

@@ -1,5 +1,8 @@
 """The conformance suite, one test for each check and device; what it means is in
-sparkle_drv/testing/suite.py and the files beside it."""
+sparkle_drv/testing/suite.py and the files beside it.
+
+When this fails, a device breaks a promise that every program relies on.
+"""
 
 import pytest
 from uris import OF_SUITE

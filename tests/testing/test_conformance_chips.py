@@ -1,5 +1,7 @@
 """The conformance suite on each emulated chip and on kernels from Linux 5.15 on.
 
+When this fails, an AMD chip or kernel version breaks a promise that every program relies on.
+
 A test each of cards that pair chips, KMS versions, BARs and harvested units; long ones take every
 pair of chip and version.
 """

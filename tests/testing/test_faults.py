@@ -1,4 +1,7 @@
-"""Plans of faults as data: drawn alike from one seed, told and read back, refused when wrong."""
+"""Plans of faults as data: drawn alike from one seed, told and read back, refused when wrong.
+
+When this fails, a failing run cannot be repeated from its seed.
+"""
 
 import pytest
 

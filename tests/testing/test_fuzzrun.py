@@ -1,4 +1,7 @@
-"""What runs the fuzzes: inputs are counted, and one that hangs or kills its process is named."""
+"""What runs the fuzzes: inputs are counted, and one that hangs or kills its process is named.
+
+When this fails, a fuzz run hides the input that broke it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`sim:` devices: right results in virtual time, by the rates and the faults that were stated."""
+"""`sim:` devices: right results in virtual time, by the rates and the faults that were stated.
+
+When this fails, tests of the scheduler rest on devices that do not keep their stated rates.
+"""
 
 import errno
 import random

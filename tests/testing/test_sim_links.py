@@ -1,6 +1,8 @@
 """Links and ports of simulated machines, and a clock that threads share: one timeline, whoever runs
 first.
 
+When this fails, tests of the mesh rest on links that do not keep their stated rates.
+
 `make fuzz-mesh` runs the seeded parts at full size (SPARKLE_FUZZ_MESH=1).
 """
 

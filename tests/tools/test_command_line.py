@@ -1,4 +1,7 @@
-"""The command lines that an installed package puts on the path: what a person gets who mistypes."""
+"""What a person gets who mistypes a command of the installed package.
+
+When this fails, somebody who mistypes a command gets a traceback.
+"""
 
 import importlib
 

@@ -1,4 +1,7 @@
-"""Every tool under `python -OO`, which leaves docstrings and assert statements out."""
+"""Every tool under `python -OO`, which leaves docstrings and assert statements out.
+
+When this fails, a tool loses its checks or its help under `python -OO`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""rdna_as.py: both ways, raw, hex and ELF; its exit codes; what it says of errors."""
+"""rdna_as.py: both ways, raw, hex and ELF; its exit codes; what it says of errors.
+
+When this fails, somebody who assembles RDNA by hand gets wrong files or exit codes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""tools/shaders.py: what is stale, what a build writes, what it says without a compiler."""
+"""tools/shaders.py: what is stale, what a build writes, what it says without a compiler.
+
+When this fails, a stale kernel is shipped.
+"""
 
 from __future__ import annotations
 

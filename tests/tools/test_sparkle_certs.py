@@ -1,4 +1,7 @@
-"""sparkle.py certs: what it makes, what it prints, and what it refuses with which exit code."""
+"""sparkle.py certs: what it makes, what it prints, and what it refuses with which exit code.
+
+When this fails, somebody who sets up a cluster gets unusable or unsafe certificates.
+"""
 
 from __future__ import annotations
 

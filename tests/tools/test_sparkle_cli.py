@@ -1,4 +1,7 @@
-"""sparkle.py info and doctor: on machines that have devices and on those that have none."""
+"""sparkle.py info and doctor: on machines that have devices and on those that have none.
+
+When this fails, somebody without a usable device does not learn why.
+"""
 
 from __future__ import annotations
 

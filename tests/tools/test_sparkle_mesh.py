@@ -1,4 +1,7 @@
-"""sparkle.py mesh: a matrix, routes, plans and a picture of real devices."""
+"""sparkle.py mesh: a matrix, routes, plans and a picture of real devices.
+
+When this fails, the shown routes and rates between devices are wrong.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ def test_one_device_has_no_ways(sparkle, capsys):
     ("words", "code", "said"),
     [
         (["-d", "quantum:0"], 3, "quantum"),
-        (["-d", "cpu,cpu"], 2, "devices: each may be there once"),
+        (["-d", "cpu,cpu"], 2, "devices: expected each device once"),
         (["-d", "cpu", "--svg", "/no/such/folder/f.svg"], 1, "/no/such/folder/f.svg"),
     ],
 )

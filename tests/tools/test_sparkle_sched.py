@@ -1,4 +1,7 @@
-"""sparkle.py explain, trace and replay: of calls, of files, and of files that are none."""
+"""sparkle.py explain, trace and replay: of calls, of files, and of files that hold no trace.
+
+When this fails, `sparkle explain` and `replay` misreport what a Context decided.
+"""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ enum { INNERMOST_NBYTES = 16 << 10 };
 /* A larger c does not stay in a core's part of L3: it is stored past the caches, without being
  * read. */
 enum { PAST_NBYTES = 8 << 20 };
-/* Fewest tiles along a row of c for the most rows per tile; most neighbouring tiles before bias and
- * activation follow. */
+/* From MANY_TILES full tiles of rows on, tiles have the most rows and the last one is short; with
+ * fewer, tiles are equal. UNFINISHED: most neighbouring tiles before bias and activation follow. */
 enum { MANY_TILES = 4, UNFINISHED = 8 };
 
 /* Bias and activation of a part of c whose sums are complete. */

@@ -1,23 +1,24 @@
-/* Runs the instructions of a map over a block: a group of elements at a time through all of them, so that what waits
- * between them never leaves the first-level cache and all arrays are read side by side. Inputs that lie in one piece are
- * read where they are; others are gathered, a block at a time (gather.c), or, if they are one value for the whole
- * block, handed on as one. */
+/* Runs the instructions of a map over a block: one group of elements at a time through all of them.
+ * So intermediate values never leave L1, and all arrays are read side by side. Contiguous inputs
+ * are read in place. Other inputs are gathered, a block at a time (gather.c). An input with a
+ * single value for the whole block is passed as one value. */
 #include "map.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* GROUP_NBYTES is long enough to hide what an instruction costs to begin, and short enough that reading ahead goes on for
- * all arrays at once: with arrays in memory, groups of 64 to 256 floats come out as fast as a loop that was written by hand
- * for the expression, ones of 1024 a sixth slower; with arrays in the caches, 256 are a tenth faster than 128. Asking for
- * lines ahead (prefetches) made all of that slower.
+/* GROUP_NBYTES is long enough to hide the start of an instruction, and short enough that hardware
+ * prefetches all arrays at once. With arrays in memory, groups of 64 to 256 floats are as fast as a
+ * hand-written loop for the expression. Groups of 1024 are a sixth slower. With arrays in the
+ * caches, 256 are a tenth faster than 128. Software prefetches made all of that slower.
  *
- * LONG elements are worth a short piece before the rest, so that stores do not straddle lines; numpy's large arrays begin 16
- * bytes into one, and inputs that do so too are then read in whole lines as well: a tenth faster in the caches, chains a
- * third. */
+ * LONG elements are worth a short piece before the rest, so that stores do not straddle lines.
+ * numpy's large arrays begin 16 bytes behind a line; inputs that do so too are then read in whole
+ * lines as well. This is a tenth faster in the caches, for chains a third. */
 enum { BLOCK_NBYTES = 2048, GROUP_NBYTES = 1024, L1_NBYTES = 24 * 1024, LEAST = 64, APART = 64, LONG = 4096 };
 
-/* As many elements as make `nbytes` of the widest, or fewer if `buffers` of them would not stay in the cache. */
+/* Number of elements in `nbytes` of the widest type, or fewer if `buffers` of them would exceed the
+ * cache. */
 static uint32_t fitting(const struct sp_map_job *job, size_t buffers, uint32_t nbytes)
 {
     const size_t most = L1_NBYTES / (buffers * job->width) / LEAST * LEAST;
@@ -39,7 +40,7 @@ void sp_map_choose_block(struct sp_map_job *job)
     const struct sp_map_insn *const only = job->insns;
     job->copies = job->ninsns == 1 && only->a < SP_MAP_INPUTS && only->fn == job->table->convert[only->type][only->type];
     job->block = fitting(job, inputs + 1, BLOCK_NBYTES);
-    /* One instruction leaves nothing to wait. */
+    /* A single instruction has no intermediate values. */
     job->group = job->ninsns == 1 ? job->block : fitting(job, inputs + job->nregs + 1, GROUP_NBYTES);
     job->again = (uint32_t)(job->total < SP_MAP_PERIOD ? job->total : SP_MAP_PERIOD);
     job->most = spread ? job->block : periods ? job->again : job->total;
@@ -51,7 +52,8 @@ static size_t rounded(size_t nbytes)
     return (nbytes + APART - 1) / APART * APART;
 }
 
-/* What a gathered input needs; with a period, the pattern and enough of it again for a block from anywhere. */
+/* Bytes of a gathered input. With a period: the pattern, and a repeated part for a block that
+ * begins anywhere. */
 static size_t gathered_nbytes(const struct sp_map_job *job, const struct sp_map_operand *x)
 {
     if (!x->base || x->whole)
@@ -59,7 +61,7 @@ static size_t gathered_nbytes(const struct sp_map_job *job, const struct sp_map_
     return rounded((x->period ? x->period + job->again : job->block) * sp_map_nbytes(x->type)) + APART;
 }
 
-/* A pattern, and as much of it again as a block may want. */
+/* Repeats a pattern as far as a block may need. */
 static void repeat(const struct sp_map_job *job, const struct sp_map_operand *x, char *to)
 {
     const size_t period = (size_t)x->period * sp_map_nbytes(x->type);
@@ -113,7 +115,7 @@ int sp_map_begin(const struct sp_map_job *job, struct sp_map_thread *t, size_t e
     return 0;
 }
 
-/* Where the block of input i is. `index`: of `at`; `in_row`: the block does not leave the row. */
+/* Finds the block of input i. `index`: the index of `at`. `in_row`: the block stays in the row. */
 static void find_input(const struct sp_map_job *job, struct sp_map_thread *t, uint32_t i, uint64_t at, size_t count,
                        const uint64_t index[SP_MAP_DIMS], int in_row)
 {
@@ -147,14 +149,14 @@ static void find_input(const struct sp_map_job *job, struct sp_map_thread *t, ui
     slot->by = nbytes;
 }
 
-/* The instructions with the addresses of this block, the last one's `out` being `to`. */
+/* Copies the instructions with the addresses of this block; the last one's `out` is `to`. */
 static void make_steps(const struct sp_map_job *job, const struct sp_map_thread *t, char *to)
 {
     struct sp_map_step *s = t->step;
     for (uint32_t k = 0; k < job->ninsns; k++, s++) {
         const struct sp_map_insn *const in = &job->insns[k];
         const struct sp_map_slot *const a = &t->slot[in->a], *const b = &t->slot[in->b], *const c = &t->slot[in->c];
-        s->fn = in->fn; /* field by field: the loop below reads them so, soon */
+        s->fn = in->fn; /* field by field: the loop below soon reads them so */
         s->scalars = a->scalar | b->scalar << 1 | c->scalar << 2;
         s->out = (char *)(uintptr_t)t->slot[in->out].at;
         s->out_by = 0;
@@ -169,7 +171,7 @@ static void make_steps(const struct sp_map_job *job, const struct sp_map_thread 
     s[-1].out_by = sp_map_result_nbytes(job);
 }
 
-/* Elements [done, end) of the block, a group at a time. */
+/* Elements [done, end) of the block, one group at a time. */
 static void run_steps(const struct sp_map_job *job, const struct sp_map_thread *t, uint32_t nsteps, size_t done, size_t end)
 {
     const struct sp_map_step *const last = t->step + nsteps;
@@ -181,7 +183,7 @@ static void run_steps(const struct sp_map_job *job, const struct sp_map_thread *
     }
 }
 
-/* The same past the caches; done and end are such that `out` is whole lines. */
+/* As run_steps, past the caches; `out` is whole lines from done to end. */
 static void run_past(const struct sp_map_job *job, const struct sp_map_thread *t, size_t done, size_t end)
 {
     struct sp_map_step *const last = t->step + job->ninsns - 1;
@@ -189,7 +191,7 @@ static void run_past(const struct sp_map_job *job, const struct sp_map_thread *t
     uint32_t nsteps = job->ninsns;
     if (job->insns[nsteps - 1].past) {
         last->fn = job->insns[nsteps - 1].past;
-    } else { /* it has no such form; the copy of a group has */
+    } else { /* it has no form past the caches; the copy of a group has */
         last[1] = (struct sp_map_step){.fn = job->table->past_copy[job->y.type],
                                        .out = last->out,
                                        .out_by = last->out_by,

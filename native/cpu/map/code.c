@@ -1,10 +1,10 @@
-/* Checks the programs of maps and makes instructions that the engine can run; nothing here computes. */
+/* Checks the programs of maps and makes instructions for the engine. It computes no elements. */
 #include "map.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* Values an op of the portable language takes; it always leaves one. -1: no such op. */
+/* Number of values that an op of the portable language takes; each leaves one. -1: no such op. */
 static int operands_of(uint32_t op)
 {
     switch (op) {
@@ -45,7 +45,7 @@ static int operands_of(uint32_t op)
     }
 }
 
-/* Roughly, in additions: what decides how many elements are worth a thread. */
+/* Cost in additions, roughly: decides how many elements are worth a thread. */
 static uint32_t weight_of(uint32_t op)
 {
     switch (op) {
@@ -67,8 +67,9 @@ static uint32_t weight_of(uint32_t op)
     }
 }
 
-/* The array that `job->insns` becomes, in the caller's scratch, and behind it a copy of the program: another queue may write
- * to the memory of the program between the check of a word and its use. NULL: no memory. */
+/* Allocates `job->insns` in the caller's scratch, followed by a copy of the program: another queue
+ * may write to the program's memory between the check of a word and its use. NULL: out of
+ * memory. */
 static const void *make_room(struct sp_map_job *job, size_t ninsns, const uint32_t *words, size_t nwords)
 {
     const size_t nbytes = (ninsns + 1) * sizeof *job->insns;
@@ -79,7 +80,7 @@ static const void *make_room(struct sp_map_job *job, size_t ninsns, const uint32
     return room ? memcpy(room + nbytes, words, nwords * sizeof *words) : NULL;
 }
 
-/* `from` is the type of a conversion's operand. */
+/* `from`: type of a conversion's operand. */
 static void emit(struct sp_map_job *job, uint32_t op, uint32_t type, uint32_t from, uint32_t out, const uint32_t in[3],
                  uint32_t operands)
 {
@@ -97,7 +98,7 @@ static void emit(struct sp_map_job *job, uint32_t op, uint32_t type, uint32_t fr
     job->weight += weight_of(op);
 }
 
-/* The deepest the stack gets, or -EINVAL. */
+/* The greatest depth of the stack, or -EINVAL. */
 static int check_postfix(const struct sp_map_job *job, const uint32_t *program, uint32_t nops, uint32_t type)
 {
     int depth = 0;
@@ -144,7 +145,8 @@ int sp_map_from_postfix(struct sp_map_job *job, const uint32_t *words, uint32_t 
             continue;
         }
         depth -= takes;
-        /* Register `depth` holds nothing but perhaps this very step's first operand: in place is fine. */
+        /* Register `depth` is free or holds this step's first operand, so the result may go
+         * there. */
         const uint32_t out = SP_MAP_INPUTS + depth;
         const uint32_t in[3] = {stack[depth], takes > 1 ? stack[depth + 1] : 0, takes > 2 ? stack[depth + 2] : 0};
         emit(job, op, type, type, out, in, takes);
@@ -155,7 +157,7 @@ int sp_map_from_postfix(struct sp_map_job *job, const uint32_t *words, uint32_t 
     return 0;
 }
 
-/* How many operands an instruction has; -1: there is none for this type. */
+/* Number of operands of an instruction; -1: not available for this type. */
 static int lowered_operands(const struct sp_map_table *table, uint32_t op, uint32_t type)
 {
     if (type >= SP_MAP_TYPES || op >= SP_MAP_LOWERED_OPS)
@@ -167,7 +169,8 @@ static int lowered_operands(const struct sp_map_table *table, uint32_t op, uint3
     return op >= SP_MAP_FMA ? 3 : operands_of(op);
 }
 
-/* The slot of an operand, or -EINVAL: it must exist, an input must be of the type that the instruction reads. */
+/* The slot of an operand. -EINVAL: it does not exist, or an input has another type than the
+ * instruction reads. */
 static int64_t slot_of(const struct sp_map_job *job, uint32_t operand, uint32_t type)
 {
     const uint32_t kind = operand >> 28;

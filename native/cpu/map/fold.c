@@ -1,7 +1,8 @@
-/* A map whose elements are folded as they come: [outer, n, inner] to [outer, inner], without the map ever being stored.
+/* A map whose elements are folded as they are computed: [outer, n, inner] to [outer, inner],
+ * without storing the map.
  *
- * The work is cut by the shape and the program alone, never by the number of threads, and parts are joined in their order:
- * the same input gives the same bits however many threads there are. */
+ * The shape and the program alone determine the pieces, not the number of threads. Parts are joined
+ * in their order. So the same input gives the same bits for any number of threads. */
 #include "map.h"
 
 #include <errno.h>
@@ -12,13 +13,13 @@ enum { PIECE = 1 << 16, FEW = 64, WIDE = 256 };
 struct fold_job {
     struct sp_map_job *job;
     const struct sp_map_folds *f;
-    uint64_t outer, n, inner, count; /* count: what a mean divides by, else 0 */
+    uint64_t outer, n, inner, count; /* count: divisor of a mean, else 0 */
     uint64_t columns;                /* of a piece */
     uint64_t column_runs;
-    uint64_t rows; /* of a piece but the last */
+    uint64_t rows; /* of each piece except the last */
     uint64_t row_runs;
     uint64_t pieces, per_task;
-    char *partial; /* [row_runs][outer * inner], when row_runs > 1 */
+    char *partial; /* [row_runs][outer * inner], if row_runs > 1 */
     uint32_t y_nbytes;
 };
 
@@ -27,7 +28,7 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Rows [r0, r1) of `o`, all of them with one column, to acc[0]. */
+/* Folds rows [r0, r1) of `o`, each with one column, into acc[0]. */
 static void along(const struct fold_job *f, struct sp_map_thread *t, uint64_t o, uint64_t r0, uint64_t r1, void *acc)
 {
     f->f->first(acc, SP_MAP_LANES);
@@ -41,7 +42,7 @@ static void along(const struct fold_job *f, struct sp_map_thread *t, uint64_t o,
     f->f->join(acc);
 }
 
-/* Columns [i0, i1) of rows [r0, r1) of `o` to acc[0 .. i1 - i0). */
+/* Folds columns [i0, i1) of rows [r0, r1) of `o` into acc[0 .. i1 - i0). */
 static void across(const struct fold_job *f, struct sp_map_thread *t, uint64_t o, uint64_t r0, uint64_t r1, uint64_t i0,
                    uint64_t i1, void *acc)
 {
@@ -52,8 +53,8 @@ static void across(const struct fold_job *f, struct sp_map_thread *t, uint64_t o
             f->f->rows(acc, sp_map_block(f->job, t, (o * f->n + r) * f->inner + i0, width, NULL, 0), 1, width);
         return;
     }
-    /* Short rows, which lie one after the other in the space: `together` of them are one long row, and a block is several
-     * of those. */
+    /* Short rows, contiguous in the space: `together` of them are one long row, and a block has
+     * several long rows. */
     const size_t together = width < WIDE && r1 - r0 >= 8 ? WIDE / width : 1;
     const size_t wide = together * width;
     f->f->first(acc, wide);
@@ -92,7 +93,7 @@ static void one_piece(const struct fold_job *f, struct sp_map_thread *t, uint64_
         f->f->store(f->job->y.base + at * f->y_nbytes, t->extra, (size_t)(i1 - i0), (size_t)f->count);
 }
 
-/* Short rows with a result each: a block is several of them. */
+/* Short rows with one result each: a block has several of them. */
 static void short_rows(const struct fold_job *f, struct sp_map_thread *t, uint64_t o0, uint64_t o1)
 {
     const uint32_t nbytes = sp_map_result_nbytes(f->job);
@@ -157,7 +158,7 @@ int sp_map_fold(struct sp_map_job *job, uint32_t fold, uint64_t outer, uint64_t 
     f.rows = n;
     f.row_runs = 1;
     const uint64_t independent = outer * f.column_runs;
-    /* Few results over many rows: cut the rows, too. */
+    /* Few results over many rows: divide the rows too. */
     if (independent < FEW && n * f.columns > 2 * (uint64_t)PIECE) {
         f.rows = PIECE / f.columns;
         f.row_runs = (n + f.rows - 1) / f.rows;

@@ -1,5 +1,5 @@
-/* The kernel fused_map: reads its geometry, looks whether all of that stays inside the arrays, and runs. Nothing that a
- * caller says is believed: a wrong program or geometry is -EINVAL, never an access outside. */
+/* The kernel fused_map: reads its geometry, checks that it stays inside the arrays, and runs. No
+ * input is trusted: a wrong program or geometry is -EINVAL, never an access outside. */
 #include "map.h"
 
 #include "core/args.h"
@@ -18,7 +18,7 @@ void sp_map_plain(struct sp_map_job *job, const struct sp_map_table *table, void
             .base = (char *)(uintptr_t)x[i], .stride = {nbytes}, .type = type, .whole = x[i] != NULL};
 }
 
-/* The sizes of the space: at least one dimension, elements that can be counted. */
+/* Reads the sizes of the space: at least one dimension, a number of elements that fits. */
 static int read_shape(struct sp_map_job *job, const int64_t *geometry, uint32_t ngeometry)
 {
     if (ngeometry < SP_MAP_GEO_HEAD || geometry[SP_MAP_GEO_NDIM] < 1 || geometry[SP_MAP_GEO_NDIM] > SP_MAP_DIMS)
@@ -36,7 +36,7 @@ static int read_shape(struct sp_map_job *job, const int64_t *geometry, uint32_t 
     return 0;
 }
 
-/* Do all elements lie in [0, nbytes)? */
+/* 1 if all elements are in [0, nbytes). */
 static int inside(const struct sp_map_job *job, const struct sp_map_operand *x, int64_t offset, uint64_t nbytes)
 {
     int64_t low = offset, high = offset;
@@ -51,7 +51,7 @@ static int inside(const struct sp_map_job *job, const struct sp_map_operand *x, 
     return low >= 0 && nbytes <= INT64_MAX && high <= (int64_t)nbytes - (int64_t)sp_map_nbytes(x->type);
 }
 
-/* The product of the sizes from `d` on if their elements lie one after the other, else 0. */
+/* The product of the sizes from `d` on if their elements are contiguous, else 0. */
 static uint64_t in_one_piece(const struct sp_map_job *job, const struct sp_map_operand *x, uint32_t from)
 {
     uint64_t n = 1;
@@ -63,7 +63,8 @@ static uint64_t in_one_piece(const struct sp_map_job *job, const struct sp_map_o
     return n;
 }
 
-/* Elements after which an input, all of whose outer strides are 0, comes again; 0: it does not, or late. */
+/* Number of elements after which an input repeats, all of whose outer strides are 0. 0: it does
+ * not, or only after too many. */
 static uint64_t period_of(const struct sp_map_job *job, const struct sp_map_operand *x)
 {
     uint32_t d = 0;
@@ -73,7 +74,7 @@ static uint64_t period_of(const struct sp_map_job *job, const struct sp_map_oper
     return n <= SP_MAP_PERIOD ? n : 0;
 }
 
-/* Long rows whose elements lie one after the other, aligned, or are one value. */
+/* 1 for long rows whose elements are contiguous and aligned, or a single value. */
 static uint32_t lies_in_rows(const struct sp_map_job *job, const struct sp_map_operand *x)
 {
     const int64_t nbytes = sp_map_nbytes(x->type), inner = x->stride[job->ndim - 1];
@@ -145,7 +146,7 @@ static int fold(struct sp_map_job *job, const struct sp_args_fused_map *v, const
 int sp_map_fused(const struct sp_map_table *table, const struct sp_args_fused_map *given, const struct sp_tile_plan *plan,
                  struct sp_pool *pool)
 {
-    /* Another queue may write to the memory of the geometry between its check and its use. */
+    /* A copy: another queue may write to the geometry's memory between its check and its use. */
     int64_t geometry[SP_MAP_GEO_HEAD + SP_MAP_DIMS + (SP_MAP_INPUTS + 1) * (2 + SP_MAP_DIMS)];
     struct sp_args_fused_map own = *given;
     const struct sp_args_fused_map *const v = &own;
@@ -168,7 +169,7 @@ int sp_map_fused(const struct sp_map_table *table, const struct sp_args_fused_ma
     job.stream = !folds && table->fence && v->geometry[SP_MAP_GEO_STREAM] != 0;
     for (uint32_t i = 0; i < SP_MAP_INPUTS; i++)
         if (job.x[i].base == job.y.base)
-            job.stream = 0; /* its lines are in the caches, having been read: an ordinary store costs less there */
+            job.stream = 0; /* y is also read, so its lines are cached: an ordinary store costs less */
     sp_map_choose_block(&job);
     return folds ? fold(&job, v, plan, pool) : sp_map_run(&job, plan, pool);
 }

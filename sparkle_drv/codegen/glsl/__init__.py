@@ -2,26 +2,27 @@
 
     shader = glsl.generate("gemm_f32", plan, info)   # -> Shader(source, groups, group_size)
 
-What a host must do to run one (the egl backend does):
-* the k-th pointer argument is bound to storage block k, the j-th scalar set at uniform location j;
-* an optional pointer that is null gets any small buffer, and `sp_null` (uint, at NULL_LOCATION) has
-  bit k set for each pointer k that is null;
-* `sp_group_offset` (uvec3, at GROUP_OFFSET_LOCATION) is added to gl_WorkGroupID: a grid of more
-  than 65535 groups an axis is cut into several dispatches. Zero for a dispatch that was not cut;
-* both uniforms are declared in every shader; where one is not used, setting it does nothing;
-* vector loads want each buffer to start at a multiple of 16 bytes.
+A host, such as the egl backend, must do the following to run a shader:
+* It binds the k-th pointer argument to storage block k and sets the j-th scalar at uniform location
+  j.
+* For an optional pointer that is null it binds any small buffer, and sets bit k of `sp_null` (uint,
+  at NULL_LOCATION) for each such pointer k.
+* It cuts a grid of more than 65535 groups along an axis into several dispatches. The shader adds
+  `sp_group_offset` (uvec3, at GROUP_OFFSET_LOCATION) to gl_WorkGroupID; it is zero without a cut.
+* Every shader declares both uniforms. If a shader does not use one, setting it has no effect.
+* Each buffer starts at a multiple of 16 bytes, which vector loads need.
 
-DeviceInfo tells what to write: kind and software choose defaults, max_group_size and
-max_shared_nbytes are limits, "f64" among the features means doubles, isa "essl 310" OpenGL ES 3.1
-(no second view of a block then, because there may be as few as four). GLSL only, no GL: nothing
-here calls a driver. codegen/kernels.py calls `provides` and `generate`.
+DeviceInfo determines the text. kind and software choose defaults; max_group_size and
+max_shared_nbytes are limits; "f64" among the features means doubles. isa "essl 310" is OpenGL ES
+3.1, whose shaders have no second view of a block, because it may have only four blocks. This folder
+writes GLSL and never calls a driver. codegen/kernels.py calls `provides` and `generate`.
 
     kit.py                                      a shader's frame: bindings, uniforms, arguments
     gemm.py, gemm_shared.py                     products: naive and blocked; in shared memory
-    conv2d.py, conv2d_shared.py, conv2d_text.py convolutions: direct; im2col; what they share
+    conv2d.py, conv2d_shared.py, conv2d_text.py convolutions: direct; im2col; their common text
     map.py, elementwise.py, reduce.py           expressions; fixed elementwise kernels; reductions
     layout.py, misc.py                          layouts and strided copies; noop, busy, peak
-    defaults.py                                 algorithm and tiles where a plan says none
+    defaults.py                                 algorithm and tiles if a plan has none
     tile.py                                     checks a TilePlan against the device's limits
     registers.py                                the tile of sums in a thread's registers
     lanes.py                                    operands shared by eight lanes (shader_ballot)
@@ -45,12 +46,12 @@ _GENERATORS: dict[str, Callable[[str, TilePlan, DeviceInfo], Shader]] = {
     for module in (misc, elementwise, map, gemm, conv2d, reduce, layout)
     for name in module.NAMES
 }
-NAMES = frozenset(_GENERATORS)  #: the kernels there are shaders for
+NAMES = frozenset(_GENERATORS)  #: the kernels that have shaders
 _ANY = TilePlan()
 
 
 def provides(name: str, info: DeviceInfo) -> bool:
-    """Can this device have this kernel? Some have no doubles; copies of them need none."""
+    """Can this device have this kernel? Some have no doubles; a copy of doubles needs none."""
     doubles = name.endswith("_f64") and not name.startswith("copy_")
     return name in NAMES and not (doubles and "f64" not in info.features)
 
@@ -58,8 +59,8 @@ def provides(name: str, info: DeviceInfo) -> bool:
 def generate(name: str, plan: TilePlan | None, info: DeviceInfo) -> Shader:
     """The shader of manifest kernel `name` for `plan` (None: defaults for this device).
 
-    KeyError: there is none of that name. ImageError (a ValueError): the device has no doubles.
-    ValueError: the plan asks for what the device has not.
+    Raises KeyError for a kernel without a shader, ImageError (a ValueError) if the device has no
+    doubles, ValueError if the device cannot run the plan.
     """
     write = _GENERATORS[name]
     if not provides(name, info):

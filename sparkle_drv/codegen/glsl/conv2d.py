@@ -1,14 +1,14 @@
 """conv2d_f32: y = act(x * w + bias), NCHW or NHWC, any stride, padding, dilation and groups.
 
-    naive   a thread an output, plain loops: the oracle's shader
-    direct  tm output channels x tn pixels a thread, weights and pixels straight from memory
-    im2col  the product of a matrix of weights and one of pixels that is never stored: blocks of
-            both are staged in shared memory (conv2d_shared.py)
+    naive   one output per thread, plain loops: the oracle's shader
+    direct  tm output channels x tn pixels per thread, weights and pixels straight from memory
+    im2col  the product of a matrix of weights and a matrix of pixels, which is never stored: blocks
+            of both are staged in shared memory (conv2d_shared.py)
 
-All see the pixels of the batch as one row (n * oh * ow of them) and the terms of an output as
-another (channels of the group * kh * kw, as w has them). plan.levels[0] = (bm, bn, bk): bm output
-channels x bn pixels a group of threads; levels[1] = (tm, tn, 1). plan.vector = 4 takes four weights
-in one load where a channel's weights are a multiple of four.
+All treat the n * oh * ow pixels of the batch as one row. They treat the terms of an output as
+another row: channels of the group * kh * kw, in the order of w. plan.levels[0] = (bm, bn, bk) is bm
+output channels x bn pixels for a group of threads; levels[1] = (tm, tn, 1). With plan.vector = 4 a
+load takes four weights if a channel has a multiple of four.
 """
 
 from __future__ import annotations
@@ -84,8 +84,10 @@ if (channel < channels_out && pixel < pixels) {
 
 
 def _direct(tile: Tile, registers: Registers, width: int, way: lanes.Rows) -> str:
-    """One term at a time, or four with their weights in one vector; the filter position goes along
-    without divisions."""
+    """Text of the loop over one term at a time, or four with their weights in one vector.
+
+    The filter position is advanced without divisions.
+    """
     last = "min(channel + {offset}, channels_out - 1u)"
     lines = way.each(f"uint {{row}}_at = (part * channels_out + {last}) * terms;")
     lines.append("uint term = 0u, ch = 0u, i = 0u, j = 0u;")
@@ -112,12 +114,15 @@ def _direct(tile: Tile, registers: Registers, width: int, way: lanes.Rows) -> st
 
 
 def _four(tile: Tile, way: lanes.Rows, at: int) -> tuple[list[str], list[str]]:
-    """Weights and pixels of the term `at` of four."""
+    """Text for the weights and pixels of term `at` of four."""
     return [f"{v}.{LANES[at]}" for v in way.values], [f"b{t}_{at}" for t in range(tile.tn)]
 
 
 def _pixels(tile: Tile, end: str) -> str:
-    """The pixels under the term (ch, i, j), and the step to the next; `end` of their names."""
+    """Text for the pixels under the term (ch, i, j) and the step to the next term.
+
+    `end` is the suffix of the names.
+    """
     lines = [f"float {', '.join(f'b{t}{end}' for t in range(tile.tn))};", "{"]
     lines.append("    uint down = i * dh, right = j * dw;")
     lines.append("    uint step = ch * x_channel + down * x_row + right * x_column;")

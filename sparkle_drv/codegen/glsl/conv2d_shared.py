@@ -1,7 +1,7 @@
 """conv2d as a matrix product staged in shared memory: weights [channels, terms] times pixels
-[terms, pixels], the second read from the image through its indices.
+[terms, pixels]. The pixels are read from the image by computed indices.
 
-Called by conv2d.py for the algorithm "im2col".
+conv2d.py calls this for the algorithm "im2col".
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ float sp_x(uint term, uint pixel, uint part, uint channels_in, uvec3 steps)
 
 
 def loop(kit: Kit, tile: Tile, registers: Registers) -> str:
-    """Adds the shared arrays to `kit`; the text leaves the sums in the registers."""
+    """Adds the shared arrays to `kit`; the returned text leaves the sums in the registers."""
     width, vector = registers.width, registers.vector
     gemm_shared.declare(kit, tile, registers)
     quads_m, quads_n = tile.bm // width, tile.bn // width

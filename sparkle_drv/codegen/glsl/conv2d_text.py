@@ -1,8 +1,8 @@
-"""What the conv2d shaders share: sizes and strides of both layouts, where a thread's outputs are,
-and how they are stored.
+"""The common text of the conv2d shaders: sizes and strides of both layouts, positions of a thread's
+outputs, and their stores.
 
-Positions left of or above the image are unsigned numbers that wrapped around: one comparison tells
-them from those inside. Called by conv2d.py and conv2d_shared.py.
+Positions left of or above the image are unsigned numbers that wrapped around, so one comparison
+finds them. conv2d.py and conv2d_shared.py call this.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ uint x_column = nhwc != 0u ? c : 1u;
 
 
 def channel_origin(tile: Tile) -> str:
-    """`part` is the convolution's group, `channel` this thread's first channel in it."""
+    """Text that sets `part`, the convolution's group, and `channel`, this thread's first one in
+    it."""
     local = f" + gl_LocalInvocationID.y * {tile.tm}u" if tile.rows > 1 else ""
     return f"""\
 uint tiles = (channels_out + {tile.bm - 1}u) / {tile.bm}u;
@@ -51,8 +52,7 @@ uint channel = group.y % tiles * {tile.bm}u{local};
 
 
 def pixel_origin(tile: Tile) -> str:
-    """rowT, columnT: where the filter starts for this thread's pixel T, and the element fromT
-    there."""
+    """Text that sets rowT and columnT, the filter's start for pixel T, and its element fromT."""
     lines = [f"uint pixel = group.x * {tile.bn}u + gl_LocalInvocationID.x;"]
     for t in range(tile.tn):
         lines.append(f"uvec3 at{t} = sp_pixel(min(pixel + {t * tile.columns}u, pixels - 1u));")
@@ -65,8 +65,11 @@ def pixel_origin(tile: Tile) -> str:
 
 
 def store(tile: Tile, registers: Registers) -> str:
-    """Bias, the stores, then the activation over what this thread stored (unrolled it would be most
-    of the shader)."""
+    """Text for bias, stores and activation.
+
+    The activation is a second pass over this thread's stores, because unrolled it would be most of
+    the shader.
+    """
     width, apart = registers.width, tile.columns * registers.width
     lines = [f"uint first = group.x * {tile.bn}u + gl_LocalInvocationID.x * {width}u;"]
     lines.append("uint out_channel = part * channels_out + channel;")

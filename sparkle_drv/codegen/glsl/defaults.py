@@ -1,7 +1,7 @@
-"""What a plan leaves open: algorithm and tiles of gemm and conv2d by kind of device.
+"""Defaults for plans: algorithm and tiles of gemm and conv2d by kind of device.
 
-Only the floor under ops/tiles, which plans with the sizes of the operation at hand: for kernels
-loaded by name, without a plan. Called by gemm.py and conv2d.py.
+They serve kernels that are loaded by name, without a plan. ops/tiles makes better plans, with the
+sizes of the operation. gemm.py and conv2d.py call this.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from .tile import Tile
 Levels = tuple[tuple[int, int, int], tuple[int, int, int]]
 
 NAIVE: Levels = ((8, 8, 1), (1, 1, 1))
-# A software device runs a vector's threads one by one at every load and store: outputs a load are
-# what counts, and shared memory only copies.
+# A software device runs the threads of a vector one by one at every load and store. So outputs per
+# load count, and shared memory only adds a copy.
 SOFTWARE: Levels = ((8, 64, 4), (8, 8, 1))
 HARDWARE: Levels = ((64, 64, 16), (4, 4, 1))
 CONV_HARDWARE: Levels = ((32, 64, 16), (4, 4, 1))
@@ -35,8 +35,10 @@ def conv2d(plan: TilePlan, info: DeviceInfo) -> Tile:
 
 
 def _tile(algo: str, plan: TilePlan, levels: Levels) -> Tile:
-    """What the plan leaves out, and zeros in it, are the default's. A thread of "naive" has one
-    output whatever the plan says."""
+    """The plan's tile; absent values and zeros take the default.
+
+    A thread of "naive" always has one output.
+    """
     given = plan.levels[:1] if algo == "naive" else plan.levels
     (bm, bn, bk), (tm, tn, _) = (
         tuple(new or old for new, old in zip(one, level, strict=True))

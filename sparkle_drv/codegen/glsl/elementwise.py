@@ -1,7 +1,7 @@
 """copy, fill, vecadd, saxpy, axpby, relu, abs, neg, exp, tanh: thread i handles element i.
 
-With plan.vector = 4 a thread handles four neighbours through one vec4 where all four are there
-(f32 and i32). plan.levels[0][0] is the size of a group.
+With plan.vector = 4 a thread of f32 or i32 handles four neighbours as one vec4, if all four exist.
+plan.levels[0][0] is the size of a group.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from . import vmath
 from .kit import ELEMENTS, Kit, Shader, is_es, kernels, linear
 from .tile import group_threads
 
-# op -> its value; x and y stand for elements of those arrays, a and b for scalars.
+# op -> text of its value; x and y are elements of those arrays, a and b scalars.
 _VALUES = {
     "copy": "{x}",
     "fill": "{a}",
@@ -22,7 +22,7 @@ _VALUES = {
     "abs": "abs({x})",
     "neg": "-{x}",
 }
-_FUNCTIONS = ("relu", "exp", "tanh")  # of vmath.py, for one element
+_FUNCTIONS = ("relu", "exp", "tanh")  # functions of vmath.py, for one element
 NAMES = tuple(
     f"{op}_{dtype}"
     for op, dtypes in {
@@ -40,7 +40,7 @@ def generate(name: str, plan: TilePlan, info: DeviceInfo) -> Shader:
     size = group_threads(plan, info, default=256)
     pointers = [arg["name"] for arg in kernels()[name]["args"] if arg["type"].endswith("*")]
     element, types = ELEMENTS[dtype], {}
-    if op == "copy":  # floats may lose bits in a register: payloads of NaN, denormals
+    if op == "copy":  # a float register may lose bits: payloads of NaN, denormals
         element = "uvec2" if dtype == "f64" else "uint"
         types = dict.fromkeys(pointers, element)
     kit = Kit(name, info, (size, 1, 1), types)

@@ -1,13 +1,13 @@
 """gemm_f32 and gemm_f64: c = act(a @ b + bias) for any strides of a and b.
 
-    naive    a thread an output, scalar loads: the oracle's shader
-    blocked  a tile of outputs a thread, operands straight from memory
-    shared   a tile of outputs a thread, operands staged in shared memory (gemm_shared.py)
+    naive    one output per thread, scalar loads: the oracle's shader
+    blocked  a tile of outputs per thread, operands straight from memory
+    shared   a tile of outputs per thread, operands staged in shared memory (gemm_shared.py)
 
-plan.levels[0] = (bm, bn, bk) is the tile of a group, levels[1] = (tm, tn, 1) that of a thread,
-plan.vector = 4 asks for 16-byte loads. Those are taken where rows are contiguous and 16-byte
-aligned, which the shader sees from the strides (all threads alike); other strides take the loop
-with scalar loads of the same shader.
+plan.levels[0] = (bm, bn, bk) is the tile of a group, levels[1] = (tm, tn, 1) that of a thread.
+plan.vector = 4 asks for 16-byte loads. The shader uses them if rows are contiguous and 16-byte
+aligned, which it sees from the strides, alike in all threads. Other strides take the loop with
+scalar loads in the same shader.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .tile import Tile, checked
 
 NAMES = ("gemm_f32", "gemm_f64")
 ALGOS = ("naive", "blocked", "shared")
-_MOST_FAST = 8  # terms a round up to which the loop with scalar loads takes one at a time
+_MOST_FAST = 8  # up to this bk the loop with scalar loads takes one term per iteration
 
 
 def generate(name: str, plan: TilePlan, info: DeviceInfo) -> Shader:
@@ -71,10 +71,13 @@ if (i < m && j < n) {{
 
 
 def origin(tile: Tile, registers: Registers) -> str:
-    """Where this thread's outputs are: rows row .. row + tm - 1, and of columns `width` at a time,
-    those of the threads side by side in between, so that neighbours load neighbours."""
+    """Text for the position of this thread's outputs.
+
+    The rows are row .. row + tm - 1. The columns come `width` at a time, with those of neighbouring
+    threads in between, so that neighbouring threads load neighbouring elements.
+    """
     width = registers.width
-    # Without a second row of threads the row depends on the group alone, which compilers can use.
+    # With one row of threads, `row` depends only on the group, which compilers can use.
     local = f" + gl_LocalInvocationID.y * {tile.tm}u" if tile.rows > 1 else ""
     lines = [
         "uvec3 group = gl_WorkGroupID + sp_group_offset;",
@@ -82,7 +85,7 @@ def origin(tile: Tile, registers: Registers) -> str:
         f"uint column = group.x * {tile.bn}u + gl_LocalInvocationID.x * {width}u;",
     ]
     if width > 1:
-        # `wide`: rows of b are whole vectors; `fast`: those of a too.
+        # `wide`: rows of b are whole vectors; `fast`: rows of a are too.
         lines.append(f"bool wide = csb == 1u && ((rsb | n) & {width - 1}u) == 0u;")
         lines.append(f"bool fast = wide && csa == 1u && (rsa & {width - 1}u) == 0u;")
     return "\n".join([*lines, registers.zeros(), ""])
@@ -90,7 +93,7 @@ def origin(tile: Tile, registers: Registers) -> str:
 
 def _blocked(tile: Tile, registers: Registers, way: lanes.Rows) -> str:
     width, apart = registers.width, tile.columns * registers.width
-    # Rows and columns beyond the edge read the last one: what comes of it is never stored.
+    # Rows and columns beyond the edge read the last one; their results are never stored.
     lines = ["uint p = 0u;"]
     lines += way.each("uint {row}_at = min(row + {offset}, m - 1u) * rsa;")
     if width > 1:
@@ -99,7 +102,7 @@ def _blocked(tile: Tile, registers: Registers, way: lanes.Rows) -> str:
         for lane in range(width):
             at = f"min(column + {j * apart + lane}u, n - 1u)"
             lines.append(f"uint b{j}{LANES[lane]}_at = {at} * csb;")
-    if tile.bk > _MOST_FAST:  # a plan for so many terms that one a round would be too many rounds
+    if tile.bk > _MOST_FAST:  # one term per iteration would be too many iterations
         lines.append(f"for (; p + {tile.bk}u <= k; p += {tile.bk}u) {{")
         for term in range(tile.bk):
             lines += ["    {", indented(_term(registers, way, f"(p + {term}u)"), 8), "    }"]
@@ -109,7 +112,7 @@ def _blocked(tile: Tile, registers: Registers, way: lanes.Rows) -> str:
 
 
 def _term(registers: Registers, way: lanes.Rows, p: str) -> str:
-    """Term `p` of all sums, with scalar loads at any strides."""
+    """Text for term `p` of all sums, with scalar loads at any strides."""
     lines = []
     for j in range(registers.vectors):
         values = ", ".join(f"b[b{j}{lane}_at + {p} * rsb]" for lane in LANES[: registers.width])
@@ -120,7 +123,7 @@ def _term(registers: Registers, way: lanes.Rows, p: str) -> str:
 
 
 def _fast_loop(tile: Tile, registers: Registers, way: lanes.Rows) -> str:
-    """Vectors along k from a, along n from b; `p` ends where fewer than a step is left."""
+    """Text that loads vectors along k from a and along n from b, while a whole step is left."""
     width, apart = registers.width, tile.columns * registers.width
     step = max(width, tile.bk // width * width)
     lines = [
@@ -129,8 +132,8 @@ def _fast_loop(tile: Tile, registers: Registers, way: lanes.Rows) -> str:
     ]
     lines.append(f"uint next = rsb / {width}u;")
     lines.append(f"for (; p + {step}u <= k; p += {step}u) {{")
-    # All loads first, then term after term of each sum: a sum that does not fit the registers goes
-    # to memory and back once, not once a term.
+    # All loads come first, then all terms of each sum. So a sum that does not fit into registers is
+    # spilled once, not once per term.
     for block in range(step // width):
         at = f"a_v[({{row}}_at + p) / {width}u + {block}u]"
         lines += ["    {", indented(way.load(registers.vector, at), 8)]
@@ -149,8 +152,11 @@ def _fast_loop(tile: Tile, registers: Registers, way: lanes.Rows) -> str:
 
 
 def store(tile: Tile, registers: Registers) -> str:
-    """Bias, the stores, and the activation as a second pass over what this thread stored: unrolled
-    it would be most of the shader."""
+    """Text for bias, stores and activation.
+
+    The activation is a second pass over this thread's stores, because unrolled it would be most of
+    the shader.
+    """
     width, apart = registers.width, tile.columns * registers.width
     lines = ["if ((sp_null & 8u) == 0u) {"]
     for j in range(registers.vectors):
@@ -183,7 +189,7 @@ def store(tile: Tile, registers: Registers) -> str:
         lines += ["} else {", indented("\n".join(scalar)), "}"]
     else:
         lines += scalar
-    # Counted: a compiler takes a loop that has ended to have come to its end.
+    # The terms are counted, because a compiler assumes that an ended loop has run all iterations.
     columns = registers.clipped("column", "n", apart)
     lines.append(f"""\
 if (act != 0u) {{

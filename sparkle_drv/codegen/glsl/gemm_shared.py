@@ -1,7 +1,7 @@
-"""The loop of a matrix product whose operands are staged in shared memory, a block of bk terms at a
-time, each kept as vectors along the side that a thread reads them: rows of a, columns of b.
+"""The loop of a matrix product whose operands are staged in shared memory, bk terms at a time.
 
-Called by gemm.py for the algorithm "shared".
+Each block is kept as vectors in the direction in which a thread reads it: rows of a, columns of b.
+gemm.py calls this for the algorithm "shared".
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from .tile import Tile
 
 
 def loop(kit: Kit, tile: Tile, registers: Registers) -> str:
-    """Adds the shared arrays to `kit`; the text leaves the sums in the registers."""
+    """Adds the shared arrays to `kit`; the returned text leaves the sums in the registers."""
     width, vector = registers.width, registers.vector
     declare(kit, tile, registers)
     quads_m, quads_n = tile.bm // width, tile.bn // width
@@ -22,8 +22,8 @@ def loop(kit: Kit, tile: Tile, registers: Registers) -> str:
     b_values = ", ".join(
         f"b[min(p, k - 1u) * rsb + min(j + {lane}u, n - 1u) * csb]" for lane in range(width)
     )
-    # Terms beyond k are zero on both sides: zero times what an infinity left behind would be NaN.
-    # A thread's neighbours take the next terms of a row of a, the next columns of a row of b.
+    # Terms beyond k are zero on both sides, because zero times a stale infinity would be NaN.
+    # Neighbouring threads take the next terms of a row of a, and the next columns of a row of b.
     stage_a = f"""\
 uint p = first + at % {tile.bk}u;
 uint i = group.y * {tile.bm}u + at / {tile.bk}u * {width}u;
@@ -55,7 +55,7 @@ def declare(kit: Kit, tile: Tile, registers: Registers) -> None:
 
 
 def strided(tile: Tile, count: int, body: str) -> str:
-    """`body` for `at` = 0 .. count - 1, shared among the threads of the group."""
+    """`body` for `at` = 0 .. count - 1, divided among the threads of the group."""
     threads = tile.columns * tile.rows
     return (
         f"for (uint at = gl_LocalInvocationIndex; at < {count}u; at += {threads}u) {{\n"
@@ -64,7 +64,7 @@ def strided(tile: Tile, count: int, body: str) -> str:
 
 
 def products(tile: Tile, registers: Registers) -> str:
-    """All terms of one staged block; counts them in `done`."""
+    """Text for all terms of one staged block; it counts them in `done`."""
     width, vector = registers.width, registers.vector
     lines = [f"for (uint t = 0u; t < {tile.bk}u; t++) {{"]
     for r in range(tile.tm // width):

@@ -1,8 +1,8 @@
-"""The text kit: one compute shader being written, from the manifest's signature to the source.
+"""Kit: writes one compute shader, from the manifest's signature to the source.
 
-Knows the argument convention (k-th pointer = std430 binding k, j-th scalar = uniform location j)
-and the two uniforms of our own; knows no kernel. Called by every module of this package, each of
-which writes one family of kernels.
+It knows the argument convention (k-th pointer = std430 binding k, j-th scalar = uniform location j)
+and the two uniforms sp_null and sp_group_offset. It knows no kernel. Every module of this folder
+writes one family of kernels and uses it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from sparkle_drv.types import DeviceInfo
 
 from . import vmath
 
-NULL_LOCATION = 62  #: `uniform uint sp_null`: bit k is set when the k-th pointer is not null
+NULL_LOCATION = 62  #: `uniform uint sp_null`: bit k is set if the k-th pointer is null
 GROUP_OFFSET_LOCATION = 63  #: `uniform uvec3 sp_group_offset`: added to gl_WorkGroupID
 
-# 64-bit integers are two words, low first: GLSL has no others in its core.
+# 64-bit integers are two words, low first, because core GLSL has no 64-bit integers.
 ELEMENTS = {
     "f32": "float", "f64": "double", "i32": "int", "u32": "uint", "i64": "uvec2", "u64": "uvec2",
 }  # fmt: skip
@@ -27,8 +27,11 @@ ELEMENTS = {
 
 @dataclass(frozen=True)
 class Shader:
-    """Source text and its grid: `groups` are up to three sizes in terms of the kernel's integer
-    arguments (core/abi/extent.py, where / rounds up), `group_size` is the text's local size."""
+    """Source text and its grid.
+
+    `groups` are up to three sizes in terms of the kernel's integer arguments (core/abi/extent.py,
+    where / rounds up). `group_size` is the local size in the text.
+    """
 
     source: str
     groups: tuple[str, ...]
@@ -41,27 +44,30 @@ def kernels() -> Any:
 
 
 def is_es(info: DeviceInfo) -> bool:
-    """OpenGL ES 3.1: no `precise`, and as few as four storage blocks."""
+    """Is it OpenGL ES 3.1? That has no `precise`, and may have only four storage blocks."""
     return info.isa == "essl 310"
 
 
 @dataclass
 class Kit:
-    """A shader for the manifest kernel `name`. `types` replaces the element type of a pointer (as
-    "uint" for copies that must keep every bit), `views` adds a second array on a pointer's binding:
-    ("a", "vec4") is `vec4 a_v[]` over the memory of `float a[]`."""
+    """A shader for the manifest kernel `name`.
+
+    `types` replaces the element type of a pointer, such as "uint" for copies that must keep every
+    bit. `views` adds a second array on a pointer's binding: ("a", "vec4") is `vec4 a_v[]` over the
+    memory of `float a[]`.
+    """
 
     name: str
     info: DeviceInfo
     group_size: tuple[int, int, int]
     types: dict[str, str] = field(default_factory=dict)
     views: list[tuple[str, str]] = field(default_factory=list)
-    uses: list[str] = field(default_factory=list)  # of vmath.py
+    uses: list[str] = field(default_factory=list)  # functions of vmath.py
     shared: list[str] = field(default_factory=list)  # declarations
-    extensions: list[str] = field(default_factory=list)  # taken where there, told by their macros
+    extensions: list[str] = field(default_factory=list)  # used if the driver defines their macros
 
     def finish(self, body: str, groups: tuple[str, ...], functions: str = "") -> Shader:
-        """`functions` may use the arguments; `body` is what stands in main()."""
+        """The shader with `body` as the text of main(); `functions` may use the arguments."""
         x, y, z = self.group_size
         size = f"layout(local_size_x = {x}, local_size_y = {y}, local_size_z = {z}) in;"
         shared = [f"shared {declaration};" for declaration in self.shared]
@@ -99,7 +105,7 @@ class Kit:
 
 
 def _block(binding: int, block: str, access: str, array: str) -> str:
-    # An output is not `writeonly`: kernels with an activation read back what they wrote.
+    # An output is not `writeonly`, because kernels with an activation read their results back.
     memory = "readonly " if access == "r" else ""
     return f"layout(std430, binding = {binding}) {memory}buffer {block} {{ {array}; }};"
 
@@ -109,8 +115,10 @@ def _indented(text: str) -> str:
 
 
 def linear(size: int) -> str:
-    """The number of this thread in a one-dimensional grid, as `uint i`; beyond 2**32, and in the
-    other dimensions of a grid that should have none, a number that no array reaches."""
+    """Text that sets `uint i` to the number of this thread in a one-dimensional grid.
+
+    Threads beyond 2**32, or with another y or z than 0, get a number that no array reaches.
+    """
     return (
         "uvec3 group = gl_WorkGroupID + sp_group_offset;\n"
         f"uint i = group.x * {size}u + gl_LocalInvocationID.x;\n"

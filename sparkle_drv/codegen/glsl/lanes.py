@@ -1,11 +1,11 @@
-"""How a thread gets the operands of its tm rows, which all threads side by side share.
+"""How a thread gets the operands of its tm rows, which all neighbouring threads share.
 
-Plainly: it loads each. On a software device, where every load goes through the threads of a vector
-one by one, it costs less when each thread of a vector of eight loads one row and all read it there
-(ARB_shader_ballot): one load does for eight rows. Whether a vector is eight threads is known when
-the driver compiles; the way that is not taken is thrown away then.
+In the plain form a thread loads each operand. On a software device every load visits the threads of
+a vector one by one. There one load can serve eight rows: each of eight threads loads one row, and
+all read it from that thread (ARB_shader_ballot). The driver knows at compile time whether a vector
+has eight threads, and removes the other form.
 
-Called by gemm.py and conv2d.py for their algorithms without shared memory.
+gemm.py and conv2d.py call this for their algorithms without shared memory.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _EXTENSION = "GL_ARB_shader_ballot"
 
 @dataclass(frozen=True)
 class Rows:
-    """`tm` rows, loaded by every thread (`lanes` = 1) or shared out among `lanes` threads."""
+    """`tm` rows, loaded by every thread (`lanes` = 1) or divided among `lanes` threads."""
 
     tm: int
     lanes: int
 
     @property
     def values(self) -> list[str]:
-        """The names that `load` gives the operands of the rows."""
+        """The names of the operands after `load`."""
         return [f"v{r}" for r in range(self.tm)]
 
     @property
@@ -38,7 +38,7 @@ class Rows:
         return -(-self.tm // self.lanes)
 
     def each(self, text: str) -> list[str]:
-        """`text` for every load of this thread: {row} names it, {offset} is its row."""
+        """`text` for every load of this thread, with {row} as its name and {offset} as its row."""
         lane = " + gl_SubGroupInvocationARB" if self.lanes > 1 else ""
         return [
             text.format(row=f"h{at}", offset=f"{at * self.lanes}u{lane}")
@@ -46,7 +46,7 @@ class Rows:
         ]
 
     def load(self, kind: str, text: str) -> str:
-        """The operands: `text` is the load at {row}, `kind` its type."""
+        """The text that loads the operands: `text` is the load at {row}, `kind` its type."""
         if self.lanes == 1:
             return "\n".join(f"{kind} v{r} = {text.format(row=f'h{r}')};" for r in range(self.tm))
         lines = [f"{kind} h{at} = {text.format(row=f'h{at}')};" for at in range(self._loads)]
@@ -58,9 +58,9 @@ class Rows:
 
 
 def either(kit: Kit, tile: Tile, registers: Registers, text: Callable[[Rows], str]) -> str:
-    """`text` for the way to load that the device takes."""
+    """`text` in the plain form, or in both forms with a choice at compile time."""
     plain = text(Rows(tile.tm, 1))
-    # Every eight neighbours must be of one row of threads.
+    # Each eight neighbours must be in one row of threads.
     if not kit.info.software or tile.columns % _LANES or registers.number != "float":
         return plain
     kit.extensions.append(_EXTENSION)

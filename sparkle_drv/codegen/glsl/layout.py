@@ -1,7 +1,7 @@
-"""Layout transforms of 4-D f32 arrays, and strided copies: a thread an element of the output.
+"""Layout transforms of 4-D f32 arrays, and strided copies: one thread per element of the output.
 
-Bits are moved as they are (uint, uvec2), so that NaN payloads and denormals survive. A store of
-GLSL has four bytes at least, so there are no strided copies of smaller elements.
+Elements move as uint or uvec2, so that NaN payloads and denormals keep their bits. A store in GLSL
+has four bytes at least, so there are no strided copies of smaller elements.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from sparkle_drv.types import DeviceInfo, TilePlan
 from .kit import Kit, Shader, linear
 from .tile import group_threads
 
-# Positions wrap within 32 bits; none beyond dst_n or src_n is touched.
+# Positions wrap within 32 bits. The tests against dst_n and src_n keep all accesses in the arrays.
 _STRIDED = (
     "n0*n1*n2*n3",
     """\
@@ -24,7 +24,7 @@ uint from = src_offset + i0 * uint(src_stride0) + i1 * uint(src_stride1)
 if (to < dst_n && from < src_n)
     dst[to] = src[from];""",
 )
-# name -> (elements of the output, how element i of it is found).
+# name -> (number of output elements, text that computes element i).
 _KERNELS = {
     "nchw_to_nhwc_f32": (
         "n*c*h*w",

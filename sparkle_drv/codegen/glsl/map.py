@@ -1,10 +1,11 @@
 """map_f32 and map_i32: y[i] = a postfix program (native/include/sp_map.h) over x0[i] .. x7[i].
 
-As the kernel's arguments have it, the program is data, and the shader interprets it: the top of the
-stack in a register, the rest in an array. A plan with a program gives a shader with that program
-written out instead: many times faster, and right for launches with that very program only.
+Without a program in the plan, the program is data that the shader interprets. The top of the stack
+is in a register, the rest in an array. With a program in the plan, the shader contains that program
+as text. It is many times faster, and valid only for launches with exactly this program.
 
-The host checks programs; here a wrong one gives wrong numbers, no access outside the arrays.
+The host checks programs. In the shader an invalid program gives wrong numbers, but no access
+outside the arrays.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from .tile import group_threads
 
 NAMES = ("map_f32", "map_i32")
 
-# What each step does to a (left operand) and b (right or only operand); of three, c comes first.
+# Text of each step, for a (left operand) and b (right or only operand); of three, c is the first.
 _BINARY = {
     "ADD": "a + b", "SUB": "a - b", "MUL": "a * b", "DIV": "a / b", "MIN": "sp_min(a, b)",
     "MAX": "sp_max(a, b)", "POW": "sp_pow(a, b)", "LT": "float(a < b)", "LE": "float(a <= b)",
@@ -42,13 +43,13 @@ def generate(name: str, plan: TilePlan, info: DeviceInfo) -> Shader:
     size = group_threads(plan, info, default=256)
     kit = Kit(name, info, (size, 1, 1))
     if plan.algo not in ("auto", "naive"):
-        raise ValueError(f"plan: algo {plan.algo!r} is not there for map on egl; known: auto")
+        raise ValueError(f"plan: algo: expected auto for map on egl, got {plan.algo!r}")
     body = _written_out(kit, dtype, plan.program) if plan.program else _interpreter(kit, dtype)
     return kit.finish(f"{linear(size)}\nif (i >= n)\n    return;\n{body}", (f"n/{size}",))
 
 
 def _steps(dtype: str) -> dict[int, tuple[str, int]]:
-    """Number of an operation -> (its value, how many it takes)."""
+    """Number of an operation -> (text of its value, number of operands)."""
     known = _I32 if dtype == "i32" else {**_BINARY, **_UNARY}
     steps = {
         getattr(lib, f"SP_MAP_{op}"): (text, 1 + (op in _BINARY)) for op, text in known.items()
@@ -115,7 +116,7 @@ def _written_out(kit: Kit, dtype: str, program: tuple[int, ...]) -> str:
             if not text or len(stack) < takes:
                 raise wrong
             _use(kit, text)
-            # A template over c, a and b: as a call, so that operands stay whole.
+            # The template over c, a and b is wrapped like a call, so that operands stay whole.
             operands = dict(zip("bac", reversed(stack[-takes:]), strict=False))
             del stack[-takes:]
             value = _filled(text, operands)
@@ -127,7 +128,7 @@ def _written_out(kit: Kit, dtype: str, program: tuple[int, ...]) -> str:
 
 
 def _filled(text: str, operands: dict[str, str]) -> str:
-    """`text` with the names a, b and c replaced; function names have none of them alone."""
+    """`text` with the names a, b and c replaced; no function has one of these names."""
     out = []
     for at, letter in enumerate(text):
         alone = not (text[at - 1 : at].isalnum() or text[at - 1 : at] == "_") and not (

@@ -1,4 +1,4 @@
-"""noop, busy_u32 and peak_fma: kernels that exist for what they cost."""
+"""noop, busy_u32 and peak_fma: kernels for measurements of time and rate."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from .tile import group_threads
 
 NAMES = ("noop", "busy_u32", "peak_fma_f32", "peak_fma_f64")
 
-# Independent chains a thread, and links of each a round: enough to cover an FMA's latency on any
-# machine with several subgroups a core, few enough for its registers.
+# Independent chains per thread, and links of each per iteration. They are enough to hide the
+# latency of an FMA with several subgroups per core, and few enough for the registers.
 _CHAINS, _STEPS, _LANES = 4, 8, 4
 _GROUPS_A_UNIT = 8
-_ROUND = 1024  # steps of busy_u32 written out for a software device
+_ROUND = 1024  # unrolled steps of busy_u32 on a software device
 
 
 def generate(name: str, plan: TilePlan, info: DeviceInfo) -> Shader:
@@ -26,11 +26,13 @@ def generate(name: str, plan: TilePlan, info: DeviceInfo) -> Shader:
 
 
 def _busy(name: str, info: DeviceInfo) -> Shader:
-    """Each step needs the one before it, and nobody but the driver knows that the factor is a
-    constant: nothing to skip. Every group does the whole chain.
+    """busy_u32: a chain of steps that each need the previous one.
 
-    Mesa's llvmpipe leaves a shader's loops after 65535 rounds all told, counted for each vector of
-    threads: there the chain has long rounds and is handed from one vector to the next.
+    The compiler cannot skip steps, because only the host knows that the factor is constant. Every
+    group computes the whole chain.
+
+    Mesa's llvmpipe ends the loops of a shader after 65535 iterations in all, counted per vector of
+    threads. There the iterations are long, and one vector hands the chain to the next.
     """
     steps = """\
 for (; step + {size}u <= last; step += {size}u) {{
@@ -42,7 +44,7 @@ for (; step < last; step++)
     if not info.software:
         body = steps.format(size=64, links=_links(64))
         return Kit(name, info, (1, 1, 1)).finish(f"{start}{body}\ny[0] = x;", ("1",))
-    size, lanes = min(1024, info.max_group_size), 8  # of 256 bits, the most that llvmpipe takes
+    size, lanes = min(1024, info.max_group_size), 8  # a vector of 256 bits, llvmpipe's largest
     part = 60000 * _ROUND
     body = f"""\
 {start}\
@@ -68,10 +70,11 @@ def _links(count: int) -> str:
 
 
 def _peak(name: str, plan: TilePlan, info: DeviceInfo) -> Shader:
-    """Counted, not guessed: threads that ran * rounds * steps * chains * lanes * 2, in 64 bits.
+    """peak_fma: chains of FMAs, whose operations are counted.
 
-    The chains converge (no infinity, no denormal) to a value that is never 0, which the compiler
-    cannot know: the store after the loop keeps all of them alive and never happens.
+    The count is threads that ran * rounds * steps * chains * lanes * 2, in 64 bits. The chains
+    converge, without infinities or denormals, to a value that is never 0. The compiler cannot know
+    that, so the store after the loop, which never happens, keeps all chains alive.
     """
     vector, number = ("vec4", "float") if name.endswith("f32") else ("dvec4", "double")
     size = group_threads(plan, info, default=64 if info.software else 256)

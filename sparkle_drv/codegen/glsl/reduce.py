@@ -1,11 +1,12 @@
 """reduce_{sum,max,min}: y[o, i] over r of x[o, r, i], one dispatch, no atomics.
 
-A group's threads are `cols` neighbouring columns i (256 at most), times `rows` threads that share
-one column's elements, times `outs` outputs o where that leaves threads over. `rows` gives each
-thread 16 elements or more; rows meet in shared memory, halving. The same arithmetic, in
-the language of core/abi/extent.py, gives the number of groups: change both or none.
+A group has `cols` x `rows` x `outs` threads: `cols` neighbouring columns i (256 at most), `rows`
+threads that share the elements of one column, and `outs` outputs o if threads are left. Each of the
+`rows` threads has 16 elements or more; their results are combined in shared memory by halving. The
+number of groups follows from the same arithmetic in the language of core/abi/extent.py: change both
+or none.
 
-i32 sums are i64: pairs of words, low first. A NaN wins in max and min.
+i32 sums are i64, as pairs of words, low first. max and min are NaN if an element is NaN.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ NAMES = tuple(
 _COLUMNS = 256
 _EACH = 16
 
-# What an empty reduction gives: the neutral element.
+# The result of an empty reduction: the neutral element.
 _START = {
     ("sum", "f32"): "0.0",
     ("sum", "f64"): "0.0lf",
@@ -38,7 +39,7 @@ _START = {
 
 def generate(name: str, plan: TilePlan, info: DeviceInfo) -> Shader:
     _, op, dtype = name.split("_")
-    # One group does a whole column: on hardware the larger it is, the more loads are on their way.
+    # One group reduces a whole column. On hardware a larger group has more loads in flight.
     threads = group_threads(plan, info, default=256 if info.software else 1024)
     kit = Kit(name, info, (threads, 1, 1))
     total = "uvec2" if (op, dtype) == ("sum", "i32") else ELEMENTS[dtype]
@@ -46,7 +47,7 @@ def generate(name: str, plan: TilePlan, info: DeviceInfo) -> Shader:
     if op != "sum" and dtype != "i32":
         kit.uses.append(vmath.use(op, dtype))
     kit.shared.append(f"{total} partial[{threads}]")
-    # Four sums a thread where a column is contiguous: fewer loads, and shorter chains to round.
+    # Four sums per thread if a column is contiguous: fewer loads, and shorter chains of roundings.
     vector = plan.vector != 1 and dtype != "f64" and not is_es(info)
     if vector:
         kit.views.append(("x", "vec4" if dtype == "f32" else "ivec4"))
@@ -74,8 +75,8 @@ uvec2 sp_both(uvec2 a, uvec2 b)
 """
 
 
-# Eight elements an iteration: Mesa's llvmpipe leaves a shader's loops after 65535 iterations all
-# told. Its storage blocks end at 128 MiB, which is half as many iterations a thread at most.
+# Eight elements per iteration, because Mesa's llvmpipe ends the loops of a shader after 65535
+# iterations in all. Its storage blocks have 128 MiB at most, which is half as many iterations.
 _FAST = """\
     if (inner == 1u && (n & 3u) == 0u) {
         uint quads = n / 4u, from = o * quads;
@@ -141,12 +142,12 @@ if (live && row == 0u)
 
 
 def _least(a: str, b: str) -> str:
-    """min(a, b): subtraction stops at zero there."""
+    """min(a, b) in the language of extents, where subtraction stops at zero."""
     return f"({a}-({a}-{b}))"
 
 
 def _floor(a: str, b: str) -> str:
-    """a / b rounded down, for a >= b; there it rounds up."""
+    """a / b rounded down, for a >= b, in the language of extents, where / rounds up."""
     return f"(({a}+1-{b})/{b})"
 
 

@@ -1,7 +1,7 @@
-"""The tile of sums that one thread keeps in registers: rows of vectors, all named, nothing indexed.
+"""The tile of sums that one thread keeps in registers: rows of named vectors, without indexing.
 
-Accumulators of row r, vector j are `s{r}_{j}`; the operands of a step are scalars `a{r}` and
-vectors `b{j}`. Called by gemm and conv2d.
+The accumulator of row r, vector j is `s{r}_{j}`. The operands of a step are scalars `a{r}` and
+vectors `b{j}`. gemm and conv2d call this.
 """
 
 from __future__ import annotations
@@ -33,14 +33,18 @@ class Registers:
         return "\n".join(f"{self.vector} {', '.join(row)};" for row in names)
 
     def poison(self, unless: str) -> str:
-        """NaN in every sum, unless all terms were added. Mesa's llvmpipe leaves a shader's loops
-        after 65535 iterations all told: a wrong sum must not look like a right one."""
+        """Text that sets every sum to NaN unless all terms were added.
+
+        Mesa's llvmpipe ends the loops of a shader after 65535 iterations in all. An incomplete sum
+        must not look valid.
+        """
         nan = f"{self.number}(uintBitsToFloat(0x7fc00000u))"
         sums = [f"s{r}_{j}" for r in range(self.tm) for j in range(self.vectors)]
         return f"if (!({unless})) {{\n    {' '.join(f'{s} += {nan};' for s in sums)}\n}}\n"
 
     def clipped(self, first: str, most: str, apart: int) -> str:
-        """How many columns a thread has: vectors `apart` from `first` on, below `most`."""
+        """The number of columns of a thread below `most`; its vectors start `apart` from `first`
+        on."""
         starts = [f"{first} + {v * apart}u" for v in range(self.vectors)]
         return " + ".join(f"min({s} + {self.width}u, {most}) - min({s}, {most})" for s in starts)
 
@@ -49,14 +53,14 @@ class Registers:
         return f"{self.vector}(0)"
 
     def step(self, a: list[str], b: list[str]) -> str:
-        """One product with each: `a` holds tm scalars, `b` tn / width vectors."""
+        """One product for each sum: `a` holds tm scalars, `b` tn / width vectors."""
         return "\n".join(
             " ".join(f"s{r}_{j} += {a[r]} * {b[j]};" for j in range(self.vectors))
             for r in range(self.tm)
         )
 
     def steps(self, terms: list[tuple[list[str], list[str]]]) -> str:
-        """Several steps, sum by sum: each takes all its terms before the next one takes any."""
+        """Several steps, sum by sum: each sum takes all its terms before the next sum begins."""
         return "\n".join(
             " ".join(f"s{r}_{j} += {a[r]} * {b[j]};" for a, b in terms)
             for r in range(self.tm)
@@ -80,7 +84,10 @@ def indented(text: str, by: int = 4) -> str:
 
 
 def activation(dtype: str) -> tuple[list[str], str]:
-    """(what of vmath.py it uses, sp_act): numbers are those of enum sp_activation."""
+    """(the functions of vmath.py that it uses, the text of sp_act).
+
+    sp_act takes the numbers of enum sp_activation.
+    """
     number = "double" if dtype == "f64" else "float"
     prefix = "f64:" if dtype == "f64" else ""
     text = f"""\

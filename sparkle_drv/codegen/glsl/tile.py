@@ -1,6 +1,6 @@
-"""What a TilePlan asks of a shader: sizes checked against the device before any text is written.
+"""Checks a TilePlan for a shader against the device, before any text is written.
 
-ValueError names the field of the plan that cannot be had. Called by the generators.
+The ValueError names the field of the plan. The generators call this.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from sparkle_drv.types import DeviceInfo, TilePlan
 
 @dataclass(frozen=True)
 class Tile:
-    """A group computes bm x bn outputs in steps of bk terms, a thread tm x tn of them; `vector`
-    elements are loaded at once."""
+    """The sizes of a tile. A group computes bm x bn outputs in steps of bk terms, a thread tm x tn
+    of them. A load takes `vector` elements."""
 
     algo: str
     bm: int
@@ -25,7 +25,7 @@ class Tile:
 
     @property
     def columns(self) -> int:
-        """Threads side by side along n."""
+        """The number of threads along n."""
         return self.bn // self.tn
 
     @property
@@ -38,52 +38,52 @@ class Tile:
 
 
 def group_threads(plan: TilePlan, info: DeviceInfo, default: int) -> int:
-    """The size of a one-dimensional group: plan.levels[0][0], else `default` or what the device
-    can do."""
+    """The size of a one-dimensional group: plan.levels[0][0], else `default` or the device's limit.
+
+    Raises ValueError for a size that the device cannot run.
+    """
     size = plan.levels[0][0] if plan.levels else 0
     if not size:
         return min(default, max(1, info.max_group_size))
     if not 1 <= size <= info.max_group_size:
         raise ValueError(
-            f"plan: levels[0][0] = {size} threads a group; {info.uri} takes 1 to "
-            f"{info.max_group_size}"
+            f"plan: levels[0][0]: expected 1 to {info.max_group_size} threads a group on "
+            f"{info.uri}, got {size}"
         )
     return size
 
 
 def checked(tile: Tile, info: DeviceInfo, algos: tuple[str, ...], itemsize: int) -> Tile:
-    """`tile`, or ValueError with the field that is wrong."""
+    """Returns `tile`; raises ValueError with the name of an invalid field."""
     if tile.algo not in algos:
-        raise ValueError(
-            f"plan: algo {tile.algo!r} is not there on egl; known: auto, {', '.join(algos)}"
-        )
+        raise ValueError(f"plan: algo: expected one of auto, {', '.join(algos)}, got {tile.algo!r}")
     if min(tile.bm, tile.bn, tile.bk, tile.tm, tile.tn) < 1:
-        raise ValueError(f"plan: levels must be at least 1 each, got {_levels(tile)}")
+        raise ValueError(f"plan: levels: expected sizes of 1 or more, got {_levels(tile)}")
     if tile.bm % tile.tm or tile.bn % tile.tn:
         raise ValueError(
-            f"plan: levels[0] must be multiples of levels[1] in m and n, got {_levels(tile)}"
+            f"plan: levels[0]: expected multiples of levels[1] in m and n, got {_levels(tile)}"
         )
     if tile.vector not in (1, 4):
-        raise ValueError(f"plan: vector must be 1 or 4 (0: either), got {tile.vector}")
+        raise ValueError(f"plan: vector: expected 1 or 4 (0: either), got {tile.vector}")
     if tile.tm * tile.tn > 512:
-        raise ValueError(f"plan: levels[1] holds {tile.tm * tile.tn} sums a thread, at most 512")
+        raise ValueError(f"plan: levels[1]: expected 512 sums at most, got {tile.tm * tile.tn}")
     threads = tile.columns * tile.rows
     if threads > info.max_group_size:
         raise ValueError(
-            f"plan: {_levels(tile)} takes groups of {threads} threads; {info.uri} takes "
+            f"plan: {_levels(tile)} needs groups of {threads} threads; {info.uri} has at most "
             f"{info.max_group_size}"
         )
     shared = shared_nbytes(tile, itemsize)
     if shared > info.max_shared_nbytes:
         raise ValueError(
-            f"plan: {_levels(tile)} takes {shared} bytes of shared memory; {info.uri} has "
+            f"plan: {_levels(tile)} needs {shared} bytes of shared memory; {info.uri} has "
             f"{info.max_shared_nbytes}"
         )
     return tile
 
 
 def shared_nbytes(tile: Tile, itemsize: int) -> int:
-    """Shared memory of a group: one block of each operand, for the algorithms that stage them."""
+    """Bytes of shared memory of a group: one block of each operand that the algorithm stages."""
     return (tile.bm + tile.bn) * tile.bk * itemsize if tile.algo in ("shared", "im2col") else 0
 
 

@@ -1,10 +1,12 @@
-"""exp, tanh, log and friends in GLSL, for one f32 or f64 element: drivers' own may be off by
-thousands of ulp (GLSL only asks for 3 + 2|x|) and may assume that there is no NaN.
+"""exp, tanh, log and others in GLSL, for one f32 or f64 element.
 
-So NaN is told by its bits, comparisons that must let NaN through are integer comparisons, and what
-depends on the order of roundings is `precise`. Denormals may be flushed: that is the driver's
-choice. `text(names)` gives the functions asked for and those they need; the f64 ones are overloads
-of the same names. Called by kit.py.
+A driver's functions may be wrong by thousands of ulp, because GLSL only asks for 3 + 2|x|. They may
+also assume that no NaN occurs. So NaN is recognised by its bits. Comparisons that must pass NaN are
+integer comparisons. Values that depend on the order of roundings are `precise`. Drivers may flush
+denormals.
+
+`text(names)` gives the named functions and those that they need; the f64 ones are overloads of the
+same names. kit.py calls this.
 """
 
 from __future__ import annotations
@@ -13,8 +15,8 @@ from collections.abc import Iterable
 
 _LN2_HI, _LN2_LO = "0.693359375", "-2.12194440e-4"
 
-# name -> (what it needs, text). Taylor and atanh series below are cut where the next term is under
-# a quarter ulp on the reduced range.
+# name -> (functions that it needs, text). The Taylor and atanh series below end where the next term
+# is less than a quarter ulp on the reduced range.
 _F32: dict[str, tuple[tuple[str, ...], str]] = {
     "nan": (
         (),
@@ -352,9 +354,9 @@ _F64_ONLY = "f64:"
 
 
 def text(names: Iterable[str], doubles: bool) -> str:
-    """The functions of `names` ("exp" for f32, "f64:exp" for f64) and what they need, each once.
+    """The functions `names` ("exp" for f32, "f64:exp" for f64) and those that they need, each once.
 
-    `doubles`: the f32 functions may compute in f64 where that helps (OpenGL ES cannot).
+    With `doubles`, the f32 functions may compute in f64 where that helps (OpenGL ES cannot).
     """
     found: dict[str, str] = {}
 
@@ -379,5 +381,5 @@ def text(names: Iterable[str], doubles: bool) -> str:
 
 
 def use(name: str, dtype: str) -> str:
-    """What Kit.uses wants for function `name` of a dtype."""
+    """The entry of Kit.uses for function `name` of a dtype."""
     return _F64_ONLY + name if dtype == "f64" else name

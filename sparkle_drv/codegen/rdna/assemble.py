@@ -1,7 +1,7 @@
-"""isa.assemble for kernels that are written at run time: the same words, several times sooner.
+"""A fast isa.assemble for kernels generated at run time; it gives the same words.
 
-Most of their lines differ from others in the numbers of VGPRs alone. So a line is parsed with other
-numbers in their place, once, and where these end up in its fields the real ones are put.
+Most of their lines differ only in the numbers of VGPRs. So a line is parsed once with placeholder
+numbers. Then the real numbers replace the placeholders in its fields.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from sparkle_drv.amd.isa.table import Inst, Table, table
 
 _VGPR = re.compile(r"(?<=[ ,|-])v(?:(\d+)|\[(\d+):(\d+)\])")
 _FIELDS = ("vdst", "vsrc1", "src0", "src1", "src2", "addr", "data")
-_SOURCE = 256  # what a source's code has added to a VGPR's number
-_FIRST, _APART = 200, 8  # of the numbers put in: beyond all SGPRs' codes, and room for four each
+_SOURCE = 256  # a source field holds the VGPR's number plus this
+_FIRST, _APART = 200, 8  # placeholder numbers: beyond the codes of SGPRs, with room for blocks
 
 
 def assemble(text: str, gen: int) -> list[int]:
-    """The dwords of `text`: one instruction or one label a line, no comments. ValueError (AsmError)
-    for what is no instruction."""
+    """The dwords of `text`, which has one instruction or label per line and no comments.
+
+    Raises ValueError (AsmError) for an invalid instruction.
+    """
     isa = table(gen)
     words: list[int] = []
     labels: dict[str, int] = {}
@@ -58,8 +60,10 @@ def _words(isa: Table, line: str) -> list[int]:
 
 @lru_cache(maxsize=4096)
 def _parsed(gen: int, form: str) -> tuple[Inst, tuple[tuple[str, int, int], ...]]:
-    """The instruction, and its fields with a VGPR: (name, the how manyth of the text, what is added
-    to its number)."""
+    """(the instruction, its fields that hold a VGPR).
+
+    A field is (name, index of the VGPR in the text, number added to the VGPR's number).
+    """
     inst = parse_instruction(table(gen), form, 0)
     places = []
     for name in _FIELDS:

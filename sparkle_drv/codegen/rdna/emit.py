@@ -1,14 +1,15 @@
-"""A map expression as a kernel of its own, without a compiler: from a plan's program to a code
-object in memory, which the amdgpu backend takes as it takes one from a file.
+"""Generates a kernel for one map expression, without a compiler.
+
+The result is a code object in memory; the amdgpu backend takes it like one from a file.
 
     made = emit.kernel("map_f32", plan.program, gen=11, chip="gfx1100")
     made.code               # a codeobject.CodeObject
     print(made.text)        # its assembly
 
-graph.py reads the program; operations.py and sin_cos_pow.py turn operations into instructions;
-instructions.py gives them registers; frame.py puts loads and stores around them; assemble.py makes
-words of the text. Here they get the register words and the arguments that a
-compiler would have put into a code object's descriptor and metadata.
+graph.py reads the program. operations.py and sin_cos_pow.py turn operations into instructions.
+instructions.py gives them registers. frame.py puts loads and stores around them. assemble.py makes
+words of the text. This file adds the register words and arguments that a compiler would put into a
+code object's descriptor and metadata.
 """
 
 from __future__ import annotations
@@ -31,15 +32,15 @@ from .frame import DoesNotFit as DoesNotFit
 
 DTYPES = {"map_f32": "f32", "map_i32": "i32"}
 _FLOAT_MODE = 0xF0  # round to nearest even; denormals in f32 and in f64
-_USER_SGPRS = {10: 2, 11: 15}  # gfx11.0 wants user and system SGPRs to be 16 together
+_USER_SGPRS = {10: 2, 11: 15}  # gfx11.0 needs 16 user and system SGPRs together
 _CODE_END = 0xBF9F0000
-_LINE_NBYTES = {10: 64, 11: 128}  # of the instruction cache
+_LINE_NBYTES = {10: 64, 11: 128}  # a line of the instruction cache
 _CODE_VERSION = 5
 
 
 @dataclass(frozen=True)
 class Emitted:
-    """A kernel: its code, as text too, and elements of a workgroup."""
+    """A generated kernel: its code object, its assembly text, and the elements per workgroup."""
 
     code: CodeObject
     text: str
@@ -50,10 +51,10 @@ class Emitted:
 def kernel(name: str, program: tuple[int, ...], *, gen: int, chip: str) -> Emitted:
     """The kernel of a plan's program.
 
-    Raises ValueError for one that is none, DoesNotFit where the interpreter has to do it.
+    Raises ValueError for an invalid program, DoesNotFit if only the interpreter can run it.
     """
     if name not in DTYPES:
-        raise DoesNotFit(f"{name} is not written out, only {' and '.join(DTYPES)}")
+        raise DoesNotFit(f"kernel: expected {' or '.join(DTYPES)}, got {name}")
     return _kernel(name, program, gen, chip)
 
 
@@ -97,7 +98,7 @@ def _kernel(name: str, program: tuple[int, ...], gen: int, chip: str) -> Emitted
 
 
 def _arguments(name: str) -> tuple[KernelNote, dict[str, int]]:
-    """What a compiler would note of a kernel of the manifest, and where its arguments are."""
+    """(the metadata that a compiler would write, offsets of the arguments by name)."""
     args, offsets, at = [], {}, 0
     for arg in assets.manifest()["kernels"][name]["args"]:
         pointer = arg["type"].endswith("*")
@@ -117,8 +118,10 @@ def _arguments(name: str) -> tuple[KernelNote, dict[str, int]]:
 
 
 def _image(words: Sequence[int], gen: int) -> Image:
-    """The code and what its prefetch may see: s_code_end to the end of an instruction cache line,
-    and three lines more, as LLVM pads kernels."""
+    """The code with the padding that the instruction prefetch may read.
+
+    As LLVM pads kernels: s_code_end to the end of a cache line, and three lines more.
+    """
     line = _LINE_NBYTES[gen] // 4
     padded = [*words, *[_CODE_END] * (-len(words) % line + 3 * line)]
     blob = b"".join(word.to_bytes(4, "little") for word in padded)

@@ -1,15 +1,15 @@
-"""A map kernel around its operations: arguments, loads, stores, and what is left at the end.
+"""The frame of a map kernel around its operations: arguments, loads, stores and the last group.
 
-A group of 128 threads does 128 * V elements, V next to each other in a thread (V is 4, 2 or 1). All
-but the last group of a launch load and store V at a time, at addresses that need only be those of
-single elements (the kernel driver allows that: SH_MEM_CONFIG.ALIGNMENT_MODE is unaligned). The last
-one, if it is not full, goes another way in and out, one element at a time where EXEC says that
-there is one; the operations between are the same lines for both.
+A group of 128 threads computes 128 * V elements; a thread has V neighbouring ones (V is 4, 2 or 1).
+All groups but the last load and store V elements at once. Their addresses need only the alignment
+of single elements, because the kernel driver sets SH_MEM_CONFIG.ALIGNMENT_MODE to unaligned. A last
+group that is not full loads and stores one element at a time, masked by EXEC. The operations in
+between are the same lines for both.
 
     SGPRs                                             VGPRs
     s0..s15    as the wave starts; f64 constants      v0        byte offset in the group
     s16..s33   addresses: y, x0 .. x7                 others    by instructions.Code.allocate
-    s34        elements; in the last group its own
+    s34        elements; in the last group only those of the group
     s35        1 for a full group, else 0
     s36..s37   address of the constants
     s38..s39   byte offset of the group
@@ -32,15 +32,15 @@ VECTORS = (4, 2, 1)
 POINTERS, COUNT, FULL, CONSTS, OFFSET, LANES, CONSTANTS = 16, 34, 35, 36, 38, 40, 44
 MOST_CONSTANTS = 60
 MOST_VGPRS = {4: 96, 2: 96, 1: 128}
-"""More would leave a SIMD too few waves to hide loads: 96 leave 10 of 16 on gfx10.3."""
+"""With more, a SIMD would have too few waves to hide loads: 96 leave 10 of 16 on gfx10.3."""
 MOST_LINES = {4: 3000, 2: 3000, 1: 8000}
-"""3000 are about 24 KiB, which the instruction cache (32 KiB a WGP) holds; 8000 take a second to
-assemble."""
-GROUP_ID = {10: "s2", 11: "s15"}  # after the user SGPRs, of which gfx11 counts 15
+"""3000 lines are about 24 KiB, which fits into the instruction cache (32 KiB a WGP). 8000 take a
+second to assemble."""
+GROUP_ID = {10: "s2", 11: "s15"}  # follows the user SGPRs, of which gfx11 has 15
 
 
 class Written(NamedTuple):
-    """A kernel as text, and what it takes."""
+    """A kernel as assembly text, with its number of VGPRs and elements per thread."""
 
     text: str
     vgprs: int
@@ -48,7 +48,7 @@ class Written(NamedTuple):
 
 
 class DoesNotFit(Exception):
-    """An expression that the interpreter has to do; says why."""
+    """Only the interpreter can run the expression; the message says why."""
 
 
 class _TooManyLines(Exception):
@@ -58,10 +58,10 @@ class _TooManyLines(Exception):
 def write(graph: Graph, dtype: str, gen: int, offsets: Mapping[str, int]) -> Written:
     """The kernel of a graph. Raises DoesNotFit.
 
-    `offsets`: where in the kernarg segment the arguments "y", "x0", "consts", "n" are.
+    `offsets` has the offsets of the arguments "y", "x0", "consts" and "n" in the kernarg segment.
     """
     if graph.constants > MOST_CONSTANTS:
-        raise DoesNotFit(f"{graph.constants} constants; {MOST_CONSTANTS} SGPRs are there for them")
+        raise DoesNotFit(f"expected at most {MOST_CONSTANTS} constants, got {graph.constants}")
     for vector in VECTORS:
         try:
             return _Kernel(graph, dtype, gen, offsets, vector).written()
@@ -101,17 +101,17 @@ class _Kernel:
         return Written("\n".join([*lines, "end:", "s_endpgm", ""]), vgprs, self.vector)
 
     def pointer(self, name: str) -> int:
-        """The SGPR that an array's address begins in."""
+        """The first SGPR of an array's address."""
         return POINTERS if name == "y" else POINTERS + 2 + 2 * int(name[1:])
 
     def wide(self, name: str, ndw: int) -> str:
-        """`name` of a load or store of so many dwords, as the generation calls it."""
+        """The generation's name of a load or store of `ndw` dwords."""
         if self.gen == 11:
             return f"{name}_b{32 * ndw}"
         return f"{name}_dword" + (f"x{ndw}" if ndw > 1 else "")
 
     def scalar_load(self, first: int, base: str, offset: int, count: int) -> None:
-        """`count` dwords, in pieces that SGPRs allow."""
+        """Loads `count` dwords, in pieces that the alignment of SGPRs allows."""
         done = 0
         while done < count:
             piece = next(n for n in (16, 8, 4, 2, 1) if n <= count - done)
@@ -124,7 +124,7 @@ class _Kernel:
 
     def begin(self) -> None:
         line, group = self.code.line, GROUP_ID[self.gen]
-        # y, x0, x1 ... follow each other in the segment as they do in registers.
+        # y, x0, x1 ... have the same order in the segment and in registers.
         pointers = 1 + max((slot + 1 for slot in self.inputs), default=0)
         self.scalar_load(POINTERS, _pair(0), self.offsets["y"], 2 * pointers)
         self.scalar_load(COUNT, _pair(0), self.offsets["n"], 1)
@@ -142,7 +142,7 @@ class _Kernel:
             line(f"s_addc_u32 s{low + 1}, s{low + 1}, s{OFFSET + 1}")
         line(f"s_lshr_b32 s{FULL}, s{COUNT}, {self.log_elements}")
         line(f"s_cmp_gt_u32 {group}, s{FULL}")
-        line("s_cbranch_scc1 end")  # a group too many
+        line("s_cbranch_scc1 end")  # a group beyond the last
         line(f"s_cmp_lt_u32 {group}, s{FULL}")
         line(f"s_cselect_b32 s{FULL}, 1, 0")
         line("s_cbranch_scc0 partial_load")
@@ -152,13 +152,13 @@ class _Kernel:
             base = _pair(self.pointer(f"x{slot}"))
             name = self.wide("global_load", self.vector)
             self.code.line(f"{name} {{}}, {{}}, {base}", [self.loaded[slot]], [self.offset])
-        # The other way in writes the same registers, and `index`, which shares none of them.
+        # The loads of the last group write the same registers, and `index`, which is separate.
         self.code.line("operate:", [self.index], [self.offset, *self.loaded.values()])
         if self.graph.constants:
             self.code.line("s_waitcnt lgkmcnt(0)")
 
     def operate(self) -> None:
-        """Node by node; in a node element by element."""
+        """Writes the operations node by node, and each node element by element."""
         values: list[list[Value]] = []
         for node in self.graph.nodes:
             values.append(self.values(node, [values[arg] for arg in node.args]))
@@ -167,7 +167,7 @@ class _Kernel:
         last = self.graph.nodes[-1]
         for k, value in enumerate(values[-1]):
             if isinstance(value, Reg) and last.args and not last.uniform:
-                # Made here and for nothing else: it is made in its place.
+                # Only this result uses the value, so it is computed directly in the result's place.
                 value.block, self.result.regs[k] = self.result, value
             else:
                 self.code.line("v_mov_b32 {}, {}", [self.result[k]], [value])
@@ -193,7 +193,10 @@ class _Kernel:
         line("s_endpgm")
 
     def partial_load(self) -> list[str]:
-        """Lanes beyond the end are out from here on; a lane's elements beyond it are 0."""
+        """The loads of a last group that is not full.
+
+        Lanes beyond the end are masked from here on; a lane's elements beyond the end are 0.
+        """
         mask = (1 << self.log_elements) - 1
         lines = [
             "partial_load:",

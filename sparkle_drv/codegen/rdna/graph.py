@@ -1,8 +1,8 @@
-"""The words of a map program (native/include/sp_map.h) as a graph of values: what `emit.py` starts
-from, and the one place here that knows how `ops` writes programs.
+"""Reads the words of a map program (native/include/sp_map.h) as a graph of values for emit.py.
 
-A value that a program computes twice is one node: inputs are loaded once, and so is what is made of
-them. Nothing else is rearranged: a result is rounded where numpy would round it.
+Only this file of the folder knows how `ops` writes programs. A value that a program computes twice
+is one node, so inputs are loaded once. Nothing else is rearranged, so every result is rounded as
+numpy rounds it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ I32 = frozenset(ARITY) - {
 class Node:
     """One value: `op` is "input" or "const" (of `slot`), or an operation on the nodes `args`.
 
-    "where_lt" and its like take what "lt" takes, and then the two values to choose from.
+    "where_lt" and the others take the operands of "lt", then the two values to choose from.
     """
 
     op: str
@@ -39,18 +39,19 @@ class Node:
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes in an order in which arguments stand before what uses them; the last is the result."""
+    """Nodes in an order in which arguments precede the nodes that use them; the last is the
+    result."""
 
     nodes: tuple[Node, ...]
 
     @property
     def inputs(self) -> tuple[int, ...]:
-        """The slots that are read, in the order in which they are first needed."""
+        """The input slots, in the order of first use."""
         return tuple(node.slot for node in self.nodes if node.op == "input")
 
     @property
     def constants(self) -> int:
-        """How many constants must be there: one more than the highest slot."""
+        """The number of constants that a launch must have: the highest slot plus 1."""
         return max((node.slot + 1 for node in self.nodes if node.op == "const"), default=0)
 
 
@@ -64,14 +65,14 @@ def _names() -> dict[int, str]:
 def parse(words: Sequence[int], dtype: str) -> Graph:
     """The graph of a program.
 
-    Raises ValueError for words that are no program of `dtype` ("f32" or "i32").
+    Raises ValueError if the words are not a valid program of `dtype` ("f32" or "i32").
     """
     try:
         return _graph(words, dtype)
     except ValueError as error:
         listed = ",".join(f"{word:x}" for word in words)
         raise ValueError(
-            f"plan: {listed!r} is no program for map_{dtype} (sp_map.h): {error}"
+            f"plan: {listed!r} is not a program for map_{dtype} (sp_map.h): {error}"
         ) from None
 
 
@@ -86,13 +87,13 @@ def _graph(words: Sequence[int], dtype: str) -> Graph:
         op, slot = _names().get(word & 0xFF, ""), word >> 8
         if op in ("input", "const"):
             if op == "input" and slot >= lib.SP_MAP_INPUTS:
-                raise ValueError(f"input {slot} of {lib.SP_MAP_INPUTS}")
+                raise ValueError(f"expected an input below {lib.SP_MAP_INPUTS}, got {slot}")
             node = Node(op, slot, (), op == "const")
         else:
             if op not in known:
-                raise ValueError(f"{word:#x} is no operation")
+                raise ValueError(f"unknown operation {word:#x}")
             if len(stack) < ARITY[op]:
-                raise ValueError(f"{op} finds {len(stack)} operands")
+                raise ValueError(f"{op}: expected {ARITY[op]} operands, got {len(stack)}")
             args = tuple(stack[-ARITY[op] :])
             del stack[-ARITY[op] :]
             condition = nodes[args[0]]
@@ -104,12 +105,12 @@ def _graph(words: Sequence[int], dtype: str) -> Graph:
             nodes.append(node)
         stack.append(at)
     if len(stack) != 1:
-        raise ValueError(f"it leaves {len(stack)} values")
+        raise ValueError(f"expected one result, got {len(stack)}")
     return Graph(_needed(nodes, stack[0]))
 
 
 def _needed(nodes: list[Node], result: int) -> tuple[Node, ...]:
-    """The nodes that the result is made of, in their order, with their new places."""
+    """The nodes that the result needs, in their order, with new numbers."""
     needed = {result}
     for at in range(result, -1, -1):
         if at in needed:

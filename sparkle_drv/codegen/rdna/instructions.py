@@ -1,4 +1,4 @@
-"""Instructions with registers that have no numbers yet, and how they get them.
+"""Instructions on virtual registers, and the allocation of registers.
 
     code = Code(11)
     x, y = code.block(4), code.block(4)
@@ -6,20 +6,20 @@
     total = code.op("v_add_f32", x[0], y[0])                    # a new register
     text = code.text()
 
-Code is straight: lines are read by those below them, and branches only skip downwards. `allocate`
-is a linear scan over the lines: a register is taken by the line that first writes it and is free
-again from the line that last reads it, which may write its own result there (an instruction reads
-all its operands before it writes). Consecutive registers (`block`), as wide loads and f64 want
-them, are taken together and freed one by one.
+Code has no loops: later lines read the results of earlier ones, and branches only skip downwards.
+`allocate` is a linear scan over the lines. The line that first writes a register takes it. The line
+that last reads it frees it and may write its own result there, because an instruction reads all
+operands before it writes. Consecutive registers (`block`), which wide loads and f64 need, are taken
+together and freed one by one.
 
-VGPRs alone are handled so. SGPRs are few and known: frame.py says what is where. Text goes
-through isa.assemble, so that whoever reads a listing reads what was assembled.
+Only VGPRs are allocated. SGPRs are few, and frame.py lists them. The text goes through
+isa.assemble, so a listing shows exactly the assembled code.
 
-Hazards: gfx10.3 and gfx11 interlock everything that this code does but one thing, on gfx11: the
-result of a transcendental instruction read by one of the next few VALU instructions (LLVM's
-GCNHazardRecognizer, fixVALUTransUseHazard: 5 VALU or 1 other transcendental in between). There an
-s_waitcnt_depctr is put. Lines that a branch may skip count as executed: before the one branch that
-operations have (sin_cos_pow.py) there are more VALU instructions than that anyway.
+Hazards: gfx10.3 and gfx11 interlock everything that this code does, except one case on gfx11. The
+result of a transcendental instruction must not be read by one of the next few VALU instructions
+(LLVM's GCNHazardRecognizer, fixVALUTransUseHazard: 5 VALU or 1 other transcendental in between). An
+s_waitcnt_depctr is inserted there. Lines that a branch may skip count as executed. Before the only
+branch of the operations (sin_cos_pow.py) there are more VALU instructions than that anyway.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _TRANS = frozenset({
     "v_exp_f32", "v_log_f32", "v_rcp_f32", "v_sqrt_f32", "v_rcp_f64",
 })  # fmt: skip
 DOUBLES = tuple(f"s[{first}:{first + 1}]" for first in range(0, 16, 2))
-"""The SGPRs that f64 constants come to, 16 of them: those that a kernel begins with."""
+"""The SGPRs for f64 constants: the first 16, which have the kernel's initial values."""
 MASK = "s104"
 """An SGPR for a second lane mask beside VCC."""
 _TRANS_VALUS, _TRANS_TRANS = 5, 1
@@ -41,12 +41,12 @@ WAIT_TRANS = "s_waitcnt_depctr 0xfff"  # va_vdst(0)
 
 
 class TooManyRegisters(Exception):
-    """It cannot be done with the registers allowed."""
+    """The code does not fit into the allowed registers."""
 
 
 @dataclass(eq=False)
 class Reg:
-    """A VGPR, or a part of a block of them; `number` is what `allocate` gave it."""
+    """A VGPR, or one of a block of VGPRs; `number` is set by `allocate`."""
 
     block: Block
     number: int = -1
@@ -57,7 +57,7 @@ class Reg:
 
 @dataclass(eq=False)
 class Block:
-    """Consecutive VGPRs: a pair is an f64."""
+    """Consecutive VGPRs; a pair holds an f64."""
 
     regs: list[Reg] = field(default_factory=list)
 
@@ -73,7 +73,7 @@ class Block:
 
 
 class Abs(NamedTuple):
-    """An operand without its sign."""
+    """The absolute value of an operand."""
 
     of: Reg | Block | str
 
@@ -82,7 +82,7 @@ class Abs(NamedTuple):
 
 
 class Minus(NamedTuple):
-    """An operand with its sign changed."""
+    """The negated operand."""
 
     of: Reg | Block | Abs | str
 
@@ -91,9 +91,9 @@ class Minus(NamedTuple):
 
 
 Value = Reg | str
-"""What an element is in: a VGPR, or an SGPR or constant by name."""
+"""The operand that holds an element: a VGPR, or an SGPR or constant by name."""
 Wide = Block | str
-"""An f64."""
+"""An operand that holds an f64."""
 Operand = Reg | Block | Minus | Abs | str
 
 
@@ -106,13 +106,13 @@ def _regs(operand: Operand) -> Sequence[Reg]:
 
 
 def is_sgpr(operand: Operand) -> bool:
-    """Is it in SGPRs (or VCC), and neither a VGPR nor a constant that every instruction has?"""
+    """Is it in SGPRs or VCC, rather than in a VGPR or an inline constant?"""
     return isinstance(operand, str) and operand[0] in "sv"
 
 
 @dataclass(eq=False)
 class Line:
-    """A line of assembly: `form` has a {} for each of `writes`, then for each of `reads`."""
+    """A line of assembly; `form` has a {} for each of `writes`, then one for each of `reads`."""
 
     form: str
     writes: list[Reg | Block]
@@ -150,13 +150,16 @@ class Code:
         return self.block(1)[0]
 
     def label(self, name: str) -> str:
-        """A name for a place that no other place has."""
+        """A new, unique label."""
         self.labels += 1
         return f"{name}_{self.labels}"
 
     def double(self, value: float) -> str:
-        """`value` as an operand of f64 instructions: a literal, which is its upper half, or a pair
-        of SGPRs, which keep it until so many others have come."""
+        """`value` as an operand of f64 instructions.
+
+        It is a literal, which holds the upper half, or a pair of SGPRs. Later values reuse the
+        SGPRs in turn.
+        """
         bits = int.from_bytes(struct.pack("<d", value), "little")
         if not bits & 0xFFFFFFFF:
             return f"{bits >> 32:#x}"
@@ -179,30 +182,30 @@ class Code:
         self.line(f"{name} {{}}, {first}{', '.join(['{}'] * len(reads))}", [target], reads)
 
     def op(self, name: str, *reads: Operand, into: Reg | None = None, also: str = "") -> Reg:
-        """`name into, also, reads...`; `into` is a new register unless it is given."""
+        """`name into, also, reads...`; without `into` the result is a new register."""
         target = into or self.reg()
         self._op(name, target, reads, f"{also}, " if also else "")
         return target
 
     def op64(self, name: str, *reads: Operand) -> Block:
-        """The same with a pair of registers for its result."""
+        """The same with a pair of registers for the result."""
         target = self.block(2)
         self._op(name, target, reads, "")
         return target
 
     def compare(self, name: str, *reads: Operand, into: str = "vcc_lo") -> str:
-        """`name into, reads...`: the lanes for which it is so, in the SGPR whose name is `into`."""
+        """`name into, reads...`: sets the SGPR named `into` to the lanes where it is true."""
         self.line(f"{name} {into}, {', '.join(['{}'] * len(reads))}", [], reads)
         return into
 
     def select(self, lanes: str, yes: Operand, no: Operand, into: Reg | None = None) -> Reg:
-        """`yes` in `lanes`, `no` in the others."""
-        if is_sgpr(yes) and is_sgpr(no):  # with `lanes` three, and an instruction reads two
+        """`yes` in the lanes `lanes`, `no` in the others."""
+        if is_sgpr(yes) and is_sgpr(no):  # an instruction can read only two SGPRs, `lanes` is one
             yes = self.op("v_mov_b32", yes)
         return self.op("v_cndmask_b32", no, yes, lanes, into=into)
 
     def allocate(self, most: int) -> int:
-        """Numbers all registers, and returns how many there are. Raises TooManyRegisters."""
+        """Numbers all registers and returns how many it used. Raises TooManyRegisters."""
         last: dict[Reg, int] = {}
         for at, line in enumerate(self.lines):
             for reg in (*line.written(), *line.read()):
@@ -217,14 +220,14 @@ class Code:
                 if reg.number < 0:
                     used = max(used, _take(reg.block, free))
             for reg in set(line.written()):
-                if last[reg] == at:  # a result that nobody reads
+                if last[reg] == at:  # no line reads the result
                     free[reg.number] = True
         return used
 
     def text(self) -> str:
-        """The assembly, once `allocate` was called."""
+        """The assembly text, after `allocate`."""
         made: list[str] = []
-        recent: list[tuple[bool, set[int]]] = []  # of the VALUs before: is it trans, what it writes
+        recent: list[tuple[bool, set[int]]] = []  # earlier VALU lines: (is it trans, its results)
         for line in self.lines:
             name = line.mnemonic
             if self.gen == 11 and name.startswith("v_"):
@@ -249,7 +252,7 @@ def _too_early(recent: list[tuple[bool, set[int]]], read: set[int]) -> bool:
 
 
 def _take(block: Block, free: list[bool]) -> int:
-    """Numbers a block's registers, the lowest that are free side by side."""
+    """Numbers the registers of a block: the lowest consecutive free ones."""
     count = len(block)
     for first in range(len(free) - count + 1):
         if all(free[first : first + count]):

@@ -1,4 +1,4 @@
-"""Numbers and polynomials as instructions take them, for operations.py and sin_cos_pow.py."""
+"""Numbers and polynomials as operands, for operations.py and sin_cos_pow.py."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ INFINITY, LEAST_NORMAL, NAN = "0x7f800000", "0x800000", "0x7fc00000"
 
 
 def lit(value: float) -> str:
-    """`value`, rounded to f32, as the assembler takes it."""
+    """`value` rounded to f32, as a literal for the assembler."""
     return hex(struct.unpack("<I", struct.pack("<f", value))[0])
 
 
@@ -22,12 +22,12 @@ def split(value: float) -> tuple[str, str]:
 
 
 def in_vgpr(k: Code, x: Value) -> Reg:
-    """`x` where every instruction can read it."""
+    """`x` in a VGPR, where every instruction can read it."""
     return x if isinstance(x, Reg) else k.op("v_mov_b32", x)
 
 
 def polynomial(k: Code, z: Reg, coefficients: tuple[float, ...]) -> Reg:
-    """In `z`; the highest power's coefficient first."""
+    """The polynomial in `z`; the coefficient of the highest power comes first."""
     total = k.op("v_mov_b32", lit(coefficients[0]))
     for c in coefficients[1:]:
         total = k.op("v_fma_f32", total, z, lit(c))

@@ -1,10 +1,11 @@
-"""What each operation of a map is in instructions: f32 and i32, one element at a time.
+"""The instructions of each operation of a map: f32 and i32, one element at a time.
 
-Sources. Sequences for division, sqrt, exp and log: how LLVM lowers fdiv, llvm.sqrt, llvm.exp and
-llvm.log for targets with f32 denormals on; the constants are worked out here. tanh: the minimax
-polynomial that shaders/rdna/vmath.h has. What the instructions do at the edges: the RDNA2 and RDNA3
-ISA documents; v_exp_f32, v_log_f32, v_rcp_f32 and v_sqrt_f32 are good to 1 ulp and take and give no
-denormals. Errors: add sub mul div sqrt floor are rounded correctly, the others are good to 4 ulp.
+Sources. The sequences for division, sqrt, exp and log follow LLVM's lowering of fdiv, llvm.sqrt,
+llvm.exp and llvm.log for targets with f32 denormals on; the constants are computed here. tanh uses
+the minimax polynomial of shaders/rdna/vmath.h. The edge cases of instructions are from the RDNA2
+and RDNA3 ISA documents. v_exp_f32, v_log_f32, v_rcp_f32 and v_sqrt_f32 are accurate to 1 ulp, and
+neither read nor return denormals. Errors: add sub mul div sqrt floor are rounded correctly, the
+others are accurate to 4 ulp.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from .number import INFINITY, LEAST_NORMAL, MAGNITUDE, SIGN, in_vgpr, lit, polyn
 
 _LOG2E = split(math.log2(math.e))
 _LN2 = split(math.log(2.0))
-# Below it exp is 0, above it infinite.
+# exp is 0 below the first, infinite above the second.
 _EXP_LEAST, _EXP_MOST = -104.0, 89.0
 
 
@@ -28,7 +29,7 @@ Emitter = Callable[..., Reg]
 
 
 def nan_if_unordered(k: Code, value: Reg, a: Value, b: Value) -> Reg:
-    """`value`, but NaN where a or b is."""
+    """`value`, but NaN if a or b is NaN."""
     either = k.op("v_add_f32", a, b)
     return k.select(k.compare("v_cmp_u_f32", a, b), either, value)
 
@@ -42,13 +43,13 @@ def _maximum(k: Code, a: Value, b: Value) -> Reg:
 
 
 def _relu(k: Code, x: Value) -> Reg:
-    """x < 0 ? 0 : x, which a NaN passes."""
+    """x < 0 ? 0 : x, which keeps NaN."""
     x = in_vgpr(k, x)
     return k.select(k.compare("v_cmp_ngt_f32", "0", x), x, "0")
 
 
 def _divide(k: Code, a: Value, b: Value) -> Reg:
-    """a / b, rounded correctly: scaled to where neither 1/b nor the remainder is denormal."""
+    """a / b, rounded correctly; scaled so that neither 1/b nor the remainder is denormal."""
     a, b = in_vgpr(k, a), in_vgpr(k, b)
     below = k.op("v_div_scale_f32", b, b, a, also="null")
     inverse = k.op("v_rcp_f32", below)
@@ -64,8 +65,10 @@ def _divide(k: Code, a: Value, b: Value) -> Reg:
 
 
 def _sqrt(k: Code, x: Value) -> Reg:
-    """Rounded correctly: the estimate or one of its two neighbours, by the sign of what is left.
-    0, -0, infinity and NaN have no such neighbours, and stay."""
+    """sqrt, rounded correctly: the estimate or a neighbour, by the sign of the remainder.
+
+    0, -0, infinity and NaN have no such neighbours and do not change.
+    """
     x = in_vgpr(k, x)
     small = k.compare("v_cmp_gt_f32", lit(2.0**-96), x)
     x = k.op("v_ldexp_f32", x, k.select(small, "32", "0"))
@@ -80,8 +83,10 @@ def _sqrt(k: Code, x: Value) -> Reg:
 
 
 def exp_between(k: Code, x: Reg | Minus | Abs) -> Reg:
-    """e**x for x between -104 and 89, or NaN: 2**(x log2(e)), whose whole part goes to the
-    exponent."""
+    """e**x for x between -104 and 89, or NaN.
+
+    It is 2**(x log2(e)), whose whole part goes to the exponent.
+    """
     high, low = _LOG2E
     product = k.op("v_mul_f32", high, x)
     rest = k.op("v_fma_f32", x, high, Minus(product))
@@ -95,7 +100,7 @@ def exp_between(k: Code, x: Reg | Minus | Abs) -> Reg:
 
 def _exp(k: Code, x: Value) -> Reg:
     x = in_vgpr(k, x)
-    y = exp_between(k, x)  # beyond its range something, even NaN for infinities
+    y = exp_between(k, x)  # invalid outside its range, even NaN for infinities
     y = k.select(k.compare("v_cmp_gt_f32", lit(_EXP_LEAST), x), "0", y)
     return k.select(k.compare("v_cmp_nlt_f32", lit(_EXP_MOST), x), y, k.op("v_mov_b32", INFINITY))
 
@@ -110,7 +115,7 @@ def _log(k: Code, x: Value) -> Reg:
     product = k.op("v_mul_f32", high, power)
     rest = k.op("v_fma_f32", power, high, Minus(product))
     rest = k.op("v_fma_f32", power, low, rest)
-    total = k.op("v_add_f32", product, rest)  # of an infinity NaN
+    total = k.op("v_add_f32", product, rest)  # NaN for an infinity
     return k.select(k.compare("v_cmp_gt_f32", INFINITY, Abs(power)), total, power)
 
 
@@ -119,18 +124,18 @@ _TANH = (-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-
 
 
 def _tanh(k: Code, x: Value) -> Reg:
-    """Near 0 a polynomial in x*x, beyond 1 - 2 / (e**2|x| + 1)."""
+    """tanh: a polynomial in x*x near 0, else 1 - 2 / (e**2|x| + 1)."""
     x = in_vgpr(k, x)
     z = k.op("v_mul_f32", x, x)
     near = polynomial(k, z, _TANH)
     near = k.op("v_mul_f32", near, z)
     near = k.op("v_fma_f32", near, x, x)
     twice = k.op("v_add_f32", Abs(x), Abs(x))
-    twice = k.op("v_min_f32", lit(_EXP_MOST), twice)  # a NaN takes the other way
+    twice = k.op("v_min_f32", lit(_EXP_MOST), twice)  # a NaN takes the polynomial
     below = k.op("v_add_f32", "1.0", exp_between(k, twice))
     far = k.op("v_fma_f32", "-2.0", k.op("v_rcp_f32", below), "1.0")
     y = k.select(k.compare("v_cmp_le_f32", lit(0.625), Abs(x)), far, near)
-    return k.op("v_bfi_b32", MAGNITUDE, y, x)  # the sign is that of x
+    return k.op("v_bfi_b32", MAGNITUDE, y, x)  # the sign of x
 
 
 def _sigmoid(k: Code, x: Value) -> Reg:
@@ -152,7 +157,7 @@ def _i32_absolute(k: Code, x: Value) -> Reg:
 
 
 def _choose(name: str) -> Emitter:
-    """The first of two values where the comparison of two others holds, else the second."""
+    """Chooses the first of two values if a comparison of two others holds, else the second."""
 
     def emit(k: Code, a: Value, b: Value, yes: Value, no: Value) -> Reg:
         return k.select(k.compare(name, a, b), yes, no)
@@ -161,7 +166,7 @@ def _choose(name: str) -> Emitter:
 
 
 def _comparisons(dtype: str, one: str) -> dict[str, Emitter]:
-    """Comparisons, which leave 1 or 0, and the choice by one of them. NaN is not equal to any."""
+    """Comparisons, which give 1 or 0, and choices by a comparison. NaN equals no value."""
     found: dict[str, Emitter] = {}
     for op in COMPARISONS:
         not_equal = "neq" if dtype == "f32" else "ne"

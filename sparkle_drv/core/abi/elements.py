@@ -1,10 +1,12 @@
-"""Which array elements may stand behind which pointer, as bits.
+"""Bits that say which array elements a pointer argument takes.
 
-An Array carries its own bit, a Buffer, being bytes, all of them, and a pointer argument those it
-takes. Integers of one size are taken for each other whatever their sign; bf16, which numpy does not
-have, is taken as any 16-bit integer; bytes (u8*, i8*) take anything. Two bits more say that the
-memory must not be written, and that it lives no longer than the pointer, which a launch then keeps
-until it has ended: it looks at one number for each pointer.
+An Array has the bit of its dtype. A Buffer, which is bytes, has all bits. A pointer argument has
+the bits that it takes. Integers of one size match whatever their sign. bf16, which numpy does not
+have, matches any 16-bit integer. Pointers to bytes (u8*, i8*) take any elements.
+
+READONLY says that the memory must not be written. BORROWED says that the memory lives only as long
+as the pointer object, so a launch keeps that until it has ended. Together a launch tests one number
+per pointer.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ _INTEGERS = {"u": "i", "b": "i", "bf": "i"}
 ANY = 127
 READONLY = 128
 BORROWED = 256
-# The bits that a pointer to elements of a type takes.
+# The bits that a pointer to each element type takes.
 POINTERS = {"f64": 1, "f32": 2, "f16": 4, "bf16": 32, "i8": ANY, "u8": ANY}
 POINTERS |= {f"{sign}{bits}": bit for sign in "iu" for bits, bit in ((64, 8), (32, 16), (16, 32))}
 

@@ -18,7 +18,7 @@ from sparkle_drv.core.abi.elements import POINTERS
 from sparkle_drv.core.abi.extent import steps_of
 from sparkle_drv.core.abi.records import DISPATCH_HEAD
 
-# struct code of each scalar type. struct has none for bf16, which exists behind pointers only.
+# The struct code of each scalar type. struct has none for bf16, which is only behind pointers.
 SCALARS = {"f32": "f", "f64": "d", "i32": "i", "u32": "I", "i64": "q", "u64": "Q"}
 SCALARS |= {"u8": "B", "i8": "b", "u16": "H", "i16": "h", "f16": "e"}
 ELEMENTS = (*SCALARS, "bf16")

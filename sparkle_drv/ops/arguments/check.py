@@ -1,7 +1,7 @@
 """Argument checks that the operations share.
 
-Every message names the argument, what it got and what is wanted. Raises TypeError for what a thing
-is and ValueError for its size, before anything is submitted. No device here.
+Every message names the argument, the expected value and the given one. A wrong type raises
+TypeError, a wrong size ValueError, before anything is submitted. This file knows no device.
 """
 
 from __future__ import annotations
@@ -48,30 +48,28 @@ def dtype(op: str, name: str, given: Any, wanted: Sequence[str]) -> str:
 
 def same_dtype(name: str, given: Any, other: str, wanted: Any) -> None:
     if given != wanted:
-        raise TypeError(f"{name}: {wanted} is wanted because {other} is, got {given}")
+        raise TypeError(f"{name}: expected {wanted} because {other} is, got {given}")
 
 
 def shape(name: str, given: tuple[int, ...], wanted: tuple[int, ...], why: str) -> None:
     if given != wanted:
-        raise ValueError(f"{name}: shape {wanted} is wanted {why}, got {given}")
+        raise ValueError(f"{name}: expected shape {wanted} {why}, got {given}")
 
 
 def dims(name: str, given: tuple[int, ...], wanted: int, axes: str) -> None:
     if len(given) != wanted:
-        raise ValueError(f"{name}: {wanted} dimensions {axes} are wanted, got shape {given}")
+        raise ValueError(f"{name}: expected {wanted} dimensions {axes}, got shape {given}")
 
 
 def size(name: str, value: int, most: int = U32) -> int:
-    """A size or stride that a kernel can be told."""
+    """Returns `value`, a size or stride; ValueError if a kernel cannot take it."""
     if value > most:
-        raise ValueError(
-            f"{name}: at most 2**{most.bit_length()} - 1 is possible, got {shown(value)}"
-        )
+        raise ValueError(f"{name}: expected at most 2**{most.bit_length()} - 1, got {shown(value)}")
     return value
 
 
 def index(given: Any) -> int | None:
-    """A whole number, bool excepted; None: it is none."""
+    """A whole number other than a bool, or None."""
     try:
         return None if isinstance(given, (bool, np.bool_)) else operator.index(given)
     except TypeError:
@@ -79,12 +77,12 @@ def index(given: Any) -> int | None:
 
 
 def whole(name: str, given: Any, least: int, most: int = U32) -> int:
-    """A whole number of at least `least`, bool excepted."""
+    """A whole number of at least `least`, other than a bool; TypeError, ValueError."""
     value = index(given)
     if value is None:
-        raise TypeError(f"{name}: a whole number is wanted, got {shown(given)}")
+        raise TypeError(f"{name}: expected a whole number, got {shown(given)}")
     if value < least:
-        raise ValueError(f"{name}: {least} or more is wanted, got {shown(value)}")
+        raise ValueError(f"{name}: expected {least} or more, got {shown(value)}")
     return size(name, value, most)
 
 
@@ -93,7 +91,7 @@ def pair(name: str, given: Any, least: int) -> tuple[int, int]:
     if isinstance(given, (tuple, list)):
         if len(given) != 2:
             raise ValueError(
-                f"{name}: one number or two (vertical, horizontal) are wanted, got {shown(given)}"
+                f"{name}: expected one number or two (vertical, horizontal), got {shown(given)}"
             )
     else:
         given = given, given
@@ -102,9 +100,9 @@ def pair(name: str, given: Any, least: int) -> tuple[int, int]:
 
 def one_of(name: str, given: Any, known: Sequence[Any]) -> Any:
     if not (given is None or isinstance(given, str)):
-        raise TypeError(f"{name}: {_or(known)} is wanted, got {shown(given)}")
+        raise TypeError(f"{name}: expected {_or(known)}, got {shown(given)}")
     if given not in known:
-        raise ValueError(f"{name}: {_or(known)} is wanted, got {shown(given)}")
+        raise ValueError(f"{name}: expected {_or(known)}, got {shown(given)}")
     return given
 
 

@@ -49,8 +49,9 @@ class Conv2d(CallableBase):
     [oc, c/groups, kh, kw] in both layouts. bias is [oc]. y is [n, oc, oh, ow] or [n, oh, ow, oc].
 
     stride and dilation are a number or (vertical, horizontal). padding is the same, or
-    ((top, bottom), (left, right)), "valid" (none) or "same": oh = ceil(h / stride), and an odd
-    remainder goes to the bottom and right. activation is None, "relu", "tanh" or "sigmoid".
+    ((top, bottom), (left, right)), "valid" (none) or "same". With "same", oh = ceil(h / stride),
+    and an odd remainder goes to the bottom and right. activation is None, "relu", "tanh" or
+    "sigmoid".
 
     algo is "auto", "naive" (the oracle), "direct" or "im2col". The cpu also has "winograd" (output
     tiles of 4 x 4) and "winograd2" (2 x 2), for filters of 3 x 3 with stride 1 or 2 in both

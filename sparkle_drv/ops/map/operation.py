@@ -178,7 +178,7 @@ def _remember(
 
 
 def fuses(dev: Device) -> bool:
-    """Does this device map in one pass over any strides and types, as the kernel fused_map does?"""
+    """Does this device map any strides and types in one pass, with the kernel fused_map?"""
     return dev.provides("fused_map")
 
 
@@ -192,7 +192,7 @@ def graph_of(expression: Any) -> Graph:
         return expression
     if callable(expression):
         return trace(expression)
-    raise TypeError(f"expression: a str or a function is wanted, got {type(expression).__name__}")
+    raise TypeError(f"expression: expected a str or a function, got {type(expression).__name__}")
 
 
 def bind(graph: Graph, args: tuple[Any, ...], names: Named) -> Named:
@@ -222,7 +222,7 @@ def sorted_out(values: Named, dev: Device | None = None) -> tuple[Named, Named]:
         if isinstance(value, (numbers.Real, np.bool_)):
             single[name] = value
         elif isinstance(value, numbers.Number):
-            raise TypeError(f"{short(name)}: a real number is wanted, got {shown(value)}")
+            raise TypeError(f"{short(name)}: expected a real number, got {shown(value)}")
         else:
             arrays[name] = staging.readable(name, value, dev)
     if any(x.shape for x in arrays.values()):
@@ -240,18 +240,18 @@ def outline(
     kinds = {name: check.dtype(op, name, x.dtype, takes) for name, x in arrays.items()}
     layouts = [x.layout for x in arrays.values() if getattr(x, "layout", None)]
     if len(set(layouts)) > 1:
-        raise ValueError(f"{op}: arrays of one layout are wanted, got {' and '.join(layouts)}")
+        raise ValueError(f"{op}: expected arrays of one layout, got {' and '.join(layouts)}")
     return common_shape(arrays), kinds, layouts[0] if layouts else None
 
 
 def common_shape(arrays: Named) -> Shape:
-    """What the arrays' shapes broadcast to."""
+    """The shape to which the arrays' shapes broadcast; ValueError if they do not."""
     shapes = [tuple(x.shape) for x in arrays.values()]
     try:
         return space.common(shapes)
     except ValueError:
         given = listed(f"{short(n)} {shape}" for n, shape in zip(arrays, shapes, strict=True))
-        raise ValueError(f"map: shapes that broadcast are wanted, got {given}") from None
+        raise ValueError(f"map: expected shapes that broadcast, got {given}") from None
 
 
 def _fused(
@@ -374,7 +374,7 @@ def _program(
 def _fill(dev: Device, graph: Graph, given: Named, out: Any) -> Any:
     """`out` full of an expression of numbers only."""
     if out is None:
-        raise TypeError("map: at least one array is wanted, or out=")
+        raise TypeError("map: expected at least one array, or out=")
     like = staging.operand("out", out, dev)
     tag = check.dtype("map", "out", like.dtype, check.TYPES)
     last = len(graph.nodes) - 1
@@ -382,7 +382,7 @@ def _fill(dev: Device, graph: Graph, given: Named, out: Any) -> Any:
     kind = promote.kind_of(value)
     if kind not in (*promote.WEAK, tag):
         raise TypeError(
-            f"out: {promote.dtype_name(kind)} is wanted because the result is, got {like.dtype}"
+            f"out: expected {promote.dtype_name(kind)} because the result is, got {like.dtype}"
         )
     value = promote.fitted(graph, last, value, tag)
     return staging.Stage(dev, {}, out).copy(np.full(like.shape, value, like.dtype))
@@ -392,7 +392,7 @@ def run(
     stage: staging.Stage, code: program.Program, tag: str, y: Any,
     inputs: list[Any], constants: list[Any],
 ) -> None:  # fmt: skip
-    """Launches `code`, in pieces when there are more elements than a u32 counts."""
+    """Launches `code`, in pieces if the number of elements does not fit into a u32."""
     total = math.prod(y.shape)
     if not total:
         return
@@ -407,7 +407,7 @@ def run(
 
 
 def _kernel(dev: Device, code: program.Program, tag: str, n: int) -> Any:
-    """The kernel that interprets programs, or, where the tile model says so, one made for this."""
+    """The kernel that interprets programs, or, if the tile model says so, one for this program."""
     plan = tiles_gpu.map(dev.info, tuple(code.words.tolist()), n)
     if plan is None:
         return staging.kernel(dev, f"map_{tag}")

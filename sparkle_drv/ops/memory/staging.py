@@ -1,9 +1,9 @@
-"""How arrays get to a device and results back: the one helper that every operation uses.
+"""Stage: moves the arrays of a call to a device and the result back; every operation uses it.
 
-A Stage is one call of one operation. With numpy arrays only it is synchronous: host memory is
-passed as it is where host and device share memory, copied otherwise, and `finish` waits. With any
-core.Array among them it is asynchronous on the device's default queue, numpy arrays are copied
-over, and the result is an Array whose `.fence` is set.
+A Stage is one call of one operation. With numpy arrays only, the call is synchronous. Host memory
+is passed directly if host and device share memory, else it is copied, and `finish` waits. With any
+core.Array the call is asynchronous on the device's default queue. Numpy arrays are copied to the
+device, and the result is an Array with `.fence` set.
 """
 
 from __future__ import annotations
@@ -34,31 +34,31 @@ Host = npt.NDArray[Any]
 Operand: TypeAlias = Host | Array
 Shape: TypeAlias = tuple[int, ...]
 MOST_KEPT = 4096
-"""Kernels that a device keeps; beyond that it starts anew."""
+"""The most kernels that a device keeps; when it has that many it drops all."""
 
 
 def device(given: Any) -> Device:
     if not isinstance(given, Device):
         raise TypeError(
-            f"dev: a Device (from sparkle_drv.open) is wanted, got {type(given).__name__}"
+            f"dev: expected a Device (from sparkle_drv.open), got {type(given).__name__}"
         )
     return given
 
 
 def of_context(given: Any) -> bool:
-    """Is it an array of a Context? That is above this layer."""
+    """Is it an array of a Context? (This layer must not import the class.)"""
     return hasattr(given, "places") and hasattr(given, "on")
 
 
 def operand(name: str, given: Any, dev: Device | None = None) -> Operand:
-    """A numpy array or an Array; of a subclass of numpy's what numpy itself knows of it. One of
-    another library: see foreign.py.
+    """A numpy array or an Array; foreign.py converts arrays of other libraries.
 
-    TypeError for everything else, lists too: their dtype would be a guess.
+    A subclass of numpy's array becomes a plain one. Raises TypeError for everything else, also for
+    lists, whose dtype would be a guess.
     """
     if is_masked(given):
         raise TypeError(f"{short(name)}: a masked array has no result here, fill it first")
-    if isinstance(given, np.ndarray):  # a subclass may say anything of its shape
+    if isinstance(given, np.ndarray):  # a subclass may report a wrong shape
         return given if type(given) is np.ndarray else np.asarray(given)
     if isinstance(given, Array):
         given._ready()
@@ -68,11 +68,11 @@ def operand(name: str, given: Any, dev: Device | None = None) -> Operand:
     kind = type(given).__name__
     if of_context(given):
         kind = f"a {kind}: operations of its Context take it, and x.on(uri) is its Array"
-    raise TypeError(f"{short(name)}: a numpy array or an Array is wanted, got {kind}")
+    raise TypeError(f"{short(name)}: expected a numpy array or an Array, got {kind}")
 
 
 def readable(name: str, given: Any, dev: Device | None = None) -> Any:
-    """What an operation can read: a Constant, too. Else as `operand`."""
+    """An operand to read: a Constant, else as `operand`."""
     return given if isinstance(given, Constant) else operand(name, given, dev)
 
 
@@ -84,8 +84,8 @@ def kernel(dev: Device, name: str, plan: TilePlan | None = None) -> Kernel:
 
 
 def kept(dev: Device, table: str, key: Any, most: int, make: Callable[[], Any]) -> Any:
-    """What `make` made for this key, now or before, in a table of the device that has `most`."""
-    # With the device: a table here would keep devices alive, since kernels hold theirs.
+    """The object that `make` made for this key, now or before; the device's table keeps `most`."""
+    # The device has the table: a global one would keep devices alive, since kernels refer to them.
     there: dict[Any, Any] = dev.kept.setdefault(table, {})
     found = there.get(key)
     if found is None or found.closed:
@@ -96,7 +96,7 @@ def kept(dev: Device, table: str, key: Any, most: int, make: Callable[[], Any]) 
 
 
 class NotThere(TypeError):
-    """Of types that this device has no kernel for; another one may."""
+    """This device has no kernel for these types; another device may."""
 
 
 def check_there(dev: Device, op: str, tag: str, among: Sequence[str]) -> None:
@@ -112,7 +112,7 @@ def check_there(dev: Device, op: str, tag: str, among: Sequence[str]) -> None:
 
 
 def host_empty(dev: Device, shape: Sequence[int], dtype: Any, name: str = "the result") -> Host:
-    """A new host array for a result; OutOfDeviceMemory, ValueError: there is no room for it."""
+    """A new host array for a result; OutOfDeviceMemory or ValueError if there is no room for it."""
     nbytes = math.prod(shape) * np.dtype(dtype).itemsize
     what = f"{name}: shape {tuple(shape)} of {np.dtype(dtype)} is {nbytes} bytes"
     if nbytes >= 2**63:
@@ -127,9 +127,9 @@ def host_empty(dev: Device, shape: Sequence[int], dtype: Any, name: str = "the r
 
 
 class Stage:
-    """One call. `inputs` are its operands by name; the one called `optional` may be None.
+    """One call. `inputs` are its operands by name; the operand named `optional` may be None.
 
-    A Constant becomes an array of its elements; only the one called `packs` stays what it is.
+    A Constant becomes an array of its elements, except the operand named `packs`.
     """
 
     def __init__(
@@ -172,26 +172,26 @@ class Stage:
         return host
 
     def pointer(self, x: Any) -> Any:
-        """What stands for `x`, row-major, among the arguments of a launch."""
+        """The argument of a launch for `x`, row-major."""
         if x is None or isinstance(x, (Array, Constant)):
             return x
         return plain(self.dev, x) if self.in_place else self.moved(x)
 
     def moved(self, x: Host) -> Array:
-        """A copy on the device, made before anything that is launched from now on."""
+        """A copy on the device; later launches see it."""
         made = self.dev.empty(x.shape, x.dtype)
         if x.size and self.unified:
-            made.numpy()[...] = x  # nobody else knows this memory yet
+            made.numpy()[...] = x  # nobody else uses this memory yet
         elif x.size:
             self.queue.write(made.buffer, plain(self.dev, x))
         return made
 
     def constant(self, x: Host) -> Any:
-        """What stands for an array of our own, which nobody changes, in a launch."""
+        """The argument of a launch for an internal array that never changes."""
         return x if self.unified else self.moved(x)
 
     def copy(self, x: Operand, layout: str | None = None) -> Any:
-        """`x` again, in `out` or in memory of its own."""
+        """A copy of `x`, in `out` or in new memory."""
         if self.on_device:
             layout = layout or getattr(x, "layout", None)
             target = self.target(tuple(x.shape), x.dtype, layout=layout)
@@ -209,7 +209,7 @@ class Stage:
             self.fence = self.queue.submit(made)
 
     def matrix(self, x: Any) -> tuple[Any, int, int]:
-        """(pointer, row, column stride in elements) of a 2-D operand, strided where it can be."""
+        """(pointer, row stride, column stride) of a 2-D operand, in elements; copied if it must."""
         strides = element_strides(x) if isinstance(x, np.ndarray) and self.in_place else None
         if strides is not None:
             return span(self.dev, x)[0], *strides
@@ -219,11 +219,11 @@ class Stage:
         self, shape: Shape, dtype: Any, *, rows: bool = False, inplace: bool = False,
         layout: str | None = None, strided: bool = False, order: Sequence[int] = (),
     ) -> Target:  # fmt: skip
-        """Where the result goes: `out`, or a temporary that `finish` copies from.
+        """The memory for the result: `out`, or a temporary that `finish` copies to `out`.
 
-        rows: the kernel can be told a row stride. inplace: it reads element i of all inputs before
-        it writes element i, so that `out` may be one of them. strided: it can be told any strides.
-        order: of a new host array's dimensions in memory, outermost first; row-major without.
+        rows: the kernel takes a row stride. inplace: the kernel reads element i of all inputs
+        before it writes element i, so `out` may be an input. strided: it takes any strides. order:
+        the dimensions of a new host array, outermost first; row-major by default.
         """
         out = self.out
         if out is not None:
@@ -245,13 +245,13 @@ class Stage:
         return self.temporary(shape, dtype, layout=layout)
 
     def temporary(self, shape: Shape, dtype: Any, *, layout: str | None = None) -> Target:
-        """Memory of its own for what one launch writes and another reads."""
+        """New memory that one launch writes and another reads."""
         if self.in_place:
             return Target(host_empty(self.dev, shape, dtype))
         return Target(self.dev.empty(shape, dtype, layout), layout)
 
     def _overlaps(self, inplace: bool) -> bool:
-        # Host arrays among Arrays are copied first. A temporary too many is only slow.
+        # With Arrays, host arrays are copied first. An unneeded temporary is only slow.
         return any(
             overlap(self.out, x) and not (inplace and _same_elements(self.out, x))
             for x in self.inputs.values()
@@ -263,7 +263,7 @@ class Stage:
         self.launched.append((kernel, args))
 
     def finish(self, target: Target) -> Any:
-        """The result as the caller wants it."""
+        """The result in the form that the caller gets."""
         made, out = target.pointer, self.out
         if self.on_device:
             if isinstance(out, Array) and made is not out:
@@ -284,7 +284,7 @@ class Stage:
 class Target:
     """The memory that a launch writes.
 
-    pointer: what stands for it in the launch. row: elements from row to row. direct: it is memory
+    pointer: the argument of the launch. row: the row stride in elements. direct: it is the memory
     of the caller's `out`.
     """
 
@@ -298,9 +298,9 @@ class Target:
 
 
 def check_out_kind(out: Any, name: str) -> None:
-    """TypeError when `out` is numpy's: the operand `name` is an Array."""
+    """Raises TypeError if `out` is a numpy array although the operand `name` is an Array."""
     if isinstance(out, np.ndarray):
-        raise TypeError(f"out: an Array is wanted because {short(name)} is one, got a numpy array")
+        raise TypeError(f"out: expected an Array because {short(name)} is one, got a numpy array")
 
 
 def check_out(out: Any, shape: Shape, dtype: Any, layout: str | None) -> None:
@@ -308,19 +308,19 @@ def check_out(out: Any, shape: Shape, dtype: Any, layout: str | None) -> None:
     check.shape("out", tuple(out.shape), shape, "for this result")
     if isinstance(out, np.ndarray):
         if not out.flags.writeable:
-            raise ValueError("out: a writable array is wanted, got a read-only one")
+            raise ValueError("out: expected a writable array, got a read-only one")
         if out.size and any(s == 0 and d > 1 for s, d in zip(out.strides, out.shape, strict=True)):
             raise ValueError("out: it is a broadcast view whose elements share memory")
-    elif getattr(out, "readonly", False):  # a Context's arrays never are
-        raise ValueError("out: a writable Array is wanted, got a read-only one")
+    elif getattr(out, "readonly", False):  # arrays of a Context never are
+        raise ValueError("out: expected a writable Array, got a read-only one")
     elif layout is not None and out.layout not in (None, layout):
-        raise ValueError(f"out: layout {layout} is wanted, got {out.layout}")
+        raise ValueError(f"out: expected layout {layout}, got {out.layout}")
 
 
 def shares_itself(x: Host) -> bool:
-    """Do elements of `x` share memory? True, too, where its axes do not lie within one another.
+    """Do elements of `x` share memory, or do its axes interleave?
 
-    Such a result is copied from a temporary, as numpy does: the last of those that share one stays.
+    Such a result is copied from a temporary, as numpy does; of shared elements the last one stays.
     """
     extent = x.itemsize
     for step, size in sorted((abs(s), d) for s, d in zip(x.strides, x.shape, strict=True) if d > 1):
@@ -331,7 +331,7 @@ def shares_itself(x: Host) -> bool:
 
 
 def plain(dev: Device, x: Host) -> Host:
-    """Row-major and aligned; `x` itself when it is so already. OutOfDeviceMemory as host_empty."""
+    """`x` row-major and aligned, copied only if it is not. Raises as host_empty."""
     if x.flags.c_contiguous and x.flags.aligned:
         return x
     made = host_empty(dev, x.shape, x.dtype, "an operand, row-major")
@@ -340,10 +340,10 @@ def plain(dev: Device, x: Host) -> Host:
 
 
 def overlap(x: Any, y: Operand) -> bool:
-    """Does memory that `x` reaches lie between the first and the last byte that `y` does?
+    """Do the memory ranges of `x` and `y` overlap, from first to last byte?
 
-    Bounds only: exact sharing can take for ever to decide. A numpy array and an Array: no, such a
-    call copies the former.
+    It compares only bounds, because an exact answer can take forever. False for a numpy array and
+    an Array, because such a call copies the numpy array.
     """
     if isinstance(x, np.ndarray) and isinstance(y, np.ndarray):
         return np.may_share_memory(x, y)
@@ -353,9 +353,9 @@ def overlap(x: Any, y: Operand) -> bool:
 def meets(x: Any, others: Sequence[Any]) -> bool:
     """Does a pointer of a launch share a byte with one of `others`, pointers or None?
 
-    By address: a launch is told nothing else, so that on every device it says what is the same
-    memory, whoever allocated or wrapped it. Of what is closed or of another device, which a launch
-    refuses: no. AttributeError: one of them is no pointer.
+    It compares addresses, which identify memory on every device, whoever allocated or wrapped it.
+    False for memory that is closed or of another device, which a launch refuses. Raises
+    AttributeError if one of them is no pointer.
     """
     start = x._address
     end = start + x.nbytes
@@ -368,9 +368,9 @@ def meets(x: Any, others: Sequence[Any]) -> bool:
 
 
 def element_strides(x: Host) -> tuple[int, int] | None:
-    """Strides of a 2-D array in elements as a kernel takes them; None where it must be copied.
+    """(row stride, column stride) of a 2-D array in elements; None if it must be copied.
 
-    The stride of an axis of length 1 means nothing; it becomes what a row-major array has there.
+    An axis of length 1 gets the stride of a row-major array, because its own has no meaning.
     """
     rows, columns = x.shape
     itemsize = x.itemsize
@@ -383,13 +383,13 @@ def element_strides(x: Host) -> tuple[int, int] | None:
 
 
 def span(dev: Device, x: Host) -> tuple[HostSpan, int]:
-    """All memory that `x` reaches, and how many bytes of it lie before the first element."""
+    """(all memory that `x` reaches, the bytes of it before the first element)."""
     below, nbytes = space.reach(x.shape, x.strides, x.itemsize)
     return HostSpan(dev, x, below, nbytes), below
 
 
 def _same_elements(out: Any, x: Any) -> bool:
-    """Is each element of the one where the same element of the other is?"""
+    """Is each element of `out` at the address of the same element of `x`?"""
     if tuple(out.shape) != tuple(x.shape) or out.dtype.itemsize != x.dtype.itemsize:
         return False
     if isinstance(out, Array):

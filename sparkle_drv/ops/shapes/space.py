@@ -1,8 +1,8 @@
 """The space that a fused map runs through: few dimensions, and strides in bytes for each array.
 
-Broadcasting is a stride of 0. Neighbouring dimensions over which every array steps on alike become
-one, so that arrays of one shape that lie in one piece are a single row. Pure; the layout of the
-result is that of struct sp_map_geometry (native/include/sp_map.h). Called by `fused.py`.
+Broadcasting is a stride of 0. Neighbouring dimensions are merged if every array steps over them
+alike, so contiguous arrays of one shape become a single row. Pure; the result has the layout of
+struct sp_map_geometry (native/include/sp_map.h). map/fused.py calls this.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ INPUTS = 8
 DIMS = 8
 _TYPES = {"f32": 0, "f64": 1, "i32": 2, "i64": 3, "u8": 4, "bool": 5, "f16": 6, "bf16": 7}
 FOLDS = {"": 0, "sum": 1, "max": 2, "min": 3, "mean": 4}
-STREAM = 5  # where the geometry says so
+STREAM = 5  # index of `stream` in the geometry
 
 
 class Space:
@@ -31,15 +31,15 @@ class Space:
         self.shape, self.strides = shape, tuple(strides)
 
     def ordered(self, order: Sequence[int]) -> Space:
-        """The same with its dimensions in another order."""
+        """A Space with the dimensions in another order."""
         return Space(
             tuple(self.shape[d] for d in order),
             [tuple(s[d] for d in order) for s in self.strides],
         )
 
     def joined(self) -> Space:
-        """The same in as few dimensions as possible, at least one."""
-        kept: list[tuple[int, ...]] = []  # of each dimension its size, then its strides
+        """A Space with as few dimensions as possible, at least one."""
+        kept: list[tuple[int, ...]] = []  # (size, strides...) of each dimension
         for size, *steps in zip(self.shape, *self.strides, strict=True):
             if size == 1:
                 continue
@@ -54,7 +54,7 @@ class Space:
         self, types: Sequence[str], offsets: Sequence[int], *, fold: str = "",
         cube: tuple[int, int, int] = (0, 0, 0), stream: bool = False,
     ) -> npt.NDArray[np.int64]:  # fmt: skip
-        """struct sp_map_geometry: the first array is y, the others are x0 and so on."""
+        """The struct sp_map_geometry; the first array is y, the others are x0, x1, ..."""
         ndim = len(self.shape)
         found = [ndim, FOLDS[fold], *cube, int(stream), *self.shape]
         for kind, offset, strides in zip(types, offsets, self.strides, strict=True):
@@ -64,8 +64,10 @@ class Space:
 
 
 def common(shapes: Sequence[Shape]) -> Shape:
-    """What shapes broadcast to, of any number of dimensions and however large; ValueError: they do
-    not. (numpy's broadcast_shapes stops at 32 dimensions, half of what its arrays have.)
+    """The shape to which `shapes` broadcast, with any number of dimensions and any size.
+
+    numpy's broadcast_shapes stops at 32 dimensions, half as many as its arrays may have. Raises
+    ValueError if they do not broadcast.
     """
     found: list[int] = []
     for sizes in itertools.zip_longest(*(shape[::-1] for shape in shapes), fillvalue=1):
@@ -94,13 +96,14 @@ def row_major(shape: Shape, itemsize: int) -> Shape:
 
 
 def order_of(strides: Shape) -> list[int]:
-    """Dimensions as they lie in memory, outermost first; those of stride 0 stay where they are."""
+    """The dimensions in memory order, outermost first; unchanged if a stride is 0."""
     plain = list(range(len(strides)))
     return sorted(plain, key=lambda d: (-abs(strides[d]), d)) if all(strides) else plain
 
 
 def reach(shape: Shape, strides: Shape, itemsize: int) -> tuple[int, int]:
-    """(bytes from the lowest element to the first, bytes from there to the end of the highest)."""
+    """(bytes from the lowest element to the first, bytes from the lowest to the end of the
+    highest)."""
     if 0 in shape:
         return 0, 0
     ends = [(d - 1) * s for d, s in zip(shape, strides, strict=True)]

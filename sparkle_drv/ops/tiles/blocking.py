@@ -85,8 +85,7 @@ def _kc(core: Core, mr: int, nr: int, vector: int, itemsize: int, own_l2: int) -
     The paper counts loads of a and b, and keeps a micro-panel of b in L1. Here the update of c,
     once per kc, counts more. It reads and writes mr * nr elements at the rate of an outer cache. kc
     is the smallest value that keeps the update below a sixty-fourth of the FMAs. On Zen 4 each
-    further halving of kc costs 2 to 5 %, because rows of c that are a page apart evict each other
-    from L1.
+    further halving of kc costs 2 to 5 %: rows of c that are a page apart evict each other from L1.
 
     The micro-panel of b may then be larger than L1, but not than an eighth of L2. From L2 it needs
     nr * itemsize bytes per mr * nr / vector / fma_per_cycle cycles. That is a few bytes per cycle,

@@ -61,7 +61,7 @@ def check_fences_of_values_never_given_out(dev: sp.Device) -> None:
     with dev.queue() as queue:
         queue.submit(sp.Commands()).wait()
         for value in (2, -1, 2**64):
-            with raises(ValueError, says="never submitted"):
+            with raises(ValueError, says="fence: expected a value"):
                 queue.fence(value)
 
 

@@ -150,7 +150,7 @@ def check_a_failed_making_closes_what_was_made(dev: sp.Device) -> None:
         dev.pipeline(3, make)
     assert [buffer.closed for buffer in made] == [True, True]
     assert dev.live_counts()["queues"] == before, "its queue was left open"
-    with raises(ValueError, says="slot 1 is an object that another slot is"):
+    with raises(ValueError, says="a new object for each slot"):
         dev.pipeline(2, lambda: made)
     with raises(TypeError, says="make: "):
         dev.pipeline(2, 7)  # type: ignore[arg-type]

@@ -1,6 +1,8 @@
-"""What an amdgpu device is given and cannot use, each an error in words and in bounded time; the
-device works on. Nodes: tests/backends/amdgpu/test_amdgpu_nodes.py; every way to spoil an ELF:
-tests/amd/test_codeobject_refused.py; PM4 text: tests/tools/pm4/test_pm4_text.py."""
+"""Each bad input to an amdgpu device ends in an error within a bounded time, and the device works
+on.
+
+When this fails, one bad argument hangs an AMD device or makes it useless.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Opening chips other than the two that are emulated in full: emulated cards that say another IP
-version, family or clock of themselves."""
+"""Emulated cards that report another IP version, family or clock are refused or opened.
+
+When this fails, the owner of another AMD chip gets wrong packets instead of a clear refusal.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""The GPU's clock beside CLOCK_MONOTONIC: it drifts, and a suspend takes it away; times stay
-within their bound."""
+"""The GPU's clock beside CLOCK_MONOTONIC, through drift and suspends.
+
+When this fails, kernel times on AMD GPUs are wrong after minutes of work or after a suspend.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The amdgpu backend beyond what every device must do, on machines of emulated cards."""
+"""The amdgpu backend beyond what every device must do, on machines of emulated cards.
+
+When this fails, users of AMD GPUs get wrong memory, wrong order or an unclear error.
+"""
 
 from __future__ import annotations
 

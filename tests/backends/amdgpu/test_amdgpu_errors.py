@@ -1,5 +1,8 @@
-"""Every ioctl of the amdgpu device fails now and then: what asks to be repeated is, and want of
-memory ends in an error or in nothing, never in a device that is of no use. On an emulated card."""
+"""Every ioctl of an amdgpu device fails now and then. Interrupted ones are repeated; want of memory
+ends in an error.
+
+When this fails, a moment without memory in the kernel leaves an AMD device useless.
+"""
 
 from __future__ import annotations
 

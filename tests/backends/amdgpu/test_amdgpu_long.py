@@ -1,5 +1,8 @@
-"""Grids that do not fit into one job of the amdgpu device: how long jobs become, what happens when
-they do not all fit into the queue, and that Ctrl-C is noticed. On machines of emulated cards."""
+"""Grids that need several jobs: how long jobs become, what happens when the queue is full, and
+Ctrl-C.
+
+When this fails, a large grid is killed by the kernel's time limit, or fills the queue for good.
+"""
 
 from __future__ import annotations
 
@@ -113,6 +116,26 @@ def test_what_was_not_cut_and_is_small_is_not_measured(monkeypatch):
         go(a).wait()
         assert job_threads(a.k) == 1 << 19
         assert dev._backend.counters()["ib_ndw"] - before < 128
+
+
+@pytest.mark.parametrize("other", ["another kernel", "a fill", "nothing"])
+def test_a_job_that_has_other_work_too_teaches_no_length(monkeypatch, other):
+    """Its time is not the kernel's alone: the kernel's next grids would be cut too short."""
+    most = 64 * GROUP
+    with (
+        opened(monkeypatch, threads=most, ns=1) as (_, dev),
+        arrays(dev, GROUP) as a,
+        dev.kernel("fill_f32") as fill,
+    ):
+        commands = sp.Commands().dispatch(a.k, a.y, a.x, 1.0, a.n, groups=1)
+        if other == "another kernel":
+            commands.dispatch(fill, a.x, 1.0, a.n, groups=1)
+        elif other == "a fill":
+            commands.fill(a.x.buffer, 7)
+        before = jobs(dev)
+        a.q.submit(commands).wait()
+        assert jobs(dev) - before == 1
+        assert (job_threads(a.k) == most) == (other != "nothing")
 
 
 def native(a):

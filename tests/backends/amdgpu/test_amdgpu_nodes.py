@@ -1,4 +1,7 @@
-"""Discovery over made-up /dev/dri folders: what is said of nodes that cannot be used."""
+"""Discovery over made-up /dev/dri folders: the reason for each node that cannot be used.
+
+When this fails, a user whose card is not usable does not learn why.
+"""
 
 import os
 

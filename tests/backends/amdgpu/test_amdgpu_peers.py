@@ -1,5 +1,7 @@
-"""Copies between two emulated cards: neither half is waited for, a copy makes nothing in the
-kernel but jobs, and memory stays while a copy may touch it, however that ends.
+"""Copies between two emulated cards: asynchronous, without new kernel objects, on memory that
+stays.
+
+When this fails, a copy between two AMD cards stalls them, or writes to freed memory.
 """
 
 from __future__ import annotations

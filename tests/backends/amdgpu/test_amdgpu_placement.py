@@ -1,6 +1,9 @@
-"""Where memory is put: code in VRAM where the CPU can write it there, an APU's memory in GTT, and
-which way bytes come to the host. The emulated kernel tells what is in which heap, and where the
-waves' code was."""
+"""Where memory is put: code in VRAM that the CPU can write, and an APU's memory in GTT. Also how
+bytes come to the host. The emulated kernel tells what is in which heap, and where the waves'
+code was.
+
+When this fails, AMD GPUs fetch code and data over PCIe and are slow.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Records that come again on the amdgpu backend: sent without being encoded, and right whatever
-happened in between. `ib_ndw` and `dispatches` of the counters say what was sent, not how.
+"""Submissions that come again are sent without being encoded again. The counters say what was sent.
+
+When this fails, a repeated launch runs with the arguments of the one before it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """Scratch memory by shader engine: a group's waves find their slots in one engine, or are refused.
 
-A kernel of the test code objects is loaded as one that wants more private memory and larger groups
-than it was compiled for: rows of 64, since each work-item reads its array at its x. On a card whose
-engines had fewer slots the emulated launcher would say that the group never starts.
+When this fails, a kernel with private memory hangs the GPU or overwrites other waves' data.
+
+A kernel of the test code objects is loaded with more private memory and larger groups than it was
+compiled for. Its groups are rows of 64, since each work-item reads its array at its x. On a card
+whose engines had fewer slots the emulated launcher would say that the group never starts.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""The ring for copies (SDMA) of the amdgpu device: which submissions go there, and that a queue
-is one timeline over both rings. On machines of emulated cards whose jobs start and end late.
+"""Which submissions go to the SDMA ring, and that a queue is one timeline over both rings.
+
+When this fails, large copies overtake the kernels that read or write the same memory.
 """
 
 from __future__ import annotations

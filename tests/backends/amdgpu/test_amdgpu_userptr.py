@@ -1,4 +1,7 @@
-"""What a submission names to the kernel: the wrapped and shared memory that it touches, no other.
+"""A submission lists the wrapped and shared memory that it touches, and no other.
+
+When this fails, each submission pays for all wrapped memory, or the kernel ends a job that misses
+some.
 
 For each userptr in a submission's list the kernel walks all pages; the emulated kernel counts them.
 A job that touches memory which it does not list is ended, and `Machine.fault` says "unlisted".

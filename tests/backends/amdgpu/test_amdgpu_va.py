@@ -1,4 +1,7 @@
-"""The allocator of GPU addresses, against a model that marks pages."""
+"""The allocator of GPU addresses, against a model that marks pages.
+
+When this fails, two buffers get the same GPU address and overwrite one another.
+"""
 
 import errno
 import random

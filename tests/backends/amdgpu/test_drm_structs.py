@@ -1,5 +1,7 @@
-"""Our declarations of the kernel's interface against libdrm's headers: every size, offset and
-constant that both have, and no name of ours that neither version has.
+"""Our declarations of the kernel's interface against libdrm's headers. Every size, offset and
+constant that both have must agree, and every name of ours must be in one of them.
+
+When this fails, ioctls on real kernels read other fields than the driver wrote.
 
 Two translation units print what they find, since both headers use the kernel's names.
 """

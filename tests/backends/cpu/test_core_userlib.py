@@ -1,5 +1,7 @@
-"""User kernels from shared libraries on the cpu: the calling convention, and every file that is no
-such library."""
+"""User kernels from shared libraries: the calling convention, and files that are no such library.
+
+When this fails, a user's C kernel gets other arguments than it was launched with.
+"""
 
 import random
 import struct
@@ -117,13 +119,13 @@ def test_a_file_that_is_not_there(cpu, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"none\.so"):
         cpu.kernel(image=tmp_path / "none.so", entry="f", args="")
     for path in (tmp_path, "/dev/null"):
-        with pytest.raises(sp.ImageError, match=f"{path} is no regular file"):
+        with pytest.raises(sp.ImageError, match=f"{path} is not a regular file"):
             cpu.kernel(image=path, entry="f", args="")
     for path in ("a\0b", b"a".join([b""])):
         with pytest.raises(ValueError, match="image"):
             cpu.kernel(image=path, entry="f", args="")
     for given in (3, np.zeros(3)):
-        with pytest.raises(TypeError, match="image: a path or bytes"):
+        with pytest.raises(TypeError, match="image: expected a path or bytes"):
             cpu.kernel(image=given, entry="f", args="")
 
 
@@ -142,7 +144,7 @@ def test_an_entry_that_is_no_function(cpu, userlib):
         with pytest.raises(sp.ImageError, match=f"{entry} is no function"):
             cpu.kernel(image=path, entry=entry, args="u32*")
     for entry in ("", "f\0g"):
-        with pytest.raises(sp.ImageError, match="the name of a function is wanted"):
+        with pytest.raises(sp.ImageError, match="expected the name of a function"):
             cpu.kernel(image=path, entry=entry, args="")
     cpu.kernel(image=path, entry="f", args="").close()
 

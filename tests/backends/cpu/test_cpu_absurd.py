@@ -1,4 +1,7 @@
-"""gemm and conv2d of the cpu device on absurd input: a right result or a clear error."""
+"""gemm and conv2d of the cpu device on absurd input: a right result or a clear error.
+
+When this fails, NaN, infinities or empty arrays give a silent wrong result on the cpu.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,10 @@ import pytest
 import sparkle_drv as sp
 from sparkle_drv.ops.conv2d.operation import ALGOS as CONV_ALGOS
 
+pytestmark = pytest.mark.opens(*isas.HERE, threads=2)
+
 PLAIN = tuple(algo for algo in CONV_ALGOS if "winograd" not in algo)
 BOTH = (np.float32, np.float64)
-
-
-@pytest.fixture(params=isas.HERE)
-def dev(request, monkeypatch):
-    """A device of each instruction set that this machine has."""
-    monkeypatch.setenv("SPARKLE_CPU_ISA", request.param)
-    with sp.open("cpu", threads=2) as opened:
-        yield opened
 
 
 def normal(*shape: int, dtype: type = np.float32) -> np.ndarray:

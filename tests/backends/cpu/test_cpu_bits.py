@@ -1,5 +1,7 @@
 """The same bits for the same number of threads, and with `deterministic=True` for any number.
 
+When this fails, the same call gives different bits from run to run.
+
 What a kernel may not do under SP_PLAN_DETERMINISTIC (sp_cpu.h) is split a sum by how many threads
 there are. The shapes are large enough to be cut among eight of them, and uneven.
 """

@@ -1,11 +1,13 @@
 """Random shapes of gemm and conv2d on every instruction set of the cpu device, against float64.
 
-500 of each, small, and chosen so that every kind of edge occurs: sizes around the micro-tiles' and
-the vectors', one row, one column, more taps than pixels, uneven groups, padding that nothing reads.
-Errors are in units of the output's rms before the activation (whose slope is at most 1): 1.5e-5 at
-most, 1e-4 for Winograd with stride 1, whose transforms cost accuracy. The rms of a few numbers says
-little: below 64 outputs it is at least half of what the sum of that many products of normal numbers
-has.
+When this fails, gemm or conv2d on the cpu is wrong for some shape that a user has.
+
+500 small cases of each are chosen so that every kind of edge occurs. Sizes are around those of
+micro-tiles and vectors. There are single rows and columns, more taps than pixels, uneven groups,
+and padding that nothing reads. Errors are in units of the output's rms before the activation, whose
+slope is at most 1. The limit is 1.5e-5, and 1e-4 for Winograd with stride 1, whose transforms cost
+accuracy. The rms of a few numbers says little. Below 64 outputs the unit is at least half of the
+rms of a sum of that many products of normal numbers.
 
     PYTHONPATH=tests/kits python tests/backends/cpu/test_cpu_shapes.py conv2d avx2 137
 

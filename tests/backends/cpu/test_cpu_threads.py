@@ -1,4 +1,7 @@
-"""Threads of the cpu device: how many, on which NUMA nodes, and two pools at once."""
+"""Threads of the cpu device: how many, on which NUMA nodes, and two pools at once.
+
+When this fails, the cpu device uses too few or too many cores, or two devices block each other.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Kernels that interpret memory and sizes of a stranger: nothing is read or written outside.
+"""Kernels that interpret memory, with contents and sizes from an untrusted writer.
+
+When this fails, buffers that another client wrote make a kernel read or write outside its memory.
 
 A record is checked once, in the device's own copy. What lies in buffers is not copied: another
 queue may write it while a kernel runs.

@@ -1,4 +1,7 @@
-"""Names under which libraries are loaded: never one that the loader has seen before."""
+"""Each user library is loaded under a name that the loader has not seen before.
+
+When this fails, a rebuilt user library runs its old code.
+"""
 
 import os
 

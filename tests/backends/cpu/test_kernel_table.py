@@ -1,4 +1,7 @@
-"""shaders/manifest.json and the table of cpu kernels (native/cpu/isa/table.c) say the same."""
+"""shaders/manifest.json and the table of cpu kernels (native/cpu/isa/table.c) say the same.
+
+When this fails, a cpu kernel reads its arguments in another order than the manifest states.
+"""
 
 import ctypes
 import platform

@@ -1,37 +1,25 @@
 """The cpu kernels of every instruction set this machine has, launched directly: what neither the
 conformance suite nor the tests of sparkle_drv.ops reach. Odd tile plans, poisoned outputs with
 guards around them, any geometry, exact map programs, error bounds, refusals.
+
+When this fails, a cpu kernel writes outside its output, or is wrong with a tuned plan.
 """
 
 import itertools
 import os
 
+import isas
 import numpy as np
 import pytest
 from sparkle_drv._native import lib
 
-import sparkle_drv as sp
 from sparkle_drv.types import TilePlan
+
+pytestmark = pytest.mark.opens(*isas.HERE)
 
 SEED = int(os.environ.get("SPARKLE_TEST_SEED", "20260"))
 DTYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int32}
 ONE_CALL = 65536  # a group size that makes most grids here one group
-
-
-ISAS = [
-    name
-    for name in ("ref", "neon", "avx2", "avx512")
-    if lib.sp_cpu_isa_mask() >> getattr(lib, f"SP_ISA_{name.upper()}") & 1
-]
-
-
-@pytest.fixture(scope="module", params=ISAS)
-def dev(request):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPARKLE_CPU_ISA", request.param)
-        with sp.open("cpu") as device:
-            assert device.info.isa == request.param
-            yield device
 
 
 @pytest.fixture
@@ -349,7 +337,7 @@ def test_map_refuses_programs_that_make_no_sense(dev):
         attempt([read, lib.SP_MAP_EXP], "map_i32", x.view(np.int32))
 
 
-@pytest.mark.parametrize("dev", ISAS[-1:], indirect=True)  # there is one variant
+@pytest.mark.opens(isas.HERE[-1])  # there is one variant
 def test_layouts_are_numpys_transposes(dev, rng):
     for case in range(60):
         n, c, h, w = (64, 50, 9, 70) if case == 0 else rng.integers(case > 5, 40, 4).tolist()

@@ -1,4 +1,7 @@
-"""Devices on named cores: what their URIs mean, and that their threads compute nowhere else."""
+"""Devices on named cores: what their URIs mean, and that their threads compute nowhere else.
+
+When this fails, work on named cores disturbs the cores that the user wanted to keep free.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +84,7 @@ def best() -> str:
 
 
 def test_a_device_may_be_in_a_context_once():
-    with pytest.raises(ValueError, match="each may be there once"):
+    with pytest.raises(ValueError, match="expected each device once"):
         sp.init([f"cpu:c{OURS[0]}", f"cpu:c{OURS[0]}-{OURS[0]}"])
 
 

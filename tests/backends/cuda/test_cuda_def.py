@@ -1,5 +1,8 @@
 """native/dl/cuda.def against NVIDIA's own header, where a toolkit is installed; and what holds
-without one."""
+without one.
+
+When this fails, a call into NVIDIA's driver passes arguments of the wrong type.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""What only a cuda device does: graphs of lists that come again, transfers on the side, two GPUs,
-images of users, memory of others. On the fake driver; where it is asked what was called, on that
-alone."""
+"""What only a cuda device does: graphs of repeated lists, transfers, two GPUs, user images, foreign
+memory.
+
+When this fails, users of NVIDIA GPUs get wrong order, lost copies or an unclear error.
+"""
 
 from __future__ import annotations
 

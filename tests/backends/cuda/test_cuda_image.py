@@ -1,4 +1,7 @@
-"""Which PTX of a kernel of the manifest a GPU gets (backends/cuda/image.py)."""
+"""Which PTX of a kernel of the manifest a GPU gets (backends/cuda/image.py).
+
+When this fails, an NVIDIA GPU gets code that its driver does not take.
+"""
 
 from types import SimpleNamespace
 

@@ -1,5 +1,8 @@
 """Users' images on a cuda device: PTX, cubins by nvcc 13.0 (tests/cuda/user.cu), broken ones. The
-fake driver reads what a driver must of them, and knows kernels by their names."""
+fake driver reads what a driver must of them, and knows kernels by their names.
+
+When this fails, a user's PTX or cubin loads wrongly, or is refused without a reason.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +78,7 @@ def test_a_cubin(cuda, as_bytes):
     [
         ("saxpy_f32", "f32* f32* f32", "expected more than the 3 arguments given"),
         ("saxpy_f32", "f32* f32* f32 u32 u32", "expected 4 arguments, got 5"),
-        ("saxpy_f32", "f32* f32* f64 u32", "argument 2: expected 4 bytes at offset 16, got 8"),
+        ("saxpy_f32", "f32* f32* f64 u32", "2: expected 4 bytes at offset 16, got 8 at 16"),
         ("saxpy_f32", "f32* f32 f32 u32", "argument 1: expected 8 bytes at offset 8, got 4 at 8"),
         ("weighed", "f32* f64 u32", "argument 1: expected 12 bytes at offset 8, got 8 at 8"),
         ("sxpy", ARGS, "has no entry 'sxpy'"),

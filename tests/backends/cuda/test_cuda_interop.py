@@ -1,6 +1,8 @@
-"""Memory shared with another library of CUDA in this process, on the fake driver: the other one is
-written here, on the driver's own functions by ctypes, with a stream of its own that is held up
-until the test lets it go. Whoever does not wait reads too early, and the test sees that.
+"""Memory shared with another CUDA library in this process, on the fake driver. The other library is
+written here with ctypes. Its stream is held up until the test lets it go. Whoever does not wait
+reads too early, and the test sees that.
+
+When this fails, torch or CuPy beside this package reads a result before it is there.
 """
 
 import ctypes

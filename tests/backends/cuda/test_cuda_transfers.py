@@ -1,5 +1,8 @@
 """Copies to and from the host on a cuda device: staged in pieces, in order, with little page-locked
-memory however large they are. On the fake driver."""
+memory however large they are. On the fake driver.
+
+When this fails, copies to NVIDIA GPUs arrive out of order, or lock too much host memory.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""egl:0 as a device: clocks, threads, copies and fills of every shape, pooled memory, SPIR-V."""
+"""egl:0 as a device: clocks, threads, copies and fills of every shape, pooled memory, SPIR-V.
+
+When this fails, OpenGL devices give wrong times, lose copies or break under threads.
+"""
 
 from __future__ import annotations
 

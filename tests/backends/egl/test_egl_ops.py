@@ -1,8 +1,12 @@
-"""ops on egl:0 against float64 numpy: 200 random gemms and convolutions by the tile model's own
-plans, and map, reduce and layout in a few forms each."""
+"""ops on egl:0 against float64 numpy. 200 random gemms and convolutions use the tile model's plans;
+map, reduce and layout run in a few forms each.
+
+When this fails, operations on OpenGL devices are wrong for some shape.
+"""
 
 import numpy as np
 import pytest
+from agree import agree
 
 from sparkle_drv import ops
 from sparkle_drv.ops import ref, tiles
@@ -15,11 +19,6 @@ ACTIVATIONS = [None, None, "relu", "tanh", "sigmoid"]
 @pytest.fixture(scope="module")
 def egl(opened):
     return opened("egl:0")
-
-
-def agree(got, want, tolerance, rms=None, what=""):
-    miss = ref.mismatch(got, want, tolerance, rms)
-    assert miss.index is None, f"{what}: {miss} with tolerance {tolerance}"
 
 
 def test_200_random_gemms(egl):

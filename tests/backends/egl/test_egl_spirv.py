@@ -1,5 +1,7 @@
 """SPIR-V modules, made here word by word: the right one passes, each wrong one is refused before a
 driver could see it.
+
+When this fails, a malformed SPIR-V module reaches the driver and crashes it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What the egl backend does without a driver: shader text, logs, the program cache, ranking."""
+"""What the egl backend does without a driver: shader text, logs, the program cache, ranking.
+
+When this fails, shaders that are cached on disk come back for the wrong driver.
+"""
 
 from __future__ import annotations
 

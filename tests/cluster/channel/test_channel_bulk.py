@@ -1,4 +1,7 @@
-"""Transfers arrive whole, in either direction; credit is never exceeded and always comes back."""
+"""Transfers arrive whole, in either direction; credit is never exceeded and always comes back.
+
+When this fails, a transfer to another machine loses bytes or stops for ever.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Silence, restarts, ends and refusals are told, once, in time."""
+"""Silence, restarts, ends and refusals are reported once and in time.
+
+When this fails, a client waits for ever for a node that is gone.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Items arrive once and in order, whatever the wire does."""
+"""Items arrive once and in order, whatever the wire does.
+
+When this fails, a request to another machine is lost, or done twice.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Frames: what is damaged, forged or replayed never counts; sealed payloads cannot be read."""
+"""Frames that are damaged, forged or replayed do not count, and sealed payloads cannot be read.
+
+When this fails, an attacker on the network changes or reads what a session sends.
+"""
 
 from __future__ import annotations
 

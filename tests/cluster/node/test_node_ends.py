@@ -1,4 +1,7 @@
-"""Sessions that end: by themselves, by a client that vanishes, over work that does not end."""
+"""Sessions that end: by themselves, by a client that vanishes, over work that does not end.
+
+When this fails, a client that vanishes leaves memory and work on the node.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The short form of fuzz_node.py; `make fuzz-cluster` is the long one."""
+"""The short form of fuzz_node.py; `make fuzz-cluster` is the long one.
+
+When this fails, a malformed message crashes a node that others use.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Quotas: each refusal names the quota, its value, what is taken and what was asked for."""
+"""Quotas: each refusal names the quota, its value, what is taken and what was asked for.
+
+When this fails, one client takes the whole node, and is not told at which limit it stopped.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Work on all cores does not keep a node from saying that it is alive."""
+"""Work on all cores does not keep a node from saying that it is alive.
+
+When this fails, a busy node is taken for a dead one, and its work is done elsewhere.
+"""
 
 from __future__ import annotations
 

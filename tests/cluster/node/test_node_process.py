@@ -1,4 +1,7 @@
-"""`sparkle node` over mutual TLS on loopback: a process with certificates, and clients."""
+"""`sparkle node` over mutual TLS on loopback: a process with certificates, and clients.
+
+When this fails, `sparkle node` does not start, or serves without certificates.
+"""
 
 from __future__ import annotations
 

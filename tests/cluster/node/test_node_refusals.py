@@ -1,4 +1,7 @@
-"""What a node does not do: each refusal names what is wrong, and other sessions go on."""
+"""What a node does not do: each refusal names what is wrong, and other sessions go on.
+
+When this fails, a refused request ends the sessions of other clients.
+"""
 
 from __future__ import annotations
 

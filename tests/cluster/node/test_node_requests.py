@@ -1,4 +1,7 @@
-"""Each request of a session, by what it does at the node."""
+"""Each request of a session, by what it does at the node.
+
+When this fails, a remote device does something else than the client asked.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""How it ends: a node that is lost, started anew, refuses or answers nonsense; a fork; closing."""
+"""A node is lost, restarted, refuses or answers nonsense; a client forks or closes.
+
+When this fails, a program hangs when the machine it uses goes away.
+"""
 
 import gc
 import os

@@ -1,4 +1,7 @@
-"""Mapped memory of a node behaves as memory that host and device share."""
+"""Mapped memory of a node behaves as memory that host and device share.
+
+When this fails, writes to mapped memory of a remote device do not reach it.
+"""
 
 import gc
 

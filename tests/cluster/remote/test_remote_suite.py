@@ -1,4 +1,7 @@
-"""The conformance suite on a device of a node: what passes on the device itself passes here."""
+"""The conformance suite on a device of a node: what passes on the device itself passes here.
+
+When this fails, code that works on a local device fails on the same device of a node.
+"""
 
 import numpy as np
 import pytest

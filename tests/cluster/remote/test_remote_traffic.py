@@ -1,4 +1,7 @@
-"""What crosses the wire: how many messages, in which pieces, and when."""
+"""What crosses the wire: how many messages, in which pieces, and when.
+
+When this fails, remote calls send more messages than they need and are slow.
+"""
 
 import gc
 import time

@@ -1,4 +1,7 @@
-"""Which URIs name devices of other machines, and where those machines are."""
+"""Which URIs name devices of other machines, and where those machines are.
+
+When this fails, a URI opens a device on the wrong machine.
+"""
 
 import json
 import re

@@ -1,4 +1,7 @@
-"""Processes that are killed or suspended, full disks, busy cores: told in time, nothing stays."""
+"""Processes that are killed or suspended, full disks, busy cores: told in time, nothing stays.
+
+When this fails, a killed node or a full disk leaves clients waiting.
+"""
 
 import contextlib
 import os

@@ -1,4 +1,7 @@
-"""Options of `sparkle node`: code of a client, quotas, sealed sessions, nodes that join."""
+"""Options of `sparkle node`: code of a client, quotas, sealed sessions, nodes that join.
+
+When this fails, an option of `sparkle node` grants more than it says.
+"""
 
 import numpy as np
 import pytest

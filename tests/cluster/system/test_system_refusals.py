@@ -1,4 +1,7 @@
-"""Who does not get in: one clear line at each end, and the node goes on."""
+"""A client that is not admitted gets one clear line at each end, and the node goes on.
+
+When this fails, a user who is not admitted to a node does not learn why.
+"""
 
 import os
 import shutil

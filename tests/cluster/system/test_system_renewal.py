@@ -1,4 +1,7 @@
-"""Certificates with seconds of life renew themselves, and sessions go on."""
+"""Certificates with seconds of life renew themselves, and sessions go on.
+
+When this fails, sessions end because certificates run out.
+"""
 
 import time
 from contextlib import ExitStack

@@ -1,7 +1,9 @@
 """A client with two entry routers, and a node behind both: one router is killed.
 
-hosts.json has one address for a host, so the test dials both routers itself, in the place of
-`tls/...`; all above that is what users have.
+When this fails, one dead router cuts a client off, although there is another.
+
+hosts.json has one address for a host, so the test dials both routers itself in the place of
+`tls/...`. Everything above that is what users have.
 """
 
 import contextlib

@@ -1,4 +1,7 @@
-"""The conformance suite on devices of a node: what passes on the device itself passes there."""
+"""The conformance suite on devices of a node: what passes on the device itself passes there.
+
+When this fails, code that works on a local device fails on a real node.
+"""
 
 import pytest
 

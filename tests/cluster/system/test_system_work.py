@@ -1,4 +1,7 @@
-"""Work on a node's device by the tools and the API that know nothing of nodes."""
+"""Work on a node's device by the tools and the API that know nothing of nodes.
+
+When this fails, bench.py, ops or graphs do not work on a node's device.
+"""
 
 import re
 import subprocess

@@ -1,4 +1,7 @@
-"""The in-process transport: quiet without a seed; with one it misbehaves the same way each time."""
+"""The in-process transport: quiet without a seed; with one it misbehaves the same way each time.
+
+When this fails, failures that the cluster tests found cannot be repeated from their seed.
+"""
 
 from __future__ import annotations
 

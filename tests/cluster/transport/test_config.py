@@ -1,4 +1,7 @@
-"""Texts of endpoints, and what the configuration must never allow."""
+"""Texts of endpoints, and what the configuration must never allow.
+
+When this fails, a node listens without TLS, or where nobody asked it to.
+"""
 
 from __future__ import annotations
 

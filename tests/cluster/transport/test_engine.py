@@ -1,4 +1,7 @@
-"""The engine over mutual TLS on loopback: messages, who is there, renewal, two of one name."""
+"""The engine over mutual TLS on loopback: messages, who is there, renewal, two of one name.
+
+When this fails, nodes do not find each other, or two of one name are confused.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Who does not get in: one line that names the address and the reason, and the node goes on."""
+"""A client that is not admitted gets one line with address and reason, and the node goes on.
+
+When this fails, a user with a wrong certificate or address gets no reason.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Traps of Zenoh, on loopback: each test holds with our settings and fails with the naive ones."""
+"""Traps of Zenoh, on loopback: each test holds with our settings and fails with the naive ones.
+
+When this fails, a known trap of Zenoh drops messages of users again.
+"""
 
 from __future__ import annotations
 

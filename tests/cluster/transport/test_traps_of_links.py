@@ -1,4 +1,7 @@
-"""Traps of Zenoh that show on slow, cut and suspended links between machines of namespaces."""
+"""Traps of Zenoh that show on slow, cut and suspended links between machines of namespaces.
+
+When this fails, a known trap of Zenoh on slow links stalls users again.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """A client has two routers, and one router is killed. What is the client told? What does a query of
 Zenoh answer?
 
+When this fails, a client hears of a node's end although only a router died.
+
 `test_system_routers.py` has the same with devices.
 """
 

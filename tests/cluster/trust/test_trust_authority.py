@@ -1,4 +1,7 @@
-"""What the CA makes, as TLS sees it; its record; the revocation list."""
+"""What the CA makes, as TLS sees it; its record; the revocation list.
+
+When this fails, a revoked or foreign certificate is accepted.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Mutated messages: each end refuses all of them, and raises nothing but Refused."""
+"""Mutated messages: each end refuses all of them, and raises nothing but Refused.
+
+When this fails, a malformed handshake crashes a node.
+"""
 
 from __future__ import annotations
 

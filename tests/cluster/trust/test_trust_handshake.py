@@ -1,4 +1,7 @@
-"""The handshake: who gets in, and every certificate and message that does not, at both ends."""
+"""The handshake: who gets in, and every certificate and message that does not, at both ends.
+
+When this fails, somebody without a valid certificate gets in.
+"""
 
 from __future__ import annotations
 

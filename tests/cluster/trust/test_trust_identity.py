@@ -1,4 +1,7 @@
-"""What `identity.load` says of files that are missing, damaged, of others, or out of time."""
+"""What `identity.load` says of files that are missing, damaged, of others, or out of time.
+
+When this fails, a user with damaged key files does not learn which file to mend.
+"""
 
 from __future__ import annotations
 

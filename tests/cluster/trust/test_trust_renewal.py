@@ -1,4 +1,7 @@
-"""Certificates renew themselves, where the CA is and over a session."""
+"""Certificates renew themselves, where the CA is and over a session.
+
+When this fails, a node stops serving when its certificate runs out.
+"""
 
 from __future__ import annotations
 

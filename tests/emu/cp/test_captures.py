@@ -1,5 +1,7 @@
 """What stock RADV submitted, submitted again in strict mode: the trace must be the capture.
 
+When this fails, the emulator refuses or misreads what a real driver submits.
+
 The captures (tests/golden/captures) hold packets, not whole IBs: single register writes here may
 have been one packet there. Where a program or data lay, the captured addresses are mapped.
 """

@@ -1,4 +1,7 @@
-"""The command processor: order, waiting, nesting, and what it refuses, on both chips."""
+"""The command processor: order, waiting, nesting, and what it refuses, on both chips.
+
+When this fails, wrong command streams of ours pass on the emulator and hang real cards.
+"""
 
 from __future__ import annotations
 

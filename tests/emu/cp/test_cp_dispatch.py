@@ -1,4 +1,7 @@
-"""DISPATCH packets: what reaches the waves, and every way to describe no launchable dispatch."""
+"""DISPATCH packets: what reaches the waves, and every way to describe no launchable dispatch.
+
+When this fails, a wrong dispatch packet passes on the emulator and hangs real cards.
+"""
 
 from __future__ import annotations
 

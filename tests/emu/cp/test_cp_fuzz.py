@@ -1,4 +1,7 @@
-"""Spoilt streams: every job ends, by itself or by a fault that is named, and nothing crashes."""
+"""Spoilt streams: every job ends, by itself or by a fault that is named, and nothing crashes.
+
+When this fails, a spoilt command stream crashes the emulator's process.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Packets that move data, on both chips: what they write, and what they refuse."""
+"""Packets that move data, on both chips: what they write, and what they refuse.
+
+When this fails, packets that move data write other bytes than hardware does.
+"""
 
 from __future__ import annotations
 

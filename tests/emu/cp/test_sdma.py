@@ -1,4 +1,7 @@
-"""SDMA packets on both chips: what they write, and what they refuse."""
+"""SDMA packets on both chips: what they write, and what they refuse.
+
+When this fails, copies by SDMA write other bytes than hardware does.
+"""
 
 from __future__ import annotations
 

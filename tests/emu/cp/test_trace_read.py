@@ -1,4 +1,7 @@
-"""What the emulator traces is what lowlevel reads: the trace of a job means what was submitted."""
+"""What the emulator traces is what lowlevel reads: the trace of a job means what was submitted.
+
+When this fails, tools read something else from a trace than what ran.
+"""
 
 from __future__ import annotations
 

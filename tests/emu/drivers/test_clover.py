@@ -1,4 +1,7 @@
-"""Mesa's Clover runs OpenCL programs on the emulated GPU (tests/clover), in strict mode."""
+"""Mesa's Clover runs OpenCL programs on the emulated GPU (tests/clover), in strict mode.
+
+When this fails, the emulator disagrees with an independent driver, so our own tests prove less.
+"""
 
 from __future__ import annotations
 

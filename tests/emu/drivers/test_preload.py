@@ -1,4 +1,7 @@
-"""The preload library around a program that knows of no GPU: what it shows, what it refuses."""
+"""The preload library around a program that knows of no GPU: what it shows, what it refuses.
+
+When this fails, a foreign program on the emulated GPU crashes or sees half a device.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Unmodified RADV runs on the emulated GPU (tests/radv), and what judges it is in order."""
+"""Unmodified RADV runs on the emulated GPU (tests/radv), and what judges it is in order.
+
+When this fails, the emulator disagrees with an independent driver, so our own tests prove less.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Old bytes where an invalidation or a write-back is missing, new ones where it is there."""
+"""Old bytes where an invalidation or a write-back is missing, new ones where it is there.
+
+When this fails, a driver that forgets a cache flush passes on the emulator.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Our driver on the harsh card: it empties a cache when somebody wrote behind it, and only then.
+"""Our driver on a card with strict caches: it empties a cache exactly when something wrote behind
+it.
+
+When this fails, users of AMD cards read old bytes, because the driver forgot to empty a cache.
 
 A cache that was not emptied keeps what it holds, so whoever forgets one of these reads old bytes.
 Each value that is read here was written behind L2 after a kernel had read the one before it.

@@ -1,4 +1,7 @@
-"""Caches from job to job: stale code, EMIT_MEM_SYNC, and what no cache may lose."""
+"""Caches from job to job: stale code, EMIT_MEM_SYNC, and what no cache may lose.
+
+When this fails, a driver that forgets caches between jobs passes on the emulator.
+"""
 
 from __future__ import annotations
 

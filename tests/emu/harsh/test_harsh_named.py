@@ -1,4 +1,7 @@
-"""Reads of old bytes as faults that name the cache and what was left out (`name_stale`)."""
+"""Reads of old bytes as faults that name the cache and what was left out (`name_stale`).
+
+When this fails, a stale read is reported at the wrong cache, and bring-up looks in the wrong place.
+"""
 
 from __future__ import annotations
 

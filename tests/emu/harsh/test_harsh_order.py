@@ -1,5 +1,7 @@
-"""Order: packets, jobs and queues that nothing orders, and the same with what orders them. Found by
-the bytes that both touch, whatever the seed; values differ by it where nobody looks."""
+"""Packets, jobs and queues without an order between them, and the same with one.
+
+When this fails, work that nothing orders passes on the emulator by luck.
+"""
 
 from __future__ import annotations
 

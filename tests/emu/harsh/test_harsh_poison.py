@@ -1,4 +1,7 @@
-"""Poison in caches: they hold it as any other dword, and a read finds it in what it was given."""
+"""Poison in caches: they hold it as any other dword, and a read finds it in what it was given.
+
+When this fails, uninitialised data in a cache is taken for a value.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Accesses with no order between them: a fault names both, and the mended twin runs with none."""
+"""Accesses without an order between them: a fault names both, and the corrected twin has none.
+
+When this fails, a data race between jobs passes on the emulator.
+"""
 
 from __future__ import annotations
 

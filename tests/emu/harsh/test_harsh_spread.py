@@ -1,4 +1,7 @@
-"""Poison in the ALU: it spreads to the bits that depend on it, and is found where it decides."""
+"""Poison in the ALU: it spreads to the bits that depend on it, and is found where it decides.
+
+When this fails, an uninitialised register decides a result, and no test notices.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The emulated chips, and cards by text: what INFO says of each is what real cards said."""
+"""The emulated chips, and cards by text: what INFO says of each is what real cards said.
+
+When this fails, tests run on cards that do not exist.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Dispatch as drm_ioctl does it: by number, any struct size, bad pointers; VERSION, GET_CAP, VM."""
+"""Dispatch as drm_ioctl does it: by number, any struct size, bad pointers; VERSION, GET_CAP, VM.
+
+When this fails, ioctls that a real kernel refuses pass on the emulator.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""CS: its chunks, their rules, the order of jobs, what they wait for."""
+"""CS: its chunks, their rules, the order of jobs, what they wait for.
+
+When this fails, submissions that a real kernel refuses or reorders pass on the emulator.
+"""
 
 from __future__ import annotations
 

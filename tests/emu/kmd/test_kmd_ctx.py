@@ -1,4 +1,7 @@
-"""CTX and BO_LIST."""
+"""CTX and BO_LIST.
+
+When this fails, contexts and buffer lists behave otherwise than in a real kernel.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Arbitrary arguments: the emulated kernel answers 0 or an errno, and neither crashes nor leaks."""
+"""Arbitrary arguments: the emulated kernel answers 0 or an errno, and neither crashes nor leaks.
+
+When this fails, a wrong ioctl argument crashes the emulator's process.
+"""
 
 from __future__ import annotations
 

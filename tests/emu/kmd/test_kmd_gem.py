@@ -1,4 +1,7 @@
-"""GEM_CREATE, MMAP, CLOSE, USERPTR, METADATA, WAIT_IDLE, OP."""
+"""GEM_CREATE, MMAP, CLOSE, USERPTR, METADATA, WAIT_IDLE, OP.
+
+When this fails, buffer objects behave otherwise than in a real kernel.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The helper that other tests of the emulator stand on: Machine, Node, Gpu."""
+"""The helper that other tests of the emulator stand on: Machine, Node, Gpu.
+
+When this fails, every other test of the emulator may fail for a reason of its equipment.
+"""
 
 from __future__ import annotations
 

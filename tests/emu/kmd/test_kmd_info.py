@@ -1,4 +1,7 @@
-"""INFO: every query, and that the caller gets as much as there is room for."""
+"""INFO: every query, and that the caller gets as much as there is room for.
+
+When this fails, a driver learns something else of a card than a real kernel says.
+"""
 
 from __future__ import annotations
 

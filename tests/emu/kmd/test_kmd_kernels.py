@@ -1,5 +1,7 @@
 """Kernels from Linux 5.15 to 6.16: a KMS version has what it had, and nothing that came later.
 
+When this fails, the driver uses what the kernel of a user's distribution does not have.
+
 The numbers are of the list at the top of Linux amdgpu_drv.c.
 """
 

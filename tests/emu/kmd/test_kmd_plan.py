@@ -1,4 +1,7 @@
-"""Faults that are planned: each happens at its moment, as often as it should, and is counted."""
+"""Faults that are planned: each happens at its moment, as often as it should, and is counted.
+
+When this fails, tests of failures inject none, and pass.
+"""
 
 import errno
 

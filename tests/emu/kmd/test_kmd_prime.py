@@ -1,4 +1,7 @@
-"""PRIME: BOs as descriptors, on one card and between two; how descriptors are recognised."""
+"""PRIME: BOs as descriptors, on one card and between two; how descriptors are recognised.
+
+When this fails, memory shared between cards behaves otherwise than in a real kernel.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Hangs, faults, resets, removal: who gets which error, and what is left."""
+"""Hangs, faults, resets and removal of a card: which error each caller gets, and what is left.
+
+When this fails, the driver's handling of hangs and resets is tested against the wrong errors.
+"""
 
 from __future__ import annotations
 

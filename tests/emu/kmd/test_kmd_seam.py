@@ -1,5 +1,8 @@
 """The seam: the real kernel's side on descriptors that every machine has, and the retry loop above
-it on injected errors."""
+it on injected errors.
+
+When this fails, an interrupted ioctl on a real kernel is not repeated, and a call fails.
+"""
 
 from __future__ import annotations
 

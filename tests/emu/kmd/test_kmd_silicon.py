@@ -1,5 +1,8 @@
 """What a card does and a model easily leaves out: a clock that drifts, a ring that a reset leaves
-dead, and which heap code is fetched from. Drivers that know none of it are told by name."""
+dead, the heap of code. Drivers that know none of it are told by name.
+
+When this fails, known traits of real cards are missing, and first contact with one goes wrong.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Syncobjs: binary and timelines, their waits, descriptors."""
+"""Syncobjs: binary and timelines, their waits, descriptors.
+
+When this fails, waits that a real kernel ends differently pass on the emulator.
+"""
 
 from __future__ import annotations
 

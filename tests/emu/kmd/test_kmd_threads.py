@@ -1,4 +1,7 @@
-"""Many threads on one machine; forked children; a machine that closes under a waiting thread."""
+"""Many threads on one machine; forked children; a machine that closes under a waiting thread.
+
+When this fails, threads or forks crash the emulator, and tests fail at random.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""GEM_VA: the rules of addresses, map, unmap, clear, replace, rights, PRT; what a job sees."""
+"""GEM_VA: the rules of addresses, map, unmap, clear, replace, rights, PRT; what a job sees.
+
+When this fails, address mappings that a real kernel refuses pass on the emulator.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""WAIT_CS, WAIT_FENCES, FENCE_TO_HANDLE, sync_file descriptors."""
+"""WAIT_CS, WAIT_FENCES, FENCE_TO_HANDLE, sync_file descriptors.
+
+When this fails, waits that a real kernel ends differently pass on the emulator.
+"""
 
 from __future__ import annotations
 

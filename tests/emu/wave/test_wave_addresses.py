@@ -1,4 +1,7 @@
-"""Which addresses reach memory: the halves of the address space, and offsets of buffers."""
+"""Which addresses reach memory: the halves of the address space, and offsets of buffers.
+
+When this fails, a kernel that reads a wrong address passes on the emulator.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Float instructions of the vector ALU: f32, f64, f16 against numpy, with all kinds of numbers."""
+"""Float instructions of the vector ALU: f32, f64, f16 against numpy, with all kinds of numbers.
+
+When this fails, float instructions compute other bits than hardware, and kernels are judged
+wrongly.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A few random kernels, compiled for this machine and for each chip; `make fuzz-isa` runs 4,000."""
+"""A few random kernels, compiled for this machine and for each chip; `make fuzz-isa` runs 4,000.
+
+When this fails, compiled kernels compute something else on the emulator than on a CPU.
+"""
 
 from __future__ import annotations
 

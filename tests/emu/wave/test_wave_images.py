@@ -1,4 +1,7 @@
-"""Image instructions on descriptors made here: coordinates, levels, layers, atomics, faults."""
+"""Image instructions on descriptors made here: coordinates, levels, layers, atomics, faults.
+
+When this fails, image instructions read or write other texels than hardware.
+"""
 
 from __future__ import annotations
 

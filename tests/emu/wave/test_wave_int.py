@@ -1,4 +1,8 @@
-"""Integer and bit instructions of the vector ALU against numpy, edge values included."""
+"""Integer and bit instructions of the vector ALU against numpy, edge values included.
+
+When this fails, integer instructions compute other bits than hardware, and kernels are judged
+wrongly.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Kernels that clang compiled for both chips against the same source for the host, bit for bit."""
+"""Kernels that clang compiled for both chips against the same source for the host, bit for bit.
+
+When this fails, compiled kernels compute something else on the emulator than on a CPU.
+"""
 
 from __future__ import annotations
 

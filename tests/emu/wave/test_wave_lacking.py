@@ -1,4 +1,8 @@
-"""What the emulated waves do not execute: nothing that compute uses, but for what is named here."""
+"""The instructions that the emulated waves do not execute are listed here, and compute uses none of
+them.
+
+When this fails, the emulator skips an instruction that compute kernels use.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Values that go across lanes (DPP, SDWA, permutations); scalars, LDS and memory."""
+"""Values that go across lanes (DPP, SDWA, permutations); scalars, LDS and memory.
+
+When this fails, operations across lanes compute other bits than hardware.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Where texels lie in tiled and levelled images: what AMD's own address library computes."""
+"""Where texels lie in tiled and levelled images: what AMD's own address library computes.
+
+When this fails, tiled images have another layout than on AMD hardware.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """Dot products of two halves and matrix instructions (RDNA3): layouts, modifiers, arithmetic.
 
+When this fails, matrix instructions compute other bits than an RDNA3 card.
+
 The arithmetic's rows follow what was measured on gfx1100 and gfx1151: ROCm rocm-systems issue 12056
 and gfx11_dot2.h of its rocjitsu. Layouts: AMD's RDNA3 ISA document, 7.9, and GPUOpen's article on
 WMMA, whose C and D have rows 0, 2, 4 ... in lanes 0-15 of a wave32.

@@ -1,8 +1,10 @@
 """Poison: what nobody has written, and registers before the wait for their load. It may be copied
 and stored, but not decide. Each fault names instruction, pc, register, and whence the poison came.
 
-A program finds its output at s[0:1], memory that was written at s[2:3], VRAM that nobody has
-written at s[4:5], and 4 times its number in v1. `>` stands before the line that is the fault.
+When this fails, a kernel that uses an unwritten register passes on the emulator.
+
+A program finds its output at s[0:1] and memory that was written at s[2:3]. Unwritten VRAM is at
+s[4:5], and v1 has 4 times its number. `>` stands before the line that is the fault.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Instructions that few programs use: cube maps, sums of differences, 2/pi, interpolation,
 counters, exchanges, relative moves, halves of a wave64 by turns.
 
+When this fails, rare instructions compute other bits than hardware.
+
 Expected values follow the formulas of AMD's ISA documents.
 """
 

@@ -1,4 +1,7 @@
-"""Floats of the scalar ALU, a scalar beside DPP: gfx1150 has them, gfx1100 names what it lacks."""
+"""Floats of the scalar ALU, a scalar beside DPP: gfx1150 has them, gfx1100 names what it lacks.
+
+When this fails, kernels for gfx1150 run wrongly, or run where they cannot.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """Results that somebody saw on RDNA2 or RDNA3 silicon, or that AMD or a compiler for it states.
 
+When this fails, the emulator contradicts results seen on real cards.
+
 Each row pins dwords taken from its source, never from the emulator. Sources:
 
 * tinygrad: test/amd/hw of tinygrad a9069c17, whose expectations were compared with an RDNA3 card.

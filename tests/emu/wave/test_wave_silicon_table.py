@@ -1,4 +1,7 @@
-"""Every row of silicon_rdna3.txt: instructions and the results that an RDNA3 card gave."""
+"""Every row of silicon_rdna3.txt: instructions and the results that an RDNA3 card gave.
+
+When this fails, the emulator contradicts results that an RDNA3 card gave.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a wave may not do: each is a fault that names instruction, place and reason."""
+"""Each thing that a wave may not do is a fault that names instruction, place and reason.
+
+When this fails, a kernel that would fault on hardware passes on the emulator.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +86,7 @@ FAULTS = {
 TOO_MANY = {
     "three SGPRs": ("v_fma_f32 v10, v1, v1, v1", (4, 5, 6), "v_fma_f32 reads 3 scalars"),
     "a literal beside two": ("v_fma_f32 v10, v1, v1, 0x1234567", (4, 5, 255), "reads 3 scalars"),
-    "long shifts": ("v_lshlrev_b64 v[10:11], 1, v[1:2]", (4, 6, 0), "reads 2 scalars, expected"),
+    "long shifts": ("v_lshlrev_b64 v[10:11], 1, v[1:2]", (4, 6, 0), "expected at most 1"),
     "VCC, implied": ("v_div_fmas_f32 v10, v1, v1, v1", (4, 5, 257), "reads 3 scalars"),
 }
 

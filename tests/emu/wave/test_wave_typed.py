@@ -1,4 +1,7 @@
-"""Typed buffers: every data format loaded and stored, DST_SEL, D16, ranges, alignment."""
+"""Typed buffers: every data format loaded and stored, DST_SEL, D16, ranges, alignment.
+
+When this fails, typed buffers load or store other values than hardware.
+"""
 
 from __future__ import annotations
 

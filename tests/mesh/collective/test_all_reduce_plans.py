@@ -1,4 +1,7 @@
-"""Plans of all_reduce: right in every order that they allow, and as near to the bound as wanted."""
+"""Plans of all_reduce: right in every order that they allow, and as near to the bound as wanted.
+
+When this fails, all_reduce gives wrong sums, or takes longer than it should.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """Plans of all_reduce on simulated devices: right, and as near to the known bound as wanted.
 
+When this fails, all_reduce on unequal devices takes longer than it should.
+
 Sums are real, seconds are virtual. 4 MiB over ports of a sixteenth of the rate take what 64 MiB
 take. `make fuzz-mesh` runs all 200 unequal sets and all odd sizes (SPARKLE_FUZZ_MESH=1).
 """

@@ -1,6 +1,8 @@
 """The functions of `x.__array_namespace__()`, by the text of the array API standard.
 
 A library that is written for the standard asks an Array for its namespace and calls nothing else.
+
+When this fails, a library that is written for the standard fails on our Arrays.
 """
 
 import re

@@ -2,6 +2,8 @@
 
 The environment variable ARRAY_API_TESTS names a checkout of it, with its submodule. The tests of
 `passes.txt` must pass: a program that was written for the standard then finds what it expects.
+
+When this fails, a program that is written for the standard gets an unexpected result.
 """
 
 import importlib.util

@@ -160,10 +160,6 @@ CALLS = {
 """Where it is possible, operands have the shape of the result: `out` may then be one of them."""
 
 
-def agree(got: Any, want: Any) -> None:
-    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
-
-
 class Sub(np.ndarray):
     """Another class, which C does not read."""
 

@@ -1,4 +1,7 @@
-"""What a call table keeps, and what goes, is closed or is busy between two calls."""
+"""What a call table keeps when objects are freed, closed or busy between two calls.
+
+When this fails, a repeated call uses freed memory, or keeps memory for ever.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +13,17 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from callkit import CALLS, agree
+from agree import agree
+from callkit import CALLS
 
 import sparkle_drv as sp
 from sparkle_drv import ops
 
+pytestmark = pytest.mark.opens(threads=1)
+
 EACH = pytest.mark.parametrize("name", CALLS)
 PLANS = [name for name in CALLS if "plan" in name]
 CONSTANTS = [name for name in CALLS if "constant" in name]
-
-
-@pytest.fixture
-def dev():
-    with sp.open("cpu", threads=1) as device:
-        yield device
 
 
 def known(dev, name):

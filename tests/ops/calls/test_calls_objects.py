@@ -1,5 +1,6 @@
-"""gemm, conv2d and their plans are Python objects as any other, though C calls them: what C leaves
-alone is what the Python class says, word for word.
+"""gemm, conv2d and their plans behave as ordinary Python objects, although C calls them.
+
+When this fails, help(), copy and pickle of operations fail for users.
 """
 
 from __future__ import annotations
@@ -14,22 +15,17 @@ import sys
 
 import numpy as np
 import pytest
-from callkit import agree
+from agree import agree
 
-import sparkle_drv as sp
 from sparkle_drv import ops
 from sparkle_drv.ops.conv2d.operation import Conv2d, Conv2dPlan
 from sparkle_drv.ops.gemm.operation import Gemm, GemmPlan
 
+pytestmark = pytest.mark.opens(threads=1)
+
 BOTH = pytest.mark.parametrize(("op", "kind"), [(ops.gemm, Gemm), (ops.conv2d, Conv2d)])
 X = np.arange(16, dtype=np.float32).reshape(4, 4)
 IMAGE, WEIGHTS = X.reshape(1, 1, 4, 4), np.ones((1, 1, 2, 2), np.float32)
-
-
-@pytest.fixture
-def dev():
-    with sp.open("cpu", threads=1) as device:
-        yield device
 
 
 @BOTH

@@ -1,8 +1,9 @@
 """Random sequences of calls on views of one buffer, against numpy's float64.
 
-Each sequence has few shapes, so that most of its calls are known, and everything else changes:
-places, strides, overlap, dtypes, numbers, constants, `out`, and objects whose address another one
-had before.
+When this fails, a repeated call of an operation gives the result of an earlier one.
+
+Each sequence has few shapes, so that most of its calls are known. Everything else changes: places,
+strides, overlap, dtypes, numbers, constants, `out`, and objects at the address of an earlier one.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from callkit import unaligned
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import sparkle_drv as sp
 from sparkle_drv import ops
 from sparkle_drv.ops import ref
+
+pytestmark = pytest.mark.opens(threads=1)
 
 SIZE = 64
 DTYPES = (np.float32, np.float64, np.int32)
@@ -27,12 +29,6 @@ EXPRESSIONS = {
 }
 TRACED = ops.traced(lambda x, y, a: x - y * a)
 NUMBERS = (2, 3, True, -1.5, np.float32(0.5), np.float64(0.25), np.int32(7), 2**33, float("nan"))
-
-
-@pytest.fixture(scope="module")
-def dev():
-    with sp.open("cpu", threads=1) as device:
-        yield device
 
 
 class Sequence:

@@ -1,4 +1,7 @@
-"""A call that was made before has the result, or the error, that it has the first time."""
+"""A repeated call has the result, or the error, of the first one.
+
+When this fails, the second call of an operation gives another result or error than the first.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +12,16 @@ import warnings
 
 import numpy as np
 import pytest
-from callkit import CALLS, VIEWS, agree, odd_strides, readonly
+from agree import agree
+from callkit import CALLS, VIEWS, odd_strides, readonly
 
 import sparkle_drv as sp
 from sparkle_drv import ops
 from sparkle_drv.ops.calls import table
 
+pytestmark = pytest.mark.opens(threads=1)
+
 EACH = pytest.mark.parametrize("name", CALLS)
-
-
-@pytest.fixture
-def dev():
-    with sp.open("cpu", threads=1) as device:
-        yield device
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,8 @@
 """What Python's part of the call table hands to C (native/hot/calls): wrong arguments end in an
 exception, or in a row that no call finds.
 
+When this fails, a corrupt entry of the call table crashes the process.
+
 A record is believed to be one of these arrays and this result: the fuzz launches it with no others.
 """
 
@@ -13,10 +15,13 @@ import weakref
 
 import numpy as np
 import pytest
-from callkit import CALLS, agree
+from agree import agree
+from callkit import CALLS
 
 import sparkle_drv as sp
 from sparkle_drv import _hot, ops
+
+pytestmark = pytest.mark.opens(threads=1)
 
 ODD = [
     None, 0, 1, -1, 2**31, 2**63, 2**64, -(2**70), 1.5, "x", "", b"", b"x" * 7, b"\xff" * 64,
@@ -29,13 +34,7 @@ TRUSTED = (RECORD, PATCHES, KEPT, SHAPE, DTYPE, OUT, BLOCK, NUMBERS)  # what a l
 
 
 @pytest.fixture
-def dev():
-    with sp.open("cpu", threads=1) as device:
-        yield device
-
-
-@pytest.fixture
-def made(dev, monkeypatch):
+def made(own_dev, monkeypatch):
     """(values, fixed) of the row of each call, by name."""
     rows, row = {}, _hot.Row
     for name, call in CALLS.items():
@@ -45,7 +44,7 @@ def made(dev, monkeypatch):
             return row(values, fixed)
 
         monkeypatch.setattr(_hot, "Row", note)
-        call.on(dev)(**call.operands())
+        call.on(own_dev)(**call.operands())
     monkeypatch.setattr(_hot, "Row", row)
     return rows
 
@@ -65,27 +64,27 @@ def attempt(dev, values, fixed, called=True):
     return row is not None
 
 
-def test_rows_as_they_are_made_are_taken(dev, made):
+def test_rows_as_they_are_made_are_taken(own_dev, made):
     assert list(made) == list(CALLS)
     for values, fixed in made.values():
         assert len(fixed) == FIELDS
-        assert attempt(dev, values, fixed)
+        assert attempt(own_dev, values, fixed)
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_any_field_may_be_anything(dev, made, name):
+def test_any_field_may_be_anything(own_dev, made, name):
     values, fixed = made[name]
     for at in range(FIELDS):
         for odd in ODD:
-            attempt(dev, values, (*fixed[:at], odd, *fixed[at + 1 :]), called=at not in TRUSTED)
+            attempt(own_dev, values, (*fixed[:at], odd, *fixed[at + 1 :]), called=at not in TRUSTED)
     for n in range(FIELDS):
         with pytest.raises(TypeError):
             _hot.Row(values, fixed[:n])
     for at in range(len(values)):
         for odd in (*ODD, values, fixed):
-            attempt(dev, (*values[:at], odd, *values[at + 1 :]), fixed, called=False)
+            attempt(own_dev, (*values[:at], odd, *values[at + 1 :]), fixed, called=False)
     for odd in (values[:-1], (*values, 1), values * 9, values[::-1]):
-        attempt(dev, odd, fixed, called=False)
+        attempt(own_dev, odd, fixed, called=False)
 
 
 def test_a_call_that_nobody_waits_for_says_its_epoch(dev, made):
@@ -102,7 +101,7 @@ def test_a_call_that_nobody_waits_for_says_its_epoch(dev, made):
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_places_outside_the_record_are_refused(dev, made, name):
+def test_places_outside_the_record_are_refused(own_dev, made, name):
     values, fixed = made[name]
     patch, number = struct.Struct("=iIIIq"), struct.Struct("=4I")
     nbytes, nvalues = len(fixed[RECORD]), len(values)
@@ -127,26 +126,26 @@ def test_places_outside_the_record_are_refused(dev, made, name):
         _hot.Row(values, (*fixed[:RECORD], short, *fixed[RECORD + 1 :]))
 
 
-def test_what_makes_the_result_may_fail(dev, made):
+def test_what_makes_the_result_may_fail(own_dev, made):
     """No array, or an exception: Python's way begins again, and says it."""
     values, fixed = made["map"]
     for empty in (5, print, lambda *_: 5, lambda *_: None, lambda *_: 1 / 0, lambda *_: "x" * 99):
         rows = _hot.Table(1)
         rows.put(_hot.Row(values, (*fixed[:EMPTY], empty, *fixed[EMPTY + 1 :])))
-        assert rows.again(fixed[0], dev, *values) is None
+        assert rows.again(fixed[0], own_dev, *values) is None
 
 
-def test_a_key_that_is_too_long_has_no_row(dev, made):
+def test_a_key_that_is_too_long_has_no_row(own_dev, made):
     values, fixed = made["map"]
     assert _hot.Row(values * 9, fixed) is None
     many = np.ones((1,) * 31)[..., ::-1]
     assert _hot.Row((many,) * 6, fixed) is None
     rows = _hot.Table(1)
     for given in (values * 9, (many,) * 9, (), values[:1]):
-        assert rows.again(fixed[0], dev, *given) is None
+        assert rows.again(fixed[0], own_dev, *given) is None
 
 
-def test_tables(dev):
+def test_tables(own_dev):
     for wrong in (0, 3, 1 << 20, -1, 2**40):
         with pytest.raises((ValueError, OverflowError)):
             _hot.Table(wrong)
@@ -160,19 +159,19 @@ def test_tables(dev):
         with pytest.raises(TypeError, match="put: expected a Row"):
             rows.put(odd)
         assert rows.again(odd, odd, odd) is None
-    assert rows.again() is rows.again(1) is rows.again(1, dev) is None
+    assert rows.again() is rows.again(1) is rows.again(1, own_dev) is None
 
 
-def test_a_constant_that_points_to_no_table(dev):
-    held = ops.constant(dev, np.ones((3, 3), np.float32))
+def test_a_constant_that_points_to_no_table(own_dev):
+    held = ops.constant(own_dev, np.ones((3, 3), np.float32))
     for odd in ODD:
         held._calls = odd
-        assert _hot.Table(1).again(1, dev, held) is None
+        assert _hot.Table(1).again(1, own_dev, held) is None
     del held._calls
-    assert _hot.Table(1).again(1, dev, held, held) is None
+    assert _hot.Table(1).again(1, own_dev, held, held) is None
 
 
-def test_rows_and_tables_in_a_cycle_go(dev, made):
+def test_rows_and_tables_in_a_cycle_go(own_dev, made):
     values, fixed = made["map"]
 
     class Site:
@@ -187,7 +186,7 @@ def test_rows_and_tables_in_a_cycle_go(dev, made):
     assert gone() is None
 
 
-def test_objects_begin_once(dev):
+def test_objects_begin_once(own_dev):
     def function(self, *args, **named):
         return args, named
 
@@ -216,13 +215,13 @@ def test_objects_begin_once(dev):
                 one(1)
 
 
-def test_defaults_are_those_of_the_beginning(dev):
+def test_defaults_are_those_of_the_beginning(own_dev):
     defaults = {"b": np.ones((4, 4), np.float32)}
     one = _hot.direct(_hot.CallableBase)()
     one._begin(lambda self, *args: args, None, (("a", "b"), 2, defaults))
     defaults.clear()
     gc.collect()
-    assert len(one(dev, 1)) == 2
+    assert len(one(own_dev, 1)) == 2
 
 
 def test_only_callables_are_made_direct():
@@ -240,11 +239,11 @@ def test_only_callables_are_made_direct():
     assert _hot.direct(_hot.direct(Odd)).__doc__ is None
 
 
-def test_a_patch_of_other_dtypes_is_another_key(dev):
+def test_a_patch_of_other_dtypes_is_another_key(own_dev):
     """The table itself, without an operation: what is found, and what replaces what."""
     x = np.ones(4, np.float32)
     for text in ("x + 1", "x + 2"):
         for dtype in (np.float32, np.float64, np.int32):
             for _ in range(2):
-                agree(ops.map(dev, text, x.astype(dtype)), np.full(4, 1 + int(text[-1])))
-    assert type(dev._calls) is _hot.Table
+                agree(ops.map(own_dev, text, x.astype(dtype)), np.full(4, 1 + int(text[-1])))
+    assert type(own_dev._calls) is _hot.Table

@@ -1,45 +1,22 @@
-"""ops.conv2d on the cpu: 200 random shapes per instruction set, padding, layouts, bad input."""
+"""ops.conv2d on the cpu: 200 random shapes per instruction set, padding, layouts, bad input.
+
+When this fails, conv2d on the cpu is wrong for some shape, padding or layout.
+"""
 
 import dataclasses
-import platform
 
 import numpy as np
 import pytest
+from agree import agree_conv
 
-import sparkle_drv as sp
 from sparkle_drv.ops import conv2d, ref
 
 ACTIVATIONS = [None, None, "relu", "tanh", "sigmoid"]
 ALGOS = ["auto", "auto", "direct", "im2col", "naive"]
-ISAS = ["neon", "ref"] if platform.machine() == "aarch64" else ["avx512", "avx2", "ref"]
-
-
-@pytest.fixture(scope="module")
-def dev():
-    with sp.open("cpu") as device:
-        yield device
-
-
-@pytest.fixture(params=ISAS)
-def isa_dev(request, monkeypatch, dev):
-    if request.param not in dev.info.features:
-        pytest.skip(f"this machine has no {request.param}")
-    monkeypatch.setenv("SPARKLE_CPU_ISA", request.param)
-    with sp.open("cpu") as device:
-        assert device.info.isa == request.param
-        yield device
 
 
 def normal(rng, *shape):
     return rng.standard_normal(shape, np.float32)
-
-
-def agree(got, want, terms, what="", activation=None):
-    rms = 1.0 if activation in ("tanh", "sigmoid") else np.sqrt(terms)
-    assert got.shape == want.shape
-    tolerance = ref.tolerance("conv2d_f32", k=terms)
-    miss = ref.mismatch(got, want, tolerance, rms)
-    assert miss.index is None, f"{what}: {miss} with tolerance {tolerance}"
 
 
 def random_case(rng):
@@ -77,7 +54,8 @@ def test_200_random_shapes(isa_dev):
         got = conv2d(isa_dev, x, w, bias, algo=algo, **options)
         want = ref.conv2d(x, w, bias, **options)
         terms = w[0].size
-        agree(got, want, terms, f"{i}: {algo} {case}", case["activation"])
+        rms = 1.0 if case["activation"] in ("tanh", "sigmoid") else None
+        agree_conv(got, want, terms, f"{i}: {algo} {case}", rms=rms)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +86,7 @@ def test_layers_of_real_networks(isa_dev, x, w, options, layout):
         padding=((pad, pad), (pad, pad)),
         **both,
     )
-    agree(got, want, w[0].size)
+    agree_conv(got, want, w[0].size)
 
 
 X, W = np.ones((2, 4, 7, 9), np.float32), np.ones((6, 4, 3, 2), np.float32)
@@ -159,10 +137,9 @@ def test_nothing_at_all_by_any_algorithm(dev, algo):
     assert conv2d(dev, x, w[:0], algo=algo).shape == (2, 0, 3, 4)
 
 
-@pytest.mark.parametrize("algo", ["auto", "direct"])
+@pytest.mark.parametrize(("algo", "groups"), [("auto", 1), ("direct", 1), ("direct", 2)])
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-@pytest.mark.parametrize("stride", [(1, 1), (1, 2), (2, 2), (3, 2)])
-@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("stride", [(1, 1), (1, 2), (3, 2)])
 def test_padding_below_and_to_the_right_alone(isa_dev, groups, stride, layout, algo):
     """1x1: the first output is of the first pixel, and the last ones of none.
 
@@ -186,7 +163,7 @@ def test_padding_below_and_to_the_right_alone(isa_dev, groups, stride, layout, a
                     for v in (x, want)
                 )
                 got = conv2d(isa_dev, x, w, layout=layout, algo=algo, **options)
-                agree(got, want, c, f"{c} {oc} {h} {width} {options}")
+                agree_conv(got, want, c, f"{c} {oc} {h} {width} {options}")
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
@@ -197,7 +174,7 @@ def test_arrays_carry_their_layout(dev, layout):
     made = conv2d(dev, dev.array(x, layout=layout), dev.array(w), layout=layout)
     assert made.layout == layout
     assert made.fence.wait().done
-    agree(made.numpy(), want, w[0].size)
+    agree_conv(made.numpy(), want, w[0].size)
     out = dev.empty(want.shape, np.float32)
     assert conv2d(dev, dev.array(x), w, out=out, layout=layout) is out
     assert out.layout == layout
@@ -205,7 +182,7 @@ def test_arrays_carry_their_layout(dev, layout):
     other = "NHWC" if layout == "NCHW" else "NCHW"
     with pytest.raises(ValueError, match=f"x: it is {layout}: expected layout='{layout}'"):
         conv2d(dev, dev.array(x, layout=layout), w, layout=other)
-    with pytest.raises(ValueError, match=f"out: layout {layout} is wanted, got {other}"):
+    with pytest.raises(ValueError, match=f"out: expected layout {layout}, got {other}"):
         conv2d(dev, x, w, out=dev.empty(want.shape, np.float32, other), layout=layout)
 
 
@@ -215,24 +192,24 @@ def test_operands_in_any_memory_and_out_over_an_input(dev):
     w = normal(rng, 4, 8, 3, 3)[:, ::-2]
     bias = normal(rng, 8)[::-2]
     want = ref.conv2d(x, w, bias, padding=((1, 1), (1, 1)))
-    agree(conv2d(dev, x, w, bias, padding=1), want, 36)
+    agree_conv(conv2d(dev, x, w, bias, padding=1), want, 36)
     plain = x.copy(order="C")
     assert conv2d(dev, plain, w, bias, plain, padding=1) is plain
-    agree(plain, want, 36)
+    agree_conv(plain, want, 36)
     held = dev.array(x)
     assert conv2d(dev, held, w, bias, held, padding=1) is held
-    agree(held.numpy(), want, 36)
+    agree_conv(held.numpy(), want, 36)
     apart = np.empty((2, 4, 8, 16), np.float32)[..., ::2]
     assert conv2d(dev, x, w, bias, apart, padding=1) is apart
-    agree(apart, want, 36)
+    agree_conv(apart, want, 36)
 
 
 def test_memory_that_is_not_shared_with_the_host(dev, monkeypatch):
     rng = np.random.default_rng(15)
     x, w = normal(rng, 1, 4, 8, 8), normal(rng, 4, 4, 3, 3)
     monkeypatch.setattr(dev._backend, "info", dataclasses.replace(dev.info, unified=False))
-    agree(conv2d(dev, x, w), ref.conv2d(x, w), 36)
-    agree(conv2d(dev, dev.array(x), w).numpy(), ref.conv2d(x, w), 36)
+    agree_conv(conv2d(dev, x, w), ref.conv2d(x, w), 36)
+    agree_conv(conv2d(dev, dev.array(x), w).numpy(), ref.conv2d(x, w), 36)
 
 
 def test_a_call_again_sees_what_has_changed(dev):
@@ -243,32 +220,32 @@ def test_a_call_again_sees_what_has_changed(dev):
     both = ((1, 1), (1, 1))
     for step in range(4):
         assert conv2d(dev, x, w, bias, out, padding=1) is out
-        agree(out, ref.conv2d(x, w, bias, padding=both), 36, f"writeable {step}")
+        agree_conv(out, ref.conv2d(x, w, bias, padding=both), 36, f"writeable {step}")
         w += 1  # in place
         bias -= 1
     w.flags.writeable = False
     for step in range(4):
         conv2d(dev, x, w, None, out, padding=1, activation="relu")
         want = ref.conv2d(x, w, padding=both, activation="relu")
-        agree(out, want, 36, f"read-only {step}")
+        agree_conv(out, want, 36, f"read-only {step}")
         x += 1
     w.flags.writeable = True
     w *= -2
     conv2d(dev, x, w, None, out, padding=1)
-    agree(out, ref.conv2d(x, w, padding=both), 144, "writeable again")
+    agree_conv(out, ref.conv2d(x, w, padding=both), 144, "writeable again")
     turned = np.asfortranarray(x)
     conv2d(dev, turned, w, None, out, padding=1)
-    agree(out, ref.conv2d(x, w, padding=both), 144, "not contiguous")
+    agree_conv(out, ref.conv2d(x, w, padding=both), 144, "not contiguous")
     square = normal(rng, 4, 4, 3, 3)
     for _ in range(3):
         plain = x.copy()
         assert conv2d(dev, plain, square, None, plain, padding=1) is plain
-        agree(plain, ref.conv2d(x, square, padding=both), 36, "over the input")
+        agree_conv(plain, ref.conv2d(x, square, padding=both), 36, "over the input")
     for wrong in ({"padding": 1.0}, {"padding": True}, {"padding": 1, "activation": ["relu"]}):
         with pytest.raises((TypeError, ValueError)):
             conv2d(dev, x, w, None, out, **wrong)
     out.flags.writeable = False
-    with pytest.raises(ValueError, match="out: a writable array"):
+    with pytest.raises(ValueError, match="out: expected a writable array"):
         conv2d(dev, x, w, None, out, padding=1)
 
 
@@ -282,17 +259,17 @@ def test_the_plan(dev):
     assert plan.out_shape == want.shape
     out = np.empty(plan.out_shape, np.float32)
     assert plan(x, out).wait().done
-    agree(out, want, 27)
+    agree_conv(out, want, 27)
     held = dev.array(x), dev.empty(plan.out_shape, np.float32)
     go = plan.bind(*held)
     for _ in range(3):
         plan.queue.fence(go()).wait()
-    agree(held[1].numpy(), want, 27)
+    agree_conv(held[1].numpy(), want, 27)
     with pytest.raises(ValueError, match="conv2d_f32: argument x"):
         plan(x[:1], out)
     with pytest.raises(ValueError, match="x_shape: expected a shape with outputs"):
         conv2d.plan(dev, (0, 6, 10, 11), w, groups=2)
-    with pytest.raises(TypeError, match="x_shape: a whole number is wanted"):
+    with pytest.raises(TypeError, match="x_shape: expected a whole number"):
         conv2d.plan(dev, (1.5, 6, 10, 11), w, groups=2)
     with pytest.raises(TypeError, match="x_shape: expected four whole numbers, got 5"):
         conv2d.plan(dev, 5, w, groups=2)
@@ -301,30 +278,30 @@ def test_the_plan(dev):
 @pytest.mark.parametrize(
     ("x", "w", "options", "error", "match"),
     [
-        ([[1.0]], W, {}, TypeError, "x: a numpy array or an Array is wanted, got list"),
-        (X, None, {}, TypeError, "w: a numpy array or an Array is wanted, got NoneType"),
+        ([[1.0]], W, {}, TypeError, "x: expected a numpy array or an Array, got list"),
+        (X, None, {}, TypeError, "w: expected a numpy array or an Array, got NoneType"),
         (X.astype("f8"), W, {}, TypeError, "x: conv2d takes float32, got float64"),
         (X, W.astype("f8"), {}, TypeError, "w: conv2d takes float32, got float64"),
         (X, W, {"bias": np.ones(6)}, TypeError, "bias: conv2d takes float32, got float64"),
-        (X, W, {"bias": np.ones(4, "f4")}, ValueError, r"bias: shape \(6,\) is wanted for the 6"),
-        (X[0], W, {}, ValueError, r"x: 4 dimensions \(n, c, h, w\) are wanted, got shape"),
-        (X[0], W, {"layout": "NHWC"}, ValueError, r"x: 4 dimensions \(n, h, w, c\)"),
-        (X, W[0], {}, ValueError, r"w: 4 dimensions \(oc, c/groups, kh, kw\) are wanted"),
+        (X, W, {"bias": np.ones(4, "f4")}, ValueError, r"bias: expected shape \(6,\) for the 6"),
+        (X[0], W, {}, ValueError, r"x: expected 4 dimensions \(n, c, h, w\), got shape"),
+        (X[0], W, {"layout": "NHWC"}, ValueError, r"x: expected 4 dimensions \(n, h, w, c\)"),
+        (X, W[0], {}, ValueError, r"w: expected 4 dimensions \(oc, c/groups, kh, kw\)"),
         (X[:, :3], W, {}, ValueError, r"w: expected shape \(6, 3, 3, 2\) for 3 channels"),
         (X, W, {"layout": "NHWC"}, ValueError, r"w: expected shape \(6, 9, 3, 2\)"),
-        (X, W, {"layout": "NCHW8c"}, ValueError, "layout: 'NCHW' or 'NHWC' is wanted"),
-        (X, W, {"layout": 3}, TypeError, "layout: 'NCHW' or 'NHWC' is wanted, got 3"),
+        (X, W, {"layout": "NCHW8c"}, ValueError, "layout: expected 'NCHW' or 'NHWC'"),
+        (X, W, {"layout": 3}, TypeError, "layout: expected 'NCHW' or 'NHWC', got 3"),
         (X, W, {"groups": 3}, ValueError, "groups: 3 does not divide both c = 4 and oc = 6"),
         (X, W, {"groups": 2}, ValueError, r"w: expected shape \(6, 2, 3, 2\) .* 2 group"),
-        (X, W, {"groups": 0}, ValueError, "groups: 1 or more is wanted, got 0"),
-        (X, W, {"stride": 0}, ValueError, "stride: 1 or more is wanted, got 0"),
-        (X, W, {"stride": (1, 2, 3)}, ValueError, "stride: one number or two"),
-        (X, W, {"stride": 1.0}, TypeError, r"stride: a whole number is wanted, got 1\.0"),
-        (X, W, {"stride": "2"}, TypeError, "stride: a whole number is wanted, got '2'"),
-        (X, W, {"dilation": -1}, ValueError, "dilation: 1 or more is wanted, got -1"),
-        (X, W, {"padding": -1}, ValueError, "padding: 0 or more is wanted, got -1"),
-        (X, W, {"padding": True}, TypeError, "padding: a whole number is wanted, got True"),
-        (X, W, {"padding": "full"}, ValueError, "padding: 'same' or 'valid' is wanted"),
+        (X, W, {"groups": 0}, ValueError, "groups: expected 1 or more, got 0"),
+        (X, W, {"stride": 0}, ValueError, "stride: expected 1 or more, got 0"),
+        (X, W, {"stride": (1, 2, 3)}, ValueError, "stride: expected one number or two"),
+        (X, W, {"stride": 1.0}, TypeError, r"stride: expected a whole number, got 1\.0"),
+        (X, W, {"stride": "2"}, TypeError, "stride: expected a whole number, got '2'"),
+        (X, W, {"dilation": -1}, ValueError, "dilation: expected 1 or more, got -1"),
+        (X, W, {"padding": -1}, ValueError, "padding: expected 0 or more, got -1"),
+        (X, W, {"padding": True}, TypeError, "padding: expected a whole number, got True"),
+        (X, W, {"padding": "full"}, ValueError, "padding: expected 'same' or 'valid'"),
         (
             X,
             W,
@@ -333,20 +310,32 @@ def test_the_plan(dev):
             r"padding: expected \(\(top, bottom\), \(left, right",
         ),
         (X, W, {"padding": ((1, 1),)}, ValueError, r"padding: expected \(\(top, bottom\)"),
-        (X, W, {"padding": 2**31}, ValueError, "padding: at most"),
-        (X, W, {"dilation": 2**31}, ValueError, "dilation: at most"),
+        (X, W, {"padding": 2**31}, ValueError, "padding: expected at most"),
+        (X, W, {"dilation": 2**31}, ValueError, "dilation: expected at most"),
         (X[:, :, :2], W, {}, ValueError, "x: the output would have no height: 2 and 0 of padding"),
         (X, W, {"dilation": (1, 9)}, ValueError, "no width: 9 .* less than the 10 that w spans"),
         (X[:0, :, :2], W, {}, ValueError, "x: the output would have no height"),
         (X[:, :0], W[:, :0], {}, ValueError, "x: only the batch and oc may be empty"),
         (X[..., :0], W, {"padding": 3}, ValueError, "x: only the batch and oc may be empty"),
         (X, W[..., :0], {}, ValueError, "w: only the batch and oc may be empty"),
-        (X, W, {"activation": "elu"}, ValueError, "activation: .* is wanted, got 'elu'"),
-        (X, W, {"algo": "fft"}, ValueError, "algo: 'auto', 'naive', 'direct', 'im2col', 'winogr"),
+        (X, W, {"activation": "elu"}, ValueError, "activation: expected .*, got 'elu'"),
+        (
+            X,
+            W,
+            {"algo": "fft"},
+            ValueError,
+            "algo: expected 'auto', 'naive', 'direct', 'im2col', 'winogr",
+        ),
         (X, W, {"algo": "winograd"}, ValueError, r"algo: 'winograd' needs .* got \(3, 2\)"),
         (X, W, {"algo": "winograd2"}, ValueError, r"algo: 'winograd2' needs filters of 3 x 3"),
-        (X, W, {"out": np.ones((2, 6, 5, 7), "f4")}, ValueError, r"out: shape \(2, 6, 5, 8\)"),
-        (X, W, {"out": np.ones((2, 6, 5, 8))}, TypeError, "out: float32 is wanted"),
+        (
+            X,
+            W,
+            {"out": np.ones((2, 6, 5, 7), "f4")},
+            ValueError,
+            r"out: expected shape \(2, 6, 5, 8\)",
+        ),
+        (X, W, {"out": np.ones((2, 6, 5, 8))}, TypeError, "out: expected float32"),
     ],
 )
 def test_bad_input(dev, x, w, options, error, match):
@@ -358,5 +347,5 @@ def test_bad_input(dev, x, w, options, error, match):
 
 def test_sizes_beyond_the_kernel_are_refused(dev):
     wide = np.broadcast_to(np.float32(1), (1, 1, 1, 2**31))
-    with pytest.raises(ValueError, match=r"x or w: at most 2\*\*31 - 1 is possible"):
+    with pytest.raises(ValueError, match=r"x or w: expected at most 2\*\*31 - 1"):
         conv2d(dev, wide, np.ones((1, 1, 1, 1), np.float32))

@@ -1,5 +1,9 @@
-"""A convolution has the same bits on any number of threads, however few pieces it comes in."""
+"""A convolution has the same bits on any number of threads, however few pieces it comes in.
 
+When this fails, conv2d gives other bits on machines with more cores.
+"""
+
+import isas
 import numpy as np
 import pytest
 
@@ -11,7 +15,7 @@ from sparkle_drv import ops
 SHAPES = [(1, 256, 1024, 14, 1), (8, 256, 1024, 7, 1), (2, 512, 600, 5, 2), (3, 1024, 30, 3, 1)]
 
 
-@pytest.mark.parametrize("isa", ["avx2", "avx512", "neon"])  # the oracle is not cut like this
+@pytest.mark.parametrize("isa", [isa for isa in isas.HERE if isa != "ref"])  # ref is not cut so
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("activation", [None, "tanh"])
 def test_threads_share_one_piece_by_output_channels(monkeypatch, isa, shape, activation):
@@ -23,11 +27,7 @@ def test_threads_share_one_piece_by_output_channels(monkeypatch, isa, shape, act
     bias = rng.standard_normal(oc, np.float32)
     found = []
     for threads in (1, 2, 3, 5):
-        try:
-            dev = sp.open("cpu", threads=threads)
-        except sp.DeviceNotFound as error:
-            pytest.skip(f"this machine has no {isa}: {error}")
-        with dev:
+        with sp.open("cpu", threads=threads) as dev:
             found.append(
                 ops.conv2d(dev, x, w, bias, groups=groups, activation=activation, algo="direct")
             )

@@ -1,4 +1,7 @@
-"""Types, views, products and refusals of Arrays: numpy's, in one line where they are not."""
+"""Types, views, products and refusals of Arrays: numpy's, in one line where they are not.
+
+When this fails, array operators give other types or values than numpy.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +99,7 @@ REFUSED = {
     "out": (TypeError, lambda x: np.add(x, 1, out=HOST.copy()), "out: expected an Array"),
     "where=": (TypeError, lambda x: np.add(x, 1, where=HOST > 1), "where"),
     "text": (TypeError, lambda x: x + "1", "got str"),
-    "objects": (TypeError, lambda x: x + np.array([None] * 4), "fixed bytes"),
+    "objects": (TypeError, lambda x: x + np.array([None] * 4), "a fixed size"),
     "shapes": (ValueError, lambda x: x + np.ones(3, "f4"), r"\(3, 4\) and \(3,\)"),
     "step": (ValueError, lambda x: x[::0], "step"),
     "steps": (IndexError, lambda x: x[:: 2**70, 4], "axis 1"),
@@ -111,7 +114,7 @@ REFUSED = {
     "in place": (TypeError, lambda x: operator.iadd(x, np.float32(1) * 1j), "complex"),
     "grows": (ValueError, lambda x: operator.iadd(x[0], x), "shape"),
     "dtype": (TypeError, lambda x: x.astype("nonsense"), "dtype"),
-    "object": (TypeError, lambda x: x.astype(object), "fixed bytes"),
+    "object": (TypeError, lambda x: x.astype(object), "a fixed size"),
 }
 
 

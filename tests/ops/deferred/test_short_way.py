@@ -1,4 +1,7 @@
-"""An expression that was computed before is one call of C: its results stay numpy's."""
+"""An expression that was computed before is one call of C: its results stay numpy's.
+
+When this fails, a repeated expression of a numpy user gives a stale or wrong result.
+"""
 
 from __future__ import annotations
 

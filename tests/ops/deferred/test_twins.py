@@ -1,4 +1,7 @@
-"""Random expressions over views, types and writes are numpy's: nothing that waits is ever stale."""
+"""Random expressions over views, types and writes are numpy's: nothing that waits is ever stale.
+
+When this fails, an array expression gives a stale or wrong result.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""An expression waits until somebody reads it or writes to memory; no write changes its result."""
+"""An expression waits until somebody reads it or writes to memory; no write changes its result.
+
+When this fails, a write after an expression changes the expression's result.
+"""
 
 from __future__ import annotations
 

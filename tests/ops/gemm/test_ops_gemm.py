@@ -1,10 +1,13 @@
-"""ops.gemm on the cpu: 200 random shapes per instruction set and type, memory, bad input."""
+"""ops.gemm on the cpu: 200 random shapes per instruction set and type, memory, bad input.
+
+When this fails, gemm on the cpu is wrong for some shape, type or memory order.
+"""
 
 import dataclasses
-import platform
 
 import numpy as np
 import pytest
+from agree import agree
 
 import sparkle_drv as sp
 from sparkle_drv.ops import gemm, ref
@@ -12,28 +15,6 @@ from sparkle_drv.ops import gemm, ref
 SIZES = [1, 2, 3, 5, 7, 8, 13, 14, 15, 16, 17, 28, 31, 32, 33, 47, 61, 64, 67, 97, 101, 128, 131]
 ACTIVATIONS = [None, None, "relu", "tanh", "sigmoid"]
 ALGOS = ["auto", "auto", "blocked", "naive"]
-ISAS = ["neon", "ref"] if platform.machine() == "aarch64" else ["avx512", "avx2", "ref"]
-
-
-@pytest.fixture(scope="module")
-def dev():
-    with sp.open("cpu") as device:
-        yield device
-
-
-@pytest.fixture(params=ISAS)
-def isa_dev(request, monkeypatch, dev):
-    if request.param not in dev.info.features:
-        pytest.skip(f"this machine has no {request.param}")
-    monkeypatch.setenv("SPARKLE_CPU_ISA", request.param)
-    with sp.open("cpu") as device:
-        assert device.info.isa == request.param
-        yield device
-
-
-def agree(got, want, tolerance, rms, what=""):
-    miss = ref.mismatch(got, want, tolerance, rms)
-    assert miss.index is None, f"{what}: {miss} with tolerance {tolerance}"
 
 
 def keep_busy(dev, queue=None):
@@ -100,7 +81,7 @@ def test_blocks_of_rows_that_are_packed_while_others_are_computed(isa_dev, dtype
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("terms", [1, 8, 17])
+@pytest.mark.parametrize("terms", [1, 17])
 def test_a_large_result_that_begins_anywhere_in_a_line(isa_dev, dtype, terms):
     """Some of it goes past the caches, by whole lines; what is beside it stays as it is."""
     rng = np.random.default_rng(12)
@@ -337,13 +318,17 @@ def test_the_plan(dev):
 @pytest.mark.parametrize(
     ("options", "error", "match"),
     [
-        ({"m": 0}, ValueError, "m: 1 or more is wanted, got 0"),
-        ({"n": 2.0}, TypeError, "n: a whole number is wanted, got 2.0"),
-        ({"k": True}, TypeError, "k: a whole number"),
-        ({"k": 2**32}, ValueError, "k: at most 2\\*\\*32 - 1"),
+        ({"m": 0}, ValueError, "m: expected 1 or more, got 0"),
+        ({"n": 2.0}, TypeError, "n: expected a whole number, got 2.0"),
+        ({"k": True}, TypeError, "k: expected a whole number"),
+        ({"k": 2**32}, ValueError, "k: expected at most 2\\*\\*32 - 1"),
         ({"dtype": np.int32}, TypeError, "dtype: gemm takes float32 or float64, got int32"),
-        ({"activation": "gelu"}, ValueError, "activation: None, 'relu', 'tanh' or 'sigmoid'"),
-        ({"algo": "im2col"}, ValueError, "algo: 'auto', 'naive' or 'blocked' is wanted"),
+        (
+            {"activation": "gelu"},
+            ValueError,
+            "activation: expected None, 'relu', 'tanh' or 'sigmoid'",
+        ),
+        ({"algo": "im2col"}, ValueError, "algo: expected 'auto', 'naive' or 'blocked'"),
     ],
 )
 def test_plans_of_nothing_sensible(dev, options, error, match):
@@ -359,28 +344,28 @@ READONLY.flags.writeable = False
 @pytest.mark.parametrize(
     ("a", "b", "options", "error", "match"),
     [
-        ([[1.0]], B, {}, TypeError, "a: a numpy array or an Array is wanted, got list"),
-        (A, 3.0, {}, TypeError, "b: a numpy array or an Array is wanted, got float"),
+        ([[1.0]], B, {}, TypeError, "a: expected a numpy array or an Array, got list"),
+        (A, 3.0, {}, TypeError, "b: expected a numpy array or an Array, got float"),
         (np.ma.masked_array(A), B, {}, TypeError, "a: a masked array"),
-        (A[0], B, {}, ValueError, r"a: 2 dimensions \(m, k\) are wanted, got shape \(4,\)"),
-        (A, B[None], {}, ValueError, r"b: 2 dimensions \(k, n\) are wanted, got shape \(1, 4, 5\)"),
+        (A[0], B, {}, ValueError, r"a: expected 2 dimensions \(m, k\), got shape \(4,\)"),
+        (A, B[None], {}, ValueError, r"b: expected 2 dimensions \(k, n\), got shape \(1, 4, 5\)"),
         (A.astype("i8"), B, {}, TypeError, "a: gemm takes float32 or .*, got int64"),
         (A.astype(">f4"), B, {}, TypeError, "a: gemm takes"),
-        (A.astype(bool), B, {}, TypeError, "b: bool is wanted because a is, got float32"),
-        (A, B.astype("f8"), {}, TypeError, "b: float32 is wanted because a is, got float64"),
-        (A, A, {}, ValueError, r"b: shape \(4, 4\) is wanted to go with a of shape \(3, 4\)"),
-        (A, B, {"bias": np.ones(4, "f4")}, ValueError, r"bias: shape \(5,\) is wanted"),
-        (A, B, {"bias": np.ones((1, 5), "f4")}, ValueError, r"bias: shape \(5,\) is wanted"),
-        (A, B, {"bias": np.ones(5)}, TypeError, "bias: float32 is wanted because a is"),
-        (A, B, {"bias": [0] * 5}, TypeError, "bias: a numpy array"),
-        (A, B, {"activation": "swish"}, ValueError, "activation: .* is wanted, got 'swish'"),
-        (A, B, {"activation": 1}, TypeError, "activation: .* is wanted, got 1"),
+        (A.astype(bool), B, {}, TypeError, "b: expected bool because a is, got float32"),
+        (A, B.astype("f8"), {}, TypeError, "b: expected float32 because a is, got float64"),
+        (A, A, {}, ValueError, r"b: expected shape \(4, 4\) to go with a of shape \(3, 4\)"),
+        (A, B, {"bias": np.ones(4, "f4")}, ValueError, r"bias: expected shape \(5,\)"),
+        (A, B, {"bias": np.ones((1, 5), "f4")}, ValueError, r"bias: expected shape \(5,\)"),
+        (A, B, {"bias": np.ones(5)}, TypeError, "bias: expected float32 because a is"),
+        (A, B, {"bias": [0] * 5}, TypeError, "bias: expected a numpy array"),
+        (A, B, {"activation": "swish"}, ValueError, "activation: expected .*, got 'swish'"),
+        (A, B, {"activation": 1}, TypeError, "activation: expected .*, got 1"),
         (A, B, {"algo": "fast"}, ValueError, "algo: .* got 'fast'"),
         (A, B, {"algo": None}, ValueError, "algo: .* got None"),
-        (A, B, {"out": np.ones((5, 3), "f4")}, ValueError, r"out: shape \(3, 5\) is wanted"),
-        (A, B, {"out": np.ones((3, 5))}, TypeError, "out: float32 is wanted because the result is"),
-        (A, B, {"out": READONLY}, ValueError, "out: a writable array is wanted"),
-        (A, B, {"out": "here"}, TypeError, "out: a numpy array or an Array is wanted, got str"),
+        (A, B, {"out": np.ones((5, 3), "f4")}, ValueError, r"out: expected shape \(3, 5\)"),
+        (A, B, {"out": np.ones((3, 5))}, TypeError, "out: expected float32 because the result is"),
+        (A, B, {"out": READONLY}, ValueError, "out: expected a writable array"),
+        (A, B, {"out": "here"}, TypeError, "out: expected a numpy array or an Array, got str"),
     ],
 )
 def test_bad_input(dev, a, b, options, error, match):
@@ -398,13 +383,13 @@ def test_a_broadcast_view_is_no_place_for_a_result(dev):
 
 def test_dimensions_beyond_u32_are_refused(dev):
     endless = np.broadcast_to(np.float32(1), (1, 2**32))
-    with pytest.raises(ValueError, match=r"k: at most 2\*\*32 - 1 is possible, got 4294967296"):
+    with pytest.raises(ValueError, match=r"k: expected at most 2\*\*32 - 1, got 4294967296"):
         gemm(dev, endless, endless.T)
 
 
 def test_arrays_in_wrong_places(dev):
     array = dev.array(A)
-    with pytest.raises(TypeError, match="out: an Array is wanted because a is one"):
+    with pytest.raises(TypeError, match="out: expected an Array because a is one"):
         gemm(dev, array, B, np.empty((3, 5), np.float32))
     with (
         sp.open("cpu") as other,
@@ -412,12 +397,12 @@ def test_arrays_in_wrong_places(dev):
     ):
         gemm(other, array, B)
     readonly = dev.wrap(READONLY).array(np.float32, (3, 5))
-    with pytest.raises(ValueError, match="out: a writable Array is wanted"):
+    with pytest.raises(ValueError, match="out: expected a writable Array"):
         gemm(dev, array, B, readonly)
     array.close()
     with pytest.raises(ValueError, match="a: expected an open Array of cpu, got a closed one"):
         gemm(dev, array, B)
-    with pytest.raises(TypeError, match=r"dev: a Device .* is wanted, got str"):
+    with pytest.raises(TypeError, match=r"dev: expected a Device .*, got str"):
         gemm("cpu", A, B)
 
 

@@ -1,4 +1,7 @@
-"""The map language: its grammar against Python's own, its errors, and the programs made from it."""
+"""The map language: its grammar against Python's own, its errors, and the programs made from it.
+
+When this fails, an expression means something else than in Python, or its error names no place.
+"""
 
 import re
 

@@ -1,7 +1,9 @@
-"""Maps of several simple operations, through all of which the cpu device goes with a few vectors:
-every type, lengths around what is taken at once, arrays that begin anywhere, rows and columns that
-are broadcast, results in place. Whole numbers, so that numpy's results are exact whatever is
-rounded together."""
+"""Maps of several simple operations, which the cpu device does with a few vectors at a time. Arrays
+have every type, any length and alignment, broadcast rows and columns, and results in place.
+Whole numbers, so that numpy's results are exact whatever is rounded together.
+
+When this fails, an expression on the cpu is wrong at some length or alignment.
+"""
 
 import numpy as np
 import pytest

@@ -1,6 +1,7 @@
-"""Reductions of expressions in one pass: ops.reduce of text, functions and strided arrays."""
+"""Reductions of expressions in one pass: ops.reduce of text, functions and strided arrays.
 
-import platform
+When this fails, a reduction of an expression is wrong.
+"""
 
 import numpy as np
 import pytest
@@ -10,25 +11,7 @@ from hypothesis import strategies as st
 import sparkle_drv as sp
 from sparkle_drv.ops import functions, lazy, map, reduce, traced
 
-ISAS = ["neon", "ref"] if platform.machine() == "aarch64" else ["avx512", "avx2", "ref"]
 OPS = {"sum": np.sum, "max": np.max, "min": np.min, "mean": np.mean}
-
-
-@pytest.fixture(scope="module")
-def dev():
-    with sp.open("cpu") as device:
-        yield device
-
-
-@pytest.fixture(params=ISAS)
-def isa_dev(request, monkeypatch):
-    monkeypatch.setenv("SPARKLE_CPU_ISA", request.param)
-    try:
-        device = sp.open("cpu")
-    except sp.DeviceNotFound as error:
-        pytest.skip(str(error))
-    with device:
-        yield device
 
 
 def numbers(dtype, shape, seed=3):
@@ -38,7 +21,7 @@ def numbers(dtype, shape, seed=3):
     return rng.standard_normal(shape).astype(dtype)
 
 
-def agree(got, x, y, op, axis, keepdims=False):
+def check(got, x, y, op, axis, keepdims=False):
     """`op` of relu(x)*y, in float64 or int64."""
     wide = np.longdouble if x.dtype.kind == "f" else np.int64  # numpy adds rows one by one
     terms = np.maximum(x.astype(wide), 0) * y.astype(wide)
@@ -69,8 +52,8 @@ def test_shapes(dev, shape, axis, dtype):
     for op in OPS:
         if op == "mean" and dtype == np.int32:
             continue
-        agree(reduce(dev, "relu(x)*y", op, axis, x=x, y=y), x, y, op, axis)
-        agree(reduce(dev, lazy("relu(x)*y", x, y), op, axis, keepdims=True), x, y, op, axis, True)
+        check(reduce(dev, "relu(x)*y", op, axis, x=x, y=y), x, y, op, axis)
+        check(reduce(dev, lazy("relu(x)*y", x, y), op, axis, keepdims=True), x, y, op, axis, True)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
@@ -78,7 +61,7 @@ def test_instruction_sets(isa_dev, dtype):
     for shape, axis in SHAPES[::2]:
         x, y = numbers(dtype, shape), numbers(dtype, shape, 4)
         for op in ("sum", "max"):
-            agree(reduce(isa_dev, "relu(x)*y", op, axis, x=x, y=y), x, y, op, axis)
+            check(reduce(isa_dev, "relu(x)*y", op, axis, x=x, y=y), x, y, op, axis)
 
 
 @settings(max_examples=120, deadline=None)
@@ -92,7 +75,7 @@ def test_strides_and_broadcasting(dev, data):
     x = x[tuple(slice(None, None, s) for s in step)][tuple(slice(n) for n in shape)]
     y = numbers(np.float32, [data.draw(st.sampled_from([1, n])) for n in shape], 4)
     got = reduce(dev, "relu(x)*y", "sum", tuple(axis), x=x, y=y)
-    agree(got, x, np.broadcast_to(y, x.shape), "sum", tuple(axis))
+    check(got, x, np.broadcast_to(y, x.shape), "sum", tuple(axis))
     np.testing.assert_allclose(
         reduce(dev, x, "sum", tuple(axis)), x.sum(tuple(axis), dtype=float), rtol=1e-5, atol=1e-5
     )
@@ -124,7 +107,7 @@ def test_arrays_of_the_device(dev):
     for axis in (None, 0, 1):
         got = reduce(dev, "relu(x)*y", "sum", axis, x=a, y=y)
         assert got.fence.wait().done
-        agree(got.numpy(), x, y, "sum", axis)
+        check(got.numpy(), x, y, "sum", axis)
     assert reduce(dev, "x", "sum", 0, keepdims=True, x=a).shape == (1, 70)
 
 
@@ -168,7 +151,7 @@ def test_nothing_to_reduce(dev):
 def test_many_dimensions(dev):
     x = numbers(np.float32, (2,) * 11).transpose(np.random.default_rng(1).permutation(11))
     y = numbers(np.float32, (2,) * 11, 4)
-    agree(reduce(dev, "relu(x)*y", "sum", (1, 4, 7), x=x, y=y), x, y, "sum", (1, 4, 7))
+    check(reduce(dev, "relu(x)*y", "sum", (1, 4, 7), x=x, y=y), x, y, "sum", (1, 4, 7))
 
 
 @pytest.mark.parametrize(
@@ -179,7 +162,11 @@ def test_many_dimensions(dev):
         (lambda d, x: reduce(d, "x", x=x, z=x), TypeError, "z: the expression has no such name"),
         (lambda d, x: reduce(d, x, y=x), TypeError, "y: expected no names"),
         (lambda d, x: reduce(d, "x", axis=2, x=x), ValueError, "axis: expected -2 to 1"),
-        (lambda d, x: reduce(d, "x", "prod", x=x), ValueError, "op: 'sum', 'max', 'min' or"),
+        (
+            lambda d, x: reduce(d, "x", "prod", x=x),
+            ValueError,
+            "op: expected 'sum', 'max', 'min' or",
+        ),
         (lambda d, x: reduce(d, "2*3"), TypeError, "at least one array is wanted"),
         (lambda d, x: reduce(d, "x > 0", "mean", x=x), TypeError, "mean takes .* got bool"),
         (lambda d, x: reduce(d, "i", "mean", i=np.ones(3, np.int32)), TypeError, "mean takes"),

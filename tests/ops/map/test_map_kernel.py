@@ -1,20 +1,16 @@
 """The kernel fused_map itself: programs and geometries that make no sense are errors, and nothing
-outside the arrays is touched, whatever they say."""
+outside the arrays is touched, whatever they say.
+
+When this fails, a corrupt map program reads or writes outside its arrays.
+"""
 
 import numpy as np
 import pytest
 from sparkle_drv._native import lib
 
-import sparkle_drv as sp
 from sparkle_drv.ops.expression import grammar
 from sparkle_drv.ops.map import fused
 from sparkle_drv.ops.shapes import space
-
-
-@pytest.fixture(scope="module")
-def dev():
-    with sp.open("cpu") as device:
-        yield device
 
 
 def program(text, kinds):

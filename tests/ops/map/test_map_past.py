@@ -1,6 +1,9 @@
-"""Maps whose result is larger than the caches go past them: the same bits as without, whatever the
-instruction, the types, the strides and where the result begins. Small arrays, and a device that
-believes its caches to be smaller still."""
+"""Maps whose result is larger than the caches write past them. The bits are the same as without,
+for every instruction, type, stride and beginning. Small arrays, and a device that believes its
+caches to be smaller still.
+
+When this fails, large maps on the cpu are wrong, although small ones are right.
+"""
 
 import numpy as np
 import pytest

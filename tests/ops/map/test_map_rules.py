@@ -1,4 +1,7 @@
-"""ops.map by numpy's rules: types, broadcasting, strides, overlap; on the cpu, judged by numpy."""
+"""ops.map by numpy's rules: types, broadcasting, strides, overlap; on the cpu, judged by numpy.
+
+When this fails, maps give other types, shapes or values than numpy.
+"""
 
 import dataclasses
 import itertools
@@ -28,12 +31,6 @@ JUDGED = {
     "0.5*x + y": lambda x, y: 0.5 * x + y, "floor(x) + y": lambda x, y: np.floor(x) + y,
     "where(x, x + 1, y)": lambda x, y: np.where(x, x + 1, y),
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def dev():
-    with sp.open("cpu") as device:
-        yield device
 
 
 def test_a_product_that_is_used_twice_is_rounded_once_for_both(dev):

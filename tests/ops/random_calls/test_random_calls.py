@@ -1,4 +1,7 @@
-"""A thousand random calls are numpy's, in threads and with Ctrl-C; planted mistakes are found."""
+"""A thousand random calls are numpy's, in threads and with Ctrl-C; planted mistakes are found.
+
+When this fails, some sequence of calls that nobody wrote a test for is wrong.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ops.strided_copy refuses by name, and submits nothing."""
+"""ops.strided_copy refuses by name, and submits nothing.
+
+When this fails, a wrong copy of a view overwrites memory.
+"""
 
 import numpy as np
 import pytest
@@ -7,12 +10,6 @@ import sparkle_drv as sp
 from sparkle_drv.ops import strided_copy
 
 HUGE = 10**3000
-
-
-@pytest.fixture(scope="module")
-def dev():
-    with sp.open("cpu") as device:
-        yield device
 
 
 @pytest.fixture

@@ -1,4 +1,7 @@
-"""ops.strided_copy: fences, the width of the elements that move, copies on threads."""
+"""ops.strided_copy: fences, the width of the elements that move, copies on threads.
+
+When this fails, a copy of a view is wrong or early.
+"""
 
 import numpy as np
 import pytest
@@ -8,13 +11,9 @@ from sparkle_drv.ops import strided_copy
 from sparkle_drv.ops.shapes.view import View
 from sparkle_drv.ops.strided import moves
 
+pytestmark = pytest.mark.opens(threads=3)
+
 FULL = slice(None)
-
-
-@pytest.fixture(scope="module")
-def dev():
-    with sp.open("cpu", threads=3) as device:
-        yield device
 
 
 @pytest.fixture(scope="module")

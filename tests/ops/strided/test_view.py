@@ -1,4 +1,7 @@
-"""Views against numpy: shape, strides and offset of basic indices and transposes."""
+"""Views against numpy: shape, strides and offset of basic indices and transposes.
+
+When this fails, slices and transposes of arrays show other elements than numpy's.
+"""
 
 import itertools
 

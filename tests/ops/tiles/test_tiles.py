@@ -1,4 +1,7 @@
-"""The tile model: what it promises about caches and registers, for many machines and sizes."""
+"""The tile model: what it promises about caches and registers, for many machines and sizes.
+
+When this fails, gemm plans overflow caches or registers, and users lose speed.
+"""
 
 import itertools
 import re

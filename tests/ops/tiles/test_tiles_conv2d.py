@@ -1,4 +1,7 @@
-"""The tile model of convolutions: which algorithm where, and blocks that fit."""
+"""The tile model of convolutions: which algorithm where, and blocks that fit.
+
+When this fails, conv2d picks a slow algorithm, or blocks that do not fit the caches.
+"""
 
 import pytest
 

@@ -1,4 +1,7 @@
-"""The tile model for GPUs: plans that the device can do, few of them, and sensible ones."""
+"""The tile model for GPUs: plans that the device can do, few of them, and sensible ones.
+
+When this fails, a plan for a GPU cannot run there.
+"""
 
 import itertools
 

@@ -1,4 +1,7 @@
-"""The tile model of Winograd convolutions: where they are worth it, groups that fit the caches."""
+"""The tile model of Winograd convolutions: where they are worth it, groups that fit the caches.
+
+When this fails, Winograd is chosen where it is slower, or overflows the caches.
+"""
 
 import pytest
 

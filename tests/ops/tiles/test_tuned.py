@@ -1,5 +1,9 @@
-"""The cache of tuned plans: what is kept comes back for the same device only, and no file, however
-damaged, gets in the way of an operation."""
+"""The cache of tuned plans: a plan comes back for the same device only. No damaged file gets in the
+way of an operation.
+
+When this fails, a damaged file of tuned plans breaks operations, or plans of another machine are
+used.
+"""
 
 import json
 import logging

@@ -1,4 +1,7 @@
-"""From costs and work to a plan: who wins, who cannot, and why the others lost."""
+"""From costs and work to a plan: who wins, who cannot, and why the others lost.
+
+When this fails, a Context picks a slower device, or cannot say why.
+"""
 
 import pytest
 

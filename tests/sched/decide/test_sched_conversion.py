@@ -1,4 +1,7 @@
-"""Changes of layout before the work: their time is in what is compared, and the plan says so."""
+"""Changes of layout before the work: their time is in what is compared, and the plan says so.
+
+When this fails, a Context hides the time of a layout change in its choice.
+"""
 
 from sparkle_drv.sched.decide.choose import choose
 from sparkle_drv.sched.journal import explain, journal

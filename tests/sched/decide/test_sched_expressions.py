@@ -1,6 +1,8 @@
 """The time of a map is predicted from its operations, so a new expression is not measured first.
 
 Somebody who types one expression after the other otherwise waits for probes of each.
+
+When this fails, each new expression of a user waits for probes again.
 """
 
 import math

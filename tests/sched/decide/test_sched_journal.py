@@ -1,4 +1,7 @@
-"""The journal of what a scheduler was told and decided, and its replay."""
+"""The journal of what a scheduler was told and decided, and its replay.
+
+When this fails, a trace replays to another decision than the one that was made.
+"""
 
 import json
 import random

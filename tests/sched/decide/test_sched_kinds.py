@@ -1,4 +1,7 @@
-"""Which calls of a Context are placed, and that the others go to a device that is there."""
+"""Which calls of a Context are placed, and that the others go to a device that is there.
+
+When this fails, calls of a Context run on a device that cannot do them.
+"""
 
 import random
 

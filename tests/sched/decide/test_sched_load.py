@@ -1,4 +1,7 @@
-"""What devices have to do: what ended is forgotten, and who waits for whom."""
+"""The work that devices have in hand: finished work is forgotten, and dependencies are known.
+
+When this fails, a Context sends work to a busy device.
+"""
 
 import math
 import threading

@@ -1,4 +1,7 @@
-"""A software device on cores that another device has, too, takes part only where it is named."""
+"""A software device on cores that another device has, too, takes part only where it is named.
+
+When this fails, a Context runs software GL beside the CPU on the same cores.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,7 @@
-"""Probes: how long they may go on."""
+"""How long probes may go on.
+
+When this fails, measuring a device takes too long before the first call.
+"""
 
 import types
 

@@ -1,5 +1,6 @@
-"""Devices whose probes fail: only they are left, the others go on; what passes is tried again,
-within a bound; and it is told what failed, and why.
+"""A device whose probes fail is left out with a reason; others go on, and later tries are bounded.
+
+When this fails, one broken device stops a Context, or is left out without a word.
 """
 
 import random

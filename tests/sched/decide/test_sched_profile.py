@@ -1,5 +1,6 @@
-"""What is kept of measurements: nothing that says nothing, nothing that nobody can have measured;
-and nobody waits for the file, or only once.
+"""Which measurements are kept, and that nobody waits long for the file.
+
+When this fails, bad measurements on disk mislead every later run.
 """
 
 import json

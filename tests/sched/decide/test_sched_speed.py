@@ -1,4 +1,7 @@
-"""The fit of times by sizes, and how a device's speed at an operation is learnt."""
+"""The fit of times by sizes, and how a device's speed at an operation is learnt.
+
+When this fails, predicted times are wrong, and so are the choices that rest on them.
+"""
 
 import math
 import random

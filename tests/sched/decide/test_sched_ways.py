@@ -1,6 +1,8 @@
 """The ways between devices: what is measured of them, kept, shown and gone. Simulated devices tell
 the exact times; fake CUDA and emulated cards have copies of their own from one to another, the cpu
 and egl:0 none.
+
+When this fails, plans between devices rest on transfers that nobody measured.
 """
 
 import json

@@ -1,4 +1,7 @@
-"""Operators of a Context's arrays: numpy's results, and no order of writes changes one."""
+"""Operators of a Context's arrays: numpy's results, and no order of writes changes one.
+
+When this fails, an expression of a Context's arrays gives a stale or wrong result.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Convolutions of images in another layout than the one they work in: in the operand's, or behind a
-change of layout that stands in the plan.
+"""Convolutions of images in another layout than their own: they work in the operand's, or behind a
+change of layout in the plan.
+
+When this fails, convolutions in a graph change layouts more often than they need.
 """
 
 import graphkit

@@ -1,4 +1,7 @@
-"""Fusing: what becomes one task and what does not, that it means the same, and what it moves."""
+"""Fusing: what becomes one task and what does not, that it means the same, and what it moves.
+
+When this fails, a fused graph computes something else.
+"""
 
 import graphkit
 import numpy as np

@@ -1,4 +1,7 @@
-"""Task graphs on real devices: random ones against numpy, on one and on two, and their plans."""
+"""Task graphs on real devices: random ones against numpy, on one and on two, and their plans.
+
+When this fails, a task graph gives other results than numpy.
+"""
 
 import threading
 

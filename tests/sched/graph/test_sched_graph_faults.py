@@ -1,4 +1,7 @@
-"""Task graphs when something goes wrong: devices that fail, short memory, foreign arrays."""
+"""Task graphs when something goes wrong: devices that fail, short memory, foreign arrays.
+
+When this fails, a failed device ends a graph, or gives a wrong result.
+"""
 
 import gc
 

@@ -1,4 +1,7 @@
-"""Graphs on several devices run in lanes: whatever conflicts is in order, all else runs at once."""
+"""Graphs on several devices run in lanes: whatever conflicts is in order, all else runs at once.
+
+When this fails, a graph reads a value before it is written, or runs one task at a time.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Graphs in micro-batches: numpy's results on real devices, whatever is cut and whoever does it;
-what cannot be cut is an error before anything is measured.
+"""Graphs in micro-batches have numpy's results on real devices, however they are cut. A graph that
+cannot be cut is an error before anything is measured.
+
+When this fails, a graph in micro-batches gives other results.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""From the costs of single operations to the placement of a graph."""
+"""From the costs of single operations to the placement of a graph.
+
+When this fails, a graph is placed by wrong costs.
+"""
 
 import random
 

@@ -1,5 +1,7 @@
 """Changes of layout in graphs: which cancel, what is done in the other layout instead, and that all
 of it means the same.
+
+When this fails, a graph changes layouts more often than it needs, or computes something else.
 """
 
 import random
@@ -111,6 +113,29 @@ def test_what_makes_less_than_it_reads_is_changed_behind(g):
     assert ops(first) == ["layout", "conv2d"]
     assert ops(fewer) == ["conv2d", "layout"]
     assert fewer[1].out.number == first[1].out.number
+
+
+def test_a_chain_is_moved_whole(g):
+    """In parts it would keep its changes: each part alone only moves them."""
+    x = g.layout(X, "NCHW", source="NHWC")
+    for _ in range(3):
+        x = g.conv2d(x, W4, padding=1)
+    g.layout(x, "NHWC")
+    _, fewer = ways(g)
+    assert ops(fewer) == ["conv2d"] * 3
+
+
+def test_chains_that_meet_are_moved_together(g):
+    """One change behind both is less than one before each; one chain alone gains nothing."""
+    ends = []
+    for image in (X, X * 2):
+        x = g.layout(image, "NCHW", source="NHWC")
+        for _ in range(2):
+            x = g.conv2d(x, W4, padding=1, activation="relu")
+        ends.append(x)
+    g.map("tanh(a) - tanh(b)", a=ends[0], b=ends[1])
+    first, fewer = ways(g)
+    assert (ops(first).count("layout"), ops(fewer).count("layout")) == (2, 1)
 
 
 def test_what_makes_more_stays(g):

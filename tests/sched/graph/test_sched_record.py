@@ -1,4 +1,7 @@
-"""Writing graphs down: shapes and dtypes are known at once, and what is wrong is told at once."""
+"""Writing graphs down: shapes and dtypes are known at once, and what is wrong is told at once.
+
+When this fails, a mistake in a graph shows only when it runs.
+"""
 
 import numpy as np
 import pytest
@@ -45,13 +48,13 @@ def test_what_comes_out_is_known_when_it_is_written_down():
 
 
 WRONG = [
-    (lambda g: g.gemm(A, A), ValueError, r"b: shape \(6, 6\) is wanted to go with a"),
-    (lambda g: g.gemm(A, g.gemm(A, B)), ValueError, r"b: shape \(6, 5\) is wanted"),
-    (lambda g: g.gemm(A, B.astype(np.float64)), TypeError, "b: float32 is wanted because a is"),
-    (lambda g: g.gemm(A, B, bias=np.ones(4, F32)), ValueError, r"bias: shape \(5,\) is wanted"),
+    (lambda g: g.gemm(A, A), ValueError, r"b: expected shape \(6, 6\) to go with a"),
+    (lambda g: g.gemm(A, g.gemm(A, B)), ValueError, r"b: expected shape \(6, 5\)"),
+    (lambda g: g.gemm(A, B.astype(np.float64)), TypeError, "b: expected float32 because a is"),
+    (lambda g: g.gemm(A, B, bias=np.ones(4, F32)), ValueError, r"bias: expected shape \(5,\)"),
     (lambda g: g.gemm(A, B, activation="gelu"), ValueError, "activation: "),
     (lambda g: g.gemm(A, B, algo="fast"), ValueError, "algo: "),
-    (lambda g: g.gemm(A, [[1.0]]), TypeError, "b: a numpy array or an Array is wanted, got list"),
+    (lambda g: g.gemm(A, [[1.0]]), TypeError, "b: expected a numpy array or an Array, got list"),
     (lambda g: g.gemm(np.ma.masked_array(A), B), TypeError, "a: a masked array has no result"),
     (lambda g: g.conv2d(X, W[:, :2]), ValueError, "w: expected shape .* for 3 channels"),
     (lambda g: g.conv2d(g.conv2d(X, W), W), ValueError, "w: expected shape .* for 4 channels"),
@@ -65,25 +68,25 @@ WRONG = [
     (lambda g: g.layout(X.astype(np.float64), "NHWC"), TypeError, "a: layout takes float32"),
     (lambda g: g.layout(g.conv2d(X, W), "NHWC", source="NHWC"), ValueError, "source: a is NCHW"),
     (lambda g: g.layout(X, "NHWC", channels=3), ValueError, "channels: only a blocked layout"),
-    (lambda g: g.layout(X, "NHWC", out=np.zeros((2, 8, 3, 8), F32)), ValueError, "out: shape"),
-    (lambda g: g.layout([1.0], "NHWC"), TypeError, "a: a numpy array or an Array is wanted"),
-    (lambda g: g.gemm(None, B), TypeError, "a: a numpy array or an Array is wanted, got NoneType"),
-    (lambda g: g.conv2d(X, None), TypeError, "w: a numpy array or an Array is wanted, got NoneT"),
-    (lambda g: g.reduce(None), TypeError, "a: a numpy array or an Array is wanted, got NoneType"),
+    (lambda g: g.layout(X, "NHWC", out=np.zeros((2, 8, 3, 8), F32)), ValueError, "out: expected"),
+    (lambda g: g.layout([1.0], "NHWC"), TypeError, "a: expected a numpy array or an Array"),
+    (lambda g: g.gemm(None, B), TypeError, "a: expected a numpy array or an Array, got NoneType"),
+    (lambda g: g.conv2d(X, None), TypeError, "w: expected a numpy array or an Array, got NoneT"),
+    (lambda g: g.reduce(None), TypeError, "a: expected a numpy array or an Array, got NoneType"),
     (lambda g: g.conv2d(X, W, algo="winograd", stride=3), ValueError, "needs filters of 3 x 3"),
-    (lambda g: g.conv2d(X, W, np.ones(3, F32)), ValueError, r"bias: shape \(4,\) is wanted"),
-    (lambda g: g.map("x + y", x=A, y=B), ValueError, r"shapes that broadcast are wanted"),
+    (lambda g: g.conv2d(X, W, np.ones(3, F32)), ValueError, r"bias: expected shape \(4,\)"),
+    (lambda g: g.map("x + y", x=A, y=B), ValueError, "expected shapes that broadcast"),
     (lambda g: g.map("x +", x=A), ValueError, r"\^"),
     (lambda g: g.map("x + y", x=A), TypeError, "y: it stands in the expression and has no value"),
     (lambda g: g.map("x", x=A, z=A), TypeError, "z: the expression has no such name"),
     (lambda g: g.map("x > 1", x=A), TypeError, "the result would be bool"),
     (lambda g: g.map("s + 1", s=2.0), TypeError, "map: expected at least one array"),
     (lambda g: g.map("x", x=A.astype(np.int8)), TypeError, "x: map takes float32"),
-    (lambda g: g.map("x", x="A"), TypeError, "x: a numpy array or an Array is wanted, got str"),
+    (lambda g: g.map("x", x="A"), TypeError, "x: expected a numpy array or an Array, got str"),
     (lambda g: g.map("+".join(f"x{i}" for i in range(9)), *[A + i for i in range(9)]),
      ValueError, "expected at most 8 arrays, got 9"),
     (lambda g: g.map("x + y", x=g.conv2d(X, W), y=g.conv2d(
-        X.transpose(0, 2, 3, 1), W, layout="NHWC")), ValueError, "arrays of one layout are wanted"),
+        X.transpose(0, 2, 3, 1), W, layout="NHWC")), ValueError, "expected arrays of one layout"),
     (lambda g: g.reduce(A, "median"), ValueError, "op: "),
     (lambda g: g.reduce(A, "sum", 2), ValueError, "axis: expected -2 to 1"),
     (lambda g: g.reduce(A[:0], "max"), ValueError, "a: max over no elements"),
@@ -96,10 +99,10 @@ WRONG = [
     (lambda g: g.input((2, -1)), ValueError, "no dimension may be negative"),
     (lambda g: g.input("ab"), TypeError, "shape: expected whole numbers"),
     (lambda g: g.input(3, np.int8), TypeError, "dtype: a graph takes float32"),
-    (lambda g: g.input((2, 3), layout="NHWC"), ValueError, "shape: 4 dimensions"),
+    (lambda g: g.input((2, 3), layout="NHWC"), ValueError, "shape: expected 4 dimensions"),
     (lambda g: g.input((2, 3, 4, 5), layout="HWC"), ValueError, "layout: "),
     (lambda g: g.input((1, 2, 3, 3, 4), layout="NCHW8c"), ValueError, "shape .* for NCHW8c"),
-    (lambda g: g.gemm(g.input((2, 4)), B), ValueError, r"b: shape \(4, 5\) is wanted"),
+    (lambda g: g.gemm(g.input((2, 4)), B), ValueError, r"b: expected shape \(4, 5\)"),
     (lambda g: g.output(g.input(3)), ValueError, "output: expected a result, got an input"),
     (lambda g: g.input(3).numpy(), ValueError, "the graph was not run yet"),
     (lambda g: g.output(A), TypeError, "output: expected a node, got ndarray"),
@@ -134,10 +137,10 @@ def test_an_out_that_is_read_would_be_a_cycle():
 @pytest.mark.parametrize(
     ("out", "kind", "message"),
     [
-        (np.ones((4, 6), F32), ValueError, r"out: shape \(4, 5\) is wanted"),
-        (np.ones((4, 5)), TypeError, "out: float32 is wanted"),
-        (np.broadcast_to(F32(1), (4, 5)), ValueError, "out: a writable array is wanted"),
-        ([1], TypeError, "out: a numpy array or an Array is wanted"),
+        (np.ones((4, 6), F32), ValueError, r"out: expected shape \(4, 5\)"),
+        (np.ones((4, 5)), TypeError, "out: expected float32"),
+        (np.broadcast_to(F32(1), (4, 5)), ValueError, "out: expected a writable array"),
+        ([1], TypeError, "out: expected a numpy array or an Array"),
     ],
 )
 def test_an_out_that_does_not_suit(out, kind, message):

@@ -1,4 +1,7 @@
-"""Memory of intermediate results: what is wanted at once never overlaps, and little is taken."""
+"""Memory of intermediate results: what is wanted at once never overlaps, and little is taken.
+
+When this fails, two values of a graph overwrite one another.
+"""
 
 import random
 

@@ -1,4 +1,7 @@
-"""Waits before a device is tried: they grow, are capped, and jitter follows the seed."""
+"""Waits before a device is tried: they grow, are capped, and jitter follows the seed.
+
+When this fails, a broken device is tried too often and slows every call.
+"""
 
 from __future__ import annotations
 

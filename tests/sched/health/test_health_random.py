@@ -1,4 +1,7 @@
-"""Invariants of a device's health over random sequences of events."""
+"""Invariants of a device's health over random sequences of events.
+
+When this fails, some sequence of events leaves a device in a state without an exit.
+"""
 
 from __future__ import annotations
 

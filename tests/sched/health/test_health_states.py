@@ -1,4 +1,7 @@
-"""Every transition of a device's health by name, when heartbeats are due, and the story."""
+"""Every transition of a device's health by name, when heartbeats are due, and the story.
+
+When this fails, a device that recovered is never used again, or a lost one is.
+"""
 
 from __future__ import annotations
 

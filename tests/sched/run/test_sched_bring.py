@@ -1,4 +1,7 @@
-"""An operand that has copies on several devices: what is wrong with one leads to the next copy."""
+"""An operand that has copies on several devices: a bad copy leads to the next one.
+
+When this fails, an operand is lost although another device has a copy.
+"""
 
 from __future__ import annotations
 

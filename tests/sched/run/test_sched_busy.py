@@ -1,4 +1,7 @@
-"""Calls beside what the devices have to do already."""
+"""Calls while the devices have other work.
+
+When this fails, calls wait behind busy devices while others are idle.
+"""
 
 import numpy as np
 import pytest

@@ -1,10 +1,14 @@
-"""Constants of a Context: one copy for each device that reads them, in calls and in graphs."""
+"""Constants of a Context: one copy for each device that reads them, in calls and in graphs.
+
+When this fails, constants of a Context are copied at every call, or stale.
+"""
 
 import copy
 import threading
 
 import numpy as np
 import pytest
+from agree import agree
 
 import sparkle_drv as sp
 from sparkle_drv.ops import ref
@@ -20,10 +24,6 @@ def ctx():
 
 def normal(seed, *shape):
     return np.random.default_rng(seed).standard_normal(shape, np.float32)
-
-
-def agree(found, wanted):
-    np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("uri", BOTH)

@@ -1,4 +1,7 @@
-"""ContextArrays: what they can be filled with, and which layouts they can have."""
+"""ContextArrays: what they can be filled with, and which layouts they can have.
+
+When this fails, arrays of a Context hold other values than they were filled with.
+"""
 
 import numpy as np
 import pytest

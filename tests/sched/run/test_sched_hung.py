@@ -1,5 +1,7 @@
-"""A device that hangs for ever: what waited for it is done elsewhere, into memory that it does not
-have, and it is left alone until its queue goes on. A simulated device hangs, real time passes.
+"""A device that hangs for ever: its work is done elsewhere, into memory that it does not have. It
+gets no work until its queue goes on. A simulated device hangs, real time passes.
+
+When this fails, a device that hangs takes the whole program with it.
 """
 
 from __future__ import annotations

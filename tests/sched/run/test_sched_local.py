@@ -1,5 +1,7 @@
 """The runner on real devices: arrays that move, plans that are kept, what was measured kept between
 runs, and devices that fail.
+
+When this fails, arrays of a Context lose data when they move or a device fails.
 """
 
 import json

@@ -1,4 +1,7 @@
-"""Looking at results: right ones of every kind pass, planted mistakes are found."""
+"""Looking at results: right ones of every kind pass, planted mistakes are found.
+
+When this fails, a wrong result passes `validate=`.
+"""
 
 import numpy as np
 import pytest

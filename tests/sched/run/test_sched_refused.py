@@ -1,5 +1,7 @@
 """Calls of a Context at the edges: what `ops` would refuse is refused before anything is measured,
 and what `ops` takes is done.
+
+When this fails, a wrong call of a Context is measured and started before it is refused.
 """
 
 import numpy as np
@@ -38,27 +40,30 @@ def arrays(n):
 WHOLE = np.arange(3, dtype=np.int32)
 REFUSED = {
     "nine arrays": (lambda o: o.map("+".join(arrays(9)), **arrays(9)), "at most 8"),
-    "a complex number": (lambda o: o.map("x + a", x=A, a=1j), "a: a real number"),
-    "no number": (lambda o: o.map("x + a", x=A, a=None), "a: a numpy array"),
+    "a complex number": (lambda o: o.map("x + a", x=A, a=1j), "a: expected a real number"),
+    "no number": (lambda o: o.map("x + a", x=A, a=None), "a: expected a numpy array"),
     "a number too large": (lambda o: o.map("x + a", x=WHOLE, a=1 << 40), "a: 1099511627776 does"),
     "a literal too large": (lambda o: o.map("x + 99999999999", x=WHOLE), "does not fit i32"),
     "powers of i32": (lambda o: o.map("x ** y", x=WHOLE, y=WHOLE), "written as a number"),
     "a negated truth": (lambda o: o.map("-(x < y)", x=A, y=A), "no neg of bool"),
-    "a list": (lambda o: o.map("x + a", x=A, a=[1.0]), "a: a numpy array"),
-    "map out": (lambda o: o.map("x + 1", x=A, out=np.zeros(3, F32)), "out: shape"),
+    "a list": (lambda o: o.map("x + a", x=A, a=[1.0]), "a: expected a numpy array"),
+    "map out": (lambda o: o.map("x + 1", x=A, out=np.zeros(3, F32)), "out: expected shape"),
     "axis": (lambda o: o.reduce(A, "sum", 7), "axis: expected -2 to 1"),
-    "dtypes": (lambda o: o.gemm(A.astype(np.float64), A), "b: float64"),
+    "dtypes": (lambda o: o.gemm(A.astype(np.float64), A), "b: expected float64"),
     "masked": (lambda o: o.gemm(np.ma.array(A), A), "a: a masked array"),
-    "bias": (lambda o: o.gemm(A, A, bias=A[0, :3]), "bias: shape"),
-    "out": (lambda o: o.gemm(A, A, A[:3].copy()), "out: shape"),
-    "activation": (lambda o: o.gemm(A, A, activation="x"), "activation: None"),
+    "bias": (lambda o: o.gemm(A, A, bias=A[0, :3]), "bias: expected shape"),
+    "out": (lambda o: o.gemm(A, A, A[:3].copy()), "out: expected shape"),
+    "activation": (lambda o: o.gemm(A, A, activation="x"), "activation: expected None"),
     "algo": (lambda o: o.gemm(A, A, algo="x"), "algo: "),
     "option": (lambda o: o.gemm(A, A, colour=1), "colour"),
-    "conv2d bias": (lambda o: o.conv2d(IMAGE, FILTERS, A[0]), "bias: shape"),
-    "conv2d out": (lambda o: o.conv2d(IMAGE, FILTERS, out=IMAGE.copy()), "out: shape"),
+    "conv2d bias": (lambda o: o.conv2d(IMAGE, FILTERS, A[0]), "bias: expected shape"),
+    "conv2d out": (lambda o: o.conv2d(IMAGE, FILTERS, out=IMAGE.copy()), "out: expected shape"),
     "conv2d algo": (lambda o: o.conv2d(IMAGE, FILTERS, algo="fft"), "algo: "),
-    "conv2d activation": (lambda o: o.conv2d(IMAGE, FILTERS, activation=5), "activation: None"),
-    "layout out": (lambda o: o.layout(IMAGE, "NHWC", out=IMAGE.copy()), "out: shape"),
+    "conv2d activation": (
+        lambda o: o.conv2d(IMAGE, FILTERS, activation=5),
+        "activation: expected None",
+    ),
+    "layout out": (lambda o: o.layout(IMAGE, "NHWC", out=IMAGE.copy()), "out: expected shape"),
 }
 
 
@@ -99,11 +104,11 @@ def test_a_context_has_three_types(ctx, monkeypatch):
 def test_arrays_of_a_context_are_refused_alike(ctx, monkeypatch):
     x = ctx.array((6, 6), F32).fill(A)
     nothing_is_measured(monkeypatch)
-    with pytest.raises(TypeError, match="out: an Array is wanted because a is one"):
+    with pytest.raises(TypeError, match="out: expected an Array because a is one"):
         ctx.gemm(x, A, np.zeros((6, 6), F32))
-    with pytest.raises(ValueError, match=r"out: shape \(6, 6\) is wanted"):
+    with pytest.raises(ValueError, match=r"out: expected shape \(6, 6\)"):
         ctx.map("x + 1", x=A, out=ctx.array((6, 5), F32))
-    with pytest.raises(TypeError, match="out: float32 is wanted"):
+    with pytest.raises(TypeError, match="out: expected float32"):
         ctx.gemm(x, x, ctx.array((6, 6), np.float64))
 
 

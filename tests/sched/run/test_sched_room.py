@@ -1,4 +1,7 @@
-"""Where an array goes of which nobody says where: to the first device that has room."""
+"""An array without a named device goes to the first device that has room.
+
+When this fails, an array fails for want of memory although another device has room.
+"""
 
 import random
 

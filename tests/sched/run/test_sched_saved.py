@@ -1,4 +1,7 @@
-"""Where a trace is saved to: files, links to them, and what is no file."""
+"""Where a trace is saved to: files, links to files, and things that are no file.
+
+When this fails, saving a trace overwrites something else, or loses the trace.
+"""
 
 import os
 import stat

@@ -1,5 +1,8 @@
 """Several threads on one Context: what they decided stands in the journal in the order in which it
-was decided, so that it replays."""
+was decided, so that it replays.
+
+When this fails, a trace of several threads does not replay.
+"""
 
 import contextlib
 import sys

@@ -1,5 +1,7 @@
 """`validate=` on devices that corrupt what they compute: what is wrong is noticed, done elsewhere,
 and told.
+
+When this fails, a device that computes wrongly is believed.
 """
 
 import json

@@ -1,4 +1,7 @@
-"""The bound is below the best of all ways to cut small work into pieces."""
+"""The bound is below the best of all ways to cut small work into pieces.
+
+When this fails, the printed lower bound is above what is possible.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Calls that several devices share, on real devices: numpy's results, whoever did what."""
+"""Calls that several devices share, on real devices: numpy's results, whoever did what.
+
+When this fails, a call on several devices gives other results than on one.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Calls that real devices and an emulated one share: every cut on random shapes, one killed in
-each, the caller interrupted, threads beside one another, and a forked child.
+"""Calls that real devices and an emulated one share, cut in every way on random shapes. In each a
+device dies, the caller is interrupted, threads run beside one another, or a child forks.
+
+When this fails, a device that dies during a shared call costs its result.
 """
 
 from __future__ import annotations

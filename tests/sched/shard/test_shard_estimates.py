@@ -1,4 +1,7 @@
-"""Plans of calls that are not made: `Context.plan`."""
+"""`Context.plan`: plans of calls without the calls.
+
+When this fails, `Context.plan` promises another time than the call takes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Kernels of a user's on several devices: `Context.dispatch` against numpy, and what it refuses."""
+"""Kernels of a user's on several devices: `Context.dispatch` against numpy, and what it refuses.
+
+When this fails, a user's kernel on several devices gives other results.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Devices that stop in mid-run and pieces that stall: what is lost against who knew in advance."""
+"""Devices that stop in mid-run and pieces that stall, against a plan that knew in advance.
+
+When this fails, a device that stops in mid-run delays a shared call more than it must.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Micro-batches as data: what is cut, how many there should be, and the bound. No device."""
+"""Micro-batches as data: what is cut, how many there should be, and the bound. No device.
+
+When this fails, micro-batches are cut wrongly, or too many.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Plans of shares: each unit once, the options, who is left out and why, bad input."""
+"""Plans of shares: each unit once, the options, who is left out and why, bad input.
+
+When this fails, a part of a shared call is done twice or never.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Plans on drawn machines: how near to the bound, how near to what the player takes."""
+"""Plans on drawn machines: how near to the bound, how near to what the player takes.
+
+When this fails, shared calls are slower than the devices allow.
+"""
 
 from __future__ import annotations
 

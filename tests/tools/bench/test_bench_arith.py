@@ -1,4 +1,7 @@
-"""Sizes, groups and costs that users type: an arithmetic of our own, never eval."""
+"""Sizes, groups and costs that users type: an arithmetic of our own, never eval.
+
+When this fails, a size on the command line means another number, or runs code.
+"""
 
 from __future__ import annotations
 

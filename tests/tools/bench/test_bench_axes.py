@@ -1,4 +1,7 @@
-"""Axes: what `-a AXIS=SPEC` may hold, and the combinations that come of it."""
+"""Axes: what `-a AXIS=SPEC` may hold, and the combinations that come of it.
+
+When this fails, a sweep measures other sizes than were asked for.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The roof beside a row: whatever the host does to both, the share is the kernel's."""
+"""The roof beside a row: whatever the host does to both, the share is the kernel's.
+
+When this fails, the share of the roof changes with the host's load.
+"""
 
 from __future__ import annotations
 

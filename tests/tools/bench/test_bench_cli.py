@@ -1,4 +1,7 @@
-"""Every subcommand run for real on the cpu with tiny sizes: what it prints, writes and returns."""
+"""Every subcommand run for real on the cpu with tiny sizes: what it prints, writes and returns.
+
+When this fails, a subcommand of bench.py ends without its table or with the wrong exit code.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A card whose clock has no known frequency is measured by the host's clock alone."""
+"""A card whose clock has no known frequency is measured by the host's clock alone.
+
+When this fails, times on a card without a known clock are wrong.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""compare: verdicts on synthetic results, what it refuses, and baselines."""
+"""compare: verdicts on synthetic results, what it refuses, and baselines.
+
+When this fails, a regression is missed, or an alarm is false.
+"""
 
 from __future__ import annotations
 

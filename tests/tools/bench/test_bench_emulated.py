@@ -1,5 +1,8 @@
 """Benchmarks of emulated devices: verified, without a time of the device, and what a submission
-asks of the kernel driver counted."""
+asks of the kernel driver counted.
+
+When this fails, emulated devices show times as if they were real.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The columns of noise: what disturbed a row, from files of the system as they may be."""
+"""The columns of noise: what disturbed a row, from files of the system as they may be.
+
+When this fails, a disturbed row looks like a quiet one.
+"""
 
 from __future__ import annotations
 

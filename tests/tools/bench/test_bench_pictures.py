@@ -1,5 +1,7 @@
-"""Pictures looked at: rendered to pixels, no text lies on another one or beyond the edge of its
-page, in cases as crowded as runs get. Somebody reads these numbers into a report.
+"""Pictures are rendered to pixels, as crowded as runs get. No text lies on another one or beyond
+the edge of its page. Somebody reads these numbers into a report.
+
+When this fails, numbers in a report's picture cannot be read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Mode pipeline: three ways to submit the same launches, and what is told of them."""
+"""Mode pipeline: three ways to submit the same launches, and what is told of them.
+
+When this fails, pipeline mode compares launches that are not the same.
+"""
 
 from __future__ import annotations
 

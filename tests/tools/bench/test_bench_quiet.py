@@ -1,4 +1,7 @@
-"""bench.py times nothing while other threads of its own process run."""
+"""bench.py times nothing while other threads of its own process run.
+
+When this fails, the tool's own threads disturb what it times.
+"""
 
 import threading
 

@@ -1,4 +1,7 @@
-"""Rows and the files made of them: the schema, strict JSON, no time for what failed."""
+"""Rows and the files made of them: the schema, strict JSON, no time for what failed.
+
+When this fails, a failed row has a time, or the JSON file does not load.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """--resume: a run that was cut short goes on, and what it had measured stays measured.
 
+When this fails, an interrupted sweep is measured twice, or takes over another machine's rows.
+
 An hour's sweep that a crash or a power cut loses is measured twice; one that takes over another
 machine's rows is worse than none.
 """

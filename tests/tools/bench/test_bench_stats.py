@@ -1,4 +1,7 @@
-"""The interval of the median holds what it promises, and the stop rule obeys it."""
+"""The interval of the median holds what it promises, and the stop rule obeys it.
+
+When this fails, the printed intervals are narrower than the noise.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""--svg DIR: which files, what stands in them, and that the same rows give the same bytes."""
+"""--svg DIR: which files, what stands in them, and that the same rows give the same bytes.
+
+When this fails, a report's picture shows other rows.
+"""
 
 from __future__ import annotations
 

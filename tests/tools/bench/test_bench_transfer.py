@@ -1,4 +1,7 @@
-"""`bench.py transfer`: every way on real devices, planted mistakes, the fit, what is refused."""
+"""`bench.py transfer`: every way on real devices, planted mistakes, the fit, what is refused.
+
+When this fails, the measured transfer rates are wrong.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
-"""`bench.py tune` from the outside: what it prints and keeps, that wrong plans are told and never
-timed, and that the other commands and ops then use what it found."""
+"""`bench.py tune` from the outside: what it prints and keeps, and that wrong plans are reported and
+never timed. Other commands and ops then use what it found.
+
+When this fails, a tuned plan is wrong, or is not used afterwards.
+"""
 
 import json
 import os

@@ -1,4 +1,7 @@
-"""The workload table against the manifest, and the way from names and axes to jobs."""
+"""The workload table against the manifest, and the way from names and axes to jobs.
+
+When this fails, a name on the command line benchmarks another kernel.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
-"""The search of `bench.py tune` on made-up arms with a clock of their own: it finds what is there,
-noise does not choose, wrong plans are never sampled, everything is closed."""
+"""The search of `bench.py tune` on made-up plans with a clock of their own. It finds the best,
+ignores noise, never samples wrong plans, and closes everything.
+
+When this fails, tuning keeps a plan that noise chose.
+"""
 
 import random
 

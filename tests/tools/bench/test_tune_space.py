@@ -1,5 +1,8 @@
 """The space that `bench.py tune` searches: legal plans only, neighbours of each other, and all ways
-to compute within reach."""
+to compute within reach.
+
+When this fails, tuning tries impossible plans, or misses whole kinds of them.
+"""
 
 from dataclasses import replace
 

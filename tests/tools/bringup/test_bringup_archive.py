@@ -1,5 +1,8 @@
-"""bringup.pyz: what it says where it cannot run, what it unpacks, and (slow) the whole of it in a
-root that holds a Python and nothing else."""
+"""bringup.pyz: what it says where it cannot run, and what it unpacks. A slow test runs the whole of
+it in a root that holds only a Python.
+
+When this fails, bringup.pyz does not run on a machine that has only Python.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,8 @@ from pathlib import Path
 
 import debian
 import pytest
+
+pytestmark = pytest.mark.setup
 
 TAG = "cp{}{}".format(*sys.version_info)
 MAIN = "import sys, os\nprint('ran', sys.argv[1:], os.environ['PYTHONPATH'].split(':')[0])\n"

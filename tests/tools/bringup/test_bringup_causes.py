@@ -1,4 +1,7 @@
-"""Causes: the tables are sound, and what is broken is named at the right rung."""
+"""Causes: the tables are sound, and what is broken is named at the right rung.
+
+When this fails, bring-up names the wrong cause of a broken card.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""bringup.py as a program: options, what it writes, exit codes."""
+"""bringup.py as a program: options, what it writes, exit codes.
+
+When this fails, bring-up ends with the wrong exit code, or without its file.
+"""
 
 from __future__ import annotations
 

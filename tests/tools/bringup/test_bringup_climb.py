@@ -1,4 +1,7 @@
-"""The climb itself: what blocks what, limits, crashes; on rungs that do nothing with a device."""
+"""The climb itself: what blocks what, limits, crashes; on rungs that do nothing with a device.
+
+When this fails, one hung rung stops the whole ladder.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The cuda ladder on the fake driver: every rung passes, what is broken is named where it is."""
+"""The cuda ladder on the fake driver: every rung passes, what is broken is named where it is.
+
+When this fails, bring-up on NVIDIA names the wrong cause.
+"""
 
 from __future__ import annotations
 
@@ -41,9 +44,9 @@ def test_every_rung_passes():
 
 
 def test_without_a_library(tmp_path):
-    code, rungs = ladder(SPARKLE_LIBCUDA=str(tmp_path / "libcuda.so.1"))
-    if rungs["library"]["status"] == "PASS":
+    if fakecuda.installed():
         pytest.skip("this machine has NVIDIA's driver library")
+    code, rungs = ladder(SPARKLE_LIBCUDA=str(tmp_path / "libcuda.so.1"))
     assert code == 1
     assert str(tmp_path) in rungs["library"]["text"]
     assert rungs["library"]["text"].count("libcuda.so.1") >= 3  # each path that was tried

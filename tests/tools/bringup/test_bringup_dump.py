@@ -1,5 +1,8 @@
 """Dumps and bundles: what is read when a rung failed, from a card that is emulated and from files
-that look like a real one's."""
+that look like a real one's.
+
+When this fails, a failed rung leaves no evidence.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a bundle takes along of others' evidence: found, bounded, listed, and without names."""
+"""What a bundle takes of other tools' evidence: found, bounded, listed, and without names.
+
+When this fails, a bundle lacks evidence, or carries names of the user.
+"""
 
 from __future__ import annotations
 

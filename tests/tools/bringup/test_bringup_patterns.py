@@ -1,4 +1,7 @@
-"""Memory tests find what is wrong with memory: arrays here that break as memory does."""
+"""Memory tests find what is wrong with memory: arrays here that break as memory does.
+
+When this fails, broken memory passes bring-up.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Broken cards, one defect or two: the ladder names each at the rung where it is, by its cause."""
+"""Broken cards, one defect or two: the ladder names each at the rung where it is, by its cause.
+
+When this fails, a broken card is blamed on the wrong part.
+"""
 
 import random
 

@@ -1,4 +1,7 @@
-"""Rungs that check results fail when the results are wrong: programs that are almost right."""
+"""Rungs that check results fail when the results are wrong: programs that are almost right.
+
+When this fails, a card that computes wrongly passes bring-up.
+"""
 
 from __future__ import annotations
 

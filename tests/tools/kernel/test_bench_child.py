@@ -1,4 +1,7 @@
-"""Users' kernels that crash, leave, hang or never end: their own rows fail, and the run goes on."""
+"""Users' kernels that crash, leave, hang or never end: their own rows fail, and the run goes on.
+
+When this fails, a user's crashing kernel takes the whole run with it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`bench.py kernel FILE:ENTRY`: a user's own kernel, its sizes, its reference; from a real .so."""
+"""`bench.py kernel FILE:ENTRY`: a user's own kernel, its sizes, its reference; from a real .so.
+
+When this fails, the time of a user's own kernel is wrong, or taken before its check.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Sources of users' kernels: every compiler, macros, and what a compiler may do wrong."""
+"""Sources of users' kernels: every compiler, macros, and what a compiler may do wrong.
+
+When this fails, a user's source is compiled with other options or macros.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""-D as macros of GLSL, sweeps of the group size, and what the kernel command's table adds."""
+"""-D as macros of GLSL, sweeps of the group size, and what the kernel command's table adds.
+
+When this fails, a sweep of group sizes measures other kernels than it says.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Arrays of every type: what a kernel gets, what the reference sees, what 16 bits cannot hold."""
+"""Arrays of every type: what a kernel gets, what the reference sees, what 16 bits cannot hold.
+
+When this fails, a user's kernel gets other values than its reference.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`bench.py kernel A --vs B`: turns, the same inputs, who is judged by what, what is refused."""
+"""`bench.py kernel A --vs B`: turns, the same inputs, who is judged by what, what is refused.
+
+When this fails, a comparison of two kernels favours one of them.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 """`bench.py kernel --search`: the chooser on a recorded table and on made-up costs, the search with
-a clock of its own, and the command."""
+a clock of its own, and the command.
+
+When this fails, a search for the best launch keeps one that noise chose.
+"""
 
 from __future__ import annotations
 

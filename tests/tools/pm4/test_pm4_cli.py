@@ -1,4 +1,7 @@
-"""pm4.py as a program: what it prints, its exit codes, and its words about wrong input."""
+"""pm4.py as a program: what it prints, its exit codes, and its words about wrong input.
+
+When this fails, pm4.py misleads on wrong input.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""diff: nothing for what means the same, and for what does not, which register and field."""
+"""diff: nothing for what means the same, and for what does not, which register and field.
+
+When this fails, two command streams that differ look the same.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What kernel, umr and Mesa print of IBs comes back as its dwords; a spoilt dump is one line."""
+"""What kernel, umr and Mesa print of IBs comes back as its dwords; a spoilt dump is one line.
+
+When this fails, a dump of a hung GPU is read as other packets.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The short fuzz; `make fuzz-pm4` runs the long one."""
+"""The short fuzz; `make fuzz-pm4` runs the long one.
+
+When this fails, a damaged dump crashes pm4.py.
+"""
 
 from __future__ import annotations
 

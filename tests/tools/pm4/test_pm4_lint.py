@@ -1,4 +1,7 @@
-"""Every lint rule: silent about what is right, and about the captures; found when one thing is."""
+"""Every lint rule is silent about right streams and captures, and finds one planted mistake.
+
+When this fails, a faulty command stream passes the linter, or a right one does not.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """Mesa's dumps of IBs, by unmodified drivers on the emulated GPU, hold what was submitted.
 
+When this fails, dumps of Mesa are read as other packets than it submitted.
+
 RADV's hang report and radeonsi's AMD_DEBUG=ib are compared with a recording of the same run.
 """
 

@@ -1,4 +1,7 @@
-"""Registers looked up by whatever name or number people have, and values read."""
+"""Registers looked up by whatever name or number people have, and values read.
+
+When this fails, a register is looked up as another one.
+"""
 
 from __future__ import annotations
 

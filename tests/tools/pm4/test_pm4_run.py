@@ -1,4 +1,7 @@
-"""INDIRECT_BUFFER followed: what runs in which order, and what is not followed and why."""
+"""INDIRECT_BUFFER followed: what runs in which order, and what is not followed and why.
+
+When this fails, packets of a nested buffer are shown in the wrong order.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The text form: what is read from it, that nothing is lost in it, and how it complains."""
+"""The text form: what is read from it, that nothing is lost in it, and how it complains.
+
+When this fails, a command stream loses bits on its way through text.
+"""
 
 from __future__ import annotations
 

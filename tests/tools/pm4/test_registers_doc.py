@@ -1,5 +1,8 @@
 """docs/registers.md explains every register in which our dispatch differs from RADV's, and none in
-which it does not."""
+which it does not.
+
+When this fails, docs/registers.md explains registers that no longer differ.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """tools/test_fresh.sh and .ci/run: in a bare system where one can be made, in place elsewhere.
 
+When this fails, CI leaves mounts behind, or reports success after a failure.
+
 Each runs on a small project. Nothing is downloaded: debootstrap, git and apt-get are scripts. The
 system that this debootstrap makes has the machine's own /usr/bin and libraries.
 """
@@ -16,9 +18,12 @@ from pathlib import Path
 import pytest
 from where import ROOT
 
+pytestmark = pytest.mark.setup
+
+TARGETS = ["bench", "test", "test-setup"]
 CLOSING = "======= 3 passed, 1 failed in 0.1s ======="
 MARK = "@if test -e /etc/bare; then echo $@ in bare as $$(id -un); else echo $@ in place; fi"
-MAKEFILE = f"bench preload:\n\t{MARK}\ntest:\n\t{MARK}\n"
+MAKEFILE = f"bench preload test-setup:\n\t{MARK}\ntest:\n\t{MARK}\n"
 # As debootstrap is called: two options, the suite, the system's folder, the mirror.
 DEBOOTSTRAP = r"""
 system=$4
@@ -124,7 +129,7 @@ def skip_unless_allowed(project: Project) -> None:
 
 
 def in_place(said: list[str]) -> list[str]:
-    assert "ci: make bench and make test run in place" in said, said
+    assert "ci: make bench, make test and make test-setup run in place" in said, said
     return [line for line in said if " in place" in line and not line.startswith("ci:")]
 
 
@@ -148,7 +153,7 @@ def test_ci_runs_in_place_where_no_bare_system_can_be_made(project, command, scr
         (project.bin / command).unlink()
     code, said = project.ci()
     assert code == 0, said
-    assert in_place(said) == ["bench in place", "test in place"]
+    assert in_place(said) == [f"{target} in place" for target in TARGETS]
     assert any("no bare system here: " + reason in line for line in said), said
     assert list(project.tmp.iterdir()) == []
 
@@ -157,30 +162,29 @@ def test_ci_runs_in_place_where_no_bare_system_can_be_made(project, command, scr
 def test_ci_passes_the_status_on_and_closes_with_pytests_line(project, recipe, expected):
     project.script("id", "echo 1000")
     text = f"@echo '{CLOSING}'; echo coverage; cat; echo $$SPARKLE_REQUIRE; {recipe}"
-    project.makefile(f"bench:\ntest:\n\t{text}\n")
+    project.makefile(f"bench test-setup:\ntest:\n\t{text}\n")
     code, said = project.ci()
     assert code == expected
     assert said[-1] == CLOSING
     assert {"coverage", "egl"} < set(said)
 
 
-@pytest.mark.parametrize("target", ["bench", "test"])
-def test_ci_fails_when_either_command_does(project, target):
+@pytest.mark.parametrize("target", TARGETS)
+def test_ci_fails_when_any_command_does(project, target):
     project.script("id", "echo 1000")
-    project.makefile(MAKEFILE.replace(f"{target}:\n\t", f"{target}:\n\t@false; "))
-    project.makefile(f"bench test:\n\t@test $@ != {target}\n")
+    project.makefile(f"{' '.join(TARGETS)}:\n\t@test $@ != {target}\n")
     code, _ = project.ci()
     assert code == 2
 
 
-def test_ci_runs_both_in_a_bare_system(bare):
+def test_ci_runs_all_in_a_bare_system(bare):
     bare.makefile(MAKEFILE + f"\t@echo $$SPARKLE_REQUIRE; echo '{CLOSING}'\n")
     code, said = bare.ci()
     assert code == 0, said
     bare_ones = [line for line in said if " in bare" in line]
-    assert bare_ones == ["bench in bare as root", "test in bare as root"], said
+    assert bare_ones == [f"{target} in bare as root" for target in TARGETS], said
     assert "egl" in said
-    assert "test-fresh: bench test: all well" in said[-2]
+    assert "test-fresh: bench test test-setup: all well" in said[-2]
     assert said[-1] == CLOSING
 
 
@@ -213,7 +217,7 @@ def test_as_a_user_the_packages_of_one_line_are_installed(bare, line):
 
 def test_as_a_user_a_second_line_is_a_failure(bare):
     line = "@echo 'setup: missing here; install with: sudo apt-get install x'"
-    bare.makefile(f"build preload:\n\t{line}\nbench test:\n")
+    bare.makefile(f"build preload:\n\t{line}\nbench test test-setup:\n")
     code, said = bare.fresh(AS="user")
     assert (code, said[-1]) == (1, "test-fresh: the first line was not complete")
 

@@ -1,5 +1,7 @@
 """setup.py: objects are remade only when the command, the source or a header they saw has changed.
 
+When this fails, a changed source is not rebuilt, and old code is tested.
+
 Runs the real setup.py and build_ffi.py on a project of a few small C files.
 """
 
@@ -14,6 +16,8 @@ from pathlib import Path
 
 import pytest
 from where import ROOT
+
+pytestmark = pytest.mark.setup
 
 HEADER = (
     "#ifndef A\n#define A\n#include <stdint.h>\nint32_t sp_a(void);\nint32_t sp_b(void);\n#endif\n"

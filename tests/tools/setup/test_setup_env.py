@@ -1,4 +1,7 @@
-"""tools/setup_env.py: only what is missing, never half of it. No package is installed here."""
+"""tools/setup_env.py: only what is missing, never half of it. No package is installed here.
+
+When this fails, `make build` leaves half an environment behind.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,8 @@ from types import SimpleNamespace
 import _packages
 import pytest
 from where import ROOT
+
+pytestmark = pytest.mark.setup
 
 SCRIPT = ROOT / "tools" / "setup_env.py"
 

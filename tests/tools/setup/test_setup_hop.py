@@ -1,4 +1,7 @@
-"""tools/_hop.py: a tool typed with any Python goes on in .venv, or says what to do."""
+"""tools/_hop.py: a tool typed with any Python goes on in .venv, or says what to do.
+
+When this fails, a tool started with another Python fails with an import error.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from pathlib import Path
 
 import pytest
 from where import ROOT
+
+pytestmark = pytest.mark.setup
 
 HOP = ROOT / "tools" / "_hop.py"
 TOOL = "from _hop import hop; hop()\nimport sys; print('ran', sys.argv[1:])\n"

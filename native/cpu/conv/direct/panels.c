@@ -12,9 +12,9 @@ enum {
     MOST_TERMS = 1 << 16,
     /* with at most this many channels a window of rows stays in L1, which suffices */
     FEW_CHANNELS = 16,
-    /* Packing a panel pays only from this many tiles of output channels on. This holds if x is one
-     * long row and the micro-kernel's steps are long enough for L2. On Zen 4 steps of 14 x 2
-     * vectors of 64 bytes are, 6 x 2 of 32 are not. Stretches are short then. Without packing
+    /* With at most this many tiles of output channels, packing a panel costs more than it saves: x
+     * is read in place. x must be one long row, and the micro-kernel's steps long enough for L2. On
+     * Zen 4 steps of 14 x 2 vectors of 64 bytes are, 6 x 2 of 32 are not. Stretches are short then:
      * nothing is copied, and the sums soon evict prefetched lines from L2. */
     FEWEST_TILES = 12, /* with fewer terms than SOME_TERMS, whose steps are short */
     FEW_TILES = 20,
