@@ -120,6 +120,14 @@ class Array(Pointer, Shaped, Closing, Operators):
     Operators and numpy's ufuncs build expressions: such an Array has no memory until somebody asks
     for it or writes to memory of the device, then one launch computes it. Several threads may read
     it.
+
+    >>> x = dev.array(np.arange(6, dtype=np.float32).reshape(2, 3))
+    >>> y = (x * 2 + 1)[:, 1:]
+    >>> y.shape, y.dtype
+    ((2, 2), dtype('float32'))
+    >>> y.numpy()
+    array([[ 3.,  5.],
+           [ 9., 11.]], dtype=float32)
     """
 
     __slots__ = (

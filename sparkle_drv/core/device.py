@@ -44,6 +44,10 @@ class Device(DeviceBase, Closing):
 
     `uri` is its name in full. Buffers, kernels and queues keep it alive. Once it is closed, and in
     a forked child, whatever needs it raises DeviceLost.
+
+    >>> with sp.open("cpu") as cpu:
+    ...     cpu.info.kind, cpu.buffer(64).nbytes, cpu.kernel("saxpy_f32").name
+    ('cpu', 64, 'saxpy_f32')
     """
 
     BRIEFLY = (BRIEFLY_S,)

@@ -46,6 +46,12 @@ class Mesh(Closing):
 
     `Context.create_mesh` makes it. Devices and `ways` belong to their owner. The ways are measured
     when first needed. `plan` is the plan of the last collective.
+
+    >>> with sp.init(["cpu"]) as ctx:
+    ...     mesh, x = ctx.create_mesh(), ctx.array((4,), np.float32)
+    ...     mesh.all_reduce([x], op="max")
+    ...     mesh.topology.places
+    ('cpu',)
     """
 
     BRIEFLY = Ways.BRIEFLY

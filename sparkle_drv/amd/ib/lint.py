@@ -14,6 +14,13 @@ RULE_MODULES = (rules_packet, rules_dispatch, rules_job)  # importing them fills
 
 @dataclass(frozen=True)
 class Finding:
+    """One rule that one place of an IB breaks. `dword` counts within the IB.
+
+    >>> ib = lowlevel.Ib((0xC0001000, 0), gfx=11)
+    >>> [(finding.rule.id, finding.dword) for finding in lowlevel.lint([ib])]
+    [('padding', 2)]
+    """
+
     rule: Rule
     message: str
     ib: int

@@ -19,7 +19,13 @@ _NUMBER = re.compile(r"0x[0-9a-f]+|\d+", re.IGNORECASE)
 
 
 class NoSuchRegister(LookupError):
-    """No table has the register. `close` are similar names."""
+    """No table has the register. `close` are similar names.
+
+    >>> lowlevel.lookup("COMPUTE_NUM_THREAD_W")
+    Traceback (most recent call last):
+        ...
+    sparkle_drv.amd.ib.lookup.NoSuchRegister: no register COMPUTE_NUM_THREAD_W; did you mean COMPUTE_NUM_THREAD_Z, COMPUTE_NUM_THREAD_Y, COMPUTE_NUM_THREAD_X?
+    """
 
     def __init__(self, wanted: str, close: list[str]):
         more = f"; did you mean {', '.join(close)}?" if close else ""

@@ -23,7 +23,12 @@ MAX_DWORDS = 0xFFFFF  # the largest size in INDIRECT_BUFFER
 class Ib:
     """`gfx` is a level (10 is gfx10.3). `extra` are the bytes behind the last whole dword. An IB
     that is not `complete` comes from a capture, which leaves padding out, or was cut. `gaps` says
-    why a dword is unknown: a substitute stands in its place."""
+    why a dword is unknown: a substitute stands in its place.
+
+    >>> ib = lowlevel.Ib((0xC0001000, 0), gfx=11)
+    >>> [packet.cls.NAME for packet in ib.packets()]
+    ['NOP']
+    """
 
     dwords: tuple[int, ...]
     gfx: int

@@ -19,13 +19,25 @@ MAX_REPEATS = 1 << 15  # packets that may run again, beyond four times the numbe
 
 
 class TooLong(ValueError):
-    """Too many packets to look at: the IBs call each other many times over."""
+    """Too many packets to look at: the IBs call each other many times over.
+
+    >>> try:
+    ...     raise lowlevel.TooLong("more than 1000000 packets")
+    ... except ValueError as error:
+    ...     print(error)
+    more than 1000000 packets
+    """
 
 
 @dataclass(frozen=True)
 class Step:
     """One packet. `number` is its IB's in the input and `at` its dword there. `called` is true of a
-    call that the next steps follow; `problem` says why a call is not followed."""
+    call that the next steps follow; `problem` says why a call is not followed.
+
+    >>> ib = lowlevel.Ib((0xC0001000, 0), gfx=11)
+    >>> [(step.at, step.packet.cls.NAME) for step in lowlevel.run([ib])]
+    [(0, 'NOP')]
+    """
 
     packet: Decoded
     ib: Ib
@@ -56,7 +68,12 @@ class Call:
 
 
 def call(packet: Decoded) -> Call | None:
-    """The call in a packet, or None."""
+    """The call in a packet, or None.
+
+    >>> ib = lowlevel.Ib((0xC0001000, 0), gfx=11)
+    >>> [lowlevel.call(packet) for packet in ib.packets()]
+    [None]
+    """
     fields = packet.fields
     if packet.cls is None:
         return None

@@ -20,7 +20,13 @@ _SPAN = re.compile(r" at ([0-9a-f]+) (in|out) ([0-9a-f]*)( cut)?$")
 
 
 class RecordingError(ValueError):
-    """Not a recording, or a damaged one. The text has the line."""
+    """Not a recording, or a damaged one. The text has the line.
+
+    >>> list(lowlevel.read_recording("no recording\\n"))
+    Traceback (most recent call last):
+        ...
+    sparkle_drv.amd.record.read.RecordingError: 1: expected a line that begins '# sparkle recording 1'
+    """
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,12 @@ OpenNode = Callable[[read.Node], tuple[Any, int]]
 @dataclass
 class Outcome:
     """`difference` is "" when the replay matched the recording. `skipped` counts the calls that
-    could not be repeated, by reason."""
+    could not be repeated, by reason.
+
+    >>> outcome = lowlevel.Outcome(calls=3, difference="call 3: expected 0, got -12")
+    >>> outcome.same
+    False
+    """
 
     calls: int = 0
     jobs: int = 0

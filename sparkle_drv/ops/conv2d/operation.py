@@ -118,7 +118,15 @@ class Conv2d(CallableBase):
         layout: ImageLayout = "NCHW",
         algo: ConvAlgo = "auto",
     ) -> Any:
-        """See the class. @public"""
+        """See the class. @public
+
+        >>> x, w = np.ones((1, 1, 3, 3), np.float32), np.ones((1, 1, 2, 2), np.float32)
+        >>> sp.ops.conv2d(dev, x, w)[0, 0]
+        array([[4., 4.],
+               [4., 4.]], dtype=float32)
+        >>> sp.ops.conv2d(dev, x, w, padding="same", stride=2).shape
+        (1, 1, 2, 2)
+        """
         values = (
             x, w, bias, out, stride, padding, dilation, groups, activation, layout, algo,
         )  # fmt: skip
