@@ -75,7 +75,8 @@ class Pipeline(Closing):
     >>> with dev.pipeline(2, make=lambda dev: dev.buffer(64)) as pipe:
     ...     for step in range(3):
     ...         slot = pipe.acquire()
-    ...         fence = pipe.submit(slot, sp.Commands().dispatch(k, slot, float(step), 16, groups=1))
+    ...         fill = sp.Commands().dispatch(k, slot, float(step), 16, groups=1)
+    ...         fence = pipe.submit(slot, fill)
     ...     fence.wait().done
     ...     float(pipe.slots[0].array(np.float32, (16,)).numpy()[0])
     True

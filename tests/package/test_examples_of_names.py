@@ -30,8 +30,7 @@ def public():
         ]
         for name in named:
             thing = getattr(module, name)
-            kind = inspect.isclass(thing) or inspect.isroutine(thing) or hasattr(thing, "__call__")
-            if kind and not inspect.ismodule(thing) and hasattr(thing, "__module__"):
+            if callable(thing):
                 found.setdefault(id(thing), (f"{module.__name__}.{name}", thing))
     return found.values()
 

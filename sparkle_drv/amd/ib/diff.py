@@ -67,7 +67,15 @@ class Difference:
 def diff(a: Sequence[Ib], b: Sequence[Ib], ignore: Sequence[str] = ()) -> list[Difference]:
     """The differences in the order of execution; [] when both mean the same. `ignore`: shell
     patterns of registers ("COMPUTE_PGM_*") and fields ("DMA_DATA.src"). Raises TooLong (a
-    ValueError)."""
+    ValueError).
+
+    >>> a = lowlevel.Ib((0xC0017600, 0x207, 64), gfx=11)
+    >>> b = lowlevel.Ib((0xC0017600, 0x207, 32), gfx=11)
+    >>> lowlevel.diff([a], [a])
+    []
+    >>> [change.name for difference in lowlevel.diff([a], [b]) for change in difference.changes]
+    ['COMPUTE_NUM_THREAD_X']
+    """
 
     def kept(name: str) -> bool:
         return not any(fnmatchcase(name, pattern) for pattern in ignore)

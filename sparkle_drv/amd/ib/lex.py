@@ -25,7 +25,7 @@ class TextError(ValueError):
     >>> lowlevel.parse("NO_SUCH_PACKET", gfx=11)
     Traceback (most recent call last):
         ...
-    sparkle_drv.amd.ib.lex.TextError: line 1, column 1: gfx11 compute queues have no packet 'NO_SUCH_PACKET'
+    sparkle_drv.amd.ib.lex.TextError: line 1, column 1: gfx11 compute queues have no packet ...
     """
 
     def __init__(self, line: int, column: int, reason: str):

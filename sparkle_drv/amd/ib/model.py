@@ -53,7 +53,11 @@ class Ib:
 
 
 def read_gfx(text: str) -> int:
-    """The level of "10.3", "11", "gfx1036" or "gfx1100". ValueError: it has no tables."""
+    """The level of "10.3", "11", "gfx1036" or "gfx1100". ValueError: it has no tables.
+
+    >>> lowlevel.read_gfx("gfx1036"), lowlevel.read_gfx("11")
+    (10, 11)
+    """
     name = text.lower().removeprefix("gfx")
     if re.fullmatch(r"\d+\.\d+|\d\d?", name):
         return level(float(name))

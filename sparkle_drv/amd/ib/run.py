@@ -86,7 +86,12 @@ def call(packet: Decoded) -> Call | None:
 
 
 def find(ibs: Sequence[Ib], va: int) -> tuple[int, int] | None:
-    """(number of the IB, dword) at an address."""
+    """(number of the IB, dword) at an address.
+
+    >>> ib = lowlevel.Ib((0xC0001000, 0), gfx=11, va=0x1000)
+    >>> lowlevel.find([ib], 0x1004)
+    (0, 1)
+    """
     for number, ib in enumerate(ibs):
         if ib.va is not None:
             offset = canonical(va) - canonical(ib.va)
@@ -108,7 +113,12 @@ def submitted(ibs: Sequence[Ib]) -> list[int]:
 
 
 def run(ibs: Sequence[Ib]) -> Iterator[Step]:
-    """Every packet in the order of execution, IB after IB. TooLong when calls multiply them."""
+    """Every packet in the order of execution, IB after IB. TooLong when calls multiply them.
+
+    >>> ib = lowlevel.Ib((0xC0001000, 0), gfx=11)
+    >>> [step.packet.cls.NAME for step in lowlevel.run([ib])]
+    ['NOP']
+    """
     most = MAX_REPEATS + 4 * sum(len(ib.dwords) for ib in ibs)
     for count, step in enumerate(_all(ibs)):
         if count >= most:

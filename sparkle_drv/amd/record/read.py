@@ -25,7 +25,7 @@ class RecordingError(ValueError):
     >>> list(lowlevel.read_recording("no recording\\n"))
     Traceback (most recent call last):
         ...
-    sparkle_drv.amd.record.read.RecordingError: 1: expected a line that begins '# sparkle recording 1'
+    sparkle_drv.amd.record.read.RecordingError: 1: expected a line that begins ...
     """
 
 
@@ -154,7 +154,15 @@ class _Reader:
 
 def read_recording(text: str) -> Iterator[Event]:
     """The events of a recording. A last line without its end, from a crashed program, is left out.
-    Any other error raises RecordingError with the line."""
+    Any other error raises RecordingError with the line.
+
+    >>> with lowlevel.recorded("run.rec", memory=False):
+    ...     sp.open("emu:gfx1100").close()
+    >>> with open("run.rec") as file:
+    ...     events = list(lowlevel.read_recording(file.read()))
+    >>> type(events[0]).__name__
+    'Node'
+    """
     if not text.startswith("# sparkle recording 1"):
         raise RecordingError("1: expected a line that begins '# sparkle recording 1'")
     reader, number = _Reader(), 0

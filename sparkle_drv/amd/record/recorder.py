@@ -86,7 +86,14 @@ class Recorder:
 @contextlib.contextmanager
 def recorded(path: str | os.PathLike[str], **options: Any) -> Iterator[Recorder]:
     """Records all amdgpu nodes that this process opens meanwhile; the options are Recorder's.
-    ValueError: inside another recording. OSError: a write failed."""
+    ValueError: inside another recording. OSError: a write failed.
+
+    >>> with lowlevel.recorded("run.rec", memory=False):
+    ...     sp.open("emu:gfx1100").close()
+    >>> with open("run.rec") as file:
+    ...     file.readline()
+    '# sparkle recording 1, docs/recording.md\\n'
+    """
     with _lock:
         if _active:
             raise ValueError(f"a recording is under way: {_active[0].path}")

@@ -56,6 +56,14 @@ class Gemm(CallableBase):
     columns as in `x @ W.T`.
 
     Raises TypeError (not arrays, mixed or other dtypes) and ValueError (shapes, a read-only `out`).
+
+    >>> a, b = np.ones((2, 3), np.float32), np.ones((3, 2), np.float32)
+    >>> sp.ops.gemm(dev, a, b, bias=np.array([0, -9], np.float32), activation="relu")
+    array([[3., 0.],
+           [3., 0.]], dtype=float32)
+    >>> c = sp.ops.gemm(dev, dev.array(a), b)
+    >>> c.fence.wait(timeout_s=30).done
+    True
     """
 
     @overload
@@ -93,16 +101,7 @@ class Gemm(CallableBase):
         activation: Activation = None,
         algo: GemmAlgo = "auto",
     ) -> Any:
-        """See the class. @public
-
-        >>> a, b = np.ones((2, 3), np.float32), np.ones((3, 2), np.float32)
-        >>> sp.ops.gemm(dev, a, b, bias=np.array([0, -9], np.float32), activation="relu")
-        array([[3., 0.],
-               [3., 0.]], dtype=float32)
-        >>> c = sp.ops.gemm(dev, dev.array(a), b)
-        >>> c.fence.wait(timeout_s=30).done
-        True
-        """
+        """See the class. @public"""
         values = a, b, out, bias, activation, algo
         act = check.activation(activation)
         stage = staging.Stage(dev, {"a": a, "b": b, "bias": bias}, out, packs="b", optional="bias")
