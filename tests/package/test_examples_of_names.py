@@ -12,10 +12,11 @@ import pytest
 import sparkle_drv as sp
 from sparkle_drv import lowlevel, plugin
 from sparkle_drv.backends import abilities, base
-from sparkle_drv.ops import ref, tiles
+from sparkle_drv.ops import functions, recycled, ref, tiles
 from sparkle_drv.testing import suite
 
-MODULES = (sp, sp.ops, ref, tiles, base, abilities, plugin, suite, lowlevel)
+OPS = (functions, recycled, ref, tiles)
+MODULES = (sp, sp.ops, *OPS, base, abilities, plugin, suite, lowlevel)
 GIVEN = {"sp": sp, "np": np} | {m.__name__.rpartition(".")[2]: m for m in MODULES[2:]}
 
 
