@@ -78,7 +78,7 @@ def kept() -> int:
     return _hot.blocks()[0]
 
 
-def empty(shape: Sequence[int], dtype: Any, nbytes: int) -> npt.NDArray[Any]:
+def empty(shape: Sequence[int], dtype: npt.DTypeLike, nbytes: int) -> npt.NDArray[Any]:
     """A new, uninitialised array of `shape` and `dtype`, `nbytes` in all. Raises MemoryError.
 
     >>> recycled.empty((2, 3), np.float32, nbytes=24).shape

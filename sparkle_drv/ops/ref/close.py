@@ -7,9 +7,9 @@ All tolerances and their reasons are in this file. They are public through ref. 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sparkle_drv.ops.expression.elementwise import Array
 
@@ -28,7 +28,7 @@ _SUMS = {
 }
 
 
-def tolerance(op: str, dtype: Any = None, k: int = 1) -> float:
+def tolerance(op: str, dtype: npt.DTypeLike | None = None, k: int = 1) -> float:
     """The largest error to accept, as `mismatch` measures it.
 
     `op` is an operation ("gemm", "conv2d", "sum", ...) with its dtype, or a manifest kernel
