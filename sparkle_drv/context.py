@@ -82,6 +82,14 @@ class Context:
     call, or if `devices` is wrong. If all devices fail, they raise the error of the last one.
     `last_plan` and `explain_last_plan` tell about the last call. After `close`, and in a forked
     child, calls that need a device raise DeviceLost.
+
+    >>> a = np.ones((4, 8), np.float32)
+    >>> with sp.init(["cpu"]) as ctx:
+    ...     x = ctx.array((8, 2), np.float32, device="cpu")
+    ...     ctx.gemm(a, x).shape
+    ...     ctx.map("2 * x", x=a)[0, 0]
+    (4, 2)
+    np.float32(2.0)
     """
 
     def __init__(
@@ -627,6 +635,10 @@ def init(
     device that is named twice, by any spelling. Raises TypeError for text other than "all" and for
     a `profile` that is not a bool. Raises TypeError and ValueError for another `validate` or
     `topology`, and as `open`. After an error no device stays open.
+
+    >>> with sp.init(["cpu"], validate=0.1) as ctx:
+    ...     ctx.reduce(np.arange(5, dtype=np.float32))
+    array(10., dtype=float32)
     """
     settings.switch("profile", profile)
     shard_calls.word("topology", topology, shard_calls.TOPOLOGIES)

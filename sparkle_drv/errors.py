@@ -13,23 +13,58 @@ from collections.abc import Callable
 
 
 class SparkleError(Exception):
-    """Base of all errors of this package except wrong arguments."""
+    """Base of all errors of this package except wrong arguments.
+
+    >>> try:
+    ...     sp.open("nosuch:0")
+    ... except sp.SparkleError as error:
+    ...     print(type(error).__name__)
+    DeviceNotFound
+    """
 
 
 class DeviceNotFound(SparkleError):
-    """The device does not exist or is not usable; the message says what was tried."""
+    """The device does not exist or is not usable; the message says what was tried.
+
+    >>> sp.open("nosuch:0")
+    Traceback (most recent call last):
+        ...
+    sparkle_drv.errors.DeviceNotFound: there is no backend 'nosuch'; known: ...
+    """
 
 
 class DeviceLost(SparkleError):
-    """The process can no longer use the device: after a reset, an unplug, a close or a fork."""
+    """The process can no longer use the device: after a reset, an unplug, a close or a fork.
+
+    >>> closed = sp.open("cpu")
+    >>> closed.close()
+    >>> closed.buffer(64)
+    Traceback (most recent call last):
+        ...
+    sparkle_drv.errors.DeviceLost: cpu: the device is closed
+    """
 
 
 class OutOfDeviceMemory(SparkleError, MemoryError):
-    """An allocation does not fit; the device stays usable."""
+    """An allocation does not fit; the device stays usable.
+
+    >>> try:
+    ...     dev.buffer(1 << 60)
+    ... except MemoryError as error:
+    ...     print(type(error).__name__)
+    OutOfDeviceMemory
+    """
 
 
 class FenceTimeout(SparkleError, TimeoutError):
-    """A wait timed out; `submission` describes the submission that was still running."""
+    """A wait timed out; `submission` describes the submission that was still running.
+
+    >>> try:
+    ...     raise sp.FenceTimeout("value 3 was not reached in 1 s", "dispatch of fill_f32")
+    ... except TimeoutError as error:
+    ...     print(error.submission)
+    dispatch of fill_f32
+    """
 
     def __init__(self, message: str, submission: str = "") -> None:
         super().__init__(f"{message}\n{submission}" if submission else message)
@@ -37,15 +72,33 @@ class FenceTimeout(SparkleError, TimeoutError):
 
 
 class KernelFault(SparkleError):
-    """A kernel ran and failed."""
+    """A kernel ran and failed.
+
+    >>> try:
+    ...     raise sp.KernelFault("page fault at 0x1000")
+    ... except sp.SparkleError as error:
+    ...     print(error)
+    page fault at 0x1000
+    """
 
 
 class ImageError(SparkleError, ValueError):
-    """A kernel image cannot be loaded; the message has the loader's words."""
+    """A kernel image cannot be loaded; the message has the loader's words.
+
+    >>> dev.kernel(image=b"no image", entry="main", args="f32* u32")
+    Traceback (most recent call last):
+        ...
+    sparkle_drv.errors.ImageError: image of 8 bytes: expected a readable ELF file, ...
+    """
 
 
 class DriverCallError(SparkleError, OSError):
-    """A driver call failed with an errno for which there is no class above."""
+    """A driver call failed with an errno for which there is no class above.
+
+    >>> error = sp.DriverCallError(28, "ioctl failed")
+    >>> error.errno, isinstance(error, OSError)
+    (28, True)
+    """
 
 
 FORKED = (

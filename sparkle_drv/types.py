@@ -11,7 +11,12 @@ from functools import lru_cache
 
 
 class Memory(enum.Enum):
-    """The kind of memory of a buffer."""
+    """The kind of memory of a buffer.
+
+    >>> with dev.buffer(64, memory=sp.Memory.HOST) as buffer:
+    ...     buffer.memory
+    <Memory.HOST: 'host'>
+    """
 
     DEVICE = "device"
     """The device's own memory."""
@@ -23,7 +28,13 @@ class Memory(enum.Enum):
 
 @dataclass(frozen=True)
 class CacheLevel:
-    """One level of a memory hierarchy."""
+    """One level of a memory hierarchy.
+
+    >>> [cache.level for cache in dev.info.caches][:2]
+    [1, 2]
+    >>> sp.CacheLevel(level=2, nbytes=1 << 20, shared_by=2)
+    CacheLevel(level=2, nbytes=1048576, shared_by=2)
+    """
 
     level: int
     """1 is the closest to a core."""
@@ -35,7 +46,11 @@ class CacheLevel:
 
 @dataclass(frozen=True)
 class DeviceInfo:
-    """The facts about a device that are known before anything runs on it."""
+    """The facts about a device that are known before anything runs on it.
+
+    >>> dev.info.uri, dev.info.kind, dev.info.emulated, dev.info.compute_units > 0
+    ('cpu', 'cpu', False, True)
+    """
 
     uri: str
     """The URI for `open`: "cpu", "egl:0"."""
@@ -108,7 +123,13 @@ def in_common(mine: tuple[str, ...], theirs: tuple[str, ...]) -> tuple[str, ...]
 
 @dataclass(frozen=True)
 class Found:
-    """One device that discovery examined: usable, or with the reason and advice."""
+    """One device that discovery examined: usable, or with the reason and advice.
+
+    >>> next(f for f in sp.discover() if f.uri == "cpu").info.kind
+    'cpu'
+    >>> sp.Found("cuda", "cuda:0", reason="no libcuda.so.1").usable
+    False
+    """
 
     backend: str
     """The scheme of its URIs: "cpu", "cuda"."""
@@ -131,7 +152,12 @@ class Found:
 
 @dataclass(frozen=True)
 class Resources:
-    """The resources that a loaded kernel needs; None if the driver does not tell."""
+    """The resources that a loaded kernel needs; None if the driver does not tell.
+
+    >>> k = dev.kernel("saxpy_f32")
+    >>> k.resources.spill_nbytes, k.resources.max_group_size > 0
+    (None, True)
+    """
 
     max_group_size: int
     """The most threads in one workgroup of this kernel."""
@@ -151,7 +177,13 @@ class Resources:
 
 @dataclass(frozen=True)
 class TilePlan:
-    """How an operation is cut into tiles; the kernel chooses what is zero or empty."""
+    """How an operation is cut into tiles; the kernel chooses what is zero or empty.
+
+    >>> sp.ops.tiles.gemm(dev.info, 512, 512, 512).algo
+    'blocked'
+    >>> sp.TilePlan(algo="naive").source
+    'model'
+    """
 
     algo: str = "auto"
     """One of the operation's algorithms: "naive", "blocked", "direct", "im2col", "winograd"

@@ -21,42 +21,66 @@ from sparkle_drv.backends.base import Allocation
 
 
 class TellsRefusal(Protocol):
-    """It can explain a refused dispatch beyond an errno."""
+    """It can explain a refused dispatch beyond an errno.
+
+    >>> abilities.members(abilities.TellsRefusal)
+    ['refusal']
+    """
 
     def refusal(self, record: bytes, rc: int) -> str:
         """Why `check` refused this record; "" if unknown."""
 
 
 class TellsFault(Protocol):
-    """It can explain a failed submission beyond an errno."""
+    """It can explain a failed submission beyond an errno.
+
+    >>> abilities.members(abilities.TellsFault)
+    ['fault']
+    """
 
     def fault(self, queue: Any, value: int) -> str:
         """How the submission failed; "" if unknown."""
 
 
 class TellsLoss(Protocol):
-    """It knows why a device was lost."""
+    """It knows why a device was lost.
+
+    >>> abilities.members(abilities.TellsLoss)
+    ['lost']
+    """
 
     def lost(self) -> str:
         """Why the device is lost; "" while it is not."""
 
 
 class TellsError(Protocol):
-    """It keeps its driver's messages about each thread's calls."""
+    """It keeps its driver's messages about each thread's calls.
+
+    >>> abilities.members(abilities.TellsError)
+    ['said']
+    """
 
     def said(self) -> str:
         """How this thread's last call that returned -errno failed; "" if unknown."""
 
 
 class TellsFailure(Protocol):
-    """It can return how a value ended without marking the failure as reported; `wait` marks it."""
+    """It can return how a value ended without marking the failure as reported; `wait` marks it.
+
+    >>> abilities.members(abilities.TellsFailure)
+    ['failure']
+    """
 
     def failure(self, queue: Any, value: int) -> int:
         """0 or the -errno of a value that has been reached."""
 
 
 class Exports(Protocol):
-    """It can share its own memory with other processes."""
+    """It can share its own memory with other processes.
+
+    >>> abilities.members(abilities.Exports)
+    ['alloc_exportable']
+    """
 
     def alloc_exportable(self, nbytes: int) -> Allocation:
         """As `alloc` of Memory.DEVICE; `export` takes its handle. Raises NotImplementedError."""
@@ -67,6 +91,9 @@ class SharesStreams(Protocol):
 
     A `stream` is a handle, or a number as in DLPack and the CUDA array interface: 1 is the legacy
     default stream, 2 the calling thread's default stream. The host never waits.
+
+    >>> abilities.members(abilities.SharesStreams)
+    ['dlpack', 'owns', 'adopt', 'share_stream', 'wait_stream', 'order_stream']
     """
 
     @property
@@ -95,21 +122,33 @@ class SharesStreams(Protocol):
 
 
 class TakesThreads(Protocol):
-    """Its class honours `Settings.threads`. Otherwise core refuses `threads=` of `open`."""
+    """Its class honours `Settings.threads`. Otherwise core refuses `threads=` of `open`.
+
+    >>> abilities.members(abilities.TakesThreads)
+    ['takes_threads']
+    """
 
     takes_threads: bool
     """True; False means that it lacks the ability."""
 
 
 class KeepsTime(Protocol):
-    """It has its own clock, such as a simulated device."""
+    """It has its own clock, such as a simulated device.
+
+    >>> abilities.members(abilities.KeepsTime)
+    ['clock']
+    """
 
     def clock(self) -> float:
         """Seconds for timing its work. Time passes when a wait ends."""
 
 
 class KeepsLanes(Protocol):
-    """Its time passes when all its threads wait. Devices with one clock share one `lanes`."""
+    """Its time passes when all its threads wait. Devices with one clock share one `lanes`.
+
+    >>> abilities.members(abilities.KeepsLanes)
+    ['lanes']
+    """
 
     @property
     def lanes(self) -> base.Lanes:
@@ -117,7 +156,11 @@ class KeepsLanes(Protocol):
 
 
 class TellsPeer(Protocol):
-    """It knows how its `copy_peer` moves bytes. Otherwise they count as staged."""
+    """It knows how its `copy_peer` moves bytes. Otherwise they count as staged.
+
+    >>> abilities.members(abilities.TellsPeer)
+    ['peer']
+    """
 
     def peer(self, other: Any) -> str:
         """For another open backend of the same `info.backend`: "direct" if no byte of a copy from
@@ -131,6 +174,9 @@ class BringsKernels(Protocol):
 
     Otherwise it has codegen's kernels if it has a `DeviceInfo.language`, else the entries of
     shaders/manifest.json under `info.backend`.
+
+    >>> abilities.members(abilities.BringsKernels)
+    ['kernels']
     """
 
     @property
@@ -139,14 +185,22 @@ class BringsKernels(Protocol):
 
 
 class HandsOver(Protocol):
-    """It takes a long submission in parts, and sends the rest without waiting for the end."""
+    """It takes a long submission in parts, and sends the rest without waiting for the end.
+
+    >>> abilities.members(abilities.HandsOver)
+    ['hand_over']
+    """
 
     def hand_over(self, queue: Any, value: int, timeout_ns: int) -> int:
         """See BEGUN of base.py: 0 if all is sent, -EAGAIN if a part was, -ETIMEDOUT if none was."""
 
 
 class MakesRoom(Protocol):
-    """Its full queues return -EAGAIN at once and can be waited for."""
+    """Its full queues return -EAGAIN at once and can be waited for.
+
+    >>> abilities.members(abilities.MakesRoom)
+    ['room']
+    """
 
     def room(self, queue: Any, timeout_ns: int) -> int:
         """Waits until the queue takes submissions again. Returns 0 or -ETIMEDOUT."""
@@ -156,7 +210,11 @@ CALLED_BY_C = ("launch", "run", "submit", "submitted", "reached", "wait")
 
 
 class IsNative(Protocol):
-    """C reaches its functions through the handle of a queue: struct sp_functions of sp_queue.h."""
+    """C reaches its functions through the handle of a queue: struct sp_functions of sp_queue.h.
+
+    >>> abilities.members(abilities.IsNative)
+    ['_native']
+    """
 
     @property
     def _native(self) -> object:
@@ -167,7 +225,11 @@ _Kind = TypeVar("_Kind")
 
 
 def members(kind: type) -> list[str]:
-    """The names that make up an ability."""
+    """The names that make up an ability.
+
+    >>> abilities.members(abilities.KeepsLanes)
+    ['lanes']
+    """
     found = list(kind.__annotations__)
     for name, member in vars(kind).items():
         if isinstance(member, FunctionType | property) and not name.startswith("__"):
@@ -176,13 +238,28 @@ def members(kind: type) -> list[str]:
 
 
 def ability(backend: object, kind: type[_Kind]) -> _Kind | None:
-    """A backend or its class, typed as having this ability; None if it lacks a member."""
+    """A backend or its class, typed as having this ability; None if it lacks a member.
+
+    >>> class Clocked:
+    ...     def clock(self) -> float: ...
+    >>> abilities.ability(Clocked(), abilities.KeepsTime) is not None
+    True
+    >>> abilities.ability(Clocked(), abilities.TellsFault) is None
+    True
+    """
     there = all(getattr(backend, name, None) is not None for name in members(kind))
     return cast(_Kind, backend) if there else None
 
 
 class Abilities:
-    """The abilities of an open backend: itself under each one that it has, None under others."""
+    """The abilities of an open backend: itself under each one that it has, None under others.
+
+    >>> class Clocked:
+    ...     def clock(self) -> float: ...
+    >>> found = abilities.Abilities(Clocked())
+    >>> found.keeps_time is not None, found.tells_fault
+    (True, None)
+    """
 
     def __init__(self, backend: object) -> None:
         self._backend = backend
@@ -220,6 +297,11 @@ class Abilities:
 
 
 def takes_threads(kind: object) -> bool:
-    """Does this class of backends honour `Settings.threads`?"""
+    """Does this class of backends honour `Settings.threads`?
+
+    >>> from sparkle_drv.backends.cpu.backend import CpuBackend
+    >>> abilities.takes_threads(CpuBackend)
+    True
+    """
     found = ability(kind, TakesThreads)
     return found is not None and found.takes_threads is True

@@ -32,6 +32,9 @@ and has `room` (abilities.py), which waits."""
 class Settings:
     """Settings of a device: the environment (core/settings.py reads it), overridden by the
     arguments of `open`.
+
+    >>> base.Settings(home="/tmp/sparkle", threads=4).threads
+    4
     """
 
     home: str
@@ -50,7 +53,11 @@ class Settings:
 
 @dataclass(frozen=True)
 class Generated:
-    """A kernel of the manifest that was generated for one plan and one device (codegen)."""
+    """A kernel of the manifest that was generated for one plan and one device (codegen).
+
+    >>> base.Generated(code="", groups=("n / 256",), group_size=(256, 1, 1)).group_size
+    (256, 1, 1)
+    """
 
     code: Any
     """By DeviceInfo.language: "glsl" text, or for "rdna" a CodeObject in memory."""
@@ -62,7 +69,11 @@ class Generated:
 
 @dataclass(frozen=True)
 class KernelSpec:
-    """A kernel to load: one of the manifest, or a user's image."""
+    """A kernel to load: one of the manifest, or a user's image.
+
+    >>> base.KernelSpec("saxpy", "saxpy", native=None, path="saxpy.so").path
+    'saxpy.so'
+    """
 
     name: str
     """Its name in messages."""
@@ -92,6 +103,9 @@ class Loaded:
 
     A kernel that was generated for a tile plan knows its grid: `groups`, and `group_size` in place
     of the manifest's.
+
+    >>> base.Loaded(1, 0x1000, "so", sp.Resources(max_group_size=256)).resources.max_group_size
+    256
     """
 
     handle: Any
@@ -110,7 +124,11 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Allocation:
-    """Memory from a backend."""
+    """Memory from a backend.
+
+    >>> base.Allocation(handle=7, address=0x1000)
+    Allocation(handle=7, address=4096, memory=None)
+    """
 
     handle: Any
     """For `free`, `map` and `export`."""
@@ -122,7 +140,11 @@ class Allocation:
 
 @dataclass(frozen=True)
 class Progress:
-    """A submission that has not ended."""
+    """A submission that has not ended.
+
+    >>> base.Progress(b"", running_at=0, groups_done=3, groups_total=8, running_s=0.5).groups_done
+    3
+    """
 
     records: bytes
     """Its records."""
@@ -146,6 +168,9 @@ class Backend(Protocol):
     functions; they are called by position.
 
     abilities.py has optional members, one ability each.
+
+    >>> abilities.members(base.Backend)[:3]
+    ['info', 'alloc', 'free']
     """
 
     info: DeviceInfo
@@ -310,7 +335,11 @@ class Backend(Protocol):
 
 
 class Waker(Protocol):
-    """One wait of one thread; see Lanes.waker."""
+    """One wait of one thread; see Lanes.waker.
+
+    >>> abilities.members(base.Waker)
+    ['set', 'wait']
+    """
 
     def set(self) -> None:
         """Lets the waiting thread go on, or not wait at all."""
@@ -322,6 +351,9 @@ class Waker(Protocol):
 class Lanes(Protocol):
     """A clock that jumps only when all parallel threads wait: those of a program
     (mesh/lanes/runner.py).
+
+    >>> abilities.members(base.Lanes)
+    ['enter', 'here', 'leave', 'waits', 'wakes', 'outlives', 'waker']
     """
 
     def enter(self, n: int = 1) -> None:

@@ -122,6 +122,14 @@ class Array(Pointer, Shaped, Closing, Operators):
     Operators and numpy's ufuncs build expressions. Such an Array has no memory at first. One launch
     computes it when its memory is needed, or before other work writes to memory of the device.
     Several threads may read it.
+
+    >>> x = dev.array(np.arange(6, dtype=np.float32).reshape(2, 3))
+    >>> y = (x * 2 + 1)[:, 1:]
+    >>> y.shape, y.dtype
+    ((2, 2), dtype('float32'))
+    >>> y.numpy()
+    array([[ 3.,  5.],
+           [ 9., 11.]], dtype=float32)
     """
 
     __slots__ = (

@@ -27,6 +27,12 @@ class Buffer(Pointer, Closing):
 
     `close` never frees memory that the device still uses: it hands it to the retire list. A buffer
     has no lock: its extent is fixed at creation, and fences order access to its contents.
+
+    >>> with dev.buffer(16) as buffer:
+    ...     dev.default_queue.write(buffer, bytes(range(16))).wait().done
+    ...     bytes(buffer.view(4, 3).map())
+    True
+    b'\\x04\\x05\\x06'
     """
 
     __slots__ = ("__weakref__", "_is_view", "offset")

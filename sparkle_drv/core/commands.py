@@ -77,6 +77,14 @@ class Commands(CommandsBase):
     The caller then records a `barrier()` where order matters. `commands` holds the commands
     recorded so far. A list has no lock: record and patch from one thread at a time. Any thread may
     submit it.
+
+    >>> x, y = dev.buffer(64), dev.buffer(64)
+    >>> k = dev.kernel("fill_f32")
+    >>> work = sp.Commands().dispatch(k, x, 2.0, 16, groups=1).copy(y, x)
+    >>> dev.default_queue.submit(work).wait().done
+    True
+    >>> float(y.array(np.float32, (16,)).numpy()[-1])
+    2.0
     """
 
     def __init__(self, overlap: bool = False) -> None:

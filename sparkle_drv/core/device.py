@@ -44,6 +44,10 @@ class Device(DeviceBase, Closing):
 
     `uri` is its full name. Buffers, kernels and queues keep the device alive. Once it is closed,
     and in a forked child, calls that need it raise DeviceLost.
+
+    >>> with sp.open("cpu") as cpu:
+    ...     cpu.info.kind, cpu.buffer(64).nbytes, cpu.kernel("saxpy_f32").name
+    ('cpu', 64, 'saxpy_f32')
     """
 
     BRIEFLY = (BRIEFLY_S,)

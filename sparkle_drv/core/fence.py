@@ -47,6 +47,13 @@ class Fence:
 
     Fences of one queue are ordered by value. `await fence` works in asyncio. It polls every 5 ms or
     more often, has no timeout of its own, and raises as `wait`.
+
+    >>> x, out = dev.array(np.ones(4, np.float32)), np.empty(4, np.float32)
+    >>> fence = dev.default_queue.read(x.buffer, out)
+    >>> fence.wait(timeout_s=30).done
+    True
+    >>> out
+    array([1., 1., 1., 1.], dtype=float32)
     """
 
     __slots__ = ()

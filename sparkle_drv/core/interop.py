@@ -44,6 +44,11 @@ def wrap(device: Device, array: Any) -> Buffer:
     its producer has in flight is ordered before all open queues of `device`.
 
     Raises TypeError for any other object, ValueError for an array that is not C-contiguous.
+
+    >>> x = np.arange(4, dtype=np.float32)
+    >>> with sp.wrap(dev, x) as buffer:
+    ...     buffer.nbytes, buffer.address == x.ctypes.data
+    (16, True)
     """
     from sparkle_drv.core.device import Device
 

@@ -26,6 +26,10 @@ class Kernel(KernelBase, Closing):
 
     `group_size` is the (x, y, z) of a launch that gives none. `dims` is how many of the three may
     differ from 1. `signature` has the arguments with their packing.
+
+    >>> with dev.kernel("saxpy_f32") as k:
+    ...     k.name, [a.name for a in k.signature.args], k.resources.max_group_size > 0
+    ('saxpy_f32', ['y', 'x', 'a', 'n'], True)
     """
 
     def __init__(

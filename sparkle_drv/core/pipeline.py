@@ -70,6 +70,17 @@ class Pipeline(Closing):
 
     Any thread may acquire and submit. Only the thread that acquired a slot may use it. One thread
     calls `close`.
+
+    >>> k = dev.kernel("fill_f32")
+    >>> with dev.pipeline(2, make=lambda dev: dev.buffer(64)) as pipe:
+    ...     for step in range(3):
+    ...         slot = pipe.acquire()
+    ...         fill = sp.Commands().dispatch(k, slot, float(step), 16, groups=1)
+    ...         fence = pipe.submit(slot, fill)
+    ...     fence.wait().done
+    ...     float(pipe.slots[0].array(np.float32, (16,)).numpy()[0])
+    True
+    2.0
     """
 
     BRIEFLY = (BRIEFLY_S,)

@@ -56,6 +56,14 @@ class Queue(QueueBase, Closing):
     Any thread may submit; timeline values follow the order of submission. `timing` says whether the
     queue keeps device times. Submitting to a closed queue, or to a queue of a closed device, raises
     DeviceLost.
+
+    >>> x, k = dev.empty((16,), np.float32), dev.kernel("fill_f32")
+    >>> with dev.queue(timing=True) as q:
+    ...     fence = q.launch(k, x.buffer, 3.0, 16, groups=1)
+    ...     fence.wait(timeout_s=30).time_ns > 0
+    True
+    >>> float(x.numpy()[0])
+    3.0
     """
 
     __slots__ = (

@@ -134,6 +134,14 @@ def open_device(uri: str, *, threads: int | None = None, deterministic: bool = F
     Raises DeviceNotFound with the reasons. Raises ValueError for an invalid URI, for `threads` out
     of range or on a device that does not take it, and for an invalid SPARKLE_... variable. Raises
     TypeError for an argument of another type.
+
+    >>> with sp.open("cpu", threads=1) as one:
+    ...     one.uri
+    'cpu'
+    >>> sp.open("cpu", threads=0)
+    Traceback (most recent call last):
+        ...
+    ValueError: threads: expected 1 to 1024, got 0
     """
     return open_as(uri, threads, deterministic, "")
 
@@ -155,6 +163,9 @@ def discover() -> list[Found]:
     """Every device of every backend; an unusable one has the reason.
 
     Raises ValueError for an invalid SPARKLE_... variable.
+
+    >>> [found.backend for found in sp.discover() if found.uri == "cpu"]
+    ['cpu']
     """
     known = settings.read()
     _load_plugins()
@@ -175,6 +186,9 @@ def devices() -> list[DeviceInfo]:
 
     Real devices come before emulated ones, hardware before software, GPUs before the CPU, then more
     compute units before fewer. Raises as `discover`.
+
+    >>> [info.uri for info in sp.devices() if info.kind == "cpu"]
+    ['cpu']
     """
     home = settings.read().home
     usable = [rates.known(found.info, home) for found in discover() if found.info is not None]

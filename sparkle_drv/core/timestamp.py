@@ -9,7 +9,15 @@ from sparkle_drv.types import Memory
 
 
 class Timestamp:
-    """Made by `Device.timestamp`, written by `Commands.timestamp`; `buffer` is its memory."""
+    """Made by `Device.timestamp`, written by `Commands.timestamp`; `buffer` is its memory.
+
+    >>> before, after, x = dev.timestamp(), dev.timestamp(), dev.buffer(64)
+    >>> work = sp.Commands().timestamp(before).fill(x, 0).timestamp(after)
+    >>> dev.default_queue.submit(work).wait().done
+    True
+    >>> after.ns >= before.ns
+    True
+    """
 
     __slots__ = ("buffer",)
 

@@ -9,6 +9,8 @@ from dataclasses import replace
 from threading import Event
 from typing import Any
 
+import numpy.typing as npt
+
 from sparkle_drv import ops
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.closing import Closing
@@ -46,6 +48,12 @@ class Mesh(Closing):
 
     `Context.create_mesh` makes it. Devices and `ways` belong to their owner. The ways are measured
     when first needed. `plan` is the plan of the last collective.
+
+    >>> with sp.init(["cpu"]) as ctx:
+    ...     mesh, x = ctx.create_mesh(), ctx.array((4,), np.float32)
+    ...     mesh.all_reduce([x], op="max")
+    ...     mesh.topology.places
+    ('cpu',)
     """
 
     BRIEFLY = Ways.BRIEFLY
@@ -135,7 +143,7 @@ class Mesh(Closing):
     def _ends(self, src: str, dst: str) -> tuple[str, str]:
         return arguments.known(self, "src", src), arguments.known(self, "dst", dst)
 
-    def plan_all_reduce(self, nbytes: int, dtype: Any = "float32") -> Plan:
+    def plan_all_reduce(self, nbytes: int, dtype: npt.DTypeLike = "float32") -> Plan:
         """The plan of all_reduce for arrays of `nbytes` each; nothing is run. Raises ValueError (a
         negative size, part of an element) and TypeError.
         """

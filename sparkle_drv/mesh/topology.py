@@ -71,6 +71,10 @@ class Topology:
     """The ways between `places`, from `measured`; `kinds` are the transports that carry them.
 
     For one thread at a time.
+
+    >>> with sp.init(["cpu"]) as ctx:
+    ...     print(ctx.create_mesh().topology.places)
+    ('cpu',)
     """
 
     def __init__(

@@ -11,65 +11,117 @@ from sparkle_drv.ops.expression.symbol import called
 
 
 def exp(x: Any) -> Any:
-    """e**x."""
+    """e**x.
+
+    >>> functions.exp(np.float64(0))
+    np.float64(1.0)
+    """
     return called("exp", x)
 
 
 def log(x: Any) -> Any:
-    """The natural logarithm."""
+    """The natural logarithm.
+
+    >>> functions.log(np.float64(1))
+    np.float64(0.0)
+    """
     return called("log", x)
 
 
 def sqrt(x: Any) -> Any:
-    """The square root."""
+    """The square root.
+
+    >>> functions.sqrt(np.float64(9))
+    np.float64(3.0)
+    """
     return called("sqrt", x)
 
 
 def tanh(x: Any) -> Any:
-    """The hyperbolic tangent."""
+    """The hyperbolic tangent.
+
+    >>> functions.tanh(np.float64(0))
+    np.float64(0.0)
+    """
     return called("tanh", x)
 
 
 def sigmoid(x: Any) -> Any:
-    """1 / (1 + e**-x)."""
+    """1 / (1 + e**-x).
+
+    >>> functions.sigmoid(np.float64(0))
+    np.float64(0.5)
+    """
     return called("sigmoid", x)
 
 
 def sin(x: Any) -> Any:
-    """The sine of x in radians."""
+    """The sine of x in radians.
+
+    >>> functions.sin(np.float64(0))
+    np.float64(0.0)
+    """
     return called("sin", x)
 
 
 def cos(x: Any) -> Any:
-    """The cosine of x in radians."""
+    """The cosine of x in radians.
+
+    >>> functions.cos(np.float64(0))
+    np.float64(1.0)
+    """
     return called("cos", x)
 
 
 def floor(x: Any) -> Any:
-    """The largest whole number that is not larger than x."""
+    """The largest whole number that is not larger than x.
+
+    >>> functions.floor(np.array([-1.5, 1.5]))
+    array([-2.,  1.])
+    """
     return called("floor", x)
 
 
 def square(x: Any) -> Any:
-    """x * x."""
+    """x * x.
+
+    >>> functions.square(np.array([-3.0, 2.0]))
+    array([9., 4.])
+    """
     return called("square", x)
 
 
 def relu(x: Any) -> Any:
-    """x where x is positive, else 0; NaN stays NaN."""
+    """x where x is positive, else 0; NaN stays NaN.
+
+    >>> sp.ops.map(dev, lambda x: functions.relu(x), np.array([-3.0, 2.0]))
+    array([0., 2.])
+    """
     return called("relu", x)
 
 
 def minimum(x: Any, y: Any) -> Any:
-    """The smaller of x and y, NaN if one is NaN. An expression calls it `min`."""
+    """The smaller of x and y, NaN if one is NaN. An expression calls it `min`.
+
+    >>> functions.minimum(np.array([1.0, 5.0]), 3.0)
+    array([1., 3.])
+    """
     return called("min", x, y)
 
 
 def maximum(x: Any, y: Any) -> Any:
-    """The larger of x and y, NaN if one is NaN. An expression calls it `max`."""
+    """The larger of x and y, NaN if one is NaN. An expression calls it `max`.
+
+    >>> functions.maximum(np.array([1.0, 5.0]), 3.0)
+    array([3., 5.])
+    """
     return called("max", x, y)
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:
-    """x where the condition is true (not 0), else y."""
+    """x where the condition is true (not 0), else y.
+
+    >>> sp.ops.map(dev, lambda x: functions.where(x > 0, x, 10.0), np.array([-3.0, 2.0]))
+    array([10.,  2.])
+    """
     return called("where", condition, x, y)

@@ -10,7 +10,11 @@ from sparkle_drv.core.abi import records
 
 @dataclass(frozen=True)
 class Dispatch:
-    """Run a kernel."""
+    """Run a kernel.
+
+    >>> plugin.Dispatch(1, (4, 1, 1), (256, 1, 1), shared_nbytes=0, args=b"").groups
+    (4, 1, 1)
+    """
 
     kernel: int
     """The kernel's `Loaded.pointer`."""
@@ -26,7 +30,11 @@ class Dispatch:
 
 @dataclass(frozen=True)
 class Copy:
-    """Copy `nbytes` bytes; source and destination may overlap."""
+    """Copy `nbytes` bytes; source and destination may overlap.
+
+    >>> plugin.Copy(dst=0x2000, src=0x1000, nbytes=64).nbytes
+    64
+    """
 
     dst: int
     src: int
@@ -35,7 +43,11 @@ class Copy:
 
 @dataclass(frozen=True)
 class Fill:
-    """Fill `nbytes` bytes with `pattern`: 1, 2 or 4 bytes that divide `nbytes`."""
+    """Fill `nbytes` bytes with `pattern`: 1, 2 or 4 bytes that divide `nbytes`.
+
+    >>> plugin.Fill(dst=0x1000, nbytes=64, pattern=b"\\0").nbytes
+    64
+    """
 
     dst: int
     nbytes: int
@@ -44,12 +56,20 @@ class Fill:
 
 @dataclass(frozen=True)
 class Barrier:
-    """Later commands see results of earlier ones. Lists that run in order do that anyway."""
+    """Later commands see results of earlier ones. Lists that run in order do that anyway.
+
+    >>> plugin.Barrier()
+    Barrier()
+    """
 
 
 @dataclass(frozen=True)
 class Wait:
-    """Wait until another queue of the device has reached `value`."""
+    """Wait until another queue of the device has reached `value`.
+
+    >>> plugin.Wait(queue=1, value=3).value
+    3
+    """
 
     queue: int
     """Its `queue_pointer`."""
@@ -58,7 +78,11 @@ class Wait:
 
 @dataclass(frozen=True)
 class Timestamp:
-    """Store the device clock, in ns, to the 8 bytes at `slot`."""
+    """Store the device clock, in ns, to the 8 bytes at `slot`.
+
+    >>> plugin.Timestamp(slot=0x1000).slot
+    4096
+    """
 
     slot: int
 
@@ -67,7 +91,14 @@ Command = Dispatch | Copy | Fill | Barrier | Wait | Timestamp
 
 
 class Given(list[Command]):
-    """The commands of one submission, in order."""
+    """The commands of one submission, in order.
+
+    >>> from sparkle_drv.plugin import records
+    >>> data = records.copy(0x2000, 0x1000, 64)
+    >>> given = plugin.Given(data, plugin.decode(data))
+    >>> [type(command).__name__ for command in given]
+    ['Copy']
+    """
 
     __slots__ = ("__weakref__", "data", "kept", "offsets", "prepared", "waits")
 
@@ -90,7 +121,16 @@ class Given(list[Command]):
 
 
 def decode(data: bytes) -> list[tuple[int, Command]]:
-    """(offset in bytes, command) of each record. Raises ValueError for other bytes."""
+    """(offset in bytes, command) of each record. Raises ValueError for other bytes.
+
+    >>> from sparkle_drv.plugin import records
+    >>> plugin.decode(records.copy(0x2000, 0x1000, 64))
+    [(0, Copy(dst=8192, src=4096, nbytes=64))]
+    >>> plugin.decode(b"x")
+    Traceback (most recent call last):
+        ...
+    ValueError: records: expected whole records, got 1 bytes, none from 0
+    """
     found: list[tuple[int, Command]] = []
     end = 0
     for at, kind, record in records.split(data):

@@ -23,7 +23,14 @@ _numbers = itertools.count(1)
 
 @dataclass(frozen=True)
 class Entry:
-    """One loaded kernel."""
+    """One loaded kernel.
+
+    >>> kernels = plugin.Kernels(dev.info)
+    >>> spec = plugin.KernelSpec("axpy", "axpy", native=None, args=("f32*", "f32"))
+    >>> entry = kernels.add(spec, sp.Resources(max_group_size=256), own="the loaded function")
+    >>> kernels.find(entry.pointer).own
+    'the loaded function'
+    """
 
     pointer: int
     """For `Loaded.pointer`."""
@@ -46,7 +53,17 @@ Refuses = Callable[[Entry, Dispatch], str]
 
 
 class Kernels:
-    """The kernels of one device. Any thread may use it: each method is one operation on a dict."""
+    """The kernels of one device. Any thread may use it: each method is one operation on a dict.
+
+    >>> kernels = plugin.Kernels(dev.info)
+    >>> spec = plugin.KernelSpec("axpy", "axpy", native=None, args=("f32*", "f32"))
+    >>> entry = kernels.add(spec, sp.Resources(max_group_size=256), own="the loaded function")
+    >>> kernels.find(entry.pointer) is entry
+    True
+    >>> kernels.remove(entry)
+    >>> len(kernels)
+    0
+    """
 
     def __init__(self, info: DeviceInfo, refuses: Refuses | None = None) -> None:
         self._info = info

@@ -36,7 +36,13 @@ _NAP_S = (20e-6, 1e-3)  # the first nap and the longest
 
 
 class Failed(Exception):
-    """Raised by `start` if the device got nothing: an errno, with text."""
+    """Raised by `start` if the device got nothing: an errno, with text.
+
+    >>> raise plugin.Failed(5, "the card is off")
+    Traceback (most recent call last):
+        ...
+    sparkle_drv.plugin.queues.Failed: the card is off
+    """
 
     def __init__(self, code: int, words: str) -> None:
         super().__init__(words)
@@ -44,7 +50,11 @@ class Failed(Exception):
 
 
 class Work(Protocol):
-    """A submission that the device has."""
+    """A submission that the device has.
+
+    >>> abilities.members(plugin.Work)
+    ['ended', 'running', 'times', 'words']
+    """
 
     def ended(self) -> int | None:
         """None while it runs; 0 or -errno once all of it has ended. Never blocks; may be called
@@ -71,7 +81,11 @@ one queue do not overlap. Raises Failed.
 
 
 class News(Protocol):
-    """Wakes waiting threads, if the device or its driver can."""
+    """Wakes waiting threads, if the device or its driver can.
+
+    >>> abilities.members(plugin.News)
+    ['mark', 'wait']
+    """
 
     def mark(self) -> int:
         """A number that grows with each piece of news."""
@@ -91,7 +105,12 @@ class _InFlight:
 
 
 class Timeline:
-    """The handle of one queue; `own` is the backend's part of it."""
+    """The handle of one queue; `own` is the backend's part of it.
+
+    >>> queues = plugin.Queues(plugin.Kernels(dev.info), start=print)
+    >>> queues.open(own="mine", timing=True).timing
+    True
+    """
 
     def __init__(self, own: Any, timing: bool) -> None:
         self.own = own
@@ -105,7 +124,18 @@ class Timeline:
 
 
 class Queues:
-    """All queues of one open device. Any thread may call any method."""
+    """All queues of one open device. Any thread may call any method.
+
+    >>> class Done:
+    ...     def ended(self): return 0
+    ...     def running(self): return -1, 0.0
+    ...     def times(self): return None
+    ...     def words(self): return ""
+    >>> queues = plugin.Queues(plugin.Kernels(dev.info), lambda own, given, awaited: Done())
+    >>> queue = queues.open(own="mine", timing=False)
+    >>> queues.copy(queue, dst=0x2000, src=0x1000, nbytes=64), queues.reached(queue)
+    (1, 1)
+    """
 
     def __init__(
         self, kernels: Kernels, start: Start, *, depth: int = 1024, news: News | None = None

@@ -52,7 +52,11 @@ PASSED, FAILED, NOT_PROVIDED = "passed", "failed", "not provided"
 
 @dataclass(frozen=True)
 class Result:
-    """How one check ended: "passed", "failed" or "not provided", and the reason unless "passed"."""
+    """How one check ended: "passed", "failed" or "not provided", and the reason unless "passed".
+
+    >>> suite.Result("a check", "passed", "", seconds=0.01).status
+    'passed'
+    """
 
     name: str
     status: str
@@ -65,7 +69,11 @@ class Result:
 
 
 def checks(covers: Sequence[str] = ()) -> list[Check]:
-    """Every check, or those whose `covers` is listed ("kernels", "memory", "launch", ...)."""
+    """Every check, or those whose `covers` is listed ("kernels", "memory", "launch", ...).
+
+    >>> {check.covers for check in suite.checks(["launch", "memory"])} == {"launch", "memory"}
+    True
+    """
     found = [*kernels.checks(), *base.REGISTERED]
     known = dict.fromkeys(check.covers for check in found)
     unknown = [name for name in covers if name not in known]
@@ -76,7 +84,11 @@ def checks(covers: Sequence[str] = ()) -> list[Check]:
 
 def judge(check: Check, device: sp.Device) -> None:
     """One check on an open device: raises what it raises, NotProvided among it, and AssertionError
-    when it leaves the device busy or objects alive."""
+    when it leaves the device busy or objects alive.
+
+    >>> for check in suite.checks(["memory"])[:2]:
+    ...     suite.judge(check, dev)
+    """
     _check_asserts()
     device.default_queue  # noqa: B018  # opened at first use, and then it stays
     before = device.live_counts()
@@ -110,6 +122,9 @@ def run(
     A failed check does not stop the rest. `seed` repeats the random numbers of an earlier run.
     `each` is called with every result as soon as it is there.
     DeviceNotFound when there is no such device.
+
+    >>> {result.status for result in suite.run("cpu", covers=["lists"])}
+    {'passed'}
     """
     _check_asserts()
     if isinstance(device, str):

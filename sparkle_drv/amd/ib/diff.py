@@ -30,7 +30,11 @@ MATCHED = 500
 @dataclass(frozen=True)
 class Change:
     """A register or a field that differs. `old` and `new` are text, "not written" for a missing
-    value. `parts` are the register's differing fields, (name, old, new)."""
+    value. `parts` are the register's differing fields, (name, old, new).
+
+    >>> lowlevel.Change("COMPUTE_NUM_THREAD_X", "0x40", "0x80").new
+    '0x80'
+    """
 
     name: str
     old: str
@@ -45,7 +49,13 @@ class Change:
 @dataclass(frozen=True)
 class Difference:
     """kind: "only in A", "only in B", "packet" (its fields), "dispatch" (registers at it), "end"
-    (registers at the end). A step is the place; None at the end, or in the other input."""
+    (registers at the end). A step is the place; None at the end, or in the other input.
+
+    >>> a = lowlevel.Ib((0xC0017600, 0x207, 64), gfx=11)
+    >>> b = lowlevel.Ib((0xC0017600, 0x207, 32), gfx=11)
+    >>> [difference.kind for difference in lowlevel.diff([a], [b])]
+    ['end']
+    """
 
     kind: str
     what: str
@@ -57,7 +67,15 @@ class Difference:
 def diff(a: Sequence[Ib], b: Sequence[Ib], ignore: Sequence[str] = ()) -> list[Difference]:
     """The differences in the order of execution; [] when both mean the same. `ignore`: shell
     patterns of registers ("COMPUTE_PGM_*") and fields ("DMA_DATA.src"). Raises TooLong (a
-    ValueError)."""
+    ValueError).
+
+    >>> a = lowlevel.Ib((0xC0017600, 0x207, 64), gfx=11)
+    >>> b = lowlevel.Ib((0xC0017600, 0x207, 32), gfx=11)
+    >>> lowlevel.diff([a], [a])
+    []
+    >>> [change.name for difference in lowlevel.diff([a], [b]) for change in difference.changes]
+    ['COMPUTE_NUM_THREAD_X']
+    """
 
     def kept(name: str) -> bool:
         return not any(fnmatchcase(name, pattern) for pattern in ignore)

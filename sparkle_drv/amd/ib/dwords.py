@@ -22,7 +22,11 @@ _DWORD = re.compile(r"(0[xX])?[0-9a-fA-F]{1,8}")
 
 
 def from_bytes(data: bytes, gfx: int, ip: str = "compute", va: int | None = None) -> Ib:
-    """Whole dwords of `data`. One to three remaining bytes become `extra`."""
+    """Whole dwords of `data`. One to three remaining bytes become `extra`.
+
+    >>> lowlevel.from_bytes(b"\\x01\\0\\0\\0\\x02", gfx=11)
+    Ib(dwords=(1,), gfx=11, ip='compute', va=None, extra=b'\\x02', complete=True, gaps={})
+    """
     count = len(data) // 4
     if count > MAX_DWORDS:
         raise ValueError(f"expected at most {MAX_DWORDS} dwords of an IB, got {count}")
@@ -31,6 +35,11 @@ def from_bytes(data: bytes, gfx: int, ip: str = "compute", va: int | None = None
 
 
 def to_bytes(ib: Ib) -> bytes:
+    """The dwords as little-endian bytes, then `extra`.
+
+    >>> lowlevel.to_bytes(lowlevel.Ib((1, 2), gfx=11))
+    b'\\x01\\x00\\x00\\x00\\x02\\x00\\x00\\x00'
+    """
     return struct.pack(f"<{len(ib.dwords)}I", *ib.dwords) + ib.extra
 
 
@@ -75,7 +84,12 @@ def _dwords(line: str, number: int) -> Iterator[int]:
 
 
 def to_hex(ibs: Iterable[Ib]) -> str:
-    """A listing that `from_hex` reads. ValueError: remaining bytes, which hex cannot hold."""
+    """A listing that `from_hex` reads. ValueError: remaining bytes, which hex cannot hold.
+
+    >>> print(lowlevel.to_hex([lowlevel.Ib((0xC0001000, 0), gfx=11)]), end="")
+    IB gfx=11 ip=compute
+    c0001000 00000000
+    """
     lines = []
     for number, ib in enumerate(ibs):
         if ib.extra:

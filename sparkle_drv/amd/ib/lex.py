@@ -20,7 +20,13 @@ _NUMBER = re.compile(r"-?(0x[0-9a-f]{1,40}|0b[01]{1,130}|[0-9]{1,40})", re.IGNOR
 
 
 class TextError(ValueError):
-    """An error in a text, and its place: `line` and `column` count from 1."""
+    """An error in a text, and its place: `line` and `column` count from 1.
+
+    >>> lowlevel.parse("NO_SUCH_PACKET", gfx=11)
+    Traceback (most recent call last):
+        ...
+    sparkle_drv.amd.ib.lex.TextError: line 1, column 1: gfx11 compute queues have no packet ...
+    """
 
     def __init__(self, line: int, column: int, reason: str):
         super().__init__(f"line {line}, column {column}: {reason}")

@@ -14,6 +14,13 @@ RULE_MODULES = (rules_packet, rules_dispatch, rules_job)  # importing them fills
 
 @dataclass(frozen=True)
 class Finding:
+    """One rule that one place of an IB breaks. `dword` counts within the IB.
+
+    >>> ib = lowlevel.Ib((0xC0001000, 0), gfx=11)
+    >>> [(finding.rule.id, finding.dword) for finding in lowlevel.lint([ib])]
+    [('padding', 2)]
+    """
+
     rule: Rule
     message: str
     ib: int
@@ -38,7 +45,11 @@ class Finding:
 def lint(
     ibs: Sequence[Ib], disable: Iterable[str] = (), kernel: Kernel | None = None
 ) -> list[Finding]:
-    """Findings in the order of their place. ValueError: an unknown rule. TooLong."""
+    """Findings in the order of their place. ValueError: an unknown rule. TooLong.
+
+    >>> [finding.message for finding in lowlevel.lint([lowlevel.Ib((0xC0001000, 0), gfx=11)])]
+    ['8 bytes are no multiple of 32']
+    """
     off = set(disable)
     if unknown := off - RULES.keys():
         raise ValueError(

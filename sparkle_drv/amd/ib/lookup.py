@@ -19,7 +19,13 @@ _NUMBER = re.compile(r"0x[0-9a-f]+|\d+", re.IGNORECASE)
 
 
 class NoSuchRegister(LookupError):
-    """No table has the register. `close` are similar names."""
+    """No table has the register. `close` are similar names.
+
+    >>> lowlevel.lookup("COMPUTE_NUM_THREAD_W")
+    Traceback (most recent call last):
+        ...
+    sparkle_drv.amd.ib.lookup.NoSuchRegister: no register COMPUTE_NUM_THREAD_W; did you mean ...
+    """
 
     def __init__(self, wanted: str, close: list[str]):
         more = f"; did you mean {', '.join(close)}?" if close else ""
@@ -34,7 +40,11 @@ def lookup(wanted: str, gfx: int | None = None) -> list[regs.Register]:
     """The registers that `wanted` names: a name in any case, with or without COMPUTE_; a byte
     address; a dword address; "SH+0x212"; an offset in SH; the kernel headers' offset; a pattern
     such as "COMPUTE_PGM*". Several, if levels differ without a `gfx`, or if the pattern fits
-    several. Raises NoSuchRegister."""
+    several. Raises NoSuchRegister.
+
+    >>> [r.name for r in lowlevel.lookup("num_thread_x", gfx=11)]
+    ['COMPUTE_NUM_THREAD_X']
+    """
     levels = GFX if gfx is None else (gfx,)
     if _NUMBER.fullmatch(wanted) or _SPACE.fullmatch(wanted):
         places = _places(wanted)
@@ -84,7 +94,12 @@ def _places(wanted: str) -> list[tuple[str, int]]:
 
 
 def read_value(text: str, register: regs.Register, gfx: int) -> int:
-    """A register's value from "0x8c" or "{USER_SGPR=6 TGID_X_EN=1}". Raises ValueError."""
+    """A register's value from "0x8c" or "{USER_SGPR=6 TGID_X_EN=1}". Raises ValueError.
+
+    >>> register = lowlevel.lookup("COMPUTE_NUM_THREAD_X", gfx=11)[0]
+    >>> lowlevel.read_value("0x40", register, 11)
+    64
+    """
     found = list(items(list(tokens(f"{register.name}={text}", 1))))
     if len(found) != 1:
         raise ValueError(f"expected one number, or fields in brackets, got {text!r}")

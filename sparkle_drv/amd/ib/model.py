@@ -23,7 +23,12 @@ MAX_DWORDS = 0xFFFFF  # the largest size in INDIRECT_BUFFER
 class Ib:
     """`gfx` is a level (10 is gfx10.3). `extra` are the bytes behind the last whole dword. An IB
     that is not `complete` comes from a capture, which leaves padding out, or was cut. `gaps` says
-    why a dword is unknown: a substitute stands in its place."""
+    why a dword is unknown: a substitute stands in its place.
+
+    >>> ib = lowlevel.Ib((0xC0001000, 0), gfx=11)
+    >>> [packet.cls.NAME for packet in ib.packets()]
+    ['NOP']
+    """
 
     dwords: tuple[int, ...]
     gfx: int
@@ -48,7 +53,11 @@ class Ib:
 
 
 def read_gfx(text: str) -> int:
-    """The level of "10.3", "11", "gfx1036" or "gfx1100". ValueError: it has no tables."""
+    """The level of "10.3", "11", "gfx1036" or "gfx1100". ValueError: it has no tables.
+
+    >>> lowlevel.read_gfx("gfx1036"), lowlevel.read_gfx("11")
+    (10, 11)
+    """
     name = text.lower().removeprefix("gfx")
     if re.fullmatch(r"\d+\.\d+|\d\d?", name):
         return level(float(name))

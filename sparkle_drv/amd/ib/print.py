@@ -23,7 +23,12 @@ DWORDS_A_LINE = 8
 
 
 def text(ibs: Iterable[Ib], notes: Mapping[tuple[int, int], str] | None = None) -> str:
-    """All IBs as text. `notes` are comments, by (number of the IB, dword of the packet)."""
+    """All IBs as text. `notes` are comments, by (number of the IB, dword of the packet).
+
+    >>> print(lowlevel.text([lowlevel.Ib((0xC0001000, 0), gfx=11)]), end="")
+    IB gfx=11 ip=compute
+    NOP payload=0
+    """
     lines: list[str] = []
     for number, ib in enumerate(ibs):
         lines += [header(ib)]
@@ -55,7 +60,12 @@ def _is_filler(packet: Decoded) -> bool:
 
 
 def statement(packet: Decoded, gfx: int, note: str = "") -> Iterator[str]:
-    """The lines of one packet."""
+    """The lines of one packet.
+
+    >>> ib = lowlevel.Ib((0xC0001000, 0), gfx=11)
+    >>> [line for packet in ib.packets() for line in lowlevel.statement(packet, ib.gfx)]
+    ['NOP payload=0']
+    """
     note = f"  # {note}" if note else ""
     if packet.cls is None:
         lines = list(_dword_lines(packet.dwords))
@@ -73,6 +83,12 @@ def number(value: int) -> str:
 
 
 def field_value(field: Field, value: int) -> str:
+    """The value of a packet's field as text: the name of an enumerator, else a number.
+
+    >>> register = lowlevel.lookup("COMPUTE_NUM_THREAD_X", gfx=11)[0]
+    >>> lowlevel.field_value(register.word.fields["FULL"][0], 64)
+    '0x40'
+    """
     known = field.values is not None and value in set(field.values)
     return field.values(value).name if known and field.values else number(value)
 
@@ -136,7 +152,12 @@ def _register_lines(packet: Decoded, gfx: int) -> Iterator[str]:
 
 
 def register_value(register: regs.Register | None, value: int, gfx: int) -> str:
-    """ "{FULL=64}" if declared fields cover the whole value, else the dword."""
+    """ "{FULL=64}" if declared fields cover the whole value, else the dword.
+
+    >>> register = lowlevel.lookup("COMPUTE_NUM_THREAD_X", gfx=11)[0]
+    >>> lowlevel.register_value(register, 64, 11)
+    '{FULL=0x40}'
+    """
     if register is None or value & ~register.word.allowed(gfx):
         return number(value)
     layout = register.for_gfx(gfx)

@@ -57,7 +57,11 @@ def read_ibs(
     form: str = "auto",
 ) -> list[Ib]:
     """The IBs of an input. `gfx`, `ip` and `va` (the address of the first IB) hold if the input
-    does not name its own. ValueError: no gfx, or no IB. TextError: an error in the form."""
+    does not name its own. ValueError: no gfx, or no IB. TextError: an error in the form.
+
+    >>> [hex(dword) for dword in lowlevel.read_ibs("c0001000 00000000", gfx=11)[0].dwords]
+    ['0xc0001000', '0x0']
+    """
     raw = data.encode() if isinstance(data, str) else data
     form = form_of(raw) if form == "auto" else form
     if form == "bin":

@@ -20,7 +20,11 @@ SEVERITIES = (ERROR, WARNING, NOTE)  # a note alone is no failure
 
 @dataclass(frozen=True)
 class Kernel:
-    """The needs of the launched program, from its descriptor. None: not known."""
+    """The needs of the launched program, from its descriptor. None: not known.
+
+    >>> lowlevel.Kernel(lds_bytes=1024).rsrc1 is None
+    True
+    """
 
     lds_bytes: int | None = None
     rsrc1: int | None = None
@@ -59,6 +63,12 @@ Check = Callable[[Job], Iterator[Said]]
 
 @dataclass(frozen=True)
 class Rule:
+    """A rule of the linter: `check` finds the places that break it.
+
+    >>> lowlevel.RULES["padding"].severity
+    'warning'
+    """
+
     id: str
     severity: str
     source: str

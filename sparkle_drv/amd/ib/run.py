@@ -19,13 +19,25 @@ MAX_REPEATS = 1 << 15  # packets that may run again, beyond four times the numbe
 
 
 class TooLong(ValueError):
-    """Too many packets to look at: the IBs call each other many times over."""
+    """Too many packets to look at: the IBs call each other many times over.
+
+    >>> try:
+    ...     raise lowlevel.TooLong("more than 1000000 packets")
+    ... except ValueError as error:
+    ...     print(error)
+    more than 1000000 packets
+    """
 
 
 @dataclass(frozen=True)
 class Step:
     """One packet. `number` is its IB's in the input and `at` its dword there. `called` is true of a
-    call that the next steps follow; `problem` says why a call is not followed."""
+    call that the next steps follow; `problem` says why a call is not followed.
+
+    >>> ib = lowlevel.Ib((0xC0001000, 0), gfx=11)
+    >>> [(step.at, step.packet.cls.NAME) for step in lowlevel.run([ib])]
+    [(0, 'NOP')]
+    """
 
     packet: Decoded
     ib: Ib
@@ -56,7 +68,12 @@ class Call:
 
 
 def call(packet: Decoded) -> Call | None:
-    """The call in a packet, or None."""
+    """The call in a packet, or None.
+
+    >>> ib = lowlevel.Ib((0xC0001000, 0), gfx=11)
+    >>> [lowlevel.call(packet) for packet in ib.packets()]
+    [None]
+    """
     fields = packet.fields
     if packet.cls is None:
         return None
@@ -69,7 +86,12 @@ def call(packet: Decoded) -> Call | None:
 
 
 def find(ibs: Sequence[Ib], va: int) -> tuple[int, int] | None:
-    """(number of the IB, dword) at an address."""
+    """(number of the IB, dword) at an address.
+
+    >>> ib = lowlevel.Ib((0xC0001000, 0), gfx=11, va=0x1000)
+    >>> lowlevel.find([ib], 0x1004)
+    (0, 1)
+    """
     for number, ib in enumerate(ibs):
         if ib.va is not None:
             offset = canonical(va) - canonical(ib.va)
@@ -91,7 +113,12 @@ def submitted(ibs: Sequence[Ib]) -> list[int]:
 
 
 def run(ibs: Sequence[Ib]) -> Iterator[Step]:
-    """Every packet in the order of execution, IB after IB. TooLong when calls multiply them."""
+    """Every packet in the order of execution, IB after IB. TooLong when calls multiply them.
+
+    >>> ib = lowlevel.Ib((0xC0001000, 0), gfx=11)
+    >>> [step.packet.cls.NAME for step in lowlevel.run([ib])]
+    ['NOP']
+    """
     most = MAX_REPEATS + 4 * sum(len(ib.dwords) for ib in ibs)
     for count, step in enumerate(_all(ibs)):
         if count >= most:

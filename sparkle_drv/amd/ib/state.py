@@ -47,7 +47,13 @@ class Write:
 
 
 def written(step: Step) -> list[Write]:
-    """The registers that a packet writes, in order; none for most packets."""
+    """The registers that a packet writes, in order; none for most packets.
+
+    >>> ib = lowlevel.Ib((0xC0017600, 0x207, 64), gfx=11)
+    >>> write = lowlevel.written(next(lowlevel.run([ib])))[0]
+    >>> write.space, write.offset, write.value
+    ('SH', 519, 64)
+    """
     found = writes(step.packet)
     if not found:
         return []

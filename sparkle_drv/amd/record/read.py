@@ -20,7 +20,13 @@ _SPAN = re.compile(r" at ([0-9a-f]+) (in|out) ([0-9a-f]*)( cut)?$")
 
 
 class RecordingError(ValueError):
-    """Not a recording, or a damaged one. The text has the line."""
+    """Not a recording, or a damaged one. The text has the line.
+
+    >>> list(lowlevel.read_recording("no recording\\n"))
+    Traceback (most recent call last):
+        ...
+    sparkle_drv.amd.record.read.RecordingError: 1: expected a line that begins ...
+    """
 
 
 @dataclass(frozen=True)
@@ -148,7 +154,15 @@ class _Reader:
 
 def read_recording(text: str) -> Iterator[Event]:
     """The events of a recording. A last line without its end, from a crashed program, is left out.
-    Any other error raises RecordingError with the line."""
+    Any other error raises RecordingError with the line.
+
+    >>> with lowlevel.recorded("run.rec", memory=False):
+    ...     sp.open("emu:gfx1100").close()
+    >>> with open("run.rec") as file:
+    ...     events = list(lowlevel.read_recording(file.read()))
+    >>> type(events[0]).__name__
+    'Node'
+    """
     if not text.startswith("# sparkle recording 1"):
         raise RecordingError("1: expected a line that begins '# sparkle recording 1'")
     reader, number = _Reader(), 0

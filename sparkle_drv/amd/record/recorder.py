@@ -28,7 +28,13 @@ class Recorder:
 
     `memory`: also records changes by the CPU and by each job in BOs of up to `max_bo` bytes (0: 64
     MiB), which a replay needs. Every job is then waited for, `wait_s` seconds at most (0: 10). At
-    `max_nbytes` (0: 1 GiB) the recording stops, and the recorded run goes on."""
+    `max_nbytes` (0: 1 GiB) the recording stops, and the recorded run goes on.
+
+    >>> with lowlevel.recorded("run.rec", memory=False) as recorder:
+    ...     sp.open("emu:gfx1100").close()
+    >>> type(recorder).__name__
+    'Recorder'
+    """
 
     def __init__(
         self,
@@ -80,7 +86,14 @@ class Recorder:
 @contextlib.contextmanager
 def recorded(path: str | os.PathLike[str], **options: Any) -> Iterator[Recorder]:
     """Records all amdgpu nodes that this process opens meanwhile; the options are Recorder's.
-    ValueError: inside another recording. OSError: a write failed."""
+    ValueError: inside another recording. OSError: a write failed.
+
+    >>> with lowlevel.recorded("run.rec", memory=False):
+    ...     sp.open("emu:gfx1100").close()
+    >>> with open("run.rec") as file:
+    ...     file.readline()
+    '# sparkle recording 1, docs/recording.md\\n'
+    """
     with _lock:
         if _active:
             raise ValueError(f"a recording is under way: {_active[0].path}")
@@ -95,6 +108,11 @@ def recorded(path: str | os.PathLike[str], **options: Any) -> Iterator[Recorder]
 
 
 def around(ops: Any) -> Any:
-    """`ops`, recorded while a recording is under way."""
+    """`ops`, recorded while a recording is under way.
+
+    >>> calls = object()  # those of amd/kmd: open, ioctl, mmap
+    >>> lowlevel.around(calls) is calls
+    True
+    """
     with _lock:
         return _active[0].around(ops) if _active else ops

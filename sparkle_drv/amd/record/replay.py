@@ -33,7 +33,12 @@ OpenNode = Callable[[read.Node], tuple[Any, int]]
 @dataclass
 class Outcome:
     """`difference` is "" when the replay matched the recording. `skipped` counts the calls that
-    could not be repeated, by reason."""
+    could not be repeated, by reason.
+
+    >>> outcome = lowlevel.Outcome(calls=3, difference="call 3: expected 0, got -12")
+    >>> outcome.same
+    False
+    """
 
     calls: int = 0
     jobs: int = 0
@@ -68,7 +73,15 @@ class _Made:
 def replay(recording: str, open_node: OpenNode, *, job_limit_s: float = 10.0) -> Outcome:
     """Repeats the calls of a recording's text, in its order, by one thread. `open_node` gives the
     calls and a descriptor for a node of the recording. RecordingError: the text is no recording, or
-    its lines contradict each other."""
+    its lines contradict each other.
+
+    >>> lowlevel.replay("# sparkle recording 1\\n", lowlevel.on_card)
+    Outcome(calls=0, jobs=0, nodes=0, difference='', skipped=Counter())
+    >>> lowlevel.replay("no recording\\n", lowlevel.on_card)
+    Traceback (most recent call last):
+        ...
+    sparkle_drv.amd.record.read.RecordingError: 1: expected a line that begins ...
+    """
     again = _Replay(open_node, int(job_limit_s * 1e9))
     try:
         for event in read_recording(recording):
@@ -397,7 +410,13 @@ def _nbytes(call: Call) -> int:
 
 
 def on_card(uri: str) -> OpenNode:
-    """For `replay`: the N-th render node of this machine that amdgpu may drive, "amdgpu:N"."""
+    """For `replay`: the N-th render node of this machine that amdgpu may drive, "amdgpu:N".
+
+    >>> lowlevel.on_card("amdgpu:99")
+    Traceback (most recent call last):
+        ...
+    sparkle_drv.errors.DeviceNotFound: amdgpu:99: 0 render nodes may be amdgpu's here
+    """
     which = uri.partition(":")[2] or "0"
     if not which.isdigit():
         raise DeviceNotFound(f"expected 'amdgpu:0', 'amdgpu:1', ..., got {uri}")

@@ -366,5 +366,9 @@ def pad(dwords: list[int], ndw: int = 8, gfx: float = 11) -> list[int]:
 def stream(
     dwords: Sequence[int], gfx: float = 11, queue: str = "compute"
 ) -> Iterator[packet.Decoded]:
-    """Every packet of an IB in turn. An undeclared one has cls=None and the reason."""
+    """Every packet of an IB in turn. An undeclared one has cls=None and the reason.
+
+    >>> [(p.at, p.cls.NAME) for p in lowlevel.decode_stream([0xC0001000, 0, 0xC0001000, 0])]
+    [(0, 'NOP'), (2, 'NOP')]
+    """
     return packet.walk(dwords, lambda at: Packet.decode(dwords, gfx, queue, at))

@@ -72,6 +72,13 @@ class Conv2d(CallableBase):
     is packed in each call.
 
     Raises TypeError (not arrays, not float32) and ValueError (shapes, an output without pixels).
+
+    >>> x, w = np.ones((1, 1, 3, 3), np.float32), np.ones((1, 1, 2, 2), np.float32)
+    >>> sp.ops.conv2d(dev, x, w)[0, 0]
+    array([[4., 4.],
+           [4., 4.]], dtype=float32)
+    >>> sp.ops.conv2d(dev, x, w, padding="same", stride=2).shape
+    (1, 1, 2, 2)
     """
 
     @overload

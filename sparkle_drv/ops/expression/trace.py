@@ -43,6 +43,12 @@ def traced(function: Callable[..., Any]) -> Traced:
     Constants, numpy's too, take the type of the other operand, like numbers in a text. Pass a
     number as an argument if it must keep its type. Raises as `map` for a function that cannot be
     traced.
+
+    >>> @sp.ops.traced
+    ... def blend(x, y, t=0.25):
+    ...     return x + t * (y - x)
+    >>> sp.ops.map(dev, blend, np.zeros(2, np.float32), np.ones(2, np.float32))
+    array([0.25, 0.25], dtype=float32)
     """
     return Traced(function)
 

@@ -56,6 +56,14 @@ class Gemm(CallableBase):
     columns as in `x @ W.T`.
 
     Raises TypeError (not arrays, mixed or other dtypes) and ValueError (shapes, a read-only `out`).
+
+    >>> a, b = np.ones((2, 3), np.float32), np.ones((3, 2), np.float32)
+    >>> sp.ops.gemm(dev, a, b, bias=np.array([0, -9], np.float32), activation="relu")
+    array([[3., 0.],
+           [3., 0.]], dtype=float32)
+    >>> c = sp.ops.gemm(dev, dev.array(a), b)
+    >>> c.fence.wait(timeout_s=30).done
+    True
     """
 
     @overload

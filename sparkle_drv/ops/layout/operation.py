@@ -102,6 +102,12 @@ def layout(
     With a numpy array a call is synchronous and returns a new numpy array. With an Array it is
     asynchronous and returns a new Array with `.layout`. If `out` is given, the call fills and
     returns it; it may overlap `a`. Raises TypeError and ValueError.
+
+    >>> x = np.zeros((1, 3, 8, 8), np.float32)
+    >>> sp.ops.layout(dev, x, "NHWC").shape
+    (1, 8, 8, 3)
+    >>> sp.ops.layout(dev, x, "NCHW8c").shape
+    (1, 1, 8, 8, 8)
     """
     staging.device(dev)
     values = a, target, source, channels, out

@@ -90,6 +90,16 @@ def map(
     Raises ValueError (the expression, with a caret; shapes) and TypeError (names without a value,
     values without a name, dtypes, a function that branches on values), AttributeError (one that
     wants an attribute), OutOfDeviceMemory.
+
+    >>> x = np.array([-1, 0, 1], np.float32)
+    >>> sp.ops.map(dev, "relu(a*x + 1)", a=2.0, x=x)
+    array([0., 1., 3.], dtype=float32)
+    >>> sp.ops.map(dev, "x +", x=x)
+    Traceback (most recent call last):
+        ...
+    ValueError: expression: expected a number, a name or '(', got the end
+        x +
+           ^
     """
     staging.device(dev)
     lasting = isinstance(expression, (str, Traced, Graph))

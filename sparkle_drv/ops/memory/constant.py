@@ -34,6 +34,13 @@ class Constant(_hot.ConstantBase, Shaped, Closing):
     array of their device, but it does not make a call asynchronous. `numpy()` and `__array__`
     return copies only. Several threads may use it at once. `close` is idempotent; after it,
     operations raise ValueError.
+
+    >>> w = sp.ops.constant(dev, np.eye(3, dtype=np.float32))
+    >>> w.shape, w.nbytes
+    ((3, 3), 36)
+    >>> sp.ops.gemm(dev, np.ones((1, 3), np.float32), w)
+    array([[1., 1., 1.]], dtype=float32)
+    >>> w.close()
     """
 
     __slots__ = ("__weakref__", "_array", "_blobs", "_lock", "dtype", "layout", "nbytes", "shape")

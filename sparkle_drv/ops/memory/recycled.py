@@ -43,6 +43,12 @@ def limit(nbytes: int | None = None) -> int:
     limit. The first limit is SPARKLE_RECYCLE_MIB, which is read once per process: here, or at the
     latest by the first large result. Without that variable it is a sixteenth of the memory that
     this process may use, 1 GiB at most. Raises TypeError, ValueError.
+
+    >>> before = recycled.limit()
+    >>> recycled.limit(64 << 20)
+    67108864
+    >>> recycled.limit(before) == before
+    True
     """
     begin()
     if nbytes is not None:
@@ -51,17 +57,33 @@ def limit(nbytes: int | None = None) -> int:
 
 
 def release() -> None:
-    """Return the kept memory of former results to the system."""
+    """Return the kept memory of former results to the system.
+
+    >>> recycled.release()
+    >>> recycled.kept()
+    0
+    """
     _hot.release_blocks()
 
 
 def kept() -> int:
-    """The bytes of former results that are kept now."""
+    """The bytes of former results that are kept now.
+
+    >>> x = np.ones(1 << 20, np.float32)
+    >>> y = sp.ops.map(dev, "2 * x", x=x)
+    >>> del y
+    >>> recycled.kept() >= 0
+    True
+    """
     return _hot.blocks()[0]
 
 
-def empty(shape: Sequence[int], dtype: Any, nbytes: int) -> npt.NDArray[Any]:
-    """A new, uninitialised array of `shape` and `dtype`, `nbytes` in all. Raises MemoryError."""
+def empty(shape: Sequence[int], dtype: npt.DTypeLike, nbytes: int) -> npt.NDArray[Any]:
+    """A new, uninitialised array of `shape` and `dtype`, `nbytes` in all. Raises MemoryError.
+
+    >>> recycled.empty((2, 3), np.float32, nbytes=24).shape
+    (2, 3)
+    """
     if nbytes < LEAST:
         return np.empty(shape, dtype)
     begin()
@@ -75,6 +97,9 @@ def begin() -> bool:
 
     True if C knows numpy's memory handlers. If several threads call it at once, the first limit
     stays.
+
+    >>> recycled.begin() == recycled.begin()
+    True
     """
     asked = settings.read().recycle_mib
     own = min(_MOST, machine.memory_nbytes() // _SHARE) if asked is None else asked << 20

@@ -56,6 +56,10 @@ def constant(dev: Device, w: Any) -> Constant:
 
     Raises TypeError (no array, a dtype without a fixed size), ValueError (closed),
     OutOfDeviceMemory.
+
+    >>> with sp.ops.constant(dev, np.eye(2, dtype=np.float32)) as w:
+    ...     sp.ops.gemm(dev, np.array([[5, 6]], np.float32), w)
+    array([[5., 6.]], dtype=float32)
     """
     staging.device(dev)
     if isinstance(w, Constant) or staging.of_context(w):

@@ -54,6 +54,10 @@ def lazy(expression: str | Graph | Callable[..., Any], /, *args: Any, **names: A
     """An expression (or function) with its values, which `reduce` computes while it reduces.
 
     It takes the arguments of `map` and computes nothing yet. Raises as `map`.
+
+    >>> x = np.array([1, -2, 3], np.float32)
+    >>> float(sp.ops.reduce(dev, sp.ops.lazy("abs(x)", x)))
+    6.0
     """
     return Lazy(expression, args, names)
 

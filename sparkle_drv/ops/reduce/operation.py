@@ -103,6 +103,12 @@ def reduce(
     for any number of threads.
 
     Raises TypeError, and ValueError: no such axis, an axis twice, max or min of no elements.
+
+    >>> x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    >>> sp.ops.reduce(dev, x, "max", axis=1)
+    array([2., 5.], dtype=float32)
+    >>> float(sp.ops.reduce(dev, "x * x", x=x))
+    55.0
     """
     staging.device(dev)
     values = a, op, axis, keepdims

@@ -7,9 +7,9 @@ All tolerances and their reasons are in this file. They are public through ref. 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sparkle_drv.ops.expression.elementwise import Array
 
@@ -28,7 +28,7 @@ _SUMS = {
 }
 
 
-def tolerance(op: str, dtype: Any = None, k: int = 1) -> float:
+def tolerance(op: str, dtype: npt.DTypeLike | None = None, k: int = 1) -> float:
     """The largest error to accept, as `mismatch` measures it.
 
     `op` is an operation ("gemm", "conv2d", "sum", ...) with its dtype, or a manifest kernel
@@ -51,6 +51,9 @@ def tolerance(op: str, dtype: Any = None, k: int = 1) -> float:
 
     For saturating activations compare their inputs, or compare the results with an rms of 1 and
     `tolerance` times the rms of the sums.
+
+    >>> ref.tolerance("gemm", np.float32, k=256) < 1e-4
+    True
     """
     base, _, suffix = op.rpartition("_")
     if dtype is None:
@@ -72,6 +75,9 @@ class Mismatch:
 
     `index` is the flat index of the first element beyond the tolerance, None if there is none.
     `want` and `got` are the values of that element.
+
+    >>> ref.mismatch(np.array([1.0, 2.5]), np.array([1.0, 2.0]), tolerance=1e-6).index
+    1
     """
 
     error: float
@@ -87,6 +93,10 @@ def mismatch(got: Array, want: Array, tolerance: float, rms: float | None = None
     thousands: the rms of its terms times sqrt(k).
 
     NaN must match NaN, an infinity the same infinity. Raises ValueError if the sizes differ.
+
+    >>> limit = ref.tolerance("gemm", np.float32, k=256)
+    >>> ref.mismatch(np.float32([1.0, 2.0]), np.array([1.0, 2.0]), limit).error
+    0.0
     """
     wanted, given = np.asarray(want).reshape(-1), np.asarray(got).reshape(-1)
     if wanted.size != given.size:

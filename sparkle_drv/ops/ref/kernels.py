@@ -30,6 +30,10 @@ def kernel(name: str) -> Oracle:
     float64 for f32 and f64, else exact integers. It returns None for kernels without a defined
     result: noop, peak_fma, and pack_*, whose blobs are private to two kernels. Raises KeyError for
     an unknown kernel.
+
+    >>> fill = ref.kernel("fill_f32")
+    >>> fill(np.zeros(3, np.float32), 2.0, 3)
+    array([2., 2., 2.])
     """
     if name not in _KERNELS:
         raise KeyError(f"ref.kernel: there is no oracle for {name!r}")
@@ -174,6 +178,10 @@ def arguments(signature: Sequence[Mapping[str, Any]], **values: Any) -> list[Any
     """`values` in the order of a manifest signature, None for absent optional pointers.
 
     Raises KeyError if another argument is missing.
+
+    >>> signature = [{"name": "x"}, {"name": "n"}]
+    >>> ref.arguments(signature, n=4, x=1.5)
+    [1.5, 4]
     """
     return [
         values.get(arg["name"]) if arg.get("optional") else values[arg["name"]] for arg in signature

@@ -16,12 +16,20 @@ from sparkle_drv.ops.expression.elementwise import ELEMENTWISE, Array, apply
 
 
 def activate(x: Array, activation: str | None) -> Array:
-    """`activation` ("relu", "tanh", "sigmoid" or None) of every element."""
+    """`activation` ("relu", "tanh", "sigmoid" or None) of every element.
+
+    >>> ref.activate(np.array([-1.0, 2.0]), "relu")
+    array([0., 2.])
+    """
     return x if activation is None else ELEMENTWISE[activation](x)
 
 
 def gemm(a: Array, b: Array, bias: Array | None = None, activation: str | None = None) -> Array:
-    """act(a @ b + bias) for a [m, k], b [k, n], bias [n]; float64 [m, n]."""
+    """act(a @ b + bias) for a [m, k], b [k, n], bias [n]; float64 [m, n].
+
+    >>> ref.gemm(np.ones((1, 2)), np.array([[1, 2], [3, 4]]))
+    array([[4., 6.]])
+    """
     c = f64(a) @ f64(b)
     return activate(c if bias is None else c + f64(bias), activation)
 
@@ -41,6 +49,9 @@ def conv2d(
     """Cross-correlation of x [n, c, h, w] (or NHWC) with w [oc, c/groups, kh, kw] in float64.
 
     The result has the layout of x; padding is ((top, bottom), (left, right)).
+
+    >>> ref.conv2d(np.ones((1, 1, 3, 3)), np.ones((1, 1, 3, 3))).shape
+    (1, 1, 1, 1)
     """
     x = np.moveaxis(f64(x), 3, 1) if layout == "NHWC" else f64(x)
     padded = np.pad(x, ((0, 0), (0, 0), *padding))
@@ -62,6 +73,9 @@ def map(text: str, **values: Any) -> Array:
     """The expression `text` over arrays and scalars by name, in float64.
 
     If all arrays are int32, it computes in int32, with wrap-around.
+
+    >>> ref.map("max(x, y)", x=np.array([1, 5]), y=3)
+    array([3., 5.])
     """
     arrays = [np.asarray(v).dtype for v in values.values() if np.ndim(v)]
     kind = np.int32 if arrays and all(t == np.int32 for t in arrays) else np.float64
@@ -76,7 +90,11 @@ def map(text: str, **values: Any) -> Array:
 
 
 def reduce(a: Array, op: str = "sum", axis: Any = None, keepdims: bool = False) -> Array:
-    """sum, max, min or mean over `axis` in float64; for i32 in int64 (sum) or int32 (max, min)."""
+    """sum, max, min or mean over `axis` in float64; for i32 in int64 (sum) or int32 (max, min).
+
+    >>> ref.reduce(np.arange(6).reshape(2, 3), "mean", axis=1)
+    array([1., 4.])
+    """
     wide = np.asarray(a) if np.asarray(a).dtype == np.int32 else f64(a)
     with np.errstate(all="ignore"):
         if op == "mean" and wide.size == 0:
@@ -86,7 +104,11 @@ def reduce(a: Array, op: str = "sum", axis: Any = None, keepdims: bool = False) 
 
 
 def layout(a: Array, source: str, target: str, channels: int | None = None) -> Array:
-    """`a` from one layout ("NCHW", "NHWC" or `NCHW<block>c`) to another; same dtype."""
+    """`a` from one layout ("NCHW", "NHWC" or `NCHW<block>c`) to another; same dtype.
+
+    >>> ref.layout(np.zeros((1, 3, 4, 4)), "NCHW", "NHWC").shape
+    (1, 4, 4, 3)
+    """
     if source == "NHWC":
         a = np.moveaxis(a, 3, 1)
     elif source != "NCHW":

@@ -43,6 +43,10 @@ def strided_copy(
     Raises TypeError (not an Array, different itemsizes, no kernel for such elements) and ValueError
     (closed, of another device, read-only, out of range, too many dimensions; elements of `dst` that
     share memory or interleave; `dst` overlaps `src`), before anything is submitted.
+
+    >>> x, y = dev.array(np.arange(6, dtype=np.float32)), dev.empty((3,), np.float32)
+    >>> sp.ops.strided_copy(dev, y, x, 3, src_strides=(-2,), src_offset=5).numpy()
+    array([5., 3., 1.], dtype=float32)
     """
     staging.device(dev)
     for name, x in (("dst", dst), ("src", src)):

@@ -60,6 +60,10 @@ def blocks(core: Core, caches: Caches, itemsize: int) -> Blocks:
     """Block sizes for one core and one element size.
 
     They do not depend on the sizes of the matrices; `gemm` changes them for extreme sizes.
+
+    >>> l1, l2 = sp.CacheLevel(1, 48 << 10, 1), sp.CacheLevel(2, 2 << 20, 1)
+    >>> tiles.blocks(tiles.CORES["avx2"], (l1, l2), itemsize=4)
+    Blocks(mc=192, nc=1664, kc=1024, mr=6, nr=16, vector=8)
     """
     mr, nr, vector = micro_tile(core, itemsize)
     l2 = own(caches, 2)
@@ -116,6 +120,9 @@ def gemm(
     stays: b never changes, so it is packed if that pays (packs_b) and read in place before. Both
     use this plan, so the order of additions is the same. a_rows, b_rows: the rows of a or b are
     contiguous. An operand without contiguous rows is packed, a slice of terms at a time.
+
+    >>> tiles.gemm(dev.info, 4, 4, 4).algo
+    'blocked'
     """
     if info.kind == "gpu":
         return tiles_gpu.gemm(info, m, n, k, itemsize, algo)
@@ -159,7 +166,12 @@ def _for_few_rows(
 
 
 def packs_b(info: DeviceInfo, m: int, n: int, k: int, itemsize: int, plan: TilePlan) -> bool:
-    """Does keeping a packed copy of b pay? Not if the kernel reads b in place (gemm/args.c)."""
+    """Does keeping a packed copy of b pay? Not if the kernel reads b in place (gemm/args.c).
+
+    >>> plan = tiles.gemm(dev.info, 1, 8, 8)
+    >>> tiles.packs_b(dev.info, 1, 8, 8, 4, plan)
+    False
+    """
     return plan.algo == "blocked" and _worth_packing(core_of(info), m, n * k * itemsize)
 
 

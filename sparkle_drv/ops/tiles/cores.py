@@ -53,7 +53,11 @@ WORTH_A_THREAD_S = 2e-6
 
 
 def core_of(info: DeviceInfo) -> Core:
-    """The core of a device; that of "ref" for an unknown instruction set."""
+    """The core of a device; that of "ref" for an unknown instruction set.
+
+    >>> tiles.core_of(dev.info).vector_nbytes >= 16
+    True
+    """
     return CORES.get(info.isa, CORES["ref"])
 
 
@@ -64,6 +68,9 @@ def micro_tile(core: Core, itemsize: int) -> tuple[int, int, int]:
     hide the latency of an FMA. Here two vectors of b and two of a (one in use, one being loaded)
     have registers, and all other registers accumulate. That meets the bound and needs fewer loads
     per FMA.
+
+    >>> tiles.micro_tile(tiles.CORES["avx2"], 4)
+    (6, 16, 8)
     """
     vector = core.vector_nbytes // itemsize
     rows, vectors = core.tile or ((core.registers - 4) // 2, 2)

@@ -148,6 +148,9 @@ def reduce(info: DeviceInfo) -> TilePlan:
     """The plan of a reduction: one group reduces a whole column.
 
     On hardware a larger group has more loads in flight.
+
+    >>> tiles.reduce(dev.info).source
+    'model'
     """
     threads = min(256 if info.software else 1024, max(1, info.max_group_size))
     return TilePlan(levels=((threads, 1, 1),), vector=4)
@@ -158,6 +161,9 @@ def reduce_parts(info: DeviceInfo, n: int) -> int:
 
     One group of a gpu reduces a row. A long row is cut so that every unit has work, into multiples
     of four elements for vector loads.
+
+    >>> tiles.reduce_parts(dev.info, n=1000)
+    1
     """
     if info.kind != "gpu":
         return 1
@@ -170,6 +176,9 @@ def map(info: DeviceInfo, program: tuple[int, ...], n: int) -> TilePlan | None:
 
     If kernels of the device are text or machine code that this package generates, an expression
     becomes one too. For few elements the time to make it (0.1 s) would never pay.
+
+    >>> tiles.map(dev.info, (0, 1), n=1000) is None
+    True
     """
     if n < WORTH_COMPILING or not info.language:
         return None

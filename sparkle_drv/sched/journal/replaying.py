@@ -58,6 +58,14 @@ def replay(
 
     Raises OSError if there is no such file. TypeError and ValueError for a wrong argument or a file
     that is no journal. DeviceNotFound (also a ValueError) for a URI that the journal does not have.
+
+    >>> a = np.ones((64, 64), np.float32)
+    >>> with sp.init(["cpu"]) as ctx:
+    ...     with ctx.trace("products"):
+    ...         c = ctx.gemm(a, a)
+    ...     ctx.save_trace("trace.json")
+    >>> [(decision.op, decision.same) for decision in sp.replay("trace.json")]
+    [('gemm_f32', True)]
     """
     if isinstance(without, str) or not isinstance(without, Sequence):
         raise TypeError(f"without: expected a list of URIs, got {without!r}")

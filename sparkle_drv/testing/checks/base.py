@@ -27,12 +27,24 @@ MOST_BUSY_STEPS = 2**32 - 1
 
 
 class NotProvided(Exception):
-    """The device lacks an optional feature that a check needs; the message names it."""
+    """The device lacks an optional feature that a check needs; the message names it.
+
+    >>> raise suite.NotProvided("no timestamps")
+    Traceback (most recent call last):
+        ...
+    sparkle_drv.testing.checks.base.NotProvided: no timestamps
+    """
 
 
 @dataclass(frozen=True)
 class Check:
-    """One check: `function(device)` raises if the device is wrong; `covers` is the topic."""
+    """One check: `function(device)` raises if the device is wrong; `covers` is the topic.
+
+    >>> def opens_a_queue(device):
+    ...     device.queue().close()
+    >>> check = suite.Check("a queue opens", "launch", opens_a_queue)
+    >>> check.function(dev)
+    """
 
     name: str
     covers: str
