@@ -13,8 +13,9 @@ def agree(got: Any, want: Any, tolerance: float = 2e-5, rms: float | None = None
     """No element of `got` is further from that of `want`, which may be a number, than ref.mismatch
     allows.
     """
-    want = np.full(np.shape(got), want) if np.ndim(want) == 0 else want
-    assert np.shape(got) == np.shape(want), what
+    got = np.asarray(got)
+    want = np.full(got.shape, want) if np.ndim(want) == 0 else want
+    assert got.shape == np.shape(want), what
     miss = ref.mismatch(got, want, tolerance, rms)
     assert miss.index is None, f"{what}: {miss} with tolerance {tolerance}"
 

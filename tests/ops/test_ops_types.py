@@ -187,9 +187,9 @@ def test_products_of_what_is_converted(fresh, dtype):
     stack = fresh.array(np.stack([a, a])) @ fresh.array(b)
     assert stack.shape == (2, 7, 5)
     before = fresh.default_queue.submitted
-    with pytest.raises(ValueError, match="out: shape"):
+    with pytest.raises(ValueError, match="out: expected shape"):
         gemm(fresh, fresh.array(a), fresh.array(b), fresh.empty((5, 7), kind))
-    with pytest.raises(TypeError, match=r"out: .* is wanted because the result is"):
+    with pytest.raises(TypeError, match=r"out: expected .* because the result is"):
         gemm(fresh, fresh.array(a), fresh.array(b), fresh.empty(want.shape, "f8"))
     assert fresh.default_queue.submitted == before
 

@@ -79,7 +79,7 @@ def test_explain_as_json(sparkle, capsys):
         (["gemm", "8x8x8", "-d", "quantum:0"], 3, "quantum"),
         (["gemm", "8x8x8", "-d", "cpu", "--from", "egl:0"], 3, "--from: expected one of cpu"),
         (["map", "x + q", "x", "8"], 1, "q: it stands in the expression"),
-        (["map", "x +", "x", "8"], 1, "expression: a number"),
+        (["map", "x +", "x", "8"], 1, "expression: expected a number"),
         (["conv2d", "1x4x9x9", "6x3x3x3"], 1, "w: "),
         (["gemm", "9000000x9000000x9000000"], 1, "the operands are 648000000000000 bytes, the dev"),
     ],

@@ -206,5 +206,5 @@ def test_bad_injections(machine):
         machine.fail_ioctl(1, errno.EIO, count=0)
     with refused(errno.EINVAL):
         machine.fail_ioctl(1, -1)
-    with pytest.raises(ValueError, match=r"recovery must be one of ring, soft.*'prayer'"):
+    with pytest.raises(ValueError, match=r"recovery: expected one of ring, soft.*'prayer'"):
         machine.hang_next_job(recovery="prayer")

@@ -87,10 +87,11 @@ def test_any_field_may_be_anything(own_dev, made, name):
         attempt(own_dev, odd, fixed, called=False)
 
 
-def test_a_call_that_nobody_waits_for_says_its_epoch(dev, made):
+def test_a_call_that_nobody_waits_for_says_its_epoch(own_dev, made):
     """One that is not the device's is refused: something may be closed since."""
     values, fixed = next(iter(made.values()))
-    rows, epoch = _hot.Table(1), dev._backend.epoch()
+    dev, rows = own_dev, _hot.Table(1)
+    epoch = dev._backend.epoch()
     rows.put(_hot.Row(values, fixed))
     assert rows.submit() is rows.submit(fixed[0], dev) is rows.submit(1, dev, epoch) is None
     assert rows.submit(fixed[0], dev, epoch + 1, *values) is None

@@ -93,7 +93,7 @@ def test_too_many_dimensions(dev):
 def test_operands_that_are_none(dev, pair):
     dst, src = pair
     host = np.ones((4, 6), np.float32)
-    with pytest.raises(TypeError, match="dev: a Device"):
+    with pytest.raises(TypeError, match="dev: expected a Device"):
         strided_copy("cpu", dst, src, (4,))
     for given in (host, [1, 2], None, dst.buffer, sp.ops.constant(dev, host)):
         with pytest.raises(TypeError, match="dst: expected an Array"):

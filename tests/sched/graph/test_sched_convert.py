@@ -151,9 +151,9 @@ def test_changes_of_layout_are_calls_of_their_own(executor, source, target):
 @pytest.mark.parametrize(
     ("w", "more", "what"),
     [
-        ((4, 5, 3, 3), {"layout": "NCHW"}, "w: shape|channels: 1 to 8 are"),
-        ((4, 3, 3), {"layout": "NCHW"}, "w: 4 dimensions"),
-        ((4, 3, 3, 3), {"layout": "CHWN"}, "layout: 'NCHW' or 'NHWC'"),
+        ((4, 5, 3, 3), {"layout": "NCHW"}, "w: expected shape|channels: expected 1 to 8"),
+        ((4, 3, 3), {"layout": "NCHW"}, "w: expected 4 dimensions"),
+        ((4, 3, 3, 3), {"layout": "CHWN"}, "layout: expected 'NCHW' or 'NHWC'"),
         ((4, 3, 3, 3), {"layout": "NCHW", "groups": 0}, "groups: "),
         ((4, 3, 9, 9), {"layout": "NCHW", "padding": 0}, "no height"),
     ],

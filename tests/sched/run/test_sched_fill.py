@@ -60,9 +60,9 @@ def test_what_it_can_hold(ctx):
         (bool, 0, TypeError, "got one of bool"),
         ("S3", 0, TypeError, r"got one of \|S3"),
         ([("a", "f4")], 0, TypeError, "got one of "),
-        (F32, -1, ValueError, "seed: 0 or more"),
-        (F32, True, TypeError, "seed: a whole number"),
-        (F32, 1.5, TypeError, "seed: a whole number"),
+        (F32, -1, ValueError, "seed: expected 0 or more"),
+        (F32, True, TypeError, "seed: expected a whole number"),
+        (F32, 1.5, TypeError, "seed: expected a whole number"),
     ],
 )
 def test_what_has_no_random_values(ctx, dtype, seed, error, said):

@@ -162,7 +162,7 @@ def test_an_emulated_card_that_corrupts_memory(opened, caplog):
                          (1.5, ValueError), (float("nan"), ValueError)],
 )  # fmt: skip
 def test_shares_that_are_none(share, error):
-    with pytest.raises(error, match="validate: a share from 0 to 1"):
+    with pytest.raises(error, match="validate: expected a share from 0 to 1"):
         sp.init(["cpu"], validate=share)
 
 

@@ -76,7 +76,7 @@ def test_a_map_of_context_arrays_is_shared(ctx):
         ("layout", (), {}, ValueError, "op: expected 'gemm' or 'conv2d' or 'map' or 'reduce', got"),
         ("gemm", (like(3, 4), like(5, 6)), {}, ValueError, r"got float32\[3, 4\], float32\[5, 6\]"),
         ("gemm", (like(0, 4), like(4, 6)), {}, ValueError, "expected operands of the operation"),
-        ("gemm", (like(4, 4), like(4, 4)), {"bias": like(3)}, ValueError, "bias: shape"),
+        ("gemm", (like(4, 4), like(4, 4)), {"bias": like(3)}, ValueError, "bias: expected shape"),
         ("gemm", (like(4, 4), [[1.0]]), {}, ValueError, r"got float32\[4, 4\], list"),
         ("gemm", (like(4, 4), like(4, 4)), {"shards": "all"}, ValueError, "shards: expected"),
         ("gemm", (like(4, 4), like(4, 4)), {"devices": ["cuda:9"]}, ValueError, "devices: "),
