@@ -180,7 +180,7 @@ _ALL = (
     Planted("prime-refused", "prime-self", "export or import is refused",
             (_refuses("PRIME_HANDLE_TO_FD", errno.EOPNOTSUPP),)),
     Planted("code-in-vram", "code-placement", "through the BAR", (_flaw("code"),)),
-    Planted("clock-drifts", "clock-drift", "does not run at gpu_counter_freq", (_flaw("drift", 20000),)),
+    Planted("clock-drifts", "clock-drift", "run at gpu_counter_freq", (_flaw("drift", 20000),)),
     Planted("rings-dead", "reset-canary", "left the ring dead",
             (_flaw("reset", lib.AMDGPU_HW_IP_COMPUTE, 0xF),)),
     Planted("no-recovery", "reset-canary", "did not come back", (_flaw("recovery"),)),

@@ -90,7 +90,7 @@ def test_a_trace_without_a_with(tmp_path):
         assert begun.end_ns > begun.begin_ns
         with ctx.trace("a") as within:
             ctx.gemm(a, a)
-            with pytest.raises(ValueError, match="trace_end: expected a trace begun by trace_begin"):
+            with pytest.raises(ValueError, match="expected a trace begun by trace_begin"):
                 ctx.trace_end()
         assert [(s.track, s.name) for s in begun.spans] == [(s.track, s.name) for s in within.spans]
         ctx.trace_begin("c")
