@@ -1,4 +1,7 @@
-"""The interface of a peer. A missing ability stays NotImplementedError: its cell is empty."""
+"""The interface of a peer: a library that the GPU benchmark compares with this package.
+
+A peer that lacks an ability leaves NotImplementedError there. Its cell of the table stays empty.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ class Peer:
     """One way to drive device 0. Methods are called in the order of this class."""
 
     def start(self) -> str:
-        """Imports what it needs. Returns its version. ImportError: it is absent."""
+        """Imports the library and returns its version. Raises ImportError if it is absent."""
         raise NotImplementedError
 
     def init(self) -> None:
@@ -20,24 +23,30 @@ class Peer:
         raise NotImplementedError
 
     def kernel(self, image: bytes, entry: str, types: str) -> Any:
-        """Loads PTX, which ends in a zero byte, or makes the nearest equivalent. `types` as in
-        `Device.kernel` of this package."""
+        """Loads a kernel from PTX that ends in a zero byte.
+
+        A peer that cannot load PTX makes the kernel in its own way. `types` is written as for
+        `Device.kernel` of this package.
+        """
         raise NotImplementedError
 
     def device(self, nbytes: int) -> Any:
-        """Device memory; `free` ends it."""
+        """Allocates device memory, which `free` frees."""
         raise NotImplementedError
 
     def free(self, memory: Any) -> None:
-        """Memory of `device`."""
+        """Frees memory that `device` allocated."""
         raise NotImplementedError
 
     def launch(self, kernel: Any, args: Sequence[Any]) -> Call:
-        """One launch of one thread per call, as its users write it. `args`: memory, numbers."""
+        """A function that launches one thread, written as the peer's users write it.
+
+        `args` are memory and numbers.
+        """
         raise NotImplementedError
 
     def prepared(self, kernel: Any, args: Sequence[Any]) -> Call:
-        """A launch whose arguments have been packed before."""
+        """As `launch`, but the arguments are packed once, before the first call."""
         raise NotImplementedError
 
     def sync(self) -> None:
@@ -45,25 +54,25 @@ class Peer:
         raise NotImplementedError
 
     def graph(self, kernel: Any, args: Sequence[Any], nodes: int) -> Call:
-        """One launch per call of a graph that has `nodes` launches in a row."""
+        """A function that launches a graph: `nodes` launches of the kernel, one after the other."""
         raise NotImplementedError
 
     def host(self, nbytes: int, pinned: bool) -> Any:
-        """Host memory."""
+        """Allocates host memory, page-locked if `pinned`."""
         raise NotImplementedError
 
     def h2d(self, device: Any, host: Any) -> Call:
-        """A copy of all of `host` to the device; `sync` waits for it."""
+        """A function that copies all of `host` to `device`; `sync` waits for the copy."""
         raise NotImplementedError
 
     def d2h(self, host: Any, device: Any) -> Call:
-        """The other direction."""
+        """A function that copies all of `device` to `host`; `sync` waits for the copy."""
         raise NotImplementedError
 
     def d2d(self, to: Any, of: Any) -> Call:
-        """A copy on the device."""
+        """A function that copies `of` to `to`, both on the device."""
         raise NotImplementedError
 
     def load(self, image: bytes, entry: str) -> Call:
-        """Loads PTX and unloads it, in each call."""
+        """A function that loads PTX and unloads it again."""
         raise NotImplementedError

@@ -37,10 +37,11 @@ struct sp_record_bo {
     struct sp_record_bo *next;
     uint32_t handle;
     int foreign;        /* imported: it cannot be mapped through the node */
-    int unheld;         /* the file already says that its memory is not recorded */
+    int unheld;         /* 1: the file already says that this BO's memory is not recorded */
     uint64_t nbytes;
     uint64_t user;      /* the program's address of a userptr, or 0 */
-    unsigned char *map; /* with SP_RECORD_MEMORY: its mapping, and the bytes last recorded */
+    /* With SP_RECORD_MEMORY: the BO's mapping, and the bytes last recorded. */
+    unsigned char *map;
     unsigned char *held;
 };
 struct sp_record_map {
@@ -76,7 +77,7 @@ struct sp_record {
 /* record_node.c: the node of a descriptor, made if unknown; NULL: out of memory. The pointer is
  * valid while the lock is held. */
 struct sp_record_node *sp_record_node_of(struct sp_record *r, int fd);
-/* NULL: no descriptor refers to it any more */
+/* The node with this number; NULL: all descriptors of that node are closed. */
 struct sp_record_node *sp_record_node_numbered(const struct sp_record *r, int number);
 void sp_record_node_forget(struct sp_record *r, int fd);
 

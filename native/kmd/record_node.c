@@ -79,7 +79,8 @@ static void introduce(struct sp_record *r, struct sp_record_node *node)
     node->number = ++r->nodes_seen;
     info(r, node->fd, AMDGPU_INFO_DEV_INFO, &device, sizeof device);
     info(r, node->fd, AMDGPU_INFO_HW_IP_INFO, &ip, sizeof ip);
-    /* For an unknown chip: tells readers which packet tables apply. */
+    /* The gfx number tells readers of the file which packet tables apply. For an unknown chip, only
+     * the major number is known. */
     uint32_t target = sp_amdgpu_target(&ip, &device);
     uint32_t major = ip.ip_discovery_version ? ip.ip_discovery_version >> 16 : ip.hw_ip_version_major;
     sp_record_say(&r->text, "# node %d is a gfx%u\nnode %d amdgpu %d.%d.%d device=%x rev=%x family=%u external_rev=%u memory=%d\n",

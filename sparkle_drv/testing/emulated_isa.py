@@ -1,7 +1,8 @@
-"""The instructions that emulated waves execute, and those that they know only by name.
+"""The instructions that the emulator executes, and those that it only knows by name.
 
-A program that reaches one of the latter ends with a fault that names it. tools/rdna_as.py prints
-the list; tests/emu/wave/test_wave_lacking.py says which may be on it, and why.
+A program that reaches an instruction of the second kind ends with a fault that names it.
+tools/rdna_as.py prints the list of these. tests/emu/wave/test_wave_lacking.py says which
+instructions may be on the list, and why.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ __all__ = ["lacking"]
 
 
 def _executed() -> set[str]:
-    """Names of instructions that have a function; RDNA3 names where the generations differ."""
+    """Names of the instructions that a C function of the emulator executes.
+
+    If generations name an instruction differently, this is its RDNA3 name.
+    """
     found, number = set(), 1
     while (name := lib.sp_emu_op_name(number)) != ffi.NULL:
         if lib.sp_emu_op_modelled(number):
@@ -23,7 +27,10 @@ def _executed() -> set[str]:
 
 
 def lacking(gfx: str) -> dict[str, list[str]]:
-    """By format: the chip's instructions without a function. ValueError for an unknown chip."""
+    """By format: the chip's instructions that the emulator cannot execute.
+
+    Raises ValueError for an unknown chip.
+    """
     executed, found = _executed(), dict[str, list[str]]()
     for row in table(generation(gfx)).rows:
         known = row.same_as in executed

@@ -68,7 +68,11 @@ def _place(place: bits.Place) -> str:
 
 
 def _by_level(forms: dict[int, str], name: str) -> Iterator[tuple[str, str]]:
-    """The form of gfx10, or of the first level, has the plain name; others name their level."""
+    """(name, form) for each different form of a field.
+
+    The form of gfx10 gets the plain name; without gfx10, the form of the first gfx level does.
+    Names of other forms end in their gfx level.
+    """
     usual = forms.get(10, next(iter(forms.values())))
     yield name, usual
     for gfx, form in forms.items():

@@ -45,8 +45,8 @@ struct sp_gemm_finish {
     uint32_t act;
 };
 
-/* y[i*sy + j*ldy] = sum_p matrix[i*ld + p] * x[j*ldx + p] for i < rows, j < columns. far: the
- * matrix is in memory. */
+/* y[i*sy + j*ldy] = sum_p matrix[i*ld + p] * x[j*ldx + p] for i < rows, j < columns. `far` is 1 if
+ * the matrix is too large for the caches and comes from memory. */
 struct sp_dots {
     const void *matrix, *x;
     void *y;
@@ -69,8 +69,8 @@ struct sp_gemm_kernel {
     uint32_t nbytes; /* of an element */
     uint32_t mr, nr;
     uint32_t mc, nc, kc; /* defaults: a (mc x kc) fits L2, b (kc x nc) L2/L3, a panel of b (kc x nr) L1 */
-    uint32_t masked;     /* most vectors of a partial tile */
-    uint32_t terms;      /* terms per round: see `ahead` in struct sp_ukr */
+    uint32_t masked;     /* vectors of the widest partial tile; 0: no variants for partial tiles */
+    uint32_t terms;      /* terms of a sum per round; one prefetch per round (struct sp_ahead) */
     /* Up to this many bytes, b is better read in place than packed: tall tiles read few panels
      * again, and 64-byte vectors cost nothing more from L2. With 32-byte vectors and 6 rows L2 does
      * cost more, and numpy's arrays begin 16 bytes behind a line. Zen 3: 45 GFLOPS in place at 128

@@ -78,7 +78,8 @@ struct walk {
     size_t ic, iend, m1, mr, tall;
     size_t j0, j1, p, kc;
     size_t panel_nbytes, lines; /* lines that a tile prefetches */
-    char *fresh, *packed_a; /* NULL: b is packed before, a is read in place */
+    /* fresh is NULL if b was packed before, packed_a if a is read in place. */
+    char *fresh, *packed_a;
 };
 
 static size_t panel_at(const struct walk *w, size_t across)
@@ -131,7 +132,8 @@ static void pack_a(const struct walk *w, size_t ic, size_t iend, size_t mr, size
         w->job->pack_a(w->job->a, i, rows, rows, w->p, w->kc, w->packed_a + down * mr * w->kc * w->job->kernel->nbytes);
 }
 
-/* Lines of `count` rows of `row_nbytes` bytes, `apart` bytes apart: down the rows or along them. */
+/* Prefetches `count` rows of `row_nbytes` bytes that begin `apart` bytes apart. down_rows takes the
+ * first cache line of each row, then the second; along_rows takes one row after the other. */
 static struct sp_ahead down_rows(const void *at, size_t count, size_t apart, size_t row_nbytes, const char *rest)
 {
     const struct sp_ahead ahead = {
@@ -156,7 +158,8 @@ static void ask(const struct walk *w, struct sp_ukr *u, size_t down, size_t acro
     const size_t next = w->j0 + (across + 1) * nr;
     const char *const rest = u->b;
     const int asks = job->kernel->asking != NULL;
-    /* the next panel; then, one tile ahead, the next tiles of c */
+    /* Each tile prefetches a piece of the next panel of b. When that panel is done, the last tile
+     * prefetches the tiles of c that come next. */
     if (!w->fresh && next < w->j1 && !is_here(w, next)) {
         const size_t from = down * w->lines * 64;
         const char *const panel = w->panels->packed + panel_at(w, across + 1);
@@ -170,7 +173,7 @@ static void ask(const struct walk *w, struct sp_ukr *u, size_t down, size_t acro
         if (asks && from < w->panel_nbytes + w->lines * 64 && rows * lines_of(nr * nbytes) <= w->lines)
             u->ahead = down_rows((const char *)job->c + (w->ic * job->rsc + next) * nbytes, rows, job->rsc * nbytes,
                                  nr * nbytes, rest);
-    } else if (asks && next >= w->j1 && w->packed_a && job->a_rows) { /* the rows that are packed after this tile */
+    } else if (asks && next >= w->j1 && w->packed_a && job->a_rows) { /* rows of a, packed after this tile */
         const size_t i = w->iend + down * w->mr;
         if (i < w->m1)
             u->ahead = along_rows((const char *)job->a_rows + (i * job->rsa + w->p) * nbytes, smaller(w->mr, w->m1 - i),

@@ -29,7 +29,7 @@ static char *place_of(const struct sp_map_job *job, uint64_t at)
     return sp_map_address(job, &job->y, index);
 }
 
-/* Number of elements from `at` on that are computed at once, at most `most`. */
+/* How many elements, `most` at most, are computed together from element `at` on. */
 static size_t stretch(const struct sp_map_job *job, uint64_t at, uint64_t most)
 {
     const uint64_t row = job->shape[job->ndim - 1];
@@ -39,7 +39,8 @@ static size_t stretch(const struct sp_map_job *job, uint64_t at, uint64_t most)
     return (size_t)count;
 }
 
-/* `count` elements or slightly fewer, so that the next ones begin a line. */
+/* The number of elements to write now: `count`, or fewer so that the next write begins at a cache
+ * line. */
 static size_t to_a_line(const char *to, size_t count, uint32_t nbytes)
 {
     const size_t over = (uintptr_t)(to + count * nbytes) % SP_MAP_LINES / nbytes;

@@ -48,17 +48,19 @@ struct sp_job {
 };
 
 struct sp_cpu_queue {
-    struct sp_queue common; /* the worker holds it, and so do submissions of other queues that wait for it */
+    struct sp_queue common; /* referenced by the worker and by submissions that wait for it */
     struct sp_cpu *dev;
     struct sp_timeline timeline;
-    struct sp_job *head, *tail, *current; /* with the lock */
-    uint64_t held_nbytes;                 /* with the lock: of all jobs that have not ended */
-    int worker_started;                   /* with the lock */
+    /* Up to `worker_started`: read and written only with the queue's lock held. */
+    struct sp_job *head, *tail, *current;
+    uint64_t held_nbytes; /* bytes of all jobs that have not ended */
+    int worker_started;
 
     pthread_t worker;
     _Atomic uint32_t work; /* futex: incremented when a job is queued */
     _Atomic uint32_t worker_sleeps;
-    /* A launch in its caller: its record, and whether a peek copies it (see queue.c). */
+    /* A launch that runs in its caller's thread: its record, and whether a peek copies the record
+     * now (see queue.c). */
     _Atomic(const void *) inline_record;
     _Atomic uint64_t inline_nbytes;
     _Atomic uint32_t peeking;

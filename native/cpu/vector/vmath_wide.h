@@ -323,7 +323,9 @@ static inline double sp_pow_f64(double x, double y)
     const double lo = (d - hi) + tail;
     const double product = y * hi;
     const double product_lo = fma(y, hi, -product) + y * lo;
-    const int within = fabs(product) < 800.0; /* else the tail may be infinite or too large */
+    /* From |product| = 800 on, the result is infinite or 0, and product_lo may be infinite or too
+     * large: leave it out. */
+    const int within = fabs(product) < 800.0;
     return sp_signed_power(sp_exp_tail(product, within ? product_lo : 0.0), x, y);
 }
 

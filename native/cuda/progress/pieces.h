@@ -1,4 +1,5 @@
-/* Pieces of an open download. Callers hold the queue's lock. */
+/* Pieces of an open download: one that the driver has not yet been given completely. It travels
+ * in pieces, through page-locked slots. Callers hold the queue's lock. */
 #ifndef SP_CUDA_PIECES_H
 #define SP_CUDA_PIECES_H
 #include "cuda/flight/queue.h"
@@ -6,11 +7,12 @@
 /* Submits up to `count` pieces, each into a new slot. `aside`: keep the queue's stream free for
  * other work. */
 int sp_cuda_pieces(struct sp_cuda_queue *q, struct sp_cuda_flight *f, uint64_t count, int aside, void **last);
-/* Copies arrived pieces to their destination and submits more. 1: all have arrived, or the flight's
- * end covers them; else 0. */
+/* Copies arrived pieces to their destination and submits more. Returns 1 if all pieces have arrived
+ * or the flight's end event covers them, else 0. */
 int sp_cuda_land(struct sp_cuda_queue *q, struct sp_cuda_flight *f);
 /* Submits the rest of the open download, so that later work comes after it. */
 void sp_cuda_settle(struct sp_cuda_queue *q);
-/* As settle, for the queues that the records wait for. The caller holds no queue's lock. */
+/* Calls sp_cuda_settle for each queue that the records wait for. The caller holds no queue's
+ * lock. */
 void sp_cuda_settle_others(struct sp_cuda_queue *q, const void *records, size_t nbytes);
 #endif

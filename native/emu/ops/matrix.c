@@ -221,8 +221,8 @@ static bool overlaps(uint32_t first, uint32_t count, uint32_t other, uint32_t ot
     return first < other + other_count && other < first + count;
 }
 
-/* All lanes' values of `count` registers from a VGPR on. Copies must not differ ("RDNA3 ISA"
- * 7.9). */
+/* Points to[n] at all lanes' values of VGPR n of operand k, for n < count. If `copied`, lanes from
+ * 16 on must repeat the values of lanes 0 to 15 ("RDNA3 ISA" 7.9): a strict card faults if not. */
 static int columns(struct sp_wave *w, const struct sp_inst *i, unsigned k, uint32_t count, bool copied, const uint32_t **to)
 {
     for (uint32_t n = 0; n < count; n++) {
@@ -239,8 +239,8 @@ static int gather(struct sp_wave *w, const struct sp_inst *i, uint32_t dwords, e
 {
     t->copies = w->lanes / GROUP;
     uint32_t rows = GROUP / t->copies;
-    /* "RDNA3 ISA" 7.9.1: A and B may not be the result of the preceding WMMA without an instruction
-     * between. */
+    /* A WMMA must not read the result of the preceding WMMA as A or B, unless another instruction
+     * stands between them ("RDNA3 ISA" 7.9.1). */
     if (w->strict && w->wmma_end == w->pc && (overlaps(w->wmma_dst, rows, i->src[0], dwords) || overlaps(w->wmma_dst, rows, i->src[1], dwords)))
         return sp_wave_fault(w, SP_FAULT_OPERAND, "%s reads the result of the WMMA before it: a V_NOP must stand between",
                              sp_wave_op_name(i->op));

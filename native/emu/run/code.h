@@ -1,4 +1,4 @@
-/* Decoded instructions of one thread and one dispatch. */
+/* The cache of decoded instructions. Each host thread that runs a dispatch has its own. */
 #ifndef SP_EMU_RUN_CODE_H
 #define SP_EMU_RUN_CODE_H
 #include "emu/wave/slot.h"

@@ -26,16 +26,16 @@ enum { SP_MODE_ROUND32 = 3, SP_MODE_ROUND64 = 12, SP_MODE_KEEP32_IN = 0x10, SP_M
        SP_MODE_KEEP64_IN = 0x40, SP_MODE_KEEP64_OUT = 0x80, /* denormals are kept, not flushed; 64: halves too */
        SP_MODE_DX10_CLAMP = 1 << 8, SP_MODE_IEEE = 1 << 9 };
 
-/* A load without its wait: its registers are not ready yet. */
+/* A load that the wave has issued but not yet waited for. Its registers are not ready. */
 enum sp_pending_kind { SP_PEND_VM, SP_PEND_LDS, SP_PEND_SMEM, SP_PEND_FLAT };
 struct sp_pending {
     uint8_t kind;
     uint8_t count; /* registers */
     uint16_t reg;
-    uint32_t seq; /* number in its counter at the issue */
+    uint32_t seq; /* the load's number: how many loads its counter had issued */
     uint64_t lanes;
-    uint64_t undefined; /* lanes that get poison; for an SGPR: nonzero */
-    uint8_t why;        /* their origin: a number of sp_origin */
+    uint64_t undefined; /* VGPR: the lanes that load poison. SGPR: nonzero if it loads poison */
+    uint8_t why;        /* the origin of the poison: index of a struct sp_origin */
 };
 
 /* The origin of poison in a register that was written nevertheless. */
@@ -52,7 +52,7 @@ struct sp_group {
     uint32_t lds_bytes;
     uint32_t waves;
     uint8_t *lds;
-    /* a byte per LDS dword: 1 if it was written; else the dword holds SP_POISON */
+    /* one byte per LDS dword: 1 if a wave wrote the dword, 0 if the dword holds SP_POISON */
     uint8_t *lds_written;
 };
 static inline void sp_lds_unwrite(const struct sp_group *g, uint32_t dword, uint32_t count)
@@ -91,7 +91,7 @@ struct sp_wave {
     uint64_t scratch_bytes; /* of this wave; 0: none */
     uint32_t vgpr_count;
     uint32_t vm_issued, lds_issued, pending_count;
-    uint32_t vm_waited, lds_waited, vs_waited; /* issued ones that have been waited for */
+    uint32_t vm_waited, lds_waited, vs_waited; /* issued operations that the wave has waited for */
     uint32_t vs_issued, scratch_stored; /* stores; the last of them to scratch */
     uint32_t poison_seen;       /* by the access in progress: it needs a second look (ops/poison.c) */
     uint32_t poison_reg, poison_scc; /* of SP_WAVE_POISON: the operand; the old SCC */

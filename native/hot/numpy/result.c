@@ -1,10 +1,14 @@
-/* numpy arrays for results whose memory is used again (blocks.c). numpy lets others say where the data of its arrays come from
- * (NEP 49, PyDataMem_SetHandler, from numpy 1.22 on): such an array owns its data and says so, is resized, pickled, traced and
- * exported as any other, and gives the block back when it goes, whoever holds it last.
+/* numpy arrays for results, in memory that blocks.c uses again.
  *
- * numpy's functions are found in its table, by the places that are part of its ABI; there are no headers of numpy here. The
- * handler is set for the making of one array alone: whatever else a program makes is none of ours, and where it has set a
- * handler of its own, that one is used. */
+ * A program may choose the allocator of numpy's arrays: PyDataMem_SetHandler of NEP 49, from numpy
+ * 1.22 on. An array of another allocator still owns its data. It is resized, pickled, traced and
+ * exported like any other. When the array's last reference goes, numpy returns its block to
+ * blocks.c.
+ *
+ * This file includes no headers of numpy. It finds numpy's functions by their index in numpy's
+ * table, since these indexes are part of numpy's ABI. It sets our handler while one array is made,
+ * so that the program's other arrays keep their allocator. If the program has set a handler of its
+ * own, results use that one. */
 #include "result.h"
 #include "blocks.h"
 
@@ -25,9 +29,9 @@ enum { NUMPY_1 = 0x01000009, NUMPY_2 = 0x02000000 };
 PyTypeObject *hot_ndarray_type;
 static void *const *numpy_api; /* numpy's table; NULL: not known */
 
-static PyObject *capsule; /* of the handler of blocks */
+static PyObject *capsule; /* holds our handler, which allocates from blocks.c */
 
-/* The handler that was in use before; NULL with an exception. */
+/* Sets numpy's handler. Returns the previous one; NULL with an exception. */
 static PyObject *set_handler(PyObject *handler)
 {
     PyObject *(*set)(PyObject *);
@@ -57,7 +61,7 @@ PyObject *hot_result(PyObject *empty, PyObject *shape, PyObject *dtype, size_t n
     return made;
 }
 
-/* result(empty, shape, dtype, nbytes): empty(shape, dtype), which takes so many bytes. */
+/* result(empty, shape, dtype, nbytes): returns empty(shape, dtype), an array of `nbytes` bytes. */
 static PyObject *result(PyObject *module, PyObject *given)
 {
     (void)module;

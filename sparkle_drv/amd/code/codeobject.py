@@ -291,7 +291,7 @@ def _scratch(note: metadata.KernelNote, gfx: int) -> tuple[int, int]:
     units = -(-note.scratch_nbytes * note.wave // unit)
     if units > most:
         raise ImageError(
-            f"{note.scratch_nbytes} bytes of scratch memory per lane; {note.wave} lanes have up to "
-            f"{most * unit} bytes"
+            f"expected at most {most * unit // note.wave} bytes of scratch memory per lane, "
+            f"got {note.scratch_nbytes}"
         )
     return units * unit, units

@@ -232,8 +232,8 @@ class EglBackend:
         if spirv.is_spirv(blob):
             if not spec.allow_spirv:
                 raise ImageError(
-                    f"{what}: SPIR-V is taken with allow_spirv=True only: drivers do not survive "
-                    "what is wrong in it, and no check here finds everything"
+                    f"{what}: expected allow_spirv=True for SPIR-V, got False. Drivers crash on "
+                    "invalid SPIR-V, and the checks of this package do not find every error in it"
                 )
             if "spirv" not in self.info.features:
                 raise ImageError(f"{what}: {self.info.uri} does not take SPIR-V")

@@ -1,8 +1,8 @@
 """The devices that EGL lists, best first, and the facts of a context on one.
 
-NVIDIA's come before other hardware, software last. The surfaceless platform names no device and may
-resolve to anything, so it is used only when no listed device gave a context. A device counts as
-present only if a context was made on it, since a listed one may have no driver.
+NVIDIA's devices come first, software devices last. The surfaceless platform names no device, and
+EGL may choose any for it. So the platform is used only if no listed device gives a context. A
+listed device may have no driver, so it counts as present only after a context was made on it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FEATURES = {
 
 @dataclass(frozen=True)
 class Node:
-    """One thing to try: EGL's index of a device, or SURFACELESS."""
+    """A device that EGL lists, by its index, or the surfaceless platform (SURFACELESS)."""
 
     index: int
     software: bool
@@ -63,7 +63,7 @@ class Forked(DeviceNotFound):
 
 
 def listed() -> tuple[list[Node], list[str]]:
-    """(nodes best first, a line per path tried). DeviceNotFound if there is no EGL."""
+    """(nodes, best first; a line for each library tried). Raises DeviceNotFound without EGL."""
     out = ffi.new("struct sp_egl_nodes *")
     rc = lib.sp_egl_list(out)
     report = _text(out.report).splitlines()
@@ -79,7 +79,7 @@ def listed() -> tuple[list[Node], list[str]]:
 
 
 def open_node(node: Node) -> Any:
-    """A `struct sp_egl *`. DeviceNotFound with the driver's reason."""
+    """Opens a device, a `struct sp_egl *`. Raises DeviceNotFound with the driver's text."""
     out = ffi.new("struct sp_egl **")
     why = ffi.new("char[]", 2048)
     rc = lib.sp_egl_open(node.index, why, len(why), out)

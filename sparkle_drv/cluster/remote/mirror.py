@@ -1,8 +1,9 @@
-"""Mirrors: the host's copies of memory that it maps.
+"""Mirrors: the client's copies of memory of a remote device that the client maps.
 
-A copy behaves like memory that host and device share. Changes by the host go to the device before
-the next submission. Changes by the device come back before a submission counts as reached. Both
-scan all mapped bytes, and the latter also transfers them: use it for flags and small results.
+A mirror behaves like memory that host and device share. Before the next submission, the host's
+changes go to the device. Before a submission counts as reached, the device's changes come back.
+Both directions compare all mapped bytes, and the way back also transfers all of them. So map only
+flags and small results.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 MAP_S = 30.0
 """Seconds that `map` waits for the bytes."""
 NEAR = 64
-"""Changes with fewer equal bytes between them travel as one, while no work is in flight."""
+"""While no work is in flight, changes that are at most NEAR bytes apart travel as one."""
 
 
 class Mirror:
@@ -82,13 +83,13 @@ class Mirrors:
         self._line: Line | None = None
         self._merged: dict[Line, int] = {}
         self._coming: tuple[int, dict[Line, int]] | None = None
-        """(value of the reads in progress, by line the value that they will include)."""
+        """(the value that ends the reads in progress, line -> the value that they include)."""
 
     def __bool__(self) -> bool:
         return bool(self._mirrors)
 
     def start(self) -> None:
-        """Opens the mirrors' queue."""
+        """Opens a queue of the remote device, through which the mirrors read its memory."""
         self._line = self._session.open_line(False, wait=False)
 
     def map(self, address: int, nbytes: int) -> Any:
@@ -101,7 +102,7 @@ class Mirrors:
             return mirror.view()
 
     def forget(self, address: int) -> None:
-        """The memory is freed; views keep their bytes."""
+        """Drops the mirror of memory that is freed. Views keep their bytes."""
         self._mirrors.pop(address, None)
 
     def send(self, upload: Callable[[int, memoryview], int], working: bool) -> int:
@@ -120,8 +121,8 @@ class Mirrors:
         return 0
 
     def caught_up(self, line: Line, value: int) -> bool:
-        """Does every mirror contain the results of this submission? If not, a read is started.
-        Never blocks."""
+        """Does every mirror contain the results of this submission? If not, starts a read. Never
+        blocks."""
         if not self._mirrors or self._session.channel.ended:
             return True
         if not self._lock.acquire(blocking=False):  # a finalizer may call this inside any call
@@ -142,7 +143,7 @@ class Mirrors:
         return False
 
     def closed(self, line: Line) -> None:
-        """The queue has ended."""
+        """Forgets a queue that has ended."""
         self._merged.pop(line, None)
 
     def _read(self, mirrors: list[Mirror]) -> int:
@@ -156,7 +157,7 @@ class Mirrors:
         return self._line is not None and self._line.done >= value
 
     def _settle(self, value: int) -> None:
-        """Waits for reads. Raises DeviceLost."""
+        """Waits until the reads up to `value` have ended. Raises DeviceLost."""
         session, left_s = self._session, MAP_S
         while not self._done(value):
             mark = session.mark()

@@ -35,16 +35,18 @@ class Registers:
     def poison(self, unless: str) -> str:
         """Text that sets every sum to NaN unless all terms were added.
 
-        Mesa's llvmpipe ends the loops of a shader after 65535 iterations in all. An incomplete sum
-        must not look valid.
+        Mesa's llvmpipe ends a shader's loops after 65535 iterations in all. NaN shows that a sum is
+        incomplete.
         """
         nan = f"{self.number}(uintBitsToFloat(0x7fc00000u))"
         sums = [f"s{r}_{j}" for r in range(self.tm) for j in range(self.vectors)]
         return f"if (!({unless})) {{\n    {' '.join(f'{s} += {nan};' for s in sums)}\n}}\n"
 
     def clipped(self, first: str, most: str, apart: int) -> str:
-        """The number of columns of a thread below `most`; its vectors start `apart` from `first`
-        on."""
+        """Text of an expression: how many columns of this thread are below column `most`.
+
+        The thread's vectors start at columns first, first + apart, first + 2 * apart, ...
+        """
         starts = [f"{first} + {v * apart}u" for v in range(self.vectors)]
         return " + ".join(f"min({s} + {self.width}u, {most}) - min({s}, {most})" for s in starts)
 
@@ -84,7 +86,7 @@ def indented(text: str, by: int = 4) -> str:
 
 
 def activation(dtype: str) -> tuple[list[str], str]:
-    """(the functions of vmath.py that it uses, the text of sp_act).
+    """(the functions of vmath.py that sp_act uses, the GLSL text of sp_act).
 
     sp_act takes the numbers of enum sp_activation.
     """

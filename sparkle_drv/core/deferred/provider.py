@@ -1,6 +1,6 @@
-"""How operators compute: an interface that the layer above fills in.
+"""How the operators of arrays compute: an interface that the layer above implements.
 
-The module below is imported by the first operator, as a backend is by the first URI that names it.
+The first operator that a program uses imports the implementing module, which ARRAYS names.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, Protocol, TypeVar, cast
 
 ARRAYS = "sparkle_drv.ops.deferred.numpy_api"
-"""Who provides the operators of core.Array. Arrays of a Context name another module."""
+"""The module that provides core.Array's operators. Arrays of a Context name another one."""
 _NAMESPACE = "sparkle_drv.ops.array_api"
 X = TypeVar("X", bound="HasOperators")
 """core.Array, which is above this folder, or the class above it that has the same operators."""
@@ -29,14 +29,15 @@ class Thunk(Protocol):
     def device(self) -> Any: ...
 
     def run(self) -> Any:
-        """The Array, in memory of its own; its fence is that of the last launch."""
+        """Computes the array. Returns an Array with its own memory and the last launch's fence."""
 
     def explain(self) -> str:
-        """How it will be computed, in one line."""
+        """How this array will be computed, in one line."""
 
 
 class Provider(Protocol):
-    """The functions of numpy that Arrays have. `x` is an Array; numpy's words otherwise."""
+    """The functions of numpy that Arrays have. `x` is an Array; other arguments are named as in
+    numpy."""
 
     def ufunc(self, name: str, operands: tuple[object, ...]) -> Any: ...
     def update(self, name: str, x: X, operand: object) -> X: ...
@@ -53,12 +54,15 @@ class Provider(Protocol):
 
 @lru_cache(maxsize=2)
 def provider(module: str) -> Provider:
-    """The functions of a module of that name."""
+    """Imports the module of this name, whose functions compute the operators."""
     return cast(Provider, importlib.import_module(module))
 
 
 def namespace(api_version: str | None) -> Any:
-    """The functions of the array API standard; ValueError: another version than theirs."""
+    """The module with the functions of the array API standard.
+
+    Raises ValueError if it implements another version.
+    """
     found = importlib.import_module(_NAMESPACE)
     known = found.__array_api_version__
     if api_version not in (None, known):

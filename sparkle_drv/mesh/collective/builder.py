@@ -23,13 +23,13 @@ class _Piece:
 
 @dataclass
 class _Memory:
-    """The pieces of one memory, by where they begin; the last one has no end."""
+    """The pieces of one memory, ordered by the offsets at which they begin. The last has no end."""
 
     begins: list[int] = field(default_factory=lambda: [0])
     pieces: list[_Piece] = field(default_factory=lambda: [_Piece()])
 
     def within(self, begin: int, end: int) -> list[_Piece]:
-        """The pieces from `begin` to `end`; cuts pieces at both."""
+        """The pieces from `begin` to `end`. Cuts the pieces that `begin` or `end` lies in."""
         for at in (begin, end):
             found = bisect_left(self.begins, at)
             if found == len(self.begins) or self.begins[found] != at:
@@ -40,7 +40,7 @@ class _Memory:
 
 
 class Builder:
-    """Collects steps; `program` is the program of all so far."""
+    """Collects the steps of a program."""
 
     def __init__(self) -> None:
         self._steps: list[Step] = []
@@ -52,15 +52,15 @@ class Builder:
         return Program(tuple(self._steps))
 
     def copy(self, src: Region, dst: Region) -> None:
-        """Adds a copy between places, in the lane of that link; within a place, in its queue's."""
+        """Adds a copy. The link's lane runs it between two places, the place's queue within one."""
         self._add(Lane(src.place, dst.place if dst.place != src.place else ""), Copy(src, dst))
 
     def push(self, src: Region, dst: Region) -> None:
-        """As `copy`, in memory that both places reach, in the lane of the queue of `src`."""
+        """Adds a copy to memory that both places can reach. The queue of `src` runs the copy."""
         self._add(Lane(src.place), Copy(src, dst))
 
     def reduce(self, src: Region, dst: Region) -> None:
-        """Adds dst = op(dst, src), in the lane of the queue of `dst`."""
+        """Adds dst = op(dst, src). The queue of `dst` runs it."""
         self._add(Lane(dst.place), Reduce(src, dst))
 
     def _add(self, lane: Lane, what: Copy | Reduce) -> None:

@@ -202,14 +202,16 @@ class _Work:
             if lane in self._claimed:
                 return
             self._claimed.add(lane)
-            if self._lanes is not None and not self._entered:  # before any lane waits for another
-                self._lanes.enter(len(self.queues))  # not in the caller: an interrupt would lose it
+            # The first lane enters for all, before any lane waits for another. The caller's thread
+            # must not do it: an interrupt there would lose the entry.
+            if self._lanes is not None and not self._entered:
+                self._lanes.enter(len(self.queues))
                 self._entered = True
         if self._lanes is not None:
             self._lanes.here()
         try:
             self.lane(lane)
-        except BaseException as error:  # an error of this file must not leave others waiting
+        except BaseException as error:  # an error must not leave other lanes waiting
             with self._lock:
                 self.failure = self.failure or error
             self._stop()

@@ -275,7 +275,8 @@ def _check_algo(dev: Device, shape: Geometry, algo: str) -> None:
 
 
 def packs(dev: Device) -> bool:
-    """Does this device pack weights for the algorithms of PACKED? If not, it has no WINOGRAD."""
+    """Can this device pack weights, as the algorithms in PACKED need? If not, it cannot run those
+    in WINOGRAD."""
     return dev.provides(_PACK)
 
 

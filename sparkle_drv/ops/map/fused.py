@@ -60,13 +60,13 @@ def placed(stage: staging.Stage, inputs: list[Any]) -> list[Any]:
 
 
 def place(y: Any, inputs: list[Any], shape: tuple[int, ...]) -> space.Space:
-    """Where a program runs over `shape`, to which the inputs broadcast."""
+    """The loops of a program over `shape`, to which the inputs are broadcast."""
     strides = [space.broadcast(x, shape) for x in (y, *inputs)]
     return space.Space(shape, strides).ordered(space.order_of(strides[0])).joined()
 
 
 def whole(stage: staging.Stage, inputs: list[Any], shape: tuple[int, ...], dtype: Any) -> list[Any]:
-    """`inputs` for a launch as row-major arrays of `shape` and of this type; None: of their own."""
+    """`inputs` as row-major arrays of `shape`. They get this dtype; None: keep theirs."""
     made = []
     for x in inputs:
         if tuple(x.shape) != shape or x.dtype != (dtype or x.dtype):
@@ -80,9 +80,10 @@ def launch(
     stage: staging.Stage, code: lower.Lowered, cells: Any, place: space.Space,
     y: Any, inputs: list[Any], kind: str, *, fold: str = "", cube: Any = (0, 0, 0),
 ) -> None:  # fmt: skip
-    """One launch over `place`, which has the strides of y, then of the inputs.
+    """Launches the program once over `place`, which has the strides of y, then of the inputs.
 
-    y and inputs are placed, `kind` is the type of y. fold and cube: see space.geometry.
+    y and the inputs are already in the device's memory. `kind` is the element type of y.
+    space.geometry explains `fold` and `cube`.
     """
     dev = stage.dev
     spans = ((x, 0) if isinstance(x, Array) else staging.span(dev, x) for x in (y, *inputs))
@@ -103,10 +104,10 @@ def launch(
 
 
 def words(stage: staging.Stage, code: Any) -> Any:
-    """The words of a program on the device, copied there once; PROGRAMS of them are kept."""
+    """The program's words in the device's memory, copied once. It keeps PROGRAMS at most."""
     return staging.kept(stage.dev, "ops programs", code, PROGRAMS, lambda: stage.moved(code.words))
 
 
 def last_cache(dev: Device) -> int:
-    """Bytes of the largest cache; of 32 MiB where nothing is known."""
+    """Bytes of the device's largest cache; 32 MiB if its caches are unknown."""
     return max((c.nbytes for c in dev.info.caches), default=0) or 32 << 20

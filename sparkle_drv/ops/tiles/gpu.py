@@ -5,11 +5,11 @@ Pure functions without a clock. A device compiles a shader for every plan, so th
 tiles. blocking.py and conv2d.py call this for devices of kind "gpu"; map and reduce call it too.
 
 There are two kinds of device:
-* software (llvmpipe): threads are lanes of a CPU's vector, a load visits them one by one, and
-  shared memory only adds a copy. So products per load count, and large tiles in registers are best.
-  (They are in fact on the stack, which a core's caches hold.)
-* hardware: operands are staged in shared memory, in the largest tile that fits and still gives the
-  device enough groups. This choice is by counting and has not been tested on a GPU.
+* software (llvmpipe): threads are lanes of a CPU's vector. A load is done lane by lane, and shared
+  memory only adds a copy. So the best tile does many products per load: a large one in registers.
+  (llvmpipe keeps these registers on the stack, which a core's caches hold.)
+* hardware: operands are staged in shared memory. The model takes the largest tile that fits and
+  still gives the device enough groups. It counts threads; no GPU has confirmed the choice yet.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from .cores import Levels
 
 _LANES = 8  # threads that a software device runs as one vector
 _MOST_ROUNDS = 65_535  # llvmpipe ends the loops of a shader after this many iterations
-# For longer sums: terms per iteration, and tiles of few outputs per thread. Both are unrolled, and
-# llvmpipe compiles 128 products in a second or two, 512 in 20 s.
+# For longer sums: terms per iteration, and tiles with few outputs per thread. The shader unrolls
+# both. llvmpipe compiles 128 unrolled products in 1 to 2 s, but 512 in 20 s.
 _LONG_STEP, _LONG_TILES = 16, ((1, 8),)
 
 
-# Costs of a group of llvmpipe in ns. Per term of a sum: a load that eight rows share, a load of a
-# column, a product. Per launch and sum: code that is not in a core's caches. Fitted to 248 times of
-# 31 products and convolutions (Mesa 22.3, two cores); the choice is within 6 % of the best tile.
+# Costs in ns of one group on llvmpipe. Each term of a sum costs ROWS for a load that eight rows
+# share, COLUMN for a load of a column, PRODUCT for a product. Each launch costs CODE per sum, since
+# the code is not in a core's caches. The costs were fitted to 248 times of 31 products and
+# convolutions (Mesa 22.3, two cores). The chosen tile is within 6 % of the best tile.
 ROWS, COLUMN, PRODUCT, CODE = 20.0, 5.0, 0.75, 60.0
 
 SOFTWARE_TILES = (
@@ -40,11 +41,12 @@ SOFTWARE_TILES = (
 HARDWARE_TILES = (128, 8, 8), (64, 16, 4), (32, 16, 4)
 """Tiles in shared memory, largest first: (rows and columns of a group, terms, rows and columns of a
 thread)."""
-_ENOUGH_THREADS = 32768  # keeps a GPU busy that does not tell its number of units
+_ENOUGH_THREADS = 32768  # enough for a GPU whose number of units is unknown
 _THREADS_A_UNIT = 512
-_PARTS = 64  # parts of a row to reduce, if a device does not tell its number of units
+_PARTS = 64  # parts of a row to reduce, if the device's number of units is unknown
 WORTH_PARTS = 1 << 15
-"""Elements per part from which cutting a row pays for the second launch."""
+"""A row is cut only into parts of at least so many elements. Smaller parts do not save the time
+that the second launch costs."""
 WORTH_COMPILING = 1 << 14
 """Elements from which an expression gets its own shader."""
 
@@ -71,7 +73,8 @@ def _terms_a_round(k: int, algo: str) -> int:
     rounds = _MOST_ROUNDS - 1024
     most = rounds if algo == "naive" else rounds * _LONG_STEP
     _check_terms("k", k, most, algo)
-    # The steps of four are vector loads. Strides may forbid them, so assume one term per iteration.
+    # A vector load takes four terms per iteration. Strides may forbid vector loads, so count one
+    # term per iteration.
     return 4 if k <= rounds else _LONG_STEP
 
 

@@ -91,12 +91,12 @@ def _name(op: str, code: Lowered, text: str, broadcast: bool) -> str:
 def _predicted(
     graph: Graph, code: Lowered, numbers: dict[int, Any], base: Class, nbytes: float
 ) -> Predicted:
-    """The parts of the time of a program that touches this many bytes for each element."""
+    """The terms whose sum is the time of a program that moves `nbytes` bytes for each element."""
     times = _groups(code)
     terms = []
     for tag in sorted({tag for _, tag in times}):
         for group in CHAINS if tag != "i32" else ("arithmetic",):
-            # The chain reads two arrays and writes one. Its size counts bytes, as the program's.
+            # A chain reads two arrays and writes one. Sizes of chains and programs are in bytes.
             scale = 3 * _MEASURED[tag].itemsize / (_length(group, tag) * nbytes)
             terms.append((_chain(group, tag), scale * times[group, tag]))
     able = partial(check_on, graph=graph, code=code, found=numbers)
@@ -104,7 +104,7 @@ def _predicted(
 
 
 def _groups(code: Lowered) -> Counter[tuple[str, str]]:
-    """The operations for each element, by group and by the type whose measurements count."""
+    """(group, element type whose measured rates are used) -> operations for each element."""
     times: Counter[tuple[str, str]] = Counter()
     for (op, tag), count in code.operations:
         times[_group(op, tag), _measured_as(tag)] += count
@@ -116,7 +116,7 @@ def _group(op: str, tag: str) -> str:
 
 
 def _measured_as(tag: str) -> str:
-    """The type of element whose measurements stand for `tag`."""
+    """The element type whose measured rates are used for `tag`, which may have none of its own."""
     return tag if tag in _MEASURED else {"i64": "i32"}.get(tag, "f32")
 
 

@@ -1,9 +1,9 @@
-"""A graph in micro-batches: which tasks are independent along axis 0, and the tasks of each part of
-the batch. Pure.
+"""A graph in micro-batches: which tasks can be cut along axis 0, and the tasks of each part of the
+batch. Pure functions.
 
-The operations that lead to an output decide what is cut: rows of a product's left operand, images,
-and elements of expressions that are not broadcast. All else is whole and the same for every
-micro-batch: weights, biases, and tasks that make them.
+The operations that lead to an output decide which arrays are cut. A product cuts the rows of its
+left operand, a convolution its images, an expression the operands that are not broadcast. All other
+arrays stay whole, and every micro-batch reads the same ones: weights, biases, and their operands.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sparkle_drv.ops.reduce.fold import axes_of
 from sparkle_drv.sched.model.task import Task, Value
 
 _LEFT = {"gemm": "a", "conv2d": "x", "layout": "a"}
-"""By operation: the operand whose axis 0 is the result's; the others are whole."""
+"""Operation -> the operand that is cut with the result along axis 0. The others stay whole."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,14 @@ class Batch:
     """Numbers of the arrays that are cut, the graph's inputs and outputs among them."""
 
     def sized(self, rows: int) -> list[Task]:
-        """The tasks for a batch of `rows` rows, with the same numbers: the cost of one part."""
+        """The tasks for a batch of `rows` rows, which cost as much as one part. Keeps numbers."""
         return [self._task(task, {}, (0, rows)) for task in self.tasks]
 
     def parts(self, count: int) -> tuple[list[Task], list[int]]:
-        """(tasks, the index of the task that each is a part of): `count` copies of the tasks that
-        are cut, one micro-batch after the other.
+        """(tasks, for each of them the index of the task in `self.tasks` that it is made from).
+
+        First come the tasks that stay whole. Then each micro-batch in turn has a part of every task
+        that is cut. There are `count` micro-batches.
         """
         values = [v for t in self.tasks for v in (*t.arrays, t.out)]
         free = 1 + max(value.number for value in values)
@@ -53,7 +55,7 @@ class Batch:
         return list(tasks), list(layers)
 
     def _task(self, task: Task, numbers: dict[int, int], rows: tuple[int, int]) -> Task:
-        """The task with rows [begin, end) of what is cut, in arrays of these numbers."""
+        """The task for rows [begin, end) of the arrays that are cut. Parts get these numbers."""
 
         def part(value: Value) -> Value:
             if value.number not in self.cut:
@@ -76,7 +78,7 @@ def ranges(extent: int, count: int) -> list[tuple[int, int]]:
 
 
 def rows(extent: int, count: int) -> dict[int, int]:
-    """By number of rows: how many micro-batches have it, the larger first."""
+    """Number of rows -> how many micro-batches have so many; the larger number comes first."""
     return dict(Counter(end - begin for begin, end in ranges(extent, count)))
 
 

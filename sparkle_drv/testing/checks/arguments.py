@@ -63,7 +63,7 @@ def check_arguments_of_a_launch(dev: sp.Device) -> None:
 
 @check("arguments")
 def check_strided_extents(dev: sp.Device) -> None:
-    """c, a and b of a gemm extend as far as their strides say; the last row needs no padding."""
+    """A launch needs the bytes of c, a and b that strides reach: no padding after the last row."""
     with kernel(dev, "gemm_f32") as k, dev.buffer(4 * 100) as x:
         sizes = (3, 4, 5, 10, 2, 7, 1, 9, 0)  # m n k rsa csa rsb csb rsc act
         enough = {"c": 2 * 9 + 4, "a": 2 * 10 + 4 * 2 + 1, "b": 4 * 7 + 4, "bias": 4}

@@ -148,7 +148,7 @@ def _slice(rng: np.random.Generator, n: int) -> slice:
 
 @check
 def check_shards_of_columns_join_again(dev: sp.Device) -> None:
-    """A matrix cut by columns into three, then put together from them."""
+    """A matrix is cut by columns into three shards. Joined again, they give the same matrix."""
     with seeded() as rng:
         for kind in kinds(dev):
             x = noise(rng, (37, 29), kind)
@@ -181,7 +181,10 @@ def check_broadcast_and_within_one_array(dev: sp.Device) -> None:
 
 @check
 def check_small_elements_move_in_runs_of_four_bytes(dev: sp.Device) -> None:
-    """Runs of 4 bytes need no kernel for small elements; other runs name the missing kernel."""
+    """A device without kernels for 1- and 2-byte elements still copies them in runs of 4 bytes.
+
+    For runs of another length, the error names the dtype whose kernel is missing.
+    """
     kinds(dev)
     with seeded() as rng:
         for kind, columns in ((np.uint8, slice(4, 12)), (np.float16, slice(2, 10))):

@@ -1,5 +1,5 @@
-"""Can this machine be measured on now? A roof's kernel is measured as a row beside itself, which
-gives 100 % whatever the machine does to both. The interval's width shows how well a share is known.
+"""Is this machine quiet enough to measure on now? To find out, a roof's kernel is compared with
+itself. The true ratio is 100 % on any machine, so the width of the interval shows the error.
 
 Called by runner.py at the start and the end of a run.
 """
@@ -22,14 +22,14 @@ from .beside import Racer, rounds
 from .probes import Gauges
 from .stop_rule import StopRule
 
-AGREES = 0.03  # of 100 %: an interval that reaches further means a busy machine
-MOST_S, SHARE_OF_ROW = 0.5, 0.1  # at most so many seconds, and such a part of a row's time
+AGREES = 0.03  # an interval that leaves 97 % to 103 % means a busy machine
+MOST_S, SHARE_OF_ROW = 0.5, 0.1  # limits of its time: seconds, and part of a row's time
 LAUNCH_NS = 1_500_000.0
 
 
 @dataclass(frozen=True)
 class SelfTest:
-    """A roof's kernel measured as a row beside itself: 100 % on any machine, if rounds suffice."""
+    """The speed of a roof's kernel relative to itself: 100 % on any machine after enough rounds."""
 
     kernel: str
     ratio: stats.Summary
@@ -37,7 +37,7 @@ class SelfTest:
 
     @property
     def agrees(self) -> bool:
-        """Does the whole interval lie within 3 % of 100 %?"""
+        """Does the whole interval lie between 97 % and 103 %?"""
         return self.ratio.low >= 1 - AGREES and self.ratio.high <= 1 + AGREES
 
     def as_json(self) -> dict[str, Any]:

@@ -96,7 +96,7 @@ struct sp_conv_strip {
     int64_t apart; /* from the first vector of pixels to the second */
     int64_t later; /* prefetch distance from y to later sums; 0: none; any address is allowed */
     int64_t repeat; /* repetitions, each one or two vectors of pixels further on */
-    /* With a single tap, each row prefetches a line from here on, in these steps. Any address is
+    /* With a single tap, row i prefetches the cache line at ahead + i * ahead_step. Any address is
      * allowed. */
     const float *ahead;
     int64_t ahead_step;
@@ -115,7 +115,8 @@ struct sp_conv_piece {
     int64_t row;
 };
 
-/* A convolution of NCHW images by strips. */
+/* A convolution of NCHW images that computes strips: consecutive output pixels of a row, for a tile
+ * of output channels. */
 struct sp_conv_strips {
     const struct sp_conv *v;
     struct sp_conv_piece piece;
@@ -133,7 +134,7 @@ struct sp_conv_strips {
     int is_row;                   /* the input of a plane is one long row too */
     int in_place;                 /* x itself serves as panels: some of its columns */
     int64_t near_tiles;           /* tiles whose weights stay in L2, for `rows` terms at a time */
-    const int64_t *no_tap;        /* a zero */
+    const int64_t *no_tap;        /* points to a zero: the offset of a single tap */
 };
 
 struct sp_conv_kernel {

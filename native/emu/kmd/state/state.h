@@ -30,7 +30,7 @@ struct kmd_fence {
     struct kmd_fence **dependent; /* joined fences that wait for this one, each with a reference */
     uint32_t dependents;
     uint64_t jobs;          /* jobs/order.c: accounts of jobs that have ended when it signals */
-    struct kmd_fence *next; /* used while fence.c settles or frees it */
+    struct kmd_fence *next; /* next fence in a work list of fence.c: fences to signal, or to free */
     struct kmd_machine *machine;
 };
 
