@@ -110,7 +110,8 @@ class Theirs:
         return np.frombuffer(y.read(), np.float32)
 
     def cases(self, launches: int) -> list[Case]:
-        """The loops are written out: one more call would cost as much as a binding."""
+        """The cases to measure. Their loops are written out, because calling a helper would cost as
+        much as binding a buffer."""
         scalar, run, finish = self.scalar, self.shader.run, self.context.finish
         work = [(*self.sets[i % len(self.sets)], SCALARS[i % 7]) for i in range(launches)]
         few = work[: launches // 10]

@@ -81,7 +81,7 @@ def bandwidth(dev: sp.Device, n: int) -> list[Row]:
         copy = sp.Commands().copy(c.buffer, a.buffer)
         queue.submit(copy).wait()
         if not np.array_equal(c.numpy(), x):
-            raise Wrong("the driver's copy")
+            raise Wrong("copy by the driver: expected the elements of x, got others")
         best = 8 * n / timed(queue, lambda: queue.submit(copy))
         rows.append({"name": "copy by the driver", "n": n, "gb_s": best / 1e9, "share": 1.0})
         with dev.kernel("copy_f32") as k, dev.kernel("saxpy_f32") as s:

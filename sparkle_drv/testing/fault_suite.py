@@ -85,8 +85,11 @@ class Report:
 
 
 def checks(schedule: Schedule, count: int = CHECKS_A_SCHEDULE) -> list[base.Check]:
-    """A sample of the suite, by the schedule's seed. If anything is corrupted, only kernels: their
-    checks compare every byte that a job may write."""
+    """A random sample of the suite's checks, drawn with the schedule's seed.
+
+    A schedule that corrupts memory gets only checks of kernels, because these compare every byte
+    that a job may write.
+    """
     known = [c for c in suite.checks() if c.name not in SLOW]
     if "corrupt" in schedule.kinds:
         known = [c for c in known if c.covers == "kernels"]
@@ -110,8 +113,10 @@ def run(
     chosen: Iterable[base.Check] | None = None,
     **options: Any,
 ) -> Report:
-    """Runs those checks, or a sample by the schedule's seed, one after another on one device of a
-    new machine; `options` are the Machine's."""
+    """Runs the chosen checks one after another, on one device of a new Machine with `options`.
+
+    None: a sample that is drawn with the schedule's seed.
+    """
     report = Report(schedule, chip)
     _speed(chip)
     before = _alive()
@@ -125,7 +130,7 @@ def run(
         if worker.is_alive():
             frame = sys._current_frames().get(worker.ident or 0)
             report.stuck = "".join(traceback.format_stack(frame))
-            machine.unplug()  # so that it ends nevertheless
+            machine.unplug()  # so that the stuck worker ends
             worker.join(BOUND_S)
             return report
         report.happened = happened(machine)

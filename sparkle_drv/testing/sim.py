@@ -415,7 +415,7 @@ class SimBackend:
         return value
 
     def _took(self, parts: list[tuple[int, bytes]]) -> tuple[list[Event], float]:
-        """(events that it waits for, seconds of the records themselves)."""
+        """(events that the submission waits for, seconds that its records take besides)."""
         after, seconds = list[Event](), 0.0
         for kind, record in parts:
             if kind == records.DISPATCH:

@@ -1,9 +1,10 @@
 /* Progress of a queue: reads the page that the kernel writes, finds failed jobs, retires ended
  * submissions.
  *
- * The page alone proves success: a failed job never writes it. But the job after a softly killed
- * one does. The kernel kills a job only at its time limit (2 s at least), so jobs that took LONG_NS
- * are checked by an ioctl. */
+ * A failed job never writes its value to the page, so the page proves success. There is one
+ * exception: the kernel softly kills a job, and the next job writes its later value. The kernel
+ * kills a job only at its time limit (2 s at least). So an ioctl checks each job that took LONG_NS
+ * or more. */
 #include "progress.h"
 #include "amdgpu/device/anchor.h"
 #include "amdgpu/flight/context.h"

@@ -45,7 +45,7 @@ static uint64_t may_spin_ns(struct sp_pool *pool)
     return pool->threads > (uint32_t)sp_cores() || others_need_cores(pool) ? 0 : sp_spin_ns();
 }
 
-/* Draws its own node's tasks first, then those left of other nodes. */
+/* Runs tasks of this thread's own NUMA node first, then the tasks that other nodes have left. */
 static void draw(struct sp_pool *pool, uint32_t node)
 {
     sp_task_fn *const task = pool->task;

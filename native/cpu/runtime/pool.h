@@ -24,7 +24,7 @@ struct sp_share {
 };
 
 struct sp_pool {
-    uint32_t threads; /* with the caller */
+    uint32_t threads; /* the calling thread included */
     uint32_t started;
     _Atomic uint32_t busy;     /* an owner runs the job below */
     _Atomic uint32_t sequence; /* futex: incremented when a job is published */
@@ -37,8 +37,8 @@ struct sp_pool {
     _Atomic uint32_t owner_sleeps;
     _Atomic int32_t awake;     /* threads of this pool that run a job or spin */
     _Atomic uint64_t asked_ns; /* time of the last job that was too small to wake workers */
-    _Atomic int32_t owner_cpu; /* core on which the owner began */
-    /* recent time that owners worked without the helpers that they asked for */
+    _Atomic int32_t owner_cpu; /* core on which the owner began the job */
+    /* recent time in which owners worked alone, although they had asked for helpers */
     uint64_t alone_ns;
     sp_task_fn *task;
     void *ctx;

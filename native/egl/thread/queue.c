@@ -13,8 +13,8 @@
 
 typedef int check_fn(const struct sp_egl *dev, const void *records, size_t nbytes);
 
-/* Appends a job of `records` if `check` (or NULL) accepts them. `more` bytes follow the records; a
- * copy's source is set to them. */
+/* Appends a job of `records` if `check` accepts them; NULL: no check. With `more`, the first record
+ * is a copy to the device. `more` is stored behind the records and becomes the copy's source. */
 static int64_t enqueue(struct sp_egl_queue *q, const void *records, size_t nbytes, uint64_t epoch, check_fn *check,
                        const void *more, size_t more_nbytes)
 {

@@ -6,7 +6,8 @@
 #include "table.h"
 #include "emu/wave/operand.h"
 
-enum { RUNS = 4, REGISTERS = 16 }; /* for vectors: operands and results */
+/* How often an instruction is run; how many VGPRs it can read and write in all. */
+enum { RUNS = 4, REGISTERS = 16 };
 
 /* Everything that an instruction may read and write. */
 struct image {

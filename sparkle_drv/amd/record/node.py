@@ -22,8 +22,8 @@ class Bo:
     def __init__(self, handle: int, nbytes: int, view: Any = None) -> None:
         self.handle, self.nbytes, self.view = handle, nbytes, view
         self.own = view  # memory of a userptr, which lives as long as this object
-        self.unheld = not nbytes  # the recording does not have its memory
-        self.written = False  # whether the whole of it was written once
+        self.unheld = not nbytes  # does the recording lack this BO's memory?
+        self.written = False  # was the whole BO written once?
 
     @functools.cached_property
     def held(self) -> bytearray:

@@ -191,12 +191,12 @@ class UserGcr(Packet, op=17, sub_op=1, gfx=G10UP, name="USER_GCR"):
 
 
 def max_copy_bytes(gfx: float) -> int:
-    """Mesa's limit of bytes in one COPY_LINEAR: the count field's, in whole 256 B."""
+    """Most bytes in one COPY_LINEAR (Mesa): the largest multiple of 256 in the count field."""
     return _count_field(PACKETS[CopyLinear.OP, CopyLinear.SUB_OP, level(gfx)], gfx) & ~0xFF
 
 
 def max_fill_bytes(gfx: float) -> int:
-    """Mesa's limit of bytes in one CONST_FILL: the count field's, in whole dwords."""
+    """Most bytes in one CONST_FILL (Mesa): the largest multiple of 4 in the count field."""
     return _count_field(ConstFill, gfx) & ~3
 
 

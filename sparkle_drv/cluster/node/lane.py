@@ -117,7 +117,7 @@ class Lane:
                     raise work
                 went = work.go()
                 every = went if isinstance(went, list) else [went]
-            except Exception as error:  # whatever it is, the value is reached with that fault
+            except Exception as error:  # all values of this work are reached with the error
                 every = [error] * count
             with self._changed:
                 self._taken = first + count - 1

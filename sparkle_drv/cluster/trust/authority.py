@@ -59,8 +59,10 @@ class Authority:
     def certify(
         self, of: Subject, key: ec.EllipticCurvePublicKey, days: float = 1
     ) -> dict[str, bytes]:
-        """Makes and records a certificate for a key. Returns the files that its owner needs.
-        Raises ValueError, also for a name of another role: TLS compares only the name.
+        """Makes and records a certificate for a key. Returns the files that the key's owner needs.
+
+        Raises ValueError, also if a subject of another role has this name. TLS compares only names,
+        so one name must not have two roles.
         """
         if self.on_record(key) is None:
             for known, made in self.issued():

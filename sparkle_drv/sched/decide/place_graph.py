@@ -72,8 +72,8 @@ def placed(
     if best.seconds >= NO_WAY_S:
         between = ", ".join(uris)
         raise Impossible(
-            f"graph: expected a device that can do all of it, or links among {between}; "
-            "got no such device, and no way to move arrays between some of them"
+            f"graph: expected a device that can do all tasks, or links among {between}; "
+            "got no such device, and no way to move arrays between some of these devices"
         )
     alone = [
         timed(problem, range(len(works)), [d] * len(works), f"{uri} alone")

@@ -58,7 +58,7 @@ def fits(paces: Sequence[Pace], count: int, each: bool) -> None:
 
 
 def memory(pace: Pace) -> str:
-    """A device's memory and the need of its first unit, as text."""
+    """Text: a device's memory, and the bytes that its first unit of work needs."""
     site = pace.site
     need = math.ceil(site.fixed_nbytes + site.in_nbytes + site.out_nbytes)
     return (

@@ -105,7 +105,7 @@ def test_a_device_without_a_way_to_the_rest_is_not_mixed_with_it():
     assert only.schedules[0].device_of() == {0: 1, 1: 1}
     refused = {(0, "gpu:0"): "no", (1, "cpu"): "no"}
     with pytest.raises(
-        Impossible, match="expected a device that can do all of it, or links among cpu, gpu:0"
+        Impossible, match="expected a device that can do all tasks, or links among cpu, gpu:0"
     ):
         placed(known, works, [[], [0]], ("cpu", "gpu:0"), refused)
 

@@ -114,9 +114,10 @@ def _share(roofed: Roofed, row: list[float], rates: Mapping[str, list[float]]) -
 def _pilot(
     row: Racer, racers: Mapping[str, Racer], roofed: list[Roofed], rng: np.random.Generator
 ) -> list[Roofed]:
-    """The roofs that the row may come closest to, by the shortest times of a few rounds. The
-    samples of those rounds are dropped. The reference stays if no roof is near: a kernel that
-    hardly moves data meets other delays than a stream.
+    """The roofs that the row may come closest to, judged by the shortest times of a few rounds.
+
+    The samples of these rounds are dropped. If the row is near no roof, the reference stays: a
+    kernel that hardly moves data has other delays than a stream.
     """
     start = time.monotonic()
     for done in range(PILOT_ROUNDS):
@@ -144,11 +145,12 @@ def rounds(
     rng: np.random.Generator,
     clock: Callable[[], float] = time.monotonic,
 ) -> str:
-    """Runs rounds until the rule has enough of the row's samples and the ratios are as precise, for
-    RATIO_S more at most. Returns why they ended.
+    """Runs rounds until the rule has enough samples of the row. Returns why the rounds ended.
+
+    Then it runs more rounds, for at most RATIO_S, until the ratios have the rule's precision too.
     """
     start, stop = clock(), None
-    precise_s = 0.0  # the time at which the row's samples were enough
+    precise_s = 0.0  # when the rule had enough samples of the row
     while True:
         _round(row, racers, rng)
         spent = clock() - start
@@ -164,7 +166,7 @@ def rounds(
 
 
 def _due(n: int) -> bool:
-    """Not after every round: repeated tests would stop at an interval that is narrow by chance."""
+    """Test the precision now? Tests after every round would stop at a chance narrow interval."""
     return n % max(1, n // 10) == 0
 
 

@@ -20,11 +20,11 @@ from _bench.rows.results import Row
 from .chooser import Chooser
 
 Task = tuple[Job, str]
-DUELISTS = 4  # the best few, beside the first point
+DUELISTS = 4  # so many of the best points are timed again, beside the first point
 AGAIN, BEST = "timed again in turns with the best", "the best that --search found"
 DUEL_SHARE = 0.15  # of the budget
 ROWS = 60
-"""The budget should allow so many points: none is sampled for longer than that share of it."""
+"""The budget should suffice for so many points, so each point gets at most 1 / ROWS of it."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,8 @@ struct work {
     int failed;
 };
 
-/* The most pixels of a stretch, so that it stays in L2. */
+/* The most pixels of a stretch (output pixels whose panels are packed together), such that its
+ * panels stay in L2. */
 static int64_t wanted(const struct work *work, const struct sp_tile_plan *plan)
 {
     const struct sp_conv *const v = &work->v;
@@ -104,8 +105,8 @@ static void one_task(void *ctx, uint32_t index)
         __atomic_store_n(&work->failed, 1, __ATOMIC_RELAXED);
 }
 
-/* With many weights there are few stretches. Then tiles are divided among threads too, as evenly as
- * possible. */
+/* Divides stretches of pixels among the threads. A convolution with many weights has few stretches.
+ * Then tiles of output channels are divided among the threads too, as evenly as possible. */
 static void share_out(struct work *work, int64_t threads)
 {
     const int64_t all = stretches(&work->task);

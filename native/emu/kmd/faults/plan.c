@@ -28,7 +28,7 @@ void kmd_plan_drop(struct kmd_card *card)
     }
 }
 
-/* Counts one event; true if the injection is for it. */
+/* Counts one event. Returns true if the plan injects its fault at this event. */
 static bool is_due(struct kmd_plan *plan)
 {
     uint64_t n = ++plan->seen;
@@ -43,7 +43,8 @@ static bool is_over(const struct kmd_plan *plan)
 static void note(struct kmd_card *card, const struct sp_emu_planned *what)
 {
     static const char *const name[SP_EMU_ACTIONS] = {"?", "fail", "reset", "unplug", "hang", "fault", "slow", "corrupt"};
-    if (what->action != SP_EMU_DO_CORRUPT) /* a corruption is done once a job has changed a dword */
+    /* A corruption is counted elsewhere: when a job has changed a dword. */
+    if (what->action != SP_EMU_DO_CORRUPT)
         card->planned_done[what->action]++;
     kmd_trace(card->machine, "planned card=%u %s %llu", card->index, name[what->action], (unsigned long long)what->value);
 }

@@ -100,7 +100,8 @@ static int execute(struct kmd_ring *ring, struct kmd_ring_state *state, const st
     return ring->ip == AMDGPU_HW_IP_DMA ? rc : sp_emu_cp_end(&state->hwq, x, rc, is_followed(job));
 }
 
-/* The additional time of a slowed job, up to its limit; a cancellation ends it. */
+/* Waits for the additional time of a slowed job. A cancellation ends the wait; so does the job's
+ * time limit, with -ETIME. */
 static int drag(struct kmd_ring *ring, const struct sp_emu_exec *x, const struct kmd_job *job, uint64_t took_ns)
 {
     struct kmd_machine *machine = ring->card->machine;

@@ -48,7 +48,9 @@ struct kmd_bo {
     uint32_t refs;
     struct kmd_card *card;
     uint64_t nbytes;
-    uint64_t offset; /* in the memfd; no later BO gets it, so that it identifies memory for caches (userptrs too) */
+    /* In the memfd. No later BO gets the same offset, so it identifies the memory for caches. A BO of
+     * a userptr has an offset too. */
+    uint64_t offset;
     uint8_t *host;
     uint8_t *marks; /* a byte per page: poison may be in it (vm.h); NULL: not tracked */
     uint64_t flags;
