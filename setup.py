@@ -274,6 +274,12 @@ def without_comments(text, private=False):
     return "".join(lines)
 
 
+# Rooms whose names nobody imports: their docstrings, 60 KB of the wheel, stay in the repository.
+INSIDE = ("tools/_", "/sched/", "/cluster/", "/codegen/", "/mesh/", "/telemetry/")
+# The modules in them that define names of `sparkle_drv`.
+SHOWN = ("mesh/mesh.py", "mesh/topology.py", "sched/journal/replaying.py")
+
+
 class BuildPy(build_py):
     """An installed package carries shaders/ and tools/; a checkout has them beside it. Comments,
     55 KB of the wheel, and docstrings of what is private, 44 KB, are for who changes the code: the
@@ -293,7 +299,8 @@ class BuildPy(build_py):
                 shutil.copytree(name, inside, ignore=not_installed)
             pack_images(package / "shaders")
             for path in package.rglob("*.py"):
-                private = "tools/_" in path.as_posix()
+                where = path.as_posix()
+                private = any(room in where for room in INSIDE) and not where.endswith(SHOWN)
                 path.write_text(without_comments(path.read_text(), private))
 
 
