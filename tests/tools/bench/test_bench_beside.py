@@ -137,14 +137,14 @@ def test_what_fits_a_cache_is_launched_once_before_each_sample():
 
 
 def test_one_thread_and_all_are_one_roof():
-    """On a busy core all threads are now faster and now slower than one: the row, which is as it
-    is in either round, never exceeds both."""
-    all_threads, one = [200.0, 50.0] * 20, [100.0] * 40
-    row_ns = [1 / rate for rate in (190.0, 95.0) * 20]
+    """On busy cores all threads are faster than one for a while, then slower. A row that changes
+    with them would exceed either of the two."""
+    all_threads, one = [200.0] * 40 + [50.0] * 40, [100.0] * 80
+    row_ns = [1 / rate for rate in [190.0] * 40 + [95.0] * 40]
     made = [probes.Probe(name, 1.0, None) for name in ("fma", "fma, 1 thread")]
     rates = {"fma": all_threads, "fma, 1 thread": one}
     share = beside._share(probes.Roofed("flops", 1.0, made), row_ns, rates)
-    assert (share.kernel, share.roof) == ("fma", [200.0, 100.0] * 20)
+    assert (share.kernel, share.roof) == ("fma", [200.0] * 40 + [100.0] * 40)
     assert share.ratio.median == pytest.approx(0.95)
 
 

@@ -1,13 +1,13 @@
-"""By how much a row's time changed from one results file to another, and what that may be called.
+"""The shift of a row: how much its time changed from one results file to another, and the verdict.
 
-Neighbours on a machine only ever add time, so what a kernel itself takes shows in its fastest
-samples. A process also keeps what it drew at its start: pages, cores, neighbours. That moves even
-its fastest samples, and no sample of this process tells by how much. It moves the other quick
-samples more, so their distance from the fastest is the doubt: a kernel whose quickest tenth lies
-within 2 % is compared within 2 %, and one that is torn between two speeds within their distance.
+Neighbours on a machine only add time, so the fastest samples show what the kernel itself takes. A
+process also has pages, cores and neighbours of its own from its start to its end. They shift even
+its fastest samples, and no sample of this process tells by how much. They shift the other quick
+samples more. So the distance of those from the fastest is the doubt. A kernel whose quickest tenth
+lies within 2 % is compared within 2 %.
 
-A reference is a probe that ran in the rounds of both rows. What it moved by is the machine's.
-Called by compare.py.
+A reference is a probe that ran in the rounds of both rows. Its shift is the shift of the machine.
+Called by compare.py; versus.py calls `rivals`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Shift:
         return -threshold <= self.low and self.high <= threshold
 
     def beside(self, machine: Shift) -> Shift:
-        """What of it is not the machine's."""
+        """The part of it that the shift of the machine does not explain."""
         return Shift(
             (1 + self.middle) / (1 + machine.middle) - 1,
             (1 + self.low) / (1 + machine.high) - 1,
@@ -52,8 +52,8 @@ class Shift:
 
 @dataclass(frozen=True)
 class Judged:
-    """The verdict of a row; `shift` is beside the reference, whose own shift is `machine` (None:
-    the files have no common one).
+    """The verdict of a row. `shift` is beside the reference. `machine` is the shift of the reference,
+    None if the files have no common one.
     """
 
     verdict: str
@@ -97,20 +97,22 @@ def _verdict(own: Shift, beside: Shift, typical: Shift, threshold: float) -> str
 
 
 def _typical(was: Samples, now: Samples) -> Shift:
-    """Of the medians."""
+    """The shift of the medians."""
     was, now = stats.blocks(was), stats.blocks(now)
     low, high = stats.ratio_interval(was, now)
     return Shift(float(np.median(now) / np.median(was)) - 1, low - 1, high - 1)
 
 
 def _quantiles(samples: int) -> tuple[float, float]:
-    """Where the fastest times of so many lie, and the quick ones: the median at most."""
+    """The quantiles of the fastest and of the quick samples; the median at most."""
     fastest = max(FASTEST, FEWEST / samples)
     return min(fastest, 0.5), min(fastest * QUICK / FASTEST, 0.5)
 
 
 def _fastest(was: stats.Floats, now: stats.Floats, quantile: float) -> Shift:
-    """Of the fastest times; whole stretches are drawn again, as neighbours come in stretches."""
+    """The shift of the fastest times. The bootstrap draws whole stretches, because disturbances
+    last for many samples.
+    """
     rng = np.random.default_rng(0)
     again = _drawn(rng, now, quantile) / _drawn(rng, was, quantile)
     low, high = np.quantile(again, (0.025, 0.975))
@@ -132,7 +134,7 @@ def _widened(shift: Shift, doubt: float) -> Shift:
 
 
 def _doubt(at: tuple[float, float], *samples: stats.Floats) -> float:
-    """How far the quicker samples lie from the fastest, in the file where they lie further."""
+    """The distance of the quick samples from the fastest, in the file where it is larger."""
     ends = [np.quantile(s, at) for s in samples]
     return max(float(quick / fastest) - 1 for fastest, quick in ends)
 
@@ -140,7 +142,7 @@ def _doubt(at: tuple[float, float], *samples: stats.Floats) -> float:
 def _reference(
     old: Mapping[str, Any], new: Mapping[str, Any], at: tuple[float, float]
 ) -> str | None:
-    """Of the probes in both rows the steadiest: the machine is best told by it."""
+    """The steadiest of the probes that both rows have: it tells the shift of the machine best."""
 
     def doubt(kernel: str) -> float:
         return _doubt(at, *(1 / np.array(row["probes"][kernel]) for row in (old, new)))
