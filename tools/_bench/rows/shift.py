@@ -52,8 +52,8 @@ class Shift:
 
 @dataclass(frozen=True)
 class Judged:
-    """The verdict of a row. `shift` is beside the reference. `machine` is the shift of the reference,
-    None if the files have no common one.
+    """The verdict of a row. `shift` is beside the reference. `machine` is the shift of the
+    reference, None if the files have no common one.
     """
 
     verdict: str
