@@ -38,7 +38,10 @@ class Waiting:
             self._arrays.pop(id(array), None)
 
     def settle(self) -> None:
-        """Computes every array that waits; errors are kept for who reads the array."""
+        """Computes every array that waits by now. A read of an array raises its error.
+
+        Another thread may add arrays meanwhile. They wait for the next call.
+        """
         if not self._arrays:
             return
         with self._lock:
@@ -49,4 +52,4 @@ class Waiting:
                     self.compute(array)
                 except Exception as error:
                     array._thunk = Failed(array._executor, error)
-            self._arrays.clear()
+                    self._arrays.pop(id(array), None)

@@ -212,6 +212,25 @@ def test_what_nobody_reads_is_not_computed(ctx, maps):
         x += np.ones((2, 3, 4), "f4")
 
 
+def test_what_is_built_during_a_write_is_computed_before_the_next(ctx, monkeypatch):
+    """As by another thread: a write that forgets it would change its result."""
+    x = made(ctx)
+    first, later = x + 1, []
+    waiting = x._executor.waiting
+    usual = waiting.compute
+
+    def compute(array):
+        usual(array)
+        later.append(x * 2)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(waiting, "compute", compute)
+        x[0] = 5
+    x[0] = 7
+    assert first.numpy()[0].tolist() == (HOST[0] + 1).tolist()
+    assert later[0].numpy()[0].tolist() == [10] * 4
+
+
 def test_a_failure_before_a_write_is_told_to_who_reads(ctx, monkeypatch):
     x = made(ctx)
     z = x + 1
