@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from sparkle_drv.mesh.links.line import Line, fit
-from sparkle_drv.sched.model.speed import WINDOW, Speed
+from sparkle_drv.sched.model.speed import WINDOW, Knot, Speed
 
 
 def measured(line, sizes, each, noise, seed=1):
@@ -164,3 +164,17 @@ def test_threads_may_learn_at_once():
         sys.setswitchinterval(before)
     assert wrong == []
     assert speed.runs > 3000
+
+
+def test_a_prediction_does_not_depend_on_the_order_of_learning():
+    """A journal keeps what was learnt, not when: its decisions would replay with other times."""
+    learnt = {size: 1e-6 * size**0.9 * (1 + size % 7 / 10) for size in (3e5, 1e4, 2e6, 7e4)}
+    speeds = []
+    for sizes in (list(learnt), sorted(learnt)):
+        speed = Speed(Line(1e-6, 1e-9))
+        for size in sizes:
+            at = round(math.log2(size))
+            speed.knots[at] = Knot(math.log(learnt[size]), 1)
+        speeds.append(speed)
+    for far in (1.0, 3.0, 20.0, 1e12):
+        assert speeds[0].at(far) == speeds[1].at(far)

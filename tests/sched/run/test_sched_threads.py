@@ -43,7 +43,8 @@ def test_what_threads_decide_together_replays(hasty):
 
     with sp.init(["cpu", "egl:0"], profile=False) as ctx:
         ctx.gemm(np.ones((8, 8), F32), np.ones((8, 8), F32))  # the probes
-        notes = ctx._executor.journal = journal.Journal(ctx._executor.costs)
+        with ctx._executor.deciding:  # late times of earlier calls would change the first costs
+            notes = ctx._executor.journal = journal.Journal(ctx._executor.costs)
         threads = [threading.Thread(target=work, args=(ctx, seed)) for seed in range(4)]
         for thread in threads:
             thread.start()
@@ -138,7 +139,8 @@ def test_calls_of_known_work_do_not_wait_for_a_probe(held, monkeypatch):
         }
         for call in known.values():
             call()
-        notes = ctx._executor.journal = journal.Journal(ctx._executor.costs)
+        with ctx._executor.deciding:  # late times of earlier calls would change the first costs
+            notes = ctx._executor.journal = journal.Journal(ctx._executor.costs)
         monkeypatch.setattr(call_plan, "is_busy", lambda *_: True)  # each call is decided anew
         started, free, probed = held()
         threads = [begun(lambda: ctx.gemm(other, other))]
