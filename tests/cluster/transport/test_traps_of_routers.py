@@ -101,7 +101,7 @@ def test_a_query_ends_empty_and_without_an_error(routers, addresses, naive, clie
     late, answers = threading.Event(), queue.Queue()
 
     def slowly(query):
-        late.wait(10)
+        late.wait(60)
         query.reply(query.key_expr, b"!")
 
     there = far.engine._session
@@ -111,7 +111,7 @@ def test_a_query_ends_empty_and_without_an_error(routers, addresses, naive, clie
     with zenoh.open(zenoh.Config.from_json5(json.dumps(asked))) as client:
 
         def ask(key):
-            answers.put(list(client.get(key, timeout=8)))
+            answers.put(list(client.get(key, timeout=60)))
 
         time.sleep(0.3)
         ask("sparkle/quick")
@@ -123,12 +123,12 @@ def test_a_query_ends_empty_and_without_an_error(routers, addresses, naive, clie
         other = next(router for router in every.values() if router is not killed)
         other.process.send_signal(signal.SIGSTOP)  # or the client enters by it before it asks
         killed.kill()
-        assert answers.get(timeout=5) == []
+        assert answers.get(timeout=30) == []
         until = time.monotonic() + 5
         while client.info.links() and time.monotonic() < until:
             time.sleep(0.01)
         ask("sparkle/quick")
-        assert answers.get(timeout=5) == []
+        assert answers.get(timeout=30) == []
         other.process.send_signal(signal.SIGCONT)
         late.set()
         flying.join()
