@@ -18,7 +18,8 @@ import pyopencl as cl
 import sparkle_drv as sp
 from sparkle_drv import plugin
 from sparkle_drv.plugin import abilities
-from sparkle_opencl import devices, memory
+from sparkle_opencl import devices
+from sparkle_opencl import memory as svm
 from sparkle_opencl.programs import Programs
 from sparkle_opencl.trouble import translated
 from sparkle_opencl.work import Work
@@ -97,15 +98,15 @@ class OpenCLBackend:
 
     # Memory
 
-    def alloc(self, nbytes: int, memory_kind: sp.Memory) -> plugin.Allocation:
-        memory.total(self.info, self._device, nbytes, self._taken)
-        host = self._on_host or memory_kind is not sp.Memory.DEVICE
-        block = memory.Block(self._context, nbytes, host, self.info.uri)
+    def alloc(self, nbytes: int, memory: sp.Memory) -> plugin.Allocation:
+        svm.total(self.info, self._device, nbytes, self._taken)
+        host = self._on_host or memory is not sp.Memory.DEVICE
+        block = svm.Block(self._context, nbytes, host, self.info.uri)
         if host:
-            memory.zero(block)
+            svm.zero(block)
         else:
             self._settled(cl.enqueue_svm_memfill(
-                self._own, memory.pointer(block.address, block.nbytes), np.zeros(1, np.uint8),
+                self._own, svm.pointer(block.address, block.nbytes), np.zeros(1, np.uint8),
                 block.nbytes,
             ))  # fmt: skip
         with self._lock:
@@ -125,14 +126,14 @@ class OpenCLBackend:
             raise sp.DeviceLost(f"{self.info.uri}: status {status}")
         return event
 
-    def free(self, handle: memory.Block) -> None:
+    def free(self, handle: svm.Block) -> None:
         with self._lock:
             self._taken -= handle.nbytes
         svm = handle.drop()
         if self._queues.forked:
             _leak(svm)  # the driver's threads are not in this process
 
-    def map(self, handle: memory.Block, nbytes: int) -> Any:
+    def map(self, handle: svm.Block, nbytes: int) -> Any:
         if not handle.host:
             raise ValueError(
                 f"map: the host does not reach memory of {self.info.uri}; use Memory.HOST, read "
@@ -147,7 +148,7 @@ class OpenCLBackend:
             )
         return plugin.Allocation(_Wrapped(pointer, nbytes, owner), pointer)
 
-    def export(self, handle: memory.Block) -> int:
+    def export(self, handle: svm.Block) -> int:
         raise NotImplementedError("OpenCL's shared virtual memory stays within a process")
 
     def import_(self, fd: int, nbytes: int) -> plugin.Allocation:
@@ -156,9 +157,9 @@ class OpenCLBackend:
     def upload(self, queue: plugin.Timeline, address: int, data: memoryview) -> tuple[int, object]:
         if not data.nbytes:
             return queue.submitted, None
-        source = memory.address_of(data)
+        source = svm.address_of(data)
         if self._on_host and self._queues.idle(queue):
-            memory.move(address, source, data.nbytes)
+            svm.move(address, source, data.nbytes)
             return queue.submitted, None
         staged = np.frombuffer(bytes(data), np.uint8)
         place = staged.__array_interface__["data"][0]
@@ -167,9 +168,9 @@ class OpenCLBackend:
     def download(self, queue: plugin.Timeline, address: int, out: memoryview) -> tuple[int, object]:
         if not out.nbytes:
             return queue.submitted, None
-        target = memory.address_of(out)
+        target = svm.address_of(out)
         if self._on_host and self._queues.idle(queue):
-            memory.move(target, address, out.nbytes)
+            svm.move(target, address, out.nbytes)
             return queue.submitted, None
         return self._queues.copy(queue, target, address, out.nbytes), out
 
@@ -211,7 +212,7 @@ class OpenCLBackend:
         return {}
 
     def live_counts(self) -> dict[str, int]:
-        return memory.live()
+        return svm.live()
 
     def close(self) -> None:
         if self._queues.forked:
@@ -229,7 +230,7 @@ class _Wrapped:
         self.address, self.nbytes, self._owner = address, nbytes, owner
 
     def view(self, nbytes: int) -> Any:
-        return np.asarray(memory.Bytes(self.address, nbytes, self._owner))
+        return np.asarray(svm.Bytes(self.address, nbytes, self._owner))
 
     def drop(self) -> Any:
         owner, self._owner = self._owner, None

@@ -86,7 +86,7 @@ def info_of(device: Any, uri: str) -> sp.DeviceInfo:
         software=on_cpu,
         compute_units=device.max_compute_units,
         max_group_size=device.max_work_group_size,
-        max_groups=(2**32 - 1,) * 3,
+        max_groups=(2**32 - 1, 2**32 - 1, 2**32 - 1),
         max_shared_nbytes=device.local_mem_size,
         caches=caches,
         # The cpu device and software OpenGL run on the same cores: this name is how both say so.
