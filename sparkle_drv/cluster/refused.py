@@ -1,4 +1,4 @@
-"""The error that ends a session before it begins, with one clear line for both ends."""
+"""The error that ends a session before it begins. Both ends get its one-line text."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from sparkle_drv.errors import DeviceNotFound
 
 
 class Refused(DeviceNotFound):
-    """A node, certificate or message was not accepted; the text says why."""
+    """Raised when a node, certificate or message is not accepted. The text says why."""

@@ -1,8 +1,8 @@
-"""Transfers: bytes in chunks that arrive in any order, any number of times.
+"""Transfers: bytes in chunks. A chunk may arrive in any order and several times.
 
-The receiver grants chunks (GRANT) as its credit allows, and names overdue ones. The sender only
-answers. A sender that hears nothing after its last chunk sends that chunk again. The receiver then
-answers with its progress.
+The receiver grants chunks (frame GRANT) as its credit allows, and lists overdue chunks there. The
+sender sends only granted chunks. A sender that hears nothing after its last chunk sends that chunk
+again, which the receiver answers with a GRANT.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ CHUNK = 256 << 10
 """Bytes of a chunk. The engine waits for room per message, and briefly for a small one. Each chunk
 costs both ends time in Python: an upload reached 0.59 of bare Zenoh's rate, with 128 KiB 0.45
 (benchmarks/cluster.py, row `bulk device / zenoh`)."""
-FLIGHT = 6  # chunks of one transfer in flight at most
-TOGETHER = 3  # chunks per grant: each GRANT costs a message
-_NAMED = 16  # overdue chunks that one GRANT names at most
+FLIGHT = 6  # chunks of one transfer that may be in flight
+TOGETHER = 3  # chunks that one GRANT adds, since each GRANT costs a message
+_NAMED = 16  # overdue chunks that one GRANT lists at most
 
 
 def chunks(nbytes: int) -> int:
-    """The number of chunks of a transfer of `nbytes`."""
+    """Returns the number of chunks of a transfer of `nbytes`."""
     return -(-nbytes // CHUNK)
 
 
@@ -36,7 +36,7 @@ class Sending:
         """When the receiver was last heard, or something was last sent."""
 
     def granted(self, upto: int, missing: list[int], now: float) -> list[int]:
-        """The chunks to send now, after a grant up to chunk `upto`."""
+        """Returns the chunks to send now, after a GRANT up to chunk `upto` that lists `missing`."""
         self.heard_at = now
         wanted = [index for index in missing[:_NAMED] if 0 <= index < self._next]
         upto = min(upto, self._count)
@@ -45,7 +45,7 @@ class Sending:
         return wanted
 
     def overdue(self, now: float) -> list[int]:
-        """The chunk to send again because the receiver is silent."""
+        """Returns the last sent chunk, to be sent again because the receiver is silent."""
         self.heard_at = now
         return [self._next - 1] if self._next else []
 
@@ -61,8 +61,8 @@ class Receiving:
         self._count = chunks(into.nbytes)
         self._got = bytearray(self._count)
         self._left = self._count
-        self._upto = 0  # chunks below this number are granted
-        self._low = 0  # chunks below this number have arrived
+        self._upto = 0  # chunks with numbers below `_upto` are granted
+        self._low = 0  # all chunks with numbers below `_low` have arrived
         self.waits = False
         """Is it in the credit's queue?"""
         self.done = done
@@ -79,11 +79,11 @@ class Receiving:
 
     @property
     def held(self) -> int:
-        """Bytes of credit that it holds."""
+        """Bytes of credit that this transfer holds: granted chunks that have not arrived."""
         return (self._upto - (self._count - self._left)) * CHUNK
 
     def extend(self, credit: Credit, later: Callable[[], None]) -> bool:
-        """Takes credit for further chunks. Is there anything new to grant?"""
+        """Takes credit for further chunks. Returns whether there are new chunks to grant."""
         before = self._upto
         while not self.waits and self._upto < self._count:
             more = min(TOGETHER, self._count - self._upto)
@@ -96,7 +96,7 @@ class Receiving:
         return self._upto > before
 
     def put(self, index: int, payload: bytes | memoryview, now: float) -> bool:
-        """Takes a chunk. Was it new? A wrong index or size changes nothing."""
+        """Stores a chunk, and returns whether it is new. Ignores a wrong index or size."""
         at = index * CHUNK
         if not 0 <= index < self._upto or len(payload) != min(CHUNK, self._into.nbytes - at):
             return False
@@ -111,7 +111,9 @@ class Receiving:
         return True
 
     def grant(self, overdue: bool) -> tuple[int, list[int]]:
-        """(upto, missing) of a GRANT. With `overdue` it names the chunks that should be here."""
+        """Returns the fields of a GRANT: `upto`, and the list `missing`. With `overdue`, `missing`
+        lists the granted chunks that have not arrived; otherwise it is empty.
+        """
         if self.complete:
             return -1, []
         missing = []

@@ -1,4 +1,4 @@
-"""Channel: one session's traffic with one peer."""
+"""Channel: all frames of one session with one peer."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ log = logging.getLogger("sparkle_drv.cluster")
 
 MOST_ITEM = 256 << 10
 """Bytes of one posted item at most: longer things are transfers."""
-PING_S = 1.0  # an idle end says something so often
-_MOST_END = 4096  # bytes of an END's payload
+PING_S = 1.0  # an end that has sent nothing for so long sends a PING
+_MOST_END = 4096  # bytes of an END frame's payload at most
 
 
 class Channel:
-    """Any thread may call any method. `deliver(item)` gets the other end's items once each and in
-    order, one at a time; `lost(words)` is called once, when the session is over. Neither is called
-    with a lock held; neither may block.
+    """One end of a session. Any thread may call any method.
+
+    `deliver(item)` gets each item of the other end once, in order, one at a time. `lost(words)` is
+    called once, when the session is over. The channel calls both without a lock held. Neither may
+    block.
     """
 
     def __init__(
@@ -55,7 +57,7 @@ class Channel:
         self._out, self._in = Outgoing(), Incoming()
         self._number = 0
         self._ack_due = False
-        self._owed = 0  # bytes of items that are not acknowledged
+        self._owed = 0  # bytes received since this end last sent an acknowledgement
         self._later: deque[bytes] = deque()
         self._ready: deque[Any] = deque()
         self._delivering = False
@@ -65,29 +67,33 @@ class Channel:
     # Items
 
     def post(self, item: Any, key: Hashable = None) -> bool:
-        """Plain data for the other end; it is sent by `flush`, or within a tick.
+        """Queues an item of plain data. `flush` or the next tick sends the item.
 
-        An item of the same `key` that has not been sent yet is replaced. True: nothing else was
-        under way, so it may as well be sent now. ValueError: too long.
+        The item replaces an unsent item of the same `key`. Returns whether no other item was unsent
+        or unacknowledged, so that the caller may flush now. Raises ValueError for an item above
+        MOST_ITEM.
         """
         return self.post_packed(pack(item), key)
 
     def post_packed(self, data: bytes, key: Hashable = None, follows: Hashable = None) -> bool:
-        """The same, of what `pack` made. The last item, if it was posted with the same `follows`
-        and has not been sent yet, is replaced."""
+        """Queues an item that `pack` made, as `post` does. The item replaces the last queued item
+        if that is unsent and was posted with the same `follows`.
+        """
         if len(data) > MOST_ITEM:
             raise ValueError(f"item: expected at most {MOST_ITEM} bytes, got {len(data)}")
         with self._lock:
             self._take_later()
             idle, none_waits = self._out.idle, not self._out.waiting
             self._out.post(data, key, follows)
-        if none_waits and not idle:  # who finds it idle sends it at once, or with the next tick
+        # on an idle stream the caller flushes, or the next tick sends the item
+        if none_waits and not idle:
             self._urge()
         return idle
 
     def post_later(self, item: Any) -> None:
-        """As `post`, for finalizers, which may run while this thread has any lock: it takes none.
-        It goes with what is sent next, or with the next tick."""
+        """Queues an item without taking a lock. A finalizer needs this, since its thread may hold
+        any lock. The item goes out with the next frame of items or the next tick.
+        """
         self._later.append(pack(item))
 
     def _take_later(self) -> None:
@@ -95,10 +101,10 @@ class Channel:
             self._out.post(self._later.popleft())
 
     def flush(self, patience_s: float = -1) -> None:
-        """Send what is posted, as far as the window goes.
+        """Sends the queued items, as far as the window allows.
 
-        `patience_s`: give up after so long without the lock, which this thread itself may have if a
-        finalizer asks.
+        Gives up if the lock is not free within `patience_s` seconds. A finalizer passes a limit,
+        since its own thread may hold the lock.
         """
         while not self.ended and self._lock.acquire(timeout=patience_s):
             try:
@@ -115,13 +121,13 @@ class Channel:
 
     @property
     def idle(self) -> bool:
-        """Has all that was posted arrived?"""
+        """Whether the other end has acknowledged all posted items."""
         with self._lock:
             return self._out.idle
 
     @property
     def backlog(self) -> int:
-        """Bytes of items that were posted and have not arrived."""
+        """Bytes of posted items that the other end has not acknowledged."""
         with self._lock:
             return self._out.nbytes
 
@@ -130,10 +136,11 @@ class Channel:
     def send_bulk(
         self, transfer: int, data: memoryview, done: Callable[[], None] = lambda: None
     ) -> None:
-        """Send bytes that the other end expects under this number. Nothing is copied: they must
-        not change until `done()` is called, from any thread: all have arrived, or never will.
+        """Sends bytes that the other end expects under the number `transfer`.
 
-        Numbers are the caller's, unique for this direction.
+        The bytes are not copied: they must not change until `done()` is called. Any thread calls
+        `done()` once all bytes have arrived or the session is over. The caller chooses the number,
+        unique for this direction.
         """
         with self._lock:
             if not self.ended:
@@ -142,8 +149,9 @@ class Channel:
         done()
 
     def expect(self, transfer: int, into: memoryview, done: Callable[[], None]) -> None:
-        """Let the other end's transfer of that number in; `done()` once all of it is there, from
-        any thread, also if `into` has no bytes."""
+        """Accepts the other end's transfer of this number. Any thread calls `done()` once all bytes
+        have arrived, also if `into` has no bytes.
+        """
         if not into.nbytes:
             done()
             return
@@ -152,25 +160,29 @@ class Channel:
         self._extend(transfer)
 
     def missing(self, transfer: int) -> int:
-        """Chunks of an expected transfer that have not arrived; 0: it is not expected."""
+        """Returns how many chunks of an expected transfer have not arrived, 0 for a transfer that
+        is not expected.
+        """
         with self._lock:
             found = self._receiving.get(transfer)
             return 0 if found is None else found.left
 
     def drop(self, transfer: int) -> None:
-        """Expect the transfer no longer: its credit goes back."""
+        """Stops expecting the transfer and returns its credit."""
         with self._lock:
             found = self._receiving.pop(transfer, None)
         if found is not None:
             self._credit.give(found.held)
 
     def unsent(self) -> int:
-        """Transfers of this end that have not arrived."""
+        """Returns how many transfers of this end have not arrived."""
         with self._lock:
             return len(self._sending)
 
     def chunk_frame(self, transfer: int, index: int) -> bytes | None:
-        """For the endpoint's bulk thread; None: the transfer is over."""
+        """Returns the frame of a chunk for the endpoint's bulk thread, or None when the transfer is
+        over.
+        """
         with self._lock:
             sending = self._sending.get(transfer)
             if sending is None or self.ended:
@@ -178,11 +190,11 @@ class Channel:
             return self._frame(Kind.CHUNK, (transfer, index), sending.chunk(index))
 
     def give_bulk(self, frame: bytes) -> None:
-        """Send a chunk; it may wait for room."""
+        """Sends the frame of a chunk. May wait for room in the link."""
         self._give(Lane.BULK, frame)
 
     def _extend(self, transfer: int, overdue: bool = False) -> None:
-        """Grant what the credit allows, or tell the sender that the transfer is complete."""
+        """Grants what the credit allows, or tells the sender that the transfer is complete."""
         with self._lock:
             found = self._receiving.get(transfer)
             if found is None:
@@ -203,10 +215,10 @@ class Channel:
             found.waits = False
         self._extend(transfer)
 
-    # Frames that come
+    # Receiving
 
     def received(self, frame: Frame) -> None:
-        """A frame that names this session. A forged or damaged one is noted and dropped."""
+        """Handles a frame of this session. Logs and drops a forged or damaged frame."""
         try:
             frame.prove(self._its, self._seals[1])
             items = self._items(frame) if frame.head.kind is Kind.DATA else []
@@ -229,7 +241,7 @@ class Channel:
             more = self._out.waiting or self._later
         if not self.admitted.is_set():
             self.admitted.set()
-        if hurry:  # else an answer mostly takes the acknowledgement along, or the next tick does
+        if hurry:  # otherwise an answer or the next tick carries the acknowledgement
             self._urge()
         if head.kind is Kind.DATA:
             self._deliver()
@@ -239,7 +251,7 @@ class Channel:
             self._granted(*head.more)
         elif head.kind is Kind.END:
             self.end(bytes(frame.payload[:_MOST_END]).decode("utf-8", "replace"), tell=False)
-        if more:  # the acknowledgement has made room
+        if more:  # the acknowledgement has made room in the window
             self.flush()
 
     def _items(self, frame: Frame) -> list[Any]:
@@ -261,7 +273,7 @@ class Channel:
                 item = self._ready.popleft()
             try:
                 self.deliver(item)
-            except Exception as error:  # a mistake of ours must not end the transport's thread
+            except Exception as error:  # a bug in `deliver` must not end the transport's thread
                 log.exception("%s: a message failed", self.keys.peer)
                 self.end(f"a message failed here: {type(error).__name__}")
 
@@ -296,7 +308,7 @@ class Channel:
     # Time
 
     def tick(self, now: float, silence_s: float) -> float:
-        """Repeat what is overdue, acknowledge, ping; returns when to be called again."""
+        """Sends overdue data again, acknowledges, and pings. Returns the time of the next call."""
         if self.ended:
             return now + silence_s
         self.flush()
@@ -335,19 +347,21 @@ class Channel:
         return now + self._rto_s / 2
 
     def hint(self) -> None:
-        """Somebody says that the session is not known there, which nothing proves: ask."""
+        """Handles an unproven message that the other end does not know this session. The next tick
+        pings to find out.
+        """
         self._suspect_at = self._suspect_at or time.monotonic()
         self._urge()
 
     def speak(self) -> None:
-        """Say something within a tick."""
+        """Makes the next tick send an acknowledgement."""
         self._ack_due = True
         self._urge()
 
-    # The end
-
     def end(self, words: str, *, tell: bool = True) -> None:
-        """The session is over, for this reason; idempotent. `tell`: the other end, too."""
+        """Ends the session for the reason `words`; idempotent. With `tell`, the other end gets an
+        END frame with the reason.
+        """
         frame = None
         with self._lock:
             if self.ended:

@@ -1,7 +1,7 @@
 """Credit: the bytes that a receiver allows all its senders together to have in flight.
 
-A receiver that stops with megabytes in flight stalls unrelated nodes (Zenoh issue 1876). With 2 MiB
-none of 40 requests of bystanders was lost, with 6 x 8 MiB some were.
+A receiver that stops with megabytes in flight stalls unrelated nodes (Zenoh issue 1876). Of 40
+requests between unrelated nodes none was lost with 2 MiB in flight. Some were lost with 6 x 8 MiB.
 """
 
 from __future__ import annotations
@@ -23,18 +23,21 @@ RMEM_MAX = Path("/proc/sys/net/core/rmem_max")
 
 
 def total(limit: Path = RMEM_MAX) -> int:
-    """TOTAL, or less where Linux limits the receive buffer. Buffer and router must hold all bytes
-    in flight to a receiver that has stopped. With 2 MiB and a buffer of 208 KiB, 39 of 40 requests
-    arrived.
+    """Returns TOTAL, or less where Linux limits the receive buffer.
+
+    When a receiver has stopped, its buffer and the router must hold all bytes in flight to it. With
+    2 MiB in flight and a buffer of 208 KiB, 39 of 40 requests arrived.
     """
     try:
         return min(TOTAL, QUEUED + int(limit.read_text()))
-    except (OSError, ValueError):  # not Linux
+    except (OSError, ValueError):  # the file exists only on Linux
         return TOTAL
 
 
 class Credit:
-    """The credit of one endpoint. Any thread may call it; callbacks come without a lock held."""
+    """The credit of one endpoint. Any thread may call its methods. Callbacks run without a lock
+    held.
+    """
 
     def __init__(self, total: int = TOTAL) -> None:
         self._lock = threading.Lock()
@@ -42,7 +45,9 @@ class Credit:
         self._queue: deque[tuple[int, Callable[[], None]]] = deque()
 
     def admit(self) -> bool:
-        """Reserves a stream's window for a new session. False if too little is left."""
+        """Reserves the stream window of a new session. Returns False if too little credit is left
+        for the window.
+        """
         with self._lock:
             if self._left < WINDOW + BULK:
                 return False
@@ -50,12 +55,13 @@ class Credit:
             return True
 
     def dismiss(self) -> None:
-        """Returns the window of a session that has ended."""
+        """Returns the window of an ended session to the credit."""
         self.give(WINDOW)
 
     def take(self, nbytes: int, later: Callable[[], None]) -> bool:
-        """Takes credit for `nbytes`. False if too little is left: `later` is called once there is
-        enough, and must call again."""
+        """Takes credit for `nbytes`. Returns False if too little credit is left. Then `later` is
+        called once there is enough, and must call `take` again.
+        """
         with self._lock:
             if nbytes <= self._left:
                 self._left -= nbytes
@@ -64,7 +70,7 @@ class Credit:
             return False
 
     def give(self, nbytes: int) -> None:
-        """Returns credit for bytes that have arrived or never will."""
+        """Returns credit for bytes that have arrived or will never arrive."""
         with self._lock:
             self._left += nbytes
         while True:

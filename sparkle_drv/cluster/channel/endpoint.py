@@ -1,5 +1,7 @@
-"""Endpoint: the sessions of a transport. It routes each frame to its session, runs the handshake,
-and has the two threads of a process's traffic: the clock and bulk.
+"""Endpoint: all sessions of one transport. It routes each frame to its session and runs the
+handshake.
+
+Two threads serve all sessions: one calls `tick` of each channel, one sends bulk chunks.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ RTO_S = 0.25
 SILENCE_S = 3.5
 """Seconds of silence after which a peer is lost."""
 _TICK_S = 0.005  # seconds that an acknowledgement waits for a frame to travel with
-_MOST_HELLO = 16 << 10  # bytes of a handshake message
+_MOST_HELLO = 16 << 10  # bytes of a handshake message at most
 _PENDING = 64  # handshakes in progress at most
 _STEPS = {
     "step": Field(str, 1, 16),
@@ -42,20 +44,20 @@ class Caller(Protocol):
     """The client's half of a handshake (trust/handshake.py)."""
 
     def hello(self) -> dict[str, Any]:
-        """The first message."""
+        """Returns the first message of the handshake."""
 
     def prove(self, welcome: dict[str, Any]) -> tuple[dict[str, Any], Keys]:
-        """(the third message, the keys), from the second message. Raises Refused."""
+        """Returns the third message and the keys, given the second message. Raises Refused."""
 
 
 class Answerer(Protocol):
-    """The node's half of handshakes, for all sessions."""
+    """The node's half of a handshake, for all sessions."""
 
     def welcome(self, hello: dict[str, Any]) -> tuple[dict[str, Any], Any]:
-        """(the second message, what `admit` needs). Raises Refused."""
+        """Returns the second message and the state that `admit` needs. Raises Refused."""
 
     def admit(self, pending: Any, proof: dict[str, Any]) -> Keys:
-        """The keys of the new session. Raises Refused."""
+        """Returns the keys of the new session. Raises Refused."""
 
 
 Accept = Callable[[Channel], None]
@@ -92,9 +94,9 @@ class Endpoint:
     # Sessions
 
     def connect(self, node: str, caller: Caller, timeout_s: float = 5.0) -> Channel:
-        """A session with a node. Raises Refused if nobody answers, or with the node's reason.
+        """Opens a session with a node. Raises Refused with the node's reason, or if nobody answers.
 
-        The caller must set its `deliver` and `lost` before anything is posted.
+        The caller must set `deliver` and `lost` of the channel before it posts anything.
         """
         end_s = time.monotonic() + timeout_s
         number = os.urandom(16)
@@ -112,7 +114,7 @@ class Endpoint:
                     channel.admitted.wait(self._rto_s)
                     with contextlib.suppress(queue.Empty):
                         _told(node, answers.get_nowait())
-            except BaseException:  # returns its credit at once
+            except BaseException:  # the failed session returns its credit at once
                 channel.end("it did not begin", tell=False)
                 raise
             if channel.ended:
@@ -143,7 +145,7 @@ class Endpoint:
         )  # fmt: skip
         with self._lock:
             self._channels[keys.session] = (peer, channel)
-        self._urge()  # without sessions the clock sleeps for a second
+        self._urge()  # a clock thread without sessions sleeps for a second
         with self._watching:
             self.transport.watch(peer)
         return channel
@@ -187,12 +189,13 @@ class Endpoint:
             for channel in gone:
                 channel.end(f"{name} is gone", tell=False)
 
-    # The handshake
+    # Handshake
 
     def _hello(self, to: str, number: bytes, step: str, body: Mapping[str, Any]) -> bytes:
         payload = pack({"step": step, "body": body})
         frame = encode(Head(Kind.HELLO, number, 0, 0, 0), payload, b"", None)
-        with contextlib.suppress(Stalled):  # as if lost: it is sent again, or given up
+        # a message that is not sent counts as lost, and the caller repeats it
+        with contextlib.suppress(Stalled):
             self.transport.send(to, Lane.CONTROL, frame)
         return payload
 
@@ -235,13 +238,14 @@ class Endpoint:
                 reply = unpack(known[0], _MOST_HELLO)
             self._hello(sender, number, "welcome", reply)
         elif step == "proof" and known is not None and self._accept is not None:
-            if isinstance(known[1], Channel):  # the answer was lost
+            if isinstance(known[1], Channel):  # the first answer was lost
                 if known[1].ended:
                     raise Refused(known[1].ended)
                 known[1].speak()
                 return
             channel = self._begin(sender, answerer.admit(known[1], body), is_node=True)
-            with self._lock:  # a proof begins one session only: its keys serve no other
+            # a proof begins one session only, since the keys serve no other session
+            with self._lock:
                 self._pending[number] = (known[0], channel)
             try:
                 self._accept(channel)
@@ -272,7 +276,9 @@ class Endpoint:
                 next_s = min(next_s, channel.tick(now, self._silence_s))
 
     def _unwatch(self, peer: str) -> None:
-        """Runs in a thread of its own, since it may wait for the engine."""
+        """Stops watching a peer without sessions. Runs in its own thread, since the engine may
+        block.
+        """
         with self._watching:
             with self._lock:
                 wanted = any(name == peer for name, _ in self._channels.values())
@@ -295,7 +301,7 @@ class Endpoint:
 
 
 def _told(node: str, answer: dict[str, Any]) -> dict[str, Any]:
-    """The body of an answer. Raises Refused with the other end's reason."""
+    """Returns the body of an answer. Raises Refused with the other end's reason."""
     body: dict[str, Any] = answer["body"]
     if answer["step"] == "refused":
         words = "".join(c for c in str(body.get("refused", ""))[:300] if c.isprintable())

@@ -1,7 +1,7 @@
 """The ordered stream of one direction: numbered items, sent again until they are acknowledged.
 
-The channel's lock guards it. Items are packed msgpack values. A key lets a newer item replace an
-unsent one.
+The channel's lock guards the stream. Items are packed msgpack values. An item with a key replaces
+an unsent item of the same key.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Hashable
 
 WINDOW = 64 << 10
 """Bytes of unacknowledged items in flight at most: a receiver's share for this session."""
-AHEAD = 4096  # items that may arrive early
+AHEAD = 4096  # items beyond the next expected one that an end keeps
 
 
 class _Item:
@@ -36,8 +36,9 @@ class Outgoing:
         """When the oldest unacknowledged item was last sent."""
 
     def post(self, data: bytes, key: Hashable = None, follows: Hashable = None) -> None:
-        """Appends an item. It replaces an unsent item of the same key in its place, or the last
-        item if that is unsent and has the same `follows`."""
+        """Appends an item. If an unsent item has the same key, the new item takes its place. If the
+        last item is unsent and has the same `follows`, the new item replaces that one.
+        """
         old = self._keyed.get(key)
         if follows is not None and self._waiting and self._waiting[-1].follows == follows:
             old = self._waiting[-1]
@@ -53,12 +54,12 @@ class Outgoing:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all items that have not arrived."""
+        """Bytes of all items that are not acknowledged."""
         return self._waiting_nbytes + self._sent_nbytes
 
     @property
     def waiting(self) -> bool:
-        """Is there an unsent item, and room for it?"""
+        """Whether there is an unsent item and room for it in the window."""
         return bool(self._waiting) and (
             not self._sent or self._sent_nbytes + len(self._waiting[0].data) <= WINDOW
         )
@@ -69,11 +70,13 @@ class Outgoing:
 
     @property
     def idle(self) -> bool:
-        """Has everything arrived?"""
+        """Whether all items are acknowledged."""
         return not self._waiting and not self._sent
 
     def take(self, now: float) -> tuple[int, bytes] | None:
-        """(number of the first item, payload) of the next DATA frame; None if none may be sent."""
+        """Returns the first item's number and the payload of the next DATA frame, or None if no
+        item may be sent now.
+        """
         taken: list[_Item] = []
         while self.waiting:
             item = self._waiting.popleft()
@@ -90,12 +93,14 @@ class Outgoing:
         return _payload(taken)
 
     def again(self, now: float) -> tuple[int, bytes] | None:
-        """All unacknowledged items, as one payload."""
+        """Returns the first number and the payload of all unacknowledged items, to send
+        them again.
+        """
         self.sent_at = now
         return _payload(self._sent)
 
     def acknowledged(self, below: int, now: float) -> None:
-        """All items with numbers below `below` have arrived."""
+        """Forgets the items with numbers below `below`, which have arrived."""
         while self._sent and self._sent[0].number < below:
             self._sent_nbytes -= len(self._sent.popleft().data)
             self.sent_at = now
@@ -104,7 +109,7 @@ class Outgoing:
 def _payload(items: deque[_Item] | list[_Item]) -> tuple[int, bytes] | None:
     if not items:
         return None
-    head = struct.pack(">BI", 0xDD, len(items))  # msgpack's array 32
+    head = struct.pack(">BI", 0xDD, len(items))  # msgpack's type array 32
     return items[0].number, head + b"".join([item.data for item in items])
 
 

@@ -1,15 +1,15 @@
-"""The process that lends devices. It looks up and checks each request of a session, and core runs
-it.
+"""The process that lends devices. It looks up and checks each request of a session, then calls core
+to run the request.
 
-A session can name only what it made itself; its requests come in order from channel/.
+A session can name only what it made itself. channel/ delivers its requests in order.
 
     process.py     a node on the network, which `sparkle node` runs
     server.py      Node: the devices that are lent, the sessions
     session.py     Session: one client's requests, in order
     tables.py      allocations by the session's own addresses, kernels, prepared launches
-    commands.py    records: looks up every pointer, then core records them
-    lane.py        Lane: one queue; one thread submits, one reports ends
-    submissions.py the work that a lane gets
+    commands.py    command records: looks up every pointer, then core makes new records
+    lane.py        Lane: one queue; one thread submits, one reports ended submissions
+    submissions.py the submissions and downloads that a lane runs
     transfers.py   bulk in both directions, with a limit for a whole session
     faults.py      errors as errnos and text, for timelines and replies
     quotas.py      what a session may hold

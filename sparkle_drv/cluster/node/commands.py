@@ -1,8 +1,8 @@
-"""Command records of an untrusted client. Every pointer, kernel and queue in them is looked up in
-the session, and core records them again. Sizes, shapes and limits are thus checked as for a local
-caller.
+"""Command records of an untrusted client. The node looks up every pointer, kernel and queue of a
+record in the session. Core then makes a new record, and so checks sizes, shapes and limits as for a
+local caller.
 
-Errors come before anything is submitted.
+All errors are raised before anything is submitted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ for. Raises ValueError."""
 
 
 def decode(records: bytes) -> list[plugin.Command]:
-    """The commands in `records`. Raises ValueError for bytes that are no records."""
+    """Decodes the bytes of command records into commands. Raises ValueError for other bytes."""
     try:
         return [command for _, command in plugin.decode(records)]
     except struct.error as error:
@@ -33,7 +33,9 @@ def decode(records: bytes) -> list[plugin.Command]:
 
 
 def launch_of(tables: Tables, dispatch: plugin.Dispatch) -> Launch:
-    """A dispatch, with the session's kernel and memory in it. Raises ValueError, OutsideMemory."""
+    """Returns the launch of a dispatch record, with the session's kernel and memory. Raises
+    ValueError or OutsideMemory.
+    """
     kernel = tables.kernel(dispatch.kernel)
     signature, packed = kernel.signature, dispatch.args
     expected = signature.args_nbytes + 8 * signature.npointers
@@ -56,7 +58,7 @@ def launch_of(tables: Tables, dispatch: plugin.Dispatch) -> Launch:
 
 
 def checked(launch: Launch) -> Launch:
-    """`launch`, if core accepts it. Raises as Queue.launch."""
+    """Returns `launch` if core accepts it. Raises what Queue.launch raises."""
     Commands().dispatch(
         launch.kernel, *launch.args, groups=launch.groups, group_size=launch.group_size,
         shared=launch.shared,
@@ -65,7 +67,9 @@ def checked(launch: Launch) -> Launch:
 
 
 def submit(tables: Tables, queue: Queue, records: bytes, wait_for: WaitFor) -> Fence:
-    """Looks up, checks and submits records as one submission. Raises before it submits anything."""
+    """Looks up and checks all records, then submits them as one submission. Raises before anything
+    is submitted.
+    """
     given = decode(records)
     if len(given) == 1 and isinstance(given[0], plugin.Dispatch):
         one = launch_of(tables, given[0])

@@ -1,4 +1,4 @@
-"""Errors in the form that travels: errno and text on a timeline, kind and text in a reply."""
+"""Errors as a node sends them: errno and text on a timeline, kind and text in a reply."""
 
 from __future__ import annotations
 
@@ -18,29 +18,31 @@ _ERRNOS: Mapping[type[Exception], int] = {
     OutsideMemory: errno.EFAULT,
     OutOfDeviceMemory: errno.ENOMEM,
     DeviceLost: errno.ENODEV,
-    DeviceNotFound: errno.ENXIO,  # and Refused
-    TimeoutError: errno.ETIMEDOUT,  # and FenceTimeout
+    DeviceNotFound: errno.ENXIO,  # also Refused, its subclass
+    TimeoutError: errno.ETIMEDOUT,  # also FenceTimeout, its subclass
     ValueError: errno.EINVAL,
-    OverflowError: errno.EINVAL,  # a number of a plan that exceeds its field
+    OverflowError: errno.EINVAL,  # raised for a number of a plan that its field cannot hold
     TypeError: errno.EINVAL,
     NotImplementedError: errno.EOPNOTSUPP,
 }
 
 
 def errno_of(error: Exception) -> int:
-    """The errno for one of our errors."""
+    """Returns the errno for an error; EIO if the error has none."""
     if isinstance(error, DriverCallError) and error.errno:
         return error.errno
     return next((code for kind, code in _ERRNOS.items() if isinstance(error, kind)), errno.EIO)
 
 
 def words_of(error: Exception) -> str:
-    """The text of an error for people."""
+    """Returns the text of an error, cut to MOST_WORDS characters."""
     return (str(error) or type(error).__name__)[:MOST_WORDS]
 
 
 def reply(number: int, error: Exception) -> dict[str, Any]:
-    """The reply that raises this error at the other end, or the nearest kind that travels."""
+    """Returns the reply that makes the client raise this error, or the nearest kind that a reply
+    can name.
+    """
     names = [kind.__name__ for kind in type(error).__mro__]
     kind = next((name for name in names if name in ERRORS), "SparkleError")
     if isinstance(error, OverflowError):

@@ -1,7 +1,8 @@
-"""Lane: one queue of a session. One thread submits its work in order. Another one waits for the
-ends in order, and reports them to the client.
+"""Lane: one queue of a session. One thread submits the work in order. Another thread waits for the
+submissions in order and reports to the client that they have ended.
 
-Values are the client's. Work that fails before it runs also reaches its value, with a fault.
+The client chooses the timeline values. Work that fails before it runs also reaches its value, with
+a fault.
 """
 
 from __future__ import annotations
@@ -31,21 +32,25 @@ BACKLOG = 4 << 20
 """Bytes of reports and replies that may wait for a client; then the node waits, too."""
 BACKLOG_S = 30.0
 """Seconds after which a client that takes nothing is given up."""
-_ROOM_S = 3600.0  # for a full queue: the client waits, and so does the thread that submits
+_ROOM_S = 3600.0  # seconds that a submission waits on a full queue
 
 
 class Work(Protocol):
-    """One submission."""
+    """One submission of a lane."""
 
     def go(self) -> Fence | list[Fence | Exception]:
-        """Submits it. Returns a fence, or one result per value. Raises if it cannot run."""
+        """Submits the work. Returns a fence, or a fence or error for each value. Raises if the work
+        cannot run.
+        """
 
     def ended(self) -> bool:
-        """It succeeded: sends what the client waits for beside the value. Was anything sent?"""
+        """Called after success. Sends what the client gets beside the value, such as a download's
+        bytes. Returns whether anything was sent.
+        """
 
 
 class Lane:
-    """A queue with the client's `number`. One thread calls `give`."""
+    """The queue that the client names `number`. Only one thread calls `give`."""
 
     def __init__(self, channel: Channel, number: int, queue: Queue) -> None:
         self._channel, self.number, self.queue = channel, number, queue
@@ -71,8 +76,9 @@ class Lane:
             thread.start()
 
     def give(self, value: int, work: Work | Exception, count: int = 1) -> None:
-        """Submits `work` next; an exception lets it fail. It takes `count` values, up to `value`.
-        Raises ValueError if these are not the next ones."""
+        """Queues `work`, which takes `count` values and reaches `value` last. If `work` is an
+        exception, its values fail. Raises ValueError if these values are not the next ones.
+        """
         first = self.given + 1
         if value - count + 1 != first:
             raise ValueError(f"value: expected {first} of queue {self.number}, got {value}")
@@ -80,23 +86,24 @@ class Lane:
         self._todo.put((first, count, work))
 
     def close(self, closed: Callable[[], None]) -> None:
-        """Takes no more work. The lane's thread calls `closed` when all has ended."""
+        """Stops accepting work. The lane's thread calls `closed` when all work has ended."""
         self._closing = closed
         self._todo.put(None)
 
     def stop(self) -> None:
-        """The session is over: stops without further reports."""
+        """Stops without further reports, since the session is over."""
         self._stopped = True
         with self._changed:
             self._changed.notify_all()
         self._todo.put(None)
 
     def say(self) -> None:
-        """Reports again how far it is."""
+        """Reports the reached value again."""
         self._news.say(self.reached, again=True)
 
     def fence(self, value: int, timeout_s: float) -> Fence | None:
-        """The fence of a given value, once that is submitted; None if it has ended.
+        """Waits until `value` is submitted. Returns its fence, or None if that submission has
+        ended.
 
         Raises TimeoutError.
         """
@@ -117,7 +124,7 @@ class Lane:
                     raise work
                 went = work.go()
                 every = went if isinstance(went, list) else [went]
-            except Exception as error:  # all values of this work are reached with the error
+            except Exception as error:  # all values of this work fail with the error
                 every = [error] * count
             with self._changed:
                 self._taken = first + count - 1
@@ -165,7 +172,9 @@ class Lane:
             self._news.fault(value, faults.errno_of(error), faults.words_of(error))
 
     def _await(self, value: int, came: Fence | Exception) -> bool:
-        """Waits for the end and notes its outcome. False if the session is over."""
+        """Waits for the end of a value, and records its fault and times. Returns False if the
+        session is over.
+        """
         if isinstance(came, Exception):
             self._fail(value, faults.errno_of(came), faults.words_of(came))
             return True
@@ -179,8 +188,9 @@ class Lane:
             told = self.queue.device._abilities.tells_fault
             words = told.fault(handle, came.value) if told is not None else ""
             self._fail(value, -rc, words)
-        with contextlib.suppress(SparkleError):  # another queue's failure is reported there
-            came.wait(0)  # lets the device free what it keeps for the fence
+        # the lane of the other queue reports that queue's failure
+        with contextlib.suppress(SparkleError):
+            came.wait(0)  # lets the device release what it keeps for the fence
         if self.queue.timing and (times := backend.times(handle, came.value)) is not None:
             self._news.time(value, *times)
         return True
@@ -193,9 +203,11 @@ class Lane:
 
 
 class _News:
-    """The reports of one lane. A timeline without faults or times replaces an unsent one before
-    it; all others are sent. After an item that must precede the next timeline, no older timeline is
-    replaced, since the new one would then overtake that item.
+    """The reports of one lane. A report without faults and times replaces an unsent one before it;
+    all other reports are sent.
+
+    `barrier` follows an item that must precede the next report. No older report is replaced then,
+    since the new one would overtake that item.
     """
 
     def __init__(self, channel: Channel, number: int) -> None:
@@ -209,7 +221,9 @@ class _News:
 
     @property
     def many(self) -> bool:
-        """Is it time to report, even if more has already ended?"""
+        """Counts one more ended value. Returns whether it is time to report, even if more values
+        have ended.
+        """
         self._ends += 1
         return self._ends >= TOGETHER
 
@@ -222,7 +236,7 @@ class _News:
             self._times.append([value, start, end])
 
     def well(self, value: int) -> bool:
-        """Did this value end without a fault?"""
+        """Returns whether the value ended without a fault."""
         return not self._faults or self._faults[-1][0] != value
 
     def barrier(self) -> None:
@@ -254,7 +268,9 @@ class _News:
 
 
 def await_room(channel: Channel) -> None:
-    """Waits while too much is queued for the client. Gives up a client that takes nothing."""
+    """Waits while more than BACKLOG bytes are queued for the client. After BACKLOG_S the session
+    ends.
+    """
     end_s = time.monotonic() + BACKLOG_S
     while channel.backlog > BACKLOG and not channel.ended:
         if time.monotonic() >= end_s:

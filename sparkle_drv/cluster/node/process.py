@@ -1,6 +1,7 @@
-"""A node on the network: the certificates, Zenoh and sessions of a Node, from files and addresses.
+"""A node on the network, made from files and addresses: its certificates, Zenoh, and the sessions
+of a Node.
 
-`sparkle node` runs one. Tests put a Node on the in-process transport instead.
+`sparkle node` runs a Process. Tests run a Node on the in-process transport instead.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ live one on busy cores may be silent for 4 s."""
 
 
 class Process:
-    """A node that listens. Raises Refused, DeviceNotFound, ValueError, OSError."""
+    """A node that listens. Its constructor raises Refused, DeviceNotFound, ValueError or
+    OSError.
+    """
 
     def __init__(
         self, home: str, devices: Sequence[str] | None, *, listen: Sequence[str],
@@ -55,7 +58,9 @@ class Process:
             say(f"{self._identity.name}: {trouble}")
 
     def run(self, stopped: Callable[[float], object]) -> None:
-        """Runs until `stopped(timeout_s)`, which waits, is true; then ends every session."""
+        """Runs until `stopped(timeout_s)` returns a true value, then ends every session. `stopped`
+        waits.
+        """
         try:
             while not stopped(renewal.look_s(self._identity)):
                 self._renew()
@@ -72,21 +77,22 @@ class Process:
 
     def _granted(self, grant: dict[str, Any]) -> None:
         try:
-            renewal.renewal_take(self._identity, grant)  # the next check of the files finds it
+            renewal.renewal_take(self._identity, grant)  # the next `_renew` finds the new file
         except OSError as error:
             self._trouble(error)
             raise Refused(str(error)) from error
 
     def _trouble(self, error: Exception) -> None:
-        """Reports a problem once, not at each check."""
+        """Reports a problem when it first appears, not again at each check."""
         line = f"{self._identity.name}: the certificate is not renewed: {error}"
         if line != self._said:
             self._said = line
             self._say(line)
 
     def _renew(self) -> None:
-        """Makes a new certificate if the CA is here. Otherwise it asks clients for one; a later
-        check of the files finds it."""
+        """Makes a new certificate if the CA is here, and otherwise asks clients for one. The answer
+        is found in the files at a later check.
+        """
         try:
             renewed = identity.read(self._home)
             if renewal.due(renewed):
@@ -105,7 +111,9 @@ class Process:
 
 
 class _Answers:
-    """The node's half of handshakes. It reports refusals, and outlives a certificate."""
+    """The node's half of handshakes. It reports refusals, and replaces its Answerer when the
+    certificate is renewed.
+    """
 
     def __init__(self, own: Identity, epoch: int, say: Callable[[str], None]) -> None:
         self._epoch, self._say = epoch, say

@@ -1,4 +1,4 @@
-"""What one session may hold. A refusal names the quota, its value and the request."""
+"""What one session may hold. An error names the quota, its value and the request."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from dataclasses import asdict, dataclass, fields
 from sparkle_drv.errors import OutOfDeviceMemory
 
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_MEMORY = ("memory", "buffers")  # OutOfDeviceMemory; others are ValueError
+# a full quota of these raises OutOfDeviceMemory, another one ValueError
+_MEMORY = ("memory", "buffers")
 
 
 @dataclass(frozen=True)
 class Quotas:
-    """The limits of one session; `sessions` is that of the node."""
+    """The limits of one session; `sessions` limits the whole node."""
 
     memory: int = 8 << 30
     """Bytes of buffers."""
@@ -29,11 +30,11 @@ class Quotas:
     """Sessions of the node at a time."""
 
     def plain(self) -> dict[str, int]:
-        """The quotas by name."""
+        """Returns the quotas by name."""
         return asdict(self)
 
     def check(self, name: str, held: int, more: int = 1) -> None:
-        """Raises OutOfDeviceMemory or ValueError if `more` do not fit beside `held`."""
+        """Raises OutOfDeviceMemory or ValueError if `held + more` exceeds the quota `name`."""
         most: int = getattr(self, name)
         if held + more > most:
             kind = OutOfDeviceMemory if name in _MEMORY else ValueError
@@ -41,7 +42,9 @@ class Quotas:
 
 
 def parse(text: str) -> Quotas:
-    """The quotas in text such as "memory=8G,queues=4"; others are the defaults. ValueError."""
+    """Parses text such as "memory=8G,queues=4". A quota that the text does not name has its
+    default. Raises ValueError.
+    """
     known = {field.name for field in fields(Quotas)}
     given: dict[str, int] = {}
     for part in filter(None, text.split(",")):

@@ -1,4 +1,4 @@
-"""Node: the devices that are lent, and the sessions that use them.
+"""Node: the devices that a machine lends, and the sessions that use them.
 
 Each session opens its device anew, so that sessions share nothing but the hardware.
 """
@@ -23,9 +23,10 @@ Granted = Callable[[dict[str, Any]], None]
 
 
 def usable(uris: Sequence[str] | None) -> list[str]:
-    """The URIs of these devices, after opening each of them; None means all of this machine.
+    """Opens each of these devices and returns their URIs. With None, returns all devices of this
+    machine.
 
-    Raises DeviceNotFound if one of them, or all, cannot be used.
+    Raises DeviceNotFound if a listed device cannot be opened, or if there is no device.
     """
     if uris is None:
         found = [info.uri for info in registry.devices()]
@@ -41,12 +42,13 @@ def usable(uris: Sequence[str] | None) -> list[str]:
 
 
 class Node:
-    """The devices that are lent and their sessions. `accept` is for an Endpoint.
+    """The devices that are lent, and their sessions. An Endpoint calls `accept` for each new
+    session.
 
-    `say(line)` is called when sessions begin, end or are refused. `trusted` has hashes of public
-    keys (Keys.trusted) whose owners may bring code. `renew` makes certificates, if this node can;
-    `granted` takes the node's own certificate from a client that can. `seal_only` refuses sessions
-    without encryption.
+    `say(line)` is called when a session begins, ends or is refused. `trusted` has hashes of public
+    keys (Keys.trusted): only clients with these keys may load kernel images. `renew` makes
+    certificates, on a node with the CA. `granted` takes the node's own new certificate from a
+    client with the CA. `seal_only` refuses sessions without encryption.
     """
 
     def __init__(
@@ -81,7 +83,7 @@ class Node:
         self._say(f"{channel.keys.peer}: begins")
 
     def live(self) -> dict[str, int]:
-        """What all sessions together hold, by name."""
+        """Returns the sum of what all sessions hold, by name."""
         with self._lock:
             sessions = list(self._sessions)
         total = {"sessions": len(sessions)}
@@ -101,21 +103,21 @@ class Node:
                 session.thread.join(3 * END_S)
 
     def ask_renewal(self, request: dict[str, Any]) -> None:
-        """Asks all clients for a new certificate of the node."""
+        """Asks all clients to send a new certificate for the node."""
         with self._lock:
             asked = list(self._sessions)
         for session in asked:
             session.ask_renewal(request)
 
     def end_revoked(self, keys: Collection[bytes]) -> None:
-        """Ends sessions of clients whose keys have one of these hashes."""
+        """Ends the sessions of clients whose public key has one of these hashes."""
         with self._lock:
             asked = list(self._sessions)
         for session in asked:
             if bytes.fromhex(session.channel.keys.trusted) in keys:
                 session.channel.end("the certificate is revoked")
 
-    # What sessions have of it
+    # The Lender protocol that sessions use
 
     def open(self, uri: str, threads: int, deterministic: bool, isa: str) -> Device:
         spelt = set(registry.spellings(uri)) | {uri}

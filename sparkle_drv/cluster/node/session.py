@@ -1,8 +1,8 @@
-"""Session: one client's requests, in order. Quick ones run in the session's own thread, those of
-queues in their lanes. The transport's thread only appends.
+"""Session: one client's requests, in order. The session's own thread runs quick requests. The lane
+of a queue runs requests of that queue. The transport's thread only queues requests.
 
-A refusal is reported in the reply of its request, or on its queue's timeline. If it has neither,
-the session ends: otherwise the client would go on with things that it does not have.
+An error goes into the reply of its request, or onto its queue's timeline. A failed request with
+neither ends the session. Otherwise the client would use objects that do not exist.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ log = logging.getLogger("sparkle_drv.cluster")
 
 END_S = 5.0
 """Seconds that work of a departed client has to end; then it is abandoned."""
-_COST = 512  # bytes that each waiting request counts at least
+_COST = 512  # bytes that a waiting request counts in addition to its data
 
 
 class Lender(Protocol):
-    """The part of its node that a session uses."""
+    """The part of a Node that a session uses."""
 
     quotas: Quotas
 
@@ -49,16 +49,16 @@ class Lender(Protocol):
         """Opens a device that is lent. Raises DeviceNotFound."""
 
     def trusts(self, key: str) -> bool:
-        """May the owner of this public key bring code?"""
+        """Returns whether the owner of this public key may load kernel images."""
 
     def renew(self, channel: Channel, request: dict[str, Any]) -> dict[str, Any]:
-        """A new certificate for the session's client. Raises Refused."""
+        """Returns a new certificate for the session's client. Raises Refused."""
 
     def granted(self, grant: dict[str, Any]) -> None:
         """Takes the new certificate that `Session.ask_renewal` asked for. Raises Refused."""
 
     def ended(self, session: Session, words: str) -> None:
-        """The session has released everything."""
+        """Called when the session has released everything."""
 
 
 class Session:
@@ -70,7 +70,7 @@ class Session:
         self.lanes: dict[int, Lane] = {}
         self._tables = Tables(self._quotas)
         self._flight = Flight(self._quotas)
-        self._closed: dict[int, None] = {}  # queues that have ended
+        self._closed: dict[int, None] = {}  # numbers of queues that have ended
         self._items: SimpleQueue[tuple[Any, int] | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._waiting = 0
@@ -80,18 +80,18 @@ class Session:
         self.thread.start()
 
     def counts(self) -> dict[str, int]:
-        """What it holds, by name."""
+        """Returns how much this session holds, by name."""
         return {
             **self._tables.counts(), "queues": len(self.lanes), "flight": self._flight.taken,
             "waiting": self._waiting,
         }  # fmt: skip
 
     def ask_renewal(self, request: dict[str, Any]) -> None:
-        """Asks the client for a new certificate of the node, in case it has the CA."""
+        """Asks the client for a new certificate for the node, in case the client has the CA."""
         self.channel.post({"on": "renew", "request": request}, "renew")
         self.channel.flush()
 
-    # The transport's thread
+    # Called by the transport's thread
 
     def _deliver(self, item: Any) -> None:
         data = item.get("data") or item.get("records") if type(item) is dict else None
@@ -108,7 +108,7 @@ class Session:
         self._words = words
         self._items.put(None)
 
-    # The session's thread
+    # Run by the session's thread
 
     def _run(self) -> None:
         try:
@@ -162,7 +162,7 @@ class Session:
         self.channel.post(item)
         self.channel.flush()
 
-    # Requests of queues
+    # Requests of a queue
 
     def _queued(
         self, name: str, reply: int, fields: dict[str, Any], done: Callable[[], None]
@@ -208,7 +208,7 @@ class Session:
 
         def wait_for(number: int, value: int) -> Fence | None:
             if number == lane.number or number in self._closed:
-                return None  # earlier work on this queue is ordered anyway
+                return None  # earlier work on this queue runs first anyway
             if value > given.get(number, -1):
                 raise ValueError(f"wait: expected a submitted value of queue {number}, got {value}")
             other = self.lanes.get(number)
@@ -253,7 +253,7 @@ class Session:
         return Download(self.channel, lane.queue, source, room, transfer, done)
 
     def _coming(self, data: bytes | None, transfer: int, nbytes: int) -> Callable[[], Any]:
-        """A function that returns the bytes of an item, from the item or from its transfer."""
+        """Returns a function that returns the item's bytes, from the item or its transfer."""
         if (data is None) != bool(transfer):
             raise ValueError("expected bytes in the item or a transfer, got both or neither")
         if data is None:
@@ -262,7 +262,7 @@ class Session:
             raise ValueError(f"nbytes: expected the {len(data)} bytes of the item, got {nbytes}")
         return lambda: data
 
-    # Other requests
+    # Requests without a queue
 
     def _do_open(self, device: str, threads: int, deterministic: bool, isa: str) -> dict[str, Any]:
         if self.device is not None:
@@ -285,7 +285,7 @@ class Session:
         return True
 
     def _open_device(self) -> Device:
-        assert self.device is not None  # _item has checked
+        assert self.device is not None  # _item has checked that the device is open
         return self.device
 
     def _do_alloc(self, nbytes: int, memory: str) -> dict[str, Any]:
@@ -367,11 +367,9 @@ class Session:
     def _do_bye(self) -> None:
         self._end()
 
-    # The end
-
     def _end(self) -> None:
-        """Releases all that the session has; idempotent."""
-        self._flight.ended = True  # a lane may wait for bytes that will never come
+        """Releases everything that the session holds; idempotent."""
+        self._flight.ended = True  # a lane may wait for bytes that will never arrive
         lanes, self.lanes = self.lanes, {}
         for lane in lanes.values():
             lane.stop()

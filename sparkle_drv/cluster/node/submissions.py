@@ -1,4 +1,4 @@
-"""The work that lanes get: submissions known by their value alone, and downloads."""
+"""The work that a lane runs: submissions, prepared launches and downloads."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from sparkle_drv.core.queue import Queue
 
 
 class Submission:
-    """A submission that the client knows by its value alone. It drops its references once it is
-    submitted.
+    """A submission that sends the client nothing but its timeline value. It drops its references
+    once it is submitted.
     """
 
     def __init__(self, go: Callable[[], Fence], done: Callable[[], None]) -> None:
@@ -35,7 +35,7 @@ class Submission:
 
 
 class Runs:
-    """Launches of a prepared kernel, one for each of several values."""
+    """Launches of a prepared kernel, one for each of `count` timeline values."""
 
     def __init__(self, run: Callable[[], Fence], count: int, done: Callable[[], None]) -> None:
         self._run, self._count, self._done = run, count, done
@@ -49,7 +49,7 @@ class Runs:
     def _once(self) -> Fence | Exception:
         try:
             return self._run()
-        except Exception as error:  # a fault of this value only
+        except Exception as error:  # only this value gets the fault
             return error
 
     def ended(self) -> bool:
@@ -57,7 +57,7 @@ class Runs:
 
 
 class Download:
-    """A download: its bytes are sent once they are there."""
+    """A download. It sends the bytes once the device has copied them."""
 
     def __init__(
         self, channel: Channel, queue: Queue, source: Any, room: Room, transfer: int,

@@ -1,8 +1,8 @@
-"""What one session has made: memory by addresses of its own, kernels and prepared launches by
-number.
+"""What one session has made: memory at addresses that the session sees, kernels and prepared
+launches by number.
 
-The addresses are not the device's: they reveal nothing of other sessions, and each is looked up.
-Two threads of a session may use a table at a time; the lock is held briefly.
+These addresses are not the device's. They reveal nothing of other sessions, and the node looks up
+each of them. Two threads of a session may use a table at a time; the lock is held briefly.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from sparkle_drv.core.kernel import Kernel
 BEGIN = 1 << 32
 """The first address, so that small numbers are invalid."""
 ALIGNMENT = 64
-GAP = 4096  # bytes between allocations, so that an overrun hits none
+GAP = 4096  # bytes between allocations: a small overrun reaches no other allocation
 
 
 class Memory:
-    """A session's allocations."""
+    """All allocations of a session."""
 
     def __init__(self, quotas: Quotas) -> None:
         self._quotas = quotas
@@ -40,7 +40,9 @@ class Memory:
         return len(self._buffers)
 
     def alloc(self, nbytes: int, make: Callable[[], Buffer]) -> int:
-        """The address of the allocation that `make` makes, if the quotas allow it."""
+        """Calls `make` for an allocation if the quotas allow it, and returns the allocation's
+        address.
+        """
         with self._lock:
             self._quotas.check("buffers", len(self._buffers))
             self._quotas.check("memory", self.nbytes, nbytes)
@@ -69,8 +71,8 @@ class Memory:
         buffer.close()
 
     def at(self, what: str, address: int, claimed: int | None) -> Buffer | None:
-        """The memory from that address to the end of its allocation, at most `claimed` bytes; None
-        for a null pointer. Raises OutsideMemory.
+        """Returns the memory from `address` to the end of its allocation, at most `claimed` bytes;
+        None for a null pointer. Raises OutsideMemory.
         """
         if address == 0:
             return None
@@ -79,7 +81,7 @@ class Memory:
         return buffer.view(offset, rest if claimed is None else min(claimed, rest))
 
     def span(self, what: str, address: int, nbytes: int) -> Buffer:
-        """Exactly `nbytes` from that address. Raises OutsideMemory."""
+        """Returns exactly `nbytes` of memory from `address`. Raises OutsideMemory."""
         buffer, offset = self._find(what, address)
         if nbytes > buffer.nbytes - offset:
             raise OutsideMemory(
@@ -100,7 +102,9 @@ class Memory:
 
 @dataclass
 class Launch:
-    """A prepared launch: a kernel, its arguments, and by queue the callable that core made."""
+    """A prepared launch: a kernel, its arguments, and for each queue number the callable that core
+    made.
+    """
 
     kernel: Kernel
     args: tuple[Any, ...]
@@ -111,7 +115,7 @@ class Launch:
 
 
 class Tables:
-    """All that a session has made, except queues."""
+    """All objects that a session has made, except queues."""
 
     def __init__(self, quotas: Quotas) -> None:
         self.quotas = quotas
@@ -130,7 +134,7 @@ class Tables:
     def kernel(self, number: int) -> Kernel:
         found = self.kernels.get(number)
         if found is None:
-            raise ValueError(f"kernel: expected one of this session, got {number}")
+            raise ValueError(f"kernel: expected a kernel of this session, got {number}")
         return found
 
     def unload(self, number: int) -> None:

@@ -1,7 +1,7 @@
-"""Bulk of a session: bytes that arrive for a request, bytes that leave after one.
+"""Bulk of a session: bytes that arrive for a request, and bytes that leave after one.
 
-`Flight` limits the bytes in flight. It admits in the order of requests, so that a transfer with
-room never waits for a later one. An arrival without progress for SILENT_S ends in TimeoutError.
+`Flight` limits the bytes in flight. It gives room in the order of requests, so that a transfer with
+room never waits for a later one. An arrival without progress for SILENT_S raises TimeoutError.
 """
 
 from __future__ import annotations
@@ -37,14 +37,16 @@ class Flight:
         """Is the session over? Then nothing waits for bytes any more."""
 
     def admit(self, nbytes: int, go: Callable[[], None]) -> None:
-        """Calls `go` once there is room, now or from any thread. Raises ValueError if never."""
+        """Calls `go` once there is room for `nbytes`, now or later from any thread. Raises
+        ValueError if `nbytes` exceeds the quota.
+        """
         self._quotas.check("flight", 0, nbytes)
         with self._lock:
             self._waiting.append((nbytes, go))
         self._next()
 
     def give(self, nbytes: int) -> None:
-        """Returns the room of bytes that have arrived or never will."""
+        """Returns the room of bytes that have arrived or will never arrive."""
         with self._lock:
             self.taken -= nbytes
         self._next()
@@ -63,14 +65,14 @@ class Flight:
 
 
 class Room:
-    """Host memory for one transfer. Its bytes count until its last user drops it.
+    """Host memory for one transfer. Its bytes count in Flight until the last user drops the memory.
 
-    A `transfer` from the other end is requested as soon as there is room, so that it travels while
-    earlier work runs. 0 means memory for bytes that leave.
+    A nonzero `transfer` is expected from the other end as soon as there is room, so that it travels
+    while earlier work runs. With 0 the memory is for bytes that this end sends.
     """
 
     def __init__(self, channel: Channel, flight: Flight, nbytes: int, transfer: int = 0) -> None:
-        """Raises ValueError if `nbytes` can never fit."""
+        """Asks for room. Raises ValueError if `nbytes` exceeds the quota."""
         self._channel, self._flight = channel, flight
         self._nbytes, self._transfer = nbytes, transfer
         self._admitted, self._there = False, threading.Event()
@@ -87,7 +89,7 @@ class Room:
             self._there.set()
 
     def take(self) -> Bytes:
-        """The memory, with the bytes that have arrived. Call it once. Raises TimeoutError."""
+        """Waits for the bytes and returns the memory. Call it once. Raises TimeoutError."""
         left, end_s = -1, time.monotonic() + ROOM_S
         while not self._there.wait(_SLICE_S):
             now = self._channel.missing(self._transfer) if self._admitted else -1
@@ -101,7 +103,7 @@ class Room:
         return data
 
     def drop(self) -> None:
-        """Releases the room unused."""
+        """Releases the memory unused."""
         if self._transfer:
             self._channel.drop(self._transfer)
         self._data = None

@@ -1,8 +1,8 @@
 """The backend of "box1/cuda:0": the Backend protocol over a session with the node box1.
 
-plugin.Queues provides the queues. plugin.Kernels checks launches here, so that mistakes are found
-without asking the node. Only calls that need an answer wait for the node: alloc, load, open_queue,
-timestamp, sensors, live_counts, and waits for a fence.
+plugin.Queues provides the queues. plugin.Kernels checks launches in the client, so that mistakes
+are found without asking the node. Only calls that need an answer wait for the node: alloc, load,
+open_queue, timestamp, sensors, live_counts, and waits for a fence.
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ from sparkle_drv.types import DeviceInfo, Found, Memory, Resources
 BYE_S = 2.0
 """Seconds that a node has to release a session; then the session just ends."""
 _LEAVES_S = 10.0
-_LOST_S = 0.2  # for a lost session, whose rest ends by itself
+_LOST_S = 0.2  # seconds that close waits for a lost session, which the node ends by itself
 _MOST_NBYTES = 1 << 62
 
-_PASSING = ("waiting", "flight")  # bytes in transit, of this question or of earlier data
+# counts of bytes in transit, which belong to this request or to earlier data
+_PASSING = ("waiting", "flight")
 _OPENED = {
     "info": Field(dict, 0, 64), "kernels": Field(list, 0, 1 << 16), "clock": Field(bool),
     "most": Field(dict, 0, 64, optional=True),
@@ -60,7 +61,7 @@ class _Block(NamedTuple):
 
 
 class RemoteBackend:
-    """One open device of a node."""
+    """One open device of a node, as a Backend."""
 
     takes_threads = True
 
@@ -90,7 +91,8 @@ class RemoteBackend:
 
     @staticmethod
     def discover(settings: plugin.Settings) -> Sequence[Found]:
-        return ()  # connects to nothing before the user names it
+        # no device is listed, since a connection is made only to a host that the user names
+        return ()
 
     @staticmethod
     def open(uri: str, settings: plugin.Settings) -> RemoteBackend:
@@ -130,10 +132,11 @@ class RemoteBackend:
         return self._sync(queue) or self._queues.submit(queue, data, nbytes, epoch)
 
     def _sync(self, queue: plugin.Timeline) -> int:
-        """Sends what the host has changed in mapped memory. Returns 0 or -errno."""
+        """Sends the host's changes of mapped memory to the device. Returns 0 or -errno."""
         if not self._mirrors:
             return 0
-        self._queues.reached(queue)  # now: a full queue would need the mirrors' lock below
+        # this call makes room in the queue now: making room below would need the mirrors' lock
+        self._queues.reached(queue)
         working = any(q.reached < q.submitted for q in self._queues.queues())
         return self._mirrors.send(
             lambda address, data: self._transfers.upload(queue, address, data), working
@@ -163,7 +166,9 @@ class RemoteBackend:
         )
 
     def _lasting(self, given: plugin.Given) -> bytes:
-        """The records without waits for queues that have ended: all work of those has ended."""
+        """Returns the records without waits for queues that have ended, since all work of those
+        queues has ended.
+        """
         if all(self._session.has(wait.queue) for wait in given.waits):
             return given.data
         gone = [
@@ -173,7 +178,9 @@ class RemoteBackend:
         return b"".join(r for at, _, r in plugin.records.split(given.data) if at not in gone)
 
     def _prepared(self, line: Line, given: plugin.Given) -> bool:
-        """Has the node kept the record? Then `kept` is the request that runs it."""
+        """Asks the node once to keep the record. Returns whether the node keeps the record;
+        `given.kept` then is the request that runs it.
+        """
         session = self._session
         if given.kept is None:
             given.kept = b""
@@ -185,7 +192,8 @@ class RemoteBackend:
             forget.atexit = False
             kept = weakref.ref(given)
 
-            def refused() -> None:  # over its quota: the record then travels each time
+            # the node's quota is full, so the record is sent with each launch
+            def refused() -> None:
                 forget.detach()
                 if (there := kept()) is not None:
                     there.kept = b""
@@ -265,7 +273,7 @@ class RemoteBackend:
         self._loaded.remove(handle)
         self._session.post_later("unload", kernel=handle.pointer)
 
-    # The rest
+    # Clock, sensors and counts
 
     def timestamp(self) -> int:
         if not self._clock:
@@ -298,9 +306,11 @@ class RemoteBackend:
         if self._closed or self._queues.forked:
             return
         self._closed = True
-        # A finalizer may close it inside a call that holds a lock which the farewell needs.
+        # A finalizer may call close inside a call that holds a lock which `bye` needs, so a thread
+        # says `bye`.
         leaves = threading.Thread(target=self._leave, name="sparkle-bye", daemon=True)
-        with contextlib.suppress(RuntimeError):  # the interpreter is ending, with the connection
+        # the interpreter is ending, and ends the connection
+        with contextlib.suppress(RuntimeError):
             leaves.start()
             leaves.join(_LOST_S if self._session.channel.ended else _LEAVES_S)
 
@@ -321,9 +331,11 @@ def _refuses(entry: plugin.Entry, dispatch: plugin.Dispatch) -> str:
 def _opened(
     session: Session, device: str, settings: plugin.Settings
 ) -> tuple[DeviceInfo, list[str], bool]:
-    """What the node reports of its device: (info, kernels, clock). Raises DeviceNotFound."""
+    """Opens the device at the node. Returns its description, the names of its kernels, and whether
+    it has a clock. Raises DeviceNotFound.
+    """
     host, cpu = session.uri.partition("/")[0], device.partition(":")[0] == "cpu"
-    # SPARKLE_THREADS is for cpu devices; an explicit `threads=` is for any device.
+    # SPARKLE_THREADS is for cpu devices only; an explicit `threads=` is for any device.
     asked = cpu or settings.threads != environment.read().threads
     reply = session.ask(
         "open", device=device, threads=settings.threads if asked else 0,
@@ -368,6 +380,6 @@ if TYPE_CHECKING:
         abilities.TellsRefusal,
         Protocol,
     ):
-        """The protocol that mypy checks this backend against."""
+        """Lets mypy check this backend against the protocols of these abilities."""
 
     _claims: type[_Claims] = RemoteBackend

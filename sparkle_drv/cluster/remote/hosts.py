@@ -1,5 +1,5 @@
-"""Addresses of hosts: SPARKLE_HOME/cluster/hosts.json, such as {"box1": "tls/10.0.0.5:7447"}. Also
-this process's connections, one per address, which all devices behind it share.
+"""Addresses of hosts: SPARKLE_HOME/cluster/hosts.json, such as {"box1": "tls/10.0.0.5:7447"}. The
+module also holds this process's connections: all devices at one address share one connection.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Host(NamedTuple):
 
 
 def look_up(home: str, name: str) -> Host:
-    """The entry of a host. Raises DeviceNotFound, with the file and the line to add."""
+    """Returns the entry of a host. Raises DeviceNotFound with the file and the line to add."""
     file = Path(home, "cluster", "hosts.json")
     line = f'"{name}": "tls/HOST:7447"'
     try:
@@ -59,7 +59,7 @@ def look_up(home: str, name: str) -> Host:
 
 
 class Dialed(NamedTuple):
-    """An endpoint at an address."""
+    """The endpoint of a connection to one address."""
 
     endpoint: Endpoint
     caller: Callable[[str, bool], Caller]
@@ -100,9 +100,10 @@ DIALS: dict[str, Dial] = {"tls": _engine, "tcp": _engine}
 
 @dataclass
 class _Shared:
-    """An endpoint, and how many devices use it."""
+    """The endpoint of one address, and how many devices use it."""
 
-    lock: threading.Lock = field(default_factory=threading.Lock)  # held while it is opened
+    # held while the endpoint is opened
+    lock: threading.Lock = field(default_factory=threading.Lock)
     dialed: Dialed | None = None
     users: int = 0
 
@@ -113,8 +114,9 @@ _inherited: list[Any] = []
 
 
 def connect(home: str, host: Host, uri: str) -> tuple[Session, Callable[[], None]]:
-    """(a session with the node, a function to call once when it is over). `uri` names the device in
-    errors. Raises Refused."""
+    """Connects to a node. Returns a session, and a function to call once when the session is over.
+    `uri` names the device in errors. Raises Refused.
+    """
     key = (home, host.address)
     with _lock:
         shared = _shared.setdefault(key, _Shared())
@@ -148,10 +150,10 @@ def _release(key: tuple[str, str], shared: _Shared) -> None:
 
 
 def _forget() -> None:
-    """In a forked child: drops the connections, whose threads exist only in the parent."""
+    """Drops all connections in a forked child, since their threads exist only in the parent."""
     global _lock
     _lock = threading.Lock()
-    if _shared:  # kept for ever: the child must not run their destructors
+    if _shared:  # keeps the objects for ever: the child must not run their destructors
         _inherited.append(dict(_shared))
     _shared.clear()
 

@@ -1,4 +1,4 @@
-"""Line: a queue as the node has it. Work: one of its submissions."""
+"""Line: the client's state of one queue of the node. Work: one submission to this queue."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any, Protocol
 
 from sparkle_drv.cluster.wire.values import Damaged
 
-_KEPT = 4096  # faults and times of submissions that were not read yet, at most
+_KEPT = 4096  # faults, and times, of submissions that a line keeps until the caller reads them
 
 
 class Read:
-    """A download in progress: `value` of its line is done once the bytes are in `into`."""
+    """A download in progress. `value` of its line is reached once the bytes are in `into`."""
 
     __slots__ = ("into", "line", "value")
 
@@ -22,7 +22,9 @@ class Read:
 
 
 class Line:
-    """A queue of the node. `lock` is its session's, and guards all that news changes."""
+    """The client's state of one queue of the node. `lock` is the session's lock, which guards all
+    state that reports of the node change.
+    """
 
     def __init__(self, number: int, timing: bool, lock: threading.Condition) -> None:
         self.number, self.timing = number, timing
@@ -36,18 +38,19 @@ class Line:
         self._reads: dict[int, Read] = {}
 
     def reads(self, read: Read) -> None:
-        """The next posted submission is this download."""
+        """Adds a download. Called before its submission is posted."""
         with self._lock:
             self._reads[read.value] = read
 
     def arrived(self, read: Read) -> None:
-        """The download's bytes have arrived, or never will."""
+        """Removes a download whose bytes have arrived."""
         with self._lock:
             self._reads.pop(read.value, None)
 
     def tell(self, reached: int, faults: list[Any], times: list[Any]) -> list[Read]:
-        """Takes a report of the node, with the lock held. Returns failed downloads. Raises
-        Damaged."""
+        """Updates the line from a report of the node; the caller holds the lock. Returns the failed
+        downloads. Raises Damaged.
+        """
         self.heard_s = time.monotonic()
         failed = []
         for fault in faults:
@@ -66,17 +69,17 @@ class Line:
 
     @property
     def done(self) -> int:
-        """The value up to which all work has ended and all bytes have arrived."""
+        """The value up to which all work has ended and all downloaded bytes have arrived."""
         with self._lock:
             first = next(iter(self._reads), 0)
             return min(self._told, first - 1) if first else self._told
 
     def fault(self, value: int) -> tuple[int, str]:
-        """(errno, text) of a value, once; (0, "") without a fault."""
+        """Returns and forgets (errno, text) of a value; (0, "") without a fault."""
         return self._faults.pop(value, (0, ""))
 
     def times(self, value: int) -> tuple[int, int] | None:
-        """(start, end) of a value in ns, once; None if unknown."""
+        """Returns and forgets (start, end) of a value in ns; None if the times are unknown."""
         return self._times.pop(value, None)
 
 
@@ -87,14 +90,14 @@ def _fields(given: Any, *kinds: type) -> Any:
 
 
 class CatchesUp(Protocol):
-    """Mirrors of mirror.py."""
+    """The part of `Mirrors` (mirror.py) that Work needs."""
 
     def caught_up(self, line: Line, value: int) -> bool:
-        """Do the host's copies of memory contain the results of this submission?"""
+        """Returns whether the host's copies of memory contain the results of this submission."""
 
 
 class Work:
-    """Implements plugin.Work; the node reports its state."""
+    """One submission, as a plugin.Work. Its state comes from the reports of the node."""
 
     __slots__ = ("_commands", "_line", "_mirrors", "_posted_s", "_rc", "_value", "_words")
 

@@ -1,9 +1,10 @@
-"""Mirrors: the client's copies of memory of a remote device that the client maps.
+"""Mirrors: local copies of a remote device's memory, for memory that the client maps.
 
-A mirror behaves like memory that host and device share. Before the next submission, the host's
-changes go to the device. Before a submission counts as reached, the device's changes come back.
-Both directions compare all mapped bytes, and the way back also transfers all of them. So map only
-flags and small results.
+A mirror behaves like memory that host and device share. Before each submission, the host's changes
+are uploaded. Before a submission counts as reached, the device's changes are downloaded.
+
+Each upload compares all mapped bytes and sends the changed ones. Each download transfers and
+compares all mapped bytes. So map only flags and small results.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ NEAR = 64
 
 
 class Mirror:
-    """The host's copy of one allocation. The host sees and changes `now`; `base` is the device's
-    known content; `came` is the content that was last read from it."""
+    """The host's copy of one allocation. The caller reads and writes `now`. `base` is the content
+    that host and device last agreed on. `came` receives what is read from the device.
+    """
 
     def __init__(self, address: int, nbytes: int) -> None:
         import numpy as np
@@ -40,7 +42,9 @@ class Mirror:
         self._view: weakref.ref[Any] = lambda: None  # type: ignore[assignment]
 
     def view(self) -> Any:
-        """The array for the caller; a memoryview of it keeps it alive."""
+        """Returns the array for the caller. While a memoryview of the array exists, the array
+        exists too.
+        """
         view = self._view()
         if view is None:
             view = self.now[:]
@@ -49,17 +53,21 @@ class Mirror:
 
     @property
     def held(self) -> bool:
-        """Does any view exist?"""
+        """Whether a view exists."""
         return self._view() is not None
 
     def merge(self) -> None:
-        """Takes in changes by the device, except for bytes that the host has changed since."""
+        """Copies the device's changes into `now`. They replace what the host wrote to the same
+        bytes meanwhile.
+        """
         theirs = self.came != self.base
         self.now[theirs] = self.came[theirs]
         self.base[theirs] = self.came[theirs]
 
     def changes(self, near: int) -> list[tuple[int, np.ndarray[Any, Any]]]:
-        """(offset, bytes) of the host's changes."""
+        """Returns (offset, bytes) of each range that the host has changed. Changes at most `near`
+        bytes apart form one range.
+        """
         import numpy as np
 
         at = np.flatnonzero(self.now != self.base)
@@ -89,11 +97,13 @@ class Mirrors:
         return bool(self._mirrors)
 
     def start(self) -> None:
-        """Opens a queue of the remote device, through which the mirrors read its memory."""
+        """Opens a queue of the remote device, which the mirrors use to read its memory."""
         self._line = self._session.open_line(False, wait=False)
 
     def map(self, address: int, nbytes: int) -> Any:
-        """A view of the memory at `address`, after `send` has sent all changes."""
+        """Returns a view of the memory at `address`. The caller has called `send` before, so that
+        the device has all changes.
+        """
         with self._lock:
             mirror = self._mirrors.get(address) or Mirror(address, nbytes)
             self._settle(self._read([mirror]))
@@ -102,15 +112,18 @@ class Mirrors:
             return mirror.view()
 
     def forget(self, address: int) -> None:
-        """Drops the mirror of memory that is freed. Views keep their bytes."""
+        """Drops the mirror of freed memory. Its views keep their bytes."""
         self._mirrors.pop(address, None)
 
     def send(self, upload: Callable[[int, memoryview], int], working: bool) -> int:
-        """Sends the host's changes to the device. Returns 0 or the first -errno. Drops mirrors
-        without a view."""
+        """Sends the host's changes to the device, and drops mirrors without a view. Returns 0 or
+        the first -errno.
+        """
         with self._lock:
             for address, mirror in list(self._mirrors.items()):
-                held = mirror.held  # first: changes by a view that is dropped now are still found
+                # read before `changes`, so that changes through a view that is dropped meanwhile
+                # are still found
+                held = mirror.held
                 for at, data in mirror.changes(0 if working else NEAR):
                     value = upload(address + at, data.data)
                     if value < 0:
@@ -121,11 +134,13 @@ class Mirrors:
         return 0
 
     def caught_up(self, line: Line, value: int) -> bool:
-        """Does every mirror contain the results of this submission? If not, starts a read. Never
-        blocks."""
+        """Returns whether every mirror contains the results of this submission. If not, starts a
+        read of all mirrors. Never blocks.
+        """
         if not self._mirrors or self._session.channel.ended:
             return True
-        if not self._lock.acquire(blocking=False):  # a finalizer may call this inside any call
+        # a finalizer may call `caught_up` while its own thread holds the lock
+        if not self._lock.acquire(blocking=False):
             return False
         try:
             if self._coming is not None and self._done(self._coming[0]):

@@ -1,5 +1,6 @@
-"""Renews certificates while a connection is open. This machine's own is renewed by its CA, or over
-a session with a node that has the CA. If the CA is here, nodes that ask are renewed, too.
+"""Renews certificates while a connection is open. This machine's certificate is renewed by a CA on
+this machine, or else over a session with a node that has the CA. A CA on this machine also renews
+the certificates of nodes that ask.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ ANSWER_S = 10.0
 
 
 class Renewing:
-    """A thread that checks the certificate of one connection."""
+    """A thread that checks and renews the certificate of one connection."""
 
     def __init__(self, own: Identity, engine: Engine) -> None:
         self.own = own
@@ -37,7 +38,7 @@ class Renewing:
         threading.Thread(target=self._run, name="sparkle-renew", daemon=True).start()
 
     def add(self, session: Session) -> None:
-        """Adds a session that may carry requests and grants."""
+        """Adds a session, which may then carry renewal requests and grants."""
         with self._lock:
             self._sessions.add(session)
         if self._has_ca:
@@ -59,7 +60,9 @@ class Renewing:
                     self._say(f"{self.own.name}: {error}")
 
     def _newest(self) -> Identity:
-        """The certificate in the files, which another process may have renewed, or a new one."""
+        """Returns the identity from the files, which another process may have renewed. Renews the
+        certificate first if that is due.
+        """
         found = identity.read(self._home)
         if not renewal.due(found):
             return found
@@ -94,7 +97,7 @@ class Renewing:
             self._say(f"{keys.peer}: its certificate is not renewed: {error}")
 
     def _say(self, line: str) -> None:
-        """Logs a line once, not at each check."""
+        """Logs a problem when it first appears, not again at each check."""
         if line != self._said:
             self._said = line
             log.warning("%s", line)

@@ -1,7 +1,7 @@
-"""Session: the requests and reports of a device of a node. Requests go out; a reply comes back if
-the caller needs one. News wakes waiting threads.
+"""Session: the client's requests to one device of a node, and the node's replies. The node also
+sends reports that nobody asked for ("news"), which wake waiting threads.
 
-`post_later` is for finalizers: they may run while their thread holds a lock.
+Finalizers use `post_later`, since a finalizer may run while its thread holds a lock.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CLOSED_S = 5.0
 """Seconds that closed queues have to end at the node before another one is opened."""
 SILENT_S = 0.25
 """Seconds without news after which a waiting thread asks."""
-_PATIENCE_S = 0.05  # for a flush by a waiting thread
+_PATIENCE_S = 0.05  # seconds that a waiting thread tries to get the lock for a flush
 
 _KINDS: dict[str, type[Exception]] = {
     kind.__name__: kind
@@ -45,12 +45,12 @@ _KINDS: dict[str, type[Exception]] = {
     )
 }  # fmt: skip
 
-_VALUE, _U64 = struct.Struct(">BQ"), 0xCF  # an unsigned number of 64 bits in msgpack
+_VALUE, _U64 = struct.Struct(">BQ"), 0xCF  # msgpack's type of an unsigned 64-bit number
 _Reply = dict[str, Any] | None
 
 
 def head(line: Line, do: str, **fields: Any) -> bytes:
-    """A packed submission without its value, which is its last field."""
+    """Packs a submission without its last field, the value."""
     return pack({"do": do, "queue": line.number, **fields, "value": 0})[:-1]
 
 
@@ -68,7 +68,8 @@ class Session:
         """Called in the transport's thread when the node asks for a new certificate."""
         self._numbers = itertools.count(1)
         self._answers: dict[int, Callable[[_Reply], None]] = {}
-        self._changed = threading.Condition()  # re-entrant lock: a finalizer may wait, too
+        # the default lock is re-entrant, so that a finalizer may wait, too
+        self._changed = threading.Condition()
         self._news = 0
         self._lines: dict[int, Line] = {}
         self._closing: dict[int, int] = {}
@@ -80,41 +81,47 @@ class Session:
     # Requests
 
     def check(self) -> None:
-        """Raises plugin.Failed if the session is over."""
+        """Raises plugin.Failed if the session or the device is lost."""
         if self.words:
             raise Failed(errno.ENODEV, self.words)
 
     def number(self) -> int:
-        """A new number for a queue, a transfer, or anything else that the client numbers."""
+        """Returns a new number for a queue, a transfer, or anything else that the client
+        numbers.
+        """
         return next(self._numbers)
 
     def post(self, do: str, **fields: Any) -> None:
-        """Sends a request without waiting."""
+        """Queues a request without waiting for a reply."""
         if self.channel.post({"do": do, **fields}):
-            self.channel.flush()  # nothing is in flight that could carry it
+            # no frame is in flight, so no acknowledgement will trigger the next send
+            self.channel.flush()
 
     def give(self, line: Line, do: str, **fields: Any) -> int:
-        """Sends a submission; returns its value."""
+        """Sends a submission and returns its value."""
         return self.run(line, head(line, do, **fields))
 
     def run(self, line: Line, packed: bytes, again: bool = False) -> int:
-        """The same for the result of `head`. With `again` it is a "run": it replaces equal unsent
-        ones just before it, and stands for them."""
+        """Sends the submission `packed`, which `head` made, and returns its value. With `again`, a
+        "run" request replaces equal unsent ones just before it: its value covers theirs.
+        """
         value = line.submitted + 1
         follows = (packed, value // MOST_RUNS) if again else None
         idle = self.channel.post_packed(packed + _VALUE.pack(_U64, value), None, follows)
-        line.submitted = value  # with no call between, so that no interrupt can separate them
+        # no call may come between: an interrupt would separate the post from the count
+        line.submitted = value
         if idle:
             self.channel.flush()
         return value
 
     def post_later(self, do: str, **fields: Any) -> None:
-        """As `post`, for finalizers."""
+        """Queues a request as `post` does, but takes no lock. Finalizers use it."""
         self.channel.post_later({"do": do, **fields})
 
     def ask(self, do: str, timeout_s: float = ANSWER_S, **fields: Any) -> dict[str, Any]:
-        """Sends a request; returns its reply. Raises the node's error, or DeviceLost, also after
-        silence."""
+        """Sends a request and returns its reply. Raises the node's error. Raises DeviceLost if the
+        session is lost or no reply arrives within `timeout_s`.
+        """
         if self.words:
             raise DeviceLost(f"{self.uri}: {do}: {self.words}")
         answers: queue.SimpleQueue[_Reply] = queue.SimpleQueue()
@@ -151,7 +158,7 @@ class Session:
         raise kind(self.said(words or "refused, without a reason"))
 
     def said(self, words: str) -> str:
-        """The node's text, with the device's name as known here in front, once."""
+        """Returns the node's text with this client's URI of the device in front, exactly once."""
         there = self.uri.partition("/")[2]
         words = words.removeprefix(f"{self.uri}: ").removeprefix(f"{there}: ")
         return f"{self.uri}: {words}"
@@ -159,10 +166,10 @@ class Session:
     # Queues
 
     def open_line(self, timing: bool, wait: bool = True) -> Line:
-        """Opens a queue. Raises SparkleError."""
+        """Opens a queue at the node. Raises SparkleError."""
         line = Line(self.number(), timing, self._changed)
         if wait:
-            self.settle()  # the node counts a closed queue until all of its work has ended
+            self.settle()  # the node's quota counts a closed queue until all of its work has ended
             self.ask("queue", queue=line.number, timing=timing)
         else:
             self.post("queue", queue=line.number, timing=timing)
@@ -185,32 +192,34 @@ class Session:
         self.post_later("close_queue", queue=line.number, re=number)
 
     def settle(self) -> None:
-        """Waits until the node has closed all queues that were closed here."""
+        """Waits until the node has closed all queues that this client closed, at most CLOSED_S."""
         if self._closing:
             self.channel.flush()
             with self._changed:
                 self._changed.wait_for(lambda: not self._closing or self.words, CLOSED_S)
 
     def has(self, number: int) -> bool:
-        """Is a queue of that number open?"""
+        """Returns whether the queue of that number is open."""
         return number in self._lines
 
     def read(self, line: Line, address: int, into: memoryview) -> int:
-        """Posts a download; returns its value."""
+        """Posts a download and returns its value."""
         read = Read(line, line.submitted + 1, into)
         transfer = self.number()
         line.reads(read)
         self._reads[transfer] = read
         return self.give(line, "read", address=address, nbytes=into.nbytes, transfer=transfer)
 
-    # Waiting: plugin.News
+    # Waiting, as plugin.News requires
 
     def mark(self) -> int:
-        """A count of the news so far."""
+        """Returns how many reports of the node have arrived."""
         return self._news
 
     def wait(self, own: Any, mark: int, seconds: float) -> None:
-        """Waits for further news."""
+        """Waits until a report arrives after `mark`, at most `seconds`. After SILENT_S without a
+        report, asks the node.
+        """
         self.channel.flush(_PATIENCE_S)
         with self._changed:
             if self._news == mark and not self.channel.ended:
@@ -223,7 +232,7 @@ class Session:
             self.post_later("ask", queue=own.number)
             self.channel.flush(_PATIENCE_S)
 
-    # What the node says; the transport's threads
+    # Receiving, in the transport's thread
 
     def _deliver(self, item: Any) -> None:
         name, fields = told(item)
@@ -253,7 +262,7 @@ class Session:
     def _bytes(self, name: str, fields: dict[str, Any]) -> None:
         read = self._reads.pop(fields["transfer"], None)
         if read is None:
-            return  # the read has failed
+            return  # the download has failed already
         if name == "ready":
             self.channel.expect(fields["transfer"], read.into, lambda: self._arrived(read))
             return

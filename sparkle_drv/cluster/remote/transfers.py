@@ -1,5 +1,5 @@
-"""Uploads and downloads. Small ones travel within a request. Larger ones go in pieces, each one a
-submission. The network thus carries one piece while the node's device takes the last one.
+"""Uploads and downloads. Small ones are part of a request. Larger ones go in pieces, and each piece
+is a submission. The network thus carries one piece while the node's device copies the previous one.
 """
 
 from __future__ import annotations
@@ -32,15 +32,16 @@ class Transfers:
 
     def __init__(self, session: Session, queues: plugin.Queues, mirrors: Mirrors) -> None:
         self._session, self._queues, self._mirrors = session, queues, mirrors
-        self._pieces: list[bytearray] = []  # reused: fresh memory costs more than the copy
+        # reused, since allocating memory costs more than the copy into it
+        self._pieces: list[bytearray] = []
 
     def upload(self, queue: plugin.Timeline, address: int, data: memoryview) -> int:
-        """The value of the last piece, or -errno. Copies `data`."""
+        """Uploads a copy of `data`. Returns the timeline value of the last piece, or -errno."""
         value, stuck_s = queue.submitted, time.monotonic() + STUCK_S
         for at in range(0, data.nbytes, PIECE):
             start = partial(self._write, address + at, data[at : at + PIECE])
             value = self._given(queue, start)
-            while value == -errno.EAGAIN and at:  # a begun upload must not begin again
+            while value == -errno.EAGAIN and at:  # an upload that has begun must not begin again
                 if time.monotonic() >= stuck_s:
                     return -errno.ETIMEDOUT
                 value = self._given(queue, start)
@@ -49,7 +50,9 @@ class Transfers:
         return value
 
     def download(self, queue: plugin.Timeline, address: int, out: memoryview) -> int:
-        """The value of the last piece, or -errno. `out` has the bytes when that is reached."""
+        """Starts a download. Returns the timeline value of the last piece, or -errno. `out` has the
+        bytes once this value is reached.
+        """
         value = queue.submitted
         for at in range(0, out.nbytes, PIECE):
             piece = out[at : at + PIECE]
@@ -76,7 +79,8 @@ class Transfers:
             transfer = session.number()
             piece = self._pieces.pop() if self._pieces else bytearray(PIECE)
             copy = memoryview(piece)[: data.nbytes]
-            np.copyto(np.frombuffer(copy, np.uint8), np.frombuffer(data, np.uint8))  # without GIL
+            # this copy releases the GIL
+            np.copyto(np.frombuffer(copy, np.uint8), np.frombuffer(data, np.uint8))
             session.channel.send_bulk(transfer, copy, partial(self._back, piece))
         value = session.give(
             line, "write", address=address, data=inline, transfer=transfer, nbytes=data.nbytes

@@ -1,11 +1,12 @@
-"""The transport in process. With a seed it loses, repeats, reorders and delays messages.
+"""A transport inside one process. With a seed it loses, repeats, reorders and delays messages.
 
-Each link (sender, receiver, lane) has a random generator of its own. The fate of its n-th message
-thus depends on the seed alone, not on how threads interleave. Without a seed no message is lost and
-each lane keeps its order. One thread delivers; control goes first.
+Each link (sender, receiver, lane) has its own random generator. The fate of the n-th message of a
+link thus depends on the seed alone, not on how threads interleave. Without a seed no message is
+lost and each lane keeps its order. One thread delivers all messages, control before bulk.
 
-Failures are those of machines: `cut` a cable, `kill` or suspend (`stop`) a process. Threads cannot
-be suspended, so messages that a stopped endpoint sends are kept until `go`.
+A test causes the failures of real machines: `cut` pulls a cable, `kill` ends a process, `stop`
+suspends a process and `go` resumes it. Threads cannot be suspended, so messages that a stopped
+endpoint sends are kept until `go`.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ Action = Callable[[], None]
 
 
 class Air:
-    """Joins endpoints of one process."""
+    """The network that connects the endpoints of one process."""
 
     def __init__(
         self,
@@ -51,7 +52,7 @@ class Air:
         lease_s: float = 0.2,
     ) -> None:
         if seed is None and (lose or repeat or reorder or any(delay_s)):
-            raise ValueError("expected a seed for a wire that misbehaves, got None")
+            raise ValueError("expected a seed for a wire that loses or delays messages, got None")
         self.seed, self.lose, self.repeat, self.reorder = seed, lose, repeat, reorder
         self.delay_s, self.lease_s = delay_s, lease_s
         self._lock = threading.Condition()
@@ -64,27 +65,33 @@ class Air:
         self._asleep = False
 
     def endpoint(self, name: str) -> Transport:
-        """A new endpoint; others see it once it is started."""
+        """Returns a new endpoint. Other endpoints see it once it is started."""
         return _End(self, check_name(name))
 
     def cut(self, name: str) -> None:
-        """Pulls the cable: nothing passes, and both sides are told after the lease."""
+        """Pulls an endpoint's cable. No message passes, and after the lease both sides are told
+        that the other is gone.
+        """
         self._fail(name, cut=True)
 
     def heal(self, name: str) -> None:
-        """Plugs it in again."""
+        """Plugs the endpoint's cable in again."""
         self._mend(name, cut=False)
 
     def stop(self, name: str) -> None:
-        """Suspends the process: nothing passes, and the others are told after the lease."""
+        """Suspends an endpoint. No message passes, and after the lease the others are told that the
+        endpoint is gone.
+        """
         self._fail(name, stopped=True)
 
     def go(self, name: str) -> None:
-        """Resumes it. Waiting messages arrive, unless the lease has ended its links."""
+        """Resumes a suspended endpoint. Kept messages arrive, unless the lease has ended the
+        endpoint's links.
+        """
         self._mend(name, stopped=False)
 
     def kill(self, name: str) -> None:
-        """Ends the process: the others are told at once."""
+        """Ends an endpoint as if its process died. The others are told at once."""
         with self._lock:
             self._gone(self._ends[name])
 
@@ -124,7 +131,9 @@ class Air:
         self._lock.notify()
 
     def _look(self) -> None:
-        """Tells every endpoint its changes. Needs the lock."""
+        """Tells each endpoint which watched endpoints have appeared or gone. The caller holds the
+        lock.
+        """
         for end in self._ends.values():
             for name, told in end.watched.items():
                 other = self._ends.get(name)
@@ -146,7 +155,9 @@ class Air:
                 self._put(due, lane, partial(self._leave, source, to, message))
 
     def _put(self, due: float, lane: Lane, action: Action) -> None:
-        """Schedules the action at a time of the monotonic clock; 0 is now. Needs the lock."""
+        """Schedules an action for the time `due` of the monotonic clock, or for now if `due` is 0.
+        The caller holds the lock.
+        """
         if due:
             heapq.heappush(self._later, (due, next(self._count), lane, action))
         else:
@@ -176,12 +187,14 @@ class Air:
             for action in batch:
                 try:
                     action()
-                except BaseException:  # a bug of `receive` or `seen` must not end the wire
+                except BaseException:  # a bug in `receive` or `seen` must not end the thread
                     args = (*sys.exc_info(), threading.current_thread())
                     threading.excepthook(threading.ExceptHookArgs(args))
 
     def _ripen(self) -> float | None:
-        """Makes due actions ready. Returns the seconds until the next one, or None."""
+        """Moves due actions to the ready queues. Returns the seconds until the next action, or
+        None.
+        """
         now = time.monotonic()
         while self._later and self._later[0][0] <= now:
             _, _, lane, action = heapq.heappop(self._later)
@@ -189,7 +202,9 @@ class Air:
         return self._later[0][0] - now if self._later else None
 
     def _held(self, end: _End, action: partial[None]) -> bool:
-        """Keeps the action if the endpoint is suspended. Is it?"""
+        """Keeps the action if the endpoint is suspended. Returns whether the endpoint is
+        suspended.
+        """
         with self._lock:
             if end.stopped:
                 end.kept.append(action)
@@ -214,7 +229,7 @@ class Air:
 
 
 class _End:
-    """One endpoint."""
+    """One endpoint, which implements Transport."""
 
     def __init__(self, air: Air, name: str) -> None:
         self.name = name
@@ -255,7 +270,7 @@ class _End:
 
 
 class _Link:
-    """The generator of one direction of one lane between two endpoints."""
+    """The random generator of one sender, receiver and lane."""
 
     def __init__(self, air: Air, key: tuple[str, str, Lane]) -> None:
         sender, to, lane = key
@@ -264,7 +279,7 @@ class _Link:
         self._last = 0.0
 
     def fates(self) -> list[float]:
-        """Times at which copies of the next message arrive; [] if it is lost."""
+        """Returns the times at which copies of the next message arrive; [] for a lost message."""
         air, drawn = self._air, self._random.random
         lost, repeated = drawn() < air.lose, drawn() < air.repeat
         return [] if lost else [self._due() for _ in range(2 if repeated else 1)]
@@ -275,5 +290,5 @@ class _Link:
         due = time.monotonic() + delay_s
         if aside < self._air.reorder:
             return due + self._random.uniform(0.1, 1.0) * HELD_BACK_S
-        self._last = max(due, self._last)  # a delay keeps the order, as in a stream
+        self._last = max(due, self._last)  # a delayed message keeps its place, as in a stream
         return self._last

@@ -1,8 +1,8 @@
 """The protocol of transports, which carry messages between endpoints.
 
-A transport may lose, repeat, reorder and delay messages. It never alters one unnoticed: TLS checks
-that, and channel/ checks again by MAC. An endpoint's name is text without "/": a node's name, or a
-client's with a random suffix.
+A transport may lose, repeat, reorder and delay messages. A message never arrives altered: TLS
+detects a change, and channel/ also checks a MAC. An endpoint's name is text without "/": a node's
+name, or a client's name with a random suffix.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST_NAME = 64
 
 
 def check_name(name: str) -> str:
-    """`name`, if every transport can use it in a key. Raises ValueError."""
+    """Returns `name` if every transport can use it in a key. Raises ValueError otherwise."""
     fits = 0 < len(name) <= MOST_NAME and all("!" <= letter <= "~" for letter in name)
     if not fits or set(name) & set("/*$?#"):
         raise ValueError(f"expected a name of printable ASCII without / * $ ? #, got {name[:80]!r}")
@@ -53,24 +53,26 @@ Seen = Callable[[str, bool], None]
 
 
 class Transport(Protocol):
-    """One endpoint. Any thread may call any method."""
+    """One endpoint of a transport. Any thread may call any method."""
 
     name: str
     """Name of this endpoint."""
 
     def start(self, receive: Receive, seen: Seen) -> None:
-        """Begins to receive. Called once, before anything is sent."""
+        """Starts to receive. The caller calls `start` once, before it sends anything."""
 
     def watch(self, name: str) -> None:
-        """Reports this endpoint to `seen` from now on: at once if it is there, and when it goes."""
+        """Starts reports to `seen` about an endpoint: at once if the endpoint is alive, and each
+        time it comes or goes.
+        """
 
     def unwatch(self, name: str) -> None:
-        """Stops reports about it."""
+        """Stops reports to `seen` about an endpoint."""
 
     def send(self, to: str, lane: Lane, message: bytes) -> None:
-        """Sends one message to `to`. It may wait for room as long as the watchdog allows, then
-        raises Stalled. A message to an endpoint that is not there is lost.
+        """Sends one message to `to`. Waits for room at most as long as the watchdog allows, then
+        raises Stalled. A message to an endpoint that is not alive is lost.
         """
 
     def close(self) -> None:
-        """Stops receiving; idempotent. Others see this endpoint go."""
+        """Stops receiving; idempotent. The other endpoints see this endpoint go."""

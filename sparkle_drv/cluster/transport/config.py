@@ -1,7 +1,7 @@
-"""Endpoints as text, and the configuration of Zenoh, as measured.
+"""Endpoints as text, and Zenoh's settings, which measurements chose.
 
-A node routes and listens. A client does not listen. There is no multicast discovery, and only our
-own keys are served. All links except those of the loopback interface use mutual TLS.
+A node routes and listens; a client does not listen. Multicast discovery is off, and only keys of
+this package are served. All links except those of the loopback interface use mutual TLS.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ FILES = ("ca.pem", "cert.pem", "key.pem")
 
 
 class Endpoint(NamedTuple):
-    """One checked address."""
+    """One checked address of an endpoint."""
 
     protocol: str
     host: str
@@ -64,7 +64,9 @@ def endpoint(text: str) -> Endpoint:
 
 
 def _loopback(plain: Endpoint) -> Endpoint:
-    """The endpoint with its address resolved, so that the name cannot mean another host later."""
+    """Returns the endpoint with its address resolved, so that the name cannot mean another host
+    later.
+    """
     try:
         found = {info[4][0] for info in socket.getaddrinfo(plain.host, plain.port)}
     except OSError as error:
@@ -81,7 +83,9 @@ def _loopback(plain: Endpoint) -> Endpoint:
 def settings(
     folder: Path | None, listen: Sequence[Endpoint], connect: Sequence[Endpoint], node: bool
 ) -> dict[str, Any]:
-    """The configuration in the form of Zenoh's JSON. `folder` has the certificates for TLS."""
+    """Returns Zenoh's configuration as the object of its JSON. `folder` has the certificates for
+    TLS.
+    """
     every = (*listen, *connect)
     protocols = sorted({each.protocol for each in every}) or ["tls"]
     if listen and not node:
@@ -99,7 +103,7 @@ def settings(
                 },
             },
         },
-        # Twice the limit, so that send() refuses first: Zenoh drops longer messages silently.
+        # Twice our limit, so that send() refuses long messages first: Zenoh drops them silently.
         "rx": {"max_message_size": 2 * MOST_NBYTES},
         "tcp": {"so_sndbuf": SNDBUF, "so_rcvbuf": RCVBUF},
     }
@@ -110,7 +114,7 @@ def settings(
         "listen": {"endpoints": [str(each) for each in listen], "exit_on_failure": True},
         "connect": {
             "endpoints": [str(each) for each in connect],
-            # A node may start before the nodes that it joins; a client is useless without one.
+            # A node may start before the nodes that it joins. A client cannot work without a node.
             "timeout_ms": -1 if node else OPEN_MS,
             "exit_on_failure": not node,
             "retry": {
@@ -122,7 +126,7 @@ def settings(
         "scouting": {
             "delay": 0,
             "multicast": {"enabled": False},
-            # Addresses from strangers are only for links with TLS.
+            # Addresses that unknown endpoints announce are used only for links with TLS.
             "gossip": {
                 "enabled": protocols == ["tls"],
                 "multihop": True,
@@ -162,7 +166,9 @@ def _tls(folder: Path | None, node: bool) -> dict[str, Any]:
 
 
 def _access() -> dict[str, Any]:
-    """For every link, both ways: messages, subscriptions and liveliness of our keys; no queries."""
+    """Allows messages, subscriptions and liveliness of our keys on every link, both ways, and no
+    queries.
+    """
     liveliness = ["liveliness_token", "liveliness_query", "declare_liveliness_subscriber"]
     rule = {
         "id": "ours",

@@ -1,7 +1,8 @@
-"""The transport over Zenoh: keys, liveliness, renewal.
+"""The transport over Zenoh: keys, liveliness tokens, renewal of certificates.
 
-A message is a put to `sparkle/<to>/<from>/<lane>`. Queries are not used, since a failed query ends
-in an empty answer. An endpoint is alive while its token `sparkle/alive/<name>/<session>` exists.
+A message is a put to `sparkle/<to>/<from>/<lane>`. Zenoh's queries are not used, since a failed
+query looks like an empty answer. An endpoint is alive while its token
+`sparkle/alive/<name>/<session>` exists.
 """
 
 from __future__ import annotations
@@ -47,12 +48,14 @@ CALLING_S = 0.1
 """Seconds after which threads of a closed session have made their last callbacks."""
 _living: weakref.WeakSet[Engine] = weakref.WeakSet()
 _closed_s = [0.0]
-_opened = [False]  # in this process, or in a parent that it was forked from
+_opened = [False]  # whether Zenoh was opened in this process, or in a parent before a fork
 _forked = [False]
 
 
 def _in_child() -> None:
-    """Zenoh's threads exist only in the parent: open sessions would hang at the child's exit."""
+    """Forgets open sessions in a forked child. Zenoh's threads exist only in the parent, so such a
+    session would hang at the child's exit.
+    """
     _living.clear()
     _closed_s[0] = 0.0
     _forked[0] = _opened[0]
@@ -63,15 +66,16 @@ os.register_at_fork(after_in_child=_in_child)
 
 @atexit.register
 def _at_exit() -> None:
-    """Closes all sessions: Zenoh hangs at exit with an open one. It then waits, since a callback
-    into an interpreter that has ended aborts the process."""
+    """Closes all sessions, since Zenoh hangs at exit with an open one. Then waits: a callback that
+    runs after the interpreter has ended aborts the process.
+    """
     for engine in list(_living):
         engine.close()
     time.sleep(max(0.0, _closed_s[0] + CALLING_S - time.monotonic()))
 
 
 class Engine:
-    """One endpoint on Zenoh: a node, which routes and listens, or a client, which does neither."""
+    """One endpoint on Zenoh. A node routes and listens; a client does neither."""
 
     def __init__(
         self,
@@ -117,7 +121,8 @@ class Engine:
         with self._lock:
             self._presence.remove(name)
             watched = self._watched.pop(name, None)
-            with contextlib.suppress(Exception):  # ZError if the session closes at the same time
+            # Zenoh raises ZError if the session closes at the same time
+            with contextlib.suppress(Exception):
                 if watched is not None:
                     _bounded(watched.undeclare)
 
@@ -138,18 +143,20 @@ class Engine:
         self._shut()
 
     def renewed(self, folder: Path) -> None:
-        """Goes on with new certificates. Messages at that moment are lost. No loss is reported
-        unless the endpoint stays away."""
+        """Reopens the session with new certificates from `folder`. Messages during that time are
+        lost. Others see this endpoint go only if it stays away longer than HOLD_S.
+        """
         with self._lock:
             self._folder = folder
-            config.settings(folder, self._listen, self._connect, self._node)  # raises ValueError
+            # called only to raise ValueError
+            config.settings(folder, self._listen, self._connect, self._node)
             if self._closed:
                 raise Stalled("the endpoint is closed")
             self._say_renewal()
             self._presence.hold()
             self._shut()
             until = time.monotonic() + HOLD_S
-            while True:  # the other end may renew at the same time
+            while True:  # retried, since the other end may renew at the same time
                 try:
                     return self._open(look=False)
                 except Refused:
@@ -158,10 +165,11 @@ class Engine:
                     time.sleep(AGAIN_S)
 
     def _say_renewal(self) -> None:
-        """Announces the renewal by a token. A put would not do: subscribers' callbacks run in a
-        thread of their own, and only tokens arrive in the order of their declaration."""
+        """Announces the renewal by a token. A put might arrive late, since its callbacks run in
+        another thread. Only tokens arrive in the order of their declaration.
+        """
         session, key = self._session, f"sparkle/alive/{self.name}/{RENEWS}"
-        if session is not None:  # None if the last renewal failed to open
+        if session is not None:  # the session is None if the last renewal could not open one
             _bounded(lambda: self._declared.append(session.liveliness().declare_token(key)))
 
     def _opened(self) -> zenoh.Session:
@@ -198,15 +206,17 @@ class Engine:
         if look and self._connect:
             self._look(session)
         _bounded(lambda: self._declare(session))
-        if look and self._connect and self._node:  # again, for a node that started meanwhile
+        # looks again, for a node of the same name that started meanwhile
+        if look and self._connect and self._node:
             self._look(session, self._token(session))
 
     def _token(self, session: zenoh.Session) -> str:
         return f"sparkle/alive/{self.name}/{session.zid()}"
 
     def _declare(self, session: zenoh.Session) -> None:
-        """Declares subscribers and the token. It runs in a daemon thread: Zenoh's callback threads
-        inherit that, so that an ending interpreter does not wait for them."""
+        """Declares the subscribers and the token. Runs in a daemon thread: Zenoh's callback threads
+        are then daemons, too, and an ending interpreter does not wait for them.
+        """
         keep = self._declared.append
         for lane in Lane:
             keep(session.declare_subscriber(f"sparkle/{self.name}/*/{lane.value}", self._on_put))
@@ -215,8 +225,11 @@ class Engine:
         keep(session.liveliness().declare_token(self._token(session)))
 
     def _look(self, session: zenoh.Session, own: str = "") -> None:
-        """Raises Refused if another endpoint has the name. A restarted node waits for the lease of
-        its predecessor, which may still be seen. Of two with a token the lesser one stays."""
+        """Raises Refused if another endpoint has the same name.
+
+        A restarted node may still see its predecessor, and waits for that lease to end. If two
+        endpoints have a token, the one whose key sorts first stays.
+        """
         there: set[str] = set()
 
         def told(key: str, alive: bool) -> None:
@@ -255,7 +268,7 @@ class Engine:
                     congestion_control=how.DROP if urgent else how.BLOCK,
                 )
         except zenoh.ZError:
-            pass  # the session is closing or reopening: the message is lost, as on a bad link
+            pass  # the session is closing or reopening, so the message is lost, as on a bad link
 
     def _shut(self) -> None:
         session, self._session, self._declared, self._watched = self._session, None, [], {}
@@ -267,7 +280,9 @@ class Engine:
         return ", ".join(map(str, (*self._connect, *self._listen))) or "no address"
 
     def _plainly(self, said: str) -> str:
-        """A one-line message for an error of Zenoh, which names its own source files."""
+        """Returns a one-line message for an error of Zenoh, whose own text names Zenoh's source
+        files.
+        """
         again = [(where, probe.reason(where, self._folder, 1.0)) for where in self._connect]
         for where, why in again:
             if why and not self._node:
@@ -282,14 +297,16 @@ class Engine:
 
 
 def log_links(level: str) -> None:
-    """Lets Zenoh log about links to descriptor 1, unless RUST_LOG says otherwise."""
+    """Makes Zenoh log about links to descriptor 1, unless RUST_LOG says otherwise."""
     import zenoh
 
     zenoh.init_log_from_env_or(level)
 
 
 def _tokens(session: zenoh.Session, name: str, told: Callable[[str, bool], None]) -> Any:
-    """Reports the tokens of a name: present ones, and each that comes or goes."""
+    """Calls `told(key, alive)` for each present token of a name, and each time one comes
+    or goes.
+    """
     import zenoh
 
     def on_sample(sample: zenoh.Sample) -> None:
@@ -300,7 +317,9 @@ def _tokens(session: zenoh.Session, name: str, told: Callable[[str, bool], None]
 
 
 def _bounded(action: Callable[[], Any]) -> Any:
-    """The action's result, or None after ENDED_S; the action then continues on its own."""
+    """Runs the action in a thread. Returns its result, or None after ENDED_S, when the action
+    continues alone.
+    """
     done: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
 
     def run() -> None:

@@ -1,6 +1,7 @@
-"""Zenoh's messages about links that a node refuses, as lines. Zenoh writes only to descriptor 1,
-with colours. A process that wants the lines therefore gives up that descriptor: other output to it,
-and what Python prints, is passed on to its old target.
+"""Zenoh's log lines about links that a node refuses.
+
+Zenoh writes only to descriptor 1, with colours. A process that wants these lines therefore
+redirects the descriptor. All other output, Python's included, still reaches the old target.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from collections.abc import Callable
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _REFUSED = re.compile(r" WARN .*?zenoh_link_tls::\w+: (.*)")
-_HINT = re.compile(r"\. Hint: .*")  # about open files, whatever the reason was
+_HINT = re.compile(r"\. Hint: .*")  # Zenoh's hint is about open files, whatever the real reason was
 LEVEL = "zenoh_link_tls=warn"
 
 
 def hear(say: Callable[[str], None]) -> None:
-    """Calls `say(line)` for each refused link from now on. Call it once, before Engine starts."""
+    """Calls `say(line)` for each link that is refused from now on. Call `hear` once, before an
+    Engine starts.
+    """
     ends = os.pipe()
     sys.stdout.flush()
     kept = os.dup(1)

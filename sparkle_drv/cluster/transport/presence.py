@@ -1,7 +1,7 @@
 """Which watched endpoints are alive, by the liveliness tokens of their sessions.
 
-An endpoint that renews its certificates leaves for a moment. It announces that by a token RENEWS.
-Its absence is then reported only if it lasts.
+An endpoint that renews its certificates is absent for a moment. It announces its absence by a token
+RENEWS. The absence is then reported only if it lasts longer than HOLD_S.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ HOLD_S = 3.0
 
 
 class Presence:
-    """Turns tokens that come and go into calls of `seen`, one per change."""
+    """Turns tokens that appear and disappear into calls of `seen`, one per change of an
+    endpoint.
+    """
 
     def __init__(self, seen: Seen) -> None:
         self._seen = seen
@@ -28,14 +30,14 @@ class Presence:
         self._ended = False
 
     def add(self, name: str) -> bool:
-        """Watches a name. False if it was watched already."""
+        """Starts watching a name. Returns False if the name was watched already."""
         with self._lock:
             known = name in self._tokens
             self._tokens.setdefault(name, set())
             return not known
 
     def remove(self, name: str) -> None:
-        """Stops reports about the name."""
+        """Stops reports about a name."""
         with self._lock:
             for kept in (self._tokens, self._told, self._held_until):
                 kept.pop(name, None)
@@ -45,7 +47,7 @@ class Presence:
             return list(self._tokens)
 
     def token(self, key: str, there: bool) -> None:
-        """A token has appeared or gone."""
+        """Handles a token that has appeared (`there`) or disappeared."""
         _, _, name, session = key.split("/")
         if session == RENEWS:
             if there:
@@ -59,7 +61,9 @@ class Presence:
             self._tell(name)
 
     def hold(self, name: str | None = None) -> None:
-        """The endpoint announces a renewal. None: this endpoint renews, and forgets all tokens."""
+        """Delays reports of absence by HOLD_S while an endpoint renews. None means that this
+        endpoint renews; all tokens are then forgotten.
+        """
         with self._lock:
             for each in [name] if name else list(self._tokens):
                 self._held_until[each] = time.monotonic() + HOLD_S

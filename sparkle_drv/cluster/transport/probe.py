@@ -1,7 +1,7 @@
-"""Finds out why an address does not answer: Zenoh says "Timeout!" for every reason.
+"""Finds out why an address does not answer, since Zenoh says "Timeout!" for every reason.
 
-It makes a connection without Zenoh: TCP, then TLS with the same certificates. It then reads the
-other end's reaction to our certificate. This costs a reachable node two round trips.
+The probe connects without Zenoh: TCP, then TLS with the same certificates. It then reads how the
+other end reacts to our certificate. A probe of a reachable node costs two round trips.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ ERRNOS = {
 
 
 def reason(where: Endpoint, folder: Path | None, timeout_s: float) -> str | None:
-    """Why no link can be made; None if nothing speaks against it."""
+    """Returns why no link can be made, or None if the probe finds no reason."""
     until, spoken = time.monotonic() + timeout_s, ""
     try:
         with socket.create_connection((where.host, where.port), timeout_s) as raw:
@@ -78,7 +78,7 @@ def _context(folder: Path | None) -> ssl.SSLContext:
 
 
 def _said(link: ssl.SSLSocket) -> str | None:
-    """The other end's reaction to our certificate; None if it accepts."""
+    """Returns how the other end rejects our certificate, or None if it accepts."""
     link.setblocking(False)
     until = time.monotonic() + ANSWER_S
     while (left_s := until - time.monotonic()) > 0:
@@ -93,7 +93,9 @@ def _said(link: ssl.SSLSocket) -> str | None:
 
 
 def _plain(raw: socket.socket) -> str | None:
-    """A port that expects TLS answers two zero bytes with an alert."""
+    """Sends two zero bytes. Returns an error if the port answers with a TLS alert, so
+    expects TLS.
+    """
     raw.settimeout(PLAIN_S)
     raw.sendall(b"\0\0")
     try:

@@ -1,9 +1,11 @@
-"""Calls the engine to send. Usually the caller's own thread does it, without a thread switch.
+"""Calls the engine to send messages, usually in the caller's thread, without a thread switch.
 
-A put of bulk waits for room in the link, which a suspended receiver does not give. Callers of bulk
-can wait: channel/endpoint.py has a thread for it. Control never waits for room: if a link takes
-nothing, it is dropped. While a put of bulk takes long, a thread sends control, since the engine may
-hold locks. Once the put exceeds the watchdog's time, senders get Stalled.
+A put of bulk waits for room in the link, and a suspended receiver gives none. A caller of bulk can
+wait: channel/endpoint.py has a thread for bulk.
+
+Control never waits for room: a control message is dropped if the link accepts nothing. While a put
+of bulk takes long, a separate thread sends control, since the engine may hold locks. Once that put
+exceeds the watchdog's time, senders get Stalled.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ class Senders:
         threading.Thread(target=self._run, name="send-control", daemon=True).start()
 
     def send(self, key: str, lane: Lane, message: bytes) -> None:
-        """Sends a message. Raises Stalled if a put has exceeded the watchdog's time."""
+        """Sends a message. Raises Stalled if a put of bulk exceeds the watchdog's time."""
         began = self._began
         takes_s = time.monotonic() - began if began else 0.0
         if takes_s >= self._watchdog_s:
@@ -51,12 +53,13 @@ class Senders:
             self._put(key, lane, message)
         else:
             with self._changed:
-                if len(self._waiting) < ROOM:  # more is dropped, as on a link that takes nothing
+                # further messages are dropped, as on a link that accepts nothing
+                if len(self._waiting) < ROOM:
                     self._waiting.append((key, message))
                     self._changed.notify_all()
 
     def end(self) -> None:
-        """Ends the thread after its current message."""
+        """Ends the control thread after its current message."""
         with self._changed:
             self._ended = True
             self._waiting.clear()

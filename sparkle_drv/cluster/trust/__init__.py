@@ -6,7 +6,7 @@
     renewal.py         renews certificates, also over a session
     authority.py       the CA: makes certificates, signs requests, revokes keys
     identity.py        a name, a role, certificate and key; read from SPARKLE_HOME/cluster
-    requests.py        keys, and requests for certificates
+    requests.py        a machine's key, and requests for certificates
     revocation.py      the signed list of keys that are refused
     certificates.py    the content of a certificate, and whether it is valid now
     files.py           names, modes, reading and writing of the files

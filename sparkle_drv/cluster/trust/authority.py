@@ -1,7 +1,7 @@
 """The CA: makes certificates, signs requests, and revokes keys. `sparkle certs` calls it.
 
-Its folder has its key and, in issued/, the newest certificate of every key it ever signed. Those
-are the basis of revocation and renewal.
+The CA's folder has the CA's key and, in issued/, the newest certificate of every key that the CA
+ever signed. Revocation and renewal read these certificates.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ class Authority:
     def issue(
         self, name: str, role: str, hosts: tuple[str, ...] = (), days: float = 1
     ) -> dict[str, bytes]:
-        """The files of a machine: a new key, its certificate, the CA's, the revocation list.
-        Raises ValueError.
+        """Makes a new key and its certificate. Returns the files of that machine: key, certificate,
+        CA certificate, revocation list. Raises ValueError.
         """
         of, key = certificates.subject(role, name, hosts), requests.new_key()
         return {files.KEY: requests.key_file(key), **self.certify(of, key.public_key(), days)}
 
     def sign(self, request: bytes, days: float = 1) -> tuple[Subject, dict[str, bytes]]:
-        """(the subject of a request, that machine's files except its key). Raises Refused, also for
-        a revoked key, and ValueError.
+        """Signs a request. Returns the request's subject, and that machine's files except its key.
+        Raises Refused, also for a revoked key, and ValueError.
         """
         of, key = requests.checked(request, "request")
         self.revoked.check(key, f"request of {of}")
@@ -62,7 +62,7 @@ class Authority:
         """Makes and records a certificate for a key. Returns the files that the key's owner needs.
 
         Raises ValueError, also if a subject of another role has this name. TLS compares only names,
-        so one name must not have two roles.
+        so two roles must not share a name.
         """
         if self.on_record(key) is None:
             for known, made in self.issued():
@@ -81,12 +81,16 @@ class Authority:
         }
 
     def issued(self) -> Iterator[tuple[Subject, x509.Certificate]]:
-        """The newest certificate of every key. Raises Refused for a damaged record."""
+        """Yields the newest certificate of every key, with its subject. Raises Refused for a
+        damaged file.
+        """
         for path in sorted((self.folder / files.ISSUED).glob("*.pem")):
             yield self._recorded(path)
 
     def on_record(self, key: ec.EllipticCurvePublicKey) -> Subject | None:
-        """The subject of this key's newest certificate; None if it never had one."""
+        """Returns the subject of this key's newest certificate, or None if the key never
+        had one.
+        """
         path = self.folder / files.ISSUED / _record(key)
         return self._recorded(path)[0] if path.exists() else None
 
@@ -98,8 +102,8 @@ class Authority:
         return certificates.signed(made, self.certificate, str(path)), made
 
     def revoke(self, name: str) -> list[Subject]:
-        """Revokes every key that was ever certified for this name. Raises ValueError if there is
-        none.
+        """Revokes every key that was ever certified for this name. Raises ValueError if
+        no key was.
         """
         found = [(of, made) for of, made in self.issued() if of.name == name]
         if not found:
@@ -138,7 +142,7 @@ class Authority:
 
 
 def init(home: str) -> Authority:
-    """Makes a CA. Raises FileExistsError if there is one, and OSError."""
+    """Makes a CA. Raises FileExistsError if the folder has one already, and OSError."""
     folder = files.folder(home)
     for path in (folder / files.CA, folder / files.CA_KEY):
         if path.exists():
@@ -166,7 +170,7 @@ def init(home: str) -> Authority:
 
 
 def load(home: str) -> Authority:
-    """The CA in this SPARKLE_HOME. Raises Refused."""
+    """Loads the CA in this SPARKLE_HOME. Raises Refused."""
     folder = files.folder(home)
     here = "this is done where the CA is; `sparkle certs init` makes a CA of your own"
     pem = files.read(folder / files.CA_KEY, here, secret=True)

@@ -1,7 +1,8 @@
 """The content of a certificate: role, name, hosts; whether a CA signed it, and whether it is valid.
 
-Role and name are one URI among the certificate's names, `sparkle:node/box1`. Certificates of peers
-are untrusted input: their names are read only after the CA's signature is verified.
+Role and name form one URI among the certificate's alternative names, such as `sparkle:node/box1`.
+Certificates of peers are untrusted input: their names are read only after the CA's signature is
+verified.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _URI = "sparkle:"
 
 @dataclass(frozen=True)
 class Subject:
-    """The owner that a certificate names."""
+    """The owner that a certificate names: role, name, hosts."""
 
     role: str
     name: str
@@ -43,7 +44,7 @@ class Subject:
 
 
 def subject(role: str, name: str, hosts: tuple[str, ...] = ()) -> Subject:
-    """A checked Subject with sorted hosts. Raises ValueError."""
+    """Checks role, name and hosts. Returns a Subject with sorted hosts. Raises ValueError."""
     if role not in ROLES:
         raise ValueError(f"role: expected {', '.join(ROLES)}, got {role!r}")
     if not _NAME.fullmatch(name) or len(name) > 63:
@@ -68,7 +69,7 @@ def _host(text: str) -> str:
 
 
 def names(of: Subject) -> x509.SubjectAlternativeName:
-    """The names in a certificate or a request."""
+    """Returns the alternative names for a certificate or a request."""
     found: list[x509.GeneralName] = [x509.UniformResourceIdentifier(f"{_URI}{of.role}/{of.name}")]
     if of.role != "client":
         found.append(x509.DNSName(of.name))
@@ -81,7 +82,9 @@ def names(of: Subject) -> x509.SubjectAlternativeName:
 
 
 def told(extensions: x509.Extensions) -> Subject:
-    """The Subject in `names`. Raises ValueError, and x509's own exceptions."""
+    """Returns the Subject that the alternative names state. Raises ValueError, and exceptions of
+    x509.
+    """
     said = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     (uri,) = said.get_values_for_type(x509.UniformResourceIdentifier)
     role, _, name = uri.removeprefix(_URI).partition("/")
@@ -93,25 +96,25 @@ def told(extensions: x509.Extensions) -> Subject:
 
 
 def parsed(der: bytes, whose: str) -> x509.Certificate:
-    """The certificate in DER bytes. Raises Refused for other bytes, and for none."""
+    """Parses a certificate in DER. Raises Refused for other bytes and for none."""
     if not der:
         raise Refused(f"{whose}: expected a certificate, got none")
     try:
         return x509.load_der_x509_certificate(der)
-    except Exception as error:  # its kind depends on the version of cryptography
+    except Exception as error:  # the exception's type depends on the version of cryptography
         raise Refused(f"{whose}: expected a certificate, got {len(der)} other bytes") from error
 
 
 def signed(certificate: x509.Certificate, ca: x509.Certificate, whose: str) -> Subject:
-    """The subject of the certificate, after verifying the CA's signature. Raises Refused."""
+    """Verifies the CA's signature, and returns the certificate's subject. Raises Refused."""
     try:
         certificate.verify_directly_issued_by(ca)
-    except Exception as error:  # its kind depends on the version of cryptography
+    except Exception as error:  # the exception's type depends on the version of cryptography
         raise Refused(f"{whose}: {_stranger(certificate, ca)}") from error
     try:
         of_p256(certificate.public_key())
         return told(certificate.extensions)
-    except Exception as error:  # authority.py did not make it
+    except Exception as error:  # the CA signed a certificate that authority.py did not make
         raise Refused(
             f"{whose}: expected a certificate of a {' or '.join(ROLES)}, got another one"
         ) from error
@@ -123,38 +126,44 @@ def _stranger(certificate: x509.Certificate, ca: x509.Certificate) -> str:
         if certificate.issuer == certificate.subject:
             return f"{wanted}, got a self-signed one"
         issuer = common_name(certificate, issuer=True)
-    except Exception:  # its kind depends on the version of cryptography
+    except Exception:  # the exception's type depends on the version of cryptography
         return f"{wanted}, got one of an unreadable CA"
     return f"{wanted}, got one of another CA" + (f", {issuer}" if issuer.isprintable() else "")
 
 
 def common_name(certificate: x509.Certificate, issuer: bool = False) -> str:
-    """The name of the subject or issuer. Raises x509's exceptions for a foreign certificate."""
+    """Returns the common name of the subject or issuer. Raises exceptions of x509 for a foreign
+    certificate.
+    """
     name = certificate.issuer if issuer else certificate.subject
     (found,) = name.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
     return str(found.value)[:64]
 
 
 def of_p256(key: object) -> ec.EllipticCurvePublicKey:
-    """The key, if it has the one kind that we make. Raises ValueError."""
+    """Returns the key if it is a P-256 key, the only kind that this package makes. Raises
+    ValueError.
+    """
     if isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1):
         return key
     raise ValueError(f"expected a P-256 key, got {type(key).__name__}")
 
 
 def key_hash(key: ec.EllipticCurvePublicKey) -> bytes:
-    """SHA-256 of the public key. Renewals keep it; revocation and `--trust-code` use it."""
+    """Returns the SHA-256 of the public key. A renewal keeps the key and so the hash. Revocation
+    and `--trust-code` use the hash.
+    """
     der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     return hashlib.sha256(der).digest()
 
 
 def now() -> datetime:
-    """The time of this machine's clock."""
+    """Returns the time of this machine's clock."""
     return datetime.now(timezone.utc)
 
 
 def written(when: datetime) -> str:
-    """A time as text, to the second."""
+    """Formats a time as text, to the second."""
     return f"{when:%Y-%m-%d %H:%M:%S} UTC"
 
 
@@ -165,7 +174,7 @@ def timely(
     reader: str = "this machine",
     theirs: int | None = None,
 ) -> None:
-    """Raises Refused for a certificate that is expired or not yet valid by this machine's clock.
+    """Raises Refused if the certificate is expired or not yet valid by this machine's clock.
     `reader` names this machine. `theirs` is the sender's clock, in seconds since 1970.
     """
     here = now()

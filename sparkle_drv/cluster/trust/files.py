@@ -1,4 +1,6 @@
-"""The files of one machine's certificates in SPARKLE_HOME/cluster: names, modes, contents."""
+"""The files of one machine's certificates in SPARKLE_HOME/cluster: names, modes, reading,
+writing.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,13 @@ _MOST_NBYTES = 1 << 17
 
 
 def folder(home: str) -> Path:
-    """The folder of certificates in this SPARKLE_HOME."""
+    """Returns the folder of certificates in this SPARKLE_HOME."""
     return Path(home) / "cluster"
 
 
 def read(path: Path, missing: str = "", secret: bool = False) -> bytes:
-    """The content of a file. Raises Refused; for a missing file the text is `missing`, which says
-    what to do. A `secret` is refused if others than its owner may read it.
+    """Reads a file. Raises Refused. For a missing file the error says `missing`, which tells the
+    user what to do. A `secret` file is refused if anyone but its owner may read it.
     """
     try:
         # O_NONBLOCK: a pipe of that name must not make open() wait for a writer.
@@ -44,7 +46,7 @@ def read(path: Path, missing: str = "", secret: bool = False) -> bytes:
 
 
 def write(into: Path, contents: Mapping[str, bytes]) -> None:
-    """Writes each file whole, for its owner alone, in this order. Raises OSError."""
+    """Writes each file whole, readable by its owner only, in the order given. Raises OSError."""
     into.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name, content in contents.items():
         kept.replace(into / name, content, sync=True)

@@ -1,14 +1,15 @@
 """Three messages that prove both certificates and agree on the keys of a session.
 
     hello      the caller: versions, certificate, a fresh key share, the name of the wanted node
-    welcome    the node: its own ones, the session's number, its signature of both messages
+    welcome    the node: its versions, certificate and share, a session number, a signature of both
     proof      the caller: its signature of all three
 
-Each end signs its role and the hash of everything said so far, including both certificates. No
-signature can thus be reused in another handshake, for another peer, or in the other direction.
-Fresh X25519 shares make the keys, so a certificate's key that leaks later reveals no old sessions.
-The MAC of the first frame proves that the other end has the keys. Nothing here waits or sends;
-channel/ does.
+Each end signs its role and the hash of all messages so far, including both certificates. Thus no
+signature can be reused in another handshake, for another peer, or in the other direction. Fresh
+X25519 shares make the session's keys, so a certificate's key that leaks later reveals no old
+session. The MAC of the first frame proves that the other end has the session's keys.
+
+This module neither waits nor sends; channel/ does.
 """
 
 from __future__ import annotations
@@ -67,22 +68,24 @@ class Pending:
 
 class Caller:
     """The client's end of one handshake. Raises Refused if it does not accept a message of the
-    node. `messages.refusal` turns that into the message for the node.
+    node. `messages.refusal` turns the exception into a message for the node.
     """
 
     def __init__(self, identity: Identity, node: str, seal: bool = False) -> None:
-        """Raises ValueError if `node` is no name of a node."""
+        """Prepares a handshake with `node`. Raises ValueError if `node` is not a valid name."""
         certificates.subject("node", node)
         self._identity, self._node, self._seal = identity, node, seal
         self._share = x25519.X25519PrivateKey.generate()
         self._hello = {**_own(identity, self._share), "node": node, "seal": seal}
 
     def hello(self) -> dict[str, Any]:
-        """The hello; the same each time, so that it can be sent again."""
+        """Returns the hello message. Each call returns the same message, so that it can be sent
+        again.
+        """
         return dict(self._hello)
 
     def prove(self, welcome: object) -> tuple[dict[str, Any], Keys]:
-        """(the proof to send, the keys)."""
+        """Checks the welcome. Returns the proof message and the session's keys."""
         whose = f"node {self._node}"
         said = _checked(welcome, WELCOME, whose, self._identity)
         subject, key = _certified(said, whose, self._identity)
@@ -103,8 +106,8 @@ class Caller:
 
 
 class Answerer:
-    """The node's end, for any number of handshakes, from any thread. It admits the roles in
-    `callers`. Raises Refused as Caller does.
+    """The node's end of any number of handshakes, from any thread. It admits clients whose role is
+    in `callers`. Raises Refused as Caller does.
     """
 
     def __init__(
@@ -118,7 +121,9 @@ class Answerer:
         self._identity, self._epoch, self._callers = identity, epoch, callers
 
     def welcome(self, hello: object) -> tuple[dict[str, Any], Pending]:
-        """(the answer to send, the state to keep until the proof comes)."""
+        """Checks a hello. Returns the welcome message, and the state to keep until the proof
+        arrives.
+        """
         said = _checked(hello, HELLO, "caller", self._identity)
         mine = self._identity
         if said["node"] != mine.name:
@@ -142,7 +147,9 @@ class Answerer:
         return answer, Pending(keys, subject, key, whole)
 
     def admit(self, pending: Pending, proof: object) -> Keys:
-        """The session's keys, after the caller has proved its certificate."""
+        """Checks a proof. Returns the session's keys, since the caller has then proved its
+        certificate.
+        """
         whose = str(pending.subject)
         said = messages.checked(proof, PROOF, whose)
         if said["session"] != pending.keys.session:
@@ -154,7 +161,9 @@ class Answerer:
 
 @functools.lru_cache(maxsize=1)
 def manifest_hash() -> bytes:
-    """SHA-256 of the kernels' manifest. Two ends with the same hash mean the same kernels."""
+    """Returns the SHA-256 of the kernels' manifest. Two ends with the same hash have the same
+    kernels.
+    """
     return hashlib.sha256((assets.folder("shaders") / "manifest.json").read_bytes()).digest()
 
 
@@ -173,8 +182,8 @@ def _own(identity: Identity, share: x25519.X25519PrivateKey) -> dict[str, Any]:
 def _checked(
     message: object, fields: dict[str, Field], whose: str, mine: Identity
 ) -> dict[str, Any]:
-    """The message's fields, after comparing both ends' versions. The protocol's number is checked
-    first, since another protocol may have other fields.
+    """Returns the message's fields after comparing both ends' versions. Compares the protocol
+    number first, since another protocol may have other fields.
     """
     messages.raise_if_refusal(message, whose)
     theirs = message.get("protocol") if type(message) is dict else None
@@ -196,8 +205,8 @@ def _checked(
 def _certified(
     said: dict[str, Any], whose: str, mine: Identity
 ) -> tuple[Subject, ec.EllipticCurvePublicKey]:
-    """(the subject of a certificate, its key). The handshake's signature has yet to prove that the
-    sender has the key.
+    """Verifies a certificate. Returns its subject and key. Only the handshake's signature then
+    proves that the sender has the private key.
     """
     certificate = certificates.parsed(said["certificate"], whose)
     subject = certificates.signed(certificate, mine.ca, whose)
@@ -214,7 +223,9 @@ def _certified(
 
 
 def _hash(*said: dict[str, Any]) -> bytes:
-    """Hash of messages in a form equal at both ends: fields sorted by name, in one encoding."""
+    """Returns a hash of messages that is equal at both ends: fields are sorted by name, and encoded
+    in one way.
+    """
     packed = msgpack.packb([sorted(message.items()) for message in said])
     return hashlib.sha256(packed).digest()
 
@@ -237,10 +248,10 @@ def _verify(
 def _derived(
     share: x25519.X25519PrivateKey, theirs: bytes, transcript: bytes, whose: str
 ) -> tuple[bytes, bytes]:
-    """(the key to the node, the key to the client)."""
+    """Derives the session's two keys: the key to the node, and the key to the client."""
     try:
         secret = share.exchange(x25519.X25519PublicKey.from_public_bytes(theirs))
-    except ValueError as error:  # a share of small order would give a secret known to all
+    except ValueError as error:  # a share of small order would give a secret that everybody knows
         raise Refused(f"{whose}: expected a share of a key exchange, got a bad one") from error
     made = HKDF(hashes.SHA256(), 64, transcript, _LABEL + b"keys").derive(secret)
     return made[:32], made[32:]

@@ -25,7 +25,7 @@ _NEW = "make a new certificate where the CA is: `sparkle certs renew`, or node, 
 
 @dataclass(frozen=True)
 class Identity:
-    """A certificate and its key, which match each other and the CA."""
+    """A certificate and its key. Both match each other and the CA."""
 
     subject: Subject
     folder: Path
@@ -45,20 +45,20 @@ class Identity:
 
     @property
     def der(self) -> bytes:
-        """The certificate in DER."""
+        """The certificate, encoded as DER."""
         return self.certificate.public_bytes(Encoding.DER)
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the public key in hex; renewals keep it."""
+        """SHA-256 of the public key in hex, the same after a renewal."""
         return certificates.key_hash(self.key.public_key()).hex()
 
 
 def load(home: str) -> Identity:
-    """The identity in this SPARKLE_HOME.
+    """Loads the identity in this SPARKLE_HOME.
 
-    Raises Refused if a file is missing or damaged, the CA is another one, or the certificate is not
-    valid now. The error says what to type.
+    Raises Refused if a file is missing or damaged, the certificate is of another CA, or it is not
+    valid now. The error says which command to type.
     """
     found = read(home)
     authentic = f"{found.folder / files.CA}"
@@ -70,7 +70,7 @@ def load(home: str) -> Identity:
 
 
 def read(home: str) -> Identity:
-    """As `load`, but the certificates may be expired or revoked."""
+    """Loads the identity as `load` does, but accepts an expired or revoked certificate."""
     folder = files.folder(home)
     if not any((folder / name).exists() for name in (files.CA, files.CERTIFICATE, files.KEY)):
         raise Refused(f"{folder}: expected certificates, got none: {_NONE}")
@@ -90,13 +90,15 @@ def read(home: str) -> Identity:
 
 
 def fingerprint_of(path: Path) -> str:
-    """As Identity.fingerprint, for a certificate file alone. Raises Refused, OSError."""
+    """Returns what Identity.fingerprint is, for a certificate file alone. Raises Refused or
+    OSError.
+    """
     found = _pem(path, f"{path}: expected a certificate, got no such file")
     return certificates.key_hash(certificates.of_p256(found.public_key())).hex()
 
 
 def authority_of(folder: Path) -> x509.Certificate:
-    """The certificate of the CA that is trusted here. Raises Refused."""
+    """Returns the certificate of the CA that this machine trusts. Raises Refused."""
     path = folder / files.CA
     ca = _pem(path, _NONE)
     try:
@@ -106,7 +108,7 @@ def authority_of(folder: Path) -> x509.Certificate:
         constraints = ca.extensions.get_extension_for_class(x509.BasicConstraints).value
         if not constraints.ca:
             raise ValueError("not a CA")
-    except Exception as error:  # its kind depends on the version of cryptography
+    except Exception as error:  # the exception's type depends on the version of cryptography
         raise Refused(
             f"{path}: expected the CA that `sparkle certs init` made, got another certificate"
         ) from error
@@ -117,7 +119,7 @@ def _pem(path: Path, missing: str) -> x509.Certificate:
     data = files.read(path, missing)
     try:
         return x509.load_pem_x509_certificate(data)
-    except Exception as error:  # its kind depends on the version of cryptography
+    except Exception as error:  # the exception's type depends on the version of cryptography
         raise Refused(
             f"{path}: expected a certificate, got {len(data)} other bytes: {_NEW}"
         ) from error

@@ -1,4 +1,4 @@
-"""The result of a handshake."""
+"""The keys that a handshake makes."""
 
 from __future__ import annotations
 

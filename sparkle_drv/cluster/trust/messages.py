@@ -1,7 +1,7 @@
-"""Fields of the messages before a session has keys, and how a refusal travels.
+"""The fields of handshake messages, sent before a session has keys, and how a refusal is sent.
 
-A message is a dict of str to int, str, bytes or bool. Every field has a kind and limits. Each field
-must be there, and no other one. Any other message raises Refused and nothing else.
+A message is a dict of str to int, str, bytes or bool. A field has a type and limits. A message must
+have exactly the expected fields. Otherwise Refused is raised, and nothing else.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ MOST_REFUSED = 300
 
 @dataclass(frozen=True)
 class Field:
-    """A kind, with limits of an int's value or of the length of str and bytes. All characters of a
-    str must be printable.
+    """The type of a field, with limits of an int's value, or of the length of str and bytes. All
+    characters of a str must be printable.
     """
 
     kind: type
@@ -27,8 +27,9 @@ class Field:
     most: int = 0
 
     def complaint(self, value: object) -> str:
-        """What is wrong with a value; "" if nothing is."""
-        if type(value) is not self.kind:  # bool is a subclass of int, but no number here
+        """Returns what is wrong with a value, or "" for a valid value."""
+        # `type`, since bool is a subclass of int but not allowed as a number
+        if type(value) is not self.kind:
             return f"expected {self.kind.__name__}, got {type(value).__name__}"
         if isinstance(value, bool):
             return ""
@@ -38,13 +39,15 @@ class Field:
             return "expected characters that print, got others" if bad else ""
         span = f"{self.least}" if self.least == self.most else f"{self.least} to {self.most}"
         unit = {int: "", str: " characters", bytes: " bytes"}[self.kind]
-        # A number may have more digits than Python prints.
+        # Python refuses to print very long numbers.
         got = f"{size}" if abs(size) < 1 << 64 else "a number beyond 64 bits"
         return f"expected {span}{unit}, got {got}"
 
 
 def checked(message: object, fields: Mapping[str, Field], whose: str) -> dict[str, Any]:
-    """`message`, if its fields match `fields`. Raises Refused, also if it is a refusal."""
+    """Returns `message` if it has exactly `fields`. Raises Refused otherwise, also for a
+    refusal.
+    """
     raise_if_refusal(message, whose)
     if type(message) is not dict:
         raise Refused(f"{whose}: expected a message with fields, got {type(message).__name__}")
@@ -60,7 +63,7 @@ def checked(message: object, fields: Mapping[str, Field], whose: str) -> dict[st
 
 
 def shown(value: object) -> str:
-    """A peer's text for our messages: shortened, printable characters only."""
+    """Makes a peer's text fit for our messages: shortened, with printable characters only."""
     if not isinstance(value, str):
         return f"a {type(value).__name__}"
     return printable(repr(value[:40]), 64)
@@ -71,12 +74,12 @@ def printable(text: str, most: int) -> str:
 
 
 def refusal(error: Refused) -> dict[str, Any]:
-    """The message that tells the other end of a refusal."""
+    """Returns the message that tells the other end of a refusal."""
     return {"refused": printable(str(error), MOST_REFUSED)}
 
 
 def raise_if_refusal(message: object, whose: str) -> None:
-    """Raises Refused with the other end's text, if this message is a refusal."""
+    """Raises Refused with the other end's text if the message is a refusal."""
     if type(message) is dict and "refused" in message:
         said = message["refused"]
         text = printable(said, MOST_REFUSED) if isinstance(said, str) else "no reason given"

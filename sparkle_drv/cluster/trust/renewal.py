@@ -1,7 +1,8 @@
-"""Certificates of a day renew themselves: a new one for the same key, name, role and hosts.
+"""Renews certificates, which are valid for a day: a new one for the same key, name, role and hosts.
 
-At the CA, `renew` does it. Elsewhere a session carries a request to a machine with the CA, and the
-answer back; node/ and remote/ do that when `due` says so.
+On the machine with the CA, `renew` makes the certificate. On another machine, a session carries a
+request to the CA's machine and the answer back. node/ and remote/ send the request when `due`
+returns true.
 """
 
 from __future__ import annotations
@@ -29,19 +30,21 @@ _GRANT = {
 
 
 def due(of: Identity) -> bool:
-    """Is at most a third of the certificate's life left?"""
+    """Returns whether at most a third of the certificate's life is left."""
     last = of.certificate.not_valid_after_utc
     return 3 * (last - certificates.now()) <= last - of.certificate.not_valid_before_utc
 
 
 def look_s(of: Identity) -> float:
-    """Seconds until the next check of the certificate."""
+    """Returns the seconds until the next check of the certificate."""
     left_s = (of.certificate.not_valid_after_utc - certificates.now()).total_seconds()
     return min(LOOK_S, max(left_s / 10, 0.2)) if left_s > 0 else LOOK_S
 
 
 def renew(of: Identity, days: float = 1) -> Identity:
-    """Renews at the CA. Raises Refused, also for a revoked key, ValueError and OSError."""
+    """Renews the certificate with the CA on this machine. Raises Refused, also for a revoked key,
+    ValueError and OSError.
+    """
     ca = authority.load(str(of.folder.parent))
     ca.revoked.check(of.key.public_key(), f"renewal of {of.subject}")
     files.write(of.folder, ca.certify(of.subject, of.key.public_key(), days))
@@ -49,13 +52,13 @@ def renew(of: Identity, days: float = 1) -> Identity:
 
 
 def renewal_request(of: Identity) -> dict[str, Any]:
-    """The message for a machine with the CA."""
+    """Returns the request to send to a machine with the CA."""
     return {"request": requests.made(of.subject, of.key).public_bytes(Encoding.DER)}
 
 
 def renewal_grant(ca: Authority, request: object, peer_name: str, peer_role: str) -> dict[str, Any]:
-    """The answer to a peer whose name and role the handshake proved: a certificate for the same
-    name, role, hosts and key. Raises Refused.
+    """Answers the request of a peer whose name and role the handshake has proved. The new
+    certificate has the same name, role, hosts and key. Raises Refused.
     """
     whose = f"renewal of {peer_role} {peer_name}"
     asked = messages.checked(request, _REQUEST, whose)["request"]
@@ -74,8 +77,8 @@ def renewal_grant(ca: Authority, request: object, peer_name: str, peer_role: str
 
 
 def renewal_take(of: Identity, grant: object) -> Identity:
-    """Checks a grant and writes its files, each one whole. Raises Refused, and then changes
-    nothing; OSError.
+    """Checks a grant, then writes its files, each one whole. Raises OSError. Raises Refused for a
+    bad grant, and then changes nothing.
     """
     whose = f"renewal of {of.subject}"
     message = messages.checked(grant, _GRANT, whose)

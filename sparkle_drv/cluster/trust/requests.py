@@ -1,4 +1,4 @@
-"""Keys, and requests for certificates (CSRs): a machine keeps its key and sends a request."""
+"""A machine's private key, which stays on the machine, and requests for a certificate (CSRs)."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def new_key() -> ec.EllipticCurvePrivateKey:
 
 
 def key_file(key: ec.EllipticCurvePrivateKey) -> bytes:
-    """The key as PEM, without a password."""
+    """Returns the key as PEM, without a password."""
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
 def key_of(pem: bytes, whose: str) -> ec.EllipticCurvePrivateKey:
-    """The private key in a PEM. Raises Refused for other content."""
+    """Returns the private key in a PEM. Raises Refused for other content."""
     try:
         key = load_pem_private_key(pem, None)
-    except Exception as error:  # its kind depends on the version of cryptography
+    except Exception as error:  # the exception's type depends on the version of cryptography
         raise Refused(f"{whose}: expected a private key without a password, got none") from error
     if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
         raise Refused(f"{whose}: expected a P-256 key, got another kind")
@@ -41,8 +41,8 @@ def key_of(pem: bytes, whose: str) -> ec.EllipticCurvePrivateKey:
 
 
 def begun(folder: Path, of: Subject) -> str:
-    """Writes a request beside the key in this folder, making a key if there is none. Returns the
-    key's fingerprint. Raises Refused for a file that is no key, and OSError.
+    """Writes a request beside the key in this folder, after making a missing key. Returns the key's
+    fingerprint. Raises OSError, and Refused for a key file without a key.
     """
     path = folder / files.KEY
     if path.exists():
@@ -55,7 +55,7 @@ def begun(folder: Path, of: Subject) -> str:
 
 
 def made(of: Subject, key: ec.EllipticCurvePrivateKey) -> x509.CertificateSigningRequest:
-    """The request of a key's owner."""
+    """Makes a request, signed by the key's owner."""
     return (
         x509.CertificateSigningRequestBuilder()
         .subject_name(common_name(of.name))
@@ -69,8 +69,8 @@ def common_name(name: str) -> x509.Name:
 
 
 def checked(data: bytes, whose: str) -> tuple[Subject, ec.EllipticCurvePublicKey]:
-    """(subject, key) of a request in PEM or DER. Raises Refused for a damaged one, and if its
-    sender does not have the key.
+    """Returns the subject and key of a request in PEM or DER. Raises Refused for a damaged request,
+    or if its sender does not have the key.
     """
     try:
         if data.startswith(b"-----"):
@@ -80,7 +80,7 @@ def checked(data: bytes, whose: str) -> tuple[Subject, ec.EllipticCurvePublicKey
         if not asked.is_signature_valid:
             raise ValueError("signed by another key")
         return certificates.told(asked.extensions), certificates.of_p256(asked.public_key())
-    except Exception as error:  # of any kind: the request is untrusted input
+    except Exception as error:  # an exception of any type: the request is untrusted input
         raise Refused(
             f"{whose}: expected a request of `sparkle certs request`, got another one or a "
             "damaged one"

@@ -1,7 +1,7 @@
 """The signed list of keys that are refused although their certificates are still valid.
 
-It lists public keys, which renewals keep, so that one entry refuses every certificate of a key. A
-count grows with each change. A list is never replaced by one with a lower count, so that an old
+It lists public keys, which renewals keep, so that one entry refuses every certificate of a key. The
+list's count grows with each change. No list is replaced by one with a lower count, so that an old
 copy cannot restore a key.
 """
 
@@ -32,7 +32,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Listed:
-    """The content of one list."""
+    """The content of one revocation list."""
 
     count: int = 0
     keys: frozenset[bytes] = frozenset()
@@ -40,7 +40,7 @@ class Listed:
 
 
 def packed(listed: Listed, key: ec.EllipticCurvePrivateKey) -> bytes:
-    """The list, signed by the CA's key. Raises ValueError if it is too long."""
+    """Packs and signs a list with the CA's key. Raises ValueError if the list is too long."""
     body = msgpack.packb([listed.count, sorted(listed.keys)])
     made: bytes = msgpack.packb([body, key.sign(_LABEL + body, ec.ECDSA(hashes.SHA256()))])
     if len(made) > MOST_NBYTES:
@@ -49,7 +49,9 @@ def packed(listed: Listed, key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def unpacked(data: bytes, ca: x509.Certificate, whose: str) -> Listed:
-    """The content of a signed list. Raises Refused if it is damaged or the CA did not sign it."""
+    """Returns the content of a signed list. Raises Refused if the list is damaged or not signed by
+    the CA.
+    """
     if len(data) > MOST_NBYTES:
         raise Refused(f"{whose}: expected at most {MOST_NBYTES} bytes, got {len(data)}")
     try:
@@ -66,10 +68,12 @@ def unpacked(data: bytes, ca: x509.Certificate, whose: str) -> Listed:
 
 
 class Revocations:
-    """The list in a file, read again when the file changes. Any thread may use it."""
+    """The revocation list in a file, read again when the file changes. Any thread may use it."""
 
     def __init__(self, path: Path, ca: x509.Certificate) -> None:
-        """Raises Refused for a file that is no list. Without a file nothing is revoked."""
+        """Reads the list. Raises Refused for a file without a list. Without a file nothing is
+        revoked.
+        """
         self.path, self._ca = path, ca
         self._lock = threading.Lock()
         self._seen: object = None
@@ -78,7 +82,7 @@ class Revocations:
 
     @property
     def listed(self) -> Listed:
-        """The newest list. A file that becomes damaged or older changes nothing."""
+        """The newest list. A file that becomes damaged or older does not replace it."""
         with self._lock:
             try:
                 self._read()
@@ -87,7 +91,7 @@ class Revocations:
             return self._known
 
     def has(self, key: ec.EllipticCurvePublicKey) -> bool:
-        """Is this key revoked?"""
+        """Returns whether this key is revoked."""
         return certificates.key_hash(key) in self.listed.keys
 
     def check(self, key: ec.EllipticCurvePublicKey, whose: str) -> None:
@@ -96,7 +100,9 @@ class Revocations:
             raise Refused(f"{whose}: the certificate is revoked")
 
     def take(self, data: bytes) -> bool:
-        """Keeps a list that another machine sent. False if not newer. Raises Refused, OSError."""
+        """Stores a list that another machine sent. Returns False if the list is not newer. Raises
+        Refused or OSError.
+        """
         offered = unpacked(data, self._ca, "revocation list").count
         with kept.locked(self.path):
             if offered <= self.listed.count:
@@ -105,7 +111,9 @@ class Revocations:
         return True
 
     def add(self, keys: frozenset[bytes], ca_key: ec.EllipticCurvePrivateKey) -> None:
-        """Revokes these keys, too. Raises ValueError if the list is full, and OSError."""
+        """Adds these keys to the revoked ones. Raises OSError, and ValueError if the list
+        is full.
+        """
         with kept.locked(self.path):
             old = self.listed
             data = packed(Listed(old.count + 1, old.keys | keys), ca_key)

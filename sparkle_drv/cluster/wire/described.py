@@ -1,7 +1,7 @@
-"""DeviceInfo, Resources and TilePlan as mappings, and back, checked field by field.
+"""Converts DeviceInfo, Resources and TilePlan to mappings and back, with a check of each field.
 
-The other end may be newer, older or hostile. An unknown field raises `Damaged`; a missing one gets
-its default.
+The other end may be newer, older or hostile. An unknown field raises `Damaged`; a missing field
+gets its default.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from sparkle_drv.types import CacheLevel, DeviceInfo, Resources, TilePlan
 
 _T = TypeVar("_T", DeviceInfo, Resources, TilePlan, CacheLevel)
 _MOST_TEXT = 4096
-_MOST_LIST = 1 << 16  # the words of a map program
+_MOST_LIST = 1 << 16  # items of a list at most, enough for the words of a map program
 
 
 def plain(value: Any) -> Any:
-    """A dataclass of types.py as plain data."""
+    """Converts a dataclass of types.py to plain data."""
     if isinstance(value, tuple):
         return [plain(one) for one in value]
     if hasattr(value, "__dataclass_fields__"):
@@ -27,7 +27,7 @@ def plain(value: Any) -> Any:
 
 
 def described(kind: type[_T], given: Any) -> _T:
-    """The dataclass that a mapping describes. Raises Damaged."""
+    """Makes the dataclass `kind` from a mapping. Raises Damaged."""
     if type(given) is not dict:
         raise Damaged(f"{kind.__name__}: expected a mapping, got {type(given).__name__}")
     known = {one.name: one for one in fields(kind)}
@@ -44,10 +44,12 @@ def described(kind: type[_T], given: Any) -> _T:
 
 
 def _value(what: str, hint: Any, value: Any) -> Any:
-    """`value` as the annotation `hint` wants it: int, float, str, bool, tuples of them, None."""
+    """Converts `value` to what the annotation `hint` names: int, float, str, bool, tuples of these,
+    None.
+    """
     options: tuple[Any, ...] = getattr(hint, "__args__", ())
     origin = getattr(hint, "__origin__", None)
-    if origin is None and type(None) in options:  # X | None
+    if origin is None and type(None) in options:  # the annotation is `X | None`
         if value is None:
             return None
         hint = next(one for one in options if one is not type(None))

@@ -1,9 +1,9 @@
 """Frames: "SPK1", the head's size, the head, its MAC, the payload.
 
-The head is a msgpack array: kind, session, epoch, number, ack, then fields of the kind. The MAC is
-HMAC-SHA-256 (RFC 2104), cut to 16 bytes, over head and payload. For a chunk, whose payload is bulk,
-it covers the head alone. A sealed session encrypts payloads by AES-256-GCM, with the head as
-associated data.
+The head is a msgpack array: kind, session, epoch, number, ack, then fields that the kind adds. The
+MAC is HMAC-SHA-256 (RFC 2104), cut to 16 bytes, over head and payload. The MAC of a chunk, whose
+payload is bulk, covers the head alone. A sealed session encrypts payloads by AES-256-GCM, with the
+head as associated data.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Kind(enum.IntEnum):
     """An ACK that asks for one."""
 
 
-# Numbers that a kind adds to the head.
+# How many numbers a kind adds to the head.
 _MORE = {kind: 0 for kind in Kind} | {Kind.DATA: 1, Kind.CHUNK: 2, Kind.GRANT: 3}
 _KINDS = {int(kind): kind for kind in Kind}
 
@@ -75,13 +75,13 @@ class Seal:
     def open(self, number: int, head: bytes, payload: bytes) -> bytes:
         try:
             opened: bytes = self._cipher.decrypt(struct.pack("<4xQ", number), payload, head)
-        except Exception:  # InvalidTag, and others for payloads too short
+        except Exception:  # InvalidTag, or another exception for a short payload
             raise Damaged("expected a payload that fits its seal, got another") from None
         return opened
 
 
 def encode(head: Head, payload: bytes | memoryview, key: bytes, seal: Seal | None) -> bytes:
-    """A frame as bytes; `key` is b"" for a HELLO, which has no MAC."""
+    """Returns a frame as bytes. `key` is b"" for a HELLO, which has no MAC."""
     raw = pack([int(head.kind), *head[1:5], *head.more])
     if seal is not None and len(payload):
         payload = seal.close(head.number, raw, bytes(payload))
@@ -96,12 +96,12 @@ def _mac(kind: Kind, raw: bytes, payload: bytes | memoryview, key: bytes) -> byt
 
 
 class Frame:
-    """A received frame whose head is not verified yet."""
+    """A received frame. `prove` must verify its head before use."""
 
     __slots__ = ("_mac", "_raw", "head", "payload")
 
     def __init__(self, data: bytes) -> None:
-        """Parses a frame. Raises Damaged."""
+        """Parses a frame. Raises Damaged if the bytes are not a frame."""
         if len(data) < _PREFIX.size + MAC_NBYTES:
             raise Damaged(f"expected at least {_PREFIX.size + MAC_NBYTES} bytes, got {len(data)}")
         magic, nbytes = _PREFIX.unpack_from(data)
@@ -116,7 +116,7 @@ class Frame:
         self.head = _head(unpack(self._raw, MOST_HEAD))
 
     def prove(self, key: bytes, seal: Seal | None) -> None:
-        """Verifies that the sender has the key; decrypts a sealed payload. Raises Damaged."""
+        """Verifies that the sender has the key, and decrypts a sealed payload. Raises Damaged."""
         if not hmac.compare_digest(self._mac, _mac(self.head.kind, self._raw, self.payload, key)):
             raise Damaged("expected a MAC that fits, got a forged or damaged frame")
         if seal is not None and len(self.payload):

@@ -4,10 +4,10 @@ A client's item is a *request*: {"do": name, "re": number, ...fields}. `re` is t
 reply that the client expects, 0 for none. A node's item is a reply, {"re": number, "ok": {...}} or
 {"re": number, "error": kind, "words": text}, or *news*: {"on": name, ...fields}.
 
-Requests run in order. Those of one queue (`QUEUED`) run one after another, beside those of other
-queues. The client chooses numbers of queues, prepared launches and transfers, the node those of
-kernels and addresses; all are valid within the session only. Values are points of the client's
-timeline: the first submission of a queue is 1, and no number is left out.
+Requests run in order. Requests of one queue (`QUEUED`) run one after another, in parallel to those
+of other queues. The client chooses the numbers of queues, prepared launches and transfers. The node
+chooses the numbers of kernels, and addresses. All of them are valid within the session only. A
+`value` is a point of a queue's timeline: the first submission has value 1, the next one 2.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ _NBYTES = Field(int, 0, 2**62)
 _NAME = Field(str, 1, 256)
 _BYTES = Field((bytes, type(None)), 0, INLINE)
 _FLAG = Field(bool)
-_TRANSFER = Field(int, 0, 2**53)  # 0: the bytes are in the item
+_TRANSFER = Field(int, 0, 2**53)  # the number of a bulk transfer, or 0 if the item has the bytes
 
 REQUESTS: Mapping[str, Mapping[str, Field]] = {
-    # The first request, once: `ok` is {"info": DeviceInfo as a mapping, "kernels": [names],
-    # "clock": has the device one, "most": the quotas by name}.
+    # The first request of a session, sent once. `ok` is {"info": DeviceInfo as a mapping,
+    # "kernels": [names], "clock": whether the device has a clock, "most": the quotas by name}.
     "open": {
         "device": _NAME, "threads": Field(int, 0, 1024), "deterministic": _FLAG,
         "isa": Field(str, 0, 16),
     },
-    "alloc": {"nbytes": _NBYTES, "memory": Field(str, 4, 6)},  # ok: {"address": int}
+    "alloc": {"nbytes": _NBYTES, "memory": Field(str, 4, 6)},  # `ok` is {"address": int}
     "free": {"address": _NUMBER},
-    # A manifest kernel by `name`, or an image in `transfer` with `entry` and `args`. `plan` is a
-    # TilePlan as a mapping. ok: {"kernel": int, "form", "resources": mapping, "groups": [texts],
-    # "group_size": [x, y, z] or None}.
+    # Loads a kernel of the manifest by `name`, or an image by its `transfer`, `entry` and `args`.
+    # `plan` is a TilePlan as a mapping. `ok` is {"kernel": int, "form", "resources": mapping,
+    # "groups": [texts], "group_size": [x, y, z] or None}.
     "load": {
         "name": _NAME, "entry": Field(str, 0, 256), "args": Field(list, 0, 64),
         "plan": Field((dict, type(None)), 0, 32), "transfer": _TRANSFER,
@@ -56,14 +56,15 @@ REQUESTS: Mapping[str, Mapping[str, Field]] = {
     },
     "unload": {"kernel": _ID},
     "queue": {"queue": _ID, "timing": _FLAG},
-    # All work given to the queue before still runs; ok: {} once it has ended.
+    # Work given to the queue before still runs. `ok` is {}, sent once that work has ended.
     "close_queue": {"queue": _ID},
-    # Records as in sp_cmd.h, with the session's own addresses, kernels and queue numbers.
+    # Command records as in sp_cmd.h, with the session's own addresses, kernels and queue numbers.
     "submit": {
         "queue": _ID, "value": _ID, "records": _BYTES, "transfer": _TRANSFER,
         "nbytes": Field(int, 0, MOST_RECORDS),
     },
-    # One dispatch record, kept under a number for `run`: once for each value up to this one.
+    # One dispatch record, which the node keeps under a number. `run` launches it once for each
+    # value after the queue's last one, up to `value`.
     "prepare": {"prepared": _ID, "record": Field(bytes, 8, INLINE)},
     "forget": {"prepared": _ID},
     "run": {"queue": _ID, "value": _ID, "prepared": _ID},
@@ -71,31 +72,32 @@ REQUESTS: Mapping[str, Mapping[str, Field]] = {
         "queue": _ID, "value": _ID, "address": _NUMBER, "data": _BYTES, "transfer": _TRANSFER,
         "nbytes": _NBYTES,
     },
-    # The bytes come as news "bytes", or "ready" and then a transfer of that number.
+    # The bytes arrive as news "bytes", or as news "ready" and a transfer of that number.
     "read": {
         "queue": _ID, "value": _ID, "address": _NUMBER, "nbytes": _NBYTES, "transfer": _ID,
     },
-    "ask": {"queue": _ID},  # the node says "timeline" again
-    "timestamp": {},  # ok: {"ns": int}
-    "sensors": {},  # ok: {"sensors": {name: float}}
-    "counts": {},  # ok: {"counts": {name: int}}: what the session holds at the node
-    "renew": {"request": Field(dict, 1, 16)},  # ok: {"grant": mapping}: trust/renewal.py
-    "granted": {"grant": Field(dict, 1, 16)},  # the answer to the node's news "renew"
-    "bye": {},  # the last request; ok: {}: the node has released everything
+    "ask": {"queue": _ID},  # the node then sends the news "timeline" again
+    "timestamp": {},  # `ok` is {"ns": int}
+    "sensors": {},  # `ok` is {"sensors": {name: float}}
+    "counts": {},  # `ok` is {"counts": {name: int}}, what the session holds at the node
+    "renew": {"request": Field(dict, 1, 16)},  # `ok` is {"grant": mapping}, see trust/renewal.py
+    "granted": {"grant": Field(dict, 1, 16)},  # answers the node's news "renew"
+    "bye": {},  # the last request; `ok` is {}, sent once the node has released everything
 }  # fmt: skip
 QUEUED = frozenset({"submit", "run", "write", "read", "close_queue"})
 
 NEWS: Mapping[str, Mapping[str, Field]] = {
-    # `reached` of a queue. Failures as [value, errno, words] and times as [value, start, end], for
-    # every value above the `reached` that the client last acknowledged.
+    # How far a queue has come. `faults` are [value, errno, words] and `times` are [value, start,
+    # end]. Each report has those of values that no earlier report had.
     "timeline": {
         "queue": _ID, "reached": _NUMBER, "faults": Field(list, 0, 1024),
         "times": Field(list, 0, 4096),
     },
     "bytes": {"transfer": _ID, "data": Field(bytes, 0, INLINE)},
     "ready": {"transfer": _ID},
-    "renew": {"request": Field(dict, 1, 16)},  # the node asks a client that has the CA's key
-    "lost": {"words": Field(str, 0, MOST_WORDS)},  # the device is lost; the session goes on
+    # asks the client for a new certificate, if the client has the CA's key
+    "renew": {"request": Field(dict, 1, 16)},
+    "lost": {"words": Field(str, 0, MOST_WORDS)},  # the device is lost, but the session continues
 }  # fmt: skip
 
 ERRORS = (
@@ -111,7 +113,7 @@ _REPLY = {
 
 
 def request(item: Any) -> tuple[str, int, dict[str, Any]]:
-    """(name, reply number, fields) of a client's item. Raises Damaged."""
+    """Parses a client's item. Returns (name, reply number, fields). Raises Damaged."""
     name = item.get("do") if type(item) is dict else None
     fields = REQUESTS.get(name) if type(name) is str else None
     if fields is None:
@@ -124,7 +126,7 @@ def request(item: Any) -> tuple[str, int, dict[str, Any]]:
 
 
 def told(item: Any) -> tuple[str, dict[str, Any]]:
-    """("", reply) or (name of news, fields), of a node's item. Raises Damaged."""
+    """Parses a node's item. Returns ("", reply) or (name of news, fields). Raises Damaged."""
     if type(item) is dict and "on" in item:
         fields = NEWS.get(item["on"]) if type(item["on"]) is str else None
         if fields is None:

@@ -1,6 +1,7 @@
-"""msgpack with limits: a stranger's bytes become plain data of known size, or raise `Damaged`.
+"""msgpack with limits. A stranger's bytes become plain data of limited size, or raise `Damaged`.
 
-No extension types and no objects: nothing from a wire is executed or constructed.
+Extension types and objects are refused, so that no received data is executed or constructs
+anything.
 """
 
 from __future__ import annotations
@@ -12,17 +13,18 @@ import msgpack
 
 
 class Damaged(ValueError):
-    """Bytes that are no message of ours; the text says what is wrong."""
+    """Raised for bytes that are not a message of this protocol. The text says what is wrong."""
 
 
 def pack(value: Any) -> bytes:
-    """Plain data (None, bool, int, float, str, bytes, list, dict with str keys) as bytes."""
+    """Packs plain data: None, bool, int, float, str, bytes, list, dict with str keys."""
     packed: bytes = msgpack.packb(value, use_bin_type=True)
     return packed
 
 
 def unpack(data: bytes | memoryview, most: int) -> Any:
-    """The value that `data` encodes, all of it. `most` limits its bytes and each part's length.
+    """Returns the value that all of `data` encodes. `most` limits the bytes of `data` and the
+    length of each part.
 
     Raises Damaged.
     """
@@ -33,12 +35,12 @@ def unpack(data: bytes | memoryview, most: int) -> Any:
             data, raw=False, strict_map_key=True, max_str_len=most, max_bin_len=most,
             max_array_len=most, max_map_len=1024, max_ext_len=0,
         )  # fmt: skip
-    except Exception as error:  # msgpack raises a dozen kinds
+    except Exception as error:  # msgpack raises a dozen exception types
         raise Damaged(f"expected a msgpack value, got {type(error).__name__}") from None
 
 
 class Field:
-    """What a field of a mapping must be: a type, and limits of its number or length."""
+    """The type of a mapping's field, with limits of its number or length."""
 
     __slots__ = ("kind", "least", "most", "optional")
 
@@ -49,7 +51,7 @@ class Field:
         self.kind, self.least, self.most, self.optional = kind, least, most, optional
 
     def wrong(self, value: Any) -> str:
-        """What is wrong with the value, as text; "" if nothing is."""
+        """Returns what is wrong with the value, or "" for a valid value."""
         kinds = self.kind if isinstance(self.kind, tuple) else (self.kind,)
         if type(value) not in kinds:
             wanted = " or ".join(kind.__name__ for kind in kinds)
@@ -64,7 +66,9 @@ class Field:
 
 
 def checked(given: Any, fields: Mapping[str, Field], what: str) -> dict[str, Any]:
-    """`given`, if it is a mapping of exactly these fields. Raises Damaged for the first error."""
+    """Returns `given` if it is a mapping with these fields and no others. Raises Damaged for the
+    first error.
+    """
     if type(given) is not dict:
         raise Damaged(f"{what}: expected a mapping, got {type(given).__name__}")
     for name in given:

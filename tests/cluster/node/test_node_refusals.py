@@ -96,7 +96,7 @@ def test_records(client, other, listed, code, says):
 @pytest.mark.parametrize(
     ("how", "code", "says"),
     [
-        ({"kernel": 99}, errno.EINVAL, "kernel: expected one of this session, got 99"),
+        ({"kernel": 99}, errno.EINVAL, "kernel: expected a kernel of this session, got 99"),
         ({"z": 0}, errno.EINVAL, "argument z"),
         (
             {"z": 0x7FFF00000000},
