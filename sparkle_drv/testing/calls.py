@@ -1,4 +1,4 @@
-"""A submission as addresses, for C programs that measure its cost without Python."""
+"""The addresses of a submission, for C programs that measure its cost without Python."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from sparkle_drv.core.queue import Queue
 
 
 class Calls(NamedTuple):
-    """Addresses of functions (`resend` sp_amdgpu_resend, `submit` sp_amdgpu_submit, `wait`
-    sp_amdgpu_wait, `seam` sp_emu_seam), and the arguments that `Queue.submit` passes to the first
-    two. Valid while `kept` and the queue exist."""
+    """Addresses of the functions sp_amdgpu_resend (`resend`), sp_amdgpu_submit (`submit`),
+    sp_amdgpu_wait (`wait`) and sp_emu_seam (`seam`). The other fields are the arguments that
+    `Queue.submit` passes to `resend` and `submit`. Valid while `kept` and the queue exist.
+    """
 
     resend: int
     submit: int
@@ -28,7 +29,9 @@ class Calls(NamedTuple):
 
 
 def of_submission(queue: Queue, commands: Commands) -> Calls:
-    """The Calls of `queue.submit(commands)` on an emulated card. Raises as that."""
+    """Returns the Calls of `queue.submit(commands)` on an emulated card. Raises what `submit`
+    raises.
+    """
     records, nbytes, epoch = commands._encode(queue.device)
 
     def address(of: Any) -> int:

@@ -1,7 +1,9 @@
-"""Judges plans of collectives, and draws networks for them. It does not know how plans are made.
+"""Judges plans of collectives, and draws random networks for them. This module does not know how
+plans are made.
 
-`counted` runs a program on counts of contributions instead of data, in a random order that its
-steps allow. A step that fails to wait for an operand then gets wrong counts sooner or later.
+`counted` runs a program on counts of contributions instead of data. It takes the steps in a random
+order that their dependencies allow. If a step fails to wait for an operand, some order gives a
+wrong count.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ POISON = -(1 << 20)
 def counted(
     program: Program, places: Sequence[str], nbytes: int, itemsize: int, seed: int
 ) -> dict[str, np.ndarray[tuple[int, int], np.dtype[np.int64]]]:
-    """By place: how often each element (rows) has the contribution of each place (columns).
+    """Returns for each place a table: how often each element (rows) contains the contribution of
+    each place (columns).
 
     Raises ValueError for a region that cuts an element, or lies outside "data".
     """
@@ -53,7 +56,7 @@ def counted(
 
 
 def ordered(program: Program, seed: int) -> list[Step]:
-    """The steps in a random order that their lanes and dependencies allow."""
+    """Returns the steps in a random order that their lanes and dependencies allow."""
     chance, found = random.Random(seed), list[Step]()
     lanes: dict[Lane, deque[Step]] = {}
     missing, readers = [len(step.after) for step in program.steps], dict[int, list[Step]]()
@@ -79,8 +82,8 @@ def ordered(program: Program, seed: int) -> list[Step]:
 
 
 def star(rates: Sequence[float], latency_s: float = 20e-6) -> Network:
-    """Places whose ports have these rates in bytes per second; each link is as fast as both ports
-    allow.
+    """Returns a network of places whose ports have these rates, in bytes per second. Only the ports
+    limit a link.
     """
     places = tuple(f"d{at}" for at in range(len(rates)))
     return Network(
@@ -91,13 +94,15 @@ def star(rates: Sequence[float], latency_s: float = 20e-6) -> Network:
 
 
 def unequal(seed: int, most: int = 16) -> Network:
-    """2 to `most` places with ports of 10 MB/s to 1 GB/s."""
+    """Returns a random network of 2 to `most` places with ports of 10 MB/s to 1 GB/s."""
     chance = random.Random(seed)
     return star([10 ** chance.uniform(7, 9) for _ in range(chance.randint(2, most))])
 
 
 def linked(seed: int, most: int = 8) -> Network:
-    """2 to `most` places with ports, of which some are not duplex, and a link for each pair."""
+    """Returns a random network of 2 to `most` places with a link for each pair. Some ports are half
+    duplex.
+    """
     chance = random.Random(seed)
     places = tuple(f"d{at}" for at in range(chance.randint(2, most)))
     links = {

@@ -1,9 +1,9 @@
 """`emu:gfx1100`, `emu:gfx1036#1`, `emu:gfx1103:kms-3.42:bar-256M`: the amdgpu backend on emulated
 cards, registered when `sparkle_drv.testing` is imported.
 
-The cards of a process are in one machine, four of each chip, so that any two are peers. gfx1100 and
-gfx1036 are there from the beginning, other chips once they are first named. Each text with options
-(native/emu/README.md) has four cards in a machine of its own.
+All cards of a process are in one machine, four of each chip, so that any two are peers. gfx1100 and
+gfx1036 are there from the beginning. Another chip is added when a URI first names it. Each text
+with options (native/emu/README.md) has four cards in a machine of its own.
 """
 
 from __future__ import annotations
@@ -29,28 +29,31 @@ CHIPS, CARDS = ("gfx1100", "gfx1036"), 4
 FIRST_BUS = 3
 """PCI bus of the first card, as native/emu/preload/tree.c."""
 _URI = re.compile(r"emu(?::([\w.:-]+)(?:#(\d+))?)?\Z")
-_machines: dict[int, Machine] = {}  # by process, since a forked child has its own
-_apart: dict[tuple[int, str], Machine] = {}  # by process and text: cards with options
-_others: list[Machine] = []  # replacements of the usual one by `on`
+_machines: dict[int, Machine] = {}  # by process id, since a forked child has its own machine
+# by process id and text: machines for cards with options
+_apart: dict[tuple[int, str], Machine] = {}
+_others: list[Machine] = []  # machines that `on` uses in place of the process's own
 _cards: weakref.WeakKeyDictionary[AmdgpuBackend, tuple[Machine, int]] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 
 
 class _EmulatedBackend(AmdgpuBackend):
-    """The reason of a fault comes from the machine; for a real card it is in the kernel's log."""
+    """Adds the machine's last fault to the text of a fault. For a real card, the reason is in the
+    kernel's log.
+    """
 
     def fault(self, queue: Any, value: int) -> str:
         words = super().fault(queue, value)
         machine, card = _cards[self]
         try:
             found = machine.fault(card)
-        except ValueError:  # it is closed
+        except ValueError:  # the machine is closed
             return words
         return f"{words}; the card's last fault: {found.kind}: {found.text}" if found else words
 
 
 def machine() -> Machine:
-    """The machine of this process, made on first use."""
+    """Returns the machine of this process, made on first use."""
     with _lock:
         return _common()
 
@@ -62,7 +65,9 @@ def _common() -> Machine:
 
 
 def _holder(text: str) -> Machine:
-    """The machine for the cards of a text. Raises ValueError if it names none."""
+    """Returns the machine that has the cards of this text. Raises ValueError if the text names no
+    card.
+    """
     with _lock:
         there = _common()
         if text in there.chips or there in _others:
@@ -79,7 +84,9 @@ def _holder(text: str) -> Machine:
 
 @contextmanager
 def on(other: Machine) -> Iterator[Machine]:
-    """Inside the block `emu:` means the cards of another machine, for tests that break one."""
+    """Makes `emu:` name the cards of another machine inside the block, for tests that break a
+    machine.
+    """
     pid = os.getpid()
     with _lock:
         usual = _machines.pop(pid, None)
@@ -96,7 +103,9 @@ def on(other: Machine) -> Iterator[Machine]:
 
 
 def open_card(machine: Machine, card: int, uri: str, *, name: str = "") -> AmdgpuBackend:
-    """The backend on a card of any emulated machine. DeviceNotFound if its node does not open."""
+    """Opens a card of any emulated machine as a backend. Raises DeviceNotFound if its node does not
+    open.
+    """
     fd = lib.sp_emu_open(machine.handle, card)
     if fd < 0:
         raise DeviceNotFound(f"{uri}: its render node does not open: {os.strerror(-fd)}")
@@ -108,7 +117,9 @@ def open_card(machine: Machine, card: int, uri: str, *, name: str = "") -> Amdgp
 
 
 def caches(device: Device) -> dict[str, int] | None:
-    """Counts of a device's emulated caches so far (Machine.caches); None if it is not emulated."""
+    """Returns counts of a device's emulated caches so far (Machine.caches), or None for a device
+    that is not emulated.
+    """
     backend = device._backend
     if not isinstance(backend, AmdgpuBackend) or backend not in _cards:
         return None
@@ -117,16 +128,16 @@ def caches(device: Device) -> dict[str, int] | None:
 
 
 def open_device(machine: Machine, card: int, uri: str) -> Device:
-    """The public device of a card of any emulated machine."""
+    """Opens a card of any emulated machine as a Device."""
     return Device(uri, open_card(machine, card, uri))
 
 
 class EmuBackend:
-    """The scheme `emu`; it opens an AmdgpuBackend."""
+    """The scheme `emu`, which opens an AmdgpuBackend."""
 
     @staticmethod
     def discover(settings: Settings) -> Sequence[Found]:
-        """Empty: an emulated card must be named, and no mesh takes it unasked."""
+        """Returns nothing, since a user must name an emulated card: no mesh uses one unasked."""
         return []
 
     @staticmethod
@@ -141,5 +152,7 @@ class EmuBackend:
             known = " and ".join(
                 f"{there.chips.count(name)} of emu:{name}" for name in dict.fromkeys(there.chips)
             )
-            raise DeviceNotFound(f"{uri}: emulated are {known}, counted from #0")
+            raise DeviceNotFound(
+                f"{uri}: expected one of the emulated cards ({known}, counted from #0)"
+            )
         return open_card(there, cards[number], f"emu:{text}" + (f"#{number}" if number else ""))

@@ -1,7 +1,7 @@
 """One compute dispatch as an IB for an emulated card, with every register that it needs.
 
-Built from the packet and register tables, for tests and benchmarks of the emulator that bring their
-own program. The backend has a builder of its own, with caches and policy.
+Tests and benchmarks of the emulator use this module for their own programs. It is made from the
+packet and register tables. The backend has another builder, with caches and policy.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ..lowlevel import pm4, regs
 
 __all__ = ["dispatch", "launch", "registers"]
 
-# The same for every launch: all CUs, no accumulators, no limits.
+# Registers that are the same for every launch: all CUs, no accumulators, no limits.
 REGISTERS: dict[str, int] = {
     **{f"STATIC_THREAD_MGMT_SE{n}": 0xFFFFFFFF for n in range(4)},
     **{f"USER_ACCUM_{n}": 0 for n in range(4)},
@@ -25,7 +25,7 @@ GFX11: dict[str, int] = {
 
 
 def registers(gfx: int, **changes: int | None) -> dict[str, int]:
-    """COMPUTE_ registers of a launch, by full name. None as a value omits a register."""
+    """Returns the COMPUTE_ registers of a launch by full name. The value None omits a register."""
     named = {**REGISTERS, **(GFX11 if gfx == 11 else {}), **changes}
     return {f"COMPUTE_{name}": value for name, value in named.items() if value is not None}
 
@@ -37,7 +37,9 @@ def dispatch(
     header: Mapping[str, int] | None = None,
     **changes: int | None,
 ) -> list[int]:
-    """Dwords that set `registers(gfx, **changes)` and launch a 3-dimensional grid of groups."""
+    """Returns dwords that set `registers(gfx, **changes)` and launch a 3-dimensional grid of
+    groups.
+    """
     x, y, z = groups
     return pm4.set_registers(registers(gfx, **changes), gfx=gfx) + pm4.DispatchDirect.encode(
         gfx=gfx, dim_x=x, dim_y=y, dim_z=z, initiator=initiator, header=header
@@ -60,9 +62,12 @@ def launch(
     start: Sequence[int] = (0, 0, 0),
     partial: Sequence[int] | None = None,
 ) -> list[int]:
-    """A dispatch of the program at `code`. `user`: dwords of USER_DATA. `groups`: end values if
-    `start` is not 0. `size`, `partial`: threads of a group, and of the last one. `wave`: 32 or 64.
-    `scratch`: address of the memory that TMPRING_SIZE describes (gfx11)."""
+    """Returns the dwords of a dispatch of the program at `code`.
+
+    `user` is the dwords of USER_DATA. `groups` counts groups; they are end values if `start` is not
+    0. `size` and `partial` are threads of a group and of the last group. `wave` is 32 or 64.
+    `scratch` is the address of the memory that TMPRING_SIZE describes (gfx11).
+    """
     threads = regs.find("COMPUTE_NUM_THREAD_X")
     last = partial or size
     changes = {

@@ -14,9 +14,9 @@ from .faults import Fault, Schedule
 __all__ = ["apply", "happened"]
 
 ACTIONS = {k: v for k, v in words("sp_emu_action", "SP_EMU_DO_").items() if v < lib.SP_EMU_ACTIONS}
-_WORDS = {"pagefault": "fault"}  # of faults.py, where the C enum has another
+_WORDS = {"pagefault": "fault"}  # words of faults.py whose name in the C enum differs
 
-# The ioctls behind a kind of call, by DRM_IOCTL_ name.
+# The ioctls that a kind of call makes, by DRM_IOCTL_ name.
 _CALLS = {
     "alloc": ("AMDGPU_GEM_CREATE", "AMDGPU_GEM_USERPTR", "PRIME_FD_TO_HANDLE"),
     "map": ("AMDGPU_GEM_VA", "AMDGPU_GEM_MMAP"),
@@ -61,15 +61,17 @@ def _planned(fault: Fault) -> Any:
 
 
 def apply(schedule: Schedule, machine: Machine, card: int = 0) -> None:
-    """Applies the plan to this card; jobs and ioctls count from now. Earlier plans stay in
-    force."""
+    """Applies the plan to this card. Jobs and ioctls are counted from now. Earlier plans still
+    apply.
+    """
     for fault in schedule:
         check(lib.sp_emu_plan(machine.handle, card, _planned(fault)), "sp_emu_plan")
 
 
 def happened(machine: Machine, card: int = 0) -> dict[str, int]:
-    """How often each kind of fault has happened on a card, by the words of faults.py. A corruption
-    counts only if a byte changed."""
+    """Returns how often each kind of fault has happened on a card, by the words of faults.py. A
+    corruption counts only if a byte changed.
+    """
     counts = ffi.new("uint64_t[]", lib.SP_EMU_ACTIONS)
     check(lib.sp_emu_plan_done(machine.handle, card, counts), "sp_emu_plan_done")
     back = {v: k for k, v in _WORDS.items()}

@@ -1,5 +1,5 @@
-"""amd/kmd/gpu.py for tests on an emulated card: buffers belong to their creators, IBs are freed
-when their jobs have been waited for, and a failure names the card's last fault.
+"""The Gpu of amd/kmd/gpu.py for tests on an emulated card. The creator of a buffer owns it. IBs are
+freed when their jobs have been waited for. A failure names the card's last fault.
 """
 
 from __future__ import annotations
@@ -33,14 +33,16 @@ class _Kept:
 
 
 def _forget(kept: _Kept) -> None:
-    """Finalizer: ignore errors if node or card are already gone."""
+    """Frees a Gpu's resources in its finalizer. Ignores errors, since the node or card
+    may be gone.
+    """
     with contextlib.suppress(OSError, ValueError):
         kept.close()
 
 
 class Gpu(gpu.Gpu):
-    """One context on a node; its finalizer frees the context and IBs. A forgotten buffer lives as
-    long as its node, since arrays over `map` may still use it.
+    """One context on a node. Its finalizer frees the context and the IBs. A buffer that nobody
+    frees lives as long as its node, since arrays over `map` may still use it.
     """
 
     node: Node
@@ -52,7 +54,7 @@ class Gpu(gpu.Gpu):
 
     @property
     def ctx(self) -> int:
-        """The context's id; 0 when closed."""
+        """The id of the context; 0 when the context is closed."""
         return self._kept.ctx
 
     @ctx.setter
@@ -60,7 +62,7 @@ class Gpu(gpu.Gpu):
         self._kept.ctx = ctx
 
     def take_va(self, nbytes: int) -> int:
-        """Free addresses, followed by an unmapped page."""
+        """Returns a free address range that an unmapped page follows."""
         return self.node.take_va(-(-nbytes // gpu.PAGE) * gpu.PAGE + gpu.PAGE)
 
     def _own(self, buffer: Buffer) -> Buffer:
@@ -70,7 +72,9 @@ class Gpu(gpu.Gpu):
         self._kept.ibs.append((job, ib))
 
     def wait(self, job: Job, timeout_s: float = 10.0) -> None:
-        """Waits for the job. Raises Late, or OSError that names the fault if it failed."""
+        """Waits for the job. Raises Late, or OSError with the card's last fault if the
+        job failed.
+        """
         try:
             super().wait(job, timeout_s)
         except Late:
@@ -82,7 +86,9 @@ class Gpu(gpu.Gpu):
             self._collect(job)
 
     def _collect(self, done: Job) -> None:
-        """Frees the IBs of this entity up to `done`. GEM_CLOSE does not affect running jobs."""
+        """Frees the IBs of this entity up to `done`. Jobs that run keep their memory after
+        GEM_CLOSE.
+        """
         kept = self._kept
         mine = [(j, ib) for j, ib in kept.ibs if j[:2] == done[:2] and j.seq <= done.seq]
         kept.ibs = [pair for pair in kept.ibs if pair not in mine]

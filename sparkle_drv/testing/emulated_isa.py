@@ -1,8 +1,8 @@
 """The instructions that the emulator executes, and those that it only knows by name.
 
-A program that reaches an instruction of the second kind ends with a fault that names it.
-tools/rdna_as.py prints the list of these. tests/emu/wave/test_wave_lacking.py says which
-instructions may be on the list, and why.
+A program that reaches an instruction of the second kind ends with a fault that names the
+instruction. tools/rdna_as.py prints the list of such instructions.
+tests/emu/wave/test_wave_lacking.py says which instructions may be on the list, and why.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ __all__ = ["lacking"]
 
 
 def _executed() -> set[str]:
-    """Names of the instructions that a C function of the emulator executes.
+    """Returns the names of the instructions that a C function of the emulator executes.
 
-    If generations name an instruction differently, this is its RDNA3 name.
+    If generations name an instruction differently, its RDNA3 name counts.
     """
     found, number = set(), 1
     while (name := lib.sp_emu_op_name(number)) != ffi.NULL:
@@ -27,7 +27,7 @@ def _executed() -> set[str]:
 
 
 def lacking(gfx: str) -> dict[str, list[str]]:
-    """By format: the chip's instructions that the emulator cannot execute.
+    """Returns the chip's instructions that the emulator cannot execute, by format.
 
     Raises ValueError for an unknown chip.
     """

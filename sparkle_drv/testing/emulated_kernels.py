@@ -1,8 +1,8 @@
 """Kernels of an HSA code object on an emulated card: loaded, and launched by their descriptors.
 
-For tests and benchmarks of the emulator: no policy, no metadata. Formats: LLVM's AMDGPU usage
-document, code object V3 kernel descriptor and initial register state. The AQL packet is from the
-HSA platform specification.
+For tests and benchmarks of the emulator, without policy and metadata. The kernel descriptor and the
+initial register state are those of LLVM's AMDGPU usage document, code object V3. The AQL packet is
+from the HSA platform specification.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ __all__ = ["Kernels"]
 GFX = {"gfx1036": 10, "gfx1100": 11}
 DESCRIPTOR = struct.Struct(
     "<II8xq20xIIIH6x"
-)  # lds, private, entry, rsrc3, rsrc1, rsrc2, properties
-AQL_AT = 2048  # offset of the packet, after the arguments
+)  # the fields: lds, private, entry, rsrc3, rsrc1, rsrc2, properties
+AQL_AT = 2048  # offset of the AQL packet, which follows the arguments
 
 
 class Kernels:
-    """The loaded code object of a file; `launch` runs one of its kernels and waits."""
+    """The code object of a file, loaded on a card. `launch` runs one of its kernels and waits."""
 
     def __init__(self, gpu: Gpu, chip: str, path: str | Path) -> None:
         self.gpu, self.chip, self.gfx = gpu, chip, GFX[chip]
@@ -43,7 +43,7 @@ class Kernels:
         }
 
     def close(self) -> None:
-        """Frees the image."""
+        """Frees the loaded image."""
         self.image.close()
 
     def __enter__(self) -> Kernels:
@@ -61,7 +61,9 @@ class Kernels:
         size: int = 64,
         timeout_s: float = 20.0,
     ) -> None:
-        """Launches a one-dimensional grid of groups of `size`. `args`: buffers, or 32-bit ints."""
+        """Launches a one-dimensional grid of groups of `size` threads. `args` are buffers or 32-bit
+        ints.
+        """
         at = self.descriptors[name]
         lds, private, entry, rsrc3, rsrc1, rsrc2, properties = DESCRIPTOR.unpack(
             self.image.map[at : at + DESCRIPTOR.size]
@@ -95,7 +97,9 @@ class Kernels:
                 buffer.close()
 
     def _arguments(self, args: Sequence[Buffer | int], groups: int, size: int) -> Buffer:
-        """Arguments, and the AQL dispatch packet as clang reads it: sizes of group and grid."""
+        """Returns a buffer with the arguments, and with the AQL dispatch packet, in which clang's
+        code reads the sizes of group and grid.
+        """
         packed = b"".join(
             struct.pack("<i", arg) if isinstance(arg, int) else struct.pack("<Q", arg.va)
             for arg in args
@@ -107,8 +111,10 @@ class Kernels:
         return buffer
 
     def _scratch(self, nbytes: int) -> tuple[Buffer, int]:
-        """(memory for waves of `nbytes` each, its TMPRING_SIZE). On gfx11 that counts units of 256
-        bytes and waves of each of 6 engines, on gfx10 units of 1024 bytes and all waves."""
+        """Returns scratch memory for waves of `nbytes` each, and its TMPRING_SIZE. On gfx11 this
+        register counts units of 256 bytes, and the waves of each of 6 engines. On gfx10 it counts
+        units of 1024 bytes, and all waves.
+        """
         unit, waves, engines = (256, 8, 6) if self.gfx == 11 else (1024, 32, 1)
         units = -(-nbytes // unit)
         return self.gpu.buffer(units * unit * waves * engines), waves | units << 12
@@ -117,7 +123,7 @@ class Kernels:
 def user_sgprs(
     properties: int, arguments: Buffer, scratch: int, private: int, wave: int
 ) -> list[int]:
-    """The user SGPRs that `kernel_code_properties` asks for, in the order of its bits."""
+    """Returns the user SGPRs that `kernel_code_properties` asks for, in the order of its bits."""
     user: list[int] = []
     if properties & 1:
         word3 = 0x21C14FAC if wave == 32 else 0x21E14FAC  # INDEX_STRIDE

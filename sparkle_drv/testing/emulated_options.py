@@ -1,5 +1,5 @@
 """Checks the options of a Machine: words for the C enums of sp_emu.h, numbers and their ranges.
-Raises TypeError or ValueError that names the argument.
+Each error is a TypeError or ValueError that names the argument.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = [
 
 
 def words(enum: str, prefix: str) -> dict[str, int]:
-    """The constants of a C enum as lower-case words: SP_FAULT_TRAP is "trap"."""
+    """Returns the constants of a C enum as lower-case words: SP_FAULT_TRAP is "trap"."""
     elements = ffi.typeof(f"enum {enum}").elements
     return {name.removeprefix(prefix).lower(): value for value, name in sorted(elements.items())}
 
@@ -35,13 +35,13 @@ LENIENT = words("sp_emu_lenient", "SP_LENIENT_")
 FLAWS = {k: v for k, v in words("sp_emu_flaw", "SP_FLAW_").items() if k != "sp_flaws"}
 FAULT_KINDS = tuple(words("sp_emu_fault_kind", "SP_FAULT_"))
 
-THREADS_MOST = 64  # of native/emu/run/dispatch.c
-# The integer options with the largest value of each; all default to 0.
+THREADS_MOST = 64  # the limit of native/emu/run/dispatch.c
+# The integer options, and the largest value of each. All default to 0.
 MOST = {
     "threads": THREADS_MOST,
-    "kms_minor": 2**31 - 1,  # drm_version.version_minor is an int
+    "kms_minor": 2**31 - 1,  # the limit of an int, the type of drm_version.version_minor
     "seed": 2**64 - 1,
-    "vram_nbytes": 2**62 - 1,  # the machine's memory is one file
+    "vram_nbytes": 2**62 - 1,  # the limit of one file, since all memory of a machine is one file
     "visible_nbytes": 2**62 - 1,
     "gtt_nbytes": 2**62 - 1,
     "trace": 2,
@@ -59,7 +59,7 @@ def _whole(argument: str, value: object, most: int) -> int:
 
 
 def _nanoseconds(argument: str, value: object) -> int:
-    """Seconds as nanoseconds, at least 1 unless they are 0, which means the default."""
+    """Converts seconds to nanoseconds: at least 1, or 0 for 0 seconds, which means the default."""
     if not isinstance(value, int | float):
         raise TypeError(f"{argument}: expected seconds as a number, got {type(value).__name__}")
     if not (math.isfinite(value) and 0 <= value <= 1e9) or 0 < value < 1e-9:
@@ -76,7 +76,7 @@ def _leniencies(value: object) -> int:
 
 
 def card_problem(text: str) -> str:
-    """Why `text` names no card; "" if it does: "gfx1103:kms-3.42"."""
+    """Returns why `text` names no card, or "" for a valid text such as "gfx1103:kms-3.42"."""
     why = ffi.new("char[]", 256)
     lib.sp_emu_check_card(text.encode(), why, len(why))
     said: str = ffi.string(why).decode(errors="replace")
@@ -84,7 +84,7 @@ def card_problem(text: str) -> str:
 
 
 def card_texts(chips: Sequence[str]) -> list[str]:
-    """The texts of cards, each checked."""
+    """Returns the texts of cards after a check of each."""
     if isinstance(chips, str) or not isinstance(chips, Iterable):
         raise TypeError(f"chips: expected a list of chip names, got {chips!r}")
     names = list(chips)
@@ -106,7 +106,7 @@ def options(
     name_stale: bool,
     **numbers: int,
 ) -> Any:
-    """A `struct sp_emu_options *`; `numbers` are those of MOST."""
+    """Returns a `struct sp_emu_options *`. `numbers` has the options of MOST."""
     made = ffi.new("struct sp_emu_options *")
     made.lenient = _leniencies(lenient)
     made.recovery = RECOVERY[one_of("recovery", recovery, RECOVERY)]

@@ -8,9 +8,9 @@
         gpu.wait(seq)
 
 `Machine` owns the emulated kernel. `Node` is one open render node; its ioctl call raises OSError.
-`Gpu` (emulated_gpu.py, on amd/kmd/gpu.py) is the minimum for a test of packets or shaders. This is
-no driver: the `amdgpu` backend reaches the same machine through `Machine.ops`. native/emu/README.md
-says what the emulator models.
+`Gpu` (emulated_gpu.py, on amd/kmd/gpu.py) is the least that a test of packets or shaders needs.
+This module is not a driver: the `amdgpu` backend reaches the same machine through `Machine.ops`.
+native/emu/README.md says what the emulator models.
 """
 
 from __future__ import annotations
@@ -30,18 +30,20 @@ from .emulated_options import FAULT_KINDS, FLAWS, RECOVERY, card_texts, options
 
 __all__ = ["IP", "NOP", "Buffer", "Fault", "Gpu", "Job", "Machine", "Node", "Seam", "seam"]
 
-VERSION = 8  # version of the interface, sp_emu_version
+VERSION = 8  # version of the C interface, as sp_emu_version returns it
 
 
 def check(rc: int, call: str) -> int:
-    """`rc`, if it is not negative. Raises OSError."""
+    """Returns `rc` if it is not negative. Raises OSError otherwise."""
     if rc < 0:
         raise OSError(-rc, f"{call}: {errno.errorcode.get(-rc, '?')}")
     return rc
 
 
 class Fault(NamedTuple):
-    """Why a job was stopped. `kind`: one of FAULT_KINDS. `access`: 1 read, 2 write, 4 run."""
+    """Why a job was stopped. `kind` is one of FAULT_KINDS. `access` is 1 for a read, 2 for a write,
+    4 for execution.
+    """
 
     kind: str
     text: str
@@ -54,20 +56,21 @@ class Fault(NamedTuple):
 
 
 class Seam(NamedTuple):
-    """Totals at the seam: ioctls, submitting ioctls, and ns that callers spent inside."""
+    """Totals at the seam: all ioctls, ioctls that submit, and ns that callers spent inside."""
 
     ioctls: int
     submissions: int
     ns: int
 
     def since(self, before: Seam) -> Seam:
-        """The difference to `before`."""
+        """Returns these totals minus those of `before`."""
         return Seam(*(now - then for now, then in zip(self, before, strict=True)))
 
 
 def seam() -> Seam:
-    """Totals of all machines and threads of this process. A driver's own time is what exceeds
-    `ns`."""
+    """Returns the totals of all machines and threads of this process. Time beyond `ns` is the
+    driver's own.
+    """
     out = ffi.new("struct sp_emu_seam *")
     lib.sp_emu_seam(out)
     return Seam(out.ioctls, out.submissions, out.ns)
@@ -137,12 +140,13 @@ class Machine:
         check(rc, "sp_emu_machine_open")
         self._machine = out[0]
         self._ops = lib.sp_emu_machine_ops(out[0])
-        self._naming = threading.RLock()  # held where another thread may close what a call uses
+        # held where another thread may close the machine or node that a call uses
+        self._naming = threading.RLock()
         self._finalizer = weakref.finalize(self, lib.sp_emu_machine_close, out[0])
         self.chips = tuple(texts)
 
     def add(self, chip: str) -> int:
-        """Adds a card; returns its index."""
+        """Adds a card and returns its index."""
         (text,) = card_texts([chip])
         index = check(lib.sp_emu_add_card(self.handle, text.encode()), "sp_emu_add_card")
         self.chips = (*self.chips, text)
@@ -157,14 +161,15 @@ class Machine:
 
     @property
     def ops(self) -> Any:
-        """The `const struct sp_kmd_ops *`: the seam. Raises ValueError if the machine is closed; an
-        earlier pointer then returns ENODEV."""
+        """The `const struct sp_kmd_ops *`: the seam. Raises ValueError if the machine is closed. A
+        pointer that was read before then returns ENODEV.
+        """
         if self._machine is None:
             raise ValueError("expected an open machine, got a closed one")
         return self._ops
 
     def close(self) -> None:
-        """Stops all jobs and closes all nodes; descriptors and mappings of memory stay."""
+        """Stops all jobs and closes all nodes. Descriptors and mappings of memory remain."""
         with self._naming:
             self._machine = None
             self._finalizer()
@@ -181,14 +186,14 @@ class Machine:
             return Node(self, check(lib.sp_emu_open(self.handle, card), "open"))
 
     def live_counts(self) -> dict[str, int]:
-        """Live objects by kind; all 0 once everything is closed."""
+        """Returns the counts of live objects by kind; all are 0 once everything is closed."""
         live = ffi.new("struct sp_emu_live *")
         with self._naming:
             lib.sp_emu_live_counts(self.handle, live)
         return {name: getattr(live, name) for name, _ in ffi.typeof("struct sp_emu_live").fields}
 
     def fault(self, card: int = 0) -> Fault | None:
-        """The last fault of a card, or None."""
+        """Returns the last fault of a card, or None."""
         r = self._report(card)
         if r.count == 0:
             return None
@@ -197,32 +202,40 @@ class Machine:
         return Fault(FAULT_KINDS[r.kind], text, r.va, r.access, r.pc, group, r.wave, r.lane)
 
     def fault_of(self, fd: int) -> Fault | None:
-        """The last fault of the card of this node; None without one, or if anything is closed."""
+        """Returns the last fault of the card of this node, or None without a fault or if anything
+        is closed.
+        """
         with self._naming:
             card = -1 if self._machine is None else lib.sp_emu_fd_card(self._machine, fd)
             return self.fault(card) if card >= 0 else None
 
     def fault_count(self, card: int = 0) -> int:
-        """Number of faults of a card since the machine was made."""
+        """Returns the number of faults of a card since the machine was made."""
         return int(self._report(card).count)
 
     def lane_ops(self, card: int = 0) -> int:
-        """Instructions x active lanes that the card has executed."""
+        """Returns the instructions that the card has executed, each times its active lanes."""
         return int(self._report(card).lane_ops)
 
     def evict(self, times: int = 1, card: int = 0) -> None:
-        """Lets the kernel report `times` more moves of the card's memory for want of room."""
+        """Makes the kernel driver report `times` more evictions of the card's memory for want of
+        room.
+        """
         check(lib.sp_emu_evict(self.handle, card, times), "sp_emu_evict")
 
     def userptr_pages(self, card: int = 0) -> int:
-        """Pages of userptrs that the kernel has walked for submissions to the card."""
+        """Returns how many pages of userptrs the kernel driver has walked for submissions to the
+        card.
+        """
         pages = ffi.new("uint64_t *")
         check(lib.sp_emu_userptr_pages(self.handle, card, pages), "sp_emu_userptr_pages")
         return int(pages[0])
 
     def caches(self, card: int = 0) -> dict[str, int]:
-        """Counts of its caches so far: invalidations by kind, flushes and write-backs of GL2, bytes
-        written back and fetched, and bytes over the bus of a card with memory of its own."""
+        """Returns counts of the card's caches so far: invalidations by kind, flushes and
+        write-backs of GL2, bytes written back and fetched. For a card with its own memory, also
+        bytes over the bus.
+        """
         out = ffi.new("struct sp_emu_caches *")
         check(lib.sp_emu_cache_counts(self.handle, card, out), "sp_emu_cache_counts")
         kinds = zip(("gli", "glk", "glv", "gl1", "gl2"), out.invalidations, strict=True)
@@ -235,7 +248,7 @@ class Machine:
         }
 
     def dispatches(self, card: int = 0) -> tuple[int, int]:
-        """(dispatches with code in VRAM, dispatches with code elsewhere)."""
+        """Returns (dispatches with code in VRAM, dispatches with code elsewhere)."""
         report = self._report(card)
         return int(report.vram_dispatches), int(report.other_dispatches)
 
@@ -246,30 +259,32 @@ class Machine:
         return report
 
     def fail_ioctl(self, nr: int, error: int, count: int = 1) -> None:
-        """The next `count` ioctls of this number (bits 0-7 of the request) fail with `error`."""
+        """Makes the next `count` ioctls of this number (bits 0-7 of the request) fail
+        with `error`.
+        """
         check(lib.sp_emu_fail_ioctl(self.handle, nr & 0xFF, count, error), "sp_emu_fail_ioctl")
 
     def hang_next_job(self, card: int = 0, recovery: str = "ring") -> None:
-        """Lets the next job never end by itself; at its time limit `recovery` happens."""
+        """Makes the next job hang. At the job's time limit, `recovery` happens."""
         rc = lib.sp_emu_hang_next_job(
             self.handle, card, RECOVERY[one_of("recovery", recovery, RECOVERY)]
         )
         check(rc, "sp_emu_hang_next_job")
 
     def fault_next_job(self, card: int = 0, va: int = 0) -> None:
-        """Lets the next job first read unmapped memory."""
+        """Makes the next job first read unmapped memory."""
         check(lib.sp_emu_fault_next_job(self.handle, card, va), "sp_emu_fault_next_job")
 
     def reset(self, card: int = 0, *, vram_lost: bool = False) -> None:
-        """Resets the card without any job's fault."""
+        """Resets the card although no job failed."""
         check(lib.sp_emu_reset_card(self.handle, card, vram_lost), "sp_emu_reset_card")
 
     def unplug(self, card: int = 0) -> None:
-        """Removes the card: -ENODEV from now on."""
+        """Removes the card: every call returns -ENODEV from now on."""
         check(lib.sp_emu_unplug_card(self.handle, card), "sp_emu_unplug_card")
 
     def hold_jobs(self, card: int = 0, hold: bool = True) -> None:
-        """Keeps jobs from starting, until called with False."""
+        """Keeps jobs from starting until it is called with `hold=False`."""
         check(lib.sp_emu_hold_jobs(self.handle, card, hold), "sp_emu_hold_jobs")
 
     def plant(self, flaw: str, a: int = 0, b: int = 0, *, card: int = 0) -> None:
@@ -281,7 +296,7 @@ class Machine:
 
     @property
     def trace(self) -> Iterator[str]:
-        """The lines logged since the last call, oldest first."""
+        """Yields the lines that were logged since the last call, oldest first."""
         line = ffi.new("char[]", 256)
         while lib.sp_emu_trace_read(self.handle, line, len(line)) >= 0:
             yield ffi.string(line).decode()
@@ -298,25 +313,28 @@ def _close_node(machine: Machine, descriptor: list[int]) -> None:
 
 
 class Node(raw.Node):
-    """One open render node: a file descriptor with its own GPU address space. An unreferenced one
-    is closed."""
+    """One open render node: a file descriptor with its own GPU address space. A node without
+    references closes itself.
+    """
 
     def __init__(self, machine: Machine, fd: int) -> None:
         self.machine = machine
         self._descriptor = [fd]
         self.last = ""
         weakref.finalize(self, _close_node, machine, self._descriptor)
-        self.next_va = 0x1_0000_0000  # for mappings by Gpu
+        self.next_va = 0x1_0000_0000  # the next address that Gpu maps at
         self._lock = threading.Lock()
 
     @property
     def ops(self) -> Any:
-        """The machine's ops, while it is open."""
+        """The machine's ops, while the node is open."""
         return self.machine.ops
 
     @property
     def fd(self) -> int:
-        """The descriptor; -1 if closed. Code that closes it must set it to -1."""
+        """The file descriptor; -1 if the node is closed. Code that closes the descriptor must set
+        -1.
+        """
         return self._descriptor[0]
 
     @fd.setter
@@ -324,20 +342,20 @@ class Node(raw.Node):
         self._descriptor[0] = fd
 
     def close(self) -> None:
-        """Closes the descriptor. As in reality, a remaining mapping keeps the node open."""
+        """Closes the file descriptor. As in reality, a remaining mapping keeps the node open."""
         _close_node(self.machine, self._descriptor)
 
     def __enter__(self) -> Node:
         return self
 
     def take_va(self, nbytes: int) -> int:
-        """Addresses that were not taken before."""
+        """Returns an address range that was not taken before."""
         with self._lock:
             va = self.next_va
             self.next_va += nbytes
         return va
 
     def raw(self, request: int, arg: Any) -> int:
-        """Calls ops->ioctl once. Returns 0 or more, or -errno."""
+        """Calls ops->ioctl once. Returns its result: 0 or more, or -errno."""
         ops = self.machine.ops
         return int(ops.ioctl(ops.self, self.fd, request, arg))

@@ -3,10 +3,10 @@
     report = fault_suite.run(Schedule(7), "gfx1100")
     assert not report.wrong, report
 
-A check may succeed, or end in a typed error. Anything else is wrong: a failed comparison although
-the emulator corrupted nothing (the device reported a wrong result as right), a corruption that no
-comparison noticed, an error of another type, a wait that does not end, objects left alive, or a
-fault of the card that was not planned.
+A check may succeed, or end in a typed error. Anything else is wrong: an error of another type, a
+wait that does not end, objects left alive, a fault of the card that was not planned. A failed
+comparison is wrong if the emulator corrupted nothing: the device then reported a wrong result as
+right. A corruption is wrong if no comparison noticed it.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from sparkle_drv.testing.faults import Schedule
 
 __all__ = ["BOUND_S", "Outcome", "Report", "checks", "run"]
 
-# No wait of the checks or the backend exceeds 30 s, and the emulated driver ends every job after
+# The longest wait of the checks and the backend is 30 s. The emulated driver ends every job after
 # JOB_LIMIT_S.
 BOUND_S, JOB_LIMIT_S = 60.0, 0.25
 MIB = 1 << 20
 CHECKS_A_SCHEDULE = 3
 
-# They take seconds, for the float64 reference of a very long sum.
+# These checks take seconds, since their float64 reference is a very long sum.
 SLOW = ("kernels: peak_fma_f32", "kernels: peak_fma_f64")
 
 RIGHT, REFUSED, NOTICED, NOT_PROVIDED = "right", "refused", "noticed", "not provided"
@@ -45,8 +45,9 @@ WRONG = "wrong"
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a check ended: "right", "refused" by a typed error, "noticed" if it reported a
-    corruption, "not provided", or "wrong"."""
+    """How a check ended: "right", "refused" by a typed error, "noticed" if the check reported a
+    corruption, "not provided", or "wrong".
+    """
 
     check: str
     status: str
@@ -59,8 +60,9 @@ class Outcome:
 
 @dataclass
 class Report:
-    """The result of one schedule. `happened`: number of faults by kind. `left`: objects alive that
-    were not before. `unplanned`: faults of the card that are not in the schedule."""
+    """The result of one schedule. `happened` counts faults by kind. `left` counts objects that
+    stayed alive. `unplanned` lists faults of the card that are not in the schedule.
+    """
 
     schedule: Schedule
     chip: str
@@ -72,7 +74,7 @@ class Report:
 
     @property
     def wrong(self) -> list[str]:
-        """All errors; empty if there are none."""
+        """The texts of all errors; empty without errors."""
         said = [f"{o.check}: {o.message}" for o in self.outcomes if o.status == WRONG]
         said += [f"{n} {kind} left alive" for kind, n in self.left.items()]
         said += [f"a fault that nobody planned: {text}" for text in self.unplanned]
@@ -85,10 +87,10 @@ class Report:
 
 
 def checks(schedule: Schedule, count: int = CHECKS_A_SCHEDULE) -> list[base.Check]:
-    """A random sample of the suite's checks, drawn with the schedule's seed.
+    """Returns a random sample of the suite's checks, drawn with the schedule's seed.
 
-    A schedule that corrupts memory gets only checks of kernels, because these compare every byte
-    that a job may write.
+    A schedule that corrupts memory gets only checks of kernels, since these compare every byte that
+    a job may write.
     """
     known = [c for c in suite.checks() if c.name not in SLOW]
     if "corrupt" in schedule.kinds:
@@ -100,7 +102,7 @@ _speeds: dict[str, float] = {}
 
 
 def _speed(chip: str) -> float:
-    """The speed of busy_u32 on a card without faults; measured once per process."""
+    """Returns the speed of busy_u32 on a card without faults, measured once per process."""
     if chip not in _speeds:
         with Machine([chip]) as machine, emu.on(machine), sp.open(f"emu:{chip}") as dev:
             _speeds[chip] = base.busy_speed(dev)
@@ -115,7 +117,7 @@ def run(
 ) -> Report:
     """Runs the chosen checks one after another, on one device of a new Machine with `options`.
 
-    None: a sample that is drawn with the schedule's seed.
+    Without `chosen` it runs a sample that the schedule's seed draws.
     """
     report = Report(schedule, chip)
     _speed(chip)
@@ -130,7 +132,7 @@ def run(
         if worker.is_alive():
             frame = sys._current_frames().get(worker.ident or 0)
             report.stuck = "".join(traceback.format_stack(frame))
-            machine.unplug()  # so that the stuck worker ends
+            machine.unplug()  # the stuck worker then ends
             worker.join(BOUND_S)
             return report
         report.happened = happened(machine)
@@ -143,7 +145,9 @@ def run(
 def _left(
     alive: Callable[[], dict[str, int]], before: Mapping[str, int] | None = None
 ) -> dict[str, int]:
-    """Objects beyond those of `before`. Garbage is collected only if there are any."""
+    """Returns the objects beyond those of `before`, by kind. Collects garbage only if there are
+    such objects.
+    """
     for attempt in range(2):
         more = {k: n - (before or {}).get(k, 0) for k, n in alive().items()}
         more = {k: n for k, n in more.items() if n > 0}
@@ -179,21 +183,25 @@ def _run(report: Report, machine: Machine, picked: Sequence[base.Check]) -> None
 
 
 def _is_typed(error: BaseException | None) -> bool:
-    """Was it a typed error where a check expected another one? (`raise AssertionError from it`)"""
+    """Returns whether the error, or a cause of it, is a typed error. A check that expected another
+    error raises AssertionError from the typed one.
+    """
     while error is not None and not isinstance(error, sp.SparkleError):
         error = error.__cause__
     return error is not None
 
 
 def _forget(error: BaseException | None) -> None:
-    """Drops what the frames of a failed check hold, so that the garbage collector need not."""
+    """Drops the local variables of a failed check's frames, so that their objects are freed without
+    the garbage collector.
+    """
     while error is not None:
         traceback.clear_frames(error.__traceback__)
         error = error.__cause__ or error.__context__
 
 
 def _status(error: Exception) -> tuple[str, str]:
-    """(how a check that raised has ended, why)."""
+    """Returns how a check that raised has ended, and why."""
     if isinstance(error, base.NotProvided):
         return NOT_PROVIDED, str(error)
     if isinstance(error, AssertionError):
@@ -204,8 +212,9 @@ def _status(error: Exception) -> tuple[str, str]:
 
 
 def _unplanned(schedule: Schedule, machine: Machine) -> list[str]:
-    """The card's last fault, unless the schedule has it: a program on corrupted data may do
-    anything."""
+    """Returns the card's last fault unless the schedule plans it. After a corruption returns
+    nothing, since a program on corrupted data may do anything.
+    """
     fault = machine.fault()
     planned = {f.parameters["va"] for f in schedule if f.what == "pagefault"}
     if not fault or fault.kind == "timeout" or happened(machine)["corrupt"]:

@@ -6,9 +6,9 @@
     plan = Schedule(0, [Fault("job", 3, "hang", recovery="full")])
 
 A fault happens at the n-th event of a kind: the n-th job of a device, or the n-th call to its
-driver that allocates, maps, submits, and so on. Events count instead of time, so that a plan
-repeats itself on a device whose user does. Nothing in here knows an emulator:
-`emulated_faults.apply` applies a plan to an emulated card.
+driver that allocates, maps, submits, and so on. Plans count events instead of time, so that the
+same program meets the same faults again. This module knows no emulator: `emulated_faults.apply`
+applies a plan to an emulated card.
 """
 
 from __future__ import annotations
@@ -23,29 +23,32 @@ __all__ = ["EVENTS", "KINDS", "RECOVERIES", "Fault", "Schedule"]
 CALLS = ("any", "alloc", "map", "submit", "wait", "context")
 EVENTS = ("job", *CALLS)
 RECOVERIES = ("ring", "soft", "full", "vram_lost")
-NO_RECOVERY = "none"  # of a hang, only on simulated devices: the job never ends
-# The sign of a number, or the top bit of its exponent: no tolerance hides a change of it.
+NO_RECOVERY = "none"  # the recovery of a hang that never ends, for simulated devices only
+# The sign bit of a number, and the top bit of its exponent: a change of it exceeds any tolerance.
 MASK = 0x4000_0000
 
-# The kinds of faults, with the parameters and their defaults.
+# The kinds of faults, with their parameters and defaults.
 KINDS: dict[str, dict[str, int | str]] = {
-    "fail": {"error": "ENOMEM", "count": 1},  # a call, and the next count - 1 of its kind
-    "reset": {"vram_lost": 0},  # before the call or job; 1: what was in VRAM is gone
-    "unplug": {},  # before the call or job: ENODEV for ever
-    "hang": {"recovery": "ring"},  # the job never ends; what the driver does about it
+    # a call fails, and the next count - 1 of its kind, too
+    "fail": {"error": "ENOMEM", "count": 1},
+    # the device resets before the call or job; 1: the contents of VRAM are lost
+    "reset": {"vram_lost": 0},
+    "unplug": {},  # the device is removed before the call or job: all calls return ENODEV
+    "hang": {"recovery": "ring"},  # the job never ends; `recovery` is what the driver does then
     "pagefault": {"va": 0x7FFF_0000_0000},  # the job reads an address that is not mapped
     "slow": {
         "factor": 10,
         "count": 1,
-    },  # the job, and the next count - 1, take factor times as long
-    "corrupt": {"mask": MASK, "seed": 0},  # one dword that the job changes is xored
+    },  # the job and the next count - 1 jobs take `factor` times as long
+    "corrupt": {"mask": MASK, "seed": 0},  # one dword that the job changes is xored with `mask`
 }
 OF_CALLS = ("fail", "reset", "unplug")
 OF_JOBS = ("reset", "unplug", "hang", "pagefault", "slow", "corrupt")
 
 
 class Fault:
-    """`what`, a word of KINDS with its parameters, at the `at`-th (from 1) event of the kind `on`.
+    """A fault `what`, a word of KINDS with its parameters. It happens at the `at`-th (from 1) event
+    of the kind `on`.
 
     Immutable. Raises TypeError or ValueError for invalid words and numbers.
     """
@@ -76,7 +79,7 @@ class Fault:
             object.__setattr__(self, slot, held)
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError("a fault does not change")
+        raise AttributeError("expected no change of a fault, which is immutable")
 
     def _key(self) -> tuple[object, ...]:
         return (self.on, self.at, self.what, *sorted(self.parameters.items()))
@@ -95,7 +98,9 @@ class Fault:
 
     @classmethod
     def parse(cls, line: str) -> Fault:
-        """The inverse of `str`; default parameters may be missing. Raises ValueError."""
+        """Parses a line that `str` made; parameters with default values may be missing. Raises
+        ValueError.
+        """
         when, colon, rest = line.partition(":")
         words, (what, *pairs) = when.split(), rest.split() or [""]
         if not colon or len(words) != 2 or not words[1].isdigit():
@@ -110,7 +115,7 @@ class Fault:
             parameters[name] = int(value, 0) if value[:1].isdigit() else value
         try:
             return cls(words[0], int(words[1]), what, **parameters)
-        except TypeError as error:  # a word in place of a number
+        except TypeError as error:  # raised for a word in place of a number
             raise ValueError(f"{line!r}: {error}") from None
 
 
@@ -136,9 +141,10 @@ def _check(what: str, name: str, value: Any) -> None:
 
 
 class Schedule:
-    """The faults of one run. `Schedule(seed)` draws 1 to `most` faults within the first `jobs`
-    jobs, as many calls of one kind, and five times as many of any kind. With `faults` it has those,
-    and the seed is only a name."""
+    """The faults of one run. `Schedule(seed)` draws 1 to `most` faults. They are within the first
+    `jobs` jobs, the first `jobs` calls of one kind, or the first `5 * jobs` calls of any kind. With
+    `faults`, the schedule has those faults, and the seed is only a name.
+    """
 
     __slots__ = ("faults", "seed")
 
@@ -180,12 +186,14 @@ class Schedule:
 
     @property
     def kinds(self) -> frozenset[str]:
-        """The kinds of its faults."""
+        """The kinds of faults in this schedule."""
         return frozenset(fault.what for fault in self.faults)
 
     @classmethod
     def parse(cls, text: str) -> Schedule:
-        """The inverse of `str`; it ignores empty lines and text after a #. Raises ValueError."""
+        """Parses a text that `str` made. Ignores empty lines and text after a #. Raises
+        ValueError.
+        """
         lines = [line.partition("#")[0].strip() for line in text.splitlines()]
         head, *rest = [line for line in lines if line] or [""]
         word, _, seed = head.partition(" ")
@@ -195,11 +203,12 @@ class Schedule:
 
 
 def _drawn(rng: random.Random, what: str, jobs: int) -> Fault:
-    """Draws one fault, with small numbers more often than large ones."""
+    """Draws one fault. Small numbers are more likely than large ones."""
     on = rng.choice([*(CALLS if what in OF_CALLS else ()), *(("job",) if what in OF_JOBS else ())])
     error = rng.choice(("ENOMEM", "EINTR", "EAGAIN"))
     if what == "fail" and error == "ENOMEM" and on == "any":
-        on = rng.choice(CALLS[1:])  # a kernel needs no memory to close things
+        # a kind without closing calls, since a kernel driver needs no memory to close things
+        on = rng.choice(CALLS[1:])
     at = 1 + int((5 * jobs if on == "any" else jobs) * rng.random() ** 2)
     match what:
         case "fail":

@@ -1,5 +1,6 @@
-"""A caller of one operation with all sizes on a simulated machine, planned by the scheduler: how
-far each call is from the best device. Used by tests and benchmarks/juggling.py.
+"""Calls one operation with many sizes on a simulated machine, where the scheduler chooses the
+device. Measures regret: how much longer a call takes than on the best device. Used by tests and
+benchmarks/juggling.py.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ PROBES = tuple(sim.LEAST * (sim.MOST / sim.LEAST) ** (i / 6) for i in range(7))
 
 
 def probe(machine: sim.SimMachine) -> Costs:
-    """Costs from start-up probes of a machine: four runs of each size, the first dropped."""
+    """Returns costs from start-up probes of a machine: four runs of each size, of which the first
+    is dropped.
+    """
     costs = Costs()
     for uri, device in machine.devices.items():
         unified = device.to_s == (0.0, 0.0)
@@ -38,7 +41,7 @@ def probe(machine: sim.SimMachine) -> Costs:
 
 @dataclass(frozen=True)
 class Called:
-    """One call: its device, and the true seconds on each device."""
+    """One call: its device, and the true seconds of the call on each device."""
 
     device: str
     true_s: dict[str, float]
@@ -50,7 +53,9 @@ class Called:
 
 
 class Caller:
-    """Calls products of random sizes, evenly over a log scale, from the host and back to it."""
+    """Calls matrix products of random sizes, uniform on a log scale. Operands and results are on
+    the host.
+    """
 
     def __init__(self, seed: int) -> None:
         self.machine = sim.machine(seed)
@@ -59,7 +64,7 @@ class Caller:
         self._chance = random.Random(seed)
 
     def call(self, learn: bool) -> Called:
-        """Calls one product. `learn`: it is run, and its time is reported to the costs."""
+        """Calls one product. With `learn`, the product runs, and the costs learn its time."""
         size = sim.LEAST * (sim.MOST / sim.LEAST) ** self._chance.random()
         into, out = sim.nbytes_of(size)
         plan = choose(self.costs, Work(OP, size, (Operand(into),), out, HOST), self.devices)
@@ -71,13 +76,13 @@ class Caller:
         return Called(plan.device, true)
 
     def regret(self, calls: int, learn: bool = False) -> float:
-        """The mean regret of `calls` calls."""
+        """Returns the mean regret of `calls` calls."""
         return mean(self.call(learn).regret for _ in range(calls))
 
     def faster_than_one(self, calls: int) -> float:
-        """The part of the time saved against the best single device, over calls that are learnt
-        from. Each call counts by its time over the best possible one; otherwise the largest calls
-        would dominate.
+        """Returns the part of the time that the scheduler saves against the best single device,
+        while it learns. Each call counts by its time over the best possible one; otherwise the
+        largest calls would dominate.
         """
         ours = 0.0
         singles = dict.fromkeys(self.devices, 0.0)
@@ -90,7 +95,9 @@ class Caller:
         return 1 - ours / min(singles.values())
 
     def slow_down(self, factor: float, calls: int) -> float:
-        """Slows the busiest device down; returns the mean regret after `calls` calls."""
+        """Slows the busiest device down by `factor`. Returns the mean regret after `calls` further
+        calls.
+        """
         used = [self.call(learn=True).device for _ in range(50)]
         busiest = self.machine.devices[max(sorted(set(used)), key=used.count)]
         busiest.slower = factor

@@ -1,4 +1,6 @@
-"""Random task graphs, and the worth of each method of placing them, for benchmarks/placing.py."""
+"""Random task graphs, and plans of them without each method of placing tasks, for
+benchmarks/placing.py.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,15 @@ FAN = 6
 
 
 def some(task: int, chance: random.Random) -> tuple[int, ...]:
-    """Up to three of the preceding tasks."""
+    """Returns up to three of the 12 preceding tasks, for a task to read."""
     count = chance.choice((0, 1, 1, 2, 2, 3)) if task else 0
     return tuple(sorted({chance.randrange(max(0, task - 12), task) for _ in range(count)}))
 
 
 def fork(task: int, _: random.Random) -> tuple[int, ...]:
-    """A task, FAN tasks that read it, one that reads these, and so on."""
+    """Returns what a task reads in a graph of forks: one task, FAN tasks that read it, one task
+    that reads those FAN, and so on.
+    """
     first = task - task % (FAN + 1)
     return (first,) if task > first else tuple(range(max(0, first - FAN), first))
 
@@ -42,8 +46,8 @@ FORMS: dict[str, Reads] = {
 
 
 def graph(tasks: int, form: str, seed: int) -> Problem:
-    """Work on two to four unequal devices, of four kinds or of one. Moves cost from little to more
-    than the work; some devices share a lane.
+    """Returns a random graph of tasks for two to four unequal devices. Moving a task's result costs
+    from little to more than the task. In a quarter of the graphs two devices share a lane.
     """
     chance = random.Random(f"{tasks} {form} {seed}")
     devices = chance.choice((2, 2, 3, 4))
@@ -70,7 +74,9 @@ def changes(
     problem: Problem,
     was: Schedule,
 ) -> Iterator[Any]:
-    """Changes in `every`, except those that move this many tasks to other devices."""
+    """Yields the changes in `every` except those that move exactly `differ` tasks to
+    other devices.
+    """
     where = was.device_of()
     for change in every(problem, was):
         if sum(change.device[task] != where[task] for task in where) != differ:
@@ -78,7 +84,9 @@ def changes(
 
 
 def without() -> Iterator[tuple[str, Callable[[], AbstractContextManager[object]]]]:
-    """(name of what is left out, how); first with nothing left out."""
+    """Yields (name of the method that is left out, a function that leaves it out). The first entry
+    leaves nothing out.
+    """
     yield "", nullcontext
     for name in schedule.METHODS:
         rest = {other: made for other, made in schedule.METHODS.items() if other != name}
@@ -92,7 +100,7 @@ def without() -> Iterator[tuple[str, Callable[[], AbstractContextManager[object]
 
 
 def measured(tasks: int, graphs: int) -> dict[str, dict[str, float]]:
-    """By what was left out: the figures over `graphs` graphs of each form."""
+    """Returns figures over `graphs` graphs of each form, by the name of the method left out."""
     problems = [graph(tasks, form, seed) for form in FORMS for seed in range(graphs)]
     whole: list[float] = []
     found = {}

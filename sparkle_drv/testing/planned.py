@@ -1,7 +1,8 @@
-"""The quality of the planner's choice on a network: figures for benchmarks/mesh.py and tests.
+"""How good the mesh planner's choice is on a network: figures for benchmarks/mesh.py and tests.
 
 Predicted seconds come from the planner. Simulated seconds are those of `sim:` devices with these
-links and ports, on their virtual clock. A separate program of fair shares drives it (sim_links.py).
+links and ports, on their virtual clock. sim_links.py computes them, a program of fair shares that
+is independent of the planner.
 """
 
 from __future__ import annotations
@@ -27,26 +28,28 @@ DEADLINE_S = 600.0
 
 
 def all_reduce(network: Network, nbytes: int) -> Plan:
-    """The plan for float32."""
+    """Returns the planner's plan of an all_reduce of float32 elements."""
     return plan_all_reduce(network, nbytes, 4)
 
 
 def all_reduce_s(network: Network, nbytes: int) -> float:
-    """Predicted seconds of the plan for float32."""
+    """Returns the predicted seconds of an all_reduce of float32 elements."""
     return all_reduce(network, nbytes).predicted_s
 
 
 def all_reduce_over_best(network: Network, nbytes: int) -> float:
-    """Predicted seconds over those of the best algorithm tried alone."""
+    """Returns the plan's predicted seconds over those of the best algorithm tried alone."""
     alone = (predicted_s(program, network) for _, program in all_reduces(network, nbytes, 4))
     return all_reduce_s(network, nbytes) / min(alone)
 
 
 def all_reduce_simulated_s(network: Network, nbytes: int) -> tuple[float, float]:
-    """(simulated, predicted) seconds of the plan for float32. AssertionError for a wrong sum."""
+    """Runs the plan for float32 on simulated devices. Returns (simulated, predicted) seconds.
+    Raises AssertionError for a wrong sum.
+    """
     machine, named = simulated(network)
     plan = plan_all_reduce(named, nbytes, 4)
-    # Deadlines count real seconds, and a program of 30,000 simulated steps runs for minutes.
+    # Deadlines are in real seconds, and a program of 30,000 simulated steps runs for minutes.
     steps = tuple(replace(step, deadline_s=DEADLINE_S) for step in plan.program.steps)
     with ExitStack() as stack:
         stack.enter_context(sim.on(machine))
@@ -63,7 +66,7 @@ def all_reduce_simulated_s(network: Network, nbytes: int) -> tuple[float, float]
 
 
 def known_bound_s(rates: list[float], nbytes: int) -> float:
-    """n max(1 / b_min, 2 (p - 1) / sum b): least seconds of an all_reduce over ports with these
-    rates in bytes per second, without latency.
+    """Returns n max(1 / b_min, 2 (p - 1) / sum b): the least seconds of an all_reduce of n bytes
+    over p ports with these rates b in bytes per second, without latency.
     """
     return nbytes * max(1 / min(rates), 2 * (len(rates) - 1) / sum(rates))

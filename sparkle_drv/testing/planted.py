@@ -4,8 +4,8 @@
     with defect.machine("gfx1100") as machine:  # its card 0 has the defect
         ...
 
-Each entry says how to plant the defect, the first rung that must fail, and a phrase that one of the
-named causes must contain.
+Each entry has the way to plant the defect, the first rung that must fail, and a phrase. One of the
+causes that the rung names must contain the phrase.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ VRAM, GTT = lib.AMDGPU_GEM_DOMAIN_VRAM, lib.AMDGPU_GEM_DOMAIN_GTT
 
 @dataclass(frozen=True)
 class Break:
-    """A change of a machine; no two of a card may have the same `what`."""
+    """A change of a machine. No two changes of a card may have the same `what`."""
 
     what: str
     do: Callable[[Machine], None]
@@ -38,7 +38,9 @@ class Break:
 
 @dataclass(frozen=True)
 class Planted:
-    """`options` of the Machine, and changes to it before its card is opened."""
+    """One defect: `options` of the Machine, and changes to the machine before its card is
+    opened.
+    """
 
     name: str
     rung: str
@@ -48,20 +50,23 @@ class Planted:
 
     @property
     def breaks(self) -> frozenset[str]:
-        """What it breaks, in the machine's words."""
+        """The names of the options and machine parts that the defect changes."""
         return frozenset((*self.options, *(one.what for one in self.does)))
 
     def machine(self, chip: str = "gfx1100") -> Machine:
-        """A machine whose card 0 has the defect."""
+        """Returns a machine whose card 0 has the defect."""
         return machine(chip, self)
 
 
 def machine(chip: str, *defects: Planted) -> Machine:
-    """One card with all these defects. Raises ValueError if two of them break the same thing."""
+    """Returns a machine of one card with all these defects. Raises ValueError if two defects change
+    the same part.
+    """
     options: dict[str, Any] = {"job_limit_s": JOB_LIMIT_S, "kms_minor": 58}
     broken = [what for defect in defects for what in defect.breaks]
     if len(set(broken)) < len(broken):
-        raise ValueError(f"two of {', '.join(d.name for d in defects)} break one thing")
+        names = ", ".join(d.name for d in defects)
+        raise ValueError(f"expected defects of different parts: two of {names} break one thing")
     for defect in defects:
         options |= defect.options
     made = Machine([chip], **options)
@@ -76,17 +81,19 @@ def _flaw(name: str, a: int = 0, b: int = 0) -> Break:
 
 
 def _refuses(ioctl: str, error: int) -> Break:
-    """Every ioctl of this DRM_IOCTL_ name fails."""
+    """Returns a change that makes every ioctl of this DRM_IOCTL_ name fail with `error`."""
     number = getattr(lib, f"DRM_IOCTL_{ioctl}")
     return Break(ioctl, lambda machine: machine.fail_ioctl(number, error, FOR_EVER))
 
 
-# Family and external_rev of another chip of the same generation, which `device` accepts.
+# Family and external_rev of another chip of the same generation. The rung `device` accepts them.
 _NEIGHBOUR = {10: (lib.AMDGPU_FAMILY_VGH, 0x01), 11: (lib.AMDGPU_FAMILY_GC_11_0_0, 0x10)}
 
 
 def _neighbour() -> Break:
-    """DEV_INFO is of gfx1033 or gfx1102, HW_IP_INFO of the card's own chip."""
+    """Returns a change that makes two ioctls disagree: DEV_INFO names gfx1033 or gfx1102,
+    HW_IP_INFO the card's own chip.
+    """
     return Break(
         "family", lambda machine: machine.plant("family", *_NEIGHBOUR[int(machine.chips[0][3:5])])
     )

@@ -1,4 +1,4 @@
-"""The worth of each rule of the scheduler: the same figures without it, for
+"""What each rule of the scheduler is worth: the same figures without the rule, for
 benchmarks/juggling.py.
 """
 
@@ -38,8 +38,9 @@ KEEPING: dict[str, Values] = {
 
 
 def predicting(machines: int, calls: int) -> dict[str, str]:
-    """Mean regret after `calls` calls, also with a tenth of all runs disturbed, and 20 calls after
-    the busiest device has become three times slower.
+    """Returns texts with three figures of mean regret: after `calls` calls, after `calls` calls of
+    which a tenth are disturbed, and 20 calls after the busiest device has become three times
+    slower.
     """
 
     def figures() -> str:
@@ -60,7 +61,9 @@ def predicting(machines: int, calls: int) -> dict[str, str]:
 
 
 def exploring(machines: int, calls: int) -> dict[str, str]:
-    """Mean regret after `calls` calls if the best device was 20 times slower when probed."""
+    """Returns texts with the mean regret after `calls` calls if the best device was 20 times slower
+    when it was probed.
+    """
 
     def figures() -> str:
         regrets = []
@@ -72,7 +75,8 @@ def exploring(machines: int, calls: int) -> dict[str, str]:
             caller.costs = juggler.probe(caller.machine)
             best.slower = 1.0
             caller.regret(calls, learn=True)
-            caller.costs.spare_s = -LARGE  # no trials: the choice is what is believed best
+            # no trials: the scheduler takes the device that it believes best
+            caller.costs.spare_s = -LARGE
             regrets.append(caller.regret(100))
         return f"{mean(regrets):.1%}"
 
@@ -80,7 +84,7 @@ def exploring(machines: int, calls: int) -> dict[str, str]:
 
 
 def without(rules: dict[str, Values], figures: Callable[[], str]) -> dict[str, str]:
-    """The figures with all rules, then without each of these."""
+    """Returns the figures with all rules, then the figures without each of these rules."""
     found = {}
     for name, values in rules.items():
         with ExitStack() as stack:
@@ -94,7 +98,7 @@ _run = simulated.SimMachine.run
 
 
 def _disturbed(machine: simulated.SimMachine, uri: str, op: str, size: float) -> float:
-    """A run; one in ten takes up to five times as long."""
+    """Runs the operation, and makes one run in ten up to five times as long."""
     seconds = _run(machine, uri, op, size)
     chance = machine.random
     return seconds * (1 + 4 * chance.random()) if chance.random() < 0.1 else seconds

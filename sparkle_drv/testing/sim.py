@@ -1,13 +1,14 @@
 """`sim:gpu0`, `sim:7/gpu0`: simulated devices that can be opened, registered when
 `sparkle_drv.testing` is imported.
 
-Their results are right: the cpu backend computes them in host memory. Their times are virtual: the
-rates, bends, noise, drift and ways of a simulated machine (simulated.py), on its clock, which
-`Device.clock` and the times of queues show. A wait lets time pass. `sim:7/gpu0` is a device of
-`machine(7)`. `sim:gpu0` is one of the process's machine: `machine(0)`, or another one inside `on`.
-faults.py has the faults; see `apply`.
+Their results are right: the cpu backend computes them in host memory. Their times are virtual. They
+follow from the rates, bends, noise, drift and links of a simulated machine (simulated.py), and
+`Device.clock` and the times of queues show them. A wait lets virtual time pass. `sim:7/gpu0` is a
+device of `machine(7)`. `sim:gpu0` is a device of the process's machine: `machine(0)`, or another
+machine inside `on`. `apply` makes planned faults happen (faults.py).
 
-Over 400 lines because the Backend protocol is one class, and each call has a line or two here.
+This file has over 400 lines because the Backend protocol is one class, and each of its calls has a
+line or two here.
 """
 
 from __future__ import annotations
@@ -43,20 +44,20 @@ from .simulated import SimDevice, SimMachine, machine
 
 _URI = re.compile(r"sim(?::(?:(\d+)/)?(\w+))?\Z")
 _LOOK_S = 30 * 10**9
-_machines: dict[int, SimMachine] = {}  # by seed
+_machines: dict[int, SimMachine] = {}  # by seed of `machine(seed)`
 _lock = threading.Lock()
 _current: list[SimMachine] = []
 
 
 def of_seed(seed: int) -> SimMachine:
-    """`machine(seed)`, one per process."""
+    """Returns `machine(seed)`, made once per process."""
     with _lock:
         return _machines.setdefault(seed, machine(seed))
 
 
 @contextmanager
 def on(other: SimMachine) -> Iterator[SimMachine]:
-    """Inside the block `sim:NAME` means the devices of this machine."""
+    """Makes `sim:NAME` name the devices of this machine inside the block."""
     _current.append(other)
     try:
         yield other
@@ -65,7 +66,7 @@ def on(other: SimMachine) -> Iterator[SimMachine]:
 
 
 def apply(schedule: Schedule, device: Device) -> Faulty:
-    """Applies the plan to this open device; returns the counter of its faults."""
+    """Applies the plan to this open device. Returns the counter of its faults."""
     backend = device._backend
     if not isinstance(backend, SimBackend):
         raise TypeError(f"device: expected a sim: device, got {device.uri}")
@@ -75,7 +76,7 @@ def apply(schedule: Schedule, device: Device) -> Faulty:
 
 def resume(device: Device) -> None:
     """Lets hanging queues of a sim: device go on: the job ends now without having done its work.
-    For a closed device this frees its memory.
+    For a closed device this call frees the device's memory.
     """
     backend = device._backend
     assert isinstance(backend, SimBackend)
@@ -89,7 +90,7 @@ def resume(device: Device) -> None:
 
 @dataclass(eq=False)
 class _Queue:
-    """A queue of the cpu backend with its virtual timeline."""
+    """A queue of the cpu backend with its virtual times."""
 
     inner: Any
     timing: bool
@@ -105,7 +106,9 @@ class _Queue:
 
 
 class SimBackend:
-    """The cpu backend with other times and with faults; all else is the cpu's."""
+    """The cpu backend with virtual times and planned faults; everything else is the cpu
+    backend's.
+    """
 
     takes_threads = True
 
@@ -127,7 +130,7 @@ class SimBackend:
 
     @staticmethod
     def discover(settings: Settings) -> Sequence[Found]:
-        """Empty: a simulated device must be named."""
+        """Returns nothing, since a user must name a simulated device."""
         return []
 
     @staticmethod
@@ -146,7 +149,7 @@ class SimBackend:
         return getattr(self._inner, name)
 
     def clock(self) -> float:
-        """Seconds of the machine's clock."""
+        """Returns the seconds of the machine's clock."""
         return self.machine.clock.now_s
 
     def timestamp(self) -> int:
@@ -154,7 +157,7 @@ class SimBackend:
 
     @property
     def lanes(self) -> Clock:
-        """The machine's clock, which must know of threads that run in parallel."""
+        """The machine's clock, which counts the threads that run in parallel."""
         return self.machine.clock
 
     # Memory
@@ -172,7 +175,9 @@ class SimBackend:
         return self._made(made, nbytes, nbytes if memory is not Memory.DEVICE else 0)
 
     def _made(self, made: Allocation, taken: int, of_host: int) -> Allocation:
-        """`of_host`: how many of its bytes are in the host's memory."""
+        """Returns an allocation of this device. `taken` bytes count against the device's memory,
+        and `of_host` bytes are in the host's memory.
+        """
         if of_host and not self.info.unified:
             self._pinned[made.address] = of_host
         return replace(made, handle=_Held(made.handle, taken, made.address))
@@ -225,7 +230,7 @@ class SimBackend:
         return int(self._inner.settled(queue.inner))
 
     def reached(self, queue: _Queue) -> int:
-        values = range(1, int(self._inner.reached(queue.inner)) + 1)  # they end in this order
+        values = range(1, int(self._inner.reached(queue.inner)) + 1)  # values end in this order
         past = self.machine.clock.past
         return bisect(values, False, key=lambda value: not past(queue.time.end(value)))
 
@@ -245,7 +250,7 @@ class SimBackend:
         rc = int(self._inner.wait(queue.inner, value, timeout_ns))
         if rc == -errno.ETIMEDOUT:
             return rc
-        # Without the queue's lock: others may need it while virtual time passes.
+        # Sleeps without the queue's lock, since others may need the lock while virtual time passes.
         if not self.machine.clock.sleep(queue.time.end(value), timeout_ns / 1e9):
             return -errno.ETIMEDOUT
         with queue.lock:
@@ -257,18 +262,20 @@ class SimBackend:
             return -queue.told[value][0] if value in queue.told else rc
 
     def failure(self, queue: _Queue, value: int) -> int:
-        """How a reached value ended: 0 or -errno. It does not count as reported."""
+        """Returns how a reached value ended: 0 or -errno. The failure still counts as
+        unreported.
+        """
         with queue.lock:
             found = queue.told.get(value) or queue.failed.get(value)
         return -found[0] if found else 0
 
     def fault(self, queue: _Queue, value: int) -> str:
-        """Why a submission failed."""
+        """Returns why a submission failed."""
         found = queue.told.get(value) or queue.failed.get(value)
         return found[1] if found else ""
 
     def lost(self) -> str:
-        """Why the device is gone; "" if it is not."""
+        """Returns why the device is lost; "" if it is not."""
         return self.faulty.lost
 
     def launch(self, queue: _Queue, record: bytes, nbytes: int, epoch: int) -> int:
@@ -291,7 +298,7 @@ class SimBackend:
         raw = bytes(ffi.buffer(ffi.cast("char *", given), nbytes)) if nbytes else b""
         parts = [(kind, record) for _, kind, record in records.split(raw)]
         whole = sum(len(record) for _, record in parts) == nbytes
-        if not whole:  # malformed: the inner backend reports it
+        if not whole:  # the bytes are not whole records, which the inner backend reports
             return int(self._inner.submit(queue.inner, given, nbytes, epoch))
         stamped, stamps = self._stamped(queue, parts)
 
@@ -340,7 +347,9 @@ class SimBackend:
         return value
 
     def peer(self, other: Any) -> str:
-        """Over the host, except for the device itself and those with a link from them."""
+        """Returns "direct" for the device itself and for devices with a link to this one; all
+        others go over the host.
+        """
         linked = other.machine is self.machine and (
             other.device.uri, self.device.uri) in self.machine.links  # fmt: skip
         return "direct" if other is self or linked else "staged"
@@ -348,23 +357,27 @@ class SimBackend:
     def _transfer(
         self, queue: _Queue, nbytes: int, act: Any, more_s: float = 0.0, begins: Any = None
     ) -> tuple[int, object]:
-        """Moves bytes to or from the host in `more_s` more, or over a link, by `begins`."""
+        """Moves bytes to or from the host, in `more_s` more seconds than usual. With `begins`, the
+        bytes go over a link instead.
+        """
         if code := self._called("submit"):
             return -code, None
         at_once = None
         with queue.lock:
             before = self._inner.submitted(queue.inner)
             value, kept = act()
-            if value == before and queue.hung:  # not at once, but after what never ends
+            # the copy must not be done at once, but follow the hanging job
+            if value == before and queue.hung:
                 value = int(self._inner.submit(queue.inner, ffi.NULL, 0, ANY_EPOCH))
             if value > 0 or (value == 0 and nbytes):
                 with self.machine.clock.lock:
                     begins = begins or self._lasts(more_s + self._meter.transfer_s(nbytes))
                     new = value if value != before else 0
                     end = queue.time.runs(new, self.clock(), begins)
-                if value == before:  # it was done at once, and the caller has waited for it
+                if value == before:  # the copy was done at once, and the caller has waited for it
                     at_once = end
-                    if value in queue.told:  # its waiter knows nothing of an earlier failure
+                    # the earlier failure of this value was reported already
+                    if value in queue.told:
                         value = 0
         if at_once is not None:
             self.machine.clock.sleep(at_once)
@@ -375,12 +388,14 @@ class SimBackend:
         return lambda begin_s: Event(begin_s + seconds)
 
     def _called(self, kind: str) -> int:
-        """Counts a submitting call; returns the errno with which it fails. EINTR is retried."""
+        """Counts a submitting call. Returns the errno with which the call fails, 0 for EINTR, which
+        is retried.
+        """
         code = self.faulty.call(kind)
         return 0 if code == errno.EINTR else code
 
     def _job(self, queue: _Queue, parts: list[tuple[int, bytes]], act: Any) -> int:
-        """Submits by `act`, with the faults and times that are due."""
+        """Submits by `act`, with the planned faults and the virtual times."""
         if code := self._called("submit"):
             return -code
         faults = {fault.what: fault for fault in self.faulty.job()}
@@ -388,7 +403,7 @@ class SimBackend:
             ended = next((w for w in ("unplug", "reset", "hang", "pagefault") if w in faults), "")
             if ended and self.faulty.lost:
                 return -errno.ENODEV
-            if ended:  # the job does nothing, and its value reports that
+            if ended:  # the job does nothing, and its value reports the fault
                 value = int(self._inner.submit(queue.inner, ffi.NULL, 0, ANY_EPOCH))
                 never = faults[ended].parameters.get("recovery") == NO_RECOVERY
                 if value > 0:
@@ -415,7 +430,9 @@ class SimBackend:
         return value
 
     def _took(self, parts: list[tuple[int, bytes]]) -> tuple[list[Event], float]:
-        """(events that the submission waits for, seconds that its records take besides)."""
+        """Returns the events that the submission waits for, and the seconds that its records take
+        after them.
+        """
         after, seconds = list[Event](), 0.0
         for kind, record in parts:
             if kind == records.DISPATCH:
@@ -437,7 +454,9 @@ class SimBackend:
         return any(at <= end < at + nbytes for end in ends for at, nbytes in spans)
 
     def _stamped(self, queue: _Queue, parts: list[tuple[int, bytes]]) -> tuple[bytes, list[Any]]:
-        """(records with copies of virtual times in place of timestamps, the memory copied)."""
+        """Replaces each timestamp record by a copy of a virtual time. Returns the records, and the
+        memory of these times.
+        """
         out: list[bytes] = []
         stamps: list[Any] = []
         done = 0.0
@@ -483,7 +502,7 @@ class SimBackend:
 
 @dataclass(frozen=True)
 class _Held:
-    """Memory of the cpu backend, and how much of the device's it counts as."""
+    """Memory of the cpu backend, and how many bytes of the device's memory it counts as."""
 
     inner: Any
     nbytes: int
@@ -491,7 +510,8 @@ class _Held:
 
 
 def _info(uri: str, device: SimDevice, cpu: DeviceInfo) -> DeviceInfo:
-    # For kept measurements, other rates are another driver (sched/model/profile.py).
+    # Measurements are kept by driver name (sched/model/profile.py), so other rates get another
+    # name.
     fixed = repr((device.rates, device.to_s, device.noise, device.drift, device.other))
     known = hashlib.sha256(fixed.encode()).hexdigest()[:8]
     unified = device.to_s == (0.0, 0.0)
@@ -513,7 +533,7 @@ def _info(uri: str, device: SimDevice, cpu: DeviceInfo) -> DeviceInfo:
 def _refuse(code: int, call: str) -> None:
     if code == errno.ENOMEM:
         raise OutOfDeviceMemory(f"{call}: out of memory")
-    if code not in (errno.EINTR, errno.EAGAIN):  # those are retried
+    if code not in (errno.EINTR, errno.EAGAIN):  # EINTR and EAGAIN are retried
         check(-code, call)
 
 
@@ -531,6 +551,6 @@ if TYPE_CHECKING:
         abilities.TellsLoss,
         Protocol,
     ):
-        """The protocol that mypy checks this backend against."""
+        """Lets mypy check this backend against the protocols of these abilities."""
 
     _claims: type[_Claims] = SimBackend

@@ -1,12 +1,12 @@
 """The clock of a simulated machine: virtual seconds, which pass when every actor waits.
 
-It is a discrete-event simulation whose actors are real threads. Threads that run the lanes of a
-program (mesh/lanes/runner.py) register. The clock then jumps to the next event only when every lane
-waits, so that the timeline does not depend on which thread runs first. Any other thread lets time
-pass by waiting.
+This is a discrete-event simulation whose actors are real threads. Threads that run the lanes of a
+program (mesh/lanes/runner.py) register. The clock jumps to the next event only when every lane
+waits. Thus the timeline does not depend on which thread runs first. An unregistered thread lets
+time pass by waiting.
 
-All events of one instant happen before a thread that they wake runs on. Their effects must
-therefore not depend on their order: fair shares (sim_links.py) use sorted flows.
+All events of one instant happen before any thread that they wake continues. The effects of events
+must therefore not depend on their order: fair shares (sim_links.py) sort the flows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ a sleeping lane holds. Time passes although that lane runs; another run may give
 
 
 class Event:
-    """Happens once, at `at_s` of the clock; None while that is unknown."""
+    """An event that happens once, at `at_s` of the clock. `at_s` is None while the time
+    is unknown.
+    """
 
     __slots__ = ("_then", "at_s")
 
@@ -35,21 +37,21 @@ class Event:
         self._then: list[Callable[[float], object]] = []
 
     def known(self, at_s: float) -> None:
-        """Sets its time; registered callers are told."""
+        """Sets the event's time and calls the registered functions."""
         self.at_s = at_s
         told, self._then = self._then, []
         for call in told:
             call(at_s)
 
     def then(self, call: Callable[[float], object]) -> None:
-        """Calls `call(at_s)`, now or when the time is known."""
+        """Calls `call(at_s)` now, or when the event's time is known."""
         if self.at_s is None:
             self._then.append(call)
         else:
             call(self.at_s)
 
     def forget(self, call: Callable[[float], object]) -> None:
-        """Removes `call`, unless it was already called."""
+        """Removes `call` if it was not called yet."""
         if call in self._then:
             self._then.remove(call)
 
@@ -57,11 +59,13 @@ class Event:
 class _Sleeper:
     def __init__(self, lane: bool, lock: threading.RLock) -> None:
         self.lane, self.woken, self.turn = lane, False, threading.Condition(lock)
-        self.counts = True  # does time pass for it?
+        self.counts = True  # whether time passes for this sleeper
 
 
 class Clock:
-    """Seconds that pass only when some thread waits. Its lanes: mesh/lanes/runner.py."""
+    """A clock whose seconds pass only when some thread waits. Its lanes are those of
+    mesh/lanes/runner.py.
+    """
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -70,36 +74,37 @@ class Clock:
         self._due: list[tuple[float, int, Callable[[], object]]] = []
         self._numbers = itertools.count()
         self._here = threading.local()
-        self._running = 0  # lanes that run
-        self._asleep = {True: 0, False: 0}  # sleepers that are lanes, and that are not
+        self._running = 0  # number of lanes that run
+        # number of sleepers that are lanes, and of those that are not
+        self._asleep = {True: 0, False: 0}
         self._outlives: set[int] = set()  # threads whose program has ended
-        self._sleepers: dict[int, _Sleeper] = {}  # by thread
-        self._woke = False  # a sleeper, since time last began to pass
+        self._sleepers: dict[int, _Sleeper] = {}  # sleepers by thread id
+        self._woke = False  # whether a sleeper was woken since time last began to pass
         self._stirred = time.monotonic()
 
-    # Calls by lanes
+    # Called by lanes
 
     def enter(self, n: int = 1) -> None:
-        """`n` lanes run from now on; called before their threads start."""
+        """Counts `n` lanes as running. Called before their threads start."""
         self._count(n)
 
     def here(self) -> None:
-        """The calling thread is one of them."""
+        """Marks the calling thread as a lane."""
         self._here.lane = True
-        self._outlives.discard(threading.get_ident())  # an earlier thread's with this number
+        self._outlives.discard(threading.get_ident())  # the number of an ended thread is reused
 
     def leave(self) -> None:
-        """A lane ends, that of this thread or one that never began."""
+        """Ends a lane: that of this thread, or one that never began."""
         self._here.lane = False
         self._outlives.discard(threading.get_ident())
         self._count(-1)
 
     def waits(self) -> None:
-        """The lane of this thread is about to wait for another one."""
+        """Marks this thread's lane as waiting for another lane."""
         self._count(-1)
 
     def wakes(self, n: int = 1) -> None:
-        """`n` waiting lanes are about to be woken."""
+        """Counts `n` waiting lanes as running, since they are about to be woken."""
         self._count(n)
 
     def _count(self, n: int) -> None:
@@ -109,7 +114,7 @@ class Clock:
             self._pass()
 
     def outlives(self, thread: int) -> None:
-        """The program of this lane's thread has ended: time does not pass for it any more."""
+        """Stops counting a lane's thread whose program has ended: time no longer passes for it."""
         with self.lock:
             self._outlives.add(thread)
             sleeper = self._sleepers.get(thread)
@@ -118,27 +123,33 @@ class Clock:
                 self._asleep[sleeper.lane] -= 1
 
     def waker(self) -> Waker:
-        """For a wait that another thread, or a time, ends."""
+        """Returns a Waker, for a wait that ends by another thread or at a time."""
         return Waker(self)
 
     # Time
 
     def at(self, at_s: float, call: Callable[[], object]) -> None:
-        """`call()` with the lock when it is `at_s`, or now if that is past."""
+        """Schedules `call()` for `at_s`, or for now if that time is past. The clock calls it with
+        its lock held.
+        """
         heapq.heappush(self._due, (max(at_s, self.now_s), next(self._numbers), call))
 
     def advance(self, seconds: float, since_s: float = 0.0) -> float:
-        """Wait for `seconds`, beginning at `since_s` at the earliest; when that is over."""
+        """Waits for `seconds` from now, or from `since_s` if that is later. Returns the time at the
+        end.
+        """
         with self.lock:
             end_s = max(self.now_s, since_s) + seconds
-            if not self._due and not self._running:  # nobody else is there
+            if not self._due and not self._running:  # no other thread uses the clock
                 self.now_s = end_s
                 return end_s
         self.sleep(Event(end_s))
         return end_s
 
     def past(self, event: Event) -> bool:
-        """Has it happened? Where no lanes run, what is known to come has: time waits for nobody."""
+        """Returns whether the event has happened. Without lanes an event with a known time has
+        happened, since then nothing makes time wait.
+        """
         with self.lock:
             laned = self._running or self._asleep[True]
         if event.at_s is None and not laned:
@@ -146,7 +157,9 @@ class Clock:
         return event.at_s is not None and (not laned or event.at_s <= self.now_s)
 
     def sleep(self, event: Event, timeout_s: float = math.inf) -> bool:
-        """Wait for an event; False: it has not come within `timeout_s` real seconds."""
+        """Waits for an event. Returns False if it has not happened within `timeout_s`
+        real seconds.
+        """
         end = time.monotonic() + timeout_s
         with self.lock:
             if event.at_s is not None and event.at_s <= self.now_s:
@@ -183,11 +196,13 @@ class Clock:
             sleeper.turn.notify()
 
     def _pass(self, stalled: bool = False) -> None:
-        """With the lock: events happen, one instant after the other, until somebody may run."""
+        """Lets events happen, one instant after the other, until a thread may run. The caller holds
+        the lock.
+        """
         self._woke = False
         while self._due and (stalled or not self._running) and sum(self._asleep.values()):
             if self._woke and not self._asleep[True]:
-                return  # whoever is awake lets time pass for the others
+                return  # a thread that is awake lets time pass for the others
             stalled = False
             self.now_s = max(self.now_s, self._due[0][0])
             while self._due and self._due[0][0] <= self.now_s:
@@ -195,19 +210,19 @@ class Clock:
 
 
 class Waker:
-    """A wait for another thread or for a time, whichever is first."""
+    """A wait that ends by another thread or at a time, whichever is first."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock, self._event = clock, Event()
 
     def set(self) -> None:
-        """Whoever waits goes on now."""
+        """Ends the wait now."""
         with self._clock.lock:
             if self._event.at_s is None:
                 self._event.known(self._clock.now_s)
 
     def wait(self, until_s: float) -> None:
-        """Return after `set`, or at `until_s`."""
+        """Waits until `set` is called, at most until the time `until_s`."""
         with self._clock.lock:
             if until_s < math.inf:
                 self._clock.at(until_s, self.set)

@@ -1,5 +1,5 @@
-"""A plan of faults (faults.py) on an open simulated device: counts its jobs and calls, and says
-what goes wrong with the one that comes.
+"""A plan of faults (faults.py) on an open simulated device. Counts the device's jobs and calls, and
+returns the faults of each.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from .faults import Fault, Schedule
 
 @dataclass
 class Faulty:
-    """The plan, and how far things have got. One device; its backend asks before each event."""
+    """The plan of one device, and counts of the events so far. The backend asks before
+    each event.
+    """
 
     plan: tuple[Fault, ...] = ()
     counts: dict[str, int] = field(default_factory=dict)
@@ -22,12 +24,14 @@ class Faulty:
     """Why the device is gone for good; "": it is not."""
 
     def apply(self, schedule: Schedule) -> None:
-        """From now on this happens; jobs and calls are counted from here."""
+        """Sets the plan. Jobs and calls are counted from now."""
         self.plan = tuple(schedule)
         self.counts.clear()
 
     def call(self, kind: str) -> int:
-        """A call of a kind of faults.CALLS comes: 0, or the errno with which it fails."""
+        """Counts a call of a kind of faults.CALLS. Returns 0, or the errno with which the call
+        fails.
+        """
         if self.lost:
             return errno.ENODEV
         due = self._due(kind) + self._due("any")
@@ -41,7 +45,9 @@ class Faulty:
         return 0
 
     def job(self) -> list[Fault]:
-        """A job comes: what goes wrong with it. A device that is lost is so from here on."""
+        """Counts a job and returns its faults. A fault that loses the device does so from
+        now on.
+        """
         due = self._due("job")
         for fault in due:
             if fault.what != "corrupt":
@@ -55,7 +61,7 @@ class Faulty:
         return due
 
     def corrupted(self) -> None:
-        """A result was corrupted."""
+        """Counts a corrupted result."""
         self.happened["corrupt"] = self.happened.get("corrupt", 0) + 1
 
     def _note(self, fault: Fault) -> None:

@@ -1,9 +1,9 @@
 """Links between simulated devices: links of pairs, ports that transfers share, and faults.
 
-A transfer takes the latency of its link, then its bytes flow. Simultaneous flows get their max-min
-fair shares of the ports at their ends (as mesh/links/network.py defines them), by progressive
-filling: all rates rise together until a port is full or a link is at its rate. It is written
-independently of the planner's predictor, which it judges.
+A transfer takes the latency of its link, then its bytes flow. Simultaneous flows get max-min fair
+shares of the ports at their ends (mesh/links/network.py defines these). The shares come from
+progressive filling: all rates rise together until a port is full or a link is at its rate. This
+module is independent of the planner's predictor, which it judges.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ SAME = 1e-12
 class LinkFault:
     """A fault at the `at`-th transfer over a link, counted from 1.
 
-    cut      that transfer and all later ones fail: at once, or in mid-transfer if `within`
-    slow     it and the next `count` - 1 take `factor` times as long
-    corrupt  one dword of its bytes is xored
+    cut that transfer and all later ones fail: at once, or in mid-transfer if `within` slow that
+    transfer and the next `count` - 1 take `factor` times as long corrupt one dword of its bytes is
+    xored
     """
 
     what: str
@@ -50,7 +50,7 @@ class LinkFault:
 
 @dataclass
 class SimLink:
-    """One direction between two devices."""
+    """A link in one direction between two devices."""
 
     latency_s: float
     per_s: float
@@ -62,7 +62,7 @@ class SimLink:
     """Counts by word of FAULTS."""
 
     def comes(self) -> dict[str, LinkFault]:
-        """Counts a transfer; returns its faults."""
+        """Counts a transfer and returns its faults."""
         self.transfers += 1
         due = {}
         for fault in self.faults:
@@ -97,12 +97,12 @@ class Fabric:
             if math.isfinite(getattr(port, kind))
         }
         self._flows: list[_Flow] = []
-        self._since_s = 0.0  # time to which `left` of each flow refers
-        self._turn = 0  # number of changes of rates
+        self._since_s = 0.0  # the time at which `left` of each flow was right
+        self._turn = 0  # how often the rates have changed
 
     def carry(self, pair: Pair, nbytes: int, begin_s: float, factor: float = 1.0) -> Event:
-        """Starts bytes at `begin_s`, `factor` times as slow as usual; returns their arrival. Needs
-        the clock's lock.
+        """Starts a transfer at `begin_s` that takes `factor` times as long as usual. Returns the
+        event of its end. The caller holds the clock's lock.
         """
         link, (source, to) = self.links[pair], pair
         ends = ((source, "send"), (source, "both"), (to, "receive"), (to, "both"))
@@ -137,7 +137,7 @@ class Fabric:
                 self.clock.at(self.clock.now_s + min(ends), lambda: self._ends(turn))
 
     def _ends(self, turn: int) -> None:
-        if turn != self._turn:  # rates have changed since
+        if turn != self._turn:  # the rates have changed since, so another call ends the flow
             return
         first = min(_lasts(flow) for flow in self._flows)
         done = [flow for flow in self._flows if _lasts(flow) <= first + SAME]
@@ -172,8 +172,8 @@ def fair(flows: Sequence[_Flow], rates: Mapping[tuple[str, str], float]) -> None
 
 
 def simulated(network: Network, seed: int = 0, noise: float = 0.0) -> tuple[SimMachine, Network]:
-    """(a machine with devices `sim:PLACE` and the network's links and ports, the network with
-    places of these names).
+    """Returns a machine with devices `sim:PLACE` and the network's links and ports, and the network
+    with its places renamed to these devices.
     """
     names = {place: f"sim:{place}" for place in network.places}
     named = Network(
@@ -186,11 +186,11 @@ def simulated(network: Network, seed: int = 0, noise: float = 0.0) -> tuple[SimM
     devices = {}
     for uri in named.places:
         add = named.adds.get(uri)
-        # An addition reads two arrays and writes one, so three pointers count.
+        # An addition reads two arrays and writes one, so its bytes count three times.
         other = (
             Rate(1e-9, math.inf) if add is None else Rate(add.a, 3 / add.b if add.b else math.inf)
         )
-        # The way to the host costs almost nothing: the network has no operands of calls.
+        # Copies to the host cost almost nothing, since the network has no operands on the host.
         devices[uri] = SimDevice(uri, {}, (1e-9, 1e12), noise=noise, other=other)
     links = {
         pair: SimLink(line.a, 1 / line.b if line.b > 0 else math.inf)

@@ -1,7 +1,7 @@
-"""The virtual time of an open simulated device: the duration of a submission by the device's rates
-(simulated.py), and its begin and end on the machine's clock.
+"""The virtual time of an open simulated device. The device's rates (simulated.py) give the duration
+of a submission. The machine's clock gives its begin and end.
 
-The real work happens elsewhere at the same time; its duration does not matter here.
+The cpu backend does the real work at the same time; the real duration does not matter here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ POINTER = struct.Struct("=Q")
 
 @dataclass(frozen=True)
 class Region:
-    """Memory that a record may change."""
+    """Memory that a command record may change."""
 
     address: int
     nbytes: int
@@ -36,7 +36,7 @@ class Region:
 
 @dataclass(frozen=True)
 class Costed:
-    """A loaded kernel, as far as its time goes."""
+    """What the virtual time of a loaded kernel depends on."""
 
     name: str
     args: tuple[tuple[str, str], ...]
@@ -47,7 +47,7 @@ class Costed:
 
     @classmethod
     def of(cls, spec: Any) -> Costed:
-        """For a KernelSpec. A user's image has no names, extents and accesses."""
+        """Returns the Costed of a KernelSpec. A user's image has no names, extents and accesses."""
         entry = assets.entry(spec.entry) if spec.manifest is not None else None
         if entry is None:
             unnamed = tuple((f"a{i}", kind) for i, kind in enumerate(spec.args))
@@ -58,7 +58,9 @@ class Costed:
         return cls(spec.entry, named, written, spec.native)
 
     def size(self, args: bytes) -> float:
-        """The size of the work: operations of products, else bytes behind the pointers."""
+        """Returns the size of a dispatch: the operations of a product, or else the bytes behind all
+        pointers.
+        """
         given = self._scalars(args)
         if self.name.startswith("gemm"):
             return float(2 * given["m"] * given["n"] * given["k"])
@@ -71,7 +73,7 @@ class Costed:
         return float(sum(region.nbytes for _, region in self.pointers(args)))
 
     def pointers(self, args: bytes) -> Iterator[tuple[str, Region]]:
-        """(name, memory) of each pointer whose extent is known."""
+        """Yields the name and memory of each pointer whose extent is known."""
         packed, need = ffi.from_buffer(args), ffi.new("uint64_t *")
         for i in range(self.native.npointers):
             pointer = self.native.pointers[i]
@@ -99,8 +101,8 @@ class Span:
 
 @dataclass
 class Timeline:
-    """Begin and end of the submissions of one queue, in seconds of the machine's clock. Needs the
-    clock's lock.
+    """Begin and end of the submissions of one queue, in seconds of the machine's clock. The caller
+    holds the clock's lock.
     """
 
     busy: Event = field(default_factory=lambda: Event(0.0))
@@ -108,12 +110,14 @@ class Timeline:
     spans: OrderedDict[int, Span] = field(default_factory=OrderedDict)
 
     def end(self, value: int) -> Event:
-        """When a value is reached; 0 if that is forgotten, or took no time."""
+        """Returns the event of a value. The event is at 0 if the value is forgotten, or its
+        submission took no time.
+        """
         span = self.spans.get(value)
         return Event(0.0) if span is None else span.end
 
     def times(self, value: int) -> tuple[float, float] | None:
-        """(begin, end) of a submission, if known."""
+        """Returns (begin, end) of a submission, or None if they are unknown."""
         span = self.spans.get(value)
         if span is None or span.end.at_s is None:
             return None
@@ -122,15 +126,17 @@ class Timeline:
     def took(
         self, value: int, start_s: float, seconds: float, after: Sequence[Event] = ()
     ) -> Event:
-        """A submission that may begin at `start_s` takes `seconds`, after earlier ones and after
-        `after`. Returns its end.
+        """Adds a submission of `seconds`. It begins at `start_s` at the earliest, after all earlier
+        submissions and the events `after`. Returns the event of its end.
         """
         return self.runs(value, start_s, lambda begin_s: Event(begin_s + seconds), after)
 
     def runs(
         self, value: int, start_s: float, run: Callable[[float], Event], after: Sequence[Event] = ()
     ) -> Event:
-        """As `took`, for a submission that ends when `run(begin)` says."""
+        """Adds a submission as `took` does. The submission ends at the event that `run(begin)`
+        returns.
+        """
         span = Span(Event(), start_s)
         waits = [self.busy, *after]
 
@@ -152,7 +158,7 @@ class Timeline:
 
 @dataclass
 class Meter:
-    """The time that the records of a submission take on one device of a machine."""
+    """Computes the time of a submission's records on one device of a machine."""
 
     machine: SimMachine
     uri: str
@@ -162,28 +168,30 @@ class Meter:
     """A factor on the present jobs, from a plan of faults."""
 
     def dispatch_s(self, record: bytes) -> float:
-        """Seconds of a dispatch."""
+        """Returns the seconds of a dispatch."""
         costed, args = self.dispatched(record)
         if costed is None:
             return 0.0
         return self.slow * self.machine.draw(self.uri, costed.name, costed.size(args))
 
     def dispatched(self, record: bytes) -> tuple[Costed | None, bytes]:
-        """The kernel of a dispatch record, and its packed arguments with the extents after them."""
+        """Returns the kernel of a dispatch record, and its packed arguments followed by the
+        extents.
+        """
         head = records.DISPATCH_HEAD.unpack_from(record)
         begin = records.DISPATCH_HEAD.size
         return self.kernels.get(head[2]), record[begin:]
 
     def transfer_s(self, nbytes: int) -> float:
-        """Seconds of a transfer from or to the host."""
+        """Returns the seconds of a transfer from or to the host."""
         return self.slow * self.machine.draw_transfer(self.uri, nbytes)
 
     def copy_s(self, nbytes: int) -> float:
-        """Seconds of a copy or fill within the device."""
+        """Returns the seconds of a copy or fill within the device."""
         return self.slow * self.machine.draw(self.uri, "copy", 2.0 * nbytes)
 
     def written(self, parts: list[tuple[int, bytes]]) -> Iterator[Region]:
-        """The memory that records, (kind, record), may change."""
+        """Yields the memory that these records, given as (kind, record), may change."""
         for kind, record in parts:
             if kind == records.DISPATCH:
                 costed, args = self.dispatched(record)

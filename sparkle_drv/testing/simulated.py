@@ -1,9 +1,9 @@
 """Simulated devices: a virtual clock, and devices whose times follow from stated rates. They do not
 compute: they only have times and failures. sim.py turns them into devices that can be opened and
-compute.
+that compute.
 
-A machine made by `machine(seed)` has devices of which none is best at everything. It judges the
-scheduler: `mean_s` is the truth that a plan is compared with, `run` gives a noisy measurement.
+`machine(seed)` makes a machine on which no device is the best at everything. Such a machine judges
+the scheduler: a plan is compared with the true `mean_s`, and `run` returns a noisy measurement.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rate:
-    """The time of one operation on one device: launch_s + size / per_s, bent below `bend_size`.
-    There the device is not full, and reaches only (size / bend_size)**bend of its rate.
+    """The time of one operation on one device: launch_s + size / per_s. Work smaller than
+    `bend_size` does not fill the device, and reaches only (size / bend_size)**bend of its rate.
     """
 
     launch_s: float
@@ -35,7 +35,7 @@ class Rate:
     bend: float = 0.0
 
     def mean_s(self, size: float) -> float:
-        """Seconds without noise."""
+        """Returns the seconds without noise."""
         bent = 0 < size < self.bend_size
         full = (size / self.bend_size) ** self.bend if bent else 1.0
         return self.launch_s + size / (self.per_s * full)
@@ -69,18 +69,18 @@ class SimDevice:
     SPIKE = 3.0
 
     def mean_s(self, op: str, size: float) -> float:
-        """Seconds of the operation now, without noise."""
+        """Returns the seconds of the operation now, without noise."""
         return self.slower * self.rates.get(op, self.other).mean_s(size)
 
     def transfer_s(self, nbytes: float) -> float:
-        """Seconds to or from the host."""
+        """Returns the seconds of a transfer to or from the host."""
         latency, rate = self.to_s
         return latency + nbytes / rate if rate else 0.0
 
 
 @dataclass
 class SimMachine:
-    """Simulated devices with one clock and one source of chance."""
+    """Simulated devices with one clock and one source of random numbers."""
 
     devices: dict[str, SimDevice]
     random: random.Random
@@ -95,14 +95,15 @@ class SimMachine:
 
     @cached_property
     def fabric(self) -> Fabric:
-        """The links and ports at work."""
+        """The links and ports with their current transfers."""
         from .sim_links import Fabric
 
         return Fabric(self.clock, self.links, self.ports)
 
     def chance(self, uri: str, op: str) -> Random:
-        """The generator for the next draw for an operation of a device. With links, devices run in
-        parallel; it then depends only on the number of such draws so far.
+        """Returns the random generator for the next draw for an operation of a device. With links,
+        devices run in parallel. The generator then depends only on how many draws this operation
+        and device had before.
         """
         if not self.links:
             return self.random
@@ -110,13 +111,13 @@ class SimMachine:
         return Random(f"{self.seed} {uri} {op} {at}")
 
     def run(self, uri: str, op: str, size: float) -> float:
-        """Runs the operation; returns the measured seconds."""
+        """Runs the operation and returns the measured seconds."""
         seconds = self.draw(uri, op, size)
         self.clock.advance(seconds)
         return seconds
 
     def draw(self, uri: str, op: str, size: float) -> float:
-        """Seconds of a run of the operation that begins now."""
+        """Returns the seconds of a run of the operation that begins now."""
         device = self.devices[uri]
         device.runs += 1
         chance = self.chance(uri, op)
@@ -126,13 +127,13 @@ class SimMachine:
         return seconds * math.exp(device.drift * self.clock.now_s)
 
     def transfer(self, uri: str, nbytes: float) -> float:
-        """Moves bytes between host and device; returns the measured seconds."""
+        """Moves bytes between host and device. Returns the measured seconds."""
         seconds = self.draw_transfer(uri, nbytes)
         self.clock.advance(seconds)
         return seconds
 
     def draw_transfer(self, uri: str, nbytes: float) -> float:
-        """Seconds of a transfer between host and device that begins now."""
+        """Returns the seconds of a transfer between host and device that begins now."""
         device = self.devices[uri]
         chance = self.chance(uri, "transfer")
         return device.transfer_s(nbytes) * math.exp(chance.gauss(0.0, device.noise / 2))
@@ -143,11 +144,12 @@ LEAST, MOST = 1e3, 1e10
 
 
 def machine(seed: int, op: str = "gemm_f32") -> SimMachine:
-    """Two to four devices, each the best for some sizes between LEAST and MOST.
+    """Returns a machine of two to four devices. Each is the best for some sizes between LEAST and
+    MOST.
 
-    The first is a CPU with the host's memory. Each further one is faster for large work and costs
-    more to reach, by factors drawn from `seed`. A draw is discarded if one device is best for
-    nearly all sizes.
+    The first device is a CPU with the host's memory. Each further device is faster for large work
+    and costs more to reach, by factors drawn from `seed`. A draw is repeated if one device is best
+    for nearly all sizes.
     """
     chance = random.Random(seed)
     while True:
@@ -184,19 +186,25 @@ def _rate(chance: random.Random, launch: float, rate: float) -> Rate:
 
 
 def nbytes_of(size: float) -> tuple[int, int]:
-    """(bytes in, bytes out) of a square float32 product of `size` operations: 2 * side**3."""
+    """Returns (bytes in, bytes out) of a square float32 product of `size` operations, 2 *
+    side**3.
+    """
     side = (size / 2) ** (1 / 3)
     return int(8 * side * side), int(4 * side * side)
 
 
 def true_s(device: SimDevice, op: str, size: float) -> float:
-    """Seconds from the host and back to it, without noise."""
+    """Returns the seconds of the operation with its transfers from and to the host,
+    without noise.
+    """
     into, out = nbytes_of(size)
     return device.transfer_s(into) + device.mean_s(op, size) + device.transfer_s(out)
 
 
 def _crosses(devices: list[SimDevice], op: str) -> bool:
-    """Is each of at least two devices the best for a tenth of the sizes, on a log scale?"""
+    """Returns whether each of at least two devices is the best for a tenth of the sizes, on a log
+    scale.
+    """
     steps = 40
     best = [0] * len(devices)
     for i in range(steps):

@@ -11,9 +11,9 @@ or in pytest, one test for each check:
     def test_conformance(check, my_device):
         suite.judge(check, my_device)
 
-It uses only the public API, takes sizes and limits from `device.info`, and kernels from the
-manifest. An optional feature that is missing gives "not provided", and never passes silently.
-Called by tests/testing/test_conformance.py and by authors of plug-ins.
+The suite uses only the public API. It takes sizes and limits from `device.info`, and kernels from
+the manifest. An optional feature that is missing gives "not provided", and never passes silently.
+tests/testing/test_conformance.py and authors of plug-ins call it.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ class Result:
 
 
 def checks(covers: Sequence[str] = ()) -> list[Check]:
-    """Every check, or those whose `covers` is listed ("kernels", "memory", "launch", ...).
+    """Returns every check, or those whose `covers` is listed ("kernels", "memory",
+    "launch", ...).
 
     >>> {check.covers for check in suite.checks(["launch", "memory"])} == {"launch", "memory"}
     True
@@ -78,13 +79,13 @@ def checks(covers: Sequence[str] = ()) -> list[Check]:
     known = dict.fromkeys(check.covers for check in found)
     unknown = [name for name in covers if name not in known]
     if unknown:
-        raise ValueError(f"covers: {unknown[0]!r} is not covered; known: {', '.join(known)}")
+        raise ValueError(f"covers: expected one of {', '.join(known)}, got {unknown[0]!r}")
     return [check for check in found if not covers or check.covers in covers]
 
 
 def judge(check: Check, device: sp.Device) -> None:
-    """One check on an open device: raises what it raises, NotProvided among it, and AssertionError
-    when it leaves the device busy or objects alive.
+    """Runs one check on an open device. Raises what the check raises, NotProvided included, and
+    AssertionError if the check leaves the device busy or objects alive.
 
     >>> for check in suite.checks(["memory"])[:2]:
     ...     suite.judge(check, dev)
@@ -96,13 +97,15 @@ def judge(check: Check, device: sp.Device) -> None:
     assert device.idle, "the check left work in flight"
     more = _more(device, before)
     if more:
-        gc.collect()  # a traceback of an expected error may hold something in a cycle
+        gc.collect()  # the traceback of an expected error may keep an object alive in a cycle
         more = _more(device, before)
     assert not more, f"objects are left alive: {more}"
 
 
 def _check_asserts() -> None:
-    """Under `python -O` every check would pass: the interpreter leaves assert statements out."""
+    """Raises if asserts are off. Under `python -O` the interpreter drops assert statements, so that
+    every check would pass.
+    """
     if not __debug__:
         raise RuntimeError("conformance suite: expected Python without -O, got one without asserts")
 
@@ -117,11 +120,11 @@ def run(
     seed: int | None = None,
     each: Callable[[Result], object] = lambda result: None,
 ) -> list[Result]:
-    """Every check on a device, given by URI (opened and closed here) or open.
+    """Runs every check on a device, given by URI (opened and closed here) or open.
 
     A failed check does not stop the rest. `seed` repeats the random numbers of an earlier run.
-    `each` is called with every result as soon as it is there.
-    DeviceNotFound when there is no such device.
+    `each` is called with every result as soon as the check has ended. Raises DeviceNotFound if
+    there is no such device.
 
     >>> {result.status for result in suite.run("cpu", covers=["lists"])}
     {'passed'}

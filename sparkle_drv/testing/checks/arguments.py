@@ -1,5 +1,6 @@
-"""Bad arguments: each raises TypeError or ValueError that names the argument, before anything is
-submitted, and the device works on."""
+"""Bad arguments. Each raises TypeError or ValueError with the argument's name, before anything is
+submitted. The device still works afterwards.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def _refused(dev: sp.Device, attempts: list[Attempt]) -> None:
 
 
 def _ways(dev: sp.Device, k: Any, *args: Any, **shape: Any) -> list[Callable[[], object]]:
-    """The three ways to launch a kernel with its arguments on a device."""
+    """Returns the three ways to launch a kernel: launch, prepare, and a command list."""
     queue = dev.default_queue
     return [
         lambda: queue.launch(k, *args, **shape),
@@ -63,9 +64,11 @@ def check_arguments_of_a_launch(dev: sp.Device) -> None:
 
 @check("arguments")
 def check_strided_extents(dev: sp.Device) -> None:
-    """A launch needs the bytes of c, a and b that strides reach: no padding after the last row."""
+    """Checks that a launch needs only those bytes of c, a and b that the strides reach, without
+    padding after the last row.
+    """
     with kernel(dev, "gemm_f32") as k, dev.buffer(4 * 100) as x:
-        sizes = (3, 4, 5, 10, 2, 7, 1, 9, 0)  # m n k rsa csa rsb csb rsc act
+        sizes = (3, 4, 5, 10, 2, 7, 1, 9, 0)  # in order: m n k rsa csa rsb csb rsc act
         enough = {"c": 2 * 9 + 4, "a": 2 * 10 + 4 * 2 + 1, "b": 4 * 7 + 4, "bias": 4}
         exact = {name: x.view(0, 4 * n) for name, n in enough.items()}
         for short in enough:
@@ -90,7 +93,7 @@ def check_shapes_of_a_launch(dev: sp.Device) -> None:
             (ValueError, "groups", {"groups": (1, 1, 1, 1)}),
             (ValueError, "groups", {"groups": -1}),
             (ValueError, "groups", {"groups": limits[0] + 1}),
-            (ValueError, "groups", {"groups": (1, 2)}),  # it has one dimension
+            (ValueError, "groups", {"groups": (1, 2)}),  # the kernel has one dimension
             (ValueError, "groups", {"groups": (1, 1, 2)}),
             (ValueError, "group_size", {"groups": 1, "group_size": most + 1}),
             (ValueError, "group_size", {"groups": 1, "group_size": (most, 2)}),
@@ -101,7 +104,7 @@ def check_shapes_of_a_launch(dev: sp.Device) -> None:
             (ValueError, "shared", {"groups": 1, "shared": -1}),
             (TypeError, "shared", {"groups": 1, "shared": "some"}),
         ]
-        if not k.groups:  # otherwise it knows its grid
+        if not k.groups:  # a kernel with `groups` computes its own grid
             wrong.append((TypeError, "groups", {}))
         for kind, says, shape in wrong:
             _refused(dev, [(kind, says, way) for way in _ways(dev, k, y, 1.0, 100, **shape)])

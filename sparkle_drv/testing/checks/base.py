@@ -21,13 +21,14 @@ import sparkle_drv as sp
 
 Array = npt.NDArray[Any]
 
-GUARD_NBYTES = 256  # before and after each operand; the coarsest alignment of any device's bindings
+# bytes before and after each operand: the coarsest alignment that any device needs for bindings
+GUARD_NBYTES = 256
 GUARD_BYTE = 0xA5
 MOST_BUSY_STEPS = 2**32 - 1
 
 
 class NotProvided(Exception):
-    """The device lacks an optional feature that a check needs; the message names it.
+    """Raised when the device lacks an optional feature that a check needs. The message names it.
 
     >>> raise suite.NotProvided("no timestamps")
     Traceback (most recent call last):
@@ -38,7 +39,7 @@ class NotProvided(Exception):
 
 @dataclass(frozen=True)
 class Check:
-    """One check: `function(device)` raises if the device is wrong; `covers` is the topic.
+    """One check. `function(device)` raises if the device is wrong. `covers` is the topic.
 
     >>> def opens_a_queue(device):
     ...     device.queue().close()
@@ -58,7 +59,7 @@ REGISTERED: list[Check] = []
 
 
 def check(covers: str) -> Callable[[Callable[[sp.Device], None]], Callable[[sp.Device], None]]:
-    """Registers `check_xxx` as "covers: xxx"."""
+    """Returns a decorator that registers the function `check_xxx` as the check "covers: xxx"."""
 
     def register(function: Callable[[sp.Device], None]) -> Callable[[sp.Device], None]:
         name = function.__name__.removeprefix("check_").replace("_", " ")
@@ -72,14 +73,14 @@ _seed: int | None = None
 
 
 def fix_seed(seed: int | None) -> None:
-    """Lets `seeded` use this seed from now on; None gives a fresh seed each time."""
+    """Makes `seeded` use this seed from now on. None gives a fresh seed each time."""
     global _seed
     _seed = seed
 
 
 @contextmanager
 def seeded() -> Iterator[np.random.Generator]:
-    """Random numbers; a failure inside the block reports their seed."""
+    """Yields a random generator. An AssertionError inside the block gets the seed in its text."""
     seed = secrets.randbits(32) if _seed is None else _seed
     try:
         yield np.random.default_rng(seed)
@@ -89,7 +90,7 @@ def seeded() -> Iterator[np.random.Generator]:
 
 @contextmanager
 def raises(*kinds: type[BaseException], says: str = "") -> Iterator[None]:
-    """The block must raise one of `kinds`, with `says` in its message."""
+    """Raises AssertionError unless the block raises one of `kinds` with `says` in its message."""
     names = " or ".join(kind.__name__ for kind in kinds)
     try:
         yield
@@ -105,19 +106,19 @@ def raises(*kinds: type[BaseException], says: str = "") -> Iterator[None]:
 
 
 def kernel(dev: sp.Device, name: str) -> sp.Kernel:
-    """A manifest kernel. Raises NotProvided."""
+    """Loads a kernel of the manifest. Raises NotProvided if the device has no such kernel."""
     if not dev.provides(name):
         raise NotProvided(f"there is no {name} for {dev.info.backend}")
     return dev.kernel(name)
 
 
 def groups_for(k: sp.Kernel, n: int) -> int:
-    """The number of workgroups of the kernel's own size that cover n threads, at least one."""
+    """Returns how many workgroups of the kernel's own size cover n threads, at least 1."""
     return max(1, -(-n // k.group_size[0]))
 
 
 class Operand:
-    """An array on a device between two guard bands; `with` closes it."""
+    """An array on a device between two guard bands. `with` frees the array."""
 
     def __init__(self, dev: sp.Device, values: Array) -> None:
         self.values = np.ascontiguousarray(values)
@@ -136,7 +137,7 @@ class Operand:
         self.whole.close()
 
     def read(self) -> Array:
-        """Its content. Raises AssertionError if a guard band was written."""
+        """Reads the array. Raises AssertionError if a guard band was written."""
         everything: Array = self.whole.read(np.uint8, self.whole.nbytes)
         end = GUARD_NBYTES + self.values.nbytes
         for side, band in (("before", everything[:GUARD_NBYTES]), ("behind", everything[end:])):
@@ -147,7 +148,9 @@ class Operand:
 
 
 def busy_result(steps: int) -> int:
-    """The result of busy_u32 after `steps`: its step composed with itself by repeated squaring."""
+    """Returns the result of busy_u32 after `steps`. Composes the step with itself by repeated
+    squaring.
+    """
     scale, shift = 1, 0
     step_scale, step_shift = 1664525, 1013904223
     while steps:
@@ -162,8 +165,9 @@ _steps_a_s: WeakKeyDictionary[sp.Device, float] = WeakKeyDictionary()
 
 
 def busy_speed(dev: sp.Device, steps_a_s: float | None = None) -> float:
-    """Steps of busy_u32 per second, measured once per device. `steps_a_s` sets it, for devices that
-    are opened and broken many times."""
+    """Returns the steps of busy_u32 per second, measured once per device. `steps_a_s` sets the
+    speed instead, for devices that are opened and broken many times.
+    """
     if steps_a_s is not None:
         _steps_a_s[dev] = steps_a_s
     elif dev not in _steps_a_s:
@@ -173,12 +177,13 @@ def busy_speed(dev: sp.Device, steps_a_s: float | None = None) -> float:
 
 
 class Busy:
-    """Work of about a given duration, by the manifest's busy_u32; `with` closes it."""
+    """Work of about a given duration, made of the manifest's busy_u32. `with` frees its memory."""
 
     def __init__(self, dev: sp.Device) -> None:
         self.kernel = kernel(dev, "busy_u32")
         self.result = dev.buffer(4)
-        self._seconds(dev.default_queue, 1000)  # checks its result, for any duration
+        # checks the kernel's result, which must be right for any duration
+        self._seconds(dev.default_queue, 1000)
         if dev not in _steps_a_s:
             _steps_a_s[dev] = self._measured(dev.default_queue)
         self._steps_a_s = _steps_a_s[dev]
@@ -191,9 +196,10 @@ class Busy:
         self.kernel.close()
 
     def _measured(self, queue: sp.Queue) -> float:
-        """Steps per second. A loaded machine adds some 100 ms to each measurement, and work that
-        is too short would prove nothing. So a time is accepted only if four times the steps take
-        nearly four times as long."""
+        """Measures steps per second. Work that is too short would prove nothing, since a loaded
+        machine adds some 100 ms to each measurement. So a time is accepted only if four times the
+        steps take nearly four times as long.
+        """
         steps, before = 1000, 0.0
         while True:
             elapsed = min(self._seconds(queue, steps) for _ in range(2))
@@ -215,7 +221,9 @@ class Busy:
         return commands.dispatch(self.kernel, self.result, steps, groups=1)
 
     def commands(self, seconds: float, commands: sp.Commands | None = None) -> sp.Commands:
-        """Appends dispatches of about `seconds` in all; to a new list if none is given."""
+        """Appends dispatches that take about `seconds` in all. Without `commands` it makes a new
+        list.
+        """
         into = sp.Commands() if commands is None else commands
         left = int(seconds * self._steps_a_s) + 1
         assert left < MOST_BUSY_STEPS * 100, "a device too fast to be kept busy"

@@ -1,5 +1,6 @@
-"""Lifetime: closing objects in flight, closing twice, forgetting to close, and using closed
-objects, including the device itself."""
+"""Lifetimes: closing objects in flight, closing them twice, never closing them, and using closed
+objects, the device included.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ from sparkle_drv.testing.checks.base import Busy, Operand, check, kernel, raises
 
 
 def _own(dev: sp.Device) -> dict[str, int]:
-    """Live objects of this device. Those of other devices may be freed at any time."""
+    """Returns counts of live objects of this device alone, since objects of other devices may be
+    freed at any time.
+    """
     return {k: n for k, n in dev.live_counts().items() if not k.startswith("native_")}
 
 
@@ -25,7 +28,8 @@ def check_a_buffer_closed_in_flight(dev: sp.Device) -> None:
         commands = busy.commands(0.05).fill(buffer, 0x11, 1).copy(other.buffer, buffer)
         fence = queue.submit(commands)
         buffer.close()
-        fresh = [dev.buffer(4096) for _ in range(4)]  # its memory must not be given to these
+        # the closed buffer's memory must not be reused for these buffers
+        fresh = [dev.buffer(4096) for _ in range(4)]
         fence.wait()
         assert (other.read() == 0x11).all(), "the memory went while it was in use"
         for one in fresh:
@@ -117,7 +121,8 @@ def check_forgotten_objects_are_finalized(dev: sp.Device) -> None:
     del y, fill, queue, commands, go
     gc.collect()
     after = _own(dev)
-    assert after == before, f"{after} is left of {before}"  # of native objects, suite.py says so
+    # suite.py reports native objects that are left
+    assert after == before, f"{after} is left of {before}"
 
 
 @check("lifetime")

@@ -1,5 +1,6 @@
-"""Fences: points on a timeline that only grows, waited for in C or awaited, in order of
-submission."""
+"""Fences: values of a timeline that only grows. Waits are in C or by `await`, and fences are
+reached in the order of submission.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +88,7 @@ def check_an_awaited_fence_can_be_cancelled(dev: sp.Device) -> None:
         return False
 
     with Busy(dev) as busy, dev.queue() as queue:
-        for seconds in (0.2, 0.8, 3.2):  # a busy machine may be late once
+        for seconds in (0.2, 0.8, 3.2):  # on a busy machine one attempt may be late
             fence = queue.submit(busy.commands(seconds))
             cancelled = asyncio.run(impatient(fence))
             fence.wait()
@@ -99,7 +100,8 @@ def check_an_awaited_fence_can_be_cancelled(dev: sp.Device) -> None:
 @check("fences")
 def check_waiting_for_the_device(dev: sp.Device) -> None:
     with Busy(dev) as one, Busy(dev) as other, dev.queue() as a, dev.queue() as b:
-        work = ((a, one), (b, other), (a, one))  # what two queues write at once is not shared
+        # queues a and b run at once, so each has its own Busy and thus its own result
+        work = ((a, one), (b, other), (a, one))
         fences = [queue.submit(busy.commands(0.01)) for queue, busy in work]
         dev.wait_idle()
         assert all(fence.done for fence in fences)

@@ -1,7 +1,7 @@
-"""Every kernel of the manifest against its float64 or integer reference: random inputs, poisoned
-outputs, guard bands and read-only inputs intact afterwards.
+"""Every kernel of the manifest against its float64 or integer reference. Inputs are random and
+outputs start poisoned. Afterwards guard bands and read-only inputs must be unchanged.
 
-The checks are made from the manifest, one per kernel; suite.py asks for them.
+`checks` makes one check per kernel of the manifest; suite.py calls it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sparkle_drv.testing.checks.problems import TYPES, Problem, extent, problems
 
 
 def checks() -> list[Check]:
-    """One check for each kernel of the manifest."""
+    """Returns one check for each kernel of the manifest."""
     return [
         Check(f"kernels: {name}", "kernels", partial(check_kernel, name=name))
         for name in assets.manifest()["kernels"]
@@ -30,7 +30,7 @@ def checks() -> list[Check]:
 
 
 def check_kernel(dev: sp.Device, name: str) -> None:
-    """Checks all launches of one kernel."""
+    """Checks one kernel with each of its problems (problems.py)."""
     with kernel(dev, name) as k, seeded() as rng:
         for problem in problems(name):
             try:
@@ -51,9 +51,9 @@ def _check_launch(dev: sp.Device, k: sp.Kernel, problem: Problem, rng: np.random
                 operands[arg["name"]] = stack.enter_context(Operand(dev, values))
         before = {**problem.scalars, **{name: op.values for name, op in operands.items()}}
         launched = {**problem.scalars, **{name: op.buffer for name, op in operands.items()}}
-        groups = None  # a routine, or a kernel that knows its own grid
+        groups = None  # a routine, or a kernel that computes its own grid
         if k.form == "grid" and k.dims == 1:
-            # One group more than needed: a kernel must clip to its own n.
+            # One group more than needed: the kernel must ignore threads beyond n.
             groups = groups_for(k, int(problem.scalars.get("n", 1))) + 1
         fence = dev.default_queue.launch(k, *ref.arguments(signature, **launched), groups=groups)
         fence.wait()
@@ -61,7 +61,9 @@ def _check_launch(dev: sp.Device, k: sp.Kernel, problem: Problem, rng: np.random
 
 
 def _values(arg: Any, problem: Problem, rng: np.random.Generator) -> Array:
-    """The content of an operand before the launch: random numbers for an input, else poison."""
+    """Returns the content of an operand before the launch: random numbers for an input, poison for
+    an output.
+    """
     dtype = np.dtype(TYPES[arg["type"].rstrip("*")])
     n = extent(arg["extent"], problem.scalars)
     if "r" not in arg["access"]:
@@ -91,7 +93,7 @@ def _compare(
         operand = operands.get(arg["name"])
         if operand is None:
             continue
-        got = operand.read()  # also checks the guard bands of inputs
+        got = operand.read()  # `read` also checks the guard bands, of inputs too
         if "w" not in arg["access"]:
             same = np.array_equal(got.view(np.uint8), operand.values.view(np.uint8))
             assert same, f"the input {arg['name']} was written"
@@ -108,14 +110,15 @@ def _limit(name: str, problem: Problem) -> float:
 
 def _agree(what: str, got: Array, want: Array, limit: float, problem: Problem) -> None:
     if want.dtype.kind == "f" and got.dtype.kind == "f":
-        # The reference is wider than the result; overflow of the result is not an error.
+        # The reference is wider than the result, so that its conversion may overflow without an
+        # error.
         with np.errstate(all="ignore"):
             want = want.astype(got.dtype) if limit == 0 else want
     if problem.each:
         with np.errstate(all="ignore"):
             size = np.abs(want.astype(np.float64))
             got, want = got / size, want / size
-    # Sums of many terms may all be small by chance: the scale is that of terms, of size 1.
+    # A sum of many terms may be small by chance. So the error is relative to terms of size 1.
     terms = problem.terms
     scale = math.sqrt(terms) if terms > 1 and want.size < 16 else None
     miss = ref.mismatch(got, want, limit, scale)

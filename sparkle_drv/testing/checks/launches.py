@@ -1,5 +1,6 @@
-"""Launching: `launch`, `prepare`, arrays as arguments, launch shapes, timing queues, and refusals
-that leave the device unchanged."""
+"""Launching: `launch`, `prepare`, arrays as arguments, launch shapes and timing queues. A refused
+launch leaves the device unchanged.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +96,9 @@ def check_a_prepared_launch_of_something_closed(dev: sp.Device) -> None:
                 other()
             queue.fence(
                 go()
-            ).wait()  # another object was closed: it checks itself again, and continues
+                # another object was closed, so the prepared launch checks its own objects again and
+                # runs
+            ).wait()
         with raises(ValueError, says="closed"):
             go()
 

@@ -1,5 +1,6 @@
-"""Command lists: each command, their order, repeated submission, and arguments patched while
-earlier submissions are in flight."""
+"""Command lists: each command, the order of commands, repeated submission, and arguments that are
+patched while earlier submissions are in flight.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ def check_fill_with_each_width(dev: sp.Device) -> None:
     for width, pattern in ((1, 0xAB), (2, 0xBEEF), (4, 0xDEADBEEF), (4, 0), (2, 1)):
         kind = {1: np.uint8, 2: np.uint16, 4: np.uint32}[width]
         with dev.buffer(256 + 12) as a:
-            part = a.view(width, 256)  # aligned only for the pattern
+            part = a.view(width, 256)  # the offset is aligned to the pattern's width only
             dev.default_queue.submit(sp.Commands().fill(part, pattern, width)).wait()
             found = a.read(np.uint8, 268)
             assert (found[width : width + 256].view(kind) == pattern).all(), f"{width} bytes"
@@ -73,7 +74,8 @@ def check_a_list_runs_in_order(dev: sp.Device) -> None:
             commands.dispatch(k, y, x, 1.0, 500, groups=groups).copy(x, y).barrier()
         fence = dev.default_queue.submit(commands)
         fence.wait()
-        assert (np.asarray(y) == 2**4).all()  # x becomes y, then y grows by it
+        # each step adds x to y, then copies y to x, so both double
+        assert (np.asarray(y) == 2**4).all()
 
 
 @check("lists")
@@ -114,7 +116,7 @@ def check_a_list_is_submitted_again(dev: sp.Device) -> None:
         fences = [a.submit(commands) for _ in range(8)]
         fences[-1].wait()
         b.submit(commands).wait()
-        commands.dispatch(k, y, x, 10.0, 64, groups=1)  # appended after its submission
+        commands.dispatch(k, y, x, 10.0, 64, groups=1)  # appended after the list was submitted
         a.submit(commands).wait()
         assert (np.asarray(y) == 8 + 1 + 11).all()
 

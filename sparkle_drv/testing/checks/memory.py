@@ -1,5 +1,6 @@
 """Memory: each kind, zeroed and aligned; views, mapping, copies in and out, wrapped host memory,
-sharing by descriptor, and exhaustion."""
+sharing by file descriptor, and exhaustion.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ def check_queue_write_and_read_are_ordered_and_staged(dev: sp.Device) -> None:
     data, out = np.arange(500, dtype=np.int32), np.zeros(500, np.int32)
     with dev.buffer(data.nbytes) as buffer:
         queue.write(buffer, data)
-        data += 1  # the write has taken the array's old content
+        data += 1  # the write has already copied the array's old content
         first = queue.read(buffer, out)
         queue.write(buffer, data).wait()
         assert first.done
@@ -140,7 +141,7 @@ def check_wrapped_host_memory_is_shared_both_ways(dev: sp.Device) -> None:
         y.write(host * 2)
         dev.default_queue.launch(copy, x, y, 100, groups=1).wait()
         assert (host == 2 * np.arange(100)).all()
-    host[:] = 1  # the memory belongs to its owner again
+    host[:] = 1  # after close the memory belongs to its owner again
 
 
 @check("memory")

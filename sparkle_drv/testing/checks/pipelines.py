@@ -1,4 +1,4 @@
-"""Pipelines: a ring of slots, each free again when its fence is reached."""
+"""Pipelines: a ring of slots. A slot is free again when its fence is reached."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ N = 200
 
 
 class Slot:
-    """The resources of one frame: an input, an output, and the list that computes the output."""
+    """The resources of one frame: an input, an output, and the command list that computes the
+    output.
+    """
 
     def __init__(self, dev: sp.Device) -> None:
         self.kernel = kernel(dev, "saxpy_f32")
@@ -95,9 +97,9 @@ def check_acquiring_a_busy_slot_times_out(dev: sp.Device) -> None:
                 try:
                     pipe.acquire(0.01)
                 except sp.FenceTimeout:
-                    pipe.acquire()  # the timeout lost nothing
+                    pipe.acquire()  # the slot is still there after the timeout
                     return
-    raise AssertionError("a slot in flight was given out")
+    raise AssertionError("expected a wait for the slot in flight, got the slot")
 
 
 @check("pipeline")
@@ -113,7 +115,9 @@ def check_acquiring_waits_for_that_slot_alone(dev: sp.Device) -> None:
                     pipe.drain()
                     assert pipe.in_flight == 0
                     return
-    raise AssertionError("a slot was given out only when the one behind it had ended, too")
+    raise AssertionError(
+        "expected the first slot before the second one ended, got it after both had ended"
+    )
 
 
 @check("pipeline")
@@ -189,12 +193,14 @@ def check_closing_with_slots_in_flight(dev: sp.Device) -> None:
                 assert second.closed, "a slot that was out stays open"
                 return
             pipe.close()
-    raise AssertionError("closing did not wait for what was in flight")
+    raise AssertionError("expected close to wait for submissions in flight, but it did not")
 
 
 @check("pipeline")
 def check_threads_on_one_pipeline(dev: sp.Device) -> None:
-    """With as many slots as threads, none is ever refused and no slot is lent twice."""
+    """Checks that with as many slots as threads, `acquire` never fails and no slot is
+    lent twice.
+    """
     frames, threads = 50, 3
     lent: set[int] = set()
     lock = threading.Lock()

@@ -1,8 +1,8 @@
-"""Launches for every kernel of the manifest: the scalars, the inputs' contents, and the number of
-terms in an output.
+"""Launches for every kernel of the manifest: the scalars, the contents of the inputs, and the
+number of terms that are summed into an output.
 
 Sizes are awkward (0, 1, primes, one beyond a group) and small, because emulated devices are slow.
-Called by kernels.py; a kernel family without an entry here fails its check.
+kernels.py calls `problems`. A kernel family without an entry here fails its check.
 """
 
 from __future__ import annotations
@@ -32,9 +32,11 @@ Filler = Callable[[np.random.Generator, int], Array]
 
 @dataclass(frozen=True)
 class Problem:
-    """`scalars` by argument name. `fill` replaces an input's usual random content. Optional
-    pointers that are not in `given` are null. `terms` goes to the tolerance. `each`: outputs differ
-    by orders of magnitude, so that each is compared relative to its own size."""
+    """One launch of a kernel. `scalars` maps argument names to values. `fill` replaces an input's
+    usual random content. Optional pointers that are not in `given` are null. The tolerance depends
+    on `terms`. With `each`, every output is compared relative to its own size, since outputs differ
+    by orders of magnitude.
+    """
 
     scalars: Mapping[str, float]
     fill: Mapping[str, Filler] = field(default_factory=dict)
@@ -44,7 +46,9 @@ class Problem:
 
 
 def extent(text: str, scalars: Mapping[str, float]) -> int:
-    """The elements behind a pointer by the manifest's formula, evaluated independently of core."""
+    """Evaluates the manifest's formula for the number of elements behind a pointer, independently
+    of core.
+    """
     return int(_value(ast.parse(text, mode="eval").body, scalars))
 
 
@@ -68,11 +72,13 @@ def _value(node: ast.AST, scalars: Mapping[str, float]) -> int:
                     return a * b
                 case ast.Div():
                     return -(-a // b)
-    raise ValueError(f"an extent that the suite cannot read: {ast.dump(node)}")
+    raise ValueError(
+        f"extent: expected names, numbers, arithmetic and span(), got {ast.dump(node)}"
+    )
 
 
 def _special(rng: np.random.Generator, n: int) -> Array:
-    """Ordinary numbers with NaN, infinities, both zeros and a denormal among them."""
+    """Returns ordinary numbers with NaN, infinities, both zeros and a denormal among them."""
     x = rng.standard_normal(n)
     rare = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40]
     x[: len(rare)] = rare[:n]
@@ -96,7 +102,9 @@ def _elementwise(
 
 
 def _map() -> list[Problem]:
-    """relu(x0 * 1.5 + x1) in postfix, over two inputs of eight."""
+    """Returns launches of the map program relu(x0 * 1.5 + x1) in postfix. Two of its eight inputs
+    are given.
+    """
     steps = [
         (lib.SP_MAP_INPUT, 0),
         (lib.SP_MAP_CONST, 0),
@@ -137,7 +145,9 @@ def _gemm() -> list[Problem]:
 
 
 def _conv2d() -> list[Problem]:
-    """(n c h w oc kh kw) (stride) (padding: top, left) (dilation) groups nhwc act bias"""
+    """Returns launches of conv2d. Each row: (n c h w oc kh kw), (stride), (padding: top, left),
+    (dilation), groups, nhwc, act, bias.
+    """
     found = []
     for shape, stride, pad, dilation, groups, nhwc, act, bias in (
         ((1, 1, 1, 1, 1, 1, 1), (1, 1), (0, 0), (1, 1), 1, 0, 0, False),
@@ -172,7 +182,9 @@ def _layout(*blocks: int) -> list[Problem]:
 
 
 def _strided() -> list[Problem]:
-    """(shape) (strides of dst) (strides of src) (offsets) (elements of dst, of src)"""
+    """Returns launches of a strided copy. Each row: (shape), (strides of dst), (strides of src),
+    (offsets of dst, src), (elements of dst, src).
+    """
     found = []
     for shape, dst_strides, src_strides, offsets, sizes in (
         ((1, 1, 1, 1), (0, 0, 0, 0), (0, 0, 0, 0), (0, 0), (1, 1)),
@@ -183,11 +195,14 @@ def _strided() -> list[Problem]:
             (0, 0, 0, -1),
             (1, 1008),
             (2018, 1009),
-        ),  # one row, reversed
+        ),  # one row, reversed into every other element
         ((1, 1, 17, 19), (0, 0, 19, 1), (0, 0, 1, 17), (0, 0), (323, 323)),  # a transpose
-        ((1, 1, 37, 5), (0, 0, 5, 1), (0, 0, 11, 1), (0, 3), (185, 407)),  # a shard of columns
-        ((1, 1, 37, 5), (0, 0, 11, 1), (0, 0, 5, 1), (6, 0), (407, 185)),  # and back
-        ((3, 5, 2, 7), (70, 14, 7, 1), (1, 3, 105, 15), (0, 0), (210, 210)),  # 3210 of four
+        # columns of a matrix into a packed array
+        ((1, 1, 37, 5), (0, 0, 5, 1), (0, 0, 11, 1), (0, 3), (185, 407)),
+        # a packed array into columns of a matrix
+        ((1, 1, 37, 5), (0, 0, 11, 1), (0, 0, 5, 1), (6, 0), (407, 185)),
+        # four axes in reverse order, 3 2 1 0
+        ((3, 5, 2, 7), (70, 14, 7, 1), (1, 3, 105, 15), (0, 0), (210, 210)),
         ((2, 3, 4, 5), (-120, 40, -10, 2), (0, 0, -5, 1), (150, 15), (280, 20)),  # broadcast
         ((4, 3, 33, 31), (3069, 1023, 31, -1), (3069, 1, 93, 3), (30, 0), (12276, 12276)),
     ):
@@ -233,7 +248,9 @@ FAMILIES: dict[str, list[Problem]] = {
 
 
 def problems(name: str) -> list[Problem]:
-    """The launches that check a manifest kernel. Raises KeyError if the suite has none for it."""
+    """Returns the launches that check a kernel of the manifest. Raises KeyError if the suite has
+    none for the kernel.
+    """
     family = name if name in FAMILIES else name.rpartition("_")[0]
     if family not in FAMILIES:
         raise KeyError(f"the suite has no launches for the kernel {name!r}")

@@ -1,5 +1,7 @@
-"""Strided copies: slices, transposes, reversals and shards of columns against numpy, for every
-element size that a device moves; random views against numpy's as_strided; refusals."""
+"""Strided copies, compared with numpy: slices, transposes, reversals and shards of columns, for
+every element size that a device can move. Also random views, compared with numpy's as_strided, and
+refused calls.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ FULL = slice(None)
 
 
 def check(function: Callable[[sp.Device], None]) -> Callable[[sp.Device], None]:
-    """A check that closes the kernels that operations keep, which the suite would count as left."""
+    """Registers a check, and makes it close the kernels that `sp.ops` keeps. The suite would
+    otherwise count them as left alive.
+    """
 
     @wraps(function)
     def closing(dev: sp.Device) -> None:
@@ -36,12 +40,14 @@ def check(function: Callable[[sp.Device], None]) -> Callable[[sp.Device], None]:
 
 
 def has(dev: sp.Device, itemsize: int) -> bool:
-    """Does the device have a kernel for elements of this size?"""
+    """Returns whether the device has a kernel for elements of this size."""
     return dev.provides(f"strided_u{8 * itemsize}")
 
 
 def kinds(dev: sp.Device) -> list[Any]:
-    """The dtypes whose single elements the device moves. Raises NotProvided if there is none."""
+    """Returns the dtypes whose single elements the device can move. Raises NotProvided if there is
+    none.
+    """
     found = [kind for itemsize, kind in KINDS.items() if has(dev, itemsize)]
     if not found:
         raise NotProvided(f"there is no strided_u32 for {dev.info.backend}")
@@ -49,20 +55,20 @@ def kinds(dev: sp.Device) -> list[Any]:
 
 
 def noise(rng: np.random.Generator, shape: tuple[int, ...], kind: Any) -> Array:
-    """Random bits, including NaN payloads and denormals."""
+    """Returns random bits as an array, including NaN payloads and denormals."""
     nbytes = np.dtype(kind).itemsize * int(np.prod(shape))
     found: Array = rng.integers(0, 256, nbytes, np.uint8).view(kind).reshape(shape)
     return found
 
 
 def bits(x: Array) -> Array:
-    """The bytes of the elements, in their order."""
+    """Returns the bytes of all elements, in their order."""
     return np.ascontiguousarray(x).reshape(-1).view(np.uint8)
 
 
 @contextmanager
 def held(dev: sp.Device, *values: Array) -> Iterator[list[sp.Array]]:
-    """Arrays with these values; `with` closes them."""
+    """Yields device arrays with these values, and closes them."""
     made: list[sp.Array] = []
     try:
         made.extend(dev.array(x) for x in values)
@@ -73,7 +79,9 @@ def held(dev: sp.Device, *values: Array) -> Iterator[list[sp.Array]]:
 
 
 def packs(dev: sp.Device, x: Array, view: View, want: Array) -> None:
-    """`view` of `x` into a packed array and back into its place in another array."""
+    """Checks two strided copies: `view` of `x` into a packed array, and back into its place in
+    another array.
+    """
     rest = np.full(x.shape, 0x5A, np.uint8 if x.dtype.itemsize == 1 else x.dtype)
     with held(dev, x, np.zeros_like(want), rest) as (src, dst, back):
         made = sp.ops.strided_copy(
@@ -90,7 +98,7 @@ def packs(dev: sp.Device, x: Array, view: View, want: Array) -> None:
 
 
 def _lay(x: Array, view: View) -> Array:
-    """The view of numpy's array, computed by numpy."""
+    """Returns numpy's view of the same elements, by as_strided."""
     start = x.reshape(-1)[view.offset :] if x.size else x.reshape(-1)
     strides = [s * x.itemsize for s in view.strides]
     return np.lib.stride_tricks.as_strided(start, view.shape, strides)
@@ -122,7 +130,7 @@ def check_transposes(dev: sp.Device) -> None:
                 x = noise(rng, shape, kind)
                 for axes in list(itertools.permutations(range(len(shape))))[1::3]:
                     packs(dev, x, View.of(shape).turned(axes), x.transpose(axes))
-        if has(dev, 8):  # 16 bytes move as two of 8
+        if has(dev, 8):  # an element of 16 bytes moves as two of 8 bytes
             x = noise(rng, (5, 3, 4), np.complex128)
             packs(dev, x, View.of(x.shape).turned(), x.T)
 
@@ -148,7 +156,7 @@ def _slice(rng: np.random.Generator, n: int) -> slice:
 
 @check
 def check_shards_of_columns_join_again(dev: sp.Device) -> None:
-    """A matrix is cut by columns into three shards. Joined again, they give the same matrix."""
+    """Cuts a matrix by columns into three shards, joins them again, and compares the matrices."""
     with seeded() as rng:
         for kind in kinds(dev):
             x = noise(rng, (37, 29), kind)
@@ -171,7 +179,8 @@ def check_broadcast_and_within_one_array(dev: sp.Device) -> None:
             with held(dev, x, np.zeros((4, 6, 11), kind)) as (src, dst):
                 sp.ops.strided_copy(dev, dst, src, (4, 6, 11), src_strides=(0, 11, 1))
                 assert (bits(dst.numpy()) == bits(np.broadcast_to(x, (4, 6, 11)))).all()
-                # Columns 0 to 4 onto columns 6 to 10: one array, no element on both sides.
+                # Copies columns 0 to 4 onto columns 6 to 10 of the same array: no element is read
+                # and written.
                 sp.ops.strided_copy(
                     dev, src, src, (6, 5), dst_strides=(11, 1), src_strides=(11, 1), dst_offset=6
                 )
@@ -181,7 +190,8 @@ def check_broadcast_and_within_one_array(dev: sp.Device) -> None:
 
 @check
 def check_small_elements_move_in_runs_of_four_bytes(dev: sp.Device) -> None:
-    """A device without kernels for 1- and 2-byte elements still copies them in runs of 4 bytes.
+    """Checks that a device without kernels for 1- and 2-byte elements copies them in runs of 4
+    bytes.
 
     For runs of another length, the error names the dtype whose kernel is missing.
     """

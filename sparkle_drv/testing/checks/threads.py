@@ -22,7 +22,9 @@ def _together(work: Callable[[int], None]) -> None:
 
 
 def _launches(dev: sp.Device, k: sp.Kernel, queue: sp.Queue, thread: int) -> None:
-    """Launches, lists and copies that depend on one another, with values unique to a thread."""
+    """Runs launches, lists and copies that depend on one another, with values unique to a
+    thread.
+    """
     with dev.empty(N, np.float32) as x, dev.empty(N, np.float32) as y:
         groups = groups_for(k, N)
         for i in range(ROUNDS):

@@ -1,4 +1,4 @@
-"""Waits end when they should: a timeout names the running work, and the work continues."""
+"""Timeouts: a wait ends in time, its error names the running work, and the work continues."""
 
 from __future__ import annotations
 
@@ -8,27 +8,29 @@ from collections.abc import Callable
 import sparkle_drv as sp
 from sparkle_drv.testing.checks.base import Busy, check, raises
 
-LONGER = (0.3, 1.2, 4.8)  # seconds of work that a wait is tried on, in order
+LONGER = (0.3, 1.2, 4.8)  # seconds of work that a wait is tried with, in order
 
 Attempt = Callable[[Busy, float], "sp.FenceTimeout | None"]
 
 
 def _timed_out(dev: sp.Device, attempt: Attempt) -> sp.FenceTimeout:
-    """The timeout of `attempt`. It is tried with longer and longer work, since a machine may be
-    slow."""
+    """Returns the timeout that `attempt` raised. Tries longer and longer work, since a slow machine
+    may reach the wait only after the work has ended.
+    """
     with Busy(dev) as busy:
         for seconds in LONGER:
             met = attempt(busy, seconds)
             if met is not None:
                 return met
-    raise AssertionError("no wait ended before its fence was reached, with a submission to tell")
+    raise AssertionError("expected a timeout that names its submission, got none")
 
 
 def _waited(fence: sp.Fence, timeout_s: float) -> sp.FenceTimeout | None:
     try:
         fence.wait(timeout_s)
     except sp.FenceTimeout as error:
-        return error if error.submission else None  # empty if it ended at the last moment
+        # the text is empty if the work ended at the last moment
+        return error if error.submission else None
     return None
 
 
@@ -106,7 +108,7 @@ def check_closing_a_queue_that_still_works(dev: sp.Device) -> None:
             queue.close(0.01)
         except sp.FenceTimeout as error:
             met = error
-        with raises(sp.DeviceLost):  # closed or closing, it takes no more work
+        with raises(sp.DeviceLost):  # a queue that is closed or closing accepts no more work
             queue.submit(sp.Commands())
         fence.wait()
         queue.close()

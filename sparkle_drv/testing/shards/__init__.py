@@ -1,10 +1,10 @@
-"""Judges plans of shares: machines drawn from a seed, and a player with rates that differ from the
-plan's.
+"""Judges plans that split a call: draws machines from a seed, and plays a plan with rates that
+differ from those in the plan.
 
-Called by tests and benchmarks/shards.py.
+Used by tests and benchmarks/shards.py.
 
     machines.py   drawn: unequal devices and work for them; wrong: the same with other rates
     player.py     played_s: the seconds of a plan on such devices, where some may stop or stall
-    stops.py      the cost of a device that stops, over a planner that knew of it
-    judged.py     plans as ratios; what shared calls write, and how long they decide
+    stops.py      the cost of a device that stops, relative to a planner that knew in advance
+    judged.py     plans as ratios; how often split calls write a piece, and how long they decide
 """

@@ -1,6 +1,6 @@
-"""Plans relative to their bound and to the player; counts of what shared calls write.
+"""Plans relative to their bound and to the player, and counts of the pieces that split calls write.
 
-For benchmarks/, which must not know the planner.
+For benchmarks/, which must not import the planner.
 """
 
 from __future__ import annotations
@@ -29,14 +29,16 @@ UNITS, UNIT_S = 4096, 1e-4
 
 
 def judged(seed: int) -> tuple[float, float]:
-    """For a drawn machine: (gap of its plan to the bound, played over predicted seconds)."""
+    """Returns two figures of a drawn machine: the gap of its plan to the bound, and played over
+    predicted seconds.
+    """
     m = drawn(seed)
     plan = plan_shares(m.sites, m.count, m.host)
     return plan.gap, played_s(plan, m.sites, m.sites, m.host) / plan.predicted_s
 
 
 def planner(seed: int, devices: int) -> Callable[[], object]:
-    """A function that plans for a drawn machine of `devices` devices."""
+    """Returns a function that plans for a drawn machine of `devices` devices."""
     m = drawn(seed, devices, devices)
     return lambda: plan_shares(m.sites, m.count, m.host)
 
@@ -48,8 +50,8 @@ def _planned(rates: tuple[float, ...]) -> tuple[list[Site], Shares]:
 
 
 def reached(rates: tuple[float, ...], seed: int | None = None) -> float:
-    """Seconds if devices of these rates worked all the time, over those of the player. With a seed
-    the rates are up to 20 % wrong.
+    """Returns the share of the ideal that the player reaches: seconds if all devices worked all the
+    time, over the player's seconds. With a seed, the planner's rates are up to 20 % wrong.
     """
     sites, plan = _planned(rates)
     true: Sequence[Site] = sites if seed is None else wrong(sites, seed)
@@ -58,13 +60,13 @@ def reached(rates: tuple[float, ...], seed: int | None = None) -> float:
 
 
 def stalled_s(rates: tuple[float, ...], seed: int) -> float:
-    """Seconds of the player if one launch in a hundred takes 20 times as long."""
+    """Returns the player's seconds if one launch in a hundred takes 20 times as long."""
     sites, plan = _planned(rates)
     return played_s(plan, sites, sites, Port(), stalls=Stalls(seed))
 
 
 class Counted:
-    """Over all calls: pieces, and those that were written more than once."""
+    """Totals of all calls: pieces, and pieces that were written more than once."""
 
     def __init__(self) -> None:
         self.calls = self.pieces = self.twice = self.doubled = self.dropped = 0
@@ -72,7 +74,9 @@ class Counted:
 
 @contextmanager
 def written(counted: Counted) -> Iterator[None]:
-    """Counts what calls write inside the block. Losses of devices are not logged."""
+    """Counts the pieces that calls write inside the block. Hides log messages about lost
+    devices.
+    """
     result, write = Pieces.result, Pieces._write
     pieces: dict[Pieces, Counter[Any]] = {}
     log = logging.getLogger("sparkle_drv.sched")
@@ -101,7 +105,7 @@ def written(counted: Counted) -> Iterator[None]:
 
 @contextmanager
 def decisions(found: list[float]) -> Iterator[None]:
-    """Inside the block each shared call appends the microseconds of its decision."""
+    """Makes each split call inside the block append the microseconds of its decision to `found`."""
     honest = Sharding.decide
 
     def decide(*given: Any) -> Any:

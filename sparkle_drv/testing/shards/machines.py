@@ -1,8 +1,8 @@
-"""Machines to cut work for, drawn from a seed, and the same ones with other rates. It does not know
-the planner.
+"""Machines to split work for, drawn from a seed, and the same machines with other rates. This
+module does not know the planner.
 
-`drawn` draws 2 to 8 unequal devices and work of at least 2 ms on the fastest. player.py plays
-plans.
+`drawn` draws 2 to 8 unequal devices, and work that takes at least 2 ms on the fastest. player.py
+plays plans.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LEAST_S, MOST_S = 2e-3, 0.5
 
 @dataclass(frozen=True)
 class Machine:
-    """Devices, the units to cut among them, and the port of the host's memory."""
+    """Devices, the units of work to split, and the port of the host's memory."""
 
     sites: tuple[Site, ...]
     count: int
@@ -32,7 +32,7 @@ class Machine:
 
 
 def drawn(seed: int, least: int = 2, most: int = 8) -> Machine:
-    """A machine of `least` to `most` devices; the same seed gives the same."""
+    """Returns a machine of `least` to `most` devices. The same seed gives the same machine."""
     chance = random.Random(seed)
 
     def log(low: float, high: float) -> float:
@@ -40,7 +40,8 @@ def drawn(seed: int, least: int = 2, most: int = 8) -> Machine:
 
     count, n = round(log(256, 8192)), chance.randint(least, most)
     whole_s = log(LEAST_S, MOST_S)
-    # Bytes of operands and results are drawn as seconds on a 5 GB/s way, per second of work.
+    # The bytes of operands and results are drawn as the seconds that they take at 5 GB/s, per
+    # second of work.
     unit_nbytes = round(log(0.01, 1.0) * whole_s * 5e9 / count)
     in_part = chance.uniform(0.1, 0.9)
     fixed_nbytes = round(log(0.01, 0.3) * whole_s * 5e9) if chance.random() < 0.7 else 0
@@ -70,7 +71,7 @@ def drawn(seed: int, least: int = 2, most: int = 8) -> Machine:
 
 
 def wrong(sites: Sequence[Site], seed: int, error: float = 0.2) -> tuple[Site, ...]:
-    """The same devices, each computing up to `error` faster or slower."""
+    """Returns the same devices, each computing up to `error` faster or slower."""
     chance = random.Random(seed)
     found = []
     for site in sites:

@@ -1,9 +1,9 @@
-"""Plays a plan of shares on devices whose rates may differ from the plan's. It does not know the
-planner.
+"""Plays a plan of shares on devices whose rates may differ from the plan's. The player does not use
+the planner.
 
-A free device takes the next chunk of the tail. A device may stop during the run, and pieces may
-stall. It shares with the planner's own prediction only the rules for taking chunks and for
-repeating late pieces, and the rates that these rules read.
+A free device takes the next chunk of the tail, the units that the plan gives to no device. A device
+may stop during the run, and pieces may stall. Player and planner share three things: the rule for
+taking chunks, the rule for repeating late pieces, and the rates that these rules read.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from sparkle_drv.sched.shard.tail import takes
 
 @dataclass(frozen=True)
 class Stop:
-    """From `at_s` on a device computes this many times slower; infinite stops it."""
+    """A failure: from `at_s` on, a device computes `slower` times as slow. Infinity stops the
+    device.
+    """
 
     uri: str
     at_s: float
@@ -34,7 +36,7 @@ class Stop:
 
 @dataclass(frozen=True)
 class Stalls:
-    """This part of all launches, drawn from the seed, takes this many times as long."""
+    """The fraction `part` of all launches, drawn from the seed, takes `slower` times as long."""
 
     seed: int
     part: float = 0.01
@@ -43,7 +45,7 @@ class Stalls:
 
 @dataclass
 class _Step:
-    """A transfer or a launch: first seconds, then bytes."""
+    """A transfer or a launch. It takes `seconds`, then moves `nbytes`."""
 
     lane: str
     seconds: float
@@ -55,7 +57,9 @@ class _Step:
 
 @dataclass(eq=False)
 class _Piece:
-    """The units of one launch; -1 units stand for the fixed operand."""
+    """The units of one launch. The fixed operand, which every launch needs, is a piece of
+    -1 units.
+    """
 
     units: int
     begun: dict[str, float] = field(default_factory=dict)
@@ -67,7 +71,7 @@ class _Piece:
 
 @dataclass
 class _Device:
-    """The steps of one device, by lane; a piece goes from one lane to the next."""
+    """The state of one device, by lane. A piece goes through the lanes bring, launch and fetch."""
 
     site: Site
     pace: Pace
@@ -89,7 +93,7 @@ class _Device:
     predicted."""
 
     def step(self, lane: str, units: int) -> _Step:
-        """The step of a piece."""
+        """Returns the step of a piece of `units` in a lane."""
         site = self.site
         if lane == "launch":
             line = site.compute
@@ -106,7 +110,9 @@ def played_s(
     plan: Shares, planned: Sequence[Site], true: Sequence[Site], host: Port,
     stop: Stop | None = None, stalls: Stalls | None = None,
 ) -> float:  # fmt: skip
-    """Seconds of the plan on the true devices, one of which may stop, or pieces may stall."""
+    """Returns the seconds of the plan on the true devices. One of them may stop, and pieces may
+    stall.
+    """
     return _Play(plan, planned, true, host, stop, stalls).end_s()
 
 
@@ -165,7 +171,7 @@ class _Play:
         return self.now
 
     def _times(self) -> Iterator[float]:
-        """Times at which something other than the end of a step may happen."""
+        """Yields the times at which something other than the end of a step may happen."""
         for uri, device in self.devices.items():
             yield device.site.ready_s
             if device.stop:
@@ -178,7 +184,7 @@ class _Play:
         return late_at_s(piece.begun[uri], device.pace, piece.units) if piece else math.inf
 
     def _end(self, uri: str, device: _Device) -> None:
-        """Moves pieces whose step has ended to the next lane, or marks them as done."""
+        """Moves each piece whose step has ended to the next lane, or marks the piece as done."""
         for lane, (step, piece) in list(device.running.items()):
             if step.seconds > 0 or step.nbytes:
                 continue
@@ -194,7 +200,7 @@ class _Play:
                 piece.done = True
 
     def _watch(self, uri: str, device: _Device) -> None:
-        """Handles a device that stops now, and pieces that become late."""
+        """Handles a device that stops now, and a piece that becomes late."""
         stop = device.stop
         if stop and stop.at_s <= self.now:
             device.stop, slower = None, device.site.compute
@@ -218,7 +224,9 @@ class _Play:
         device.waiting["bring"] = deque(its for its in device.waiting["bring"] if its.units < 0)
 
     def _begin(self) -> None:
-        """Begins all that may begin now; taking a chunk may allow others to begin."""
+        """Begins all steps that may begin now. Repeats, since a device that takes a chunk may let
+        others begin.
+        """
         given = True
         while given:
             given = False
@@ -264,7 +272,9 @@ class _Play:
         return bool(away) or "launch" not in device.running
 
     def _next(self, uri: str, device: _Device) -> _Piece | None:
-        """The next work of a free device: of the tail, else a late piece, else None."""
+        """Returns the next work of a free device: units of the tail, or else a late piece, or else
+        None.
+        """
         pace = device.pace
         ahead = max([
             0.0, *(its.begun[uri] + pace.launch + pace.computes * its.units - self.now
@@ -297,7 +307,9 @@ class _Play:
 
 
 def _share(flows: Sequence[_Step], host: Port) -> None:
-    """Max-min fair rates: the tightest limit fixes its flows, then the next one."""
+    """Sets max-min fair rates: the tightest limit fixes the rate of its flows, then the
+    next limit.
+    """
     left = {"bring": host.send, "fetch": host.receive, "both": host.both}
     slow = list(flows)
     while slow:

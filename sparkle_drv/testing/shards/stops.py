@@ -1,4 +1,6 @@
-"""The cost of a device that stops during a run, over a planner that knew of it; by seed."""
+"""The cost of a device that stops during a run, relative to a planner that knew of the stop; by
+seed.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ from .player import Stop, played_s
 
 
 def near(seed: int, ratio: float) -> tuple[list[Site], int, random.Random]:
-    """(2 to 8 devices within `ratio`, all in the host's memory; work of at least 2 ms; the random
-    generator for further draws).
+    """Returns 2 to 8 devices in the host's memory whose rates differ by at most `ratio`, work of at
+    least 2 ms, and the random generator for further draws.
     """
     chance = random.Random(seed)
 
@@ -29,8 +31,8 @@ def near(seed: int, ratio: float) -> tuple[list[Site], int, random.Random]:
 
 
 def cost(seed: int, ratio: float, slower: float) -> float:
-    """Seconds over the ideal: all devices work till the stop, then the others do the rest, and the
-    stopped one what it can.
+    """Returns the seconds of a run with a stop, over the ideal. In the ideal all devices work until
+    the stop. Then the others do the rest, and the stopped device what it still can.
     """
     sites, count, chance = near(seed, ratio)
     plan = plan_shares(sites, count)
