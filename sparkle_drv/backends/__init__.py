@@ -1,8 +1,9 @@
-"""The protocol of a device kind and what our backends share; one folder below for each backend.
+"""The protocol of a device kind, and what our backends share. Each backend has a folder below.
 
-base.py is the protocol that every backend implements, abilities.py what it may add. native.py is
-the queue half of backends in native code. machine.py describes threads, NUMA nodes and memory of
-the host, cgroup.py what cgroups grant of them, fixed.py the plans of precompiled kernels. rates.py
-keeps measured rates of devices, and defines the keys of kept measurements. Policy, operations and
-checks of arguments are elsewhere. core calls it.
+base.py is the protocol that every backend implements. abilities.py has optional members. native.py
+is the queue part of backends in native code. machine.py describes threads, NUMA nodes and memory of
+the host. cgroup.py reads how much of these the cgroups grant. fixed.py checks plans for precompiled
+kernels. rates.py keeps measured rates of devices, and defines the keys of kept measurements.
+
+Policy, operations and checks of arguments are elsewhere. core calls this package.
 """

@@ -1,9 +1,9 @@
 """Optional abilities of a backend beside the protocol of base.py, one Protocol each.
 
-A backend has an ability if it has its members; it inherits and registers nothing. A member that is
-None counts as absent, so that a derived class can remove an ability with `room = None`. What core
-does without an ability is not here. core looks once, when it opens a device (`Abilities`). Queues,
-handles and records are those of `Backend`.
+A backend has an ability if it has the ability's members; it inherits and registers nothing. A
+member that is None counts as absent, so that a derived class can remove an ability with `room =
+None`. core looks once, when it opens a device (`Abilities`). This file does not say what core does
+for a backend without an ability. Queues, handles and records are those of `Backend`.
 """
 
 # mypy: disable-error-code="type-abstract"
@@ -21,76 +21,82 @@ from sparkle_drv.backends.base import Allocation
 
 
 class TellsRefusal(Protocol):
-    """It can explain a refused dispatch beyond an errno.
+    """A backend that can explain a refused dispatch beyond an errno.
 
     >>> abilities.members(abilities.TellsRefusal)
     ['refusal']
     """
 
     def refusal(self, record: bytes, rc: int) -> str:
-        """Why `check` refused this record; "" if unknown."""
+        """Returns why `check` refused this record; "" if the reason is unknown."""
 
 
 class TellsFault(Protocol):
-    """It can explain a failed submission beyond an errno.
+    """A backend that can explain a failed submission beyond an errno.
 
     >>> abilities.members(abilities.TellsFault)
     ['fault']
     """
 
     def fault(self, queue: Any, value: int) -> str:
-        """How the submission failed; "" if unknown."""
+        """Returns how the submission failed; "" if the reason is unknown."""
 
 
 class TellsLoss(Protocol):
-    """It knows why a device was lost.
+    """A backend that knows why a device was lost.
 
     >>> abilities.members(abilities.TellsLoss)
     ['lost']
     """
 
     def lost(self) -> str:
-        """Why the device is lost; "" while it is not."""
+        """Returns why the device is lost; "" while it is not."""
 
 
 class TellsError(Protocol):
-    """It keeps its driver's messages about each thread's calls.
+    """A backend that keeps its driver's messages about each thread's calls.
 
     >>> abilities.members(abilities.TellsError)
     ['said']
     """
 
     def said(self) -> str:
-        """How this thread's last call that returned -errno failed; "" if unknown."""
+        """Returns how this thread's last call that returned -errno failed; "" if the reason is
+        unknown.
+        """
 
 
 class TellsFailure(Protocol):
-    """It can return how a value ended without marking the failure as reported; `wait` marks it.
+    """A backend that can return how a value ended without marking the failure as reported. `wait`
+    marks the failure.
 
     >>> abilities.members(abilities.TellsFailure)
     ['failure']
     """
 
     def failure(self, queue: Any, value: int) -> int:
-        """0 or the -errno of a value that has been reached."""
+        """Returns 0 or the -errno of a value that has been reached."""
 
 
 class Exports(Protocol):
-    """It can share its own memory with other processes.
+    """A backend that can share its own memory with other processes.
 
     >>> abilities.members(abilities.Exports)
     ['alloc_exportable']
     """
 
     def alloc_exportable(self, nbytes: int) -> Allocation:
-        """As `alloc` of Memory.DEVICE; `export` takes its handle. Raises NotImplementedError."""
+        """Allocates as `alloc` of Memory.DEVICE does; `export` accepts the handle. Raises
+        NotImplementedError.
+        """
 
 
 class SharesStreams(Protocol):
-    """Other libraries of the process use its memory in place, and its queues as streams.
+    """A backend whose memory other libraries of the process use in place, and whose queues they use
+    as streams.
 
     A `stream` is a handle, or a number as in DLPack and the CUDA array interface: 1 is the legacy
-    default stream, 2 the calling thread's default stream. The host never waits.
+    default stream, 2 the calling thread's default stream. No method makes the host wait.
 
     >>> abilities.members(abilities.SharesStreams)
     ['dlpack', 'owns', 'adopt', 'share_stream', 'wait_stream', 'order_stream']
@@ -101,28 +107,32 @@ class SharesStreams(Protocol):
         """(device type, device id) of DLPack's DLDevice: (2, 0) is the first CUDA device."""
 
     def owns(self, address: int) -> bool:
-        """Is this memory on the device, whoever allocated it?"""
+        """Returns whether this memory is on the device, whoever allocated the memory."""
 
     def adopt(self, address: int, nbytes: int, owner: object) -> Allocation:
-        """An Allocation of such memory, in place; `owner` is kept alive until `free`.
+        """Returns an Allocation of memory that another library allocated, in place. `owner` is kept
+        alive until `free`.
 
-        Raises ValueError if it is not memory of this device.
+        Raises ValueError for memory that is not on this device.
         """
 
     def share_stream(self, queue: Any) -> int:
-        """The handle, above 2, of the stream that the queue uses."""
+        """Returns the handle, above 2, of the stream that the queue uses."""
 
     def wait_stream(self, queue: Any, stream: int) -> int:
-        """Later submissions to the queue run after the present work of `stream`. Returns 0 or
-        -errno."""
+        """Makes later submissions to the queue run after the present work of `stream`. Returns 0 or
+        -errno.
+        """
 
     def order_stream(self, queue: Any, stream: int) -> int:
-        """Later work of `stream` runs after the present submissions to the queue. Returns 0 or
-        -errno."""
+        """Makes later work of `stream` run after the present submissions to the queue. Returns 0 or
+        -errno.
+        """
 
 
 class TakesThreads(Protocol):
-    """Its class honours `Settings.threads`. Otherwise core refuses `threads=` of `open`.
+    """A backend whose class honours `Settings.threads`. For other backends core refuses `threads=`
+    of `open`.
 
     >>> abilities.members(abilities.TakesThreads)
     ['takes_threads']
@@ -133,18 +143,19 @@ class TakesThreads(Protocol):
 
 
 class KeepsTime(Protocol):
-    """It has its own clock, such as a simulated device.
+    """A backend with a clock of its own, such as a simulated device.
 
     >>> abilities.members(abilities.KeepsTime)
     ['clock']
     """
 
     def clock(self) -> float:
-        """Seconds for timing its work. Time passes when a wait ends."""
+        """Returns seconds for timing the backend's work. The time advances when a wait ends."""
 
 
 class KeepsLanes(Protocol):
-    """Its time passes when all its threads wait. Devices with one clock share one `lanes`.
+    """A backend whose time passes when all threads that use it wait. Devices with one clock share
+    one `lanes`.
 
     >>> abilities.members(abilities.KeepsLanes)
     ['lanes']
@@ -152,28 +163,29 @@ class KeepsLanes(Protocol):
 
     @property
     def lanes(self) -> base.Lanes:
-        """The object that threads of a program tell when they run and wait."""
+        """The object that threads of a program call when they run and wait."""
 
 
 class TellsPeer(Protocol):
-    """It knows how its `copy_peer` moves bytes. Otherwise they count as staged.
+    """A backend that knows how its `copy_peer` moves bytes. For other backends the bytes count as
+    staged through the host.
 
     >>> abilities.members(abilities.TellsPeer)
     ['peer']
     """
 
     def peer(self, other: Any) -> str:
-        """For another open backend of the same `info.backend`: "direct" if no byte of a copy from
-        there passes through the host, "staged" if all do.
+        """Returns how bytes arrive from another open backend of the same `info.backend`. "direct"
+        means that no byte passes through the host, "staged" that all bytes do.
         """
 
 
 class BringsKernels(Protocol):
-    """It has manifest kernels of its own, as a plug-in does. If it has a `DeviceInfo.language`, its
-    `load` still gets `spec.made` for kernels that codegen can generate.
+    """A backend with manifest kernels of its own, such as a plug-in. If it has a
+    `DeviceInfo.language`, `load` still gets `spec.made` for kernels that codegen can generate.
 
-    Otherwise it has codegen's kernels if it has a `DeviceInfo.language`, else the entries of
-    shaders/manifest.json under `info.backend`.
+    A backend without this ability has codegen's kernels if it has a `DeviceInfo.language`.
+    Otherwise it has the entries of shaders/manifest.json under `info.backend`.
 
     >>> abilities.members(abilities.BringsKernels)
     ['kernels']
@@ -181,36 +193,41 @@ class BringsKernels(Protocol):
 
     @property
     def kernels(self) -> Mapping[str, Any]:
-        """By manifest name: the value that its `load` gets as `spec.manifest`."""
+        """The kernels by manifest name, each with the value that `load` gets as `spec.manifest`."""
 
 
 class HandsOver(Protocol):
-    """It takes a long submission in parts, and sends the rest without waiting for the end.
+    """A backend that takes a long submission in parts, and sends later parts without waiting for
+    the end.
 
     >>> abilities.members(abilities.HandsOver)
     ['hand_over']
     """
 
     def hand_over(self, queue: Any, value: int, timeout_ns: int) -> int:
-        """See BEGUN of base.py: 0 if all is sent, -EAGAIN if a part was, -ETIMEDOUT if none was."""
+        """Sends more parts of a submission (BEGUN of base.py). Returns 0 if all parts are sent,
+        -EAGAIN if a part was, -ETIMEDOUT if none was.
+        """
 
 
 class MakesRoom(Protocol):
-    """Its full queues return -EAGAIN at once and can be waited for.
+    """A backend whose full queues return -EAGAIN at once, and which can wait for room in
+    a queue.
 
     >>> abilities.members(abilities.MakesRoom)
     ['room']
     """
 
     def room(self, queue: Any, timeout_ns: int) -> int:
-        """Waits until the queue takes submissions again. Returns 0 or -ETIMEDOUT."""
+        """Waits until the queue accepts submissions again. Returns 0 or -ETIMEDOUT."""
 
 
 CALLED_BY_C = ("launch", "run", "submit", "submitted", "reached", "wait")
 
 
 class IsNative(Protocol):
-    """C reaches its functions through the handle of a queue: struct sp_functions of sp_queue.h.
+    """A backend whose functions C calls directly, through a queue's handle: struct sp_functions of
+    sp_queue.h.
 
     >>> abilities.members(abilities.IsNative)
     ['_native']
@@ -218,14 +235,14 @@ class IsNative(Protocol):
 
     @property
     def _native(self) -> object:
-        """The object with the functions of CALLED_BY_C for Python."""
+        """The object that offers the functions of CALLED_BY_C to Python."""
 
 
 _Kind = TypeVar("_Kind")
 
 
 def members(kind: type) -> list[str]:
-    """The names that make up an ability.
+    """Returns the names of the members of an ability.
 
     >>> abilities.members(abilities.KeepsLanes)
     ['lanes']
@@ -238,7 +255,7 @@ def members(kind: type) -> list[str]:
 
 
 def ability(backend: object, kind: type[_Kind]) -> _Kind | None:
-    """A backend or its class, typed as having this ability; None if it lacks a member.
+    """Returns the backend or class, typed as having this ability, or None if it lacks a member.
 
     >>> class Clocked:
     ...     def clock(self) -> float: ...
@@ -252,7 +269,7 @@ def ability(backend: object, kind: type[_Kind]) -> _Kind | None:
 
 
 class Abilities:
-    """The abilities of an open backend: itself under each one that it has, None under others.
+    """The abilities of an open backend: one attribute each, with the backend itself or None.
 
     >>> class Clocked:
     ...     def clock(self) -> float: ...
@@ -277,8 +294,8 @@ class Abilities:
         self.is_native = ability(backend, IsNative)
 
     def lets_c_call(self) -> bool:
-        """May C call its functions directly? Not if a derived class or an assignment has replaced
-        one of them: then all are called through Python.
+        """Returns whether C may call the backend's functions directly. If a derived class or an
+        assignment has replaced one of them, all are called through Python.
         """
         at, backend = self.is_native, self._backend
         return at is not None and all(
@@ -287,17 +304,21 @@ class Abilities:
 
     @cached_property
     def shares_streams(self) -> SharesStreams | None:
-        """Looked up when memory or streams are first shared: `dlpack` may have to ask a driver."""
+        """The backend if it shares streams. Looked up when memory or streams are first shared,
+        since `dlpack` may have to ask a driver.
+        """
         return ability(self._backend, SharesStreams)
 
     @cached_property
     def brings_kernels(self) -> BringsKernels | None:
-        """Looked up for the first kernel: a backend may be slow to list its own."""
+        """The backend if it brings kernels. Looked up for the first kernel, since a backend may be
+        slow to list its own.
+        """
         return ability(self._backend, BringsKernels)
 
 
 def takes_threads(kind: object) -> bool:
-    """Does this class of backends honour `Settings.threads`?
+    """Returns whether this class of backends honours `Settings.threads`.
 
     >>> from sparkle_drv.backends.cpu.backend import CpuBackend
     >>> abilities.takes_threads(CpuBackend)

@@ -1,8 +1,8 @@
 """The backend protocol: the only contract between core and a kind of device.
 
-Handles are opaque to core. Methods that return an int return a timeline value or -errno; only core
-raises from those. A plug-in registers a class with these methods under the entry-point group
-`sparkle_drv.backends`; sparkle_drv.testing.suite tests it. `open` and `discover` are static.
+Handles are opaque to core. Methods that return an int return a timeline value or -errno, and core
+turns -errno into an exception. A plug-in registers a class with these methods under the entry-point
+group `sparkle_drv.backends`; sparkle_drv.testing.suite tests it. `open` and `discover` are static.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ and has `room` (abilities.py), which waits."""
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of a device: the environment (core/settings.py reads it), overridden by the
-    arguments of `open`.
+    """Settings of a device: those of the environment (core/settings.py reads them), overridden by
+    the arguments of `open`.
 
     >>> base.Settings(home="/tmp/sparkle", threads=4).threads
     4
@@ -69,7 +69,7 @@ class Generated:
 
 @dataclass(frozen=True)
 class KernelSpec:
-    """A kernel to load: one of the manifest, or a user's image.
+    """A kernel to load: a kernel of the manifest, or a user's image.
 
     >>> base.KernelSpec("saxpy", "saxpy", native=None, path="saxpy.so").path
     'saxpy.so'
@@ -101,8 +101,8 @@ class KernelSpec:
 class Loaded:
     """A loaded kernel.
 
-    A kernel that was generated for a tile plan knows its grid: `groups`, and `group_size` in place
-    of the manifest's.
+    A kernel that was generated for a tile plan has its own grid: `groups`, and `group_size` in
+    place of the manifest's.
 
     >>> base.Loaded(1, 0x1000, "so", sp.Resources(max_group_size=256)).resources.max_group_size
     256
@@ -124,7 +124,7 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Allocation:
-    """Memory from a backend.
+    """Memory that a backend has allocated, wrapped or imported.
 
     >>> base.Allocation(handle=7, address=0x1000)
     Allocation(handle=7, address=4096, memory=None)
@@ -140,7 +140,7 @@ class Allocation:
 
 @dataclass(frozen=True)
 class Progress:
-    """A submission that has not ended.
+    """The progress of a submission that has not ended.
 
     >>> base.Progress(b"", running_at=0, groups_done=3, groups_total=8, running_s=0.5).groups_done
     3
@@ -161,11 +161,11 @@ class Progress:
 class Backend(Protocol):
     """One open device. Any method may be called from any thread, with open handles.
 
-    Handles belong to the backend: core keeps them and passes them back. A *record* is bytes as in
-    native/include/sp_cmd.h. A *value* is a point on a queue's timeline: submissions get 1, 2, 3 and
-    so on in order, and each sees the results of those before it. A returned int below 0 is -errno;
-    the backend raises nothing, core does (errors.check). `/` marks methods that may be native
-    functions; they are called by position.
+    Handles belong to the backend: core keeps them and passes them back. A *record* is the bytes of
+    one command, as in native/include/sp_cmd.h. A *value* is a point on a queue's timeline:
+    submissions get 1, 2, 3 and so on in order, and each sees the results of those before it. A
+    returned int below 0 is -errno: core raises the exception (errors.check), not the backend. `/`
+    marks methods that may be native functions; they are called by position.
 
     abilities.py has optional members, one ability each.
 
@@ -178,203 +178,233 @@ class Backend(Protocol):
 
     @staticmethod
     def discover(settings: Settings) -> Sequence[Found]:
-        """All devices, usable or with a reason. Quick; raises nothing for absent hardware."""
+        """Returns all devices, each usable or with a reason why not. Must be quick, and raises
+        nothing if the hardware is absent.
+        """
 
     @staticmethod
     def open(uri: str, settings: Settings) -> Backend:
         """Opens the device of "scheme" or "scheme:which". Raises DeviceNotFound."""
 
     def alloc(self, nbytes: int, memory: Memory) -> Allocation:
-        """`nbytes` (0 or more) zeroed bytes, 64-byte aligned. Raises OutOfDeviceMemory."""
+        """Allocates `nbytes` (0 or more) zeroed bytes, aligned to 64 bytes. Raises
+        OutOfDeviceMemory.
+        """
 
     def free(self, handle: Any) -> None:
-        """Frees an Allocation, once; also after `close`. No submitted work uses it any more."""
+        """Frees an Allocation. Called once per Allocation, also after `close`. No submitted work
+        uses the memory any more.
+        """
 
     def map(self, handle: Any, nbytes: int) -> Any:
-        """A writable object for memoryview() over the first `nbytes` bytes.
+        """Returns a writable object for memoryview() over the first `nbytes` bytes.
 
-        It keeps the memory alive, also past `free`, since numpy arrays hold it.
+        The object keeps the memory alive, also past `free`, since numpy arrays hold the object.
         """
 
     def wrap(self, pointer: int, nbytes: int, owner: object) -> Allocation:
-        """Host memory at `pointer`, in place.
+        """Returns an Allocation of host memory at `pointer`, in place.
 
         `owner` is kept alive until `free`, and as long as any result of `map`.
         """
 
     def export(self, handle: Any) -> int:
-        """A new file descriptor, which the caller closes. Raises ValueError unless it is
-        Memory.SHARED, or from `alloc_exportable` (abilities.py)."""
+        """Returns a new file descriptor, which the caller closes. Raises ValueError unless the
+        memory is Memory.SHARED, or from `alloc_exportable` (abilities.py).
+        """
 
     def import_(self, fd: int, nbytes: int) -> Allocation:
-        """The first `nbytes` (above 0) bytes of an exported descriptor, which the caller keeps.
+        """Returns an Allocation of the first `nbytes` (above 0) bytes of an exported descriptor,
+        which the caller still owns.
 
-        Raises ValueError if there are fewer, or if they cannot be mapped; OSError.
+        Raises ValueError if the descriptor has fewer bytes or cannot be mapped, and OSError.
         """
 
     def upload(self, queue: Any, address: int, data: memoryview) -> tuple[int, object]:
         """Copies `data` (bytes in C order) to the device, after earlier submissions.
 
-        Returns (value, an object that core keeps alive until the value is reached, or None). If
-        nothing had to be submitted, the value is that of the newest submission; on failure it is
-        -errno. `data` may change once this returns. Raises OutOfDeviceMemory.
+        Returns a value, and an object that core keeps alive until that value is reached, or None.
+        If nothing had to be submitted, the value is that of the newest submission; on failure it is
+        -errno. `data` may change once this method returns. Raises OutOfDeviceMemory.
         """
 
     def download(self, queue: Any, address: int, out: memoryview) -> tuple[int, object]:
-        """Copies from the device into `out` (writable bytes in C order). Returns as `upload`.
+        """Copies from the device into `out` (writable bytes in C order). Returns the same as
+        `upload`.
 
         The bytes have arrived when the value is reached.
         """
 
     def copy_peer(self, queue: Any, dst: int, src: int, nbytes: int, peer: Backend) -> int:
-        """Copies from address `src` on `peer`, of this same backend, to `dst` here. Returns the
-        value or -errno.
+        """Copies from address `src` on `peer`, a device of the same backend, to `dst` here. Returns
+        the value or -errno.
 
-        -EOPNOTSUPP means that the devices have no direct way, so that core copies over the host.
-        `queue` is of this device and does not follow the peer's queues: callers wait for its
-        fences.
+        -EOPNOTSUPP means that the devices cannot copy directly; core then copies over the host.
+        `queue` is of this device. It does not wait for the peer's queues: callers wait for the
+        peer's fences.
         """
 
     def load(self, spec: KernelSpec) -> Loaded:
         """Loads a kernel. Raises ImageError with the loader's text, ValueError for a bad plan."""
 
     def unload(self, handle: Any) -> None:
-        """Unloads a kernel, once; also after `close`. No submitted work uses it any more."""
+        """Unloads a kernel. Called once per kernel, also after `close`. No submitted work uses the
+        kernel any more.
+        """
 
     def open_queue(self, timing: bool) -> Any:
-        """A new queue at value 0. `timing`: `times` will be called. Raises SparkleError.
+        """Opens a new queue at value 0. With `timing`, core will call `times`. Raises SparkleError.
 
         `submitted`, `settled`, `reached`, `wait` and `times` work as long as the handle is
         referenced, also past `close_queue`.
         """
 
     def close_queue(self, queue: Any, timeout_ns: int) -> int:
-        """Takes no more work, waits for submitted work, and closes. Returns 0 or -errno.
+        """Stops accepting work, waits for submitted work, and closes. Returns 0 or -errno.
 
-        -ETIMEDOUT after `timeout_ns` ns if work still runs; core calls again.
+        Returns -ETIMEDOUT if work still runs after `timeout_ns` ns; core then calls again.
         """
 
     def queue_pointer(self, queue: Any) -> int:
-        """The number of this queue in records that wait for it."""
+        """Returns the number of this queue in records that wait for it."""
 
     def check(self, record: bytes, nbytes: int, /) -> int:
-        """0, or the -errno with which `launch` would refuse this record."""
+        """Returns 0, or the -errno with which `launch` would refuse this record."""
 
     def epoch(self) -> int:
-        """A number that `advance` raises. A record is submitted with the epoch from before it was
-        packed."""
+        """Returns the number that `advance` raises. A record is submitted with the epoch that was
+        read before the record was packed.
+        """
 
     def advance(self) -> int:
-        """Raises the epoch and returns it. Core calls it after marking a buffer or kernel closed
-        and before it asks for `settled` values. Records packed earlier are then refused with
-        -ESTALE, or counted in those values."""
+        """Raises the epoch and returns it. Core calls `advance` after marking a buffer or kernel
+        closed, and before asking for `settled` values. Records that were packed earlier are then
+        refused with -ESTALE, or counted in those values.
+        """
 
     def launch(self, queue: Any, record: bytes, nbytes: int, epoch: int, /) -> int:
-        """Submits one dispatch record, copied before this returns. Returns its value or -errno.
+        """Submits one dispatch record, which is copied before this method returns. Returns its
+        value or -errno.
 
-        -ESTALE means that `epoch` has passed and nothing was submitted; core checks its arguments
-        again. Sizes are checked against the record (sp_signature_check) before memory is touched.
-        Work that fails before this returns may give its -errno at once.
+        -ESTALE means that the epoch has advanced and nothing was submitted; core then checks its
+        arguments again. Sizes are checked against the record (sp_signature_check) before memory is
+        touched. Work that fails before this method returns may return its -errno at once.
         """
 
     def prepare(self, queue: Any, record: bytes, epoch: int) -> Any:
-        """A handle with a checked copy of a dispatch record for `run`; an int is -errno."""
+        """Returns a handle with a checked copy of a dispatch record for `run`, or -errno
+        as an int.
+        """
 
     def run(self, prepared: Any, /) -> int:
-        """Submits a prepared launch, any number of times. Returns as `launch`."""
+        """Submits a prepared launch, any number of times. Returns the same as `launch`."""
 
     def submit(self, queue: Any, records: Any, nbytes: int, epoch: int, /) -> int:
-        """Submits `nbytes` bytes of records as one, run in order. Returns the value or -errno.
+        """Submits `nbytes` bytes of records as one submission that runs them in order. Returns the
+        value or -errno.
 
-        `records` is a cffi char pointer (NULL for no bytes), copied before this returns.
+        `records` is a cffi char pointer (NULL for no bytes), copied before this method returns.
         """
 
     def submitted(self, queue: Any, /) -> int:
-        """The newest value of a submission. Never blocks."""
+        """Returns the value of the newest submission. Never blocks."""
 
     def settled(self, queue: Any, /) -> int:
-        """`submitted`, once no call is between its check of the epoch and its value.
+        """Returns `submitted` at a moment when no call has checked the epoch but not yet counted
+        its value.
 
-        Finalizers call this at any point: inside such a call of the same thread, or while another
-        thread holds what such a call waits for. A backend that runs Python in between must not
-        wait, but return -EAGAIN; core asks again.
+        Finalizers call this method at any point: inside such a call of the same thread, or while
+        another thread holds what such a call waits for. A backend that runs Python in between must
+        not wait, but return -EAGAIN; core asks again.
         """
 
     def reached(self, queue: Any, /) -> int:
-        """The value up to which all work has ended, with or without faults. Never blocks."""
+        """Returns the value up to which all work has ended, with or without faults. Never
+        blocks.
+        """
 
     def wait(self, queue: Any, value: int, timeout_ns: int, /) -> int:
         """Blocks until `value` is reached, at most `timeout_ns` ns; 0 only checks.
 
-        Returns 0, -ETIMEDOUT, or the -errno with which that submission ended, which then counts as
-        reported; `failure` (abilities.py) does not count. Releases the GIL. Core waits 0.1 s at a
-        time, so that Ctrl-C is noticed.
+        Returns 0, -ETIMEDOUT, or the -errno with which that submission ended. The failure then
+        counts as reported; a call of `failure` (abilities.py) does not report it. Releases the GIL.
+        Core waits 0.1 s at a time, so that Ctrl-C is noticed.
         """
 
     def times(self, queue: Any, value: int) -> tuple[int, int] | None:
-        """(start, end) of a submission in ns of the device clock; None if untimed or forgotten."""
+        """Returns (start, end) of a submission in ns of the device clock; None if untimed or
+        forgotten.
+        """
 
     def describe(self, queue: Any, value: int) -> Progress | None:
-        """The progress of a submission; None once it has ended."""
+        """Returns the progress of a submission; None once it has ended."""
 
     def timestamp(self) -> int:
-        """The device clock in ns, as timestamp records store it. SparkleError if it has none."""
+        """Returns the device clock in ns, as timestamp records store it. Raises SparkleError if the
+        device has no clock.
+        """
 
     def sensors(self) -> dict[str, float]:
-        """The device's present measurements, units in names ("frequency_mhz"); may be empty."""
+        """Returns the device's present measurements, with units in the names ("frequency_mhz"); may
+        be empty.
+        """
 
     def live_counts(self) -> dict[str, int]:
-        """Native objects of the whole process by name: numbers, or bytes for "..._nbytes"."""
+        """Returns the native objects of the whole process by name: numbers, or bytes for
+        "..._nbytes".
+        """
 
     def close(self) -> None:
-        """Releases the device, once.
+        """Releases the device. Called once.
 
-        A queue may still run work that nothing waited for. Its resources stay, and `reached`,
-        `close_queue`, `free` and `unload` may follow.
+        A queue may still run work that nobody waited for. Its resources stay, and `reached`,
+        `close_queue`, `free` and `unload` may be called afterwards.
         """
 
 
 class Waker(Protocol):
-    """One wait of one thread; see Lanes.waker.
+    """One wait of one thread, made by Lanes.waker.
 
     >>> abilities.members(base.Waker)
     ['set', 'wait']
     """
 
     def set(self) -> None:
-        """Lets the waiting thread go on, or not wait at all."""
+        """Ends the wait, or lets the thread not begin it."""
 
     def wait(self, until_s: float) -> None:
-        """Returns after `set`, or at `until_s` of the clock."""
+        """Waits until `set` is called, at most until the time `until_s` of the clock."""
 
 
 class Lanes(Protocol):
-    """A clock that jumps only when all parallel threads wait: those of a program
-    (mesh/lanes/runner.py).
+    """A clock for parallel threads, the lanes of a program (mesh/lanes/runner.py). The clock jumps
+    only when all lanes wait.
 
     >>> abilities.members(base.Lanes)
     ['enter', 'here', 'leave', 'waits', 'wakes', 'outlives', 'waker']
     """
 
     def enter(self, n: int = 1) -> None:
-        """`n` more lanes run from now on. Called before their threads start."""
+        """Counts `n` more lanes as running. Called before their threads start."""
 
     def here(self) -> None:
-        """The calling thread is one of the lanes."""
+        """Marks the calling thread as one of the lanes."""
 
     def leave(self) -> None:
-        """A lane ends: this thread's, or one that never began."""
+        """Ends a lane: this thread's, or one that never began."""
 
     def waits(self) -> None:
-        """This thread's lane is about to wait for another one."""
+        """Marks this thread's lane as waiting for another lane."""
 
     def wakes(self, n: int = 1) -> None:
-        """`n` waiting lanes are about to be woken."""
+        """Counts `n` waiting lanes as running, since they are about to be woken."""
 
     def outlives(self, thread: int) -> None:
-        """The program has ended without the lane of this thread (threading.get_ident). Time does
-        not pass for its sake.
+        """Stops counting the lane of this thread (threading.get_ident), since the program has ended
+        without it. Time no longer passes for the lane.
         """
 
     def waker(self) -> Waker:
-        """A Waker for one wait of the calling thread, which another thread or a time ends."""
+        """Returns a Waker for one wait of the calling thread, which another thread or a
+        time ends.
+        """

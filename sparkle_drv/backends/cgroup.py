@@ -2,9 +2,9 @@
 
 Sources: Linux' Documentation/admin-guide/cgroup-v2.rst (cpu.max, memory.max) and cgroup-v1
 (Documentation/scheduler/sched-bwc.rst: cpu.cfs_quota_us, cpu.cfs_period_us;
-Documentation/admin-guide/cgroup-v1/memory.rst). A group may take no more than any group around it
-grants. Every limit here is thus the least of all groups from the process's own up to the mount.
-Called by machine.py; tests pass a made-up tree as `root`.
+Documentation/admin-guide/cgroup-v1/memory.rst). A group gets at most what each group around it
+grants. Each limit is thus the least of all groups, from the process's own up to the mount.
+machine.py calls this module; tests pass a made-up tree as `root`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 def read(path: Path) -> str:
-    """The stripped text of a small file; "" if it is missing or unreadable."""
+    """Returns the stripped text of a small file; "" if the file is missing or unreadable."""
     try:
         return path.read_text().strip()
     except (OSError, UnicodeDecodeError):
@@ -22,12 +22,12 @@ def read(path: Path) -> str:
 
 
 def quota(root: Path) -> float:
-    """CPUs that the groups grant; inf without a limit."""
+    """Returns how many CPUs the groups grant; inf without a limit."""
     return min((_cpus(group) for group in _groups(root, "cpu")), default=float("inf"))
 
 
 def memory_nbytes(root: Path) -> int | None:
-    """Bytes of memory that the groups grant; None without a limit."""
+    """Returns how many bytes of memory the groups grant; None without a limit."""
     names = ("memory.max", "memory.limit_in_bytes")
     texts = [read(group / name) for group in _groups(root, "memory") for name in names]
     return min((int(text) for text in texts if text.isdecimal()), default=None)
@@ -44,12 +44,14 @@ def _cpus(group: Path) -> float:
 
 
 def _groups(root: Path, controller: str) -> Iterator[Path]:
-    """Folders of the groups around this process that may limit `controller`, its own first."""
+    """Yields the folders of the groups around this process that may limit `controller`, its own
+    group first.
+    """
     own = _own_paths(root, controller)
     for kind, top, mount in _mounts(root, controller):
         path = own.get(kind, "/")
-        # A container that sees only its own group has it mounted as the top of the hierarchy, while
-        # /proc/self/cgroup may still give the host's path.
+        # A container that sees only its own group has this group mounted as the top of the
+        # hierarchy. /proc/self/cgroup may still have the host's path.
         inside = path[len(top) :] if path == top or path.startswith(top.rstrip("/") + "/") else ""
         parts = [part for part in inside.split("/") if part not in ("", "..")]
         for depth in range(len(parts), -1, -1):
@@ -57,7 +59,9 @@ def _groups(root: Path, controller: str) -> Iterator[Path]:
 
 
 def _own_paths(root: Path, controller: str) -> dict[str, str]:
-    """By kind of hierarchy: the path of this process's group; /proc/self/cgroup, see cgroups(7)."""
+    """Returns this process's group for each kind of hierarchy, from /proc/self/cgroup
+    (cgroups(7)).
+    """
     found = {}
     for line in read(root / "proc/self/cgroup").splitlines():
         number, _, rest = line.partition(":")
@@ -70,7 +74,9 @@ def _own_paths(root: Path, controller: str) -> dict[str, str]:
 
 
 def _mounts(root: Path, controller: str) -> list[tuple[str, str, str]]:
-    """(kind, mounted group, mount point) from /proc/self/mountinfo, see proc(5)."""
+    """Returns (kind, mounted group, mount point) of each mount in /proc/self/mountinfo
+    (proc(5)).
+    """
     found = []
     for line in read(root / "proc/self/mountinfo").splitlines():
         before, _, after = line.partition(" - ")
@@ -81,4 +87,5 @@ def _mounts(root: Path, controller: str) -> list[tuple[str, str, str]]:
         if kind == "cgroup2" or (kind == "cgroup" and controller in options):
             found.append((kind, fields[3], fields[4]))
     usual = ("cgroup2", "/", "/sys/fs/cgroup"), ("cgroup", "/", f"/sys/fs/cgroup/{controller}")
-    return found or list(usual)  # the mounts of systemd and containers, if /proc has none
+    # without mounts in /proc: the usual mounts of systemd and containers
+    return found or list(usual)

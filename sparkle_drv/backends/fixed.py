@@ -1,7 +1,8 @@
-"""Plans for precompiled kernels: each has one form, whose tiles cannot be changed.
+"""Checks plans for precompiled kernels. Such a kernel has one form, whose tiles cannot be changed.
 
-A plan's levels, vectors and layouts are then only the model's estimate of the cost, and any of them
-will do. A plan that would need another kernel is refused. Called by the loaders of cuda and amdgpu.
+Levels, vectors and layouts of a plan are then only the model's estimate of the cost, and any values
+are accepted. A plan that would need another kernel is refused. The loaders of cuda and amdgpu call
+this module.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _OTHERS = ("auto", "naive")
 
 
 def check_plan(spec: KernelSpec, backend: str) -> None:
-    """Raises ValueError for a plan of a manifest kernel that its one form cannot follow."""
+    """Raises ValueError for a plan that the one form of a manifest kernel cannot follow."""
     plan = spec.plan
     if plan is None or spec.manifest is None:
         return

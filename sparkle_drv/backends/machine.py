@@ -1,6 +1,7 @@
-"""Facts of this machine: CPU name, caches, memory, NUMA nodes, and the threads that we may use.
+"""Facts of this machine: CPU name, caches, memory, NUMA nodes, and the threads that this process
+may use.
 
-It reads /proc and /sys and runs nothing. Tests pass a made-up tree as `root`.
+The module reads /proc and /sys and runs no program. Tests pass a made-up tree as `root`.
 """
 
 from __future__ import annotations
@@ -24,13 +25,15 @@ _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def name_and_vendor(root: Path = Path("/")) -> tuple[str, str]:
-    """From /proc/cpuinfo: "model name" and "vendor_id" on x86, else the machine type and ""."""
+    """Returns "model name" and "vendor_id" of /proc/cpuinfo on x86; elsewhere the machine type and
+    "".
+    """
     fields = dict(re.findall(r"^([\w ]+?)\s*:\s*(.*)$", read(root / "proc/cpuinfo"), re.M))
     return fields.get("model name") or platform.machine() or "cpu", fields.get("vendor_id", "")
 
 
 def cpu_list(text: str) -> list[int]:
-    """The CPUs in a kernel list such as "0-3,8"."""
+    """Parses a kernel list of CPUs such as "0-3,8"."""
     found: list[int] = []
     for part in text.split(","):
         low, _, high = (number.strip() for number in part.partition("-"))
@@ -40,7 +43,7 @@ def cpu_list(text: str) -> list[int]:
 
 
 def caches(root: Path = Path("/"), cpu: int = 0) -> tuple[CacheLevel, ...]:
-    """Data and unified caches of one CPU, from sysfs; empty if the kernel reports none."""
+    """Returns the data and unified caches of one CPU, from sysfs; empty if Linux reports none."""
     found = []
     for index in sorted((root / f"sys/devices/system/cpu/cpu{cpu}/cache").glob("index*")):
         size = re.fullmatch(r"(\d+)([KMG]?)", read(index / "size"))
@@ -55,7 +58,9 @@ def _shared_by(index: Path) -> int:
 
 
 def memory_nbytes(root: Path = Path("/")) -> int:
-    """Bytes of memory that we may use: MemTotal, or less if a cgroup limits it."""
+    """Returns the bytes of memory that this process may use: MemTotal, or less if a cgroup limits
+    it.
+    """
     total = re.search(r"^MemTotal:\s+(\d+) kB", read(root / "proc/meminfo"), re.M)
     limits = [int(total[1]) * 1024] if total else []
     granted = cgroup.memory_nbytes(root)
@@ -63,10 +68,10 @@ def memory_nbytes(root: Path = Path("/")) -> int:
 
 
 def thread_count(root: Path = Path("/")) -> int:
-    """The CPUs of the affinity mask, limited to what the cgroups grant.
+    """Returns the number of CPUs in the affinity mask, limited to what the cgroups grant.
 
-    A fraction of a CPU counts as one. Threads that wait for memory or at the end of a job leave it
-    to the others.
+    A fraction of a CPU counts as one. Threads that wait for memory or at the end of a job leave the
+    CPU to the others.
     """
     granted = cgroup.quota(root)
     mask = len(os.sched_getaffinity(0))
@@ -74,7 +79,7 @@ def thread_count(root: Path = Path("/")) -> int:
 
 
 def slot(text: str) -> str:
-    """A PCI address in Linux' spelling (drivers/pci/probe.c, pci_setup_device), or "".
+    """Returns a PCI address in Linux' spelling (drivers/pci/probe.c, pci_setup_device), or "".
 
     CUDA uses capital letters; NVIDIA's tools write the domain with eight digits.
     """
@@ -83,7 +88,8 @@ def slot(text: str) -> str:
 
 
 def slot_of(node: str | Path, root: Path = Path("/")) -> str:
-    """The PCI address of a DRM node, "/dev/dri/renderD128", from sysfs; "" if it has none.
+    """Returns the PCI address of a DRM node such as "/dev/dri/renderD128", from sysfs; "" if it has
+    none.
 
     Linux' Documentation/ABI: /sys/class/drm/renderD128/device links to the device's folder, and
     folders of PCI devices are named by their addresses.
@@ -94,7 +100,7 @@ def slot_of(node: str | Path, root: Path = Path("/")) -> str:
 
 @dataclass(frozen=True)
 class Node:
-    """A NUMA node, as far as this process may use it."""
+    """The part of a NUMA node that this process may use."""
 
     number: int
     """Its number in sysfs."""
@@ -103,10 +109,10 @@ class Node:
 
 
 def nodes(root: Path = Path("/")) -> tuple[Node, ...]:
-    """The nodes with CPUs of ours, from sysfs; empty if the kernel reports none.
+    """Returns the NUMA nodes with CPUs of this process, from sysfs; empty if Linux reports none.
 
-    Linux' Documentation/ABI/stable/sysfs-devices-node: nodeN/cpulist. Nodes without CPUs (memory
-    of accelerators, CXL) have an empty list.
+    Linux' Documentation/ABI/stable/sysfs-devices-node: nodeN/cpulist. Nodes without CPUs (memory of
+    accelerators, CXL) have an empty list.
     """
     ours = os.sched_getaffinity(0)
     found = []
@@ -118,7 +124,8 @@ def nodes(root: Path = Path("/")) -> tuple[Node, ...]:
 
 
 def spread(nodes: Sequence[Node], threads: int) -> tuple[int, ...]:
-    """The node (an index into `nodes`) of each of `threads` threads, in runs of neighbours.
+    """Returns the node (an index into `nodes`) of each of `threads` threads. Neighbouring threads
+    get the same node.
 
     Each node gets threads in proportion to its CPUs, rounded so that the sum is right.
     """

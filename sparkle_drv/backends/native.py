@@ -1,9 +1,9 @@
 """The common part of backends in native code: queues, prepared launches, epochs, progress.
 
-The C functions of sp_queue.h take devices and queues of every family. The others are named
-sp_<family>_queue_open and so on, and are declared alike; sp_cpu.h documents them. A backend keeps
-one `Native`, with the device in it, as `_native`, and gets its methods by `Lent`. Memory, images
-and kernels are elsewhere.
+The C functions of sp_queue.h accept devices and queues of every family. Other functions are named
+by family, such as sp_<family>_queue_open, and are declared alike; sp_cpu.h documents them. A
+backend keeps a `Native`, which has the device, as `_native`. It gets its methods from there by
+`Lent`. Memory, images and kernels are elsewhere.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from sparkle_drv.errors import check
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-_FEW, _MANY = 4096, 1 << 26  # bytes of records that `describe` asks for
+_FEW, _MANY = 4096, 1 << 26  # bytes of records that `describe` asks for first, and then
 
 
 class Native:
-    """`device` is a cffi pointer to struct sp_<family>, None once it is closed. `uri` is for
-    messages.
+    """The native device of one backend, and its queues. `device` is a cffi pointer to struct
+    sp_<family>, None once the device is closed. `uri` is for messages.
     """
 
     def __init__(self, family: str, device: Any, uri: str) -> None:
@@ -68,7 +68,9 @@ class Native:
         return ffi.gc(out[0], lib.sp_unprepare) if rc == 0 else rc
 
     def copy(self, queue: Any, dst: int, src: int, nbytes: int) -> int:
-        """Submits one copy between addresses that the device reaches. Value or -errno."""
+        """Submits one copy between addresses that the device reaches. Returns the value
+        or -errno.
+        """
         size = ffi.sizeof("struct sp_cmd_copy")
         record = ffi.new("struct sp_cmd_copy *", (lib.SP_CMD_COPY, size, dst, src, nbytes))
         value: int = self.submit(queue, record, size, ANY_EPOCH)
@@ -101,7 +103,7 @@ class Native:
         )
 
     def timestamp(self) -> int:
-        """CLOCK_MONOTONIC in ns, the clock of all our devices."""
+        """Returns CLOCK_MONOTONIC in ns, the clock of all devices in native code."""
         now: int = lib.sp_clock_ns()
         return now
 
@@ -112,7 +114,9 @@ class Native:
 
 
 class Lent(Generic[_P, _R]):
-    """In the body of a backend's class: a method of its `_native`."""
+    """A descriptor for the body of a backend's class: it forwards a method to the backend's
+    `_native`.
+    """
 
     def __init__(self, method: Callable[Concatenate[Native, _P], _R]) -> None:
         self._method = method
@@ -123,5 +127,5 @@ class Lent(Generic[_P, _R]):
 
 
 def kernel_pointer(kernel: Any) -> int:
-    """The number of a kernel in dispatch records."""
+    """Returns the number of a kernel in dispatch records."""
     return int(ffi.cast("uintptr_t", kernel))

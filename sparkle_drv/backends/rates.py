@@ -1,8 +1,8 @@
-"""The keys of kept measurements of devices, and their best measured rates, which are kept in
-SPARKLE_HOME/rates.json.
+"""Measured rates of devices, kept in SPARKLE_HOME/rates.json, and the keys of all kept
+measurements.
 
-Code that measures calls `Device.learned`; `open` and `devices` show the rates in DeviceInfo.
-Nothing is measured or chosen here. Emulated devices have no rates.
+Code that measures calls `Device.learned`. `open` and `devices` show the rates in DeviceInfo. This
+module measures and chooses nothing. Emulated devices have no rates.
 """
 
 from __future__ import annotations
@@ -24,20 +24,22 @@ MOST = 1e9
 
 
 def identity(info: DeviceInfo, version: str = VERSION) -> str:
-    """The key of plans and of the bench's roofs: what they were measured on.
+    """Returns the key of plans and of the bench's roofs: the kind of device that they were measured
+    on.
 
-    It omits the PCI slot, since a plan applies to every card of a kind.
+    The key omits the PCI slot, since a plan applies to every card of a kind.
     """
     facts = (info.backend, info.vendor, info.name, info.driver, info.isa, info.compute_units)
-    cores = [name for name in info.shares if ":" in name]  # named cores, which may differ
+    # named cores are part of the key, since cores may differ
+    cores = [name for name in info.shares if ":" in name]
     return "|".join(str(fact) for fact in (*facts, *cores, version))
 
 
 def slot_key(info: DeviceInfo) -> str:
-    """The key of measurements of a device and of its ways.
+    """Returns the key of measurements of one device and of its links.
 
-    It has the PCI slot. Equal cards thus find their own measurements in any order of enumeration,
-    and a card in another slot is measured again. Devices without a slot use their URI.
+    The key has the PCI slot. Equal cards thus find their own measurements in any order of
+    enumeration, and a card in another slot is measured again. Devices without a slot use their URI.
     """
     return f"{info.slot or info.uri}|{identity(info)}"
 
@@ -54,7 +56,7 @@ def _file(home: str) -> DeviceFile | None:
 
 
 def raised(info: DeviceInfo, rates: dict[str, float]) -> DeviceInfo:
-    """`info` with the rates that are higher; unchanged if none is."""
+    """Returns `info` with those rates that are higher than its own."""
     if info.emulated:
         return info
     higher = {
@@ -66,14 +68,14 @@ def raised(info: DeviceInfo, rates: dict[str, float]) -> DeviceInfo:
 
 
 def known(info: DeviceInfo, home: str) -> DeviceInfo:
-    """`info` with the rates measured in this or an earlier process."""
+    """Returns `info` with the rates measured in this or an earlier process."""
     file = None if info.emulated else _file(home)
     entry = file.read().get(slot_key(info)) if file else None
     return raised(info, entry) if entry else info
 
 
 def keep(info: DeviceInfo, home: str) -> None:
-    """Keeps the rates in `info`. If the file cannot be written, the log says so."""
+    """Stores the rates of `info`. Logs a warning if the file cannot be written."""
     file = _file(home)
     if file is None or info.emulated:
         return

@@ -1,7 +1,8 @@
-"""The amdgpu device: an AMD GPU by DRM ioctls, through native/amdgpu.
+"""The amdgpu device: an AMD GPU driven by DRM ioctls, through native/amdgpu.
 
-It has nodes, memory, loading, and the packets that native code copies. sparkle_drv/amd has what
-needs no device, such as AMD's streams. The registry opens `BACKEND`, which is imported on demand.
+This package has nodes, memory, loading, and the packets that native code copies. sparkle_drv/amd
+has what needs no device, such as the format of AMD's command streams. The registry opens `BACKEND`,
+which is imported on demand.
 
     backend.py           AmdgpuBackend: the protocol of base.py over native/amdgpu
     info.py              facts of a node: DeviceInfo, chip, caches, limits
@@ -10,7 +11,7 @@ needs no device, such as AMD's streams. The registry opens `BACKEND`, which is i
     template.py          packets: begin and end of an IB, a dispatch, and its variable parts
     memory.py            handles of memory, host views
     launch_refusal.py    explains launches that native code refused
-    links.py             what two devices share for copies between them
+    links.py             links: the memory through which two devices copy
     unended.py           queues of copies between cards, kept until their work ends
 """
 

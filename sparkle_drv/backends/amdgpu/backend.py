@@ -1,6 +1,6 @@
 """The amdgpu backend: thin typed calls into native/amdgpu, which drives the card by DRM ioctls.
 
-The same class runs on the emulated GPU (sparkle_drv.testing.emu), with other `ops`.
+The same class drives the emulated GPU (sparkle_drv.testing.emu), with other `ops`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _SENSORS = {
 
 
 class AmdgpuBackend:
-    """One open render node."""
+    """One open render node of an AMD GPU."""
 
     close_queue = Lent(Native.close_queue)
     queue_pointer = Lent(Native.queue_pointer)
@@ -61,7 +61,8 @@ class AmdgpuBackend:
     def __init__(
         self, ops: Any, fd: int, uri: str, *, name: str = "", emulated: bool = False, slot: str = ""
     ) -> None:
-        """Takes over `fd`, a descriptor of a render node; `slot` is that of DeviceInfo.
+        """Opens the device of `fd`, a descriptor of a render node, which the backend then owns.
+        `slot` goes to DeviceInfo.
 
         Raises DeviceNotFound.
         """
@@ -186,7 +187,8 @@ class AmdgpuBackend:
         out = ffi.new("struct sp_amdgpu_memory **")
         address = ffi.cast("void *", pointer)
         rc = lib.sp_amdgpu_wrap(self._raw, address, nbytes, False, out)
-        if rc in (-errno.EFAULT, -errno.EPERM):  # pages that this process itself may not write
+        # the process may not write these pages, so they are wrapped read-only
+        if rc in (-errno.EFAULT, -errno.EPERM):
             rc = lib.sp_amdgpu_wrap(self._raw, address, nbytes, True, out)
         check(rc, f"wrap of {nbytes} bytes", self.info.uri)
         return MemoryHandle(out[0], owner).allocation()
@@ -217,9 +219,9 @@ class AmdgpuBackend:
         return lib.sp_amdgpu_download(queue, address, target, out.nbytes), target
 
     def copy_peer(self, queue: Any, dst: int, src: int, nbytes: int, peer: Backend) -> int:
-        """Within one device a copy. Between two it goes through chunks in GTT that both map
-        (links.py), filled by the peer. It waits for neither half; the peer's failure shows at the
-        fence.
+        """Copies from `src` on `peer` to `dst` here. Between two devices, `peer` fills chunks in
+        GTT that both map (links.py), and this device empties them. Does not wait. A failure of the
+        peer shows at the fence.
         """
         if peer is self or not nbytes:
             return self._native.copy(queue, dst, src, nbytes)
@@ -231,7 +233,9 @@ class AmdgpuBackend:
         return value
 
     def peer(self, other: Any) -> str:
-        """Both devices map the same memory in GTT: the host copies nothing."""
+        """Returns "direct" for another amdgpu device: both map the same memory in GTT, so the host
+        copies nothing.
+        """
         return "direct" if isinstance(other, AmdgpuBackend) else "staged"
 
     # Kernels
@@ -245,29 +249,31 @@ class AmdgpuBackend:
     # Explanations
 
     def refusal(self, record: bytes, rc: int) -> str:
-        """Why this kernel cannot do a dispatch record; "" if the reason is another."""
+        """Returns why this kernel cannot do a dispatch record; "" if the reason is not specific to
+        amdgpu.
+        """
         return launch_refusal.words(record, rc, self._engines)
 
     def fault(self, queue: Any, value: int) -> str:
-        """The kernel that failed, and the kernel driver's message."""
+        """Returns which kernel failed, and the kernel driver's message."""
         text = ffi.new("char[]", 512)
         nbytes = lib.sp_amdgpu_fault(queue, value, text, len(text))
         return bytes(ffi.buffer(text, nbytes)).decode(errors="replace")
 
     def lost(self) -> str:
-        """Why the device was lost; "" while it is not."""
+        """Returns why the device was lost; "" while it is not."""
         text = ffi.new("char[]", 512)
         lib.sp_amdgpu_lost(self._raw, text, len(text))
         return bytes(ffi.string(text)).decode(errors="replace")
 
     def said(self) -> str:
-        """How the last call of this thread failed; "" if its -errno says all."""
+        """Returns how this thread's last call failed; "" if its -errno says everything."""
         text = ffi.new("char[]", 256)
         lib.sp_amdgpu_said(text, len(text))
         return bytes(ffi.string(text)).decode(errors="replace")
 
     def sensors(self) -> dict[str, float]:
-        """Clocks, temperature, load and power, as far as the kernel reports them."""
+        """Returns clocks, temperature, load and power, as far as the kernel driver reports them."""
         found = {}
         value = ffi.new("uint32_t *")
         for name, (kind, scale) in _SENSORS.items():
@@ -276,11 +282,12 @@ class AmdgpuBackend:
         return found
 
     def counters(self) -> dict[str, int]:
-        """Counts since the device was opened.
+        """Returns counts since the device was opened.
 
-        They cover submissions, jobs (CS ioctls), jobs of the copy ring, ioctls, dwords of IBs, and
-        dispatches. Also: allocations that went to another heap for want of room; bytes of code in
-        VRAM and in GTT; bytes that downloads staged by a GPU copy, and bytes that the CPU read.
+        Counted are submissions, jobs (CS ioctls), jobs of the copy ring, ioctls, dwords of IBs, and
+        dispatches. Also counted are allocations that went to another heap for want of room, bytes
+        of code in VRAM and in GTT, bytes that downloads staged by a GPU copy, and bytes that the
+        CPU read.
         """
         out = ffi.new("struct sp_amdgpu_counts *")
         lib.sp_amdgpu_counts(self._raw, out)
@@ -289,9 +296,12 @@ class AmdgpuBackend:
         }
 
     def close(self) -> None:
-        """Idempotent. The node is closed when the last queue and memory are gone."""
+        """Closes the device; idempotent. The node is closed when its last queue and memory are
+        gone.
+        """
         links.close(self)
-        # Not ffi.release: a call in progress in another thread keeps the device until it returns.
+        # Without ffi.release, since a call in progress in another thread keeps the device until it
+        # returns.
         self._native.device = self._raw = None
 
 
@@ -308,6 +318,6 @@ if TYPE_CHECKING:
         abilities.TellsRefusal,
         Protocol,
     ):
-        """The protocol that mypy checks this backend against."""
+        """Lets mypy check this backend against the protocols of these abilities."""
 
     _claims: type[_Claims] = AmdgpuBackend

@@ -3,9 +3,9 @@
     blob, path = image(spec.manifest, targets.accepted("gfx1036"))
     code = codeobject.load(blob, spec.entry, mach=..., args=spec.args, name=path)
 
-The entry ("backends": {"amdgpu": ...}) also has `groups`, the grid in terms of the kernel's integer
-arguments (Loaded.groups), and `group_size`. For peak_fma_* any number of groups is right; a
-multiple of the device's compute units is best.
+The manifest's entry ("backends": {"amdgpu": ...}) also has `groups`, the grid as formulas of the
+kernel's integer arguments (Loaded.groups), and `group_size`. peak_fma_* runs with any number of
+groups; a multiple of the device's compute units is best.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from sparkle_drv.errors import ImageError
 
 
 def image(entry: Mapping[str, Any], mach: Sequence[str]) -> tuple[bytes, str]:
-    """(code object, its path) for the first target of `mach` that has one.
+    """Returns the code object, and its path, for the first target of `mach` that the entry has.
 
-    Raises ImageError if there is none, or if the file is not the one that was built.
+    Raises ImageError if the entry has none of them, or if the file is not the one that was built.
     """
     name = entry["image"]
     blobs = assets.manifest()["images"][name]["blobs"]

@@ -1,6 +1,6 @@
-"""The facts of a render node, as DeviceInfo and as the set-up of native code.
+"""The facts of a render node, as a DeviceInfo and as the set-up of native code.
 
-It drives gfx10.3 and gfx11.
+Supported chips are those of gfx10.3 and gfx11.
 """
 
 from __future__ import annotations
@@ -17,31 +17,34 @@ from sparkle_drv.types import CacheLevel, DeviceInfo
 
 LDS_NBYTES = 65536
 MAX_GROUP_SIZE = 1024
-# Some versions of the kernel driver end jobs after 2 s. On the smallest chip (2 CUs, 128 waves,
-# 2 GHz) a kernel of ten million cycles a wave ends a job of this many threads in 0.7 s. From then
-# on, each kernel's jobs get as long as measurements say they may for JOB_NS.
+# Threads of a job until a kernel was measured. Some versions of the kernel driver end jobs after 2
+# s. On the smallest chip (2 CUs, 128 waves, 2 GHz), a job of this many threads takes 0.7 s if each
+# wave takes ten million cycles. Once a kernel was measured, its jobs get as long as JOB_NS allows.
 JOB_THREADS = 1 << 19
 JOB_NS = 200_000_000
-# Two timestamps in an IB cost a few microseconds. In smaller jobs that would matter, and say less.
+# Threads from which a job is measured. Two timestamps in an IB cost a few microseconds: in smaller
+# jobs they would slow the job and tell less.
 MEASURED_THREADS = 1 << 16
 KIB = 1024
-_LEAST_MINOR = 32  # of KMS 3: timeline syncobjs
-# The IB flag EMIT_MEM_SYNC came with 3.38, but SDMA 5.2 got its emit_mem_sync in Linux 5.13 (patch
-# of April 2021). Before that, L2 may hold old data when a copy begins. 3.42 is the first minor that
-# no older kernel has.
+_LEAST_MINOR = 32  # the least minor version of KMS 3, which has timeline syncobjs
+# The least minor version with a working EMIT_MEM_SYNC. This IB flag came with 3.38, but SDMA 5.2
+# got its emit_mem_sync in Linux 5.13 (patch of April 2021). Before, L2 may hold old data when a
+# copy begins. 3.42 is the first minor that no older kernel has.
 _MEM_SYNC_MINOR = 42
 
 
 @dataclass(frozen=True)
 class Chip:
-    """`isa` is the compiler's name, "gfx1036"; `gfx` names the tables that apply to it."""
+    """A supported chip. `isa` is the compiler's name, such as "gfx1036". `gfx` names the tables
+    that apply to the chip.
+    """
 
     isa: str
     gfx: int
 
 
 def ask(ops: Any, fd: int, what: str) -> Any:
-    """`struct sp_amdgpu_facts` of an open node. Raises DeviceNotFound with the reason."""
+    """Returns a `struct sp_amdgpu_facts` of an open node. Raises DeviceNotFound with the reason."""
     facts, call = ffi.new("struct sp_amdgpu_facts *"), ffi.new("char[]", 64)
     rc = lib.sp_amdgpu_facts(ops, fd, facts, call, len(call))
     driver = ffi.string(facts.driver).decode(errors="replace")
@@ -54,7 +57,7 @@ def ask(ops: Any, fd: int, what: str) -> Any:
 
 
 def chip(facts: Any, what: str) -> Chip:
-    """The chip, if it can be driven. Raises DeviceNotFound otherwise."""
+    """Returns the node's chip if it is supported. Raises DeviceNotFound otherwise."""
     isa = chips.target(facts.gfx, facts.device)
     if not isa:
         raise DeviceNotFound(
@@ -76,7 +79,7 @@ def chip(facts: Any, what: str) -> Chip:
 def device_info(
     facts: Any, known: Chip, uri: str, name: str, emulated: bool, slot: str
 ) -> DeviceInfo:
-    """The DeviceInfo of a supported chip."""
+    """Returns the DeviceInfo of a supported chip."""
     d, memory = facts.device, facts.memory
     apu = bool(d.ids_flags & lib.AMDGPU_IDS_FLAGS_FUSION)
     total = memory.vram.total_heap_size + (memory.gtt.total_heap_size if apu else 0)
@@ -103,7 +106,9 @@ def device_info(
 
 
 def _caches(d: Any) -> tuple[CacheLevel, ...]:
-    """Vector L0, L1 of a shader array, L2, and the last-level cache; empty before KMS 3.52."""
+    """Returns the caches: vector L0, L1 of a shader array, L2, and the last-level cache; empty
+    before KMS 3.52.
+    """
     arrays = max(1, d.num_shader_engines * d.num_shader_arrays_per_engine)
     cus = d.cu_active_number
     sizes = (
@@ -120,7 +125,7 @@ def _caches(d: Any) -> tuple[CacheLevel, ...]:
 
 
 def setup(facts: Any, known: Chip) -> Any:
-    """`struct sp_amdgpu_setup` of a device."""
+    """Returns a `struct sp_amdgpu_setup` of a device."""
     d = facts.device
     out = ffi.new("struct sp_amdgpu_setup *")
     out.gfx, out.engines, out.cus = known.gfx, d.num_shader_engines, d.cu_active_number

@@ -12,7 +12,9 @@ _W32 = regs.COMPUTE_DISPATCH_INITIATOR.encode(CS_W32_EN=1)
 
 
 def words(record: bytes, rc: int, engines: int) -> str:
-    """The reason, or "" if it is not specific to this backend. `engines` is shader engines."""
+    """Returns why the record was refused, or "" if the reason is not specific to amdgpu. `engines`
+    is the number of shader engines.
+    """
     kept = ffi.from_buffer(record)
     d = ffi.cast("struct sp_cmd_dispatch *", kept)
     made = ffi.new("struct sp_amdgpu_template *")
@@ -36,7 +38,9 @@ def words(record: bytes, rc: int, engines: int) -> str:
 
 
 def _scratch(d: Any, made: Any, engines: int) -> str:
-    """Each shader engine has scratch for the waves of at least one group (submit/scratch.c)."""
+    """Returns an error if a shader engine has scratch for less than one group's waves
+    (submit/scratch.c).
+    """
     threads = d.group_size[0] * d.group_size[1] * d.group_size[2]
     lanes = 32 if made.dwords[made.dims_at + 3] & _W32 else 64
     waves, most = -(-threads // lanes), lib.SP_AMDGPU_SCRATCH_MOST // engines

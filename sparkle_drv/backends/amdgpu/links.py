@@ -1,5 +1,5 @@
-"""Links between open amdgpu devices: made at the first copy of an ordered pair, closed when either
-device closes. native/amdgpu/flight/link.h defines a link.
+"""Links for copies from one open amdgpu device to another. A link is made at the first copy of this
+pair, and closed when either device closes. native/amdgpu/flight/link.h defines a link.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ _open: dict[tuple[AmdgpuBackend, AmdgpuBackend], tuple[Any, Any]] = {}
 
 
 def between(there: AmdgpuBackend, here: AmdgpuBackend) -> Any:
-    """The `struct sp_amdgpu_link *` from one device to another; a copy in progress keeps it alive.
+    """Returns the `struct sp_amdgpu_link *` from one device to another. A copy in progress keeps
+    the link alive.
 
-    Raises OutOfDeviceMemory, DeviceLost, SparkleError; nothing is kept then.
+    Raises OutOfDeviceMemory, DeviceLost or SparkleError; no link is then kept.
     """
     pair = there, here
     kept = _open.get(pair)
     if kept is None:
         made = _made(there, here)
         kept = _open.setdefault(pair, made)
-        if kept is not made:  # another thread was first
+        if kept is not made:  # another thread has made a link first
             unended.close(there, made[1])
-    return kept[0]  # even if another thread's `close` has removed it by now
+    return kept[0]  # the link stays usable even if another thread's `close` has removed it by now
 
 
 def _made(there: AmdgpuBackend, here: AmdgpuBackend) -> tuple[Any, Any]:

@@ -21,7 +21,7 @@ from sparkle_drv.types import Resources
 
 
 class KernelHandle:
-    """A loaded kernel; it keeps its code alive."""
+    """A loaded kernel, which keeps its code alive."""
 
     __slots__ = ("kernel",)
 
@@ -36,7 +36,7 @@ class KernelHandle:
 
 
 def _blob(spec: KernelSpec, isa: str) -> tuple[bytes, str]:
-    """(bytes of the code object, its name in messages)."""
+    """Returns the bytes of the code object, and its name for messages."""
     if spec.manifest is None:
         if spec.path:
             return Path(spec.path).read_bytes(), spec.path
@@ -45,7 +45,7 @@ def _blob(spec: KernelSpec, isa: str) -> tuple[bytes, str]:
 
 
 def _place(code: CodeObject, take: Callable[[int, int], MemoryHandle], uri: str) -> Any:
-    """(memory, address) of the uploaded image."""
+    """Uploads the image. Returns its memory and address."""
     kind = lib.SP_AMDGPU_CODE_AND_DATA if code.image.writable else lib.SP_AMDGPU_CODE
     slack = code.image.align if code.image.align > 4096 else 0
     memory = take(code.image.nbytes + slack, kind)
@@ -64,8 +64,9 @@ def load(
     take: Callable[[int, int], MemoryHandle],
     device: Any,
 ) -> Loaded:
-    """A kernel of the manifest, of a map's expression, or of a user's code object. Raises
-    ImageError, and ValueError for a plan that needs another form."""
+    """Loads a kernel of the manifest, of a map's expression, or of a user's code object. Raises
+    ImageError, and ValueError for a plan that needs another form of the kernel.
+    """
     check_plan(spec, "amdgpu")
     if spec.made:
         code = spec.made.code
@@ -82,7 +83,7 @@ def load(
         f"load {spec.name}",
         uri,
     )
-    memory.drop()  # the kernel keeps it
+    memory.drop()  # the kernel keeps this memory alive
     handle = KernelHandle(out[0])
     groups: tuple[str, ...] = ()
     size = code.required_group_size

@@ -1,5 +1,6 @@
-"""Memory of the amdgpu device as core wants it: handles that free what they stand for, and host
-views that keep it alive."""
+"""Memory of the amdgpu device for core: handles that free their memory, and host views that keep
+their memory alive.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ KINDS = {"device": lib.SP_AMDGPU_DEVICE, "host": lib.SP_AMDGPU_HOST, "shared": l
 
 
 class MemoryHandle:
-    """A `struct sp_amdgpu_memory`; `owner` is the object that it wraps, if any."""
+    """Owns a `struct sp_amdgpu_memory`. `owner` is the object whose memory is wrapped, if any."""
 
     __slots__ = ("owner", "pointer")
 
@@ -25,7 +26,9 @@ class MemoryHandle:
         return Allocation(self, lib.sp_amdgpu_address(self.pointer))
 
     def map(self, nbytes: int, uri: str) -> Any:
-        """A writable view that keeps the memory alive. ValueError if the CPU cannot reach it."""
+        """Returns a writable view that keeps the memory alive. Raises ValueError if the CPU cannot
+        reach the memory.
+        """
         out = ffi.new("void **")
         rc = lib.sp_amdgpu_view(self.pointer, out)
         if rc == -errno.EOPNOTSUPP:
@@ -42,8 +45,8 @@ class MemoryHandle:
         return ffi.buffer(ffi.gc(ffi.cast("char *", out[0]), let_go), nbytes)
 
     def drop(self) -> None:
-        """Frees it now; existing views keep the memory itself."""
+        """Frees the handle now. Existing views keep the memory itself."""
         pointer, self.pointer = self.pointer, None
         if pointer is not None:
             ffi.release(pointer)
-        self.owner = None  # last, since the driver had locked its pages
+        self.owner = None  # dropped last, since the driver had locked the owner's pages

@@ -1,8 +1,8 @@
 """The packets that native code copies: the beginning and end of every IB of a device, and one
-dispatch of a kernel with the positions of what changes between launches.
+dispatch of each kernel. Each comes with the positions of the dwords that change between launches.
 
-They are made once, at `open` and `load`, from the declarations of amd/tables; native/amdgpu knows
-only positions. AMDGPU_FACTS 4.4 has the order of packets, tests/golden compares.
+The packets are made once, at `open` and `load`, from the declarations of amd/tables. native/amdgpu
+knows only positions. AMDGPU_FACTS 4.4 has the order of packets; tests/golden compares the bytes.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from sparkle_drv.amd.code.codeobject import CodeObject
 from sparkle_drv.amd.code.kernarg import FILLED
 from sparkle_drv.amd.tables import pm4, regs
 
-SHADER_CACHES = 0x380  # GLK, GLV and GL1 invalidated; L2 is one for the device
-# ME firmware feature from which CS_PARTIAL_FLUSH is reliable on a compute queue (PAL).
+SHADER_CACHES = 0x380  # invalidates GLK, GLV and GL1, but not L2, which the whole device shares
+# The ME firmware feature from which CS_PARTIAL_FLUSH is reliable on a compute queue; source: PAL.
 RELIABLE_FLUSH = {10: 35, 11: 0}
 _KINDS = {
     "hidden_block_count_x": lib.SP_AMDGPU_BLOCK_COUNT_X,
@@ -29,16 +29,18 @@ _KINDS = {
     "hidden_grid_dims": lib.SP_AMDGPU_GRID_DIMS,
     "hidden_dynamic_lds_size": lib.SP_AMDGPU_DYNAMIC_LDS,
 }
-# Every group is full, so remainders are 0, as is the segment where nothing is written.
+# Hidden arguments without an entry in _KINDS are zero: every group is full, so that remainders are
+# 0.
 if {*_KINDS, *(f"hidden_remainder_{a}" for a in "xyz")} != {*FILLED}:
     raise RuntimeError("hidden arguments: those that are filled differ from those that are known")
 
 
 def idle(gfx: int, me_feature: int) -> tuple[list[int], list[int], list[int]]:
-    """(packets that wait for all waves, positions of an address in them, positions of a value).
+    """Returns packets that wait for all waves, the positions of an address in them, and the
+    positions of a value.
 
     CS_PARTIAL_FLUSH returns early on old firmware. There the end of the pipe writes a value, and
-    the packet after it waits for that value.
+    the next packet waits for that value.
     """
     if me_feature >= RELIABLE_FLUSH[gfx]:
         return dispatch.flush(gfx), [], []
@@ -61,7 +63,7 @@ def _packets(target: Any, dwords: Sequence[int], va: Sequence[int], value: Seque
 
 
 def fill_setup(setup: Any, gfx: int, engines: int, me_feature: int) -> None:
-    """Writes the packets of `struct sp_amdgpu_setup`."""
+    """Writes the packets into a `struct sp_amdgpu_setup`."""
     waiting, va, value = idle(gfx, me_feature)
     acquire = pm4.AcquireMem.encode(gfx=gfx, gcr=SHADER_CACHES)
     _packets(setup.begin, dispatch.begin(gfx, engines), [], [])
@@ -71,7 +73,7 @@ def fill_setup(setup: Any, gfx: int, engines: int, me_feature: int) -> None:
 
 
 def _places(dwords: Sequence[int], gfx: int) -> dict[str, int]:
-    """By register: the dword that it is written with."""
+    """Returns for each register the position of the dword that is written to it."""
     found = {}
     for packet in pm4.stream(dwords, gfx):
         if packet.cls is pm4.SetShReg:
@@ -84,7 +86,7 @@ def _places(dwords: Sequence[int], gfx: int) -> dict[str, int]:
 
 
 def of_kernel(code: CodeObject, *, gfx: int, code_va: int, name: str) -> Any:
-    """`struct sp_amdgpu_template` of a kernel whose image lies at `code_va`."""
+    """Returns a `struct sp_amdgpu_template` of a kernel whose image lies at `code_va`."""
     own = dispatch.registers(
         code, gfx=gfx, code_va=code_va, kernarg_va=0, group_size=(1, 1, 1),
         scratch=dispatch.Scratch(0, 1),

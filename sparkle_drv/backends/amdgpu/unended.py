@@ -1,9 +1,9 @@
 """Queues that read for copies between devices, kept until their work has ended.
 
 Freeing a queue while the GPU works on it would free the job's IB and memory, too. So a queue that
-does not end in time stays in a list, with its node open. It is checked whenever another one is
-opened and whenever live objects are counted. The kernel ends work that is left when the process
-exits.
+does not end in time stays in a list, with its node open. The list is checked whenever another such
+queue is opened and whenever live objects are counted. When the process exits, the kernel driver
+ends work that is left.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ _left: deque[tuple[AmdgpuBackend, Any]] = deque()
 
 
 def open(backend: AmdgpuBackend) -> Any:
-    """A queue of the backend; free it with `close`."""
+    """Opens a queue of the backend. `close` of this module frees it."""
     sweep()
     return backend.open_queue(False)
 
 
 def close(backend: AmdgpuBackend, queue: Any) -> None:
     """Closes a queue now, or as soon as its work has ended. Does not wait."""
-    _left.append((backend, queue))  # first, so that an interrupt cannot lose it
+    # appended before the attempt to close, so that an interrupt cannot lose the queue
+    _left.append((backend, queue))
     sweep()
 
 
@@ -36,5 +37,6 @@ def sweep() -> None:
     for one in list(_left):
         backend, queue = one
         if backend.close_queue(queue, 0) != -errno.ETIMEDOUT:
-            with contextlib.suppress(ValueError):  # another thread has removed it
+            # another thread has removed the queue from the list
+            with contextlib.suppress(ValueError):
                 _left.remove(one)

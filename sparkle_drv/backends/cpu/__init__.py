@@ -2,10 +2,10 @@
 
 The registry opens `BACKEND`.
 
-backend.py is CpuBackend, the protocol of base.py over native/cpu. It chooses the instruction set:
-the best one, SPARKLE_CPU_ISA, or the one in the URI. With several NUMA nodes it places threads.
-cores.py reads URIs of named cores: "cpu:c0", "cpu:c2-5/avx2", "cpu:node1". image.py checks a user's
-shared library before it is mapped.
+backend.py has CpuBackend, the protocol of base.py over native/cpu. It chooses the instruction set:
+the one in the URI, SPARKLE_CPU_ISA, or the best one. On several NUMA nodes it assigns threads to
+nodes. cores.py reads URIs of named cores: "cpu:c0", "cpu:c2-5/avx2", "cpu:node1". image.py checks a
+user's shared library before it is mapped.
 """
 
 from sparkle_drv.backends.base import Backend

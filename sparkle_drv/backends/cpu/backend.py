@@ -1,6 +1,6 @@
-"""The cpu backend: thin typed calls into native/cpu, as backends/base.py defines them.
+"""The cpu backend: thin typed calls into native/cpu, with the protocol of backends/base.py.
 
-Handles are cffi objects that free what they stand for.
+Handles are cffi objects that free their native object.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from sparkle_drv.types import DeviceInfo, Found, Memory, Resources, TilePlan
 log = logging.getLogger("sparkle_drv.cpu")
 
 URI = "cpu"
-_PAGES = 1 << 16  # from this size on, memory has pages of its own, as native/cpu/runtime/alloc.c
-_MUCH = 1 << 28  # from this size on, an allocation is checked against all others
-MAX_GROUP_SIZE = 65536  # as native/cpu/runtime/replay.c
+_PAGES = 1 << 16  # from this size on, memory has pages of its own (native/cpu/runtime/alloc.c)
+_MUCH = 1 << 28  # from this size on, alloc checks that all allocations together fit the machine
+MAX_GROUP_SIZE = 65536  # the limit of native/cpu/runtime/replay.c
 ISAS = {
     lib.SP_ISA_REF: "ref",
     lib.SP_ISA_NEON: "neon",
@@ -60,7 +60,7 @@ def _wanted_isa(name: str) -> int:
 
 
 def _isa_of(which: Named) -> int:
-    """The instruction set in the URI of named cores."""
+    """Returns the instruction set that the URI of named cores contains."""
     there = {name: int(isa) for isa, name in ISAS.items() if lib.sp_cpu_isa_mask() >> isa & 1}
     if which.isa in there:
         return there[which.isa]
@@ -99,7 +99,7 @@ class CpuBackend:
     """
 
     takes_threads = True
-    # All backends in native code share the queue half of the protocol.
+    # These methods are the same in all backends in native code.
     open_queue = Lent(Native.open_queue)
     close_queue = Lent(Native.close_queue)
     queue_pointer = Lent(Native.queue_pointer)
@@ -127,7 +127,8 @@ class CpuBackend:
         self._native = native = Native("cpu", ffi.gc(out[0], lib.sp_cpu_close), self._uri)
         self._flags = lib.SP_PLAN_DETERMINISTIC if settings.deterministic else 0
         nodes = which.nodes if which else machine.nodes(root)
-        # The caller also touches memory first, so memory of named cores waits for their threads.
+        # Memory is touched first by the threads that use it. Not so on named cores, where the
+        # calling thread touches memory, too.
         self._placed = which is None and threads > 1 and len(nodes) > 1
         if self._placed or which:
             check(_place(native.device, nodes, threads), "place threads on cores", self._uri)
@@ -152,12 +153,13 @@ class CpuBackend:
     def open(uri: str, settings: Settings) -> CpuBackend:
         return CpuBackend(settings, which=None if uri in (URI, "cpu:0") else named(uri))
 
-    # Memory: an address is a host pointer, a handle is a cffi pointer that frees the memory when
-    # its last user drops it.
+    # Memory: an address is a host pointer. A handle has a cffi pointer that frees the memory when
+    # its last user drops the pointer.
 
     def alloc(self, nbytes: int, memory: Memory) -> Allocation:
         taken = self.live_counts()["allocated_nbytes"] if nbytes > _MUCH else 0
-        if nbytes + taken > self.info.memory_nbytes:  # Linux would grant it, and kill us later
+        # Linux would grant the memory, and kill the process later
+        if nbytes + taken > self.info.memory_nbytes:
             raise OutOfDeviceMemory(
                 f"cpu: {nbytes} bytes asked for and {taken} taken, "
                 f"the machine has {self.info.memory_nbytes}"
@@ -180,7 +182,9 @@ class CpuBackend:
         return self._owned(pointer, size, fd[0] if pointer != ffi.NULL else None)
 
     def _prefer(self, pointer: Any, nbytes: int) -> None:
-        """Places new memory on the NUMA node of the cores, whichever thread touches it first."""
+        """Places new memory on the NUMA node of the named cores, whichever thread touches the
+        memory first.
+        """
         if self._node is None or pointer == ffi.NULL:
             return
         rc = lib.sp_cpu_prefer_node(pointer, nbytes, self._node)
@@ -189,7 +193,9 @@ class CpuBackend:
             self._say(logging.DEBUG, why)
 
     def _tell_pins(self) -> None:
-        """Threads pin themselves at their first job, so a refusal shows only later."""
+        """Logs that Linux refused to pin threads. Threads pin themselves at their first job, so
+        that a refusal shows only later.
+        """
         if self._native.device is not None and (rc := lib.sp_cpu_unpinned(self._native.device)):
             why = f"threads run on any core, not on their own: sched_setaffinity: {_name(rc)}"
             self._say(logging.WARNING, why)
@@ -234,7 +240,7 @@ class CpuBackend:
         return lib.sp_cpu_upload(queue, address, ffi.from_buffer(data), data.nbytes), None
 
     def room(self, queue: Any, timeout_ns: int) -> int:
-        """Waits for room in a queue that returned -EAGAIN; see core/queue.py."""
+        """Waits for room in a queue that returned -EAGAIN (core/queue.py)."""
         rc: int = lib.sp_cpu_room(queue, timeout_ns)
         return rc
 
@@ -253,7 +259,7 @@ class CpuBackend:
         return self._native.copy(queue, dst, src, nbytes)
 
     def peer(self, other: Any) -> str:
-        """All memory is the host's."""
+        """Returns "direct", since all memory is the host's."""
         return "direct"
 
     # Kernels
@@ -291,7 +297,7 @@ class CpuBackend:
         handle.drop()
 
     def sensors(self) -> dict[str, float]:
-        """The clock of the first core in MHz, if Linux reports it; else empty."""
+        """Returns the clock of the device's first core in MHz, if Linux reports it."""
         found = {}
         cpu = Path(f"/sys/devices/system/cpu/cpu{self._sensed}")
         mhz = cpu / "cpufreq/scaling_cur_freq"
@@ -309,7 +315,7 @@ def _name(rc: int) -> str:
 
 
 class _Memory:
-    """Memory and, if it is shared, its descriptor.
+    """Memory and, if the memory is shared, its file descriptor.
 
     numpy views keep `pointer` alive past `drop`.
     """
@@ -327,14 +333,14 @@ class _Memory:
 
 
 class _Wrapped:
-    """A cffi pointer to foreign memory, which keeps its owner alive."""
+    """A cffi pointer to another object's memory, which keeps that object alive."""
 
     def __init__(self, pointer: int, owner: object) -> None:
         self.pointer = ffi.gc(ffi.cast("char *", pointer), lambda _, kept=owner: None)
 
 
 class _Kernel:
-    """A kernel handle and its device, which must not be freed first."""
+    """A kernel handle, and its device, which must not be freed before the kernel."""
 
     __slots__ = ("dev", "kernel")
 
@@ -356,7 +362,7 @@ def _place(device: Any, nodes: Sequence[machine.Node], threads: int) -> int:
 
 
 def _plan(plan: TilePlan, flags: int) -> Any:
-    """types.TilePlan as struct sp_tile_plan: levels are (mc, nc, kc), then (mr, nr, 1)."""
+    """Converts a TilePlan to a struct sp_tile_plan: levels are (mc, nc, kc), then (mr, nr, 1)."""
     if plan.algo not in _ALGOS:
         raise ValueError(f"plan: expected algo {' or '.join(_ALGOS)} on cpu, got {plan.algo!r}")
     if plan.program:
@@ -376,6 +382,6 @@ if TYPE_CHECKING:
         abilities.TellsFailure,
         Protocol,
     ):
-        """The protocol that mypy checks this backend against."""
+        """Lets mypy check this backend against the protocols of these abilities."""
 
     _claims: type[_Claims] = CpuBackend

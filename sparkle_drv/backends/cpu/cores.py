@@ -15,7 +15,7 @@ _FORM = re.compile(r"cpu:(?:c(\d{1,6})(?:-(\d{1,6}))?|node(\d{1,6}))(?:/(\w+))?"
 
 @dataclass(frozen=True)
 class Named:
-    """The cores of one device, and the instruction set in its URI."""
+    """The named cores of one device, and the instruction set in its URI."""
 
     uri: str
     """Canonical: "cpu:c2" for "cpu:c02-2"."""
@@ -26,16 +26,20 @@ class Named:
 
     @property
     def cores(self) -> tuple[int, ...]:
-        """Linux' numbers of the cores, ascending; never empty."""
+        """Linux' numbers of the cores, in ascending order; never empty."""
         return tuple(sorted(cpu for node in self.nodes for cpu in node.cpus))
 
     @property
     def node(self) -> int | None:
-        """Linux' number of the NUMA node with all the cores; None if they are on several."""
+        """Linux' number of the NUMA node that has all the cores; None if they are on
+        several nodes.
+        """
         return self.nodes[0].number if len(self.nodes) == 1 else None
 
     def threads(self, wanted: int) -> int:
-        """The number of threads: `wanted`, or one per core if it is 0. ValueError if too many."""
+        """Returns the number of threads: `wanted`, or one per core if that is 0. Raises ValueError
+        for more than one per core.
+        """
         most = min(len(self.cores), machine.MOST_THREADS)
         if wanted > most:
             raise ValueError(
@@ -46,10 +50,10 @@ class Named:
 
 
 def named(uri: str, root: Path = Path("/")) -> Named:
-    """The cores in a URI. Does not check the instruction set.
+    """Returns the cores that a URI names. Does not check the instruction set.
 
     Raises DeviceNotFound for another form, for cores outside the affinity mask, and for nodes
-    without cores; ValueError for a descending range.
+    without cores. Raises ValueError for a descending range.
     """
     match = _FORM.fullmatch(uri)
     if match is None:
@@ -92,13 +96,14 @@ def _by_node(cores: set[int], nodes: tuple[machine.Node, ...]) -> tuple[machine.
         for node in nodes
         if (cpus := tuple(cpu for cpu in node.cpus if cpu in cores))
     ]
-    if sum(len(node.cpus) for node in found) != len(cores):  # the kernel does not report them all
+    # Linux does not report the node of every core
+    if sum(len(node.cpus) for node in found) != len(cores):
         return (machine.Node(0, tuple(sorted(cores))),)
     return tuple(found)
 
 
 def _ranges(cores: set[int]) -> str:
-    """{0, 1, 2, 5} as "0-2,5"."""
+    """Formats core numbers: {0, 1, 2, 5} as "0-2,5"."""
     runs: list[list[int]] = []
     for core in sorted(cores):
         if runs and core == runs[-1][1] + 1:

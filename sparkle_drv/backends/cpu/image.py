@@ -1,6 +1,6 @@
 """Checks a user's shared library before the loader maps it.
 
-dlopen trusts the file: a truncated one ends in SIGBUS instead of an error. So the ELF header and
+dlopen trusts the file: a truncated file ends in SIGBUS instead of an error. So the ELF header and
 the program headers are read first. An image given as bytes goes into a memfd.
 """
 
@@ -29,7 +29,7 @@ def _checked(image: bytes, what: str, entry: str) -> None:
         machine, kind, bits = elf["e_machine"], elf["e_type"], elf.elfclass
         segments = [(s["p_offset"], s["p_filesz"], s["p_type"]) for s in elf.iter_segments()]
         type_of_entry = _symbol_type(elf, entry)
-    except Exception as error:  # hostile bytes raise many kinds of errors inside the parser
+    except Exception as error:  # invalid bytes raise many kinds of exceptions inside the parser
         raise ImageError(f"{what}: expected a readable ELF file, got: {error}") from None
     wanted = _MACHINES.get(platform.machine())
     if kind != "ET_DYN" or bits != 64 or (wanted and machine != wanted):
@@ -49,7 +49,9 @@ def _checked(image: bytes, what: str, entry: str) -> None:
 
 
 def _symbol_type(elf: Any, entry: str) -> str:
-    """The type of a symbol that the library defines; "" if it defines none of that name."""
+    """Returns the type of a symbol that the library defines; "" if it defines no symbol of that
+    name.
+    """
     for segment in elf.iter_segments("PT_DYNAMIC"):
         for symbol in segment.iter_symbols():
             if symbol.name == entry and symbol["st_shndx"] != "SHN_UNDEF":
@@ -61,21 +63,21 @@ _count = itertools.count()
 
 
 def _unique_detour() -> str:
-    """A path from a folder to itself that was not used before.
+    """Returns a path from a folder to itself that was not used before.
 
-    The loader returns a library that it already has under the same *name*, and descriptor numbers
-    are reused. So each decimal digit d of a running number becomes d + 1 times "./" and one more
-    slash.
+    For a *name* that it has seen, the loader returns the library that it already has. Numbers of
+    descriptors are reused, so the path must make the name new. Each decimal digit d of a running
+    number becomes d + 1 times "./" and one more slash.
     """
     return "".join("./" * (int(digit) + 1) + "/" for digit in str(next(_count)))
 
 
 @contextmanager
 def loadable(path: str, image: bytes, entry: str) -> Iterator[str]:
-    """A path for dlopen, valid inside the context. Raises ImageError, OSError.
+    """Yields a path for dlopen, valid inside the context. Raises ImageError or OSError.
 
-    It is always a private copy: otherwise the loader would return the library it already has under
-    that name, although the file may have been rebuilt since.
+    The path is always that of a private copy. Under an earlier name the loader would return the old
+    library, although the file may have been rebuilt since.
     """
     blob = Path(path).read_bytes() if path else image
     _checked(blob, path or f"image of {len(image)} bytes", entry)

@@ -22,7 +22,7 @@ _KDL_CUDA = 2
 class CudaBackend:
     """One GPU, through its primary context."""
 
-    # All backends in native code share the queue half of the protocol.
+    # These methods are the same in all backends in native code.
     close_queue = Lent(Native.close_queue)
     queue_pointer = Lent(Native.queue_pointer)
     check = Lent(Native.check)
@@ -89,7 +89,9 @@ class CudaBackend:
         return self._memory(nbytes, KINDS[memory.value])
 
     def alloc_exportable(self, nbytes: int) -> Allocation:
-        """Memory of the GPU that other processes may get. Raises NotImplementedError."""
+        """Allocates memory of the GPU that can be shared with other processes. Raises
+        NotImplementedError.
+        """
         if "ipc" not in self.info.features:
             raise NotImplementedError(
                 f"{self.info.driver} cannot give the GPU's memory to other processes"
@@ -125,7 +127,8 @@ class CudaBackend:
             raise ValueError(
                 f"wrap: this memory, or a page of it, is page-locked already ({driver.why()})"
             )
-        if rc not in (0, -errno.ENODEV, -errno.ECHILD):  # pages that this process may not write
+        # the process may not write these pages, so they are wrapped read-only
+        if rc not in (0, -errno.ENODEV, -errno.ECHILD):
             rc = lib.sp_cuda_wrap(self._raw, address, nbytes, True, out)
         driver.checked(rc, f"wrap of {nbytes} bytes", self.info.uri)
         return MemoryHandle(out[0], owner).allocation()
@@ -170,17 +173,19 @@ class CudaBackend:
         return value
 
     def peer(self, other: Any) -> str:
-        """The result of cuDeviceCanAccessPeer; without access cuMemcpyPeerAsync stages."""
+        """Returns "direct" if cuDeviceCanAccessPeer allows access. Otherwise cuMemcpyPeerAsync
+        stages bytes through the host.
+        """
         if other is self:
             return "direct"
         own = isinstance(other, CudaBackend)
         return "direct" if own and lib.sp_cuda_reaches(self._raw, other._raw) else "staged"
 
-    # Other libraries of this process: memory and streams in place (core/interop.py)
+    # Memory and streams for other libraries of this process, in place (core/interop.py)
 
     @property
     def dlpack(self) -> tuple[int, int]:
-        """DLPack's kDLCUDA and the device's number."""
+        """DLPack's device type kDLCUDA, and the device's number."""
         return _KDL_CUDA, self._limits.ordinal
 
     def owns(self, address: int) -> bool:
@@ -216,38 +221,45 @@ class CudaBackend:
     # Explanations
 
     def refusal(self, record: bytes, rc: int) -> str:
-        """Why this kernel cannot do a dispatch record; "" if the reason is another."""
+        """Returns why this kernel cannot do a dispatch record; "" if the reason is not specific to
+        cuda.
+        """
         return launch_refusal.words(self._limits, record, rc)
 
     def said(self) -> str:
-        """The driver's message about this thread's last call, if that failed."""
+        """Returns the driver's message about this thread's last call, if that call failed."""
         return driver.why()
 
     def fault(self, queue: Any, value: int) -> str:
-        """The driver's message when submission `value` failed."""
+        """Returns the driver's message about the failed submission `value`."""
         return driver.filled(lib.sp_cuda_fault, queue, value)
 
     def lost(self) -> str:
-        """Why the device was lost; "" while it is not."""
+        """Returns why the device was lost; "" while it is not."""
         return driver.filled(lib.sp_cuda_lost, self._raw) if self._raw is not None else ""
 
     def sensors(self) -> dict[str, float]:
-        """Free memory, in MiB."""
+        """Returns the free memory in MiB."""
         free = ffi.new("uint64_t *")
         if self._raw is None or lib.sp_cuda_free_nbytes(self._raw, free):
             return {}
         return {"memory_free_mib": free[0] / (1 << 20)}
 
     def counters(self) -> dict[str, int]:
-        """Counts since opening: lists replayed call by call; graphs built, launched, updated."""
+        """Returns counts since the device was opened: command lists replayed call by call, and
+        graphs built, launched and updated.
+        """
         out = ffi.new("struct sp_cuda_counts *")
         lib.sp_cuda_counts(self._raw, out)
         fields = ffi.typeof("struct sp_cuda_counts").fields
         return {name: getattr(out, name) for name, _ in fields}
 
     def close(self) -> None:
-        """Idempotent. The context is released when the last queue and memory are gone."""
-        # Not ffi.release: a call in progress in another thread keeps the device until it returns.
+        """Closes the device; idempotent. The context is released when its last queue and memory are
+        gone.
+        """
+        # Without ffi.release, since a call in progress in another thread keeps the device until it
+        # returns.
         self._native.device = self._raw = None
 
 
@@ -265,6 +277,6 @@ if TYPE_CHECKING:
         abilities.TellsRefusal,
         Protocol,
     ):
-        """The protocol that mypy checks this backend against."""
+        """Lets mypy check this backend against the protocols of these abilities."""
 
     _claims: type[_Claims] = CudaBackend

@@ -1,4 +1,4 @@
-"""The driver library: its devices, and native code's messages about failures."""
+"""NVIDIA's driver library: its devices, and messages about failures."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ _FEATURES = {
 
 
 def text(field: Any) -> str:
-    """A char array of a native struct, as str."""
+    """Converts a char array of a native struct to str."""
     raw: bytes = ffi.string(field)
     return raw.decode(errors="replace")
 
 
 def filled(function: Any, *args: Any, nbytes: int = 1024) -> str:
-    """The text that a native function `(..., char *out, size_t capacity)` writes."""
+    """Returns the text that a native function `(..., char *out, size_t capacity)` writes."""
     out = ffi.new("char[]", nbytes)
     used = function(*args, out, nbytes)
     return bytes(ffi.buffer(out, used)).decode(errors="replace")
 
 
 def why() -> str:
-    """The message about this thread's last failure."""
+    """Returns the message about this thread's last failure."""
     return filled(lib.sp_cuda_why)
 
 
 def checked(rc: int, call: str, uri: str) -> int:
-    """As errors.check, with the driver's message."""
+    """Checks a result as errors.check does, and puts the driver's message into the error."""
     if rc == -errno.ENOMEM:
         raise OutOfDeviceMemory(f"{uri}: {call}: out of memory ({why()})")
     if rc == -errno.ENODEV:
@@ -47,20 +47,25 @@ def checked(rc: int, call: str, uri: str) -> int:
 
 
 def paths(first: str) -> Any:
-    """Paths to try, as a char pointer: `first` (SPARKLE_LIBCUDA) if given, then the usual ones."""
+    """Returns the paths to try, as a char pointer: `first` (SPARKLE_LIBCUDA) if given, then the
+    usual ones.
+    """
     usual: bytes = ffi.string(lib.sp_dl_cuda_paths())
     return ffi.new("char[]", b"\n".join([first.encode(), usual]) if first else usual)
 
 
 def asked(first: str) -> tuple[int, Any]:
-    """(0 or -errno, struct sp_dl_cuda): the paths tried, and the library's result of cuInit."""
+    """Calls cuInit. Returns 0 or -errno, and a struct sp_dl_cuda with the paths tried and the
+    result of cuInit.
+    """
     out = ffi.new("struct sp_dl_cuda *")
     return lib.sp_dl_probe_cuda(paths(first), out), out
 
 
 def probe(first: str) -> tuple[int, str, tuple[str, ...]]:
-    """(devices, CUDA version of the driver, paths tried). Raises DeviceNotFound with the reason if
-    there are none."""
+    """Returns the number of devices, the driver's CUDA version, and the paths tried. Raises
+    DeviceNotFound with the reason if there is no device.
+    """
     if lib.sp_cuda_forked():
         raise DeviceNotFound(
             "cuda: this process was forked from one that uses the driver: start "
@@ -82,7 +87,7 @@ def probe(first: str) -> tuple[int, str, tuple[str, ...]]:
 
 
 def info_of(raw: Any, uri: str) -> DeviceInfo:
-    """A struct sp_cuda_info as DeviceInfo."""
+    """Converts a struct sp_cuda_info to DeviceInfo."""
     major, minor = divmod(raw.driver_version, 1000)
     return DeviceInfo(
         uri=uri,
@@ -105,7 +110,9 @@ def info_of(raw: Any, uri: str) -> DeviceInfo:
 
 
 def described(first: str, ordinal: int, uri: str) -> DeviceInfo:
-    """The DeviceInfo of a device that is not open. DeviceNotFound with the driver's message."""
+    """Returns the DeviceInfo of a device that is not open. Raises DeviceNotFound with the driver's
+    message.
+    """
     raw = ffi.new("struct sp_cuda_info *")
     if lib.sp_cuda_describe(paths(first), ordinal, raw):
         raise DeviceNotFound(f"{uri}: {why()}")
@@ -113,7 +120,9 @@ def described(first: str, ordinal: int, uri: str) -> DeviceInfo:
 
 
 def opened(first: str, ordinal: int, uri: str) -> Any:
-    """A `struct sp_cuda *`. DeviceNotFound with the driver's message."""
+    """Opens a device. Returns a `struct sp_cuda *`. Raises DeviceNotFound with the driver's
+    message.
+    """
     out = ffi.new("struct sp_cuda **")
     if lib.sp_cuda_open(paths(first), ordinal, out):
         raise DeviceNotFound(f"{uri}: {why()}")

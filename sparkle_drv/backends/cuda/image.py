@@ -1,4 +1,4 @@
-"""Kernels of the cuda device: the blob of a manifest's entry that fits, and users' images."""
+"""Kernels of the cuda device: the manifest's image that fits the GPU, and users' images."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _VERSION = re.compile(rb"\.version\s+([\d.]+)")
 _PTX_TARGET = re.compile(rb"\.target\s+(\w+)")
 _ELF, _FATBIN = b"\x7fELF", b"\x50\xed\x55\xba"
 _EMPTY = "SHT_NOBITS"  # a section without bytes in the file
-_CUDA = (190, "EM_CUDA")  # e_machine in pyelftools
+_CUDA = (190, "EM_CUDA")  # values of e_machine, as pyelftools returns them
 
 
 class KernelHandle:
-    """A loaded kernel."""
+    """A loaded kernel, as the handle of `unload`."""
 
     __slots__ = ("kernel",)
 
@@ -41,7 +41,8 @@ class KernelHandle:
 
 
 def best(targets: list[str], isa: str) -> str:
-    """The newest of "sm_80", "sm_90a", ... that runs on `isa`. ValueError if none does.
+    """Returns the newest of targets such as "sm_80" and "sm_90a" that runs on `isa`. Raises
+    ValueError if none does.
 
     PTX for sm_80 is compiled for every later GPU, PTX for sm_90a only for compute capability 9.0.
     """
@@ -77,7 +78,9 @@ def _manifest_blob(spec: KernelSpec, isa: str) -> tuple[bytes, str]:
 
 
 def _check_cubin(blob: bytes, what: str) -> None:
-    """Raises ImageError if it is truncated: the driver gets no length and would read past it."""
+    """Raises ImageError for a truncated cubin: the driver gets no length and would read past its
+    end.
+    """
     from elftools.elf.elffile import ELFFile
 
     try:
@@ -88,7 +91,7 @@ def _check_cubin(blob: bytes, what: str) -> None:
         ends += [
             s["sh_offset"] + s["sh_size"] for s in elf.iter_sections() if s["sh_type"] != _EMPTY
         ]
-    except Exception as error:  # hostile bytes raise many kinds of errors inside the parser
+    except Exception as error:  # invalid bytes raise many kinds of exceptions inside the parser
         raise ImageError(f"{what}: expected a readable cubin, got: {error}") from None
     if machine not in _CUDA:
         raise ImageError(f"{what}: expected a cubin, got an ELF file of machine {machine}")
@@ -99,10 +102,11 @@ def _check_cubin(blob: bytes, what: str) -> None:
 
 
 def _target_of(blob: bytes) -> str:
-    """The image's own target, as text; "" if it names none."""
+    """Returns the target that the image names, as text; "" if it names none."""
     if blob[:4] == _ELF:
-        flags = int.from_bytes(blob[48:52], "little")  # e_flags of a 64-bit file
-        # As nvcc 13.0 writes it, by the ABI version (byte 8), and as earlier versions did.
+        flags = int.from_bytes(blob[48:52], "little")  # e_flags of a 64-bit ELF file
+        # nvcc 13.0 writes ABI version 8 (byte 8) and has the target in bits 8 to 15; earlier
+        # versions have it in bits 0 to 7.
         return f"a cubin for sm_{flags >> 8 & 0xFF if blob[8] >= 8 else flags & 0xFF}, "
     version, target = _VERSION.search(blob), _PTX_TARGET.search(blob)
     if blob[:4] == _FATBIN or not version or not target:
@@ -111,7 +115,9 @@ def _target_of(blob: bytes) -> str:
 
 
 def _check_fatbin(blob: bytes, what: str) -> None:
-    """The same for a fatbin, whose length is bytes 6-7 plus bytes 8-15, as nvcc 13.0 writes it."""
+    """Raises ImageError for a truncated fatbin. Its length is bytes 6-7 plus bytes 8-15, as nvcc
+    13.0 writes it.
+    """
     end = int.from_bytes(blob[6:8], "little") + int.from_bytes(blob[8:16], "little")
     if max(end, 16) > len(blob):
         raise ImageError(f"{what}: truncated: it ends at byte {max(end, 16)} of {len(blob)}")
@@ -131,13 +137,14 @@ def _user_blob(spec: KernelSpec) -> tuple[bytes, str]:
 
 
 def load(spec: KernelSpec, info: DeviceInfo, device: Any) -> Loaded:
-    """A kernel of the manifest, or of a user's PTX, cubin or fatbin. Raises ImageError, and
-    ValueError for a plan that it cannot follow."""
+    """Loads a kernel of the manifest, or of a user's PTX, cubin or fatbin. Raises ImageError, and
+    ValueError for a plan that the kernel cannot follow.
+    """
     check_plan(spec, "cuda")
     manifest = spec.manifest
     blob, what = _manifest_blob(spec, info.isa) if manifest is not None else _user_blob(spec)
     out, why = ffi.new("struct sp_cuda_kernel **"), ffi.new("char[]", 16384)
-    image = ffi.new("char[]", blob)  # with a zero byte behind it
+    image = ffi.new("char[]", blob)  # ffi.new adds a zero byte, which ends PTX text
     rc = lib.sp_cuda_load_image(
         device,
         image,

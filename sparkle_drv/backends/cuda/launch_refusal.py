@@ -9,7 +9,9 @@ from sparkle_drv._native import ffi, lib
 
 
 def words(limits: Any, record: bytes, rc: int) -> str:
-    """The reason, or "" if it is not specific to this backend. `limits`: struct sp_cuda_info."""
+    """Returns why the record was refused, or "" if the reason is not specific to cuda. `limits` is
+    a struct sp_cuda_info.
+    """
     kept = ffi.from_buffer(record)
     d = ffi.cast("struct sp_cmd_dispatch *", kept)
     if len(record) < ffi.sizeof("struct sp_cmd_dispatch") or not d.kernel:

@@ -1,5 +1,6 @@
-"""Memory of the cuda device as core wants it: handles that free what they stand for, and host views
-that keep it alive."""
+"""Memory of the cuda device for core: handles that free their memory, and host views that keep
+their memory alive.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ KINDS = {"device": lib.SP_CUDA_DEVICE, "host": lib.SP_CUDA_HOST, "shared": lib.S
 
 
 class MemoryHandle:
-    """A `struct sp_cuda_memory`; `owner` is the object that it wraps, if any."""
+    """Owns a `struct sp_cuda_memory`. `owner` is the object whose memory is wrapped, if any."""
 
     __slots__ = ("owner", "pointer")
 
@@ -24,7 +25,9 @@ class MemoryHandle:
         return Allocation(self, lib.sp_cuda_address(self.pointer), memory)
 
     def map(self, nbytes: int, uri: str) -> Any:
-        """A writable view that keeps the memory alive. ValueError if the host cannot reach it."""
+        """Returns a writable view that keeps the memory alive. Raises ValueError if the host cannot
+        reach the memory.
+        """
         host = lib.sp_cuda_host(self.pointer)
         if host == ffi.NULL:
             raise ValueError(
@@ -39,8 +42,8 @@ class MemoryHandle:
         return ffi.buffer(ffi.gc(ffi.cast("char *", host), let_go), nbytes)
 
     def drop(self) -> None:
-        """Frees it now; existing views keep the memory itself."""
+        """Frees the handle now. Existing views keep the memory itself."""
         pointer, self.pointer = self.pointer, None
         if pointer is not None:
             ffi.release(pointer)
-        self.owner = None  # last, since the driver had locked its pages
+        self.owner = None  # dropped last, since the driver had locked the owner's pages

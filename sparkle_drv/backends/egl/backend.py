@@ -1,5 +1,5 @@
-"""The egl backend: thin typed calls into native/egl. A handle of memory is its address. Handles of
-kernels and queues are cffi objects that free what they stand for.
+"""The egl backend: thin typed calls into native/egl. The handle of memory is its address. Handles
+of kernels and queues are cffi objects that free their native object.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _log = logging.getLogger("sparkle_drv.egl")
 
 
 class EglBackend:
-    """One context on its own thread."""
+    """One OpenGL context, which has its own thread."""
 
     info: DeviceInfo
 
-    # All backends in native code share the queue half of the protocol.
+    # These methods are the same in all backends in native code.
     open_queue = Lent(Native.open_queue)
     close_queue = Lent(Native.close_queue)
     queue_pointer = Lent(Native.queue_pointer)
@@ -49,9 +49,10 @@ class EglBackend:
     def __init__(self, dev: Any, uri: str, settings: Settings, node: nodes.Node) -> None:
         self._native = native = Native("egl", dev, uri)
         self.info, self._raw = nodes.info_of(dev, uri, node)
-        self._files: dict[int, int] = {}  # address -> descriptor of shared memory
+        self._files: dict[int, int] = {}  # address -> file descriptor of shared memory
         self._kept: dict[int, Any] = {}  # address -> object that frees the memory once it is unused
-        self._freeing = threading.RLock()  # finalizers free, in any thread, even nested
+        # re-entrant, since finalizers free memory in any thread, even inside another free
+        self._freeing = threading.RLock()
         self._cache = ProgramCache(
             settings.home, (self.info.vendor, self.info.name, self.info.driver, self.info.isa)
         )
@@ -112,14 +113,14 @@ class EglBackend:
         )
 
     def _heed(self) -> None:
-        """Passes new messages of the driver on to logging."""
+        """Logs the driver's new messages."""
         text = ffi.new("char[]", 8192)
         nbytes = lib.sp_egl_messages(self._native.device, text, len(text))
         for line in bytes(ffi.buffer(text, nbytes)).decode(errors="replace").splitlines():
             level = logging.ERROR if line.startswith("error") else logging.WARNING
             _log.log(level, "%s: %s", self.info.uri, line)
 
-    # Memory: a handle is the address.
+    # Memory: the handle is the address.
 
     def alloc(self, nbytes: int, memory: Memory) -> Allocation:
         if nbytes > self.info.memory_nbytes:
@@ -144,7 +145,9 @@ class EglBackend:
         return Allocation(address, address)
 
     def _shared(self, fd: int, nbytes: int) -> Allocation:
-        """Memory tied to the file `fd`, which is kept, or closed if this fails."""
+        """Allocates memory that shares its bytes with the file `fd`. Keeps `fd`, or closes it on
+        failure.
+        """
         try:
             allocation = self._allocated(nbytes, lib.SP_EGL_SHARED)
             rc = lib.sp_egl_share(self._native.device, allocation.handle, fd)
@@ -167,11 +170,13 @@ class EglBackend:
         """Returns memory to the pool."""
         with self._freeing:
             dev = self._native.device
-            if dev is not None:  # otherwise the memory went with the device
+            if dev is not None:  # otherwise the memory was freed with the device
                 lib.sp_egl_free(dev, address)
 
     def map(self, handle: int, nbytes: int) -> Any:
-        """As the protocol, but not past `close`, since the memory belongs to the GL context."""
+        """Maps memory as the protocol says, but only until `close`, since the memory belongs to the
+        GL context.
+        """
         out = ffi.new("void **")
         check(lib.sp_egl_map(self._native.device, handle, out), "map", self.info.uri)
         kept = self._kept[handle]
@@ -202,11 +207,11 @@ class EglBackend:
         return lib.sp_egl_download(queue, address, target, out.nbytes), target
 
     def copy_peer(self, queue: Any, dst: int, src: int, nbytes: int, peer: Backend) -> int:
-        """Within one device only: two GL contexts share no memory here."""
+        """Copies within one device only, since two GL contexts share no memory here."""
         return self._native.copy(queue, dst, src, nbytes) if peer is self else -errno.EOPNOTSUPP
 
     def peer(self, other: Any) -> str:
-        """Bytes of another context go over the host."""
+        """Returns "staged" for another context, whose bytes go over the host."""
         return "direct" if other is self else "staged"
 
     # Kernels
@@ -252,7 +257,9 @@ class EglBackend:
         return self._compiled(spec, text, what)
 
     def _compiled(self, spec: KernelSpec, text: str, what: str) -> Any:
-        """The program from the cache, else compiled and put there."""
+        """Returns the linked program from the cache. Compiles and stores a program that the cache
+        lacks.
+        """
         source = with_version(text, self.info.isa)
         blob = source.encode()
         if "binaries" not in self.info.features:
@@ -300,11 +307,13 @@ class EglBackend:
     # Explanations
 
     def refusal(self, record: bytes, rc: int) -> str:
-        """Why this device cannot do a dispatch record; "" if the reason is another."""
+        """Returns why this device cannot do a dispatch record; "" if the reason is not specific to
+        egl.
+        """
         return launch_refusal.words(self._raw, record, rc)
 
     def fault(self, queue: Any, value: int) -> str:
-        """The driver's message when submission `value` failed."""
+        """Returns the driver's message about the failed submission `value`."""
         self._heed()
         text = ffi.new("char[]", 512)
         nbytes = lib.sp_egl_fault(queue, value, text, len(text))
@@ -314,13 +323,16 @@ class EglBackend:
         return {}
 
     def close(self) -> None:
-        """Idempotent. A driver that does not return within 10 s is abandoned, with a log entry."""
-        with self._freeing:  # other users of the device have finished
+        """Closes the device; idempotent. Abandons a driver that does not return within 10 s, and
+        logs that.
+        """
+        with self._freeing:  # waits until a free in another thread has finished
             dev, self._native.device = self._native.device, None
         if dev is None:
             return
         for handle in list(self._files):
-            fd = self._files.pop(handle, None)  # another thread's finalizer may have taken it
+            # another thread's finalizer may have closed the descriptor
+            fd = self._files.pop(handle, None)
             if fd is not None:
                 os.close(fd)
         rc = lib.sp_egl_close(dev, _CLOSE_NS)
@@ -329,7 +341,7 @@ class EglBackend:
 
 
 class _Stale(Exception):
-    """The driver no longer accepts a stored program."""
+    """Raised when the driver no longer accepts a stored program."""
 
 
 class _Kernel:
@@ -352,6 +364,6 @@ if TYPE_CHECKING:
         abilities.TellsRefusal,
         Protocol,
     ):
-        """The protocol that mypy checks this backend against."""
+        """Lets mypy check this backend against the protocols of these abilities."""
 
     _claims: type[_Claims] = EglBackend

@@ -1,8 +1,9 @@
 """Linked programs, kept on disk under SPARKLE_HOME/egl/programs.
 
-A file is named by everything that a program depends on: driver, source, entry. It is written beside
-its place and then moved there. A truncated or altered file does not match its checksum and counts
-as absent. Nothing here fails a load: a cache that cannot be read or written is ignored.
+The name of a file depends on everything that a program depends on: driver, source, entry. A file is
+written under a temporary name and then renamed. A truncated or altered file does not match its
+checksum and counts as absent. A cache that cannot be read or written is ignored, so that a load
+never fails by the cache.
 """
 
 from __future__ import annotations
@@ -17,20 +18,20 @@ from pathlib import Path
 from sparkle_drv.kept import replace
 
 _MAGIC = b"SPEGL\x00\x01\n"
-_HEAD = struct.Struct("<8sI32s")  # magic, the driver's format number, sha256 of what follows
+_HEAD = struct.Struct("<8sI32s")  # magic, the driver's format number, SHA-256 of the program
 _MOST_FILES = 1024
 _log = logging.getLogger("sparkle_drv.egl")
 
 
 class ProgramCache:
-    """Any thread and several processes may use it."""
+    """The stored programs of one driver. Any thread and several processes may use the cache."""
 
     def __init__(self, home: str, driver: tuple[str, ...]) -> None:
         self.folder = Path(home) / "egl" / "programs"
         self._driver = driver
 
     def path(self, *parts: bytes) -> Path:
-        """The file of the program made from `parts` by this driver."""
+        """Returns the file of the program that this driver made from `parts`."""
         digest = hashlib.sha256()
         for part in (*(text.encode() for text in self._driver), *parts):
             digest.update(struct.pack("<Q", len(part)))
@@ -38,7 +39,7 @@ class ProgramCache:
         return self.folder / f"{digest.hexdigest()}.bin"
 
     def get(self, path: Path) -> tuple[int, bytes] | None:
-        """(format, program), or None if it is not there."""
+        """Returns the program's format and bytes, or None if the file is missing or damaged."""
         try:
             blob = path.read_bytes()
         except OSError:
@@ -67,7 +68,7 @@ class ProgramCache:
             path.unlink()
 
     def _prune(self) -> None:
-        """Keeps only the newest files."""
+        """Deletes all but the newest files."""
         names = [entry for entry in os.scandir(self.folder) if entry.name.endswith(".bin")]
         if len(names) > _MOST_FILES:
             names.sort(key=lambda entry: entry.stat().st_mtime_ns)

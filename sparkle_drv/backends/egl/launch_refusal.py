@@ -1,7 +1,7 @@
 """Explains why native/egl/run/check.c refused a dispatch record.
 
-It runs only after core/launch_errors.py has found no general error of arguments and shape. What is
-left are the limits of this device and this shader.
+Called after core/launch_errors.py has found no general error of arguments and shape. The limits of
+this device and this shader remain.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from typing import Any
 
 from sparkle_drv._native import ffi, lib
 
-_HEAD = struct.Struct("=IIQ8I")  # struct sp_cmd_dispatch
+_HEAD = struct.Struct("=IIQ8I")  # the head of struct sp_cmd_dispatch
 
 
 def words(limits: Any, record: bytes, rc: int) -> str:
-    """The reason, or "" if the record shows none. `limits` is a struct sp_egl_info."""
+    """Returns why the record was refused, or "" if the record shows no reason. `limits` is a struct
+    sp_egl_info.
+    """
     if len(record) < _HEAD.size:
         return ""
     _, _, pointer, *rest = _HEAD.unpack_from(record)

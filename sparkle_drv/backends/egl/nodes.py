@@ -1,8 +1,8 @@
 """The devices that EGL lists, best first, and the facts of a context on one.
 
 NVIDIA's devices come first, software devices last. The surfaceless platform names no device, and
-EGL may choose any for it. So the platform is used only if no listed device gives a context. A
-listed device may have no driver, so it counts as present only after a context was made on it.
+EGL may choose any device for it. So this platform is used only if no listed device gives a context.
+A listed device may have no driver. A device counts as present only after a context was made on it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Node:
 
 
 def rank(node: Node) -> tuple[bool, bool, bool, int]:
-    """The sort key: best first."""
+    """Returns the sort key of a device: the best device is first."""
     nvidia = "EGL_NV_device_cuda" in node.extensions
     return node.index == SURFACELESS, node.software, not nvidia, node.index
 
@@ -59,11 +59,13 @@ def _text(field: Any) -> str:
 
 
 class Forked(DeviceNotFound):
-    """EGL belongs to the process that this one was forked from; no driver is missing."""
+    """Raised in a forked child if the parent used EGL before the fork. No driver is missing."""
 
 
 def listed() -> tuple[list[Node], list[str]]:
-    """(nodes, best first; a line for each library tried). Raises DeviceNotFound without EGL."""
+    """Returns the devices, best first, and a line for each library tried. Raises DeviceNotFound
+    without an EGL library.
+    """
     out = ffi.new("struct sp_egl_nodes *")
     rc = lib.sp_egl_list(out)
     report = _text(out.report).splitlines()
@@ -79,7 +81,7 @@ def listed() -> tuple[list[Node], list[str]]:
 
 
 def open_node(node: Node) -> Any:
-    """Opens a device, a `struct sp_egl *`. Raises DeviceNotFound with the driver's text."""
+    """Opens a device. Returns a `struct sp_egl *`. Raises DeviceNotFound with the driver's text."""
     out = ffi.new("struct sp_egl **")
     why = ffi.new("char[]", 2048)
     rc = lib.sp_egl_open(node.index, why, len(why), out)
@@ -90,7 +92,7 @@ def open_node(node: Node) -> Any:
 
 
 def info_of(dev: Any, uri: str, node: Node) -> tuple[DeviceInfo, Any]:
-    """The facts of a context, as DeviceInfo and as the native struct."""
+    """Returns the facts of a context, as DeviceInfo and as the native struct."""
     raw = ffi.new("struct sp_egl_info *")
     lib.sp_egl_describe(dev, raw)
     es, software = bool(raw.flags & lib.SP_EGL_ES), bool(raw.flags & lib.SP_EGL_SOFTWARE)

@@ -1,4 +1,4 @@
-"""GLSL as text: its first line, and the driver's messages with their source lines."""
+"""GLSL as text: adds the #version line, and puts source lines into a driver's log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ _HEADS = {
     "glsl 430": "#version 430 core\n",
     "essl 310": "#version 310 es\nprecision highp float;\nprecision highp int;\n",
 }
-# Mesa "0:12(5): error: ...", NVIDIA "0(12) : error C0000: ...", others "ERROR: 0:12: ..."
+# The forms of a driver's message. Mesa: "0:12(5): error: ...", NVIDIA: "0(12) : error C0000: ...",
+# others: "ERROR: 0:12: ...".
 _WHERE = (
     re.compile(r"^\d+:(\d+)\(\d+\):"),
     re.compile(r"^\d+\((\d+)\)\s*:"),
@@ -19,7 +20,9 @@ _WHERE = (
 
 
 def with_version(text: str, isa: str) -> str:
-    """`text` with a #version line for `isa` ("glsl 430", "essl 310"), unless it has one."""
+    """Returns `text` with a #version line for `isa` ("glsl 430", "essl 310"), unless the text has
+    one.
+    """
     if _VERSION.search(text):
         return text
     head = _HEADS[isa]
@@ -27,7 +30,7 @@ def with_version(text: str, isa: str) -> str:
 
 
 def line_of(message: str) -> int | None:
-    """The source line that a line of a driver's log names; None if it names none."""
+    """Returns the source line that a line of a driver's log names; None if it names none."""
     for pattern in _WHERE:
         found = pattern.match(message.strip())
         if found:
@@ -36,7 +39,7 @@ def line_of(message: str) -> int | None:
 
 
 def explained(log: str, text: str) -> str:
-    """A driver's log with the source line under each message that names one."""
+    """Returns a driver's log, with the source line below each message that names one."""
     lines = _numbered(text)
     told = []
     for message in filter(str.strip, log.splitlines()):
@@ -48,7 +51,9 @@ def explained(log: str, text: str) -> str:
 
 
 def _numbered(text: str) -> dict[int | None, str]:
-    """Lines by the driver's numbers; of two with the same number, the later one."""
+    """Returns the source lines by the driver's line numbers. If two lines have the same number, the
+    later one counts.
+    """
     lines: dict[int | None, str] = {}
     number = 1
     for line in text.split("\n"):

@@ -1,8 +1,8 @@
 """Checks SPIR-V before a driver sees it: truncated modules and push constants crash some drivers.
 
-It checks only structure: magic, version, bound, every instruction's length, ids below the bound, a
-GLCompute entry point of the wanted name with a workgroup size, no push constants, a closed last
-function. Only a full validator finds all errors, which is why SPIR-V is opt-in.
+The check covers only structure: magic, version, bound, every instruction's length, ids below the
+bound, a GLCompute entry point of the wanted name with a workgroup size, no push constants, a closed
+last function. Only a full validator finds all errors, which is why SPIR-V is opt-in.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _SHORTEST = {
     _VARIABLE: 4,
     _DECORATE: 3,
 }
-# Position of an instruction's result id, for the ones checked here.
+# For each opcode checked here: the position of the instruction's result id.
 _RESULT = {_TYPE_POINTER: 1, _FUNCTION: 2, _VARIABLE: 2}
 
 
 def is_spirv(blob: bytes) -> bool:
-    """Does it begin like SPIR-V of either byte order?"""
+    """Returns whether the bytes begin like SPIR-V in either byte order."""
     return blob[:4] in (struct.pack("<I", MAGIC), struct.pack(">I", MAGIC))
 
 
@@ -72,7 +72,9 @@ def _name(operands: tuple[int, ...], what: str) -> str:
 
 
 def validated(blob: bytes, entry: str, what: str) -> bytes:
-    """The module in this machine's byte order. Raises ImageError with the error."""
+    """Returns the module in this machine's byte order. Raises ImageError with the first error
+    found.
+    """
     words = _words(blob, what)
     version, bound, schema = words[1], words[3], words[4]
     major, minor = version >> 16 & 0xFF, version >> 8 & 0xFF
