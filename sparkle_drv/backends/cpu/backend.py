@@ -127,8 +127,8 @@ class CpuBackend:
         self._native = native = Native("cpu", ffi.gc(out[0], lib.sp_cpu_close), self._uri)
         self._flags = lib.SP_PLAN_DETERMINISTIC if settings.deterministic else 0
         nodes = which.nodes if which else machine.nodes(root)
-        # Memory is touched first by the threads that use it. Not so on named cores, where the
-        # calling thread touches memory, too.
+        # sp_cpu_first_touch also touches memory in the calling thread, which may be on another
+        # node. So on named cores the threads touch memory at its first use.
         self._placed = which is None and threads > 1 and len(nodes) > 1
         if self._placed or which:
             check(_place(native.device, nodes, threads), "place threads on cores", self._uri)
