@@ -237,7 +237,7 @@ def mutant():
         (
             NoWords,
             "timeouts: a wait times out and tells the submission",
-            "with a submission to tell",
+            "that names its submission",
         ),
         (ForgetsPatches, "patch: patch leaves earlier submissions alone", "other arguments"),
     ],
