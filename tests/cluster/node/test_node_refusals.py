@@ -133,7 +133,7 @@ def test_dispatches(client, other, how, code, says):
     [
         (("free", {"address": FIRST + 64}), "ValueError", "expected the start of an allocation"),
         (("free", {"address": 0}), "ValueError", "expected the start of an allocation"),
-        (("unload", {"kernel": 5}), "ValueError", "expected one of this session"),
+        (("unload", {"kernel": 5}), "ValueError", "expected a kernel of this session"),
         (("forget", {"prepared": 5}), "ValueError", "expected a prepared launch, got number 5"),
         (("ask", {"queue": 5}), "ValueError", "expected an open queue, got 5"),
         (("queue", {"queue": 1, "timing": False}), "ValueError", "expected a new number"),
@@ -190,7 +190,7 @@ def test_a_stale_address_and_a_stale_kernel_are_gone(client, other):
     again = client.alloc(256)
     assert again != at
     assert (
-        "expected one of this session"
+        "expected a kernel of this session"
         in fault(client, 2, vecadd(kernel, 64, again, again, again))[1]
     )
 
