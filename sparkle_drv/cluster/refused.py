@@ -1,4 +1,4 @@
-"""The error that ends a session before it begins. Both ends get its one-line text."""
+"""The error that ends a session before it begins. Both ends get the error's one-line text."""
 
 from __future__ import annotations
 

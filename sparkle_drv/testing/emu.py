@@ -29,8 +29,9 @@ CHIPS, CARDS = ("gfx1100", "gfx1036"), 4
 FIRST_BUS = 3
 """PCI bus of the first card, as native/emu/preload/tree.c."""
 _URI = re.compile(r"emu(?::([\w.:-]+)(?:#(\d+))?)?\Z")
-_machines: dict[int, Machine] = {}  # by process id, since a forked child has its own machine
-# by process id and text: machines for cards with options
+# the process's machine, by process id, since a forked child has its own machine
+_machines: dict[int, Machine] = {}
+# machines for cards with options, by process id and text
 _apart: dict[tuple[int, str], Machine] = {}
 _others: list[Machine] = []  # machines that `on` uses in place of the process's own
 _cards: weakref.WeakKeyDictionary[AmdgpuBackend, tuple[Machine, int]] = weakref.WeakKeyDictionary()
@@ -137,7 +138,9 @@ class EmuBackend:
 
     @staticmethod
     def discover(settings: Settings) -> Sequence[Found]:
-        """Returns nothing, since a user must name an emulated card: no mesh uses one unasked."""
+        """Returns nothing, since a user must name an emulated card: no mesh uses such a card
+        unasked.
+        """
         return []
 
     @staticmethod

@@ -141,9 +141,11 @@ def _check(what: str, name: str, value: Any) -> None:
 
 
 class Schedule:
-    """The faults of one run. `Schedule(seed)` draws 1 to `most` faults. They are within the first
-    `jobs` jobs, the first `jobs` calls of one kind, or the first `5 * jobs` calls of any kind. With
-    `faults`, the schedule has those faults, and the seed is only a name.
+    """The faults of one run. `Schedule(seed)` draws 1 to `most` faults.
+
+    The faults happen within the first `jobs` jobs, the first `jobs` calls of one kind, or the first
+    `5 * jobs` calls of any kind. With the argument `faults`, the schedule has those faults, and the
+    seed is only a name.
     """
 
     __slots__ = ("faults", "seed")

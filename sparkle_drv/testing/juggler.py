@@ -48,7 +48,9 @@ class Called:
 
     @property
     def regret(self) -> float:
-        """The true time of the chosen device over that of the best one, minus one."""
+        """The true time of the call on the chosen device over that on the best device,
+        minus one.
+        """
         return self.true_s[self.device] / min(self.true_s.values()) - 1
 
 

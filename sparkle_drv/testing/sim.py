@@ -44,7 +44,7 @@ from .simulated import SimDevice, SimMachine, machine
 
 _URI = re.compile(r"sim(?::(?:(\d+)/)?(\w+))?\Z")
 _LOOK_S = 30 * 10**9
-_machines: dict[int, SimMachine] = {}  # by seed of `machine(seed)`
+_machines: dict[int, SimMachine] = {}  # simulated machines by their seed
 _lock = threading.Lock()
 _current: list[SimMachine] = []
 
@@ -75,8 +75,8 @@ def apply(schedule: Schedule, device: Device) -> Faulty:
 
 
 def resume(device: Device) -> None:
-    """Lets hanging queues of a sim: device go on: the job ends now without having done its work.
-    For a closed device this call frees the device's memory.
+    """Ends the hanging jobs of a sim: device, so that its queues continue: the job ends now without
+    having done its work. For a closed device this call frees the device's memory.
     """
     backend = device._backend
     assert isinstance(backend, SimBackend)
@@ -347,8 +347,8 @@ class SimBackend:
         return value
 
     def peer(self, other: Any) -> str:
-        """Returns "direct" for the device itself and for devices with a link to this one; all
-        others go over the host.
+        """Returns "direct" for the device itself and for devices with a link to this device.
+        Returns "staged" for others, whose bytes go over the host.
         """
         linked = other.machine is self.machine and (
             other.device.uri, self.device.uri) in self.machine.links  # fmt: skip

@@ -45,8 +45,8 @@ class Faulty:
         return 0
 
     def job(self) -> list[Fault]:
-        """Counts a job and returns its faults. A fault that loses the device does so from
-        now on.
+        """Counts a job and returns its faults. After a fault that loses the device, the device
+        stays lost.
         """
         due = self._due("job")
         for fault in due:

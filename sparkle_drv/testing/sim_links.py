@@ -186,7 +186,7 @@ def simulated(network: Network, seed: int = 0, noise: float = 0.0) -> tuple[SimM
     devices = {}
     for uri in named.places:
         add = named.adds.get(uri)
-        # An addition reads two arrays and writes one, so its bytes count three times.
+        # An addition reads two arrays and writes a third, so the bytes of three pointers count.
         other = (
             Rate(1e-9, math.inf) if add is None else Rate(add.a, 3 / add.b if add.b else math.inf)
         )

@@ -46,7 +46,7 @@ _SENSORS = {
 
 
 class AmdgpuBackend:
-    """One open render node of an AMD GPU."""
+    """An open render node of an AMD GPU, as a Backend."""
 
     close_queue = Lent(Native.close_queue)
     queue_pointer = Lent(Native.queue_pointer)

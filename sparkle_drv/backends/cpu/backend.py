@@ -93,13 +93,14 @@ def _info(isa: int, threads: int, which: Named | None = None) -> DeviceInfo:
 
 
 class CpuBackend:
-    """One thread pool, on all cores or on named ones.
+    """One thread pool, on all cores or on named cores.
 
-    `launch`, `run`, `submit`, `submitted`, `reached`, `wait` are the native functions themselves.
+    `launch`, `run`, `submit`, `submitted`, `reached` and `wait` are the native functions
+    themselves.
     """
 
     takes_threads = True
-    # These methods are the same in all backends in native code.
+    # These methods are forwarded to `Native`, which all backends in native code share.
     open_queue = Lent(Native.open_queue)
     close_queue = Lent(Native.close_queue)
     queue_pointer = Lent(Native.queue_pointer)

@@ -76,8 +76,8 @@ def _unique_detour() -> str:
 def loadable(path: str, image: bytes, entry: str) -> Iterator[str]:
     """Yields a path for dlopen, valid inside the context. Raises ImageError or OSError.
 
-    The path is always that of a private copy. Under an earlier name the loader would return the old
-    library, although the file may have been rebuilt since.
+    The path is always that of a private copy. For a path that it has loaded before, the loader
+    would return the old library, although the file may have been rebuilt since.
     """
     blob = Path(path).read_bytes() if path else image
     _checked(blob, path or f"image of {len(image)} bytes", entry)

@@ -22,7 +22,7 @@ _KDL_CUDA = 2
 class CudaBackend:
     """One GPU, through its primary context."""
 
-    # These methods are the same in all backends in native code.
+    # These methods are forwarded to `Native`, which all backends in native code share.
     close_queue = Lent(Native.close_queue)
     queue_pointer = Lent(Native.queue_pointer)
     check = Lent(Native.check)

@@ -32,7 +32,7 @@ class EglBackend:
 
     info: DeviceInfo
 
-    # These methods are the same in all backends in native code.
+    # These methods are forwarded to `Native`, which all backends in native code share.
     open_queue = Lent(Native.open_queue)
     close_queue = Lent(Native.close_queue)
     queue_pointer = Lent(Native.queue_pointer)
@@ -170,7 +170,7 @@ class EglBackend:
         """Returns memory to the pool."""
         with self._freeing:
             dev = self._native.device
-            if dev is not None:  # otherwise the memory was freed with the device
+            if dev is not None:  # after close, the memory was freed with the device
                 lib.sp_egl_free(dev, address)
 
     def map(self, handle: int, nbytes: int) -> Any:

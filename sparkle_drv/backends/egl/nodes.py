@@ -1,4 +1,4 @@
-"""The devices that EGL lists, best first, and the facts of a context on one.
+"""The devices that EGL lists, best first, and the facts of a context on such a device.
 
 NVIDIA's devices come first, software devices last. The surfaceless platform names no device, and
 EGL may choose any device for it. So this platform is used only if no listed device gives a context.

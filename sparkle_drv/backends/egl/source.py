@@ -39,7 +39,7 @@ def line_of(message: str) -> int | None:
 
 
 def explained(log: str, text: str) -> str:
-    """Returns a driver's log, with the source line below each message that names one."""
+    """Returns a driver's log, with the source line below each message that names a line."""
     lines = _numbered(text)
     told = []
     for message in filter(str.strip, log.splitlines()):

@@ -29,8 +29,8 @@ class Channel:
     """One end of a session. Any thread may call any method.
 
     `deliver(item)` gets each item of the other end once, in order, one at a time. `lost(words)` is
-    called once, when the session is over. The channel calls both without a lock held. Neither may
-    block.
+    called once, when the session is over. The channel calls both callbacks without a lock held, and
+    neither may block.
     """
 
     def __init__(

@@ -31,7 +31,7 @@ RTO_S = 0.25
 """Seconds without an acknowledgement after which an item is sent again."""
 SILENCE_S = 3.5
 """Seconds of silence after which a peer is lost."""
-_TICK_S = 0.005  # seconds that an acknowledgement waits for a frame to travel with
+_TICK_S = 0.005  # seconds that an acknowledgement waits for a frame that can carry it
 _MOST_HELLO = 16 << 10  # bytes of a handshake message at most
 _PENDING = 64  # handshakes in progress at most
 _STEPS = {

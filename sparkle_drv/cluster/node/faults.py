@@ -18,8 +18,8 @@ _ERRNOS: Mapping[type[Exception], int] = {
     OutsideMemory: errno.EFAULT,
     OutOfDeviceMemory: errno.ENOMEM,
     DeviceLost: errno.ENODEV,
-    DeviceNotFound: errno.ENXIO,  # also Refused, its subclass
-    TimeoutError: errno.ETIMEDOUT,  # also FenceTimeout, its subclass
+    DeviceNotFound: errno.ENXIO,  # also for Refused, a subclass of DeviceNotFound
+    TimeoutError: errno.ETIMEDOUT,  # also for FenceTimeout, a subclass of TimeoutError
     ValueError: errno.EINVAL,
     OverflowError: errno.EINVAL,  # raised for a number of a plan that its field cannot hold
     TypeError: errno.EINVAL,

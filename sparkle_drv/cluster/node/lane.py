@@ -32,7 +32,7 @@ BACKLOG = 4 << 20
 """Bytes of reports and replies that may wait for a client; then the node waits, too."""
 BACKLOG_S = 30.0
 """Seconds after which a client that takes nothing is given up."""
-_ROOM_S = 3600.0  # seconds that a submission waits on a full queue
+_ROOM_S = 3600.0  # seconds that a submission waits for room in a full queue
 
 
 class Work(Protocol):

@@ -90,8 +90,8 @@ class Process:
             self._say(line)
 
     def _renew(self) -> None:
-        """Makes a new certificate if the CA is here, and otherwise asks clients for one. The answer
-        is found in the files at a later check.
+        """Makes a new certificate if the CA is here, and otherwise asks clients for one. A client's
+        answer goes into the files, where a later check finds it.
         """
         try:
             renewed = identity.read(self._home)

@@ -103,7 +103,8 @@ class Session:
 
     def run(self, line: Line, packed: bytes, again: bool = False) -> int:
         """Sends the submission `packed`, which `head` made, and returns its value. With `again`, a
-        "run" request replaces equal unsent ones just before it: its value covers theirs.
+        "run" request replaces equal unsent ones just before it: its value covers the values of the
+        replaced requests.
         """
         value = line.submitted + 1
         follows = (packed, value // MOST_RUNS) if again else None

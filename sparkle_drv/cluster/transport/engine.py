@@ -169,7 +169,7 @@ class Engine:
         another thread. Only tokens arrive in the order of their declaration.
         """
         session, key = self._session, f"sparkle/alive/{self.name}/{RENEWS}"
-        if session is not None:  # the session is None if the last renewal could not open one
+        if session is not None:  # the session is None if the last renewal could not open a session
             _bounded(lambda: self._declared.append(session.liveliness().declare_token(key)))
 
     def _opened(self) -> zenoh.Session:
@@ -227,8 +227,8 @@ class Engine:
     def _look(self, session: zenoh.Session, own: str = "") -> None:
         """Raises Refused if another endpoint has the same name.
 
-        A restarted node may still see its predecessor, and waits for that lease to end. If two
-        endpoints have a token, the one whose key sorts first stays.
+        A restarted node may still see its predecessor, and waits for its predecessor's lease to
+        end. If two endpoints have a token, the endpoint whose key sorts first stays.
         """
         there: set[str] = set()
 
@@ -304,8 +304,8 @@ def log_links(level: str) -> None:
 
 
 def _tokens(session: zenoh.Session, name: str, told: Callable[[str, bool], None]) -> Any:
-    """Calls `told(key, alive)` for each present token of a name, and each time one comes
-    or goes.
+    """Calls `told(key, alive)` for each present token of a name, and each time such a token appears
+    or disappears.
     """
     import zenoh
 

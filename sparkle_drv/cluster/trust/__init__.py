@@ -2,7 +2,7 @@
 
     handshake.py       three messages that prove both certificates and agree on keys
     keys.py            the result of a handshake
-    messages.py        fields of those messages and their limits; how a refusal travels
+    messages.py        fields of handshake messages and their limits; how a refusal is sent
     renewal.py         renews certificates, also over a session
     authority.py       the CA: makes certificates, signs requests, revokes keys
     identity.py        a name, a role, certificate and key; read from SPARKLE_HOME/cluster

@@ -63,8 +63,8 @@ REQUESTS: Mapping[str, Mapping[str, Field]] = {
         "queue": _ID, "value": _ID, "records": _BYTES, "transfer": _TRANSFER,
         "nbytes": Field(int, 0, MOST_RECORDS),
     },
-    # One dispatch record, which the node keeps under a number. `run` launches it once for each
-    # value after the queue's last one, up to `value`.
+    # One dispatch record, which the node keeps under a number. `run` launches the record once for
+    # each value after the queue's last value, up to its `value`.
     "prepare": {"prepared": _ID, "record": Field(bytes, 8, INLINE)},
     "forget": {"prepared": _ID},
     "run": {"queue": _ID, "value": _ID, "prepared": _ID},

@@ -53,7 +53,7 @@ def _check_launch(dev: sp.Device, k: sp.Kernel, problem: Problem, rng: np.random
         launched = {**problem.scalars, **{name: op.buffer for name, op in operands.items()}}
         groups = None  # a routine, or a kernel that computes its own grid
         if k.form == "grid" and k.dims == 1:
-            # One group more than needed: the kernel must ignore threads beyond n.
+            # The grid has one group more than needed: the kernel must ignore threads beyond n.
             groups = groups_for(k, int(problem.scalars.get("n", 1))) + 1
         fence = dev.default_queue.launch(k, *ref.arguments(signature, **launched), groups=groups)
         fence.wait()

@@ -195,7 +195,7 @@ def _strided() -> list[Problem]:
             (0, 0, 0, -1),
             (1, 1008),
             (2018, 1009),
-        ),  # one row, reversed into every other element
+        ),  # one row is reversed into every other element
         ((1, 1, 17, 19), (0, 0, 19, 1), (0, 0, 1, 17), (0, 0), (323, 323)),  # a transpose
         # columns of a matrix into a packed array
         ((1, 1, 37, 5), (0, 0, 5, 1), (0, 0, 11, 1), (0, 3), (185, 407)),
