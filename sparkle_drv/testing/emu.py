@@ -109,7 +109,7 @@ def open_card(machine: Machine, card: int, uri: str, *, name: str = "") -> Amdgp
     """
     fd = lib.sp_emu_open(machine.handle, card)
     if fd < 0:
-        raise DeviceNotFound(f"{uri}: its render node does not open: {os.strerror(-fd)}")
+        raise DeviceNotFound(f"{uri}: cannot open its render node: {os.strerror(-fd)}")
     said = name or f"emulated {machine.chips[card]}"
     slot = f"0000:{FIRST_BUS + card:02x}:00.0"
     backend = _EmulatedBackend(machine.ops, fd, uri, name=said, emulated=True, slot=slot)

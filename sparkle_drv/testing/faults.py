@@ -111,7 +111,9 @@ class Fault:
             if not equals:
                 raise ValueError(f"{line!r}: {pair!r} is not NAME=VALUE")
             if name not in KINDS.get(what, {}) or name in parameters:
-                raise ValueError(f"{line!r}: {what} has no parameter {name!r}, or has it already")
+                raise ValueError(
+                    f"{line!r}: {what} has no parameter {name!r}, or the line has it twice"
+                )
             parameters[name] = int(value, 0) if value[:1].isdigit() else value
         try:
             return cls(words[0], int(words[1]), what, **parameters)

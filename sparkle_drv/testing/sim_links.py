@@ -30,9 +30,9 @@ SAME = 1e-12
 class LinkFault:
     """A fault at the `at`-th transfer over a link, counted from 1.
 
-    cut that transfer and all later ones fail: at once, or in mid-transfer if `within` slow that
-    transfer and the next `count` - 1 take `factor` times as long corrupt one dword of its bytes is
-    xored
+    cut      that transfer and all later ones fail: at once, or in mid-transfer if `within`
+    slow     that transfer and the next `count` - 1 take `factor` times as long
+    corrupt  one dword of the transfer's bytes is xored
     """
 
     what: str

@@ -32,7 +32,7 @@ _KINDS = {
 # Hidden arguments without an entry in _KINDS are zero: every group is full, so that remainders are
 # 0.
 if {*_KINDS, *(f"hidden_remainder_{a}" for a in "xyz")} != {*FILLED}:
-    raise RuntimeError("hidden arguments: those that are filled differ from those that are known")
+    raise RuntimeError("hidden arguments: expected _KINDS to match kernarg.FILLED, got other names")
 
 
 def idle(gfx: int, me_feature: int) -> tuple[list[int], list[int], list[int]]:

@@ -94,7 +94,7 @@ class CudaBackend:
         """
         if "ipc" not in self.info.features:
             raise NotImplementedError(
-                f"{self.info.driver} cannot give the GPU's memory to other processes"
+                f"{self.info.driver} cannot share the GPU's memory with other processes"
             )
         return self._memory(nbytes, lib.SP_CUDA_ALONE)
 

@@ -241,7 +241,7 @@ class EglBackend:
                     "invalid SPIR-V, and the checks of this package do not find every error in it"
                 )
             if "spirv" not in self.info.features:
-                raise ImageError(f"{what}: {self.info.uri} does not take SPIR-V")
+                raise ImageError(f"{what}: {self.info.uri} does not accept SPIR-V")
             words = spirv.validated(blob, spec.entry, what)
             return self._load(spec, lib.SP_EGL_SPIRV_IMAGE, words, 0, "", what)
         try:

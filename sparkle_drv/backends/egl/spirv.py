@@ -91,7 +91,10 @@ def validated(blob: bytes, entry: str, what: str) -> bytes:
         if at is not None and not 0 < operands[at - 1] < bound:
             raise ImageError(f"{what}: expected ids below {bound}, got {operands[at - 1]}")
         if opcode == _CAPABILITY and operands[0] in (_KERNEL, _LINKAGE):
-            raise ImageError(f"{what}: made for OpenCL or for linking (capability {operands[0]})")
+            raise ImageError(
+                f"{what}: expected a shader, got a module for OpenCL or for linking "
+                f"(capability {operands[0]})"
+            )
         if opcode == _MEMORY_MODEL:
             has_model = True
         elif opcode == _ENTRY_POINT and operands[0] == _GL_COMPUTE:

@@ -257,7 +257,7 @@ class Channel:
     def _items(self, frame: Frame) -> list[Any]:
         items = unpack(frame.payload, len(frame.payload))
         if type(items) is not list:
-            raise Damaged("the payload is no list of items")
+            raise Damaged("payload: expected a list of items, got another value")
         return items
 
     def _deliver(self) -> None:

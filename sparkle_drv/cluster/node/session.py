@@ -132,7 +132,7 @@ class Session:
         try:
             name, reply, fields = request(item)
             if self.device is None and name not in ("open", "bye", "renew", "granted"):
-                raise ValueError(f"{name}: expected open first")
+                raise ValueError(f"{name}: expected the request open first, got {name}")
             if name in QUEUED:
                 self._queued(name, reply, fields, done)
                 return

@@ -201,7 +201,9 @@ class Engine:
         except zenoh.ZError as error:
             raise Refused(self._plainly(str(error))) from None
         if session is None:
-            raise Refused(f"{self._about()}: expected Zenoh to open in {ENDED_S:g} s, it did not")
+            raise Refused(
+                f"{self._about()}: expected Zenoh to open within {ENDED_S:g} s, got no session"
+            )
         self._session = session
         if look and self._connect:
             self._look(session)

@@ -129,7 +129,7 @@ def _head(value: Any) -> Head:
     kind, session, epoch, number, ack, *more = value
     known = _KINDS.get(kind) if type(kind) is int else None
     if known is None:
-        raise Damaged(f"kind: expected a known one, got {str(kind)[:20]}")
+        raise Damaged(f"kind: expected the number of a known kind, got {str(kind)[:20]}")
     if type(session) is not bytes or len(session) != 16:
         raise Damaged("session: expected 16 bytes, got another value")
     for given in (epoch, number, ack):

@@ -242,7 +242,7 @@ def check_names_of_kernels(dev: sp.Device) -> None:
 @check("arguments")
 def check_read_only_host_memory(dev: sp.Device) -> None:
     if not dev.info.unified:
-        raise NotProvided("host memory is not device memory here")
+        raise NotProvided("this device cannot use host memory in place")
     host = np.ones(100, np.float32)
     host.flags.writeable = False
     with sp.wrap(dev, host) as y, kernel(dev, "fill_f32") as k, dev.buffer(400) as a:
