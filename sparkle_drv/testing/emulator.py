@@ -77,19 +77,22 @@ def seam() -> Seam:
 
 
 class Machine:
-    """Cards by text: "gfx1100", or with options of its own "gfx1103:kms-3.42:bar-256M"
-    (native/emu/README.md). Options of all cards, each with a default:
+    """A machine with emulated cards. Each card is named by a text: "gfx1100", or with its own
+    options "gfx1103:kms-3.42:bar-256M" (native/emu/README.md).
 
-    lenient: words of LENIENT (emulated_options.py), or their bits; threads per dispatch (1, at
-    most 64);
-    recovery of a job that hangs or faults: "ring", "soft", "full", "vram_lost"; job_limit_s (10);
-    delay_s: jobs start and complete late by up to this at random, from `seed`;
-    kms_minor (54), vram_nbytes, visible_nbytes, gtt_nbytes: for cards whose text does not say;
-    trace: 1 for ioctls and jobs, 2 also for packets and instructions;
-    name_stale: reading old bytes from a cache is a fault that names the missing invalidation;
-    sys_nice: allows contexts above normal priority.
+    These options apply to all cards; each has a default:
 
-    An unreferenced machine is closed; its nodes keep it.
+    * lenient: words of LENIENT (emulated_options.py), or their bits;
+    * threads: threads per dispatch (1, at most 64);
+    * recovery: what happens after a job that hangs or faults: "ring", "soft", "full", "vram_lost";
+    * job_limit_s: seconds that a job may run (10);
+    * delay_s: jobs start and complete late by up to this many seconds, at random from `seed`;
+    * kms_minor (54), vram_nbytes, visible_nbytes, gtt_nbytes: for cards whose text has no value;
+    * trace: 1 logs ioctls and jobs, 2 also logs packets and instructions;
+    * name_stale: reading old bytes from a cache is a fault that names the missing invalidation;
+    * sys_nice: allows contexts above normal priority.
+
+    A machine without references closes itself. Its nodes keep references to it.
     """
 
     def __init__(
@@ -288,8 +291,9 @@ class Machine:
         check(lib.sp_emu_hold_jobs(self.handle, card, hold), "sp_emu_hold_jobs")
 
     def plant(self, flaw: str, a: int = 0, b: int = 0, *, card: int = 0) -> None:
-        """Breaks the card permanently. `flaw` is a word of FLAWS; sp_emu.h explains `a` and `b`.
-        Call it before the card is opened; only a clock drift may change later."""
+        """Breaks the card in one way, permanently. `flaw` is a word of FLAWS; sp_emu.h explains `a`
+        and `b`. Call it before the card is opened; only a clock drift may change later.
+        """
         number = FLAWS[one_of("flaw", flaw, FLAWS)]
         a, b = a % 2**64, b % 2**64
         check(lib.sp_emu_plant(self.handle, card, number, a, b), "sp_emu_plant")

@@ -21,7 +21,7 @@ _TARGET = re.compile(r"sm_(\d+)(a?)\Z")
 _VERSION = re.compile(rb"\.version\s+([\d.]+)")
 _PTX_TARGET = re.compile(rb"\.target\s+(\w+)")
 _ELF, _FATBIN = b"\x7fELF", b"\x50\xed\x55\xba"
-_EMPTY = "SHT_NOBITS"  # a section without bytes in the file
+_EMPTY = "SHT_NOBITS"  # the type of a section without bytes in the file
 _CUDA = (190, "EM_CUDA")  # values of e_machine, as pyelftools returns them
 
 

@@ -122,7 +122,9 @@ class Incoming:
         self._ahead: dict[int, object] = {}
 
     def take(self, first: int, items: list[object]) -> list[object]:
-        """The new items that are now in order."""
+        """Stores received items. Returns the items that are now in order and were not returned
+        before.
+        """
         for number, item in enumerate(items, first):
             if self.expected <= number < self.expected + AHEAD:
                 self._ahead[number] = item

@@ -65,7 +65,7 @@ class Node:
         self._sessions: set[Session] = set()
 
     def accept(self, channel: Channel) -> None:
-        """Begins a session. Raises Refused."""
+        """Begins the session of a new channel. Raises Refused."""
         with self._lock:
             held, words = len(self._sessions), ""
             if self._seal_only and not channel.keys.seal:

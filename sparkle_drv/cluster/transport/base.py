@@ -34,14 +34,16 @@ def check_message(message: bytes) -> None:
 
 
 class Lane(enum.Enum):
-    """How urgent a message is. Control never waits behind bulk."""
+    """The urgency of a message. Control messages never wait for bulk."""
 
     CONTROL = "c"
     BULK = "b"
 
 
 class Stalled(Exception):
-    """A send took longer than the transport's watchdog allows: the link counts as lost."""
+    """Raised when a send took longer than the transport's watchdog allows. The link
+    counts as lost.
+    """
 
 
 Receive = Callable[[str, bytes], None]

@@ -61,7 +61,7 @@ class Head(NamedTuple):
 
 
 class Seal:
-    """Encrypts and decrypts the payloads of one direction."""
+    """Encrypts and decrypts the payloads of one direction by AES-256-GCM."""
 
     def __init__(self, key: bytes) -> None:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM

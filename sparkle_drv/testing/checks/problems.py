@@ -196,7 +196,8 @@ def _strided() -> list[Problem]:
             (1, 1008),
             (2018, 1009),
         ),  # one row is reversed into every other element
-        ((1, 1, 17, 19), (0, 0, 19, 1), (0, 0, 1, 17), (0, 0), (323, 323)),  # a transpose
+        # a transpose of a matrix
+        ((1, 1, 17, 19), (0, 0, 19, 1), (0, 0, 1, 17), (0, 0), (323, 323)),
         # columns of a matrix into a packed array
         ((1, 1, 37, 5), (0, 0, 5, 1), (0, 0, 11, 1), (0, 3), (185, 407)),
         # a packed array into columns of a matrix

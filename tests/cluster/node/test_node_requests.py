@@ -85,4 +85,4 @@ def test_a_kernel_launched_and_prepared(client):
     client.ask("forget", prepared=5)
     client.ask("unload", kernel=loaded["kernel"])
     client.submit(1, 20, record)
-    assert "expected one of this session" in client.wait(1, 20)[1]
+    assert "expected a kernel of this session" in client.wait(1, 20)[1]
