@@ -287,7 +287,7 @@ class Machine:
         check(lib.sp_emu_unplug_card(self.handle, card), "sp_emu_unplug_card")
 
     def hold_jobs(self, card: int = 0, hold: bool = True) -> None:
-        """Keeps jobs from starting until it is called with `hold=False`."""
+        """Keeps jobs from starting until `hold_jobs` is called with `hold=False`."""
         check(lib.sp_emu_hold_jobs(self.handle, card, hold), "sp_emu_hold_jobs")
 
     def plant(self, flaw: str, a: int = 0, b: int = 0, *, card: int = 0) -> None:

@@ -170,7 +170,7 @@ class EglBackend:
         """Returns memory to the pool."""
         with self._freeing:
             dev = self._native.device
-            if dev is not None:  # after close, the memory was freed with the device
+            if dev is not None:  # a device that is closed has freed the memory already
                 lib.sp_egl_free(dev, address)
 
     def map(self, handle: int, nbytes: int) -> Any:

@@ -179,8 +179,8 @@ def check_broadcast_and_within_one_array(dev: sp.Device) -> None:
             with held(dev, x, np.zeros((4, 6, 11), kind)) as (src, dst):
                 sp.ops.strided_copy(dev, dst, src, (4, 6, 11), src_strides=(0, 11, 1))
                 assert (bits(dst.numpy()) == bits(np.broadcast_to(x, (4, 6, 11)))).all()
-                # Copies columns 0 to 4 onto columns 6 to 10 of the same array: no element is read
-                # and written.
+                # Copies columns 0 to 4 onto columns 6 to 10 of the same array: no element is both
+                # read and written.
                 sp.ops.strided_copy(
                     dev, src, src, (6, 5), dst_strides=(11, 1), src_strides=(11, 1), dst_offset=6
                 )
