@@ -65,8 +65,10 @@ def machine(chip: str, *defects: Planted) -> Machine:
     options: dict[str, Any] = {"job_limit_s": JOB_LIMIT_S, "kms_minor": 58}
     broken = [what for defect in defects for what in defect.breaks]
     if len(set(broken)) < len(broken):
-        names = ", ".join(d.name for d in defects)
-        raise ValueError(f"expected defects of different parts: two of {names} break one thing")
+        raise ValueError(
+            "expected defects of different parts: two of "
+            f"{', '.join(d.name for d in defects)} break one thing"
+        )
     for defect in defects:
         options |= defect.options
     made = Machine([chip], **options)
