@@ -388,7 +388,11 @@ class Device(DeviceBase, Closing):
         return replace(spec, plan=plan, made=made), note
 
     def _kernel_at(self, pointer: int) -> Kernel | None:
-        return next((k for k in self._living(Kernel) if k._pointer == pointer), None)
+        """The kernel whose native object is there. An open one comes first: once a closed kernel's
+        object is freed, another kernel can get its address.
+        """
+        there = [kernel for kernel in self._living(Kernel) if kernel._pointer == pointer]
+        return min(there, key=lambda kernel: kernel.closed, default=None)
 
     def queue(self, timing: bool = False) -> Queue:
         """A new queue; with `timing=True` it keeps device times for `Fence.time_ns`.
