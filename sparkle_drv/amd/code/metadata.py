@@ -1,7 +1,8 @@
-"""The compiler's facts about a kernel: the MessagePack note NT_AMDGPU_METADATA, checked.
+"""Reads what the compiler notes about a kernel: the MessagePack note NT_AMDGPU_METADATA, checked.
 
-Keys are those of LLVM's AMDGPU usage guide, code object v4 to v6. Only needed values become data,
-each with its type and range checked. codeobject.py compares them with the kernel descriptor.
+The keys are those of LLVM's AMDGPU usage guide for code objects v4 to v6. Only values that are
+needed become data, each with its type and range checked. codeobject.py compares them with the
+kernel descriptor.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from .elf import Elf
 
 NT_AMDGPU_METADATA = 32
 MOST_ARGS, MOST_KERNARG = 4096, 1 << 20
-# EI_ABIVERSION of the ELF header -> code object version -> amdhsa.version of the note.
+# EI_ABIVERSION of the ELF header: (code object version, amdhsa.version of the note).
 VERSIONS = {2: (4, (1, 1)), 3: (5, (1, 2)), 4: (6, (1, 2))}
 U32 = (1 << 32) - 1
 
 
 @dataclass(frozen=True)
 class ArgNote:
-    """One entry of .args."""
+    """One argument of a kernel: an entry of .args in the note."""
 
     name: str
     kind: str
@@ -39,7 +40,7 @@ class ArgNote:
 
 @dataclass(frozen=True)
 class KernelNote:
-    """One entry of amdhsa.kernels."""
+    """One kernel: an entry of amdhsa.kernels in the note."""
 
     name: str
     symbol: str
@@ -61,7 +62,7 @@ class KernelNote:
 
 @dataclass(frozen=True)
 class Note:
-    """The note. `target` is the processor's name, `printf` whether any kernel prints."""
+    """The whole note. `target` is the processor's name. `printf` says whether any kernel prints."""
 
     target: str
     printf: bool
@@ -69,7 +70,9 @@ class Note:
     """Entries by name, unchecked; `kernel` checks one."""
 
     def kernel(self, name: str) -> KernelNote:
-        """The checked entry of a kernel. ImageError for another name lists those that exist."""
+        """Returns the checked entry of a kernel. For an unknown name the ImageError lists the names
+        that exist.
+        """
         if name not in self.kernels:
             names = sorted(self.kernels)
             there = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
@@ -78,7 +81,9 @@ class Note:
 
 
 def read(elf: Elf) -> tuple[int, Note]:
-    """(code object version, note). ImageError: another version, or no such note."""
+    """Returns the code object version and the note. Raises ImageError for another version or a
+    missing note.
+    """
     if elf.abi_version not in VERSIONS:
         known = ", ".join(f"{abi} (v{v})" for abi, (v, _) in VERSIONS.items())
         raise ImageError(
@@ -109,9 +114,10 @@ def _unpacked(data: bytes) -> Mapping[str, Any]:
     import msgpack
 
     try:
-        # By default the note bounds lengths; the unpacker's own stack bounds the depth.
+        # The length of the note bounds the lengths inside it. The unpacker's own stack bounds the
+        # depth.
         value = msgpack.unpackb(data, raw=False, strict_map_key=True)
-    except Exception as error:  # hostile bytes: ValueError and its kin, UnicodeDecodeError, more
+    except Exception as error:  # hostile bytes raise ValueError, its subclasses and more
         raise ImageError(f"metadata: no readable MessagePack ({error})") from None
     return _map(value, "the note")
 
