@@ -7,8 +7,8 @@ The form is that of umr's ring_stream.c. It has a line for each dword that umr c
     [0x3@0x80010005a100 + 0x073c]  [        0x00008003]  |---> gfx1033.mmCOMPUTE_PGM_LO=0x8003
 
 umr does not print all dwords. The offset of a SET packet is found by the name of its register. If
-no table has that name, a NOP of the same length replaces the packet. Any other missing dword becomes
-0 and is noted in `Ib.gaps`. umr does not print the payload of a NOP, so fillers replace it.
+no table has that name, a NOP of the same length replaces the packet. Any other missing dword
+becomes 0 and is noted in `Ib.gaps`. umr does not print the payload of a NOP: fillers replace it.
 
 The older form of --ring has every dword: `navi21.gfx.ring[ 512] == 0xc0032200`.
 """
