@@ -1,4 +1,4 @@
-"""One line of assembly to an instruction: tries the forms that its name can have."""
+"""Parses one line of assembly to an instruction, by trying the forms that its mnemonic can have."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _takes_second(row: Row, second: str) -> bool:
 
 
 def _rows(isa: Table, line: Line) -> tuple[list[Row], str]:
-    """(rows that the mnemonic can mean, the second word that the text asks for)."""
+    """Returns the rows that the mnemonic can mean, and the second dword that the text asks for."""
     mnemonic = line.mnemonic.lower()
     name, suffix = (mnemonic, "") if mnemonic in isa.by_name else base_name(mnemonic)
     if name not in isa.by_name:
@@ -78,14 +78,16 @@ def parse_one(
             return inst
         except AsmError as error:
             errors.append(error)
-    raise max(reversed(errors), key=lambda error: error.column)  # the error furthest to the right
+    # the error furthest to the right comes from the form that fits the text best
+    raise max(reversed(errors), key=lambda error: error.column)
 
 
 def parse_instruction(
     isa: Table, text: str, start: int, labels: Mapping[str, int] | None = None
 ) -> Inst:
-    """The instruction from text[start:] on. `labels`: distances in dwords by name; None in the
-    first pass, which only counts."""
+    """Returns the instruction that begins at text[start]. `labels` has the distances to labels in
+    dwords, by name; it is None in the first pass, which only counts dwords.
+    """
     middle = text.find("::", start)
     if middle < 0:
         return parse_one(isa, text, start, len(text), labels)
