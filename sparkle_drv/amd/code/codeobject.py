@@ -177,7 +177,7 @@ def _load(blob: bytes, entry: str, mach: Collection[str], args: Sequence[str] | 
     if target not in mach:
         raise ImageError(f"made for {target}; this device runs {' or '.join(mach)}")
     if said.target != target:
-        raise ImageError(f"metadata says it is for {said.target!r}, the ELF header {target}")
+        raise ImageError(f"the metadata is for {said.target!r}, the ELF header for {target}")
     note = said.kernel(entry)
     image = images.lay_out(elf)
     at, descriptor = _descriptor(elf, note.symbol)
@@ -189,7 +189,7 @@ def _load(blob: bytes, entry: str, mach: Collection[str], args: Sequence[str] | 
     code = at + _signed(descriptor["kernel_code_entry_byte_offset"])
     if code % 256 or not images.executable(elf, code):
         raise ImageError(
-            f"kernel descriptor: its code at {code:#x} is not 256-byte aligned in a segment of code"
+            f"kernel descriptor: expected code 256-byte aligned in a segment of code, got {code:#x}"
         )
     words = regs.COMPUTE_PGM_RSRC2.decode(descriptor["compute_pgm_rsrc2"], gfx)
     wave_nbytes, wavesize = _scratch(note, gfx)
@@ -256,8 +256,8 @@ def _agree(descriptor: dict[str, Any], note: metadata.KernelNote) -> None:
             raise ImageError(f"kernel descriptor: {what} is {given}, the metadata says {noted}")
     if properties["uses_dynamic_stack"] or note.dynamic_stack:
         raise ImageError(
-            "it uses a dynamic stack (recursion or calls by pointer): the code object does not say "
-            "how much scratch memory it needs, so no size would be safe"
+            "the kernel uses a dynamic stack (recursion or calls by pointer): the code object does "
+            "not say how much scratch memory the kernel needs, so no size would be safe"
         )
     if properties["kernarg_preload_length"]:
         raise ImageError("kernel descriptor: only gfx90a and gfx94x have kernarg preload")

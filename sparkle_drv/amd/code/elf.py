@@ -143,7 +143,7 @@ class Elf:
         for tag, what in _NEEDS.items():
             if tag in found:
                 raise ImageError(
-                    f"ELF: it needs {what} (dynamic tag {tag}), which is not available"
+                    f"ELF: the file needs {what} (dynamic tag {tag}), which is not available"
                 )
         return found
 

@@ -100,7 +100,10 @@ def lay_out(elf: Elf) -> Image:
             raise ImageError(f"ELF: segment {i} at {s.vaddr:#x} overlaps the previous one")
         end = s.vaddr + s.memsz
         if s.align > 1 and (s.align & (s.align - 1) or s.align > 1 << 20):
-            raise ImageError(f"ELF: segment {i}: an alignment of {s.align:#x}")
+            raise ImageError(
+                f"ELF: segment {i}: got an alignment of {s.align:#x}, expected a power of two up to "
+                "1 MiB"
+            )
         align = max(align, s.align)
     low = elf.loads[0].vaddr & -align
     nbytes = -(-(end - low) // PAGE) * PAGE
@@ -142,7 +145,7 @@ def _fixup(elf: Elf, r: Rela, symbols: tuple[Symbol, ...], low: int) -> Fixup:
     value = r.addend
     if has_symbol:
         if r.symbol >= len(symbols):
-            raise ImageError(f"{where}: symbol {r.symbol} of {len(symbols)}")
+            raise ImageError(f"{where}: got symbol {r.symbol} of {len(symbols)} symbols")
         symbol = symbols[r.symbol]
         if not 0 < symbol.section < 0xFF00:
             text = elf.strings()[symbol.name :][:80].split(b"\0")[0].decode(errors="replace")

@@ -179,9 +179,11 @@ def _hide(a: ArgNote, where: str, hidden: dict[str, tuple[int, int]], printf: bo
     if a.nbytes != size:
         raise ImageError(f"metadata: {where} has {a.nbytes} bytes, expected {size}")
     if a.kind in hidden:
-        raise ImageError(f"metadata: {where} is there twice")
+        raise ImageError(f"metadata: {where} occurs twice")
     if printf and a.kind == "hidden_printf_buffer":
-        raise ImageError("it prints (amdhsa.printf), but no output would appear: leave printf out")
+        raise ImageError(
+            "the kernel uses printf (amdhsa.printf), but no output would appear: leave printf out"
+        )
     if a.kind in FILLED:
         hidden[a.kind] = (a.offset, a.nbytes)
 
@@ -202,7 +204,9 @@ def _explicit(a: ArgNote, where: str) -> Explicit:
 def _compare(explicit: Sequence[Explicit], local: ArgNote | None, args: Sequence[str]) -> None:
     """Raises ImageError unless the kernel takes these types, in this order, at C's offsets."""
     if len(explicit) != len(args):
-        raise ImageError(f"it takes {len(explicit)} arguments, the signature has {len(args)}")
+        raise ImageError(
+            f"the kernel takes {len(explicit)} arguments, the signature has {len(args)}"
+        )
     at = 0
     for i, (e, kind) in enumerate(zip(explicit, args, strict=True)):
         nbytes = 8 if kind.endswith("*") else _SIZES[kind]
@@ -212,11 +216,13 @@ def _compare(explicit: Sequence[Explicit], local: ArgNote | None, args: Sequence
         has = "a pointer" if e.pointer else f"{e.nbytes} bytes by value"
         said = f"argument {i}{f' {e.name!r}' if e.name else ''}: the kernel has {has}"
         if e.pointer != kind.endswith("*") or e.nbytes != nbytes:
-            raise ImageError(f"{said}, the signature {kind}")
+            raise ImageError(f"{said}, the signature has {kind}")
         if e.offset != at:
-            raise ImageError(f"{said} at offset {e.offset}, the signature {kind} at {at}")
+            raise ImageError(f"{said} at offset {e.offset}, the signature has {kind} at {at}")
         named = _NAMED.get(e.type_name.rstrip("*"))
         pointers = e.type_name.endswith("*"), e.pointer
         if named and pointers[0] == pointers[1] and named != _ELEMENTS[kind.rstrip("*")]:
-            raise ImageError(f"argument {i}: the kernel has {e.type_name}, the signature {kind}")
+            raise ImageError(
+                f"argument {i}: the kernel has {e.type_name}, the signature has {kind}"
+            )
         at += nbytes

@@ -76,7 +76,7 @@ class Note:
         if name not in self.kernels:
             names = sorted(self.kernels)
             there = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-            raise ImageError(f"it has no kernel {name!r}; there is: {there or 'none'}")
+            raise ImageError(f"the code object has no kernel {name!r}; there is: {there or 'none'}")
         return _kernel(name, self.kernels[name])
 
 
@@ -159,7 +159,7 @@ def _kernel(name: str, entry: Mapping[str, Any]) -> KernelNote:
         raise ImageError(f"metadata: {where}: .wavefront_size is {wave}, expected 32 or 64")
     most = number(".max_flat_workgroup_size", 1024)
     if not most:
-        raise ImageError(f"metadata: {where}: .max_flat_workgroup_size is 0")
+        raise ImageError(f"metadata: {where}: .max_flat_workgroup_size is 0, expected 1 to 1024")
     return KernelNote(
         name=name,
         symbol=_get(entry, ".symbol", str, where),
@@ -182,7 +182,9 @@ def _kernel(name: str, entry: Mapping[str, Any]) -> KernelNote:
 
 def _align(value: int, where: str) -> int:
     if value < 1 or value & (value - 1):
-        raise ImageError(f"metadata: {where}: .kernarg_segment_align is {value}")
+        raise ImageError(
+            f"metadata: {where}: .kernarg_segment_align is {value}, expected a power of two"
+        )
     return value
 
 
@@ -191,7 +193,10 @@ def _required(entry: Mapping[str, Any], where: str, most: int) -> tuple[int, int
         return None
     size = _get(entry, ".reqd_workgroup_size", list, where)
     if len(size) != 3 or not all(type(n) is int and 1 <= n <= 1024 for n in size):
-        raise ImageError(f"metadata: {where}: .reqd_workgroup_size is {size!r:.60}")
+        raise ImageError(
+            f"metadata: {where}: .reqd_workgroup_size is {size!r:.60}, expected three numbers of "
+            "1 to 1024"
+        )
     x, y, z = size
     if x * y * z > most:
         raise ImageError(

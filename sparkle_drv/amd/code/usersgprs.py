@@ -74,8 +74,8 @@ def lay_out(properties: Mapping[str, int], user_sgpr: int) -> UserSgprs:
             continue
         if not possible:
             raise ImageError(
-                f"kernel descriptor: it needs ENABLE_SGPR_{name.upper()}, which only an HSA queue "
-                "has: build it with -mcode-object-version=5 and -O1, or do not use it"
+                f"kernel descriptor: the kernel needs ENABLE_SGPR_{name.upper()}, which only an "
+                "HSA queue has: build it with -mcode-object-version=5 and -O1, or do not use it"
             )
         first[name] = at
         at += count

@@ -88,7 +88,7 @@ def rule(name: str, severity: str, source: str) -> Callable[[Check], Check]:
 
     def enter(check: Check) -> Check:
         if name in RULES:
-            raise ValueError(f"rule {name} is there twice")
+            raise ValueError(f"rule {name} is defined twice")
         text = " ".join((check.__doc__ or "python -OO leaves explanations out").split())
         RULES[name] = Rule(name, severity, f"AMDGPU_FACTS {source}", text, check)
         return check

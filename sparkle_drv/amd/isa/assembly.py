@@ -63,7 +63,7 @@ def _first_pass(isa: Table, gfx: str | int, text: str) -> tuple[list[_Item], dic
         try:
             for name in names:
                 if name in labels:
-                    raise AsmError(f"label {name} is there twice", 1)
+                    raise AsmError(f"label {name} is defined twice", 1)
                 labels[name] = address
             if not line[start:].strip():
                 continue

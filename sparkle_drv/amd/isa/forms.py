@@ -102,11 +102,11 @@ def _pair(x: Inst, y: Inst, x_at: int, y_at: int) -> Inst:
     for half, flag, at in ((x, "x", x_at), (y, "y", y_at)):
         if half.row.format != "VOPD" or flag not in half.row.flags:
             place = "first" if flag == "x" else "second"
-            raise AsmError(f"{half.row.name} cannot be the {place} of two", at + 1)
+            raise AsmError(f"{half.row.name} cannot be the {place} half of a VOPD", at + 1)
     if (x.fields["vdst"] ^ y.fields["vdst"]) & 1 == 0:
-        raise AsmError("of the two vdst one must be even, one odd", y_at + 1)
+        raise AsmError("of the two vdst of a VOPD one must be even, one odd", y_at + 1)
     if x.literal is not None and y.literal not in (None, x.literal):
-        raise AsmError(f"a second literal, {y.literal:#x}: the pair has one", y_at + 1)
+        raise AsmError(f"got a second literal, {y.literal:#x}: a VOPD has one", y_at + 1)
     fields = dict(x.fields)
     fields |= {"vdsty": y.fields["vdst"], "src0y": y.fields["src0"]}
     fields["vsrc1y"] = y.fields.get("vsrc1", 0)

@@ -178,7 +178,7 @@ def apply(isa: Table, inst: Inst, modifiers: list[Modifier]) -> None:
     seen: set[str] = set()
     for modifier in modifiers:
         if modifier.name in seen:
-            raise AsmError(f"{modifier.name} is there twice", modifier.column)
+            raise AsmError(f"{modifier.name} is given twice", modifier.column)
         seen.add(modifier.name)
         try:
             known = _one(isa, inst, modifier.name, modifier.value)

@@ -128,13 +128,13 @@ class Parser:
             if on:
                 fields[name] = fields.get(name, 0) | 1 << index
         if sext:
-            raise AsmError("sext() is for SDWA only", column)
+            raise AsmError("only SDWA takes sext()", column)
 
     def literal(self, value: int, column: int) -> None:
         if self.inst.literal not in (None, value):
-            raise AsmError(f"a second literal, {value:#x}: an instruction has one", column)
+            raise AsmError(f"got a second literal, {value:#x}: an instruction has one", column)
         if self.inst.second:
-            raise AsmError("no literal beside DPP or SDWA", column)
+            raise AsmError("an instruction with DPP or SDWA takes no literal", column)
         if self.row.format in ("SOPK", "VINTERP"):
             raise AsmError(f"{self.row.format} takes no literal", column)
         self.inst.literal = value
@@ -203,7 +203,8 @@ class Parser:
             ndw = len(line.names & {"offen", "idxen"})
             if off != (ndw == 0):
                 raise AsmError(
-                    f"vaddr is {piece.text!r}: offen, idxen say {ndw} VGPRs", piece.column
+                    f"vaddr is {piece.text!r}, expected {ndw} VGPRs by offen and idxen",
+                    piece.column,
                 )
         elif self.row.format == "SCRATCH":
             ndw = 1
@@ -225,7 +226,9 @@ class Parser:
             if kind == "target" and self.labels is not None and text in self.labels:
                 value = self.labels[text] & 0xFFFF
                 if not -0x8000 <= self.labels[text] < 0x8000:
-                    raise ValueError(f"{text} is {self.labels[text]} dwords away")
+                    raise ValueError(
+                        f"label {text} is {self.labels[text]} dwords away, expected -32768..32767"
+                    )
             elif kind == "target" and self.labels is None and not re.match(r"-?\d", text):
                 value = 0  # the first pass only counts dwords, so the distance does not matter
             elif kind == "hwreg":
@@ -273,7 +276,9 @@ class Parser:
         except (ValueError, OverflowError):
             raise AsmError(f"literal is {text!r}, expected a number", piece.column) from None
         if self.inst.literal not in (None, value):
-            raise AsmError(f"a second literal, {value:#x}: an instruction has one", piece.column)
+            raise AsmError(
+                f"got a second literal, {value:#x}: an instruction has one", piece.column
+            )
         self.inst.literal = value
 
     def operand(self, piece: Piece, operand: Operand, line: Line) -> None:

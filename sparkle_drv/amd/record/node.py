@@ -93,7 +93,7 @@ class Node:
         bo = self.bos[write.bo]
         end = write.at + len(write.data)
         if end > bo.nbytes:
-            raise ValueError(f"BO {write.bo} has {bo.nbytes} bytes, not {end}")
+            raise ValueError(f"expected at most {bo.nbytes} bytes of BO {write.bo}, got {end}")
         bo.held[write.at : end] = write.data
         if write.who == "cpu" and bo.written and (view := self.view(bo)) is not None:
             view[write.at : end] = write.data

@@ -134,7 +134,7 @@ class _Replay:
             self.nodes[event.node].bos[event.bo].unheld = True
         elif isinstance(event, read.Node):
             if event.number in self.nodes:
-                raise ValueError(f"node {event.number} is there already")
+                raise ValueError(f"node {event.number} was opened before")
             ops, fd = self.open_node(event)
             self.nodes[event.number] = Node(ops, fd)
             self.outcome.nodes += 1
@@ -163,9 +163,9 @@ class _Replay:
             call = _filled_up(call)
             if call.node not in self.memory:
                 if is_job:
-                    raise _Skip("a job whose memory was not recorded")
+                    raise _Skip("the memory of this job was not recorded")
                 if call.name in replay_args.OF_JOBS:
-                    raise _Skip("it may be about such a job")
+                    raise _Skip("the call may depend on a job whose memory was not recorded")
             made = self._argument(call, node)
         except _Skip as reason:
             self.outcome.skipped[f"{call.name}: {reason}"] += 1
@@ -286,7 +286,7 @@ class _Replay:
         old = u32(view[at : at + 4], 0)
         names = self.fds if place.kind == "fd" else node.names[place.kind]
         if old not in names and call.rc >= 0:
-            raise _Skip(f"a {place.kind} that the recording does not make")
+            raise _Skip(f"the recording does not make this {place.kind}")
         view[at : at + 4] = names.get(old, NOBODY).to_bytes(4, "little")
 
     def _copy(self, call: Call, made: _Made, address: int, nbytes: int) -> Any:
@@ -296,7 +296,7 @@ class _Replay:
         if not address:
             return ffi.NULL
         if nbytes > MOST:
-            raise ValueError(f"{nbytes} bytes behind a pointer")
+            raise ValueError(f"expected at most {MOST} bytes behind a pointer, got {nbytes}")
         memory = ffi.new("char[]", max(nbytes, 1))
         data = call.given.get(address, b"")[:nbytes]
         ffi.buffer(memory)[: len(data)] = data
@@ -327,7 +327,7 @@ class _Replay:
     def _amdgpu_gem_userptr(self, call: Call, node: Node, made: _Made) -> None:
         nbytes = _nbytes(call)
         if call.rc < 0 or not nbytes:
-            raise _Skip("the recorded call failed, or had no size")
+            raise _Skip("the recorded call failed, or its size was 0")
         made.user = mmap.mmap(-1, nbytes)  # memory of whole pages, as the call requires
         self._pointer(made, 0, ffi.from_buffer(made.user))
 
@@ -344,7 +344,7 @@ class _Replay:
         return entries
 
     def _amdgpu_sched(self, call: Call, node: Node, made: _Made) -> None:
-        raise _Skip("it is for a display server")
+        raise _Skip("only a display server makes this call")
 
     def _chunks(self, call: Call) -> list[tuple[int, bytes]]:
         """Returns id and contents of each chunk of a CS call, as recorded."""
@@ -387,18 +387,22 @@ def _filled_up(call: Call) -> Call:
     """
     known = getattr(lib, f"DRM_IOCTL_{call.name}", None)
     if known is None:
-        raise _Skip("an unknown call")
+        raise _Skip("the call is unknown here")
     # Compares type and number of the request, and the number of bytes that the request says
     # (asm-generic/ioctl.h).
     if (known ^ call.request) & 0xFFFF or len(call.before) != call.request >> 16 & 0x3FFF:
-        raise ValueError(f"request {call.request:x} with {len(call.before)} bytes")
+        raise ValueError(
+            f"{call.name} cannot be request {call.request:x} with {len(call.before)} bytes"
+        )
     missing = bytes(max(0, (known >> 16 & 0x3FFF) - len(call.before)))
     return replace(call, before=call.before + missing, after=call.after + missing)
 
 
 def _whole(data: bytes, ctype: str) -> None:
     if len(data) < ffi.sizeof(ctype):
-        raise ValueError(f"{len(data)} bytes of a {ctype}")
+        raise ValueError(
+            f"expected at least {ffi.sizeof(ctype)} bytes of a {ctype}, got {len(data)}"
+        )
 
 
 def _masked(call: Call, own: list[tuple[int, int]]) -> set[int]:

@@ -94,7 +94,7 @@ def _reg(
     for one in gfx:
         key = (register.space, one, register.offset(one))
         if key in _AT:
-            raise ValueError(f"gfx{one}: {name} is where {_AT[key].name} is, {key[2]:#x}")
+            raise ValueError(f"gfx{one}: {name} and {_AT[key].name} are both at {key[2]:#x}")
         _AT[key] = register
     REGISTERS[name] = register
     if alias:

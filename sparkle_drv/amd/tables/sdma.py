@@ -41,7 +41,7 @@ class Packet(packet.Packet):
         cls.declare(Word(0, **fields), name)
         for one in gfx:
             if PACKETS.setdefault((op, sub_op, one), cls) is not cls:
-                raise ValueError(f"{name}: op {op} sub_op {sub_op} is taken on gfx{one}")
+                raise ValueError(f"{name}: op {op} sub_op {sub_op} is declared twice on gfx{one}")
 
     @classmethod
     def encode(
