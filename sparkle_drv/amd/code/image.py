@@ -95,14 +95,14 @@ def lay_out(elf: Elf) -> Image:
     end = 0
     for i, s in enumerate(elf.loads):
         if s.memsz < s.filesz:
-            raise ImageError(f"ELF: segment {i}: {s.filesz} bytes of file for {s.memsz} of memory")
+            raise ImageError(f"ELF: segment {i}: {s.filesz} bytes of the file fill {s.memsz} of memory")
         if s.vaddr < end:
             raise ImageError(f"ELF: segment {i} at {s.vaddr:#x} overlaps the previous one")
         end = s.vaddr + s.memsz
         if s.align > 1 and (s.align & (s.align - 1) or s.align > 1 << 20):
             raise ImageError(
-                f"ELF: segment {i}: got an alignment of {s.align:#x}, expected a power of two up to "
-                "1 MiB"
+                f"ELF: segment {i}: got an alignment of {s.align:#x}, expected a power of two up "
+                "to 1 MiB"
             )
         align = max(align, s.align)
     low = elf.loads[0].vaddr & -align
@@ -149,7 +149,7 @@ def _fixup(elf: Elf, r: Rela, symbols: tuple[Symbol, ...], low: int) -> Fixup:
         symbol = symbols[r.symbol]
         if not 0 < symbol.section < 0xFF00:
             text = elf.strings()[symbol.name :][:80].split(b"\0")[0].decode(errors="replace")
-            raise ImageError(f"{where}: {text!r} is defined elsewhere; link the code object whole")
+            raise ImageError(f"{where}: {text!r} is defined elsewhere; link the whole code object")
         value += symbol.value
     # The base does not matter to a difference of two addresses in the image, so it is not added.
     return Fixup(r.offset - low, nbytes, value - (r.offset if relative else low), relative, shift)

@@ -59,7 +59,7 @@ class Job:
         return submitted(self.ibs)
 
 
-Said = tuple[Step | int, str]  # place (an int stands for the end of that IB), and message
+Said = tuple[Step | int, str]  # (place, message); an int is the end of the IB of that number
 Check = Callable[[Job], Iterator[Said]]
 
 

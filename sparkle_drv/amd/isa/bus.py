@@ -35,7 +35,7 @@ def _sources(inst: Inst) -> list[int]:
             found.append(second["src0"] + VGPR * (not second.get("s0", 0)))
         else:
             found.append(inst.fields[plain])
-    if second.get("s1", 0):  # SDWA: then VSRC1 is a scalar
+    if second.get("s1", 0):  # SDWA: this bit makes VSRC1 a scalar
         found.append(inst.fields["vsrc1"])
     if fields[-1:] == ["vcc"]:  # an earlier VCC operand is written, not read
         found.append(_VCC)
