@@ -137,7 +137,7 @@ BAD = {
     "a note of deep nesting": (lambda d: with_raw_note(d, b"\x91" * 4096 + b"\xc0"), "MessagePack"),
     "another metadata version": (
         root(lambda r: r.update({"amdhsa.version": [1, 1]})),
-        r"v5 has \[1, 2\]",
+        r"version \[1, 2\] in code object v5",
     ),
     "another target in the note": (
         root(lambda r: r.update({"amdhsa.target": "amdgcn-amd-amdhsa--gfx1101"})),

@@ -100,7 +100,7 @@ def registers(
     memory = scratch or Scratch()
     if code.scratch_nbytes and not memory.waves:
         raise ValueError(
-            f"scratch: {code.entry_name} needs {code.scratch_wave_nbytes} bytes per wave"
+            f"scratch: {code.entry_name} needs {code.scratch_wave_nbytes} bytes per wave, got none"
         )
     out = dict(
         zip(("COMPUTE_PGM_LO", "COMPUTE_PGM_HI"), _halves(code_va + code.entry, 8), strict=True)

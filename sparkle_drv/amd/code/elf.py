@@ -159,7 +159,9 @@ class Elf:
         """The dynamic symbol table; relocations name its entries by index."""
         where = self._table(DT_SYMTAB, DT_SYMENT, _SYMBOL.size, "dynamic symbol table")
         if DT_HASH not in self._dynamic:
-            raise ImageError("ELF: no hash table (DT_HASH), which has the number of symbols")
+            raise ImageError(
+                "ELF: expected a hash table (DT_HASH) with the number of symbols, got none"
+            )
         head = self.bytes_at(self._dynamic[DT_HASH], 8, "the hash table")
         count = int.from_bytes(head[4:], "little")
         table = self.bytes_at(where, count * _SYMBOL.size, "the dynamic symbol table")

@@ -95,7 +95,9 @@ def lay_out(elf: Elf) -> Image:
     end = 0
     for i, s in enumerate(elf.loads):
         if s.memsz < s.filesz:
-            raise ImageError(f"ELF: segment {i}: {s.filesz} bytes of the file fill {s.memsz} of memory")
+            raise ImageError(
+                f"ELF: segment {i}: {s.filesz} bytes of the file fill {s.memsz} of memory"
+            )
         if s.vaddr < end:
             raise ImageError(f"ELF: segment {i} at {s.vaddr:#x} overlaps the previous one")
         end = s.vaddr + s.memsz

@@ -175,7 +175,7 @@ def _hide(a: ArgNote, where: str, hidden: dict[str, tuple[int, int]], printf: bo
         return
     size = FILLED.get(a.kind, ZERO.get(a.kind))
     if size is None:
-        raise ImageError(f"metadata: {where} is unknown, so it has no value to give")
+        raise ImageError(f"metadata: {where} is unknown, so this driver has no value for it")
     if a.nbytes != size:
         raise ImageError(f"metadata: {where} has {a.nbytes} bytes, expected {size}")
     if a.kind in hidden:

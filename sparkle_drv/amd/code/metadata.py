@@ -99,7 +99,9 @@ def read(elf: Elf) -> tuple[int, Note]:
     root = _unpacked(found[0])
     said = _get(root, "amdhsa.version", list, "the note")
     if tuple(said) != wanted:
-        raise ImageError(f"metadata version {said[:4]}; code object v{version} has {list(wanted)}")
+        raise ImageError(
+            f"metadata: expected version {list(wanted)} in code object v{version}, got {said[:4]}"
+        )
     target = _get(root, "amdhsa.target", str, "the note").rpartition("--")[2].split(":")[0]
     kernels: dict[str, Any] = {}
     for entry in _get(root, "amdhsa.kernels", list, "the note"):

@@ -81,7 +81,9 @@ def from_capture(text: str, gfx: int | None = None) -> list[Ib]:
                 gfx = located(number, read_gfx, chip[0])
         elif head := HEAD.match(line):
             if gfx is None:
-                raise TextError(number, 1, "no comment names the gfx of this capture (--gfx)")
+                raise TextError(
+                    number, 1, "gfx: expected a value (--gfx), because this capture names none"
+                )
             ip = located(number, read_ip, head[1])
             listings.append(_Listing(ip, int(head[2]), int(head[3], 16), int(head[4])))
         elif line.startswith("IB "):
@@ -114,7 +116,7 @@ def _packet(listing: _Listing, line: str, number: int, gfx: int) -> None:
         column = len(line) - len(line.lstrip()) + 1
         raise TextError(number, column, "expected NAME hdr=DWORDS or SET_... REGISTER = 0xVALUE")
     if len(listing.dwords) > MAX_DWORDS:
-        raise TextError(number, 1, f"an IB has {MAX_DWORDS} dwords at most")
+        raise TextError(number, 1, f"expected at most {MAX_DWORDS} dwords in an IB, got more")
 
 
 def _write(listing: _Listing, found: re.Match[str], number: int, gfx: int) -> None:

@@ -73,7 +73,9 @@ def from_devcoredump(text: str, gfx: int | None, ip: str) -> list[Ib]:
             continue
         if found := _IB.match(line):
             if (ndw := int(found[2])) > MAX_DWORDS:
-                raise TextError(number, 1, f"an IB has {MAX_DWORDS} dwords at most, got {ndw}")
+                raise TextError(
+                    number, 1, f"expected at most {MAX_DWORDS} dwords in an IB, got {ndw}"
+                )
             parts.append(part := _Part(ip, int(found[1], 16), ndw))
         elif line.startswith("IB #"):
             raise TextError(number, 1, f"expected IB #N 0xADDRESS N dw, got {line[:40]!r}")

@@ -56,7 +56,7 @@ def from_hex(text: str, gfx: int | None, ip: str = "compute", va: int | None = N
             return
         values = {"gfx": gfx, "ip": ip, **about}
         if values["gfx"] is None:
-            raise TextError(1, 1, "nothing says which gfx these dwords are for")
+            raise TextError(1, 1, "gfx: expected a value, because these dwords name none")
         ibs.append(Ib(tuple(dwords), **values))  # type: ignore[arg-type]
 
     for number, line in enumerate(text.split("\n"), 1):
@@ -68,7 +68,7 @@ def from_hex(text: str, gfx: int | None, ip: str = "compute", va: int | None = N
             continue
         dwords += _dwords(line, number)
         if len(dwords) > MAX_DWORDS:
-            raise TextError(number, 1, f"an IB has {MAX_DWORDS} dwords at most")
+            raise TextError(number, 1, f"expected at most {MAX_DWORDS} dwords in an IB, got more")
     close()
     return ibs
 
@@ -95,7 +95,9 @@ def to_hex(ibs: Iterable[Ib]) -> str:
     lines = []
     for number, ib in enumerate(ibs):
         if ib.extra:
-            raise ValueError(f"IB {number} ends in {len(ib.extra)} bytes, no dword: use bin")
+            raise ValueError(
+                f"IB {number}: hex cannot hold the last {len(ib.extra)} bytes: use form bin"
+            )
         lines.append(ib_statement(ib))
         for i in range(0, len(ib.dwords), DWORDS_A_LINE):
             lines.append(" ".join(f"{d:08x}" for d in ib.dwords[i : i + DWORDS_A_LINE]))

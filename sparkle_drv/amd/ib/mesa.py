@@ -91,7 +91,7 @@ def _take(stack: list[_Section], line: str, number: int) -> None:
             number, indent + 1, f"expected a dword at column {depth + 1}, got {line.strip()[:40]!r}"
         )
     if len(stack[-1].dwords) == MAX_DWORDS:
-        raise TextError(number, 1, f"an IB has {MAX_DWORDS} dwords at most")
+        raise TextError(number, 1, f"expected at most {MAX_DWORDS} dwords in an IB, got more")
     stack[-1].dwords.append(int(found[1], 16))
 
 

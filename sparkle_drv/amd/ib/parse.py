@@ -48,14 +48,14 @@ class _Reader:
             if head.text == IB:
                 self.close_ib()
                 if self.total > TOTAL_MAX:
-                    raise head.error(f"a text has {TOTAL_MAX} dwords at most")
+                    raise head.error(f"expected at most {TOTAL_MAX} dwords in a text, got more")
                 self.about, self.opened = {**self.start, **header(rest)}, True
                 continue
             if self.extra:
                 raise head.error(f"nothing can follow {BYTES} in an IB")
             self.packet(head, rest)
             if len(self.dwords) > MAX_DWORDS:
-                raise head.error(f"an IB has {MAX_DWORDS} dwords at most")
+                raise head.error(f"expected at most {MAX_DWORDS} dwords in an IB, got more")
         self.close_ib()
         return self.ibs
 
@@ -74,7 +74,9 @@ class _Reader:
         elif head.text == BYTES:
             self.extra = bytes(ranged(token, 0xFF, BYTES) for token in rest)
             if len(self.extra) > 3:
-                raise head.error(f"{BYTES}: four bytes are a dword, which needs {RAW}")
+                raise head.error(
+                    f"{BYTES}: expected at most three: four bytes are a dword, which needs {RAW}"
+                )
         else:
             if self.about["gfx"] is None:
                 raise head.error(NO_GFX)
@@ -233,7 +235,9 @@ def registers(
     if not issubclass(cls, SetPairs):
         for item, offset, _ in limited:
             if offset > OFFSET_MAX:
-                raise item.key.error(f"{item.key.text} does not fit: offsets 0..{OFFSET_MAX:#x}")
+                raise item.key.error(
+                    f"{item.key.text} does not fit: expected offsets 0..{OFFSET_MAX:#x}"
+                )
     if issubclass(cls, SetRegisters):
         first = found[0][1]
         for i, (item, offset, _) in enumerate(found):

@@ -78,7 +78,9 @@ def read_ibs(
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
         column = error.start - (raw.rfind(b"\n", 0, error.start) + 1) + 1
-        raise TextError(line, column, "expected UTF-8, got bytes (form bin)") from None
+        raise TextError(
+            line, column, "expected UTF-8 text, got other bytes: use form bin"
+        ) from None
     text = text.replace("\r\n", "\n")
     if form == "hex":
         return from_hex(text, gfx, ip, va)

@@ -124,7 +124,9 @@ def _word(packets: list[_Packet], found: re.Match[str], head: int | None) -> boo
     if packet.sdma and i <= max(packet.words, default=0) + MOST_SDMA_GAP:
         packet.ndw = max(packet.ndw, i + 1)
     if not 0 <= i < packet.ndw or i in packet.words:
-        raise ValueError(f"dword {i} is none of the {packet.ndw} of its packet, or given twice")
+        raise ValueError(
+            f"expected each of the {packet.ndw} dwords of a packet once, got dword {i}"
+        )
     packet.words[i] = int(found[3], 16)
     if named := _NAME.match(words):
         packet.names[i] = named[1]

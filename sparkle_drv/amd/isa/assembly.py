@@ -73,7 +73,7 @@ def _first_pass(isa: Table, gfx: str | int, text: str) -> tuple[list[_Item], dic
             else:
                 inst = parse_instruction(isa, line, start)
                 if not has(gfx, inst.row):
-                    raise AsmError(f"{gfx} has no {inst.row.name}, gfx1150 has", start + 1)
+                    raise AsmError(f"{gfx} has no {inst.row.name}; gfx1150 has it", start + 1)
                 words = tuple(encode(isa, inst))
                 jumps = any(operand.type == "target" for operand in inst.row.operands)
                 data = () if jumps else words

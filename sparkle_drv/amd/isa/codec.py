@@ -94,7 +94,7 @@ def decode(isa: Table, words: Sequence[int]) -> tuple[Inst, int]:
     DecodeError if there is no instruction.
     """
     if not words:
-        raise DecodeError("no dwords")
+        raise DecodeError("expected an instruction, got no dwords")
     for form in isa.formats.values():
         if form.mask and words[0] & form.mask == form.value:
             break

@@ -138,7 +138,7 @@ def parse_format(line: str) -> Format:
         field = Field(field_name, tuple(_range(part) for part in places.split(",")))
         bits = field.put((1 << field.nbits) - 1)
         if bits & taken or bits >> 32 * int(ndw):
-            raise ValueError(f"{name}.{field_name} overlaps or lies outside")
+            raise ValueError(f"{name}.{field_name} overlaps or lies outside the format")
         taken |= bits
         fields[field_name] = field
     return Format(name, int(ndw), mask, int(constant, 0) << low, fields)

@@ -45,7 +45,7 @@ def _rows(isa: Table, line: Line) -> tuple[list[Row], str]:
     if not rows:
         raise AsmError(f"{name} has no {suffix} form on gfx{isa.gen}", line.column)
     if any("name" in row.flags for row in rows):
-        raise AsmError(f"{name} is known by name only, it cannot be assembled", line.column)
+        raise AsmError(f"{name} is known by name only, so it cannot be assembled", line.column)
     usable = [row for row in rows if _takes_second(row, second)]
     if not usable:
         raise AsmError(f"{name} takes no {second} on gfx{isa.gen}", line.column)

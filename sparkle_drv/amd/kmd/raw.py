@@ -140,7 +140,7 @@ class Node:
         """Returns a shared, writable mapping of the node as a cffi buffer, valid until `munmap`."""
         address = self.ops.mmap(self.ops.self, nbytes, 3, 1, self.fd, offset)
         if address < 0:
-            raise IoctlError(int(-address), "mmap", f"of {nbytes} bytes")
+            raise IoctlError(int(-address), "mmap", f"nbytes={nbytes}")
         return ffi.buffer(ffi.cast("void *", address), nbytes)
 
     def munmap(self, view: Any) -> None:

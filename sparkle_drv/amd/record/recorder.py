@@ -101,7 +101,7 @@ def recorded(path: str | os.PathLike[str], **options: Any) -> Iterator[Recorder]
     """
     with _lock:
         if _active:
-            raise ValueError(f"a recording is under way: {_active[0].path}")
+            raise ValueError(f"another recording is under way: {_active[0].path}")
         recorder = Recorder(path, **options)
         _active.append(recorder)
     try:

@@ -288,7 +288,7 @@ class Record:
         cls.ELEMENTS = {"header": header, **own} if header else own
         for i, element in enumerate(own.values()):
             if isinstance(element, Tail) and i != len(own) - 1:
-                raise ValueError(f"{name}: a Tail is not its last element")
+                raise ValueError(f"{name}: expected a Tail as the last element only")
 
     @classmethod
     def tail(cls) -> Tail | None:

@@ -281,7 +281,7 @@ CP_COHER_START_DELAY = _reg(
 )
 _row("TA_CS_BC_BASE_ADDR TA_CS_BC_BASE_ADDR_HI", 0x30E00)
 
-# --- graphics state that a GFX queue's preamble writes: named, opaque -----------------------------
+# --- graphics state that a GFX queue's preamble writes: names without fields ----------------------
 
 _OPAQUE = """
     00B004 SPI_SHADER_PGM_RSRC4_PS        00B01C SPI_SHADER_PGM_RSRC3_PS

@@ -58,7 +58,9 @@ class Packet(packet.Packet):
             v = {**v, "count": {"ndw": len(v.get("values", ()))}}
         dwords = cls.encode_elements(g, {"header": start, **v})
         if cls.length(dwords) != len(dwords):
-            raise ValueError(f"{cls.NAME}: its count says {cls.length(dwords)}, got {len(dwords)}")
+            raise ValueError(
+                f"{cls.NAME}: its count says {cls.length(dwords)} dwords, got {len(dwords)}"
+            )
         return dwords
 
     @classmethod

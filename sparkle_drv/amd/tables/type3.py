@@ -53,7 +53,7 @@ class Packet(packet.Packet):
                 other = PACKETS.setdefault((opcode, one, queue), cls)
                 if other is not cls:
                     raise ValueError(
-                        f"{cls.NAME} and {other.NAME} are both {opcode:#x} on gfx{one}"
+                        f"{cls.NAME} and {other.NAME} both have opcode {opcode:#x} on gfx{one}"
                     )
 
     @classmethod
