@@ -15,8 +15,8 @@ enum { SP_PUSH_NS = 100 * 1000000 };
 /* The state of the device at an engine's newest cache invalidation (submit/job.c). All zero: no job
  * has invalidated L2 yet. */
 struct sp_emptied {
-    uint64_t written, code_turn; /* values of the device's counters at that time */
-    uint64_t evictions;          /* the card's count of evictions at that time or earlier */
+    uint64_t written, code_turn; /* the device's counters at the newest invalidation */
+    uint64_t evictions;          /* the card's evictions at the newest invalidation or before */
     uint64_t job;                /* newest job that invalidated L2 */
 };
 

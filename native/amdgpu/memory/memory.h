@@ -5,7 +5,7 @@
 
 /* Which submissions must name (list) a memory to the kernel. */
 enum sp_listed {
-    /* only submissions whose job names the memory; VM_ALWAYS_VALID memory is never listed */
+    /* jobs whose `shared` names the memory; VM_ALWAYS_VALID memory needs no list */
     SP_LISTED_BY_JOB = 0,
     /* submissions that touch the memory: shared memory, or wrapped host memory */
     SP_LISTED_TOUCHED,
@@ -42,8 +42,8 @@ struct sp_amdgpu_memory *sp_amdgpu_find(struct sp_amdgpu *dev, uint64_t address,
 /* Returns the index in `memories` of the first entry that begins above `address`. The caller holds
  * the device's lock. */
 size_t sp_memory_above(const struct sp_amdgpu *dev, uint64_t address);
-/* Changes SHARED memory so that only jobs that name the memory list it. After this call only such
- * jobs, of either device, may write the memory. */
+/* Changes SHARED memory so that a job lists the memory only if the job's `shared` names it. After
+ * this call only such jobs, of either device, may write the memory. */
 void sp_amdgpu_list_by_job(struct sp_amdgpu_memory *m);
 void sp_amdgpu_pool_empty(struct sp_amdgpu *dev);
 #endif
