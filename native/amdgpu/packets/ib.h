@@ -29,7 +29,7 @@ struct sp_job {
      * time limit. */
     uint64_t threads, copied;
     uint32_t ndispatches;
-    /* kernel and threads whose duration this job measures; kernel NULL: no measurement */
+    /* kernel and threads that this job measures; `kernel` is NULL if none */
     struct sp_measured measured;
     uint32_t nwaits; /* number of waits of this job in the queue's request */
     /* memory that only the jobs of this submission list; or NULL */

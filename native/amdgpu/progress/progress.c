@@ -2,9 +2,9 @@
  * retires ended submissions.
  *
  * A failed job never writes its value to the fence page, so a value on the page proves success.
- * There is one exception: the kernel softly kills a job, and the next job writes its own, later
- * value. The kernel kills a job only at the time limit of jobs, which is at least 2 s. So this file
- * checks each job that took LONG_NS or more by an ioctl. */
+ * There is one exception: after the kernel has killed a job by soft recovery, the next job writes
+ * its own, later value. The kernel kills a job only at the time limit of jobs, which is at least 2
+ * s. So this file checks each job that took LONG_NS or more by an ioctl. */
 #include "progress.h"
 #include "amdgpu/device/anchor.h"
 #include "amdgpu/flight/context.h"

@@ -12,9 +12,10 @@ enum {
 };
 /* Records an event after the work of this slot's piece on the stream. Returns 0 or -errno. */
 int sp_cuda_slot_mark(struct sp_cuda_queue *q, struct sp_cuda_slot *slot, void *stream);
-/* Makes the queue's transfer stream, and allocates GPU memory between that stream and the queue's
- * stream. Returns 1, or 0 if the copy must use the queue's stream alone. The memory is allocated in
- * the order of stream `order`, or of the transfer stream if `order` is NULL. */
+/* Makes the queue's transfer stream, and allocates GPU memory through which bytes pass between that
+ * stream and the queue's stream. Returns 1, or 0 if the copy must use the queue's stream alone. The
+ * memory is allocated in the order of stream `order`, or of the transfer stream if `order` is
+ * NULL. */
 int sp_cuda_between(struct sp_cuda_queue *q, uint64_t nbytes, void **stream, void *order, uint64_t *address);
 /* Makes a flight for a transfer, with a record that describes the transfer. Submits the start of
  * the flight. Returns 0 or -errno. */

@@ -84,8 +84,8 @@ class _Reader:
 
 
 def header(rest: list[Token]) -> dict[str, Any]:
-    """Returns the values of an IB statement: gfx, ip, va and padding. Ignores
-    depth and ndw, which only inform a person.
+    """Returns the values of an IB statement: gfx, ip, va and padding. Ignores depth and ndw, which
+    only inform a person.
     """
     found: dict[str, Any] = {}
     for item in items(rest):

@@ -197,7 +197,7 @@ class _Replay:
         own += [(p.offset, 4) for p in replay_args.made(call)]
         masked = _masked(call, own)
         if call.name in ("AMDGPU_GEM_MMAP", "SYNCOBJ_WAIT", "SYNCOBJ_TIMELINE_WAIT"):
-            # the argument has an address, or which syncobj was signalled first
+            # the argument holds an address, or the index of the syncobj that was signalled first
             masked.update(range(len(there)))
         for i, (a, b) in enumerate(zip(call.after, there, strict=True)):
             if a != b and i not in masked:
@@ -387,7 +387,7 @@ def _filled_up(call: Call) -> Call:
     """
     known = getattr(lib, f"DRM_IOCTL_{call.name}", None)
     if known is None:
-        raise _Skip("the call is unknown here")
+        raise _Skip("this version does not know the call")
     # Compares type and number of the request, and the number of bytes that the request says
     # (asm-generic/ioctl.h).
     if (known ^ call.request) & 0xFFFF or len(call.before) != call.request >> 16 & 0x3FFF:
