@@ -74,8 +74,8 @@ def judge(old: Mapping[str, Any], new: Mapping[str, Any], threshold: float) -> J
     a, b = np.array(old["samples_ns"]), np.array(new["samples_ns"])
     at = _quantiles(min(a.size, b.size))
     own, p = _fastest(a, b, at[0]), stats.mann_whitney(*map(stats.blocks, (a, b)))
-    late = max(map(_late_ns, (old, new))) / float(min(np.quantile(s, at[0]) for s in (a, b)))
-    own = _widened(own, max(late, _doubt(at, a, b)))
+    fastest_ns = float(min(np.quantile(s, at[0]) for s in (a, b)))
+    own = _widened(own, max(_doubt(at, a, b), *(_late(row, fastest_ns) for row in (old, new))))
     reference = _reference(old, new, at)
     if reference is None:
         return Judged(_verdict(own, own, _typical(a, b), threshold), own, p, None)
@@ -136,14 +136,18 @@ def _drawn(rng: np.random.Generator, samples: stats.Floats, quantile: float) -> 
 
 
 def _widened(shift: Shift, doubt: float) -> Shift:
-    return Shift(shift.middle, max(shift.low - doubt, -1.0), shift.high + doubt)
+    return Shift(
+        shift.middle, (1 + shift.low) / (1 + doubt) - 1, (1 + shift.high) * (1 + doubt) - 1
+    )
 
 
-def _late_ns(row: Mapping[str, Any]) -> float:
-    """How late the second thread of a launch may run."""
+def _late(row: Mapping[str, Any], fastest_ns: float) -> float:
+    """How much longer a launch may take because a thread starts late: twice as long at most, as
+    the other thread does its work.
+    """
     others = row["noise"]["others_percent"] if row.get("noise") else None
     busy = others is not None and others >= BUSY_PERCENT
-    return WAKING_NS if busy and row["device"] == "cpu" else 0.0
+    return min(WAKING_NS / fastest_ns, 1.0) if busy and row["device"] == "cpu" else 0.0
 
 
 def _doubt(at: tuple[float, float], *samples: stats.Floats) -> float:
