@@ -1,6 +1,6 @@
-/* Floats of the scalar ALU: RDNA3.5 (gfx11.5). MODE's rounding and denormals apply as for vectors;
- * only compares set SCC. A 16-bit result clears the upper half: no source says otherwise, LLVM
- * never reads it. */
+/* Floating-point instructions of the scalar ALU: RDNA3.5 (gfx11.5). MODE's rounding and denormals
+ * apply as for vectors; only compares set SCC. A 16-bit result clears the upper half: no source
+ * says otherwise, and LLVM never reads that half. */
 #include "emu/ops/families.h"
 #include "emu/ops/lanes_math.h"
 #include "emu/ops/half.h"
@@ -33,7 +33,8 @@ static int put_f16(struct sp_wave *w, const struct sp_inst *i, double x)
     return (int)w->stop;
 }
 
-/* X(name, type, conversion of the result, sources beyond the first, expression of a, b, c) */
+/* X(name, type, conversion of the result, number of sources beyond the first, expression of a, b,
+ * c) */
 #define ONE(X)                                                                                                        \
     X(S_CEIL_F32, float, f32, ceilf(a)) X(S_FLOOR_F32, float, f32, floorf(a)) X(S_TRUNC_F32, float, f32, truncf(a))   \
     X(S_RNDNE_F32, float, f32, __builtin_roundevenf(a)) X(S_CEIL_F16, double, f16, ceil(a))                           \
@@ -117,7 +118,7 @@ HEAD(S_CVT_PK_RTZ_F16_F32)
 COMPARES(DEFINE_COMPARE)
 #define ENTRY_COMPARE(NAME, EXPR) SP_OP_ENTRY(S_CMP_##NAME##_F32) SP_OP_ENTRY(S_CMP_##NAME##_F16)
 
-/* A hint about registers of the next instruction. */
+/* This instruction is a hint about registers of the next one, and has no effect. */
 HEAD(S_SINGLEUSE_VDST)
 {
     (void)w, (void)i;
