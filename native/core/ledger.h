@@ -9,9 +9,9 @@ enum { SP_TIMES = 4096 };
 
 struct sp_fault {
     uint64_t value;
-    /* Last value that the fault concerns. If the first waiter that got the error waited for the
-     * fault's own value: that value. If it waited for another value: the newest value at that time.
-     * 0: no waiter has got the error. */
+    /* Last value that the fault concerns. 0 until the error is reported to a waiter. If that waiter
+     * waits for the fault's own value: this value. Otherwise: the newest value at the time of the
+     * report. */
     uint64_t until;
     int rc;
 };
@@ -24,7 +24,7 @@ struct sp_times {
 
 struct sp_ledger {
     struct sp_fault *faults; /* oldest first */
-    _Atomic uint32_t nfaults; /* read without the lock; 0: no submission ever failed */
+    _Atomic uint32_t nfaults; /* number of faults; may be read without the lock */
     struct sp_times *times; /* NULL: times are not kept */
 };
 
@@ -36,8 +36,8 @@ void sp_ledger_free(struct sp_ledger *ledger);
  * kept. */
 void sp_ledger_note(struct sp_ledger *ledger, uint64_t value, uint64_t start_ns, uint64_t end_ns, int rc);
 /* Returns the error with which a value ended, else 0. Submissions build on earlier ones, so the
- * error of an earlier fault counts too. That error no longer counts once its own waiter has got it,
- * or any waiter got it before `value` was submitted. */
+ * error of an earlier fault counts too. It stops counting when it has been reported to a waiter for
+ * the fault's own value, or to any waiter before `value` was submitted. */
 int sp_ledger_fault(const struct sp_ledger *ledger, uint64_t value);
 /* Returns what sp_ledger_fault returns, and marks the error as reported to a waiter. `newest` is
  * the newest submitted value. */

@@ -5,7 +5,7 @@
 #define SP_CORE_PLACE_H
 #include <stdint.h>
 
-/* Encodes a place: dword, lowest bit, width and bias. Width 64 means that dword and the next one.
+/* Encodes a place: dword, lowest bit, width and bias. Width 64 means the dword and the next dword.
  * The bias is the field's value minus the stored value. */
 #define SP_PLACE(dw, lo, width, bias) ((dw) | (lo) << 8 | (width) << 16 | (bias) << 24)
 

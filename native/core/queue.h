@@ -69,8 +69,9 @@ static inline int sp_queue_look(struct sp_queue *q, uint64_t epoch)
 /* Takes the lock and checks whether records packed in `epoch` may be used. Returns 0 with the lock
  * held, or -ECHILD, -ESHUTDOWN, -ENODEV or -ESTALE with the lock released.
  *
- * Closers advance the epoch, then take the same lock (sp_queue_settled). A launch that held the
- * lock before them has its value by then. A launch after them sees the new epoch. */
+ * Whoever closes an object advances the epoch, then takes the same lock (sp_queue_settled). A
+ * launch that held the lock before has its value by then. A launch that takes the lock later sees
+ * the new epoch. */
 static inline int sp_queue_enter(struct sp_queue *q, uint64_t epoch)
 {
     if (!sp_queue_usable(q))

@@ -2,8 +2,8 @@
  *
  * Two signs speak against spinning: more runnable threads (/proc/loadavg) than cores, and a spin
  * that lost its core to another thread. The second sign appears earlier. It shows at once that
- * another runtime spins: OpenMP's threads spin for up to 200 ms after each region. The thread that
- * is waited for may then be queued behind the waiting thread.
+ * another runtime spins: OpenMP's threads spin for up to 200 ms after each region. Then the thread
+ * that is waited for may be in the run queue of the same core.
  *
  * Each sign must appear twice, because a wrong "no" costs a wake-up per job for 20 ms. A kernel
  * thread may be runnable just at the time of a sample. A hypervisor may take a core for longer than

@@ -77,7 +77,7 @@ static int try_path(struct sp_dl_library *lib, const char *path, struct sp_text 
         if (why == NULL)
             why = "cannot be opened";
         if (strncmp(why, path, named) == 0 && strncmp(why + named, ": ", 2) == 0)
-            why += named + 2; /* skips the path that the loader repeats */
+            why += named + 2; /* skips the path, which the loader's message repeats */
         sp_text_add(report, "%s: %s\n", path, why);
         return -ENOENT;
     }

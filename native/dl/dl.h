@@ -41,7 +41,7 @@ struct sp_dl_library {
     char path[256];
 };
 
-/* Text of bounded size that shows whether it was cut. */
+/* Text of bounded size, which ends in "..." if it was cut. */
 struct sp_text {
     char *at;
     size_t capacity;

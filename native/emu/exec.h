@@ -40,7 +40,8 @@ struct sp_emu_exec {
     uint32_t lenient;      /* bits of enum sp_emu_lenient; 0: strict */
     /* register GB_ADDR_CONFIG: pipes and packers, which determine the swizzling of images */
     uint32_t gb_addr_config;
-    uint32_t threads;      /* host threads for the groups; 1: deterministic */
+    /* host threads that run groups; with 1 the order of groups is always the same */
+    uint32_t threads;
     /* CLOCK_MONOTONIC; 0: none. It is checked every few thousand instructions. */
     uint64_t deadline_ns;
     const uint32_t *cancel; /* read atomically: nonzero means stop now with -ECANCELED */

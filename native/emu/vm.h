@@ -57,8 +57,9 @@ struct sp_emu_view {
     uint32_t any_bo; /* lenient: unlisted BOs may be touched, except userptrs */
 };
 
-/* A small cache of look-ups per thread, emptied when a job begins. It has two tables: with caches
- * (emu/cache), plain reads of a wave come from its L0, all other accesses go to GL2. */
+/* A small cache of look-ups per thread, emptied when a job begins. It has two tables. With caches
+ * (emu/cache), plain reads of a wave use SP_TLB_READ, which leads to the wave's L0. All other
+ * accesses use SP_TLB_L2, which leads to GL2. */
 enum { SP_TLB_READ, SP_TLB_L2, SP_TLBS };
 struct sp_emu_entry {
     uint64_t page; /* va >> bits of the TLB; UINT64_MAX: the entry is empty */
@@ -181,8 +182,8 @@ void sp_emu_poison_put(struct sp_emu_tlb *tlb, uint64_t va);
  * between two ranges that were just looked up. */
 void sp_emu_poison_copied(struct sp_emu_tlb *tlb, uint64_t to, uint64_t from);
 
-/* Returns 1 if `va` is in a card's VRAM behind the bus and only the CPU has written that page.
- * Never faults. */
+/* Returns 1 if `va` is in the VRAM of a card with a bus (not an APU), and only the CPU has written
+ * that page. Never faults. */
 int sp_emu_by_cpu(const struct sp_emu_tlb *tlb, uint64_t va);
 /* Returns 1 if the page of an address belongs to a BO in VRAM. Never faults. */
 int sp_emu_in_vram(const struct sp_emu_tlb *tlb, uint64_t va);

@@ -56,7 +56,7 @@ static void watch_forks(void)
     pthread_atfork(before_fork, after_fork, after_fork);
 }
 
-/* ---- effects of an ioctl ---- */
+/* ---- effects of an ioctl on the recorder's lists ---- */
 
 static void learn(struct sp_record_node *node, uint32_t request, const void *in, const void *out)
 {
@@ -83,7 +83,7 @@ static void learn(struct sp_record_node *node, uint32_t request, const void *in,
     }
 }
 
-/* ---- one call ---- */
+/* ---- the recording of one call ---- */
 
 struct call {
     struct sp_record *r;
@@ -259,7 +259,7 @@ static int record_close(void *self, int fd)
     return r->next->close(r->next->self, fd);
 }
 
-/* ---- begin and end ---- */
+/* ---- begin and end of a recording ---- */
 
 int sp_record_open(const struct sp_kmd_ops *next, const char *path, const struct sp_record_options *options,
                    struct sp_record **out)

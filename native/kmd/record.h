@@ -12,7 +12,7 @@
 struct sp_record_text {
     char *at;
     size_t n, capacity;
-    int failed; /* out of memory: the text is incomplete */
+    int failed; /* 1: memory was short, so the text is incomplete */
 };
 __attribute__((format(printf, 2, 3))) void sp_record_say(struct sp_record_text *text, const char *format, ...);
 void sp_record_hex(struct sp_record_text *text, const void *data, size_t nbytes);

@@ -1,5 +1,5 @@
 /* Records the IBs of a submission and the IBs that they call, in the capture format of docs/pm4.md.
- * It reads them from GPU memory before the submission. */
+ * The IBs are read from GPU memory before the submission. */
 #include "record.h"
 
 #include "gen/pm4_packets.h"

@@ -1,4 +1,4 @@
-/* Records the memory of BOs as it changes. The copy that is kept here equals what the file says so
+/* Records the memory of BOs as it changes. `held` is a copy that equals what the file says so
  * far. */
 #include "record.h"
 

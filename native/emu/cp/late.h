@@ -1,4 +1,4 @@
-/* Packets of a queue that the command processor does not wait for. */
+/* Packets that the command processor starts and does not wait for. */
 #ifndef SP_EMU_CP_LATE_H
 #define SP_EMU_CP_LATE_H
 #include "engine.h"

@@ -138,7 +138,8 @@ int sp_cp_execute(struct sp_cp *cp)
     }
 }
 
-/* Returns 1 for packets that write registers. Not the packet is traced then, but each register. */
+/* Returns 1 for packets that write registers. The trace has their registers instead of the
+ * packets. */
 static int is_set(uint32_t opcode)
 {
     return opcode == PM4_SET_CONTEXT_REG || opcode == PM4_SET_SH_REG || opcode == PM4_SET_UCONFIG_REG ||

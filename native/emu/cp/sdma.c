@@ -25,8 +25,8 @@ struct sdma {
     } late; /* with SP_FLAW_OVERTAKE: a copy that is executed after the next one */
 };
 
-/* Returns an open span that conflicts with an access, or NULL. Reads conflict with writes, and
- * writes with both. */
+/* Returns an open span that conflicts with an access, or NULL. A read conflicts with writes, a
+ * write with reads and writes. */
 static const struct span *conflict(const struct sdma *s, struct span with)
 {
     for (uint32_t i = 0; i < s->open; i++)

@@ -20,7 +20,7 @@ int sp_ds_raced(struct sp_wave *w, const struct sp_inst *i, enum sp_race_kind ki
  * when the count says so. */
 static inline void sp_ds_stored(struct sp_wave *w) { w->lds_issued++; }
 /* Returns one of the two offsets of an instruction with two addresses, in bytes. OFFSET0 and
- * OFFSET1 count elements, or 64 elements. */
+ * OFFSET1 count units of an element or of 64 elements: `unit` is their size in bytes. */
 static inline uint32_t sp_ds_offset(const struct sp_inst *i, uint32_t which, uint32_t unit)
 {
     return ((uint32_t)i->offset >> 8 * which & 255) * unit;

@@ -269,7 +269,7 @@ HEAD(GLOBAL_STORE_ADDTID_B32)
     return 0;
 }
 
-/* --- atomics --- */
+/* --- atomics of FLAT and GLOBAL --- */
 static int lane_atomic(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint64_t va, enum sp_atomic op,
                        uint32_t nbytes, const uint64_t *data, uint64_t *old)
 {

@@ -141,7 +141,7 @@ static uint32_t dot2_rdna2(const struct sp_wave *w, uint32_t a, uint32_t b, uint
     return sp_u32((float)(part + sum));
 }
 
-/* --- operands --- */
+/* --- operands of dot products and matrices --- */
 
 static uint32_t widen(enum kind kind, uint32_t bits)
 {

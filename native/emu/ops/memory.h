@@ -28,8 +28,8 @@ SP_INLINE struct sp_reach sp_reach_of(struct sp_wave *w, uint32_t access)
  * read that may meet poison. */
 uint8_t *sp_reach_turn(struct sp_reach *r, uint64_t va, uint32_t nbytes);
 
-/* Returns the host address of `nbytes` at `va`. NULL: they cross pages (fault.kind stays 0), or a
- * fault. */
+/* Returns the host address of `nbytes` at `va`, or NULL. After NULL, fault.kind is 0 if the bytes
+ * cross pages; otherwise there is a fault. */
 SP_INLINE uint8_t *sp_reach_at(struct sp_reach *r, uint64_t va, uint32_t nbytes)
 {
     uint64_t in = va & r->mask;
@@ -154,7 +154,7 @@ int sp_lds_write(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint
 SP_INLINE enum sp_race_kind sp_race_load(uint32_t access) { return access & SP_VM_DEVICE ? SP_RACE_DEVICE : SP_RACE_LOAD; }
 SP_INLINE enum sp_race_kind sp_race_atomic(const struct sp_inst *i) { return i->glc ? SP_RACE_RETURNING : SP_RACE_ATOMIC; }
 
-/* --- atomics.c --- */
+/* --- functions of atomics.c --- */
 enum sp_atomic { SP_ATOMIC_SWAP, SP_ATOMIC_CMPSWAP, SP_ATOMIC_ADD, SP_ATOMIC_SUB, SP_ATOMIC_RSUB, SP_ATOMIC_CSUB,
                  SP_ATOMIC_SMIN, SP_ATOMIC_UMIN, SP_ATOMIC_SMAX, SP_ATOMIC_UMAX, SP_ATOMIC_AND, SP_ATOMIC_OR,
                  SP_ATOMIC_XOR, SP_ATOMIC_INC, SP_ATOMIC_DEC, SP_ATOMIC_FADD, SP_ATOMIC_FMIN, SP_ATOMIC_FMAX,

@@ -11,8 +11,8 @@ static enum sp_place place_of(const struct sp_touched *t, uint64_t va)
     return va >> 32 == SP_SHARED_HIGH ? SP_PLACE_LDS : va >> 32 == SP_PRIVATE_HIGH ? SP_PLACE_SCRATCH : SP_PLACE_MEMORY;
 }
 
-/* Returns the number of the dword at `va` in the wave's scratch, if a scratch descriptor led there.
- * Returns SP_NO_POISON beyond this wave's scratch. */
+/* Returns the number of the dword at `va` within the wave's scratch, for an access by a scratch
+ * descriptor. Returns SP_NO_POISON for any other access, and beyond the wave's scratch. */
 static uint64_t slot_bit(const struct sp_wave *w, const struct sp_touched *t, uint64_t va)
 {
     uint64_t bit = (va - t->slot) / 4;
@@ -91,7 +91,8 @@ void sp_texels_begin(struct sp_wave *w, const struct sp_inst *i, uint32_t dwords
                               sp_wave_origin(w, i, SP_FROM_MEMORY, va[__builtin_ctzll(undefined)]));
 }
 
-/* A dword is poison as a whole: poison of single bytes or halves is not tracked. */
+/* Ends a store of undefined registers. A dword is poison as a whole: poison of single bytes or
+ * halves is not tracked. */
 void sp_poison_stored(struct sp_wave *w, uint32_t src, const struct sp_touched *t)
 {
     w->poison_seen = 0;

@@ -66,7 +66,7 @@ HEAD(S_FMAAK_F32) { return put_f32(w, i, fmaf(f32(w, i, i->src[0]), f32(w, i, i-
 HEAD(S_FMAMK_F32) { return put_f32(w, i, fmaf(f32(w, i, i->src[0]), f32(w, i, SP_SRC_LITERAL), f32(w, i, i->src[1]))); }
 HEAD(S_FMAC_F16) { return put_f16(w, i, sp_half_fma(f16(w, i, i->src[0]), f16(w, i, i->src[1]), f16(w, i, i->dst))); }
 
-/* --- conversions --- */
+/* --- conversions to and from floats --- */
 HEAD(S_CVT_F32_I32) { return put_f32(w, i, (float)(int32_t)sp_s32(w, i, i->src[0])); }
 HEAD(S_CVT_F32_U32) { return put_f32(w, i, (float)sp_s32(w, i, i->src[0])); }
 HEAD(S_CVT_F16_F32) { return put_f16(w, i, (double)f32(w, i, i->src[0])); }
@@ -97,7 +97,7 @@ HEAD(S_CVT_PK_RTZ_F16_F32)
     return (int)w->stop;
 }
 
-/* --- compares --- */
+/* --- compares, which set SCC --- */
 #define COMPARES(X)                                                                                                   \
     X(LT, a < b) X(EQ, a == b) X(LE, a <= b) X(GT, a > b) X(LG, a < b || a > b) X(GE, a >= b) X(O, a == a && b == b)  \
     X(U, a != a || b != b) X(NGE, !(a >= b)) X(NLG, !(a < b || a > b)) X(NGT, !(a > b)) X(NLE, !(a <= b))             \
@@ -118,7 +118,7 @@ HEAD(S_CVT_PK_RTZ_F16_F32)
 COMPARES(DEFINE_COMPARE)
 #define ENTRY_COMPARE(NAME, EXPR) SP_OP_ENTRY(S_CMP_##NAME##_F32) SP_OP_ENTRY(S_CMP_##NAME##_F16)
 
-/* This instruction is a hint about registers of the next one, and has no effect. */
+/* Does nothing: the instruction is a hint about registers of the next instruction. */
 HEAD(S_SINGLEUSE_VDST)
 {
     (void)w, (void)i;

@@ -263,7 +263,7 @@ HEAD(S_MOVRELSD_2_B32)
     return (int)w->stop;
 }
 
-/* --- the program counter --- */
+/* --- instructions that read or change the program counter --- */
 HEAD(S_GETPC_B64) { RESULT64_KEEP(w->next) }
 
 HEAD(S_SETPC_B64)

@@ -138,7 +138,7 @@ HEAD(S_BFM_B64)
     RESULT64_KEEP(low_ones(a & 63) << (b & 63))
 }
 
-/* --- compares --- */
+/* --- compares, which set SCC --- */
 #define SOPC_32(X)                                                                                                    \
     X(S_CMP_EQ_I32, a == b)                                                                                           \
     X(S_CMP_LG_I32, a != b)                                                                                           \

@@ -11,7 +11,7 @@
 /* RUNS: how often an instruction is run. REGISTERS: how many VGPRs it can read and write in all. */
 enum { RUNS = 4, REGISTERS = 16 };
 
-/* Everything that an instruction may read and write. */
+/* A copy of everything that an instruction may read and write. */
 struct image {
     uint32_t s[SP_SGPRS], scc;
     uint64_t next;

@@ -3,8 +3,8 @@
 #include "table.h"
 #include <stddef.h>
 
-/* Makes an instruction of each half. The decoder has already named each half by its own
- * instruction. */
+/* Makes an instruction of each half of a VOPD. The decoder has already found the name that the half
+ * has as a single instruction. */
 int sp_vopd_split(struct sp_slot *slot)
 {
     struct sp_inst *x = &slot->inst, *y = &slot->second;

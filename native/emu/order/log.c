@@ -12,7 +12,7 @@ enum { WORDS = SP_VM_GRAIN / 64, FIRST_ROOM = 64, MOST_ROOM = 1 << 15 };
 
 struct sp_touched_grain {
     uint64_t line;
-    uint64_t bits[SP_TOUCHES][WORDS]; /* one bit per byte */
+    uint64_t bits[SP_TOUCHES][WORDS]; /* one bit per byte, for each kind of access */
 };
 
 /* One lock for all logs, because jobs of several rings read each other's logs. */
@@ -80,7 +80,7 @@ static uint64_t word_of(uint32_t at, uint32_t end, uint32_t word)
 }
 
 /* Returns the first byte where `touch` conflicts with `other`'s accesses, or -1. `*was` receives
- * the kind of the access there. */
+ * the kind of the other access. */
 static int meeting(const struct sp_touched_grain *other, uint32_t at, uint32_t end, enum sp_touch touch, enum sp_touch *was)
 {
     static const uint8_t against[SP_TOUCHES] = {

@@ -33,7 +33,7 @@ static int node(const char *path)
     return card >= 0 && !SP_NEXT(access)(lead(path, inside), F_OK) ? card : -1;
 }
 
-/* ---- open ---- */
+/* ---- calls that open a file ---- */
 
 typedef int open_call(const char *, int, ...);
 typedef int openat_call(int, const char *, int, ...);

@@ -99,7 +99,7 @@ void sp_preload_record_forget(int fd)
     errno = kept;
 }
 
-/* Makes the recorder forget the descriptor, because its number may be used again for another
+/* Tells the recorder first, because the number of the descriptor may be used again for another
  * file. */
 SP_HOOK int close(int fd)
 {

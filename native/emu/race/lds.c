@@ -8,7 +8,8 @@ bool sp_lds_apart(const struct sp_look *k, const struct sp_mark *m, bool *late)
     return *late || (passed == 0 && !(k->r->wave[k->w->id].after >> wave & 1));
 }
 
-/* Orders a returning atomic after the atomic that wrote last, and after what preceded that one. */
+/* Orders a returning atomic after the atomic that wrote last, and after what preceded the
+ * latter. */
 void sp_lds_saw(struct sp_look *k, const struct sp_mark *write)
 {
     uint32_t wave = sp_who_wave(write->who);

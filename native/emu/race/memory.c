@@ -79,8 +79,8 @@ static void saw(struct sp_race_wave *me, const struct sp_racer *r, uint64_t va, 
     me->seen[me->seen_count++ % SP_RACE_PENDING] = (struct sp_race_seen){va, sp_order_now(r->all), who};
 }
 
-/* Notes what an atomic access has seen. For a load: the wave that stored the value may have
- * released. An atomic replaces a store as the last write, so the release of that store is kept
+/* Records what an atomic access has seen. After a load: the store that wrote the value may be a
+ * release. An atomic replaces a store as the last write, so the release by that store is recorded
  * now. */
 void sp_memory_saw(struct sp_look *k, const struct sp_mark *write, uint32_t dwords)
 {

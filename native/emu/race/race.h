@@ -41,7 +41,7 @@ int sp_race_memory(struct sp_wave *w, const struct sp_inst *i, enum sp_race_kind
 /* Checks accesses to LDS; `va` has offsets in LDS. `counted`: lgkmcnt counts the access as a DS
  * instruction. */
 int sp_race_lds(struct sp_wave *w, const struct sp_inst *i, enum sp_race_kind kind, const struct sp_race_lanes *a, bool counted);
-/* Notes that the atomics of these lanes have returned old values. Earlier releases at their
+/* Records that the atomics of these lanes have returned old values. Earlier releases at their
  * addresses precede the wave's accesses after its next invalidation of caches
  * (sp_race_invalidated). */
 void sp_race_acquires(struct sp_wave *w, const struct sp_race_lanes *a);

@@ -60,7 +60,8 @@ struct sp_racer {
     const char *(*name_at)(struct sp_wave *w, uint64_t pc);
     uint32_t first[3], count[2], wgp_mode;
     uint32_t barriers;  /* number of barriers that the present group has passed */
-    uint64_t group;     /* number of the present group + 1, as in `who`; atomic, as `told` */
+    /* number of the present group + 1, as in `who`; `group` and `told` are atomic */
+    uint64_t group;
     uint64_t told;      /* number of accesses to memory that this thread has reported */
     uint32_t lds_epoch; /* increases by one at a barrier, and by two from group to group */
     /* 1 if a wave arrived at this barrier (arrivals_open) or at the last one (open) with accesses

@@ -6,7 +6,7 @@ enum { GATHERED = 4 };
 
 static bool reads(enum sp_race_kind kind) { return kind <= SP_RACE_DEVICE; }
 
-/* --- is it a race? --- */
+/* --- the check of two accesses for a race --- */
 /* Returns true if both accesses are atomic, or may be: an atomic store may look like any other
  * store. */
 static bool both_atomic(const struct sp_look *k, const struct sp_mark *m, bool wrote)
@@ -92,7 +92,7 @@ static int meet(struct sp_look *k, struct sp_marks *to, uint32_t mask, int dword
     return 0;
 }
 
-/* --- marks --- */
+/* --- replacing and splitting marks --- */
 /* Replaces the mark of a line by a new one. Returns false if the line's dwords must keep separate
  * marks. */
 static bool put(struct sp_mark *m, const struct sp_mark *new)
@@ -177,7 +177,8 @@ static int in_line(struct sp_look *k, struct sp_line *line, uint32_t dwords, uin
     return each_dword(k, line, dwords, bytes);
 }
 
-/* Checks and marks an access to the same bytes of each of these dwords of a line. */
+/* Checks an access to the bytes `bytes` of each of the dwords `dwords` of line `number` for races,
+ * and marks it. */
 static int touch(struct sp_look *k, uint64_t number, uint32_t dwords, uint32_t bytes)
 {
     k->line = number;

@@ -34,7 +34,7 @@ struct sp_race_page {
     struct sp_line line[SP_PAGE_LINES];
 };
 
-/* An access in progress. */
+/* An access that is being checked for races. */
 struct sp_look {
     struct sp_wave *w;
     struct sp_racer *r;

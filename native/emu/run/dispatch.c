@@ -123,8 +123,8 @@ static void initial_vgprs(const struct worker *k, struct sp_wave *w, const uint3
 /* Returns the number of bytes for one bit per dword of scratch. */
 static size_t scratch_marks(uint64_t scratch_wave) { return (size_t)(scratch_wave / 4 + 63) / 64 * 8; }
 
-/* Fills the registers that hardware does not initialise, and that hold the values of an earlier
- * wave there. In strict mode they get a pattern, else 0. */
+/* Fills the registers that hardware does not initialise. On hardware they hold the values of an
+ * earlier wave. Here they get a pattern in strict mode, else 0. */
 static void poison(struct sp_wave *w, uint32_t vgprs)
 {
     bool lenient = !w->strict;
@@ -165,7 +165,7 @@ static void launch_wave(struct worker *k, struct sp_wave *w, uint32_t id, const 
     initial_sgprs(k, w);
 }
 
-/* --- running --- */
+/* --- running the groups of a dispatch --- */
 static int stopped_from_outside(const struct launch *l, struct sp_emu_fault *fault)
 {
     const struct sp_emu_exec *x = l->x;

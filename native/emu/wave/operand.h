@@ -33,7 +33,7 @@ const uint32_t *sp_operand_lanes(struct sp_wave *w, const struct sp_inst *i, uns
 void sp_operand_sdwa_result(const struct sp_inst *i, const uint32_t *old, uint32_t *result, uint32_t lanes);
 int sp_operand_bad(struct sp_wave *w, const struct sp_inst *i, uint32_t code);
 
-/* --- scalars --- */
+/* --- scalar operands --- */
 
 /* slow.c: read a constant, or a register that is not ready. */
 uint32_t sp_s32_slow(struct sp_wave *w, const struct sp_inst *i, uint32_t code);
@@ -123,7 +123,7 @@ static inline void sp_put_mask(struct sp_wave *w, const struct sp_inst *i, uint3
         sp_put_s32(w, i, code, (uint32_t)value);
 }
 
-/* --- vectors --- */
+/* --- vector operands --- */
 
 /* Returns the VGPR with this operand code. Beyond the allocation hardware reads v0; here that is a
  * fault. */

@@ -17,7 +17,7 @@ enum sp_wave_stop {
     SP_WAVE_END,     /* s_endpgm */
     SP_WAVE_BARRIER, /* the wave waits for the other waves of its group */
     SP_WAVE_YIELD,   /* s_sleep: it is the next wave's turn */
-    SP_WAVE_FAULT,   /* exec.fault has the reason */
+    SP_WAVE_FAULT,   /* the wave has faulted; exec.fault has the reason */
     /* Never returned to the caller: an operand is undefined, and the instruction has had no effect
      * yet (ops/spread.c). */
     SP_WAVE_POISON
@@ -146,12 +146,12 @@ int sp_wave_fault(struct sp_wave *w, uint32_t kind, const char *format, ...) __a
 /* Adds pc, group, wave and lane to a fault that the TLB has filled. Returns SP_WAVE_FAULT. */
 int sp_wave_fault_at(struct sp_wave *w, uint32_t lane);
 
-/* pending.c: loads under way. sp_wave_load_begins notes a load into `count` registers from `reg`,
- * an operand code, on. */
+/* pending.c: loads under way. sp_wave_load_begins records a load into `count` registers; `reg` is
+ * the operand code of the first one. */
 void sp_wave_load_begins(struct sp_wave *w, enum sp_pending_kind kind, uint32_t reg, uint32_t count);
 void sp_wave_wait_vm(struct sp_wave *w, uint32_t at_most);
 void sp_wave_wait_lgkm(struct sp_wave *w, uint32_t at_most);
-/* Notes a load that may bring poison; the counter counts it once. undefined[k]: the lanes of
+/* Records a load that may bring poison; the counter counts it once. undefined[k]: the lanes of
  * register k that get poison. */
 void sp_wave_poison_begins(struct sp_wave *w, enum sp_pending_kind kind, uint32_t reg, uint32_t count,
                            const uint64_t *undefined, uint8_t why);

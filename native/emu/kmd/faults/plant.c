@@ -1,5 +1,5 @@
-/* Planted flaws of memory: plants any flaw, and runs the one that no access can show, a stuck data
- * bit. All other flaws are implemented where they act. */
+/* Plants flaws, and runs the thread of one of them: a stuck data bit, which no single access can
+ * show. All other flaws are implemented where they act. */
 #include "faults.h"
 
 #include <time.h>

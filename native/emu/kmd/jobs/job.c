@@ -1,4 +1,4 @@
-/* A job: its references, and its end. */
+/* The end of a job: drops its references, signals its fence, frees it. */
 #include "jobs.h"
 #include "order.h"
 #include "emu/kmd/memory/memory.h"

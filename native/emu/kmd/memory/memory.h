@@ -3,7 +3,7 @@
 #define SP_EMU_KMD_MEMORY_H
 #include "emu/kmd/state/state.h"
 
-/* bo.c, gem.c: BOs. */
+/* bo.c and gem.c: functions of BOs. */
 int kmd_bo_new(struct kmd_card *card, uint64_t nbytes, uint32_t domains, uint64_t flags, struct kmd_bo **out);
 int kmd_bo_new_user(struct kmd_card *card, uint64_t address, uint64_t nbytes, bool readonly, struct kmd_bo **out);
 void kmd_bo_get(struct kmd_bo *bo);
@@ -11,7 +11,7 @@ void kmd_bo_put(struct kmd_bo *bo);
 void kmd_bo_move_to_gtt(struct kmd_bo *bo);
 /* uses.c: records that a job uses a BO or an address space. Returns 0 or -ENOMEM. */
 int kmd_uses_add(struct kmd_uses *uses, struct kmd_fence *fence, uint64_t owner);
-void kmd_uses_prune(struct kmd_uses *uses); /* forgets signalled fences */
+void kmd_uses_prune(struct kmd_uses *uses); /* removes the uses whose fence has signalled */
 void kmd_uses_clear(struct kmd_uses *uses);
 /* userptr.c: checks the pages of a userptr. Returns 0, or -EFAULT if pages are unmapped, or are
  * read-only although the BO is writable. */

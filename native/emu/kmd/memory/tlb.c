@@ -51,8 +51,8 @@ static struct sp_emu_entry *entry_of(struct sp_emu_tlb *tlb, uint64_t va, uint32
     return &tlb->entry[access == SP_VM_READ ? SP_TLB_READ : SP_TLB_L2][(va >> tlb->bits) % SP_VM_TLB];
 }
 
-/* Returns true if an access to the BO goes over the bus: memory of the host, and a card with memory
- * of its own. */
+/* Returns true if an access to the BO goes over the bus: the BO is in the host's memory, and the
+ * card has memory of its own. */
 static bool is_remote(const struct kmd_bo *bo)
 {
     return bo->domain == AMDGPU_GEM_DOMAIN_GTT && !(bo->card->chip.info.ids_flags & AMDGPU_IDS_FLAGS_FUSION);

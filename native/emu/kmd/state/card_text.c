@@ -41,8 +41,8 @@ static int refuse_name(const struct reading *r, const char *text, size_t length)
     return refuse(r, "no chip is called '%.*s'; known are %s", (int)(length < 40 ? length : 40), text, known);
 }
 
-/* Parses a whole number at *at and moves *at behind the number. Returns -1 if there is no number,
- * or one above MOST_NBYTES. */
+/* Parses a whole number at *at and moves *at to the first character after it. Returns -1 if there
+ * is no number, or one above MOST_NBYTES. */
 static int64_t number(const char **at)
 {
     uint64_t value = 0;

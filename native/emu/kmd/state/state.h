@@ -64,8 +64,7 @@ struct kmd_bo {
     bool user_readonly;
     bool pinned; /* exported to another card, so the BO stays in GTT */
     const struct kmd_file *private_to; /* with VM_ALWAYS_VALID: the file that made the BO */
-    /* the dma-buf of this BO; the pointer does not count as a reference */
-    struct kmd_token *dmabuf;
+    struct kmd_token *dmabuf;          /* the dma-buf of this BO; the pointer holds no reference */
     struct kmd_uses uses;
     uint64_t metadata_flags, tiling_info;
     uint32_t metadata_nbytes;

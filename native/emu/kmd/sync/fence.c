@@ -113,7 +113,7 @@ struct kmd_fence *kmd_fence_join(struct kmd_machine *machine, struct kmd_fence *
     struct kmd_fence *joined = kmd_fence_new(machine);
     if (!joined)
         return NULL;
-    /* counts as a dependency until the end of the loop, so that the fence does not signal early */
+    /* an extra dependency until the end of the loop, so that the fence does not signal early */
     joined->missing = 1;
     for (uint32_t i = 0; i < count; i++) {
         struct kmd_fence *fence = fences[i];
