@@ -42,7 +42,8 @@ struct sp_emu_exec {
     uint32_t gb_addr_config;
     /* host threads that run groups; with 1 the order of groups is always the same */
     uint32_t threads;
-    /* CLOCK_MONOTONIC; 0: none. It is checked every few thousand instructions. */
+    /* time of CLOCK_MONOTONIC when the job must end; 0: never. Checked every few thousand
+     * instructions */
     uint64_t deadline_ns;
     const uint32_t *cancel; /* read atomically: nonzero means stop now with -ECANCELED */
     uint64_t lane_ops;     /* instructions x active lanes, counted for benchmarks/emu.py */

@@ -47,7 +47,8 @@ static inline int sp_cp_lenient(const struct sp_cp *cp, uint32_t bit)
     return (cp->x->lenient & bit) != 0;
 }
 
-/* Accesses memory. Each function returns 0, or -errno with the fault filled. */
+/* The functions from here to sp_cp_wait access memory. Each returns 0, or -errno with the fault
+ * filled. */
 /* `nbytes` is 4 or 8; aligned, atomic */
 int sp_cp_load(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t *value);
 /* sp_cp_use loads a value that decides something, so unwritten memory is a fault. sp_cp_poll does

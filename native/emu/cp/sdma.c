@@ -1,6 +1,6 @@
 /* Walks an IB of a DMA queue. On silicon the copies of one IB are unordered. Here two copies
- * conflict if one reads or overwrites what the other writes. That is a fault unless a packet
- * between them orders them. NOP, FENCE and all other packets that are no copy do. */
+ * conflict if one reads or overwrites what the other writes. A conflict is a fault, unless a packet
+ * that is no copy or fill, such as NOP or FENCE, stands between the two. */
 #include "engine.h"
 #include "emu/cache/unit.h"
 #include "emu/order/log.h"
@@ -132,7 +132,7 @@ static int const_fill(struct sdma *s)
     return rc != 0 ? rc : sp_cp_fill(cp, dst, value, nbytes);
 }
 
-/* Executes WRITE. Its data may be longer than the packet buffer, so they are read in pieces. */
+/* Executes WRITE. The data may be longer than the packet buffer, so they are read in pieces. */
 static int write(struct sdma *s)
 {
     struct sp_cp *cp = &s->cp;

@@ -1,6 +1,5 @@
-/* Packets about order: cache actions, events, fences, waits. Started packets and their ends are
- * modelled in late.c. Here are only the effects on memory and caches, and the rules of the
- * packets. */
+/* Packets about order: cache actions, events, fences, waits. late.c models which packets are under
+ * way. This file has the effects on memory and caches, and the rules of the packets. */
 #include "engine.h"
 #include "emu/cache/unit.h"
 #include "emu/order/log.h"

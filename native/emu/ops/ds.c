@@ -336,8 +336,9 @@ HEAD(DS_PERMUTE_B32)
     return put(w, i, i->src[1], r, 0);
 }
 
-/* With OFFSET bit 15 the lanes of a quad are swapped, two bits a lane. Otherwise the lanes of a
- * group of 32 are: lane = (lane & and | or) ^ xor, five bits each. */
+/* With OFFSET bit 15, each lane of a quad reads the lane that two bits of OFFSET select. Otherwise
+ * lane l of a group of 32 reads lane (l & and | or) ^ xor; each of the three masks has five
+ * bits. */
 HEAD(DS_SWIZZLE_B32)
 {
     uint32_t r[SP_LANES], k = (uint32_t)i->offset & 0xFFFF;

@@ -5,8 +5,8 @@
 
 /* Returns true, with a fault, for a GDS instruction: GDS is not modelled. */
 bool sp_ds_is_gds(struct sp_wave *w, const struct sp_inst *i);
-/* Ends a load: writes `dwords` results to the registers from `dst` on. They become valid at their
- * wait. */
+/* Ends a load: writes `dwords` results to the registers from `dst` on. The registers become valid
+ * after their s_waitcnt. */
 void sp_ds_loaded(struct sp_wave *w, const struct sp_inst *i, uint32_t (*r)[SP_LANES], uint32_t dwords);
 /* Data of a store. sp_ds_raced reports an access at at[l] + offset to race/, if races are looked
  * for; for a store it gets `data`. */

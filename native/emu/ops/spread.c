@@ -19,7 +19,8 @@ struct image {
 };
 struct trial {
     struct sp_wave *w;
-    /* the instruction copies a register; that register has defined lanes too */
+    /* `by_lane`: the instruction copies a register. `merge`: that register also has defined
+     * lanes. */
     bool by_lane, merge;
     uint32_t count;
     uint8_t reg[REGISTERS];

@@ -45,7 +45,8 @@ struct sp_race_wave {
     /* number of the wave's last store in vscnt that others see: not one to scratch */
     uint32_t stored;
     uint32_t synced;  /* 1 if the wave has used an atomic, or a load that may be atomic */
-    /* turn in the wave's `who`; 1 if the wave has released since its last store */
+    /* number of stores after a release, as in `who`; 1 if the wave has released since its last
+     * store */
     uint32_t turn, released;
     uint32_t lds_synced; /* 1 if the wave has used a returning atomic of LDS */
     uint32_t seen_count;

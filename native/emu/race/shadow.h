@@ -48,7 +48,7 @@ struct sp_look {
     uint64_t line;  /* number of the gathered line: address >> SP_LINE_BITS */
     unsigned __int128 bytes; /* gathered bytes of the line that do not fill a dword */
 };
-/* Checks the accesses of all lanes. Returns 0, or the wave's stop. */
+/* Checks the accesses of all lanes. Returns 0, or w->stop if the wave must stop. */
 int sp_look_at_lanes(struct sp_look *k);
 
 /* memory.c */

@@ -252,7 +252,7 @@ static inline void sp_put_lanes(struct sp_wave *w, const struct sp_inst *i, uint
     }
 }
 
-/* Writes the result of a vector instruction. Returns 0, or the wave's stop. */
+/* Writes the result of a vector instruction. Returns 0, or w->stop if the wave must stop. */
 static inline int sp_put(struct sp_wave *w, const struct sp_inst *i, uint32_t *r)
 {
     if (SP_UNLIKELY(w->stop)) return (int)w->stop;

@@ -161,7 +161,7 @@ static inline void sp_wave_waited(uint32_t *waited, uint32_t issued, uint32_t at
 }
 bool sp_wave_is_pending(const struct sp_wave *w, uint32_t reg);
 /* Call it when an operand is not ready. If its load is under way, that is a fault. Else, in strict
- * mode, the wave's stop becomes SP_WAVE_POISON. */
+ * mode, w->stop becomes SP_WAVE_POISON. */
 void sp_wave_not_ready(struct sp_wave *w, const struct sp_inst *i, uint32_t reg);
 /* Does what sp_wave_not_ready does, for one lane or an instruction that copies: lanes that were
  * never written are not accepted. */

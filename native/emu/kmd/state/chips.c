@@ -1,18 +1,18 @@
-/* The chips, as INFO describes them; each is a commercial product.
+/* The chips, as INFO describes them. Each is a commercial product.
  *
  * gfx1030, gfx1033, gfx1036, gfx1100 and gfx1150 answer as cards did: Mesa's
- * src/amd/drm-shim/amdgpu_devices.c has the replies. The reply for gfx1030 is a 6800's; units and
- * clocks are those of a 6800 XT.
+ * src/amd/drm-shim/amdgpu_devices.c has the replies. The reply for gfx1030 is that of an RX 6800;
+ * the numbers of units and the clocks are those of an RX 6800 XT.
  *
- * No replies are known of gfx1035, gfx1102 and gfx1103. Their units, engines, device and PCI
+ * No replies of gfx1035, gfx1102 and gfx1103 are known. Their units, engines, device and PCI
  * revision come from kernel logs of such machines. Family and external_rev come from Linux nv.c and
- * soc21.c, caches from kfd_crat.c, clocks and memory from publications. A clock of 0 is not
- * missing: real kernels report it for APUs. A chip has as many SDMA rings as Linux has SDMA
- * instances.
+ * soc21.c, caches from kfd_crat.c, clocks and memory from publications. A clock of 0 is not a gap:
+ * real kernels report 0 for APUs. A chip has as many SDMA rings as Linux has SDMA instances.
  *
- * These values have no source and are chosen: the disabled units of a 6800 XT; GB_ADDR_CONFIG of
- * gfx1035, gfx1102 and gfx1103, after chips with as many pipes and packers; their num_tcc_blocks;
- * firmware of gfx1035 (gfx1033's) and gfx1102 (gfx1100's); RLC and SDMA firmware of most. */
+ * These values have no source and are chosen: the disabled units of an RX 6800 XT; GB_ADDR_CONFIG
+ * of gfx1035, gfx1102 and gfx1103, after chips with as many pipes and packers; the num_tcc_blocks
+ * of these three; firmware of gfx1035 (as gfx1033) and gfx1102 (as gfx1100); RLC and SDMA firmware
+ * of most. */
 #include "state.h"
 
 #include <string.h>

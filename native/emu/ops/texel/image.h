@@ -36,7 +36,7 @@ struct sp_level {
     uint32_t tail[2]; /* place of the level in the block that small levels share */
 };
 
-/* Decodes the descriptor that `i` names. Returns 0, or the wave's stop. */
+/* Decodes the descriptor that `i` names. Returns 0, or w->stop if the wave must stop. */
 int sp_image_of(struct sp_wave *w, const struct sp_inst *i, struct sp_image *out);
 /* Sets the equation and the block sizes of an image whose type, mode, size, levels and texel are
  * set. Returns false for an unknown mode. */

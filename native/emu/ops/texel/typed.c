@@ -30,8 +30,8 @@ struct access {
     const struct group *group;
 };
 
-/* Decodes the instruction and the descriptor. Returns 0, or the wave's stop. An INVALID format
- * stands for a missing buffer: loads give 0, stores do nothing. */
+/* Decodes the instruction and the descriptor. Returns 0, or w->stop if the wave must stop. An
+ * INVALID format stands for a missing buffer: loads give 0, stores do nothing. */
 static int begin(struct sp_wave *w, const struct sp_inst *i, struct access *a)
 {
     uint32_t word3 = (uint32_t)(sp_s64(w, i, i->sbase + 2u) >> 32), number = word3 >> 12 & (w->generation == 10 ? 127 : 63);
