@@ -2,7 +2,7 @@
  *
  * The functions are inline, because two extension modules use them. Backends check every record
  * with them: this is the last check before a kernel dereferences a pointer.
- * native/hot/launch/pack.c computes grids with them and finds the wrong argument. */
+ * native/hot/launch/pack.c computes grids with them, and finds which argument is wrong. */
 #ifndef SP_CORE_EXTENTS_H
 #define SP_CORE_EXTENTS_H
 #include "include/sp_cmd.h"
@@ -22,8 +22,8 @@ SP_INLINE uint64_t sp_extent_operand(const struct sp_extent_step *o, const void 
     return (value & o->mask) | o->constant;
 }
 
-/* Returns the value that a SP_EXTENT_PUSH or SP_EXTENT_SPAN step starts with. Sets `*beyond` if the
- * value exceeds 64 bits. */
+/* Returns the value that an SP_EXTENT_PUSH or SP_EXTENT_SPAN step starts with. Sets `*beyond` if
+ * the value exceeds 64 bits. */
 SP_INLINE uint64_t sp_extent_begin(const struct sp_extent_step *step, const void *args, int *beyond)
 {
     const uint64_t n1 = sp_extent_operand(step, args);

@@ -1,5 +1,5 @@
-/* Progress of the running submission. The thread that runs the submission writes it. Any thread
- * that describes the submission reads it. */
+/* Progress of the running submission. The thread that runs the submission writes these fields. Any
+ * thread that describes the submission reads them. */
 #ifndef SP_CORE_PROGRESS_H
 #define SP_CORE_PROGRESS_H
 #include "include/sp_cmd.h"

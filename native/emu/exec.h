@@ -1,4 +1,4 @@
-/* The state that executes one job. The thread of a hardware ring passes it to the command
+/* The state that executes one job. The thread of a hardware ring passes this state to the command
  * processor, SDMA and waves. */
 #ifndef SP_EMU_EXEC_H
 #define SP_EMU_EXEC_H

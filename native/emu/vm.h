@@ -188,8 +188,8 @@ int sp_emu_by_cpu(const struct sp_emu_tlb *tlb, uint64_t va);
 /* Returns 1 if the page of an address belongs to a BO in VRAM. Never faults. */
 int sp_emu_in_vram(const struct sp_emu_tlb *tlb, uint64_t va);
 
-/* Reads any length at any alignment. Returns 0, or -EFAULT with the fault filled, then with a part
- * of the bytes read. */
+/* Reads any length at any alignment. Returns 0, or -EFAULT with the fault filled. After -EFAULT
+ * only a part of the bytes may have been read. */
 int sp_emu_read_as(struct sp_emu_tlb *tlb, uint64_t va, void *to, size_t nbytes, uint32_t access);
 static inline int sp_emu_read(struct sp_emu_tlb *tlb, uint64_t va, void *to, size_t nbytes)
 {

@@ -230,7 +230,7 @@ static void forget(struct sp_l2 *l2, uint64_t first, uint64_t end)
         if (*place(l2, line)) drop(l2, place(l2, line));
 }
 
-/* Ends a job. Only here pieces leave the list of written ones and are freed, because the TLBs of
+/* Ends a job. Pieces leave the list of written ones and are freed only here, because the TLBs of
  * running jobs point to them. */
 void sp_l2_job_ends(struct sp_l2 *l2)
 {

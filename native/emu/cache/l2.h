@@ -1,5 +1,5 @@
-/* GL2, the last cache before memory. The agents of a card (waves, command processor, SDMA) see
- * memory that is not mapped UC through it. */
+/* GL2, the last cache before memory. The agents of a card (waves, command processor, SDMA) access
+ * memory through GL2, unless it is mapped UC. */
 #ifndef SP_EMU_CACHE_L2_H
 #define SP_EMU_CACHE_L2_H
 #include "emu/vm.h"

@@ -54,8 +54,8 @@ uint8_t *sp_cache_enter(struct sp_emu_tlb *tlb, struct sp_emu_entry *e, uint64_t
  * `host` is the place of these bytes in GL2. Copies in the bypassed caches are evicted (MISS_EVICT
  * of LLVM's SIMemoryLegalizer), so that no later plain load sees older bytes. */
 const uint8_t *sp_cache_look(struct sp_emu_tlb *tlb, uint64_t va, const uint8_t *host, uint32_t access);
-/* Invalidates the caches that one wave reads through and `gcr` names: L0, scalar cache, instruction
- * cache, GL1. */
+/* Invalidates those caches of one wave that `gcr` names: L0, scalar cache, instruction cache,
+ * GL1. */
 void sp_cache_invalidate(struct sp_emu_tlb *tlb, uint32_t gcr);
 /* For code.c: returns a TLB entry's piece of GL2. sp_cache_entry returns the TLB entry of an
  * address, or NULL. */
@@ -66,7 +66,7 @@ uint8_t *sp_copy_in(const struct sp_domain *d, uint64_t page, uint64_t line);
 /* Returns the copy of piece `line` in `d`. If there is none, makes it from `from`. Returns `from`
  * itself if memory is short. */
 uint8_t *sp_copy_of(struct sp_domain *d, uint64_t page, uint64_t line, uint8_t *from);
-/* A stale read: what it is called in a fault. */
+/* A stale read, as a fault describes it. */
 struct sp_stale {
     /* name of the cache with the old bytes, and of the missing invalidation */
     const char *cache, *lacks;

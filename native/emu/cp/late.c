@@ -282,7 +282,8 @@ static int wait_for(struct sp_cp *cp, uint32_t of)
     return rc;
 }
 
-/* Returns the packets that have ended when a RELEASE_MEM has: itself and all before it. */
+/* Returns the packets that have ended when RELEASE_MEM `release` has ended: this packet and all
+ * earlier ones. */
 static uint32_t up_to(const struct sp_late *late, uint32_t release)
 {
     uint32_t found = 0;

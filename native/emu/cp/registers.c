@@ -11,8 +11,9 @@ static const char *const space_names[] = {"SH", "CONTEXT", "UCONFIG"};
 static const uint32_t space_base[] = {SPACE_SH, SPACE_CONTEXT, SPACE_UCONFIG};
 static const uint32_t space_count[] = {SH_COUNT, CONTEXT_COUNT, UCONFIG_COUNT};
 
-/* Returns the value that a foreign process has left in a register. It is odd and differs from
- * register to register, so that a dispatch that uses it fails in a recognisable way. */
+/* Returns the value that a foreign process has left in a register. The value is odd and differs
+ * from register to register, so that a dispatch that uses the register fails in a recognisable
+ * way. */
 static uint32_t poison(uint32_t space, uint32_t offset)
 {
     return 0xA5000001u ^ (offset * 0x9E3779B1u & 0x00FFFFFEu) ^ space << 28;

@@ -138,12 +138,12 @@ static inline double sp_div_scale64(double s0, double s1, double s2, uint32_t *v
     return s1 == 0 || s2 == 0 ? sp_f64(UINT64_C(0xFFF8000000000000)) : ldexp(s0, power);
 }
 
-/* Rounds the result of V_DIV_FMAS with VCC set, so that it is rounded only once. That result is a *
- * b + c times the factor that V_DIV_SCALE left out; the size of c decides which.
+/* Corrects the result of V_DIV_FMAS with VCC set, as if it had been rounded only once. The result
+ * is a * b + c times the factor that V_DIV_SCALE left out; the size of c tells which factor.
  *
  * `sum` is a * b + c rounded, `lost` its rounding error. A denormal `result` was rounded a second
- * time. If that rounding looks like a tie, `lost` decides the side. (A tie went to an even number,
- * so `lost` changes the result only if it points to the other side.) */
+ * time. If the second rounding looks like a tie, `lost` decides the side. (A tie went to an even
+ * number, so `lost` changes the result only if it points to the other side.) */
 static inline double sp_rounded_once(double result, double sum, double lost, double unit, double scale)
 {
     double left = sum - result / scale; /* exact, because both are multiples of sum's last bit */

@@ -136,7 +136,7 @@ SP_HOOK DIR *opendir(const char *path)
     return SP_NEXT(opendir)(lead(path, inside));
 }
 
-/* ---- calls with a name, and no descriptor or status ---- */
+/* ---- other calls that take a file name ---- */
 
 SP_HOOK int access(const char *path, int mode)
 {

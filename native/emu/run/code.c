@@ -79,8 +79,8 @@ static bool fetch_word(struct sp_wave *w, uint64_t va, uint32_t *word)
     return true;
 }
 
-/* Reads the words at `va`, at most as many as an instruction can have. Returns the number of words
- * that are mapped. */
+/* Reads the words at `va` up to the end of the page, at most as many as an instruction can have.
+ * Returns their number, or 0 after a fault. */
 static uint32_t fetch(struct sp_wave *w, uint64_t va, uint32_t words[MOST_WORDS])
 {
     uint32_t count = 0;

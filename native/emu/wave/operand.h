@@ -35,7 +35,7 @@ int sp_operand_bad(struct sp_wave *w, const struct sp_inst *i, uint32_t code);
 
 /* --- scalar operands --- */
 
-/* slow.c: read a constant, or a register that is not ready. */
+/* slow.c: returns a constant, or a register that is not ready. */
 uint32_t sp_s32_slow(struct sp_wave *w, const struct sp_inst *i, uint32_t code);
 uint64_t sp_s64_slow(struct sp_wave *w, const struct sp_inst *i, uint32_t code);
 uint64_t sp_mask_slow(struct sp_wave *w, const struct sp_inst *i, uint32_t code);

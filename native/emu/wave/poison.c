@@ -40,8 +40,9 @@ void sp_wave_poisoned(struct sp_wave *w, uint32_t reg, uint64_t lanes, uint64_t 
 uint64_t sp_wave_undefined_lanes(const struct sp_wave *w, uint32_t reg)
 {
     uint64_t ready = w->vgpr_ready[reg & 255];
-    /* If some lanes are ready, never-written lanes of the others are no error: the compiler merges
-     * values that it does not use. Lanes that were loaded as poison are. */
+    /* If some lanes are ready, never-written lanes of the register are no error: compilers merge
+     * values that they do not use. A lane that loaded poison is an error, because the program
+     * loaded the value for use. */
     return ready ? w->origins ? w->poison[reg & 255] & ~ready : 0 : UINT64_MAX;
 }
 

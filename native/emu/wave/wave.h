@@ -25,7 +25,7 @@ enum sp_wave_stop {
 
 /* Fields of the MODE register that this emulator implements. */
 enum { SP_MODE_ROUND32 = 3, SP_MODE_ROUND64 = 12, SP_MODE_KEEP32_IN = 0x10, SP_MODE_KEEP32_OUT = 0x20,
-       /* denormals are kept, not flushed; the 64 bits are also for halves */
+       /* KEEP: denormals are kept, not flushed; the KEEP64 bits also apply to halves */
        SP_MODE_KEEP64_IN = 0x40, SP_MODE_KEEP64_OUT = 0x80,
        SP_MODE_DX10_CLAMP = 1 << 8, SP_MODE_IEEE = 1 << 9 };
 
@@ -35,8 +35,7 @@ struct sp_pending {
     uint8_t kind;
     uint8_t count; /* registers */
     uint16_t reg;
-    /* number of the load: how many loads its counter had counted when it was issued */
-    uint32_t seq;
+    uint32_t seq; /* value of the counter of loads when the load was issued */
     uint64_t lanes;
     uint64_t undefined; /* VGPR: the lanes that load poison. SGPR: nonzero if it loads poison */
     uint8_t why;        /* the origin of the poison: index of a struct sp_origin */

@@ -42,7 +42,7 @@ static int hold_lock(int fd, int64_t byte)
     return fcntl(fd, F_OFD_SETLK, &lock) < 0 ? -errno : 0;
 }
 
-/* Returns true if `fd` is a render node of the machine. Needs no lock. */
+/* Returns true if `fd` is a render node of the machine. The function needs no lock. */
 static bool is_node(const struct kmd_machine *machine, int fd)
 {
     struct stat st;

@@ -22,7 +22,7 @@ struct kmd_cs {
 };
 
 int kmd_cs_add_sync(struct kmd_cs *cs, uint32_t chunk_id, const void *data, size_t nbytes);
-/* Makes the job wait for `fence`, and takes over the caller's reference even if it fails. NULL is
+/* Makes the job wait for `fence`. Takes over the caller's reference, even on failure. NULL is
  * allowed. */
 int kmd_cs_depend(struct kmd_cs *cs, struct kmd_fence *fence);
 /* Gives the job's fence to the syncobjs that the submission signals. */

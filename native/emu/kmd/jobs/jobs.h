@@ -11,7 +11,7 @@ void kmd_ctx_put(struct kmd_ctx *ctx);
 /* Finds the entity of a ring of a context. Returns 0 or -EINVAL. */
 int kmd_ctx_entity(struct kmd_ctx *ctx, uint32_t ip, uint32_t instance, uint32_t ring, struct kmd_entity **out);
 /* Finds the fence of submission `seq` (~0: the latest) and adds a reference. `*out` is NULL if the
- * job ended long ago. Returns -EINVAL for a submission of the future. */
+ * job ended long ago. Returns -EINVAL for a submission that has not been made yet. */
 int kmd_entity_fence(struct kmd_entity *entity, uint64_t seq, struct kmd_fence **out);
 int kmd_fence_of(struct kmd_file *file, const struct drm_amdgpu_fence *which, struct kmd_fence **out);
 

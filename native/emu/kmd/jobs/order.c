@@ -82,9 +82,9 @@ void kmd_order_push(struct kmd_job *job)
     a->ended = 0;
     a->queue = entity->ctx->serial << 16 | entity->ip << 8 | entity->index;
     a->before = job->wait && !job->wait->signalled ? job->wait->jobs : 0;
-    /* A wait for this job's fence also waits for all earlier jobs of its queue, which `queue` adds.
-     * The job itself does not wait for these. But the jobs that its predecessor has waited for have
-     * ended. */
+    /* A wait for this job's fence also waits for all earlier jobs of its queue: `queue` has their
+     * accounts. The job itself does not wait for these jobs. But the jobs that its predecessor has
+     * waited for have ended. */
     uint64_t queue = 0;
     const struct account *last = entity->last ? account_of(entity->last) : NULL;
     if (last) {

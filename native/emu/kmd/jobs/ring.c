@@ -95,8 +95,8 @@ static void run(struct kmd_ring *ring, struct kmd_ring_state *state, struct kmd_
     error = ring->cancel ? -ECANCELED : kmd_job_run(ring, state, job);
     if (!error)
         dawdle(ring);
-    /* The word is written before the kernel's own fence signals: the kernel lets the ring write the
-     * word first, then its fence with the interrupt (amdgpu_ib_schedule). */
+    /* As in the kernel (amdgpu_ib_schedule), the word is written first. Then the kernel's own fence
+     * signals, with the interrupt. */
     if (!error && !ring->cancel && job->fence_bo && !sp_emu_flaw(&card->chip.core, SP_FLAW_FENCE)) {
         tell(card, job);
         dawdle(ring);

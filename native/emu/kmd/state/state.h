@@ -145,11 +145,11 @@ struct kmd_job {
     struct sp_emu_ib *ib;
     uint32_t ibs;
     uint64_t ragged_va; /* address of an IB whose ib_bytes are not whole dwords */
-    uint32_t ragged_nbytes; /* ib_bytes of an IB that has not whole dwords; 0: none */
+    uint32_t ragged_nbytes; /* ib_bytes of an IB, if they are not whole dwords; 0: no such IB */
     struct kmd_bo *fence_bo;
     uint32_t fence_offset;
     uint32_t vram_lost_counter; /* the card's counter at the submission */
-    uint32_t account; /* number of its account in jobs/order.c; 0: none */
+    uint32_t account; /* number of the job's account in jobs/order.c; 0: none */
     bool synced; /* true if the job's EMIT_MEM_SYNC has been executed */
     bool hang;
     uint32_t recovery;
