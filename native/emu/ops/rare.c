@@ -134,8 +134,8 @@ HEAD(V_TRIG_PREOP_F64)
 
 /* --- interpolation: an attribute's values at the corners are in lanes 0 to 2 of each quad, active or not --- */
 
-/* Stores in `to` the value of src[k] in lane `from` of each quad. With `from` -1: in each lane
- * itself. */
+/* Stores in `to` the value of src[k] in lane `from` of each quad. With `from` -1, each lane gets
+ * its own value. */
 static void corner(struct sp_wave *w, const struct sp_inst *i, unsigned k, int from, bool half, float *to)
 {
     uint32_t t[SP_LANES], code = i->src[k], shift = (i->op_sel >> k & 1) * 16u, flip = (i->neg >> k & 1u) << 31;
