@@ -162,7 +162,7 @@ static int submit(struct call *c)
     if (memory)
         sp_record_pages(c->r, c->node, "cpu");
     sp_record_ibs(c->r, c->node, &cs, &entity);
-    /* written now, because the job may hang the machine */
+    /* the file is written now, because the job may hang the machine */
     sp_record_file_put(&c->r->file, &c->r->text);
     int rc = make(c);
     union drm_amdgpu_cs done;

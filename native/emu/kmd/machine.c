@@ -145,7 +145,8 @@ void sp_emu_machine_close(struct sp_emu_machine *handle)
 {
     struct kmd_machine *machine = (struct kmd_machine *)handle;
     if (!machine || machine->generation != kmd_generation())
-        /* in a forked child, threads that do not exist there may hold the locks of this copy */
+        /* in a forked child the machine is a copy, whose locks may be held by threads that do not
+         * exist */
         return;
     await_others(machine);
     for (uint32_t i = 0; i < machine->cards; i++)

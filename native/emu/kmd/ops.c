@@ -35,7 +35,7 @@ static void let_go(struct kmd_ops *ops)
 
 static int call_ioctl(void *self, int fd, uint32_t request, void *arg)
 {
-    /* measured from here to the end, because time in this call is not the driver's time */
+    /* starts first, because no time in this call is the driver's time */
     uint64_t began = sp_seam_enter();
     struct kmd_machine *machine = hold(self);
     int rc = machine ? kmd_ioctl(machine, fd, request, arg) : -ENODEV;

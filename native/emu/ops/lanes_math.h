@@ -146,7 +146,8 @@ static inline double sp_div_scale64(double s0, double s1, double s2, uint32_t *v
  * number, so `lost` changes the result only if it points to the other side.) */
 static inline double sp_rounded_once(double result, double sum, double lost, double unit, double scale)
 {
-    double left = sum - result / scale; /* exact, because both are multiples of sum's last bit */
+    /* the difference is exact, because both numbers are multiples of sum's last bit */
+    double left = sum - result / scale;
     if (fabs(left) != unit / scale / 2 || lost == 0 || (left > 0) != (lost > 0)) return result;
     return result + (left > 0 ? unit : -unit);
 }

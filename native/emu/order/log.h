@@ -17,8 +17,8 @@ struct sp_log {
 };
 void sp_log_clear(struct sp_log *log);
 
-/* What an executing thread watches: its own log, and the logs of unordered packets and jobs. It has
- * two rows: one for packets of its queue, one for jobs. */
+/* What an executing thread watches: its own log, and the logs of unordered packets and jobs. A
+ * watch has two rows: one for packets of the thread's queue, one for jobs. */
 enum { SP_WATCH_PACKETS, SP_WATCH_JOBS, SP_WATCHES, SP_WATCH_OTHERS = 32 };
 struct sp_watch {
     struct {

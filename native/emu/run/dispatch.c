@@ -15,7 +15,7 @@
 
 enum { SLICE = 4096, SHORT_SLICE = 8, LDS_MOST = 65536, WAVES_MOST = 64 };
 
-/* State shared by all groups. */
+/* State of a dispatch that all host threads share. */
 struct launch {
     const struct sp_emu_dispatch *d;
     struct sp_emu_exec *x;

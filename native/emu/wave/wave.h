@@ -107,7 +107,7 @@ struct sp_wave {
     uint32_t poison_reg, poison_scc;
     /* for SP_WAVE_POISON: 1 if the instruction copies, so that unwritten lanes matter */
     uint32_t poison_by_lane;
-    /* 1 while spread.c tries values of undefined operands: they may be read then */
+    /* 1 while spread.c tries values of undefined operands, which may be read then */
     uint32_t spreading;
     /* number of origins; 0: no register holds poison, and the members after `v` are invalid */
     uint32_t origins;
@@ -124,7 +124,7 @@ struct sp_wave {
     /* These members are not cleared when a wave is launched. */
     struct sp_pending pending[SP_PENDING];
     struct sp_origin origin[SP_ORIGINS];
-    /* by operand code: index into `origin`; 0: the register was never written */
+    /* by operand code: index into `origin` for a register with poison; 0: never written */
     uint8_t why[SP_SRC_VGPR + SP_VGPRS];
     /* lanes that are not ready because an instruction made them poison */
     uint64_t poison[SP_VGPRS];

@@ -31,7 +31,7 @@ static bool may_write(const struct kmd_job *job, const struct kmd_mapping *m)
 static void add(struct kmd_before *before, const struct kmd_mapping *m, uint64_t *total)
 {
     struct range r = {m->bo, m->offset, (m->end - m->first) * KMD_PAGE, *total};
-    /* a range that is too large is copied only at its beginning */
+    /* copies only the beginning of a range that is too large */
     if (r.nbytes > MOST_NBYTES - *total)
         r.nbytes = MOST_NBYTES - *total;
     before->range[before->count++] = r;

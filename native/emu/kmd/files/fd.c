@@ -84,7 +84,7 @@ int sp_emu_fd_is_ours(struct sp_emu_machine *handle, int fd)
 {
     struct kmd_machine *machine = (struct kmd_machine *)handle;
     if (machine->generation != kmd_generation())
-        /* after a fork the lists of files and tokens may be inconsistent */
+        /* in a forked child the lists of files and tokens may be inconsistent */
         return is_node(machine, fd);
     kmd_enter(machine);
     int ours = kmd_file_of(machine, fd) || kmd_token_of(machine, fd);

@@ -28,7 +28,7 @@ static int add_ib(struct kmd_cs *cs, const struct drm_amdgpu_cs_chunk_ib *chunk)
         return -EINVAL;
     if (entity->error)
         return entity->error;
-    /* a gang (IBs for several entities), which is not modelled */
+    /* gangs (IBs for several entities in one submission) are not modelled */
     if (job->entity && job->entity != entity)
         return -EINVAL;
     if (chunk->flags & AMDGPU_IB_FLAG_CE && entity->ip != AMDGPU_HW_IP_GFX)

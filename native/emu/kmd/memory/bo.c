@@ -129,7 +129,7 @@ int kmd_bo_new_user(struct kmd_card *card, uint64_t address, uint64_t nbytes, bo
         free(bo);
         return -ENOMEM;
     }
-    /* only a number: a userptr has no memory in the memfd */
+    /* The offset is only a number here, because a userptr has no memory in the memfd. */
     bo->offset = card->machine->next_offset;
     card->machine->next_offset += nbytes + KMD_PAGE;
     card->machine->live.bos++;

@@ -80,7 +80,8 @@ uint8_t *sp_emu_tlb_miss(struct sp_emu_tlb *tlb, uint64_t va, uint32_t access)
     bool first = fault->kind == SP_FAULT_NONE;
     const struct kmd_mapping *m = lookup(tlb->view, va, fault);
     if (m && (m->rights & access & SP_VM_RIGHTS) == (access & SP_VM_RIGHTS)) {
-        if (m->prt) /* not cached in the TLB, because reads and writes go to different places */
+        /* a PRT page is not cached in the TLB, because reads and writes go to different places */
+        if (m->prt)
             return (access & SP_VM_WRITE ? discarded : (uint8_t *)(uintptr_t)zeros) + va % SP_VM_PAGE;
         struct sp_emu_entry *e = entry_of(tlb, va, access);
         uint64_t place = m->offset + sp_emu_canonical(va) - m->first * SP_VM_PAGE - sp_emu_in(tlb, va);
@@ -130,7 +131,8 @@ void sp_emu_poison_put(struct sp_emu_tlb *tlb, uint64_t va)
     uint8_t *mark = sp_emu_at(tlb, va, SP_VM_WRITE) ? sp_emu_mark_of(tlb, va) : NULL;
     if (!mark)
         return;
-    /* marked before the bytes are written, because other agents may copy them at once */
+    /* The page is marked before the bytes are written, because other agents may copy the bytes at
+     * once. */
     __atomic_fetch_or(mark, SP_MARK_POISON, __ATOMIC_RELAXED);
     sp_emu_write(tlb, va, &poison, sizeof poison);
 }

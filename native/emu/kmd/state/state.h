@@ -196,7 +196,7 @@ struct kmd_card {
     struct sp_l2 *l2; /* NULL: the machine is lenient about caches */
     uint64_t vram_used, visible_used, gtt_used;
     struct kmd_ring gfx, compute[4], dma[2];
-    pthread_cond_t work; /* wakes the rings' threads */
+    pthread_cond_t work; /* wakes the threads of the card's rings */
     uint32_t reset_counter, vram_lost_counter;
     uint64_t userptr_pages; /* pages of userptrs that submissions to this card have walked */
     uint64_t evictions;

@@ -113,7 +113,8 @@ struct kmd_fence *kmd_fence_join(struct kmd_machine *machine, struct kmd_fence *
     struct kmd_fence *joined = kmd_fence_new(machine);
     if (!joined)
         return NULL;
-    /* an extra dependency until the end of the loop, so that the fence does not signal early */
+    /* counts one dependency more until the end of the loop, so that the fence does not signal
+     * early */
     joined->missing = 1;
     for (uint32_t i = 0; i < count; i++) {
         struct kmd_fence *fence = fences[i];

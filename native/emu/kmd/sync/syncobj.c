@@ -57,7 +57,7 @@ static int push_point(struct kmd_syncobj *syncobj, uint64_t value, struct kmd_fe
 
 int kmd_syncobj_set(struct kmd_syncobj *syncobj, struct kmd_fence *fence)
 {
-    /* before the points are dropped, because one of them may hold this fence */
+    /* the reference keeps the fence, because one of the points that are dropped now may hold it */
     kmd_fence_get(fence);
     forget_points(syncobj);
     if (!fence)

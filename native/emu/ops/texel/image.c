@@ -74,7 +74,7 @@ static int begin(struct sp_wave *w, const struct sp_inst *i, uint32_t coordinate
 
 static uint32_t coordinates_of(const struct sp_inst *i)
 {
-    /* by DIM: 1D, 2D, 3D, cube, arrays of 1D and 2D */
+    /* number of coordinates by DIM: 1D, 2D, 3D, cube, arrays of 1D and 2D */
     static const uint8_t of_dim[8] = {1, 2, 3, 3, 2, 3};
     return of_dim[i->dim] + (has_level(i->op) ? 1u : 0u);
 }
