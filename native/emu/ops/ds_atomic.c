@@ -119,8 +119,8 @@ HEAD(DS_CONDXCHG32_RTN_B64)
     return 0;
 }
 
-/* Adds the number of active lanes to the counter at M0 + offset. All active lanes get its old
- * value. M0 holds the pointer (LLVM's SelectDSAppendConsume). */
+/* Adds `by` to the counter at M0 + offset: the number of active lanes, or minus that number. All
+ * active lanes get the old value. M0 holds the pointer (LLVM's SelectDSAppendConsume). */
 static int count_lanes(struct sp_wave *w, const struct sp_inst *i, uint32_t by)
 {
     uint32_t r[1][SP_LANES], old = 0, at = (sp_s32(w, i, SP_SRC_M0) & 0xFFFF) + ((uint32_t)i->offset & 0xFFFF);

@@ -113,8 +113,8 @@ static bool locate(const struct sp_inst *i, struct access *a, uint32_t lane, uin
     return true;
 }
 
-/* Returns the number of data registers: one for each component in DMASK, or half of that with
- * D16. */
+/* Returns the number of data registers: one for each component in DMASK; with D16, one for two
+ * components. */
 static uint32_t registers_of(const struct sp_inst *i)
 {
     uint32_t components = (uint32_t)__builtin_popcount(i->dmask);
