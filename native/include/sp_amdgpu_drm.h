@@ -1,8 +1,9 @@
-/* The amdgpu ioctls: our own declarations of the kernel's interface, under the kernel's names, as
- * of KMS 3.64. Older kernels accept longer structs and fill in fewer fields.
+/* The amdgpu ioctls: this project's declarations of the kernel's interface, under the kernel's
+ * names, as of KMS 3.64. Older kernels accept longer structs and fill in fewer fields.
  * tests/backends/amdgpu/test_drm_structs.py compares the declarations with libdrm's headers.
  *
- * More than 400 lines: it is one interface, a list of plain structs and constants. */
+ * The file has more than 400 lines, because it is one interface: a list of plain structs and
+ * constants. */
 #ifndef SP_AMDGPU_DRM_H
 #define SP_AMDGPU_DRM_H
 #include "sp_drm.h"
@@ -75,7 +76,7 @@ struct drm_amdgpu_gem_mmap_in {
     uint32_t _pad;
 };
 struct drm_amdgpu_gem_mmap_out {
-    uint64_t addr_ptr; /* offset for mmap() of the render node */
+    uint64_t addr_ptr; /* offset to pass to mmap() of the render node */
 };
 union drm_amdgpu_gem_mmap {
     struct drm_amdgpu_gem_mmap_in in;
@@ -110,7 +111,7 @@ struct drm_amdgpu_gem_metadata {
 struct drm_amdgpu_gem_wait_idle_in {
     uint32_t handle;
     uint32_t flags;
-    uint64_t timeout; /* absolute CLOCK_MONOTONIC ns; negative as s64: no timeout */
+    uint64_t timeout; /* absolute time of CLOCK_MONOTONIC in ns; negative as s64: no timeout */
 };
 struct drm_amdgpu_gem_wait_idle_out {
     uint32_t status; /* 0: idle */
@@ -147,7 +148,8 @@ enum {
     AMDGPU_VM_MTYPE_RW = 0xa0,
     AMDGPU_VM_PAGE_NOALLOC = 0x200
 };
-/* The 40 bytes that every kernel knows; newer kernels append vm_timeline_point and input fences. */
+/* The 40 bytes that every kernel accepts. Newer kernels append vm_timeline_point and input
+ * fences. */
 struct drm_amdgpu_gem_va {
     uint32_t handle;
     uint32_t _pad;
