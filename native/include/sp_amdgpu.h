@@ -28,8 +28,8 @@ struct sp_amdgpu_facts {
     int32_t minor;
     int32_t patch;
     uint32_t accel_working;
-    uint32_t timeline; /* value of DRM_CAP_SYNCOBJ_TIMELINE */
-    uint32_t prime;    /* value of DRM_CAP_PRIME, bits DRM_PRIME_CAP_... */
+    uint32_t timeline;   /* value of DRM_CAP_SYNCOBJ_TIMELINE */
+    uint32_t prime;      /* value of DRM_CAP_PRIME, bits DRM_PRIME_CAP_... */
     uint32_t me_feature; /* the ME firmware's feature number */
     uint32_t mec_version;
     uint64_t me_version;
@@ -61,16 +61,16 @@ struct sp_amdgpu_packets {
 };
 
 struct sp_amdgpu_setup {
-    uint32_t gfx;                     /* generation: 10 or 11 */
-    uint32_t engines;                 /* number of shader engines */
-    uint32_t cus;                     /* compute units of the whole GPU */
+    uint32_t gfx;     /* generation: 10 or 11 */
+    uint32_t engines; /* number of shader engines */
+    uint32_t cus;     /* compute units of the whole GPU */
     /* range of GPU addresses to allocate from, as DEV_INFO reports it */
     uint64_t va_begin;
     uint64_t va_end;
     uint64_t va_align;
     /* frequency of the GPU clock in kHz; 0: unknown, so nothing can be timed */
     uint32_t counter_khz;
-    uint32_t on_board;                /* 1: VRAM is on the card, not a part of the host's memory */
+    uint32_t on_board; /* 1: VRAM is on the card, not a part of the host's memory */
     /* initial threads of the jobs that a grid is cut into; 0: never cut */
     uint64_t job_threads;
     /* duration of a job that the job size is then adapted to; 0: keep the initial size */
@@ -85,7 +85,7 @@ struct sp_amdgpu_setup {
     struct sp_amdgpu_packets idle;    /* last packets of every IB, before the padding */
     /* 1: a copy ring (SDMA) exists, and the kernel driver flushes caches before its IBs */
     uint32_t dma;
-    uint32_t pad;                     /* a NOP of one dword, for padding */
+    uint32_t pad; /* a NOP of one dword, for padding */
 };
 /* Opens a device. It owns `fd` from now on, even if the call fails. Returns 0 or -errno. */
 int sp_amdgpu_open(const struct sp_kmd_ops *ops, int fd, const struct sp_amdgpu_setup *setup, struct sp_amdgpu **out);
@@ -102,7 +102,7 @@ struct sp_amdgpu_counts {
     uint64_t dispatches;
     uint64_t displaced; /* BOs outside their preferred heap */
     uint64_t code_vram_nbytes; /* bytes of code placed in VRAM */
-    uint64_t code_gtt_nbytes;  /* bytes of code placed in GTT */
+    uint64_t code_gtt_nbytes; /* bytes of code placed in GTT */
     uint64_t staged_nbytes; /* bytes that the GPU copied to GTT first, where the CPU reads fast */
     uint64_t direct_nbytes; /* bytes that the CPU read directly */
 };
@@ -195,13 +195,13 @@ struct sp_amdgpu_template {
     uint32_t scratch_address_at;  /* 64-bit scratch address */
     uint32_t start_at;            /* START_X..Z, NUM_THREAD_X..Z */
     uint32_t kernarg_at;
-    uint32_t dims_at;             /* dispatch dimensions x, y, z, then the initiator */
+    uint32_t dims_at; /* dispatch dimensions x, y, z, then the initiator */
     uint32_t max_threads;
-    uint32_t required_size[3];    /* 0: any size */
+    uint32_t required_size[3]; /* 0: any size */
     uint32_t lds_nbytes;
     uint32_t kernarg_nbytes;
     uint32_t kernarg_align;
-    uint32_t dynamic_lds_at;      /* offset + 1 of a __local pointer argument; 0: there is none */
+    uint32_t dynamic_lds_at; /* offset + 1 of a __local pointer argument; 0: there is none */
     uint32_t dynamic_lds_align;
     uint32_t scratch_wave_nbytes;
     uint32_t ncopies;

@@ -47,7 +47,7 @@ struct sp_cmd_fill {
     uint32_t kind;
     uint32_t nbytes;
     uint64_t dst;
-    uint64_t count;          /* in bytes, a multiple of pattern_nbytes */
+    uint64_t count; /* in bytes, a multiple of pattern_nbytes */
     uint32_t pattern;
     uint32_t pattern_nbytes; /* 1, 2 or 4 */
 };
@@ -119,7 +119,7 @@ struct sp_arg {
     uint32_t is_written;
     /* bits of the element types that a pointer accepts (core/abi/elements.py) */
     uint32_t elements;
-    uint32_t code;        /* format letter of a scalar, as in Python's struct module */
+    uint32_t code; /* format letter of a scalar, as in Python's struct module */
 };
 
 /* A pointer argument and its extent. */

@@ -17,7 +17,7 @@ struct sp_cuda_memory;
 enum sp_cuda_memory_kind { SP_CUDA_DEVICE = 0, SP_CUDA_HOST = 1, SP_CUDA_SHARED = 2, SP_CUDA_ALONE = 3 };
 
 enum sp_cuda_feature {
-    SP_CUDA_POOLS = 1,      /* stream-ordered allocation */
+    SP_CUDA_POOLS = 1, /* stream-ordered allocation */
     SP_CUDA_GRAPHS = 2,
     SP_CUDA_PARAMS = 4,     /* the driver reports the sizes of a kernel's arguments */
     SP_CUDA_INTEGRATED = 8, /* the GPU has no memory of its own */
@@ -32,8 +32,8 @@ struct sp_cuda_info {
     int32_t driver_version; /* 12040 stands for CUDA 12.4 */
     int32_t major, minor;   /* compute capability */
     uint64_t memory_nbytes;
-    uint32_t units;         /* number of multiprocessors */
-    uint32_t max_threads;   /* most threads in a group */
+    uint32_t units;       /* number of multiprocessors */
+    uint32_t max_threads; /* most threads in a group */
     uint32_t max_group[3];
     uint32_t max_groups[3];
     uint32_t shared_nbytes; /* most bytes that a group can use */
@@ -96,8 +96,8 @@ void sp_cuda_free(struct sp_cuda_memory *m);
 struct sp_cuda_shape {
     uint32_t max_threads;
     uint32_t registers;
-    uint32_t shared_nbytes; /* static shared memory, without what a launch adds */
-    uint32_t local_nbytes;  /* spilled registers, per thread */
+    uint32_t shared_nbytes;  /* static shared memory, without what a launch adds */
+    uint32_t local_nbytes;   /* spilled registers, per thread */
     uint32_t binary_version; /* 90 stands for compute capability 9.0 */
 };
 
@@ -147,7 +147,7 @@ int64_t sp_cuda_peek(struct sp_cuda_queue *q, uint64_t value, void *records, siz
 
 /* Counts of how command lists reached the driver since the device was opened. */
 struct sp_cuda_counts {
-    uint64_t replayed;      /* lists that were sent call by call */
+    uint64_t replayed; /* lists that were sent call by call */
     uint64_t graph_builds;
     uint64_t graph_launches;
     uint64_t graph_updates; /* kernel nodes that got new arguments */

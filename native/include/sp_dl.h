@@ -11,7 +11,7 @@ struct sp_dl_cuda {
     int32_t init_result;    /* CUresult of cuInit; the fields below are valid if it is 0 */
     int32_t driver_version; /* 12040 stands for CUDA 12.4 */
     int32_t device_count;
-    char init_name[64];     /* such as "CUDA_SUCCESS" or "CUDA_ERROR_NO_DEVICE" */
+    char init_name[64]; /* such as "CUDA_SUCCESS" or "CUDA_ERROR_NO_DEVICE" */
     char library[256];
     char report[2048];
     char devices[4096];

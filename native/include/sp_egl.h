@@ -13,7 +13,7 @@ enum sp_egl_flags {
     SP_EGL_F64 = 8,
     SP_EGL_I64 = 16,
     SP_EGL_SPIRV = 32,
-    SP_EGL_TIMER = 64,    /* the device clock can be read */
+    SP_EGL_TIMER = 64,     /* the device clock can be read */
     SP_EGL_BINARIES = 128, /* linked programs can be saved and restored */
     SP_EGL_RESET = 256     /* the context reports when it is lost */
 };

@@ -22,8 +22,8 @@ enum sp_emu_recovery {
     /* the job's fence ends with -ETIME; its context is guilty; that context's other jobs end with
      * -ECANCELED */
     SP_EMU_RECOVER_RING = 0,
-    SP_EMU_RECOVER_SOFT,     /* the job's fence ends with -ENODATA; no context is guilty */
-    SP_EMU_RECOVER_FULL,     /* as RING, and every ring is restarted */
+    SP_EMU_RECOVER_SOFT, /* the job's fence ends with -ENODATA; no context is guilty */
+    SP_EMU_RECOVER_FULL, /* as RING, and every ring is restarted */
     /* as FULL; BOs in VRAM then begin with 0xdd, and all unfinished jobs end with -ECANCELED */
     SP_EMU_RECOVER_VRAM_LOST
 };
@@ -39,29 +39,29 @@ enum sp_emu_lenient {
     SP_LENIENT_UNPROGRAMMED = 16, /* a dispatch may use registers that its job has not programmed */
     /* registers that no table declares may be written; forbidden registers may not */
     SP_LENIENT_REGISTER = 32,
-    SP_LENIENT_ORDER = 64,        /* packets and jobs that may overlap run one after another */
-    SP_LENIENT_CACHES = 128,      /* there are no caches: every reader sees memory at once */
-    SP_LENIENT_DEALLOC = 256,     /* VGPRs may be freed while stores to scratch are under way */
-    SP_LENIENT_RACES = 512        /* several waves may access the same bytes unordered */
+    SP_LENIENT_ORDER = 64,    /* packets and jobs that may overlap run one after another */
+    SP_LENIENT_CACHES = 128,  /* there are no caches: every reader sees memory at once */
+    SP_LENIENT_DEALLOC = 256, /* VGPRs may be freed while stores to scratch are under way */
+    SP_LENIENT_RACES = 512    /* several waves may access the same bytes unordered */
 };
 
 struct sp_emu_fault_report;
 /* Options of a machine. In every field 0 means the default. */
 struct sp_emu_options {
-    uint32_t lenient;       /* bits of enum sp_emu_lenient; 0: strict */
+    uint32_t lenient; /* bits of enum sp_emu_lenient; 0: strict */
     /* threads that execute one dispatch; default 1, which is deterministic */
     uint32_t threads;
-    uint32_t kms_minor;     /* KMS version of cards whose text does not give one; default 54 */
-    uint32_t recovery;      /* enum sp_emu_recovery */
-    uint64_t job_limit_ns;  /* default 10 s */
+    uint32_t kms_minor;    /* KMS version of cards whose text does not give one; default 54 */
+    uint32_t recovery;     /* enum sp_emu_recovery */
+    uint64_t job_limit_ns; /* default 10 s */
     /* longest random delay of a job's start, and again of its completion; default 0 */
     uint64_t delay_ns;
-    uint64_t seed;          /* seed of the random delays */
+    uint64_t seed; /* seed of the random delays */
     /* these three: memory of cards whose text does not give it; default: the chip's */
     uint64_t vram_nbytes;
     uint64_t visible_nbytes;
     uint64_t gtt_nbytes;
-    uint32_t trace;         /* 1: log ioctls and jobs, 2: packets and instructions too */
+    uint32_t trace; /* 1: log ioctls and jobs, 2: packets and instructions too */
     /* 1: a stale read from a cache is a fault that names the missing invalidation */
     uint32_t name_stale;
     /* 1: contexts above priority NORMAL are allowed, as with CAP_SYS_NICE */
@@ -176,14 +176,14 @@ enum sp_emu_flaw {
     /* the GPU's clock is a ppm fast and b ns ahead of CLOCK_MONOTONIC; both are int64_t */
     SP_FLAW_DRIFT,
     SP_FLAW_FREQUENCY, /* DEV_INFO reports a as gpu_counter_freq */
-    SP_FLAW_VA,       /* GEM_VA refuses addresses below a */
-    SP_FLAW_DIRTY,    /* new memory is not cleared */
+    SP_FLAW_VA,        /* GEM_VA refuses addresses below a */
+    SP_FLAW_DIRTY,     /* new memory is not cleared */
     /* in domain a, bit b % 32 of the dword at b / 32 * 4 of each BO is stuck at 1 */
     SP_FLAW_BIT,
-    SP_FLAW_LINE,     /* in domain a, address line b (12 or more) is stuck at 0 */
-    SP_FLAW_FENCE,    /* the words of FENCE chunks are not written */
+    SP_FLAW_LINE,      /* in domain a, address line b (12 or more) is stuck at 0 */
+    SP_FLAW_FENCE,     /* the words of FENCE chunks are not written */
     SP_FLAW_INTERRUPT, /* a job's end raises no interrupt, so waits time out */
-    SP_FLAW_RECOVERY, /* after a hang, every context is refused */
+    SP_FLAW_RECOVERY,  /* after a hang, every context is refused */
     /* after any reset, jobs hang on the rings of mask b of engine a (AMDGPU_HW_IP_*) */
     SP_FLAW_RESET,
     /* jobs on the engines of mask a (1 << AMDGPU_HW_IP_*) ignore their dependencies */
@@ -216,24 +216,24 @@ int sp_emu_plant(struct sp_emu_machine *machine, uint32_t card, uint32_t flaw, u
 /* Reasons why a job was stopped. */
 enum sp_emu_fault_kind {
     SP_FAULT_NONE = 0,
-    SP_FAULT_UNMAPPED,    /* no page is mapped at va */
-    SP_FAULT_RIGHTS,      /* the page lacks the right in `access` */
-    SP_FAULT_UNLISTED,    /* the page is of a BO that this job does not list */
-    SP_FAULT_PACKET,      /* an unknown packet, or one with a wrong length */
-    SP_FAULT_RESERVED,    /* a reserved bit is set in a packet, register or instruction */
-    SP_FAULT_REGISTER,    /* a register that a user must not write on this generation */
-    SP_FAULT_IB,          /* an unaligned or unpadded IB */
-    SP_FAULT_DISPATCH,    /* the registers describe no dispatch that could be launched */
-    SP_FAULT_OPCODE,      /* an instruction that does not exist, or that the emulator lacks */
-    SP_FAULT_OPERAND,     /* an operand that the instruction cannot have */
+    SP_FAULT_UNMAPPED,      /* no page is mapped at va */
+    SP_FAULT_RIGHTS,        /* the page lacks the right in `access` */
+    SP_FAULT_UNLISTED,      /* the page is of a BO that this job does not list */
+    SP_FAULT_PACKET,        /* an unknown packet, or one with a wrong length */
+    SP_FAULT_RESERVED,      /* a reserved bit is set in a packet, register or instruction */
+    SP_FAULT_REGISTER,      /* a register that a user must not write on this generation */
+    SP_FAULT_IB,            /* an unaligned or unpadded IB */
+    SP_FAULT_DISPATCH,      /* the registers describe no dispatch that could be launched */
+    SP_FAULT_OPCODE,        /* an instruction that does not exist, or that the emulator lacks */
+    SP_FAULT_OPERAND,       /* an operand that the instruction cannot have */
     SP_FAULT_UNINITIALISED, /* an undefined value is used, or a register before its s_waitcnt */
     SP_FAULT_ALIGNMENT,
-    SP_FAULT_LDS,         /* an access beyond the LDS allocation */
-    SP_FAULT_TRAP,        /* s_trap, s_sethalt */
-    SP_FAULT_TIMEOUT,     /* the job exceeded its time limit */
-    SP_FAULT_STALE,       /* a cache holds stale code */
-    SP_FAULT_ORDER,       /* unordered packets or jobs touch the same bytes */
-    SP_FAULT_RACE         /* two unordered accesses, at least one of them a write */
+    SP_FAULT_LDS,     /* an access beyond the LDS allocation */
+    SP_FAULT_TRAP,    /* s_trap, s_sethalt */
+    SP_FAULT_TIMEOUT, /* the job exceeded its time limit */
+    SP_FAULT_STALE,   /* a cache holds stale code */
+    SP_FAULT_ORDER,   /* unordered packets or jobs touch the same bytes */
+    SP_FAULT_RACE     /* two unordered accesses, at least one of them a write */
 };
 
 /* The last fault of a card. The fields are those of struct sp_emu_fault (native/emu/fault.h). */

@@ -8,16 +8,16 @@
 enum sp_record_flags {
     /* also records the bytes of BOs that the CPU and each job changed, and waits for every CS */
     SP_RECORD_MEMORY = 1,
-    SP_RECORD_SHARED = 2  /* another process may use the path, so PATH.PID is written */
+    SP_RECORD_SHARED = 2 /* another process may use the path, so PATH.PID is written */
 };
 
 struct sp_record_options {
-    uint32_t flags;      /* enum sp_record_flags */
+    uint32_t flags; /* enum sp_record_flags */
     uint32_t pad;
     /* limit of the file; when it is reached, recording stops and the program goes on; 0: 1 GiB */
     uint64_t max_nbytes;
-    uint64_t max_bo;     /* BOs larger than this are recorded without their memory; 0: 64 MiB */
-    uint64_t wait_ns;    /* timeout for one job, with SP_RECORD_MEMORY; 0: 10 s */
+    uint64_t max_bo;  /* BOs larger than this are recorded without their memory; 0: 64 MiB */
+    uint64_t wait_ns; /* timeout for one job, with SP_RECORD_MEMORY; 0: 10 s */
 };
 
 struct sp_record;

@@ -66,7 +66,7 @@ struct sp_gemm_kernel {
      * several tiles. If `past` is set, it stores them past the caches; rows of c must then begin
      * and end cache lines. NULL: not available. */
     sp_ukr_fn *asking, *along;
-    sp_pack_fn *pack;      /* packs a struct sp_strided */
+    sp_pack_fn *pack; /* packs a struct sp_strided */
     /* Stores or adds to c the top left rows x columns of tile[..][nr]. */
     void (*merge)(void *c, size_t rsc, const void *tile, size_t nr, size_t rows, size_t columns, int add);
     void (*finish)(void *c, size_t rsc, size_t rows, size_t columns, const struct sp_gemm_finish *how);
@@ -74,7 +74,7 @@ struct sp_gemm_kernel {
     uint32_t mr, nr;
     /* default block sizes: a (mc x kc) fits L2, b (kc x nc) L2 or L3, a panel of b (kc x nr) L1 */
     uint32_t mc, nc, kc;
-    uint32_t masked;     /* vectors of the widest partial tile; 0: no variants for partial tiles */
+    uint32_t masked; /* vectors of the widest partial tile; 0: no variants for partial tiles */
     /* terms of a sum per round; a round prefetches one line (struct sp_ahead) */
     uint32_t terms;
     /* Up to this many bytes, b is better read in place than packed. Tall tiles read few panels
@@ -102,7 +102,7 @@ struct sp_gemm_job {
     const struct sp_gemm_kernel *kernel;
     size_t m, n, k;
     sp_pack_fn *pack_a, *pack_b;
-    const void *a, *b;    /* what pack_a and pack_b read */
+    const void *a, *b;      /* what pack_a and pack_b read */
     const void *b_in_place; /* b if its rows are contiguous, as b_in_place[p*ldb + j], else NULL */
     size_t ldb;
     int b_small; /* 1: b is better read in place, for any number of rows of c */

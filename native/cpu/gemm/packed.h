@@ -20,8 +20,8 @@ struct sp_packed {
     uint8_t isa;  /* enum sp_isa */
     uint8_t algo; /* enum sp_algo */
     uint8_t zero;
-    uint64_t nbytes; /* bytes of header and payload */
-    uint64_t self;   /* address of the header; 0: the payload was not written */
+    uint64_t nbytes;              /* bytes of header and payload */
+    uint64_t self;                /* address of the header; 0: the payload was not written */
     uint32_t of[SP_PACKED_WORDS]; /* geometry and blocking; the meaning depends on `kind` */
 };
 _Static_assert(sizeof(struct sp_packed) == SP_PACKED_ALIGN, "the payload is aligned as the header is");

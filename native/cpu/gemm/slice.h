@@ -34,10 +34,10 @@ static inline size_t sp_gemm_variant(const struct sp_gemm_kernel *kernel, size_t
 
 /* Where the loops find a panel of b. */
 struct sp_gemm_panels {
-    const char *packed;   /* address of the slice's first panel */
+    const char *packed; /* address of the slice's first panel */
     /* memory for panels that are packed at their first use; NULL: all were packed before */
     char *fresh;
-    size_t places;        /* a mask: panel x is in place x & places; with 1, two places alternate */
+    size_t places; /* a mask: panel x is in place x & places; with 1, two places alternate */
     /* this slice of b from column 0 on, read in place; NULL: all panels are packed */
     const char *in_place;
     /* columns from here on are packed anyway, because no byte behind them may be read */

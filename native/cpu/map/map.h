@@ -12,9 +12,9 @@ enum {
     SP_MAP_MOST_BLOCK = 512, /* most elements of a block */
     /* Streaming stores are multiples of this many bytes, and aligned to it. */
     SP_MAP_LINES = 128,
-    SP_MAP_LANES = 32,        /* accumulators of a fold along a row */
-    SP_MAP_WHOLE_ROW = 256,   /* rows of this length or more are not joined into one block */
-    SP_MAP_PERIOD = 2048,     /* most elements of the pattern of a repeating input */
+    SP_MAP_LANES = 32,      /* accumulators of a fold along a row */
+    SP_MAP_WHOLE_ROW = 256, /* rows of this length or more are not joined into one block */
+    SP_MAP_PERIOD = 2048,   /* most elements of the pattern of a repeating input */
 };
 
 /* A loop that runs one instruction over n elements. Bits of `scalars` mark operands that are a

@@ -12,7 +12,7 @@ struct sp_places {
     uint32_t *threads_before; /* number of threads on all earlier nodes, [nodes + 1] */
     /* the node of each CPU, [ncpus]; UINT32_MAX: this process must not use the CPU */
     uint32_t *node_of_cpu;
-    _Atomic int refused;      /* -errno of the last pinning that failed; 0: none failed */
+    _Atomic int refused; /* -errno of the last pinning that failed; 0: none failed */
 };
 
 /* Copies the caller's lists. Returns NULL with *error set to -EINVAL or -ENOMEM. */

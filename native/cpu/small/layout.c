@@ -59,9 +59,9 @@ struct job {
     size_t pixels;
     size_t runs; /* tasks per plane; each is a run of pixels */
     size_t run;
-    size_t channels;   /* channels of the array */
-    size_t block;      /* channels of a plane; equals `channels` for NHWC */
-    size_t blocks;     /* planes per image */
+    size_t channels; /* channels of the array */
+    size_t block;    /* channels of a plane; equals `channels` for NHWC */
+    size_t blocks;   /* planes per image */
     int to_channels_last;
 };
 

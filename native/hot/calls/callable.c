@@ -23,7 +23,7 @@ struct hot_callable {
     PyObject *function;
     /* the call table of a plan; NULL: the table of the device, which is the first argument */
     PyObject *table;
-    PyObject *meaning;  /* a tuple that owns `names` and `defaults` */
+    PyObject *meaning; /* a tuple that owns `names` and `defaults` */
     vectorcall_function *vectorcall;
     size_t nvalues, npositional;
     /* a default of NULL: the argument is required */

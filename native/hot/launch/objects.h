@@ -57,7 +57,7 @@ struct hot_kernel {
 
 struct hot_device {
     PyObject_HEAD
-    PyObject *kept;  /* a dict that the layers above may use */
+    PyObject *kept; /* a dict that the layers above may use */
     /* the call table of this device's operations; None or NULL: none was made yet */
     PyObject *calls;
     unsigned long long epoch;
@@ -89,7 +89,7 @@ struct hot_queue {
     PyObject *device;
     /* append, backend, handle: hold.c keeps objects with them (core/retire.py) */
     PyObject *keeping[3];
-    PyObject *pending[3];     /* containers; while one is not empty, a wait has something to do */
+    PyObject *pending[3]; /* containers; while one is not empty, a wait has something to do */
     /* NULL: the backend is in Python, or Python code has changed its methods */
     struct sp_handle *handle;
 };
@@ -160,7 +160,7 @@ struct hot_frame {
     size_t size;
     /* number of references, which follow the object's head: 1, 2, 3 or HOT_QUEUE_REFERENCES */
     int references;
-    int is_base;    /* 1: other classes derive from this type */
+    int is_base; /* 1: other classes derive from this type */
     /* 1: the collector does not clear the references; as with tuples, it breaks cycles elsewhere */
     int is_fixed;
     newfunc make;

@@ -15,7 +15,7 @@ struct work {
     int64_t nwindow;
     /* planes of a task, of all tasks: channels of all images; in NHWC: images */
     int64_t planes, all_planes;
-    int64_t rows, runs;         /* output rows of a task, tasks per plane */
+    int64_t rows, runs; /* output rows of a task, tasks per plane */
     int is_nine;
     int failed;
 };

@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum {
-    CHANNEL_TERMS = 512,      /* terms of a partial sum; few, to keep rounding errors small */
+    CHANNEL_TERMS = 512,       /* terms of a partial sum; few, to keep rounding errors small */
     RESIDENT_NBYTES = 1 << 19, /* bytes of packed weights that a task reads for each tile */
     MOST_RESIDENT = 64
 };

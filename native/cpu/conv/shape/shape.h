@@ -89,7 +89,7 @@ struct sp_conv_task {
  * `ntaps` taps, with contiguous weights. */
 struct sp_conv_strip {
     const float *x;
-    int64_t row, rows;  /* floats from input row to input row; number of rows */
+    int64_t row, rows;   /* floats from input row to input row; number of rows */
     const int64_t *taps; /* offset of each tap's pixels from the beginning of an input row */
     int64_t ntaps;
     const float *w;
@@ -135,15 +135,15 @@ struct sp_conv_strips {
      * plane as one long row. */
     /* layout of the window of input rows that panels are copied from */
     struct sp_conv_piece rows_of;
-    int64_t panel;                /* floats from panel to panel */
+    int64_t panel; /* floats from panel to panel */
     /* floats of all panels; in scratch memory they precede the window */
     int64_t panels_floats;
     /* images computed together; more than one if a piece is a whole plane */
     int64_t images;
-    int is_row;                   /* each input plane is one long row too */
-    int in_place;                 /* x is read in place of packed panels */
-    int64_t near_tiles;           /* tiles whose weights stay in L2, for `rows` terms at a time */
-    const int64_t *no_tap;        /* address of a zero, the offset of a single tap */
+    int is_row;            /* each input plane is one long row too */
+    int in_place;          /* x is read in place of packed panels */
+    int64_t near_tiles;    /* tiles whose weights stay in L2, for `rows` terms at a time */
+    const int64_t *no_tap; /* address of a zero, the offset of a single tap */
 };
 
 struct sp_conv_kernel {

@@ -31,15 +31,15 @@ enum { SP_WINO_MAX_WEIGHTS = 8, SP_WINO_PARTS = 4 };
  * negative. */
 struct sp_wino {
     const struct sp_conv *conv;
-    int64_t m, stride;           /* a tile has m x m outputs; stride of the convolution */
-    int64_t edge, frequencies;   /* side of a patch; its square, the number of products of a tile */
-    int64_t points;              /* frequencies per dimension without those of odd pixels */
-    int64_t parts, matrices;     /* number of parts; number of weight matrices in all parts */
+    int64_t m, stride;         /* a tile has m x m outputs; stride of the convolution */
+    int64_t edge, frequencies; /* side of a patch; its square, the number of products of a tile */
+    int64_t points;            /* frequencies per dimension without those of odd pixels */
+    int64_t parts, matrices;   /* number of parts; number of weight matrices in all parts */
     /* tiles per output row, tiles per output column, tiles of all images in the order (image, row,
      * column) */
     int64_t across, down, tiles;
-    int64_t blocks;              /* blocks of channels, each one vector */
-    int64_t panel, panels;       /* output channels of a panel of weights; number of panels */
+    int64_t blocks;        /* blocks of channels, each one vector */
+    int64_t panel, panels; /* output channels of a panel of weights; number of panels */
 };
 
 /* The matrix products of a part. A row of v is a tile; in parts 1 and 3 an output column of a tile
