@@ -47,7 +47,7 @@ int sp_amdgpu_open_node(const char *path);
 
 enum sp_amdgpu_sizes {
     SP_AMDGPU_PACKETS = 96, SP_AMDGPU_HIDDEN = 16, SP_AMDGPU_COPIES = 4,
-    SP_AMDGPU_SCRATCH_MOST = 1 << 30 /* bytes of scratch for one group in each shader engine */
+    SP_AMDGPU_SCRATCH_MOST = 1 << 30 /* most bytes of scratch for one group in each shader engine */
 };
 
 /* Dwords to copy into IBs. `va_at` is the index of the low dword of an address, whose high dword
@@ -193,7 +193,7 @@ struct sp_amdgpu_template {
     uint32_t scratch_base_at;     /* SCRATCH_BASE_LO, HI: scratch address >> 8 */
     uint32_t scratch_resource_at; /* words 0 and 1 of scratch's buffer resource */
     uint32_t scratch_address_at;  /* 64-bit scratch address */
-    uint32_t start_at;            /* START_X..Z, NUM_THREAD_X..Z */
+    uint32_t start_at;            /* START_X..Z, then NUM_THREAD_X..Z */
     uint32_t kernarg_at;
     uint32_t dims_at; /* dispatch dimensions x, y, z, then the initiator */
     uint32_t max_threads;

@@ -79,7 +79,7 @@ struct sp_progress {
     /* offset of the running record; the size of all records if none runs yet */
     uint64_t running_at;
     uint64_t groups_done;  /* finished groups of the running record */
-    uint64_t groups_total; /* 0: unknown, or no dispatch */
+    uint64_t groups_total; /* groups of the running record; 0: unknown, or no dispatch */
     uint64_t running_ns;   /* ns since the running record began */
 };
 
@@ -133,7 +133,7 @@ struct sp_pointer {
 struct sp_signature {
     uint32_t nargs;
     uint32_t npointers;
-    uint32_t args_nbytes; /* padded to 8 */
+    uint32_t args_nbytes; /* bytes of the packed arguments, padded to 8 */
     uint32_t nsteps;
     struct sp_arg args[48];
     struct sp_pointer pointers[48]; /* in the order of the arguments */

@@ -23,7 +23,7 @@ enum sp_emu_recovery {
      * -ECANCELED */
     SP_EMU_RECOVER_RING = 0,
     SP_EMU_RECOVER_SOFT, /* the job's fence ends with -ENODATA; no context is guilty */
-    SP_EMU_RECOVER_FULL, /* as RING, and every ring is restarted */
+    SP_EMU_RECOVER_FULL, /* as SP_EMU_RECOVER_RING, and every ring is restarted */
     /* as FULL; BOs in VRAM then begin with 0xdd, and all unfinished jobs end with -ECANCELED */
     SP_EMU_RECOVER_VRAM_LOST
 };
@@ -53,7 +53,7 @@ struct sp_emu_options {
     uint32_t threads;
     uint32_t kms_minor;    /* KMS version of cards whose text does not give one; default 54 */
     uint32_t recovery;     /* enum sp_emu_recovery */
-    uint64_t job_limit_ns; /* default 10 s */
+    uint64_t job_limit_ns; /* time limit of a job; default 10 s */
     /* longest random delay of a job's start, and again of its completion; default 0 */
     uint64_t delay_ns;
     uint64_t seed; /* seed of the random delays */
@@ -150,7 +150,7 @@ struct sp_emu_planned {
     uint32_t action; /* enum sp_emu_action; FAIL is for ioctls, the last four are for jobs */
     uint32_t of_jobs;
     uint64_t at;    /* counted from 1 */
-    uint64_t count; /* 0: no end */
+    uint64_t count; /* 0: the injection never ends */
     uint64_t nrs[4];
     uint64_t value;
     uint64_t seed;

@@ -102,7 +102,7 @@ struct sp_gemm_job {
     const struct sp_gemm_kernel *kernel;
     size_t m, n, k;
     sp_pack_fn *pack_a, *pack_b;
-    const void *a, *b;      /* what pack_a and pack_b read */
+    const void *a, *b;      /* sources that pack_a and pack_b read */
     const void *b_in_place; /* b if its rows are contiguous, as b_in_place[p*ldb + j], else NULL */
     size_t ldb;
     int b_small; /* 1: b is better read in place, for any number of rows of c */
@@ -117,7 +117,7 @@ struct sp_gemm_job {
     size_t most_rows; /* most rows of a micro-tile, if fewer than mr are better; 0: mr */
     void *c;
     size_t rsc;
-    const void *bias_rows, *bias_columns; /* m and n elements, or NULL */
+    const void *bias_rows, *bias_columns; /* a bias per row of c (m), per column (n), or NULL */
     uint32_t act;
     size_t mc, nc, kc;
 };

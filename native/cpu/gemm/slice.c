@@ -331,8 +331,9 @@ static void along_rows_of_c(struct walk *w, struct sp_ukr *u, size_t m0, size_t 
     const size_t nbytes = kernel->nbytes;
     const int several = kernel->along && most == kernel->mr;
     u->past = goes_past(w);
-    /* `lead` is the number of columns before the first that begins a cache line, because numpy's
-     * arrays begin 16 bytes behind one. Otherwise a whole tile. */
+    /* The first tile has `lead` columns. If c is stored past the caches, they end where a cache
+     * line begins, because numpy's arrays begin 16 bytes behind one. Otherwise the first tile is a
+     * whole one. */
     const size_t behind = (uintptr_t)((const char *)w->job->c + w->j0 * nbytes) % 64;
     const size_t lead = u->past && behind ? (64 - behind) / nbytes : nr;
     pack_panels(w);

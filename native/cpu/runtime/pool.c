@@ -169,7 +169,7 @@ static void start_workers(struct sp_pool *pool)
     while (pool->started < pool->threads - 1) {
         struct sp_worker *const next = &pool->workers[pool->started];
         next->pool = pool;
-        /* the owner is thread 0 */
+        /* started + 1, because the owner is thread 0 */
         next->node = pool->places ? pool->places->node_of_thread[pool->started + 1] : 0;
         if (pthread_create(&next->thread, NULL, worker, next))
             break;

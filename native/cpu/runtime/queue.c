@@ -80,7 +80,7 @@ static void *worker(void *arg)
     if (q->dev->confined)
         sp_places_pin_to_all(q->dev->pool.places);
     while ((job = next_job(q))) {
-        /* a launch may still run in its caller */
+        /* an earlier launch may still run in its caller's thread */
         sp_timeline_wait(&q->timeline, job->value - 1, UINT64_MAX, 0);
         uint64_t start_ns = sp_clock_ns();
         int rc = sp_cpu_replay(job->records, job->nbytes, &q->running);

@@ -57,7 +57,7 @@ static void *block_of(size_t nbytes)
     const size_t whole = (nbytes + unit - 1) / unit * unit;
     void *const block = aligned_alloc(unit, whole);
     if (block && unit == HUGE_PAGE)
-        madvise(block, whole, MADV_HUGEPAGE); /* a hint */
+        madvise(block, whole, MADV_HUGEPAGE); /* only a hint */
     return block;
 }
 

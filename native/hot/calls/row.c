@@ -152,7 +152,7 @@ static int64_t launch(const struct hot_row *row, const struct call *c, uint64_t 
 {
     struct sp_handle *const queue = row->queue->handle;
     const struct sp_functions *const call = queue->functions;
-    /* for a brief call the GIL is kept: releasing it costs a tenth */
+    /* a brief call keeps the GIL: releasing it takes a tenth of the call */
     const int brief = row->brief && call->brief;
     const size_t nbytes = (size_t)row->record_nbytes;
     int64_t value;

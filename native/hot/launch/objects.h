@@ -167,7 +167,7 @@ struct hot_frame {
     ternaryfunc call;
     PyMethodDef *methods;
     PyMemberDef *members;
-    destructor dealloc; /* NULL: the usual one */
+    destructor dealloc; /* NULL: the usual deallocator */
 };
 #define HOT_QUEUE_REFERENCES 7
 PyTypeObject *hot_collected(PyObject *module, const struct hot_frame *frame);

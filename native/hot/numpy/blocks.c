@@ -55,7 +55,7 @@ static struct block *map(size_t nbytes)
         return NULL;
     const uintptr_t data = ((uintptr_t)mapping + sizeof(struct block) + align - 1) & ~(align - 1);
     if (align == HUGE_PAGE)
-        madvise((void *)data, nbytes, MADV_HUGEPAGE); /* a hint */
+        madvise((void *)data, nbytes, MADV_HUGEPAGE); /* only a hint */
     struct block *const made = (struct block *)data - 1;
     *made = (struct block){.mapping = mapping, .mapped_nbytes = mapped_nbytes, .nbytes = nbytes};
     return made;

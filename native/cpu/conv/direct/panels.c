@@ -9,7 +9,7 @@ enum {
     TERMS = 512,               /* terms of a partial sum; few, to keep rounding errors small */
     PANELS_NBYTES = 128 << 10, /* the most bytes of the panels of one stretch of pixels */
     NEAR_NBYTES = 128 << 10,   /* bytes of weights that stay in L2 */
-    MOST_NBYTES = 4 << 20,     /* limit of scratch memory */
+    MOST_NBYTES = 4 << 20,     /* most bytes of scratch memory per thread */
     MOST_TERMS = 1 << 16,
     /* With at most this many input channels, a window of input rows stays in L1. Panels then gain
      * nothing. */

@@ -228,8 +228,8 @@ static void choose(struct work *work, const struct sp_tile_plan *plan)
     work->groups = sp_pieces(wino->tiles, group);
     work->wide = plan->nc ? sp_pieces(plan->nc, wino->panel) : M_NBYTES / (of_a_tile * group * wino->panel);
     work->wide = work->wide < 1 ? 1 : sp_least(work->wide, wino->panels);
-    /* Prefetch only if the patches of a group stay in the cache. Larger ones, and the weights, pass
-     * through the cache anyway. */
+    /* Prefetch only if the transformed patches of a group stay in the cache. Larger patches, and
+     * the weights, pass through the cache anyway. */
     work->far = (v->n * v->c * v->h * v->w_in + v->n * v->oc * v->oh * v->ow) > FAR_NBYTES / (int64_t)sizeof(float) &&
                 of_a_tile * group * v->c <= 3 * V_NBYTES / 2;
 }
