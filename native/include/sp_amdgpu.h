@@ -120,8 +120,8 @@ void sp_amdgpu_said(char *out, size_t nbytes);
  *
  * DEVICE: VRAM; on an APU with little VRAM, GTT.
  * HOST: GTT. SHARED: GTT that can be exported.
- * CODE: executable memory; CODE_AND_DATA: which the GPU also writes. In VRAM of a card if the CPU
- * can write to that VRAM.
+ * CODE: executable memory. CODE_AND_DATA: executable memory that the GPU also writes. Both are in
+ * VRAM of a card if the CPU can write to that VRAM.
  * IBS: executable GTT. WORDS: GTT that CPU and GPU write by turns. No cache of the GPU holds bytes
  * of IBS or WORDS.
  * ARGS: kernel arguments; in VRAM of a card whose VRAM the CPU can reach entirely.

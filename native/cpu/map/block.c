@@ -77,7 +77,7 @@ int sp_map_begin(const struct sp_map_job *job, struct sp_map_thread *t, size_t e
     const size_t steps = (job->ninsns + (size_t)1) * sizeof(struct sp_map_step);
     const size_t links = sp_map_chain_scratch(job), at_once = job->chained ? rounded(job->table->chain_nbytes) : 0;
     const size_t group = rounded((size_t)job->group * job->width);
-    /* APART: registers not all on one cache set */
+    /* APART puts registers on different cache sets. */
     const size_t register_nbytes = (group > at_once ? group : at_once) + APART;
     size_t nbytes = rounded(nslots * sizeof *t->slot) + rounded(steps) + rounded(links) + rounded(extra);
     nbytes += job->nregs * register_nbytes + rounded((size_t)job->block * job->width);

@@ -48,7 +48,7 @@ struct sp_map_link {
     uint32_t handed;
     const char *in[3]; /* address of vectors, or of enough copies of a single value for a link */
     size_t moves[3];   /* mask: all ones if the address advances with the elements; 0 if it stays */
-    char *out;         /* where a link stores its result, if it does */
+    char *out;         /* address of the result, for links that store it */
 };
 
 struct sp_map_table {
@@ -90,7 +90,7 @@ struct sp_map_operand {
     uint32_t whole;
     /* 1: rows are long, and each row is contiguous and aligned, or a single value */
     uint32_t in_rows;
-    /* number of elements after which the input repeats; they are contiguous. 0: it does not */
+    /* the first `period` elements are contiguous and repeat; 0: the input does not repeat */
     uint64_t period;
 };
 

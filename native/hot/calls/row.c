@@ -183,7 +183,7 @@ PyObject *hot_row_run(struct hot_row *row, PyObject *device, const uint64_t *giv
     const int64_t value = fill(row, values, &c) ? launch(row, &c, epoch, waits, &unfinished) : 0;
     PyObject *made = NULL;
     if (value <= 0)
-        PyErr_Clear(); /* Python meets the error again and words it better */
+        PyErr_Clear(); /* the Python code raises a better error itself */
     else if (!unfinished || (!waits && !row->holds) || hold(row, &c, values, nvalues, value, waits) == 0)
         made = waits ? (Py_INCREF(c.result), c.result) : hot_fence_of(row->queue, value);
     Py_XDECREF(c.result);

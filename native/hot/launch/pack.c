@@ -1,5 +1,5 @@
-/* Packs a launch: turns the caller's arguments into a record, or finds the reason for a refusal,
- * which core/launch_errors.py words.
+/* Packs a launch: turns the caller's arguments into a record, or finds the reason to refuse them.
+ * core/launch_errors.py makes the message of a refusal.
  *
  * The backend checks limits of the device and extents of pointers, since it checks every record.
  * `judge` finds what the backend refused. */
