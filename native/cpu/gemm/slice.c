@@ -72,8 +72,8 @@ static int is_far(const struct sp_gemm_job *job)
     return (double)job->m * (double)job->n * job->kernel->nbytes > NEAR_NBYTES;
 }
 
-/* The position of the loops: the block of rows [ic, iend), whose rows end at m1, in `tall` tiles of
- * mr rows; columns [j0, j1); terms [p, p + kc). */
+/* The position of the loops: rows [ic, iend) of a block that ends at row m1, in `tall` tiles of mr
+ * rows; columns [j0, j1); terms [p, p + kc). */
 struct walk {
     const struct sp_gemm_job *job;
     const struct sp_gemm_panels *panels;

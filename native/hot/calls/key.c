@@ -36,7 +36,7 @@ int hot_key_of(PyObject *site, PyObject *const *values, size_t nvalues, uint64_t
             return 0;
         words[n++] = type_of(values[i]);
         if (is_array) {
-            /* read once, because the array could own the memory of `words` */
+            /* read once, because the compiler must assume that `words` overlaps the array */
             const int ndim = a->ndim, nstrides = a->flags & HOT_ROW_MAJOR ? 0 : ndim;
             const Py_ssize_t *const shape = a->shape, *const strides = a->strides;
             words[n++] = (uint64_t)(uintptr_t)a->dtype;

@@ -4,8 +4,8 @@
 #include "hot/launch/objects.h"
 
 extern PyTypeObject *hot_table_type;
-/* Runs a call by its row in a call table, and returns as hot_row_run does; NULL too if there is no
- * row. `table` is the device's or a plan's, or NULL. A constant among the values has its own
+/* Runs a call by its row in a call table, and returns what hot_row_run returns, or NULL if there is
+ * no row. `table` is the device's or a plan's, or NULL. A constant among the values has its own
  * table. */
 PyObject *hot_table_call(PyObject *table, PyObject *site, PyObject *device, const uint64_t *epoch, PyObject *const *values,
                          size_t nvalues, int waits);
