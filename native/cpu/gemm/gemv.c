@@ -8,8 +8,8 @@
 
 #include <errno.h>
 
-/* to read the matrix on one core; for parts of the matrix: least ns of work, number, unit of
- * rows */
+/* One core reads BYTES_A_NS bytes of the matrix in a ns. If each thread has more than SEVERAL_NS of
+ * work, the matrix has PARTS_A_THREAD parts per thread. A part has a multiple of UNIT rows. */
 enum { BYTES_A_NS = 40, SEVERAL_NS = 50000, PARTS_A_THREAD = 2, UNIT = 96 };
 /* A few columns (or rows) are computed as vectors only with at least FEW_K terms and FEW_OTHERS
  * rows (or columns). A column of c has at most FEW_ROWS_NBYTES: on Zen 4 with twice as many rows,

@@ -152,9 +152,9 @@ static inline int64_t hot_resend(const struct sp_submission *s)
 /* Returns a new tuple of these items, or NULL with an exception. An item of NULL becomes None. */
 PyObject *hot_tuple_of(PyObject *const *items, Py_ssize_t n);
 
-/* Describes a type with garbage collection, for hot_collected, which adds the type to the module.
- * Returns NULL with an exception. Members that a type does not need are NULL. `name` includes the
- * package. */
+/* Describes a type with garbage collection for hot_collected. That function adds the type to the
+ * module and returns it, or NULL with an exception. Members that a type does not need are NULL.
+ * `name` includes the package. */
 struct hot_frame {
     const char *name, *doc;
     size_t size;
