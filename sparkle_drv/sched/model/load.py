@@ -10,7 +10,8 @@ from sparkle_drv.core.device import Device
 
 
 class Load:
-    """By device, the work in its default queue: (timeline value, seconds). Threads may share it.
+    """For each device, the work in its default queue: (timeline value, seconds). Threads may share
+    a Load.
 
     Submissions of others are not counted. Running work counts with its whole time.
     """
@@ -21,14 +22,14 @@ class Load:
         self._left_s = dict.fromkeys(self._given, 0.0)
 
     def gave(self, device: Device, seconds: float) -> None:
-        """The last submission to the device is predicted to take `seconds`."""
+        """Records that the last submission to the device is predicted to take `seconds`."""
         value = device.default_queue.submitted
         with self._lock:
             self._given[device.uri].append((value, seconds))
             self._left_s[device.uri] += seconds
 
     def queued_s(self, device: Device) -> float:
-        """Predicted seconds of the device's unfinished work. Never blocks."""
+        """Returns the predicted seconds of the device's unfinished work. Never blocks."""
         given = self._given[device.uri]
         if not given:
             return 0.0
