@@ -40,8 +40,8 @@ def call(
     named: dict[str, Any],
     out: Any = None,
 ) -> Any:
-    """Runs `operation`, of ops, on the device of `uris` that takes the least time. `placed` is its
-    long path, of calls.py.
+    """Runs `operation`, of ops, on the device of `uris` that takes the least time. `placed` is the
+    long path of the operation, in calls.py.
     """
     values, head = given, (uris, placed)
     if named:
@@ -94,7 +94,7 @@ def divided(
     sharding: Sharding, uris: calls.Uris, operation: Callable[..., Any],
     placed: Callable[..., Any], given: tuple[Any, ...], named: dict[str, Any], out: Any = None,
 ) -> Any:  # fmt: skip
-    """The same for a call that several devices may share."""
+    """Runs `operation` as `call` does, for a call that several devices may share."""
     head = (uris, placed, sharding.about, *named)
     try:
         values = (*given, *named.values())
@@ -115,7 +115,9 @@ def divided(
 
 
 def _about(x: Any) -> Any:
-    """The part of a call's key for an argument of any type but ndarray, str, bool and None."""
+    """Returns the part of a call's key for an argument of any type but ndarray, str, bool
+    and None.
+    """
     if isinstance(x, _ARRAYS):
         return _shape(x)
     if is_foreign(x):
@@ -124,7 +126,9 @@ def _about(x: Any) -> Any:
 
 
 def _shape(x: Any) -> Any:
-    """The same, for operations whose plan does not depend on the values of numbers."""
+    """Returns the part of a call's key as `_about` does, for operations whose plan does not depend
+    on the values of numbers.
+    """
     if isinstance(x, _ARRAYS):
         places = getattr(x, "places", None)
         return x.__class__, x.shape, x.dtype, getattr(x, "layout", None), places
@@ -134,7 +138,9 @@ def _shape(x: Any) -> Any:
 
 
 def _constants(executor: LocalExecutor, given: Sequence[Any]) -> bool:
-    """Are all ContextArrays and constants among these open constants of this Context?"""
+    """Returns whether all ContextArrays and constants among `given` are open constants of this
+    Context.
+    """
     return all(
         isinstance(x, ContextConstant) and x.shape != () and x.of(executor) and not x.closed
         for x in given
