@@ -26,7 +26,7 @@ def recorded(executor: LocalExecutor, name: str) -> Iterator[Trace]:
     executor.check_open()
     trace = Trace(name, time.perf_counter_ns())
     try:
-        with executor.deciding:  # nobody learns while the journal takes its first costs
+        with executor.deciding:  # the costs must not change while the journal copies them
             before = executor.trace
             if before is not None:
                 raise ValueError(f"trace: expected no trace in progress, got {before.name!r}")
@@ -45,8 +45,8 @@ def recorded(executor: LocalExecutor, name: str) -> Iterator[Trace]:
 
 
 def save(traces: Sequence[Trace], path: str | os.PathLike[str]) -> None:
-    """Writes all traces as one trace-event document. If `path` is a file, writes their journals one
-    after another beside it.
+    """Writes all traces as one trace-event document. If `path` is a file, their journals are
+    written one after another to a file beside it.
     """
     name = os.fsdecode(path)
     if not name:

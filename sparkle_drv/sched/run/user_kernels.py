@@ -1,5 +1,5 @@
 """Checks a kernel that a caller passes to `Context.dispatch`, and its arguments, before anything is
-submitted. Moves and launches nothing; kernel_calls.py does.
+submitted. kernel_calls.py moves the arrays and launches the kernel.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sparkle_drv.ops.memory import staging
 from .arrays import ContextArray
 
 WORDS = ("count", "begin")
-"""What a number can be in each piece: its number of elements, or its first element."""
+"""What a number can be in each piece: the piece's number of elements, or its first element."""
 _FIELDS = ("image", "entry", "args")
 
 
@@ -36,12 +36,14 @@ class UserKernel:
     """The name in the manifest, or the first entry point."""
     args: tuple[Arg, ...]
     images: Mapping[str, Mapping[str, Any]]
-    """By backend: arguments of `Device.kernel`. Empty for a kernel of the manifest."""
+    """Backend: arguments of `Device.kernel`. Empty for a kernel of the manifest."""
     digest: str
     """Hash of the images and of how they are loaded; "" for a kernel of the manifest."""
 
     def on(self, device: Device) -> Kernel | None:
-        """The kernel, loaded once per device; None if there is no image. As `Device.kernel`."""
+        """Returns the kernel, loaded once per device, or None if there is no image. Raises as
+        `Device.kernel` does.
+        """
         if not self.images:
             return staging.kernel(device, self.name) if device.provides(self.name) else None
         image = self.images.get(device.info.backend)
@@ -54,7 +56,9 @@ class UserKernel:
 
 
 def kernel_of(given: Any) -> UserKernel:
-    """The kernel that a caller names. Raises TypeError, ValueError, OSError (no such file)."""
+    """Returns the kernel that a caller names. Raises TypeError, ValueError, OSError (no
+    such file).
+    """
     if isinstance(given, str):
         entry = assets.entry(given)
         if entry is None:
@@ -88,15 +92,15 @@ class Arguments:
 
     args: tuple[Arg, ...]
     given: tuple[Any, ...]
-    """In order: arrays and numbers; None for an optional array."""
+    """All arguments in order: arrays and numbers; None for an optional array."""
     axes: Mapping[int, int]
-    """By position, for arrays that are cut: the axis."""
+    """Position of an array that is cut: the axis of the cut."""
     words: Mapping[int, str]
-    """By position, for numbers that describe the piece: one of WORDS."""
+    """Position of a number that describes the piece: one of WORDS."""
     written: tuple[int, ...]
     """Positions of the arrays that the kernel writes."""
     extent: int
-    """Elements along the cut; 0 if there is none."""
+    """Elements along the cut; 0 if there is no cut."""
 
     @property
     def arrays(self) -> list[int]:
@@ -105,7 +109,7 @@ class Arguments:
 
 
 def arguments(kernel: UserKernel, given: Any, cut: Any, out: Any) -> Arguments:
-    """The arguments in order. Raises TypeError, ValueError."""
+    """Returns the arguments in order. Raises TypeError, ValueError."""
     args = kernel.args
     names = [arg.name for arg in args]
     if isinstance(given, Mapping):
@@ -166,7 +170,9 @@ def _word(arg: Arg, value: Any) -> str:
 
 
 def _check(arg: Arg, x: Any, told: bool) -> None:
-    """Raises TypeError if the argument cannot be `x`. `told`: it becomes a number of the piece."""
+    """Raises TypeError if the argument cannot be `x`. With `told`, None is allowed: each piece gets
+    a number of its own.
+    """
     kind = arg.type.rstrip("*")
     if not arg.is_pointer:
         wanted: Any = (int, np.integer) if kind[0] != "f" else (int, float, np.number)
@@ -211,7 +217,9 @@ def _extent(axes: Mapping[int, int], names: Sequence[str], given: Sequence[Any])
 
 
 def groups_of(groups: Any, extent: int) -> Callable[[int], Any]:
-    """The workgroups of a piece, as a function of its elements. Raises TypeError, ValueError."""
+    """Returns a function from the elements of a piece to its workgroups. Raises TypeError,
+    ValueError.
+    """
     if groups is None or callable(groups):
         return groups or (lambda count: None)
     x, y, z = triple("groups", groups)

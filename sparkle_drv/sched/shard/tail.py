@@ -1,4 +1,5 @@
-"""The last part of the work, in shrinking chunks that any free device takes. Pure.
+"""The last part of the work, in shrinking chunks that any free device takes. All functions are
+pure.
 
 Rates are never quite as predicted. Each chunk is a part of what is left, as in guided
 self-scheduling (C. Polychronopoulos, D. Kuck, IEEE Transactions on Computers C-36(12), 1987). A
@@ -21,8 +22,10 @@ there are a quarter more chunks and no gain."""
 
 
 def takes(piece_s: float, left_s: float, fastest: bool) -> bool:
-    """Does a free device take the next chunk? `piece_s` is the time until it would end it, after
-    launching its earlier ones. `left_s` is the time of all devices together for the whole rest.
+    """Returns whether a free device takes the next chunk.
+
+    `piece_s` is the time until the device would end the chunk, after launching its earlier ones.
+    `left_s` is the time of all devices together for the whole rest.
     """
     return fastest or piece_s <= left_s
 
@@ -34,10 +37,10 @@ def dealt(
     least: int,
     most: Sequence[int],
 ) -> tuple[list[int], list[int], float]:
-    """(units of each chunk, the device predicted to take it, the end of all), if no device waits
-    for another one. Chunks have at least `least` units, but at most `most` of their device.
+    """Returns the units of each chunk, the device predicted to take it, and the end of all.
 
-    Empty lists if the devices' memory cannot hold the tail.
+    Applies if no device waits for another one. Chunks have at least `least` units, but at most
+    `most` of their device. The lists are empty if the devices' memory cannot hold the tail.
     """
     members = [at for at, part in enumerate(parts) if part]
     rate, count = sum([1 / paces[at].each for at in members]), CHUNK * len(members)
@@ -90,10 +93,10 @@ def _lanes(pace: Pace, part: Sequence[int]) -> Lanes:
 
 
 def _after(pace: Pace, lanes: Lanes, units: int, taken_s: float = 0.0) -> Lanes:
-    """The lanes after one more piece, which the device took at `taken_s`.
+    """Returns the lanes after one more piece, which the device took at `taken_s`.
 
-    A device with ways takes the next chunk when it launches its last one, so that bringing
-    overlaps.
+    A device that copies operands in takes the next chunk when it launches its last one, so that the
+    copies overlap.
     """
     brought, computed, fetched, _ = lanes
     if not pace.far:
