@@ -87,8 +87,10 @@ def check_array(mesh: Mesh, name: str, array: Any, written: bool = False) -> Non
     if array.closed:
         raise ValueError(f"{name}: expected an open Array, got a closed one")
     if mesh.devices.get(array.device.uri) is not array.device:
-        apart = ", opened apart" if array.device.uri in mesh.devices else ""
-        raise ValueError(f"{name}: expected an Array of {mesh!r}, got one of {array.device}{apart}")
+        apart = ", which was opened separately" if array.device.uri in mesh.devices else ""
+        raise ValueError(
+            f"{name}: expected an Array of {mesh!r}, got an Array of {array.device}{apart}"
+        )
     if written and array.buffer.readonly:
         raise ValueError(f"{name}: expected a writable Array, got a read-only one")
 
@@ -149,21 +151,24 @@ def one_each(
     if not isinstance(arrays, (list, tuple)):
         raise TypeError(f"{name}: expected a list of Arrays, got {type(arrays).__name__}")
     if len(arrays) != len(mesh.devices):
-        raise ValueError(f"{name}: expected {len(mesh.devices)}, got {len(arrays)}")
+        raise ValueError(f"{name}: expected {len(mesh.devices)} Arrays, got {len(arrays)}")
     found: dict[str, tuple[str, Given]] = {}
     for at, (array, usual) in enumerate(zip(arrays, mesh.devices, strict=True)):
         uri = _place(mesh, f"{name}[{at}]", array, written, usual)
         if uri in found:
-            raise ValueError(f"{name}[{at}]: expected one for each of {mesh!r}, got {uri} again")
+            raise ValueError(
+                f"{name}[{at}]: expected one Array on each device of {mesh!r}, got a "
+                f"second on {uri}"
+            )
         if written and any(array is before for _, before in found.values()):
-            raise ValueError(f"{name}[{at}]: expected an array of its own, got {array!r} again")
+            raise ValueError(f"{name}[{at}]: expected a different array, got {array!r} again")
         check_like(f"{name}[{at}]", array, arrays[0], shape=alike)
         found[uri] = f"{name}[{at}]", array
     taken = Taken(mesh, {uri: found[uri] for uri in mesh.devices})
     for (uri, x), (other, y) in combinations(taken.items() if written else (), 2):
         if _meet(x, y):
             raise ValueError(
-                f"{name}: expected memory of their own, got the same on {uri}, {other}"
+                f"{name}: expected arrays with separate memory, got the same on {uri}, {other}"
             )
     return taken
 
@@ -247,10 +252,14 @@ def check_apart(name: str, read: Taken, written: Taken) -> None:
     """
     for uri, owner in written.owners.items():
         if any(owner is given for given in read.owners.values()):
-            raise ValueError(f"{name}: expected other arrays than those read, got one on {uri}")
+            raise ValueError(
+                f"{name}: expected arrays that are not read, got one that is, on {uri}"
+            )
     for uri, out in written.items():
         if any(_meet(out, x) for x in read.values()):
-            raise ValueError(f"{name}: expected other memory than that read, got it on {uri}")
+            raise ValueError(
+                f"{name}: expected memory that is not read, got memory that is, on {uri}"
+            )
 
 
 def _meet(one: Array, other: Array) -> bool:

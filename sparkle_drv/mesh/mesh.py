@@ -72,7 +72,7 @@ class Mesh(Closing):
         self.devices = {device.uri: device for device in devices}
         if not devices or len(self.devices) < len(devices):
             got = ", ".join(device.uri for device in devices) or "none"
-            raise ValueError(f"devices: expected at least one, and each once, got {got}")
+            raise ValueError(f"devices: expected at least one Device, and each once, got {got}")
         self.plan: Plan | None = None
         self._clocked = clocked(devices, clock)
         self._ways = ways or Ways(self.devices)

@@ -99,4 +99,6 @@ class Program:
             if step.number != at:
                 raise ValueError(f"steps: expected number {at}, got {step.number}")
             if any(not 0 <= before < at for before in step.after):
-                raise ValueError(f"steps: expected step {at} after 0 to {at - 1}, got {step.after}")
+                raise ValueError(
+                    f"steps: expected step {at} to wait for earlier ones, got {step.after}"
+                )

@@ -57,7 +57,7 @@ def choose(
         able.append((cost.total_s, order, device, cost))
     if not able:
         given = "; ".join(f"{c.device}: {c.why}" for c in unable) or "no device was given"
-        raise Impossible(f"{work.op}: no device can do it: {given}")
+        raise Impossible(f"{work.op}: no device can do the work: {given}")
     able.sort(key=lambda entry: entry[:2])
     best = able[0]
     slow = [Look(work.op, e[2], partial(operator.sub, e[0], best[0]), e) for e in able[1:]]

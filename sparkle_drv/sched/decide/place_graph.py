@@ -116,7 +116,9 @@ def stated(
                 del able[-1][uri]
         if not able[-1]:
             given = "; ".join(f"{uri}: {reason}" for uri, reason in unable[-1].items())
-            raise Impossible(f"{work.op}: no device can do it: {given or 'no device was given'}")
+            raise Impossible(
+                f"{work.op}: no device can do the work: {given or 'no device was given'}"
+            )
     problem = Problem(
         tuple(tuple(_alone(row.get(uri)) for uri in uris) for row in able),
         tuple(tuple(dict.fromkeys(sources)) for sources in reads),

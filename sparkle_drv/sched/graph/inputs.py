@@ -23,7 +23,9 @@ def kind_of(executor: LocalExecutor, name: str, given: Any) -> str:
     """Returns `Value.kind` of an array from outside the graph. Raises TypeError, ValueError."""
     if isinstance(given, (ContextArray, ContextConstant)):
         if not given.of(executor):
-            raise ValueError(f"{name}: expected one of this Context, got one of another Context")
+            raise ValueError(
+                f"{name}: expected an array of this Context, got one of another Context"
+            )
     elif not isinstance(given, Constant) and isinstance(staging.operand(name, given), np.ndarray):
         return "numpy"
     if given.closed:
@@ -49,7 +51,7 @@ def input_kind(executor: LocalExecutor, value: Value, given: Any, outs: Iterable
     if layout not in (None, value.layout):
         raise ValueError(f"{name}: expected layout {value.layout}, got an array in {layout}")
     if any(overlap(given, out) for out in outs):
-        raise ValueError(f"{name}: expected no out of this graph, got one, which makes a cycle")
+        raise ValueError(f"{name}: expected no out of this graph, got an out, which makes a cycle")
     return "context" if kind == "constant" else kind
 
 

@@ -211,7 +211,9 @@ class TaskGraph:
                 "reduce", reads, made, None, options=options, expression=lazy.graph, numbers=numbers
             )
         if names:
-            raise TypeError(f"{next(iter(names))}: expected no names beside an array `a`, got one")
+            raise TypeError(
+                f"{next(iter(names))}: expected no names beside an array `a`, got a name"
+            )
         reads = self._reads({"a": a})
         return self._add("reduce", reads, outline.reduce(reads["a"], op, axis, keepdims), None,
                          options=options)  # fmt: skip
@@ -334,7 +336,9 @@ class TaskGraph:
         if made is None:
             raise ValueError("the graph was not run yet")
         if value.number not in made:
-            raise ValueError("it is no output and was not kept: call graph.output(node) first")
+            raise ValueError(
+                "the node is no output and was not kept: call graph.output(node) first"
+            )
         return made[value.number]
 
     def _writable(self) -> None:
@@ -359,7 +363,7 @@ class TaskGraph:
         if not isinstance(given, Node):
             raise TypeError(f"{name}: expected a node, got {type(given).__name__}")
         if given._graph is not self:
-            raise ValueError(f"{name}: expected a node of this graph, got one of another")
+            raise ValueError(f"{name}: expected a node of this graph, got one of another graph")
         return given._value
 
     def _operand(self, name: str, given: Any) -> Value:
@@ -374,8 +378,8 @@ class TaskGraph:
         for out in self._outs.values():
             if overlap(given, out):
                 raise ValueError(
-                    f"{name}: expected no out of this graph, got one: its reader would have to run "
-                    "both before and after its writer, a cycle; pass the node instead"
+                    f"{name}: expected no out of this graph, got an out: its reader would have to "
+                    "run both before and after its writer, a cycle; pass the node instead"
                 )
         layout = getattr(given, "layout", None)
         made = Value(len(self._values), tuple(given.shape), np.dtype(given.dtype), layout, kind)

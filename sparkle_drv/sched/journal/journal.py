@@ -166,7 +166,7 @@ def _divided(costs: Costs, made: dict[str, Any]) -> dict[str, Any]:
         )
     except ValueError as error:
         return {"impossible": str(error)}
-    return {"impossible": "no device can do it"} if found is None else _divided_out(found)
+    return {"impossible": "no device can do the work"} if found is None else _divided_out(found)
 
 
 def _divided_out(divided: Divided) -> dict[str, Any]:

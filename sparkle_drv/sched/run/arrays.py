@@ -46,7 +46,8 @@ def check_own(executor: LocalExecutor, given: Iterable[Any]) -> None:
             raise ValueError(f"expected an open {kind}, got a closed one")
         if not x.of(executor):
             raise ValueError(
-                f"expected a {kind} of this Context, got {x!r} of another: pass x.numpy() instead"
+                f"expected a {kind} of this Context, got {x!r} of another Context: "
+                "pass x.numpy() instead"
             )
 
 

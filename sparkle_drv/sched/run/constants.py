@@ -112,7 +112,7 @@ class ContextConstant(Shaped):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         if copy is False:
-            raise ValueError("copy: expected True or None, since it returns copies only, got False")
+            raise ValueError("copy: expected True or None, since all results are copies, got False")
         made: np.ndarray[Any, Any] = self.host().astype(self.dtype if dtype is None else dtype)
         return made
 

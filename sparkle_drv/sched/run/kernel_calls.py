@@ -219,5 +219,5 @@ def _loaded(executor: LocalExecutor, kernel: UserKernel, uris: Sequence[str]) ->
             executor.failed(uri, error)
     if not there:
         got = ", ".join(kernel.images) or kernel.name
-        raise ValueError(f"kernel: expected one for any of {', '.join(uris)}, got {got}")
+        raise ValueError(f"kernel: expected a kernel for any of {', '.join(uris)}, got {got}")
     return tuple(there)

@@ -82,7 +82,9 @@ def kernel_of(given: Any) -> UserKernel:
     for backend, args in seen.items():
         if [arg.type for arg in args] != [arg.type for arg in seen[first]]:
             told = f"{given[first]['args']!r} for {first} and {given[backend]['args']!r}"
-            raise ValueError(f"kernel: expected the same args for all, got {told} for {backend}")
+            raise ValueError(
+                f"kernel: expected the same args for all backends, got {told} for {backend}"
+            )
     return UserKernel(str(given[first]["entry"]), seen[first], dict(given), digest.hexdigest()[:12])
 
 
@@ -140,17 +142,21 @@ def arguments(kernel: UserKernel, given: Any, cut: Any, out: Any) -> Arguments:
     for at, word in words.items():
         usual = extent if word == "count" else 0
         if given[at] is not None and given[at] != usual:
-            raise ValueError(f"{names[at]}: expected {usual}, the {word} of all, got {given[at]}")
+            raise ValueError(
+                f"{names[at]}: expected {usual}, the {word} of the whole call, got {given[at]}"
+            )
     for at in written:
         if cut and at not in axes:
-            raise ValueError(f"cut: expected {names[at]} in it, which is written, got it whole")
+            raise ValueError(f"cut: expected an axis of {names[at]}, which is written, got none")
         if isinstance(given[at], np.ndarray) and not given[at].flags.writeable:
-            raise ValueError(f"{names[at]}: expected an array that can be written, got a read-only")
+            raise ValueError(f"{names[at]}: expected a writable array, got a read-only one")
     for one, other in combinations(written, 2):
         x, y = given[one], given[other]
         numpy = isinstance(x, np.ndarray) and isinstance(y, np.ndarray)
         if x is y or (numpy and np.may_share_memory(x, y)):
-            raise ValueError(f"{names[one]}: expected memory apart from {names[other]}, got shared")
+            raise ValueError(
+                f"{names[one]}: expected memory apart from {names[other]}, got shared memory"
+            )
     return Arguments(args, tuple(given), axes, words, written, extent)
 
 
@@ -190,10 +196,10 @@ def _check(arg: Arg, x: Any, told: bool) -> None:
 def _written(kernel: UserKernel, out: Any, names: Sequence[str]) -> tuple[int, ...]:
     if not kernel.images:
         if out is not None:
-            raise ValueError(f"out: expected none for a kernel of the manifest, got {out!r}")
+            raise ValueError(f"out: expected None for a kernel of the manifest, got {out!r}")
         found = tuple(at for at, a in enumerate(kernel.args) if a.is_pointer and "w" in a.access)
         if not found:
-            raise ValueError(f"kernel: expected one that writes an array, got {kernel.name}")
+            raise ValueError(f"kernel: expected a kernel that writes an array, got {kernel.name}")
         return found
     several = out if isinstance(out, (list, tuple)) else () if out is None else (out,)
     found = tuple(dict.fromkeys(_place("out", key, names) for key in several))

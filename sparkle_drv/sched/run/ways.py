@@ -128,4 +128,4 @@ def bring(
     why = "; ".join((*no_way, *lost))
     if no_way:
         raise NoWay(why)
-    raise CopyLost(f"{', '.join(places)}: an operand was lost with it: {why}")
+    raise CopyLost(f"{', '.join(places)}: an operand was lost with the device: {why}")

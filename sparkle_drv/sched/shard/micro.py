@@ -119,7 +119,7 @@ def batch(tasks: Sequence[Task], outputs: Iterable[int]) -> Batch:
     extents = {n: values[n].shape[0] for n in cut}
     if len(set(extents.values())) > 1:
         named = ", ".join(f"{list(values[n].shape)}" for n in sorted(extents))
-        raise ValueError(f"micro_batches: expected one batch on axis 0 of all, got {named}")
+        raise ValueError(f"micro_batches: expected the same axis 0 of all arrays, got {named}")
     return Batch(tasks, next(iter(extents.values())), frozenset(cut))
 
 
@@ -134,7 +134,9 @@ def _along(task: Task, name: str) -> list[str]:
     shape = task.reads["a"].shape if task.expression is None else task.common
     axis = task.options.get("axis")
     if task.op == "reduce" and shape and 0 in axes_of(axis, len(shape)):
-        raise ValueError(f"micro_batches: {name}: expected axis 0, the batch, to stay, got axis 0")
+        raise ValueError(
+            f"micro_batches: {name}: expected axis 0, the batch, to stay, got it reduced"
+        )
     if not shape:
         raise ValueError(f"micro_batches: {name}: expected a result with axis 0, got none")
     return [

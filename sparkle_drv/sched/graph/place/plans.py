@@ -152,7 +152,7 @@ def one_way(
             )  # fmt: skip
             return made, noted
         lacking.append(short)
-    raise Impossible(f"graph: it does not fit: {'; or '.join(dict.fromkeys(lacking))}")
+    raise Impossible(f"graph: the memory does not suffice: {'; or '.join(dict.fromkeys(lacking))}")
 
 
 def reads_of(tasks: Sequence[Task]) -> list[list[int]]:

@@ -74,7 +74,7 @@ def _spans(items: Sequence[Item]) -> tuple[list[Item], list[int]]:
         if over is not None and items[over].end == item.begin:
             if _aligned(items[over].nbytes) != nbytes:
                 raise ValueError(
-                    f"item {i}: expected the size of item {over}, which it is over, got another"
+                    f"item {i}: expected the size of item {over}, which it overwrites, got another"
                 )
             before = spans[group[over]]
             group.append(group[over])
