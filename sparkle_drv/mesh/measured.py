@@ -25,12 +25,13 @@ class Measured:
 
     ways: Mapping[Way, list[Point]]
     adds: Mapping[str, list[Point]] = field(default_factory=dict)
-    """Place: points of adding one array to another there."""
+    """For each place, the points of adding one array to another there."""
     sends: Mapping[str, list[Point]] = field(default_factory=dict)
-    """Place: points of sending over all its links at once, with the bytes of all together."""
+    """For each place, the points of sending over all its links at once, with the bytes of all
+    together."""
     receives: Mapping[str, list[Point]] = field(default_factory=dict)
     boths: Mapping[str, list[Point]] = field(default_factory=dict)
-    """Place: points of sending and receiving over all its links at once."""
+    """For each place, the points of sending and receiving over all its links at once."""
 
 
 class Kept(Protocol):

@@ -247,7 +247,7 @@ class Mesh(Closing):
         self._move("gather", plan_gather(self.network, root, cut), parts, whole)
 
     def all_gather(self, arrays: Sequence[Given], outs: Sequence[Given]) -> None:
-        """Fills each of `outs`, one on each device, with all `arrays`, as `gather` fills one."""
+        """Fills each of `outs`, one on each device, with all `arrays`, joined as in `gather`."""
         self._check_open()
         parts = arguments.one_each(self, "arrays", arrays)
         whole = arguments.alike(self, "outs", outs)

@@ -47,7 +47,7 @@ def told(what: str) -> Iterator[None]:
 
 
 def _terminal() -> TextIO | None:
-    with contextlib.suppress(AttributeError, ValueError):  # stderr is None, or closed
+    with contextlib.suppress(AttributeError, ValueError):  # stderr may be None or closed
         return sys.stderr if sys.stderr.isatty() else None
     return None
 
@@ -62,7 +62,7 @@ class _Line:
         self._due = True
         self._timer = threading.Timer(LONG_S, self._print)
         self._timer.daemon = True
-        # No thread left for the timer: `end` prints the line.
+        # Without a thread for the timer, `end` prints the line.
         with contextlib.suppress(RuntimeError):
             self._timer.start()
 
@@ -71,7 +71,7 @@ class _Line:
             if not self._due:
                 return
             self._due = False
-            with contextlib.suppress(OSError, ValueError):  # the terminal is gone
+            with contextlib.suppress(OSError, ValueError):  # the terminal may be gone
                 self._terminal.write(self._text)
                 self._terminal.flush()
 

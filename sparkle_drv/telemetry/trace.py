@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Track = tuple[str, str]
-"""(node, queue): ("host", "plan") or ("cuda:0", "compute"). Spans on a track follow one another."""
+"""(node, queue), such as ("host", "plan") or ("cuda:0", "compute"). Spans on a track follow one
+another."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ MOST_RATE = 1e18
 """Bytes per second of a transfer that nothing limits."""
 
 Spans = Sequence[tuple[float, float]]
-"""[step]: (begin, end) in seconds."""
+"""The (begin, end) of each step, in seconds."""
 
 
 def spans(program: Program, network: Network, within_s: float = math.inf) -> Spans | None:

@@ -109,7 +109,7 @@ def by_islands(
     def between(chunk: int) -> None:
         for (begin, size), at, owners in pieces[chunk]:
             parts = cuts(size, itemsize, [1 / len(owners)] * len(owners))
-            # Each of two owners sends all: one message, and no more bytes than by halves.
+            # Two owners send each other all: one message each, and no more bytes than by halves.
             if len(owners) == 2:
                 parts = [(0, size)] * 2
             came: list[tuple[Region, Region]] = []

@@ -28,7 +28,7 @@ from .program import Begun, Copy, Program, Reduce, Region, Step
 from .transports import Way
 
 EXPRESSIONS = {"sum": "a + b", "max": "max(a, b)"}
-"""Reduction: the expression of two elements for ops.map."""
+"""For each reduction, the expression of two elements for ops.map."""
 
 
 class Ways(Closing):
@@ -42,9 +42,9 @@ class Ways(Closing):
     def __init__(self, devices: Mapping[str, Device]) -> None:
         self.devices = devices
         self.points: dict[tuple[str, str], list[Point]] = {}
-        """(from, to): the (bytes, seconds) that survey.py measured."""
+        """For each (from, to), the (bytes, seconds) that survey.py measured."""
         self.surveyed: dict[frozenset[str], Any] = {}
-        """URIs of a mesh: its newest measurements (measured.py)."""
+        """For each set of URIs that a mesh has, its newest measurements (measured.py)."""
         self.measuring = threading.RLock()
         """Held while something is measured: surveys and probes must not disturb one another."""
         self._ways: dict[tuple[str, str], Way] = {}

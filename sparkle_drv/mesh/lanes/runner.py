@@ -125,13 +125,15 @@ class _Work:
         self.ran: list[Ran] = []
         self.failure: BaseException | None = None
         self._lanes = lanes if len(self.queues) > 1 else None
-        self._well: dict[int, bool] = {}  # number of an ended step: whether it ended without error
+        # Whether each step that ended did so without error, by its number.
+        self._well: dict[int, bool] = {}
         self._lock = threading.Lock()
         self._turn = {lane: threading.Condition(self._lock) for lane in self.queues}
         self._asleep: dict[Lane, Step] = {}  # the step that each sleeping lane waits to begin
-        self._waiting: dict[int, set[Lane]] = {}  # step: lanes that sleep until it has ended
-        self._claimed: set[Lane] = set()  # by their thread, or by the interrupted caller
-        self._never: set[Lane] = set()  # claimed by the interrupted caller, so they never begin
+        # The lanes that sleep until a step has ended, by the number of the step.
+        self._waiting: dict[int, set[Lane]] = {}
+        self._claimed: set[Lane] = set()  # lanes that a thread or the interrupted caller claimed
+        self._never: set[Lane] = set()  # lanes that the interrupted caller claimed
         self._over: set[Lane] = set()  # lanes that have ended
         self._gate = threading.Lock()  # released when one more lane has ended
         self._entered = False  # whether a virtual clock expects all lanes
@@ -196,7 +198,7 @@ class _Work:
             except Stopped:
                 self._ended(step, False)
                 return
-            except Exception as error:  # `run` raises it in the caller's thread
+            except Exception as error:  # `run` raises the error in the caller's thread
                 self._failed(step, error)
                 self._tell(Ran(step, start_s, self.clock(), False))
                 continue
@@ -225,7 +227,7 @@ class _Work:
             if self._lanes is not None:
                 self._lanes.leave()
             self._over.add(lane)
-            with suppress(RuntimeError):  # already released
+            with suppress(RuntimeError):  # the gate is released already
                 self._gate.release()
 
     def _tell(self, ran: Ran) -> None:

@@ -103,7 +103,8 @@ class Staged:
         self.chunk = min(src.nbytes, CHUNK_NBYTES)
         self.count = -(-src.nbytes // self.chunk)
         self.stages = ends.way.stages(min(STAGES, self.count), self.chunk)
-        self._read = self._put = self._gone = 0  # chunks: read submitted, write submitted, arrived
+        # Chunks whose read was submitted, whose write was submitted, and that have arrived.
+        self._read = self._put = self._gone = 0
         self._coming: deque[Fence] = deque()
         self._going: deque[Fence] = deque()
         self._reads()

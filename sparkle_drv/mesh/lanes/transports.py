@@ -118,10 +118,10 @@ class Way(Closing):
     source: Device
     to: Device
     moved: dict[str, int] = field(default_factory=dict)
-    """Transport: bytes of transfers that succeeded."""
+    """For each transport, the bytes of transfers that succeeded."""
     failed: dict[str, str] = field(default_factory=dict)
-    """Transport that is no longer tried: the reason. Once all have failed, the next transfer tries
-    them again, since a fault may pass."""
+    """For each transport that is no longer tried, the reason. Once all have failed, the next
+    transfer tries them again, since a fault may pass."""
     unended: int = 0
     """Transfers that began and were not seen to succeed."""
     _queues: dict[str, Queue] = field(default_factory=dict)

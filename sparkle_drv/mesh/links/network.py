@@ -34,12 +34,13 @@ class Network:
     places: tuple[str, ...]
     """URIs of devices, and HOST."""
     links: Mapping[tuple[str, str], Line]
-    """(from, to): seconds over bytes of a transfer that has the link alone. No entry means
-    no link."""
+    """For each (from, to), the seconds over bytes of a transfer that has the link alone. No entry
+    means no link."""
     ports: Mapping[str, Port] = field(default_factory=dict)
-    """Place: its port. A place without an entry is limited by its links alone."""
+    """The port of each place. A place without an entry is limited by its links alone."""
     adds: Mapping[str, Line] = field(default_factory=dict)
-    """Place: seconds over bytes to add one array to another. No entry means no time."""
+    """For each place, the seconds over bytes to add one array to another. No entry means that
+    additions take no time."""
     direct: frozenset[tuple[str, str]] = frozenset()
     """Links whose ends share memory: each end computes on the other's data in place."""
 

@@ -78,7 +78,7 @@ def _moves(prepared: Prepared, clock: Clock) -> list[Point]:
                     raise
                 break
         points += [(float(nbytes), t) for t in times]
-        # The next size has eight to sixteen times the bytes, and runs once more than EACH times.
+        # The next size has eight to sixteen times the bytes, and runs EACH + 1 times.
         spent = time.perf_counter() - begin
         enough = i + 1 >= LEAST_SIZES
         runs, limit_s = (EACH + 1, LINK_S) if enough else (2, MOST_LINK_S)

@@ -12,7 +12,7 @@ from .line import Line
 from .network import HOST
 
 Lines = Mapping[tuple[str, str], Line]
-"""(from, to), where HOST may be an end: the line of seconds over bytes."""
+"""For each (from, to), the line of seconds over bytes. HOST may be an end."""
 Same = Callable[[str], bool]
 
 

@@ -22,7 +22,7 @@ class Problem:
 
     seconds: tuple[tuple[float, ...], ...]
     """[task][device]: seconds of the task, with the transfer of operands from outside the graph.
-    inf where the device cannot do the task."""
+    The value is inf where the device cannot do the task."""
     reads: tuple[tuple[int, ...], ...]
     """[task]: the earlier tasks whose results the task reads."""
     moves: Mapping[tuple[int, int, int], float]
@@ -42,7 +42,7 @@ class Problem:
 
     @property
     def devices(self) -> range:
-        """The numbers of the devices."""
+        """The device numbers 0, 1, ... of the problem."""
         return range(len(self.lanes))
 
     def move(self, task: int, source: int, to: int) -> float:

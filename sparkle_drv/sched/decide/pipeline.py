@@ -181,7 +181,8 @@ def played(problem: Problem, order: Sequence[int], device: Sequence[int], by: st
     """
     free = dict.fromkeys(problem.lanes, 0.0)
     end, way = [0.0] * len(problem.reads), dict[tuple[int, int], float]()
-    there: dict[tuple[int, int], float] = {}  # (task, device): when the task's result arrives there
+    # When the result of a task arrives on a device, by (task, device).
+    there: dict[tuple[int, int], float] = {}
     slots = []
     for task in order:
         where = device[task]
@@ -243,7 +244,7 @@ class Chosen:
 
     count: int
     seconds: Mapping[int, float]
-    """Number of micro-batches: predicted seconds."""
+    """The predicted seconds for each number of micro-batches."""
 
     @property
     def least_s(self) -> float:

@@ -46,9 +46,9 @@ class Placed:
     """A trial to run once before the best schedule, to learn the speed of a device
     (choose.explored)."""
     costs: tuple[Mapping[str, Cost], ...]
-    """[task]: for each device URI that can do the task, the cost there."""
+    """For each task, the cost on each device that can do it, by URI."""
     refused: tuple[Mapping[str, str], ...]
-    """[task]: for each device URI that cannot do the task, the reason."""
+    """For each task, the reason for each device that cannot do it, by URI."""
 
     @property
     def order(self) -> tuple[Schedule, ...]:

@@ -23,7 +23,7 @@ SAMPLE_S = 2e-3
 measurement costs about 15 us, and deciding again as much. Without this rule a product of 16 cubed
 takes 9 us more."""
 SETTLED = 24
-"""Measured runs of a plan after which the device is decided again."""
+"""Measured runs of a plan after which the device is chosen anew."""
 EARLY = 1 + FIRST
 """Measured runs of the first plan of a shape after which the device is decided again. The first
 runs correct the probes, so a decision by the probes alone must not last."""
@@ -44,7 +44,7 @@ class Kept:
     """Seconds of other work queued on the plan's device beyond which another device would be
     faster."""
     until: int = SETTLED
-    """Value of `runs` at which the device is decided again."""
+    """Value of `runs` at which the device is chosen anew."""
     sync: bool = False
     """Whether each call waits for its result anyway. Otherwise a measured call runs step by step
     (stepwise.py), which costs time."""
@@ -64,7 +64,7 @@ class Kept:
 
     @property
     def due(self) -> bool:
-        """Whether the device must be decided again at the next call."""
+        """Whether the next call must choose the device anew."""
         return self.moved or (self.runs >= self.until and self.spare <= 0)
 
     def begins(self) -> bool:

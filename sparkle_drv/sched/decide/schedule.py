@@ -110,7 +110,7 @@ def earliest_finish(problem: Problem) -> Schedule:
     free = {lane: 0.0 for lane in problem.lanes}
     done: dict[int, Slot] = {}
     unmet = [set(sources) for sources in problem.reads]
-    came: dict[int, list[float]] = {}  # ready task: when its operands are on each device
+    came: dict[int, list[float]] = {}  # when the operands of each ready task are on each device
 
     def becomes_ready(task: int) -> None:
         came[task] = [problem.ready(task, device, done) for device in problem.devices]

@@ -29,8 +29,8 @@ def program(tasks: Sequence[Task], steps: Steps) -> Program:
     """
     made: list[Step] = []
     wrote: dict[Key, int] = {}
-    doing: dict[str, int] = {}  # URI: the device's last task
-    moved: dict[int, int] = {}  # operand: the last step that copied it to a device
+    doing: dict[str, int] = {}  # the last task of each device, by URI
+    moved: dict[int, int] = {}  # the last step that copied each operand to a device
     used: list[tuple[Region, int]] = []
     for number, step in enumerate(steps.steps):
         reads, writes = _keys(tasks, step)

@@ -107,13 +107,14 @@ class TaskGraph:
             raise ValueError(f"micro_batches: expected a number or 'auto', got {micro_batches!r}")
         self._tasks: list[Task] = []
         self._values: list[Value] = []
-        self._given: dict[int, Any] = {}  # number of a Value: its array
-        self._known: dict[int, Value] = {}  # id of an object in _kept: its Value
+        self._given: dict[int, Any] = {}  # the array of each Value, by its number
+        self._known: dict[int, Value] = {}  # the Value of each object in _kept, by the object's id
         self._kept: list[Any] = []  # what the caller passed for the arrays in _given
         self._outs: dict[int, Any] = {}
         self._outputs: list[Value] = []
-        self._inputs: dict[int, Value] = {}  # number of a Value: that Value
-        self._kinds: dict[int, str] = {}  # number of an input: Value.kind of its array
+        self._inputs: dict[int, Value] = {}  # the inputs, by the number of their Value
+        # The Value.kind of each input's array, by the number of the input.
+        self._kinds: dict[int, str] = {}
         self._run: GraphRun | None = None
         self._ready = self._closed = False
         # Held by run and close; reentrant because a signal handler may call both.
@@ -262,7 +263,7 @@ class TaskGraph:
             if not self._tasks:
                 raise ValueError("run: expected at least one operation in the graph, got none")
             self._executor.check_open()
-            self._executor.waiting.settle()  # computed here, so that no thread of a lane has to
+            self._executor.waiting.settle()  # here, so that no thread of a lane must compute it
             return self._once(inputs)
 
     def _once(self, inputs: Mapping[Node, Any] | None) -> Any:
@@ -385,7 +386,7 @@ class TaskGraph:
         made = Value(len(self._values), tuple(given.shape), np.dtype(given.dtype), layout, kind)
         self._values.append(made)
         self._known[id(key)] = made
-        self._kept.append(key)  # keeps the object alive, so that no other one gets its id()
+        self._kept.append(key)  # keeps the object alive, so that no other gets its id()
         self._given[made.number] = given
         return made
 

@@ -69,7 +69,8 @@ class Joined:
     def __init__(self, extent: int, given: Callable[[int, Device], Array | None]) -> None:
         self._extent, self._given = extent, given
         self._wholes: dict[int, Array] = {}
-        self._views: dict[int, Array] = {}  # number of a part: its view of the output
+        # The view of the output that each part fills, by the number of the part.
+        self._views: dict[int, Array] = {}
 
     def target(self, task: Task, device: Device) -> Array | None:
         """Returns the array that a task writes its part to, or None if `ops` makes an array."""

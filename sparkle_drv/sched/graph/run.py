@@ -52,7 +52,8 @@ MOST_PLANS = 16
 """Most plans that a graph keeps, one for each combination of operands' places. When the limit is
 reached, all are dropped."""
 Folded = dict[str, Any]
-"""Operand name: a numpy array, or a ContextConstant where all operands are constants."""
+"""The operands with a fold in them, by name: numpy arrays, or ContextConstants if all are
+constants."""
 
 
 @dataclass
@@ -85,13 +86,14 @@ class GraphRun:
         self.recorded, self.given, self.outs, self.fuse = tuple(tasks), given, outs, fuse
         self.outputs = frozenset(value.number for value in outputs)
         self.results: dict[int, ContextArray] | None = None
-        self._choices: list[list[Task]] = []  # equivalent task lists, see decide
-        self._asked: dict[int, _Asked] = {}  # id of a Fold: its answer
+        self._choices: list[list[Task]] = []  # equivalent task lists; `decide` picks one
+        self._asked: dict[int, _Asked] = {}  # the answer for each Fold, by its id
         self._plans: dict[object, tuple[Decided, Journal | None]] = {}
-        """(devices, places of operands): the plan, and the journal that contains its decision."""
+        """For each (devices, places of operands), the plan, and the journal that contains its
+        decision."""
         self._now: Decided | None = None  # the plan that memory is reserved for
         self._arenas: dict[str, Buffer] = {}
-        self._held: dict[tuple[int, str], Array] = {}  # Arrays in arenas
+        self._held: dict[tuple[int, str], Array] = {}  # intermediate results, in arenas
         self._asking = threading.local()  # each lane calls devices in its own thread
 
     def run(self) -> dict[int, ContextArray]:
@@ -109,7 +111,7 @@ class GraphRun:
                 if isinstance(error, ways.CopyLost) or self._at not in uris:
                     raise  # The device that failed was not the one that was to do the work.
                 self.executor.failed(self._at, error)
-                uris = tuple(uri for uri in uris if uri != self._at)  # not again in this run
+                uris = tuple(uri for uri in uris if uri != self._at)  # no second try in this run
                 if not uris or not all(may_be_redone(error, x) for x in self.outs.values()):
                     raise
                 log.warning("%s: the graph runs again on other devices: %s", self._at, error)
@@ -303,7 +305,8 @@ class GraphRun:
         """Runs each device and each direction between devices as a lane. No lane waits for the
         tasks of a device.
         """
-        blamed: dict[int, str] = {}  # id of an error: its device; several devices may fail together
+        # The device of each error, by the error's id; several devices may fail together.
+        blamed: dict[int, str] = {}
 
         def act(step: Step) -> None:
             try:

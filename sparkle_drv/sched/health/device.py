@@ -55,7 +55,7 @@ class Health:
         self._chance = Random(f"{seed} {uri}")
         self._since = -math.inf  # start of silence: the last sign of life, or the first work
         self._works = False
-        self._begun = self._deadline = -math.inf  # of the submission with the latest deadline
+        self._begun = self._deadline = -math.inf  # times of the latest submission
         self._misses = self._strikes = self._good = self._failures = self._tries = 0
 
     @property

@@ -148,7 +148,7 @@ def _measured(uri: str, costs: Costs) -> str:
     any call.
     """
     best: dict[str, float] = {}
-    known = list(costs.speeds.items())  # a copy: another thread may add one meanwhile
+    known = list(costs.speeds.items())  # a copy, because another thread may add an entry meanwhile
     lines = {op: speed.line for (op, at), speed in known if at == uri}
     for op, line in lines.items():
         if line.b:
@@ -165,7 +165,7 @@ def _shared(device: Device, given: Sequence[Device]) -> str:
     """Describes the resources that the device shares, and with which others: they slow each other
     down.
     """
-    names: dict[str, list[str]] = {}  # devices that share them: names of resources
+    names: dict[str, list[str]] = {}  # resources, by the devices that share them
     for name in device.info.shares:
         others = [d.uri for d in given if d is not device and in_common((name,), d.info.shares)]
         names.setdefault(", ".join(others), []).append(name)

@@ -37,7 +37,7 @@ class Reliability:
     """The share of runs that failed; recent runs count most."""
 
     def ran(self, failed: bool) -> None:
-        """Counts a run that ended."""
+        """Updates the share of failed runs after a run."""
         self.failures += (float(failed) - self.failures) / FAILURE_MEMORY
 
     def risk_s(self, seconds: float) -> float:
@@ -92,22 +92,22 @@ class Costs:
     """What is known of every device, every probed operation, every link."""
 
     nodes: dict[str, Node] = field(default_factory=dict)
-    """URI: the device."""
+    """The devices, by URI."""
     speeds: dict[tuple[str, str], Speed] = field(default_factory=dict)
-    """(operation, URI): the speed."""
+    """The speed of each operation on each device, by (operation, URI)."""
     links: dict[tuple[str, str], Line] = field(default_factory=dict)
-    """(from, to), where HOST may be an end: the line of seconds over bytes."""
+    """For each (from, to), the line of seconds over bytes. HOST may be an end."""
     parts: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Operation: the operations that its speed is predicted from."""
+    """For each predicted operation, the operations that its speed is predicted from."""
     unmeasured: dict[tuple[str, str], Unmeasured] = field(default_factory=dict)
-    """(operation, URI), or (from, to) for a link: the failed probe. (HOST, URI) stands for both
-    directions between the host and a device."""
+    """The failed probes, by (operation, URI), or by (from, to) for a link. (HOST, URI) stands for
+    both directions between the host and a device."""
     spare_s: float = 0.0
     """Seconds that exploration may cost now; see EXPLORE."""
     runs: dict[str, int] = field(default_factory=dict)
-    """Operation: the number of its runs."""
+    """The number of runs of each operation."""
     last: dict[tuple[str, str], int] = field(default_factory=dict)
-    """(operation, URI): the number of the last run there."""
+    """The number of the last run of an operation on a device, by (operation, URI)."""
 
     def probed(self, op: str, device: str, points: Sequence[Point]) -> None:
         """Stores the first probes of an operation: (size, seconds). Raises ValueError if none is

@@ -155,7 +155,8 @@ def _sum(tag: str, broadcast: bool) -> Class:
 @cache
 def _chain(group: str, tag: str) -> Class:
     def probe(dev: Device, i: int) -> Runs:
-        return _run(dev, _text(group), tag, (CHAIN_ROWS[i], COLUMNS))  # IndexError ends the probes
+        # An IndexError ends the probes.
+        return _run(dev, _text(group), tag, (CHAIN_ROWS[i], COLUMNS))
 
     return Class(f"map_{tag}:{group}", probe)
 

@@ -79,11 +79,11 @@ class GraphPlan:
     predicted_s: float
     """Predicted seconds from the first start to the last end."""
     alone_s: Mapping[str, float]
-    """Device URI: predicted seconds of the whole graph on that device alone, if it can do all
-    tasks."""
+    """Predicted seconds of the whole graph on one device alone, by the URI of each device that can
+    do all tasks."""
     moves: tuple[Move, ...]
     memory: Mapping[str, DeviceMemory]
-    """Device URI: the memory there, for each device that takes part."""
+    """The memory on each device that takes part, by URI."""
     otherwise_s: float = 0.0
     """Predicted seconds of the alternative with more, or fewer, changes of layout; 0 if there is
     none."""
@@ -129,7 +129,8 @@ class KeptGraph:
     plan: GraphPlan
     runs: int = 0
     measured: dict[int, Measured] = field(default_factory=dict)
-    """Number of a task: times of its last measured run, in which tasks ran one after another."""
+    """Times of each task's last measured run, in which tasks ran one after another, by the task's
+    number."""
 
     @property
     def so_far(self) -> GraphPlan:

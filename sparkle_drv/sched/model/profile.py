@@ -26,7 +26,8 @@ class Profile:
     def __init__(self, home: str) -> None:
         self._file = DeviceFile(Path(home, "profile.json"), log, _sane) if home else None
         self._unkept: dict[str, dict[str, list[Point]]] = {}
-        """Device key: points that were not written because another process held the file."""
+        """Points that were not written because another process held the file, by the key of the
+        device."""
 
     def points(self, info: DeviceInfo) -> dict[str, list[Point]]:
         """Returns the points of this device by class of work, or by name of a link

@@ -71,7 +71,7 @@ class Speed:
     """log of the factor by which the device is slower than when it was probed."""
     runs: int = 0
     knots: dict[int, Knot] = field(default_factory=dict)
-    """log2 of the size, rounded: the knot."""
+    """The knots, by log2 of the size, rounded."""
     predicted: bool = False
     """Whether the speed was computed from other speeds, without a probe of its own."""
     _before: float | None = None  # the error of the last run
@@ -125,7 +125,7 @@ class Speed:
         self.runs += 1
         self._scatter(error)
         self._recent.append(error)
-        recent = list(self._recent)  # a copy: other threads may learn meanwhile
+        recent = list(self._recent)  # a copy, because other threads may change it
         if len(recent) == WINDOW:
             shift = median(recent)
             one_side = sum(1 for e in recent if e * shift > 0) >= WINDOW - 1

@@ -61,7 +61,7 @@ def apart(x: Any, out: Any) -> Any:
 
 
 def here(given: Iterable[Any], uri: str) -> list[Any]:
-    """Returns arguments as operations on this device take them."""
+    """Returns the arguments; arrays and constants of a Context become their copies on `uri`."""
     return [
         x._read(uri)
         if isinstance(x, ContextArray)
@@ -343,7 +343,7 @@ class ContextArray(Shaped, Operators):
         """Frees all copies; idempotent. Garbage collection does so, too. Expressions that wait are
         computed first, because they may read this array.
         """
-        if self._thunk is not None:  # An expression that nobody has read is not computed any more.
+        if self._thunk is not None:  # an expression that nobody has read: no need to compute it
             self._thunk = None
         elif self._copies and not self._executor.closed:
             self._executor.waiting.settle()

@@ -86,7 +86,7 @@ class ContextConstant(Shaped):
         return found
 
     def _made(self, uri: Any) -> Constant:
-        self._open()  # again, because another thread may have closed it
+        self._open()  # a second check: another thread may have closed it
         if not isinstance(uri, str):
             raise TypeError(f"device: expected a URI as str, got {uri!r}")
         device = self._executor.devices.get(uri)

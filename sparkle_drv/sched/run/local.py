@@ -84,7 +84,7 @@ class LocalExecutor:
         self.profile = profile
         self.devices = {device.uri: device for device in devices}
         self.aside = dict(aside or {})
-        """URI of each device that takes part only when it is named: the reason
+        """The reason for each device that takes part only when it is named, by URI
         (decide/opt_in.py)."""
         self.usual = tuple(uri for uri in self.devices if uri not in self.aside)
         """URIs of all other devices."""
@@ -95,16 +95,16 @@ class LocalExecutor:
         self.journal: Journal | None = None
         self.trace: Trace | None = None
         self.plans: dict[object, Kept] = {}
-        """Key of `run`: the plan. The key contains the URIs allowed; repeated.py reads the plans,
-        too."""
+        """The plans, by the key of `run`. The key contains the URIs allowed; repeated.py reads the
+        plans, too."""
         self.ways = Ways(self.devices)
         """Moves bytes for calls, graphs and meshes."""
         self.load = Load(devices)
         self.shared: dict[object, Any] = {}
         """Decisions for calls that several devices may share (sharding.py)."""
         self.queues: dict[tuple[str, str], Queue] = {}
-        """(URI, direction): a queue for transfers beside work in the default queue
-        (operands.py)."""
+        """Queues for transfers beside work in the default queue, by (URI, direction); see
+        operands.py."""
         self.waiting = Waiting()
         self.context: Any = None
         """The Context that owns the executor and sets this field. Operators of its arrays call its
@@ -269,7 +269,8 @@ class LocalExecutor:
         moves = any(isinstance(x, ContextArray) for x in (*operands, out))
         inspected = self.inspector is not None and self.inspector.due()
         if inspected and out is not None:
-            operands = [apart(x, out) for x in operands]  # kept for the check, or for another run
+            # The check, or a second try, reads the operands after `out` was written.
+            operands = [apart(x, out) for x in operands]
         call = call_plan.Call(describe, operands, out, convert, known)
         barred = self.hung(uris)
         left = tuple(uri for uri in uris if uri not in barred)
@@ -299,7 +300,7 @@ class LocalExecutor:
                 uri = kept.device.uri
                 self.failed(uri, error)
                 barred[uri] = f"it failed in this call: {error}"
-                left = tuple(u for u in left if u != uri)  # not again in this call
+                left = tuple(u for u in left if u != uri)  # no second try in this call
                 if not left or not may_be_redone(error, out):
                     raise
                 key = (left, *key[1:])
@@ -407,7 +408,7 @@ class LocalExecutor:
         """Returns the devices of `uris` that get no work until they are idle, each with the reason.
         Returns {} if that would exclude all.
         """
-        for uri in tuple(self._hung):  # a copy: another thread may add to it
+        for uri in tuple(self._hung):  # a copy, because another thread may add a URI
             if self.devices[uri].idle:
                 self._hung.discard(uri)
         found = {uri: "it hangs: a wait for it timed out" for uri in uris if uri in self._hung}

@@ -88,7 +88,7 @@ class Operands:
             try:
                 ways.fill(self._executor.ways, made, source)
                 return made
-            except SparkleError:  # The host has a copy, too.
+            except SparkleError:  # the host has a copy, too
                 pass
         return sent(device, host, self._queue(device, HOST))
 

@@ -69,7 +69,7 @@ class Pulse:
             with self._lock:
                 tried = its.state is State.LOST and its.tries(clock())
             asked = tried or its.state is State.SUSPECT
-            # Without the lock: threads of other devices report meanwhile.
+            # The lock is not held here, since threads of other devices report meanwhile.
             well = asked and (not tried or self._devices[uri].idle) and self._answers(uri)
             with self._lock:
                 if tried:

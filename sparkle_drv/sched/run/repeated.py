@@ -28,7 +28,7 @@ from .sharding import Sharding
 
 _HELD = (ContextArray, ContextConstant)
 _ARRAYS = (*_HELD, ndarray)
-numpy_layout.known()  # before the first key: otherwise equal calls could get different keys
+numpy_layout.known()  # must run before the first key, or equal calls get different keys
 
 
 def call(
@@ -77,7 +77,7 @@ def call(
             more = dict(zip(named, here(named.values(), device.uri), strict=True))
         if kept.spare > 0:
             kept.spare -= 1
-            if len(there) == 2 and not more:  # unpacking costs a product of 16 cubed 6 %
+            if len(there) == 2 and not more:  # unpacking makes a product of 16 cubed 6 % slower
                 return operation(device, there[0], there[1])
             return operation(device, *there, **more)
         kept.begins()

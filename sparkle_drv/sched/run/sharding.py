@@ -45,8 +45,8 @@ class Terms:
     """How a call is to be divided, as the caller said."""
 
     shares: str | Mapping[str, float] = "auto"
-    """"auto": the planner may leave devices out. "each": all take part. A mapping: proportions by
-    URI."""
+    """How to share: "auto" (the planner may leave devices out), "each" (all take part), or
+    proportions by URI."""
     max_vram_nbytes: int = 0
     """Bytes that a device with memory of its own may use. 0: all that it has."""
     prefer_p2p: bool = True
@@ -68,7 +68,7 @@ class KeptShards:
     axis: Axis
     divided: Divided
     paces: Mapping[str, Pace]
-    """URI: seconds per unit of the device."""
+    """The seconds per unit of each device, by URI."""
     uses: int = 1
     """Calls that follow the decision before the next one."""
     spare: int = 0
@@ -76,7 +76,8 @@ class KeptShards:
     alone: bool = False
     """Whether one device is enough. Never if the caller said which take part."""
     bases: Mapping[str, str] = field(default_factory=dict)
-    """URI: how the device's speed is known (Costs.basis), if this work was never probed there."""
+    """How the speed of each device is known (Costs.basis) if this work was never probed there, by
+    URI."""
     done: Done = field(default_factory=Done)
     """Outcome of the last call."""
 

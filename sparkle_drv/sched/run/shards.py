@@ -54,11 +54,11 @@ class Done:
 
     seconds: float = 0.0
     units: dict[str, int] = field(default_factory=dict)
-    """URI: units of pieces whose result counts."""
+    """Units of pieces whose result counts, by the URI of their device."""
     lost: dict[str, str] = field(default_factory=dict)
-    """URI: why the device got no more pieces during the run."""
+    """Why a device got no more pieces during the run, by URI."""
     late: dict[str, str] = field(default_factory=dict)
-    """URI: the late piece that another device did instead."""
+    """The late piece of a device that another device did instead, by URI."""
     doubled: int = 0
     """Late pieces that another device started again."""
     dropped: int = 0
@@ -187,7 +187,7 @@ class Pieces:
             pass
         except FAILURES as error:
             self._failed(device.uri, error)
-        except Exception as error:  # an error of the call, not of the device
+        except Exception as error:  # the call is wrong, not the device
             if not self._stopped:
                 self._failure, self._devices = error, {}
                 self._alarm.ring()
@@ -199,7 +199,7 @@ class Pieces:
     def _one(self, device: Device) -> bool:
         """Claims, computes and commits one piece. Returns False if the device gets no more."""
         with ExitStack() as inside:
-            # Held until the launch: a device holds one piece beside the one that it computes.
+            # The gate stays shut until the launch: a device holds one piece beside the one in work.
             with self._bringing[device.uri]:
                 claim = self._claim(device)
                 if claim is None:
@@ -225,7 +225,7 @@ class Pieces:
         took_s = self.clock() - begin_s
         self.executor.pulse.ended(device.uri, took_s, claim.ends_s - begin_s + self._slack_s)
         if self.ledger.complete or begin_s + took_s >= claim.late_s:
-            self._alarm.ring()  # the device takes pieces again, or all are done
+            self._alarm.ring()  # wakes threads: the device takes pieces again, or all is done
         return True
 
     def _claim(self, device: Device) -> Claim | None:

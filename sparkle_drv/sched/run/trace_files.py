@@ -30,14 +30,14 @@ def recorded(executor: LocalExecutor, name: str) -> Iterator[Trace]:
             before = executor.trace
             if before is not None:
                 raise ValueError(f"trace: expected no trace in progress, got {before.name!r}")
-            executor.forget()  # so that the journal gets every decision
+            executor.forget()  # later calls are decided again, for the journal
             executor.journal = journal = Journal(executor.costs)
             trace.journal = journal.lines
             trace.begin_ns = time.perf_counter_ns()
             executor.trace = trace
         yield trace
     finally:
-        with executor.deciding:  # so that no line is lost
+        with executor.deciding:  # no other thread may write to the journal now
             if executor.trace is trace:
                 trace.end_ns = time.perf_counter_ns()
                 executor.trace = executor.journal = None

@@ -36,7 +36,7 @@ class UserKernel:
     """The name in the manifest, or the first entry point."""
     args: tuple[Arg, ...]
     images: Mapping[str, Mapping[str, Any]]
-    """Backend: arguments of `Device.kernel`. Empty for a kernel of the manifest."""
+    """Arguments of `Device.kernel`, by backend. Empty for a kernel of the manifest."""
     digest: str
     """Hash of the images and of how they are loaded; "" for a kernel of the manifest."""
 
@@ -96,9 +96,9 @@ class Arguments:
     given: tuple[Any, ...]
     """All arguments in order: arrays and numbers; None for an optional array."""
     axes: Mapping[int, int]
-    """Position of an array that is cut: the axis of the cut."""
+    """The axis of each array that is cut, by the position of the array."""
     words: Mapping[int, str]
-    """Position of a number that describes the piece: one of WORDS."""
+    """One of WORDS for each number that describes the piece, by the position of the number."""
     written: tuple[int, ...]
     """Positions of the arrays that the kernel writes."""
     extent: int

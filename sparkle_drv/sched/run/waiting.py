@@ -36,7 +36,7 @@ class Waiting:
         with self._lock:
             thunk = array._thunk
             if thunk is None:
-                return  # another thread was first
+                return  # another thread has computed the array
             array._take(thunk.run())
             self._arrays.pop(id(array), None)
 

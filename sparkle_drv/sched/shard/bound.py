@@ -28,7 +28,7 @@ TRIES = 8
 WITHIN = 4.0
 """Chains are kept for T up to this factor above the simple limits. The bound stays below it."""
 Load = tuple[float, float, float]
-"""(most units, a resource's cost of taking part, its cost per unit)."""
+"""(most units of a device, its fixed cost of a resource if it takes part, its cost per unit)."""
 
 
 def bound_s(sites: Sequence[Site], count: int, host: Port) -> float:
@@ -55,7 +55,8 @@ def _least(
     limits: Sequence[Limits], count: int, host: Port, low: float, high: float, chains: bool,
     exact: float,
 ) -> float:  # fmt: skip
-    """Returns the least T from `low` on, approximated from below.
+    """Returns the least seconds T, from `low` on, in which `count` units can be done. The result
+    is approximated from below.
 
     The search tries T where a line through both ends meets `count`, moved a little so that both
     ends approach. Where that gains little, it tries the middle.

@@ -18,7 +18,7 @@ from sparkle_drv.ops.shapes.geometry import Geometry
 Shape = tuple[int, ...]
 
 COMBINED = {"sum": np.add, "max": np.maximum, "min": np.minimum}
-"""Reduction: the function that combines the results of two pieces."""
+"""For each reduction, the function that combines the results of two pieces."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Cut:
     extent: int
     """Elements along the axis. A piece is [begin, end) of them."""
     operands: tuple[int | None, ...]
-    """For each operand: the axis that is cut; None if each piece reads the whole operand."""
+    """For each operand, the axis that is cut; None if each piece reads the whole operand."""
     out: int | None
     """The axis of the result that is cut; None if the results of the pieces are combined."""
     combine: str = ""

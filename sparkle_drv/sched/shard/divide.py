@@ -60,14 +60,14 @@ class Wanted:
     """How a call is to be divided: what the caller said, and what the devices' health allows."""
 
     shares: str | Mapping[str, float] = "auto"
-    """"auto": the planner may leave devices out. "each": all take part. A mapping: proportions by
-    URI."""
+    """How to share: "auto" (the planner may leave devices out), "each" (all take part), or
+    proportions by URI."""
     max_vram_nbytes: int = 0
     """Bytes that a device with memory of its own may use. 0: all that it has."""
     weights: Mapping[str, float] | None = None
-    """URI of a slow device: the part of its normal share that it gets, below 1."""
+    """The part of its normal share that a slow device gets, below 1, by URI."""
     ready_s: Mapping[str, float] | None = None
-    """URI: seconds until the device has ended its earlier work."""
+    """Seconds until each device has ended its earlier work, by URI."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Divided:
     sites: tuple[Site, ...]
     """Costs of each device that can do the work."""
     unable: dict[str, str]
-    """URI: why the device can do no part of the work."""
+    """Why a device can do no part of the work, by URI."""
 
     @property
     def alone_s(self) -> float:
@@ -112,7 +112,7 @@ def divide(
                 sites, axis.count, each=said == "each",
                 given=None if isinstance(said, str) else said,
             )  # fmt: skip
-        except ValueError as error:  # memory, or fewer units than devices, along this axis
+        except ValueError as error:  # this axis has too few units, or the memory is short
             if wrong is None or isinstance(error, Impossible):
                 wrong = error
             continue

@@ -58,7 +58,7 @@ class Ledger:
         self._begun: set[str] = set()
         self._lock = threading.Lock()
         self.committed: dict[Piece, str] = {}
-        """Piece: the device whose result counts."""
+        """The device whose result counts, for each piece."""
         self.dropped = 0
         """Results that came second, or from a device that was given up."""
         self.doubled = 0

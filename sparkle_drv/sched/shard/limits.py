@@ -21,7 +21,7 @@ NUMBERS = 1, 2, 3, 4, 5, 7, 10, 14, 20, 28, 40, 60, 100
 AFTER = (*(number - 1 for number in NUMBERS[1:]), 1 << 30)
 """The most pieces before the next of NUMBERS."""
 Chain = tuple[float, float]
-"""(A, B): x units take A + B x seconds or more."""
+"""(A, B): a device takes at least A + B x seconds for x units."""
 
 
 class Limits:

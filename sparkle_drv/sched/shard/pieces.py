@@ -99,7 +99,8 @@ def _ramp(pace: Pace, most: int, front: bool) -> list[int]:
         ways, waits, late = [(o / c, (e - b) / c)], p + c, e
         if p:
             ways.append(((c + o) / (p + c), (e - a) / (p + c)))
-    even = max([-more / (factor - 1) for factor, more in ways])  # the piece that does not grow
+    # The size of a piece at which the next one is no larger.
+    even = max([-more / (factor - 1) for factor, more in ways])
     slow = min([factor for factor, _ in ways])
     size = max(1.0, max(0.0, even) + max(most / RAMP, late / (waits * math.log(slow))))
     found = list[int]()

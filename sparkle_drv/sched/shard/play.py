@@ -93,7 +93,8 @@ class _Run:
         self.done = [[-1 if pace.sent else 0, 0, 0] for pace in paces]
         self.busy = [[False, False, False] for _ in paces]
         self.limited = min(host.send, host.receive, host.both) < math.inf
-        self.rates: dict[tuple[int, ...], list[float]] = {}  # flows in progress: their rates
+        # The rates of the flows, by the set of flows in progress.
+        self.rates: dict[tuple[int, ...], list[float]] = {}
         self.timed: list[tuple[float, int, int, bool]] = []
         self.flows: list[_Flow] = []
         self.held: set[str] = set()

@@ -30,7 +30,7 @@ class Shares:
     count: int
     """Number of units in all."""
     parts: Mapping[str, tuple[Piece, ...]]
-    """URI of each device that takes part: its pieces in order."""
+    """The pieces of each device that takes part, in order, by URI."""
     tail: tuple[Piece, ...]
     """Shrinking chunks for any free device, by the rule of tail.py."""
     takers: tuple[str, ...]
@@ -42,7 +42,7 @@ class Shares:
     bound_s: float
     """Seconds that every schedule takes at least."""
     left_out: Mapping[str, str]
-    """URI of each device that does not take part: the reason."""
+    """Why a device does not take part, by URI."""
 
     @property
     def gap(self) -> float:

@@ -79,7 +79,8 @@ def dealt(
 
 
 Lanes = tuple[float, float, float, float]
-"""(end of a device's last bring, launch and fetch; when it takes its next chunk)."""
+"""The ends of a device's last bring, launch and fetch, and the time when it takes its next
+chunk."""
 
 
 def _lanes(pace: Pace, part: Sequence[int]) -> Lanes:

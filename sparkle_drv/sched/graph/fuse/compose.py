@@ -78,7 +78,8 @@ class _Made:
 
     def __init__(self) -> None:
         self.builder = Builder()
-        self.arrays: dict[int, str] = {}  # number of a Value: its name in the expression
+        # The name of each array in the expression, by the number of its Value.
+        self.arrays: dict[int, str] = {}
         self.reads: dict[str, Value] = {}
         self.numbers: dict[str, Any] = {}
 
@@ -129,7 +130,7 @@ def as_text(graph: Graph) -> str:
     """Returns the expression as text for `ops.map`, or "" if the text would be longer
     than LONGEST.
     """
-    texts: list[tuple[str, int]] = []  # (text, binding strength of its outermost operator)
+    texts: list[tuple[str, int]] = []  # (text, binding strength of its outer operator)
     for node in graph.nodes:
         given = [texts[a] for a in node.args]
         if node.op == "name":

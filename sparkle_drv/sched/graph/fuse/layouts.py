@@ -20,7 +20,7 @@ from sparkle_drv.sched.model.task import Task, Value, needed
 OTHER = {"NCHW": "NHWC", "NHWC": "NCHW"}
 """The layouts that convolutions work in, each with the other one."""
 _TURN = {"NCHW": (0, 3, 1, 2), "NHWC": (0, 2, 3, 1)}
-"""Target layout: for each of its axes, the axis of the other layout."""
+"""For each target layout, the axes of the other layout in the order of the target's axes."""
 
 
 def cancelled(tasks: Sequence[Task], outputs: frozenset[int]) -> list[Task]:

@@ -96,7 +96,7 @@ def _with_memory(
     begin: dict[Key, int] = {}
     end: dict[Key, int] = {}
     makes: dict[Key, Bring | Do] = {}
-    doing: dict[str, int] = {}  # URI: the device's last task so far
+    doing: dict[str, int] = {}  # the last task of each device so far, by URI
     for at, step in enumerate(made):
         if isinstance(step, Bring):
             if step.source:
