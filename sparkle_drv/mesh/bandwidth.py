@@ -11,7 +11,7 @@ LEAST_NBYTES, MOST_NBYTES = 1 << 26, 1 << 29
 """Limits of the bytes of a copy: more than most caches hold, yet copied within a fraction of a
 second."""
 TIMES, ENOUGH_S = 5, 0.3
-"""Most copies, and the seconds after which no further copy begins."""
+"""TIMES is the most copies. ENOUGH_S is the seconds after which no further copy begins."""
 
 
 def measure(device: Device) -> float:

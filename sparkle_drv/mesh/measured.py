@@ -69,7 +69,8 @@ def store(kept: Kept, infos: Mapping[str, DeviceInfo], measured: Measured) -> No
 
 WHATS = ("ways", "adds", "sends", "receives", "boths")
 LINK = "link:"
-"""Prefix of names of links, which share a profile with classes of work. Their sizes are bytes."""
+"""Prefix of the names of links, which share a profile with classes of work. The sizes of a link's
+points are bytes."""
 INTO, BACK = f"{LINK}in", f"{LINK}out"
 """The names of the links from the host to a device, and back."""
 

@@ -96,7 +96,9 @@ class Mesh(Closing):
 
     @property
     def topology(self) -> Topology:
-        """What is known of the links. The first use measures them. Raises what devices raise."""
+        """The measured links of the mesh. The first use measures them. Raises what devices
+        raise.
+        """
         self._check_open()
         if self._topology is None:
             doing = progress.told(f"measuring the ways between {', '.join(self.devices)}")

@@ -75,7 +75,8 @@ class _Survey:
         self.sizes = SIZES[:-1] if self.virtual else SIZES  # simulated devices have no caches
 
     def points(self, whats: Sequence[What], sizes: Iterable[int]) -> list[Point]:
-        """Measures `whats` at once, by the size of each. Returns (bytes of all together, seconds).
+        """Measures transfers and additions `whats`, all at once, for each size. Returns points of
+        (bytes of all together, seconds).
 
         The measurement stops before a size that does not fit into a device or would take too long.
         """

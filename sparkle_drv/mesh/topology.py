@@ -30,7 +30,7 @@ WEIGHT = 0.1
 """Weight of the newest transfer in an average."""
 FAR = 2.0
 DRIFT = 1.25
-"""Plans are made again once a link is this many times slower or faster than they assumed."""
+"""Plans are made again once a link is this many times slower or faster than the plans assumed."""
 LEAST_RELIABILITY = 0.01
 
 
@@ -117,11 +117,13 @@ class Topology:
 
     @property
     def ports(self) -> dict[str, Port]:
-        """Place: bytes per second of all its links at once."""
+        """Bytes per second of all links of each place at once."""
         return dict(self._alone.ports)
 
     def adjacency(self) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """Returns GB/s as float64 [from, to], in the order of `places`; 0 if there is no link."""
+        """Returns the rates of the links in GB/s as float64 [from, to], in the order of `places`; 0
+        if there is no link.
+        """
         at = {place: i for i, place in enumerate(self.places)}
         made = np.zeros((len(self.places), len(self.places)))
         for (source, to), link in self.links.items():
@@ -188,7 +190,7 @@ def _port(alone: Network, measured: Measured, place: str) -> Port:
 
 
 def _matrix(topology: Topology) -> list[str]:
-    """Returns lines with a row per source: GB/s to each place."""
+    """Returns the lines of a table: a row for each source, with the GB/s to each place."""
     width = max(8, *(len(place) for place in topology.places))
     rows = [" ".join(["GB/s from".ljust(width + 2), *(p.rjust(width) for p in topology.places)])]
     for place, rates in zip(topology.places, topology.adjacency(), strict=True):

@@ -52,8 +52,8 @@ def document(traces: Iterable[Trace], about: Mapping[str, Any] | None = None) ->
 
 
 def _lanes(spans: Iterable[Span]) -> dict[int, Track]:
-    """Returns for the id of each span its own track, or a numbered one if it would partly overlap
-    there.
+    """Returns the track of each span, by its id: its own track, or a numbered one if it would
+    partly overlap another span there.
     """
     found: dict[int, Track] = {}
     ends: dict[Track, list[list[int]]] = {}

@@ -24,7 +24,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Flow:
-    """Data that went from the end of one span to the beginning of another."""
+    """An arrow in a trace: data that went from one span to another."""
 
     name: str
     source: Span

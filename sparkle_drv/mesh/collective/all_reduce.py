@@ -49,7 +49,8 @@ def exchange(places: Sequence[str], nbytes: int) -> Program:
     """Builds an exchange: one round sends all data of each place to all others.
 
     Every place adds in the same order, so that all get the same bits: first within each half of the
-    places, then one half's sum to the other's. The sums are made in the memory with its own data.
+    places, then one half's sum to the other's. A place keeps each sum in the region that had its
+    own data, where it has one.
     """
     made, p = Builder(), len(places)
 

@@ -1,4 +1,4 @@
-"""Builds programs in which each step waits for the steps that its memory depends on. Pure.
+"""Builds programs in which each step waits for the steps that its memory depends on.
 
 A step that reads waits for the last writer of its memory. A step that writes waits for that writer
 and for all readers since. A program that is right in the order of its steps is thus right in any

@@ -1,9 +1,9 @@
 """Predicts the time of a program on a network by discrete-event simulation: simultaneous transfers
-share ports max-min fairly. Pure.
+share ports max-min fairly. Pure functions.
 
 Between two events all rates are constant. To set them, the rates of all transfers rise together
 until a port is full or a link is at its own rate. The transfers there are then fixed, and the rates
-of the others rise on. Source: links/network.py.
+of the others rise on. links/network.py names the source of this model.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def predicted_s(program: Program, network: Network) -> float:
 
 
 def timed(program: Program, network: Network, found: Spans | None = None) -> Program:
-    """Returns the same program with each step's predicted seconds, beside all others, and its
-    deadline.
+    """Returns the same program with two numbers for each step: its predicted seconds, while the
+    other steps run beside it, and its deadline.
 
     `found` are the spans of the program, if they are known. Raises KeyError if a copy has no link.
     """
@@ -124,7 +124,8 @@ class _Ports:
         """Sets the rate of each flow.
 
         The port with the smallest share per flow is taken first. The share of a port only grows
-        while others are taken, so an old heap entry is at most too small; it is then corrected.
+        while others are taken. So an old heap entry is too small at worst, and is corrected when it
+        is read.
         """
         left, users = self.rates[:], [len(flows) for flows in self.flows]
         heap = [(left[at] / n, at) for at, n in enumerate(users) if n]
@@ -163,7 +164,8 @@ class _Run:
         self.busy: set[Lane] = set()
         self.now = 0.0
         self.spans = [(0.0, 0.0)] * len(program.steps)
-        self.timed: list[tuple[float, int]] = []  # ends of latencies and of reductions
+        # Heap of (end in seconds, step) of latencies and reductions.
+        self.timed: list[tuple[float, int]] = []
         self.latent: set[int] = set()
         self.flows: list[_Flow] = []
         for lane in list(self.queues):

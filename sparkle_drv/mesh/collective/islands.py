@@ -24,8 +24,8 @@ from .shares import aligned, cuts
 APART = 4.0
 """Links within islands are at least this many times as fast as those between them."""
 MOST_UNITS = 16
-"""Most units. If units for all pairs of owners would be more, some links between islands
-stay idle."""
+"""Most units that the data is cut into. Where all pairs of owners would need more units, some links
+between islands stay idle."""
 AHEAD = 2
 """Chunks that islands add up before the first chunk's sums are distributed."""
 WINDOW = AHEAD + 1

@@ -20,7 +20,7 @@ Parts = Sequence[tuple[int, int]]
 
 def tree(places: Sequence[str], nbytes: int) -> Program:
     """Builds a broadcast from the first place, all data at once. In each of log2 p rounds, each
-    place that has the data sends it to a place without.
+    place that has the data sends it to a place that lacks it.
     """
     made, have = Builder(), 1
     while have < len(places):

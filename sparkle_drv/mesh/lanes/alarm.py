@@ -33,7 +33,9 @@ class Alarm:
             waker.set()
 
     def wait(self, turn: int, until_s: float = math.inf) -> None:
-        """Returns once `ring` was called after `turn` was read, or at `until_s` of the clock."""
+        """Returns when `ring` has been called since `turn` was read, or at time `until_s` of the
+        clock.
+        """
         with self._lock:
             if self.turn != turn:
                 return
@@ -43,7 +45,7 @@ class Alarm:
 
 
 class _Waker:
-    """Waits in real time."""
+    """Lets one thread wait in real time until `set` is called."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock, self._event = clock, threading.Event()
@@ -89,7 +91,7 @@ class Gate:
         self._alarm.ring()
 
     def release(self) -> None:
-        """Leaves the gate."""
+        """Leaves the gate, so that another thread may enter."""
         self._lock.release()
         self._alarm.ring()
 

@@ -81,15 +81,15 @@ class Begun(Protocol):
     """Work in progress: a Fence, or an object whose `wait` carries the work on."""
 
     def wait(self, timeout_s: float, /) -> object:
-        """Returns at the end. Raises FenceTimeout after `timeout_s` seconds; may be called
-        again.
+        """Returns when the work has ended. Raises FenceTimeout after `timeout_s` seconds; may be
+        called again.
         """
 
 
 @dataclass(frozen=True)
 class Program:
-    """Steps by number. The steps of one lane run in this order. Raises ValueError for a step that
-    waits for a later one.
+    """Steps in the order of their numbers. The steps of one lane run in this order. Raises
+    ValueError for a step that waits for a later one.
     """
 
     steps: tuple[Step, ...]

@@ -48,8 +48,10 @@ class Stopped(Exception):
 
 
 def clocked(devices: Sequence[Device], clock: Callable[[], float]) -> dict[str, Any]:
-    """Returns `clock` and `lanes` for `run` on these devices. If all devices have the same `lanes`,
-    these and the devices' clock are used.
+    """Returns the arguments `clock` and `lanes` for `run` on these devices.
+
+    If all devices have the same `lanes`, these and the devices' clock are returned; else `clock`
+    alone.
     """
     lanes = devices[0].lanes if devices else None
     if lanes is None or any(device.lanes is not lanes for device in devices):
@@ -132,8 +134,9 @@ class _Work:
         self._asleep: dict[Lane, Step] = {}  # the step that each sleeping lane waits to begin
         # The lanes that sleep until a step has ended, by the number of the step.
         self._waiting: dict[int, set[Lane]] = {}
-        self._claimed: set[Lane] = set()  # lanes that a thread or the interrupted caller claimed
-        self._never: set[Lane] = set()  # lanes that the interrupted caller claimed
+        self._claimed: set[Lane] = set()  # lanes that began, or that the interrupted caller claimed
+        # Lanes that the interrupted caller claimed: they never begin.
+        self._never: set[Lane] = set()
         self._over: set[Lane] = set()  # lanes that have ended
         self._gate = threading.Lock()  # released when one more lane has ended
         self._entered = False  # whether a virtual clock expects all lanes
@@ -210,8 +213,8 @@ class _Work:
             if lane in self._claimed:
                 return
             self._claimed.add(lane)
-            # The first lane enters for all, before any lane waits for another. An interrupt in the
-            # caller's thread would lose the entry, so that thread must not enter.
+            # The first lane enters the clock for all lanes, before any lane waits for another. If
+            # the caller's thread did so, an interrupt there would lose the entry.
             if self._lanes is not None and not self._entered:
                 self._lanes.enter(len(self.queues))
                 self._entered = True
@@ -269,7 +272,7 @@ class _Work:
             self._wake(self._waiting.pop(step.number, ()))
 
     def _wake(self, lanes: Sequence[Lane] | set[Lane] | tuple[()]) -> None:
-        """Wakes these lanes; the lock must be held. The clock learns of the lanes before they can
+        """Wakes these lanes; the lock must be held. A virtual clock is told before the lanes can
         run.
         """
         sleeping = [lane for lane in lanes if self._asleep.pop(lane, None) is not None]

@@ -60,8 +60,11 @@ class Stage(Closing):
         """The memory as a Buffer of `source`."""
 
     def _both(self, source: Device, to: Device) -> Buffer:
-        """Sets `there` if possible. Returns the value for `here`."""
-        if to.is_peer(source):  # a mapping for each, since a driver page-locks no address twice
+        """Allocates the memory for `here` and returns it. Sets `there` if `to` can use the
+        memory.
+        """
+        # Each device maps the memory itself, since a driver page-locks no address twice.
+        if to.is_peer(source):
             with suppress(*FAILURES), ExitStack() as stack:
                 here = stack.enter_context(source.buffer(self.nbytes, memory=Memory.SHARED))
                 self.there = _imported(to, here)

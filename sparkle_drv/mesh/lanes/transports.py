@@ -57,8 +57,8 @@ class Moving:
         self._begun = self._begin()
 
     def queue(self, end: str) -> Queue:
-        """Returns the queue at this end of the link. An error is blamed on the queue's device from
-        now on.
+        """Returns the queue at this end of the link. An error of the next call is blamed on its
+        device.
         """
         self.asks((self.way.source if end == "source" else self.way.to).uri)
         return self.way.queue(end)
@@ -123,7 +123,7 @@ class Way(Closing):
     """For each transport that is no longer tried, the reason. Once all have failed, the next
     transfer tries them again, since a fault may pass."""
     unended: int = 0
-    """Transfers that began and were not seen to succeed."""
+    """Transfers that began and have not succeeded so far."""
     _queues: dict[str, Queue] = field(default_factory=dict)
     _stages: list[Stage] = field(default_factory=list)
     _all_stages: set[Stage] = field(default_factory=set)
@@ -185,9 +185,9 @@ class Way(Closing):
             return made
 
     def stages(self, count: int, nbytes: int) -> list[Stage]:
-        """Returns `count` pieces of host memory of at least `nbytes`.
+        """Returns `count` Stages of at least `nbytes` of host memory each.
 
-        The pieces belong to the caller until it passes them to `keep`: an abandoned transfer may
+        The Stages belong to the caller until it passes them to `keep`: an abandoned transfer may
         still use its own.
         """
         with self._lock:

@@ -90,5 +90,6 @@ def _weighted(points: Iterable[tuple[float, float, float]]) -> Line:
         if a >= 0:
             return Line(sa / saa, 0.0)
         return Line(0.0, sb / sbb)
-    # One size cannot separate a and b. All goes to b, since work costs by its size.
+    # Points of one size cannot separate a and b. All goes to b, since the time of work grows with
+    # its size.
     return Line(0.0, sb / sbb) if sbb else Line(sa / saa, 0.0)

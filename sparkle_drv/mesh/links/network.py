@@ -19,7 +19,9 @@ HOST = "host"
 
 @dataclass(frozen=True)
 class Port:
-    """Bytes per second of all transfers of one place together; inf if nothing limits them."""
+    """The limits of one place: bytes per second of all its transfers together; inf if nothing
+    limits them.
+    """
 
     send: float = float("inf")
     receive: float = float("inf")
@@ -34,13 +36,13 @@ class Network:
     places: tuple[str, ...]
     """URIs of devices, and HOST."""
     links: Mapping[tuple[str, str], Line]
-    """For each (from, to), the seconds over bytes of a transfer that has the link alone. No entry
-    means no link."""
+    """For each (from, to), the line of seconds over bytes of a transfer that has the link alone. No
+    entry means no link."""
     ports: Mapping[str, Port] = field(default_factory=dict)
     """The port of each place. A place without an entry is limited by its links alone."""
     adds: Mapping[str, Line] = field(default_factory=dict)
-    """For each place, the seconds over bytes to add one array to another. No entry means that
-    additions take no time."""
+    """For each place, the line of seconds over bytes to add one array to another. No entry means
+    that additions take no time."""
     direct: frozenset[tuple[str, str]] = frozenset()
     """Links whose ends share memory: each end computes on the other's data in place."""
 

@@ -26,8 +26,8 @@ and sleeping threads slow down the first few short runs."""
 TRANSFERS = (1 << 12, 1 << 16, 1 << 20, 1 << 23)
 """Bytes of the transfers that a link is fitted to."""
 LINK_S, MOST_LINK_S = 0.1, 1.0
-"""Seconds for the transfers in one direction; the largest is the last that fits. MOST_LINK_S is the
-limit for the first LEAST_SIZES sizes."""
+"""Seconds for the transfers in one direction; the largest size is the last that fits. MOST_LINK_S
+is the limit for the first LEAST_SIZES sizes, LINK_S for the others."""
 
 FAILURES = (SparkleError, OSError, MemoryError)
 """Errors that a probe may raise."""

@@ -38,7 +38,7 @@ class Route:
 
     places: tuple[str, ...]
     legs: tuple[Line, ...]
-    """Seconds over bytes of each leg alone, limited by the ports at its ends."""
+    """Line of seconds over bytes for each leg alone, limited by the ports at its ends."""
     predicted_s: float
     chunk_nbytes: int
     """Bytes of a chunk; all bytes if nothing is pipelined."""
@@ -114,7 +114,7 @@ def _check(network: Network, src: str, dst: str, nbytes: int) -> None:
 
 @dataclass(frozen=True)
 class _Label:
-    """An unfinished route, as the numbers that the time of its continuations depends on."""
+    """An unfinished route, as the numbers from which the time of its continuations is computed."""
 
     places: tuple[str, ...]
     a: float = 0.0

@@ -29,7 +29,9 @@ def transfer_s(
 
 
 def nearest(lines: Lines, same: Same, nbytes: int, places: Iterable[str], to: str) -> list[str]:
-    """Returns `places` sorted by the time of `nbytes` from there to `to`, the least first."""
+    """Returns `places` sorted by the time that `nbytes` take from there to `to`, the least
+    first.
+    """
     return sorted(places, key=lambda place: (_link_s(lines, same, place, to, nbytes), place))
 
 

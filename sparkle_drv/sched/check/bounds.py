@@ -109,9 +109,9 @@ def _bound(op: str, operands: list[Pair], value: Array, eps: float) -> Array:
 
 
 def _scale(op: str, values: list[Array], value: Array) -> Array:
-    """Returns the magnitude to which the error of a function is relative."""
+    """Returns the magnitude that the rounding error of a function is proportional to."""
     size = np.abs(value)
-    # Near a zero of the function its relative error is large.
+    # Near a zero of the function its relative error is large, so the error counts as absolute.
     if op in ("sin", "cos", "log", "tanh"):
         return np.maximum(size, 1.0)
     # Implementations scale by powers of two, which magnifies the error of the argument.

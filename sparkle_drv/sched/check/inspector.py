@@ -25,7 +25,7 @@ class Inspector:
         self.chance = np.random.default_rng(SEED)
 
     def due(self) -> bool:
-        """Returns whether the result of the call that begins now must be checked."""
+        """Returns whether to check the result of the call that begins now."""
         return self._random.random() < self.share
 
     def look(self, check: Check, operands: Sequence[Array | None], result: Array) -> str:

@@ -34,7 +34,8 @@ error, or "".
 """
 
 SAMPLES = 32
-"""Elements of a result that are computed again. Up to as many that are not finite are added."""
+"""Elements of a result that are computed again. Up to as many elements that are not finite are
+added."""
 TURNS = 2
 """Random vectors of Freivalds' test. One vector misses errors that cancel, in half of the cases."""
 SIGNS = 4.0
@@ -303,8 +304,8 @@ def layout(
 
 
 def _some(count: int, odd: Array, worse: Any, chance: np.random.Generator) -> Array:
-    """Returns the flat indices to check: SAMPLES of all elements, and up to SAMPLES each of `odd`
-    and `worse`.
+    """Returns flat indices to check: SAMPLES of all `count` elements, and up to SAMPLES each of
+    `odd` and `worse`.
     """
     every = chance.integers(0, count, min(SAMPLES, count)) if count else np.zeros(0, np.int64)
     some = [chance.permutation(np.asarray(x, np.int64))[:SAMPLES] for x in (odd, worse)]

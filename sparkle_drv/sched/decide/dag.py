@@ -1,8 +1,8 @@
 """A task graph as a scheduling problem, and a schedule with its length: plain data.
 
-The model: a device does one task at a time, in the order of the schedule. Devices that share a
-resource (cpu and llvmpipe) do one task at a time together. A move of a result takes the time of the
-link and occupies no device. A task waits for all results that it reads.
+The model: a device does one task at a time, in the order of the schedule. Of devices that share a
+resource (cpu and llvmpipe), only one does a task at a time. A move of a result takes the time of
+the link and occupies no device. A task waits for all results that it reads.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ROUNDS = 100
 
 @dataclass(frozen=True)
 class Problem:
-    """The tasks to place. They are numbered 0, 1, ...; each comes after the tasks that it reads."""
+    """A scheduling problem. The tasks are 0, 1, ...; each comes after the tasks that it reads."""
 
     seconds: tuple[tuple[float, ...], ...]
     """[task][device]: seconds of the task, with the transfer of operands from outside the graph.

@@ -13,7 +13,7 @@ from .dag import Problem, Schedule, Slot
 
 MOST_STATES = 5_000
 """Most branches to search, which takes 0.1 s; the best schedule so far is then the answer. Of 128
-random graphs of 5 to 8 tasks, none became shorter with ten times as many branches."""
+random graphs of 5 to 8 tasks, none got a shorter schedule with ten times as many branches."""
 _SHORTER = 1 - 1e-12
 """A new schedule must take less than this factor of the best schedule so far."""
 

@@ -16,9 +16,8 @@ from .dag import Problem, Schedule, Slot, timed
 NEAR = 6
 """Two tasks may swap devices if their places in the order differ by at most this much."""
 TRIES = 60_000
-"""Limit of the search for one schedule, in tasks evaluated: changes tried times tasks of
-the graph.
-"""
+"""Most tasks that the search evaluates for one schedule. A change counts as all tasks of
+the graph."""
 HELPS = 1 - 1e-9
 """A change must bring the seconds below this factor of those before."""
 _SURE = 1 - 1e-12
@@ -64,8 +63,7 @@ class _Trial:
         self.problem = problem
         self.limit = schedule.seconds * HELPS
         self.states: list[tuple[list[float], list[float], float]] = []
-        """The state before each task of the order: (when lanes are free, when tasks end, the latest
-        end)."""
+        """(when lanes are free, when tasks end, the latest end) before each task of the order."""
         free = [0.0] * (max(problem.lanes, default=-1) + 1)
         end, last = [0.0] * len(problem.reads), 0.0
         for slot in schedule.slots:

@@ -16,16 +16,16 @@ from dataclasses import dataclass
 from .dag import Problem, Schedule, Slot, priced
 
 COUNTS = (1, 2, 4, 8, 16)
-"""Numbers of micro-batches that "auto" chooses among. The number of rows, or MOST, is added."""
+"""Numbers of micro-batches that "auto" chooses among. The number of rows is added, up to MOST."""
 MOST = 64
 SEARCHED = 256
 """Largest number of assignments of devices to layers for which all are tried."""
 BOUNDED = 4096
-"""The same limit for the search of the lower bound."""
+"""Largest number of assignments for which all are tried in the search of the lower bound."""
 ORDERS = 24
 """Largest number of device orders along the layers from which the local search starts."""
 Devices = tuple[int, ...]
-"""The number of the device of each layer."""
+"""For each layer, the number of its device."""
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ def ordered(problem: Problem, layers: Sequence[int], device: Sequence[int]) -> l
     """Returns the tasks in the order in which they can begin. The micro-batches of a layer stay in
     order.
 
-    Of tasks that can begin at the same time, that of the earliest micro-batch comes first, because
+    If tasks can begin at the same time, the task of the earliest micro-batch comes first, because
     the next devices wait for its result.
     """
     queues: dict[int, list[int]] = {}

@@ -35,7 +35,9 @@ alone 28.7 ms were predicted (benchmarks/mesh.py, graphs)."""
 
 @dataclass(frozen=True)
 class Placed:
-    """A placement problem and its solutions, the schedules in the order in which they are tried."""
+    """A placement problem, and the schedules that solve it, in the order in which they are
+    tried.
+    """
 
     problem: Problem
     schedules: tuple[Schedule, ...]
@@ -48,7 +50,7 @@ class Placed:
     costs: tuple[Mapping[str, Cost], ...]
     """For each task, the cost on each device that can do it, by URI."""
     refused: tuple[Mapping[str, str], ...]
-    """For each task, the reason for each device that cannot do it, by URI."""
+    """For each task, why a device cannot do it, by URI."""
 
     @property
     def order(self) -> tuple[Schedule, ...]:
@@ -129,10 +131,10 @@ def stated(
 
 
 def _whole(problem: Problem, best: Schedule) -> Schedule:
-    """Returns a schedule that gives each branch (connected tasks) a device of its own.
+    """Returns a schedule that does not cut branches: connected tasks have one device.
 
-    The longest branch comes first; each goes to the device where it ends soonest. Tasks keep the
-    order of `best`.
+    The longest branch is placed first; each goes to the device where it ends soonest. Tasks keep
+    the order of `best`.
     """
     order, branch = [slot.task for slot in best.slots], list(range(len(best.slots)))
     for task, sources in enumerate(problem.reads):
@@ -220,7 +222,9 @@ def changed(costs: Costs, tasks: Iterable[TaskPlan]) -> bool:
 
 
 def _alone(cost: Cost | None) -> float:
-    """Returns the seconds on an idle device: the schedule of the graph accounts for waiting."""
+    """Returns the seconds of a task without `wait_s`, since the schedule of the graph counts
+    waiting.
+    """
     return INFINITE if cost is None else cost.total_s - cost.wait_s
 
 

@@ -11,7 +11,7 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.sched.model.work import Measured, Plan
 
 FIRST = 3
-"""Measured calls at the start of a new plan, each call in turn."""
+"""Calls at the start of a new plan that are all measured."""
 SAMPLE = 16
 """Afterwards one call in this many is measured. A measured asynchronous call waits for its end."""
 SYNC_S = 0.1
@@ -25,11 +25,11 @@ takes 9 us more."""
 SETTLED = 24
 """Measured runs of a plan after which the device is chosen anew."""
 EARLY = 1 + FIRST
-"""Measured runs of the first plan of a shape after which the device is decided again. The first
-runs correct the probes, so a decision by the probes alone must not last."""
+"""Measured runs of the first plan of a shape after which the device is chosen anew. The first runs
+correct the probes, so a decision by the probes alone must not last."""
 MOVED = 0.1
-"""Change of the operation's predicted time, as log of the ratio, above which the device is decided
-again at once."""
+"""Change of the operation's predicted time, as log of the ratio, above which the device is chosen
+anew at once."""
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Kept:
     """Whether each call waits for its result anyway. Otherwise a measured call runs step by step
     (stepwise.py), which costs time."""
     runs: int = 0
-    """Calls that a measurement counted. Calls that `spare` let pass are not counted."""
+    """Calls so far, without those that `spare` let pass."""
     spare: int = 0
     """Calls that may still go to the device without any bookkeeping (run/repeated.py)."""
     measured: Measured | None = None

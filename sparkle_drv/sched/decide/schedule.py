@@ -104,8 +104,8 @@ def _earliest(
 
 
 def earliest_finish(problem: Problem) -> Schedule:
-    """Schedules, again and again, the ready task that can end first, on the device where
-    that is.
+    """Schedules tasks one by one: always the ready task that can end first, on the device where it
+    can.
     """
     free = {lane: 0.0 for lane in problem.lanes}
     done: dict[int, Slot] = {}
@@ -155,4 +155,4 @@ METHODS: Mapping[str, Callable[[Problem], Sequence[Schedule]]] = {
     "earliest finish": lambda problem: [earliest_finish(problem)],
     "one device": single,
 }
-"""Name of each method whose schedules `place` starts from, with its function."""
+"""The methods whose schedules `place` starts from, by name."""

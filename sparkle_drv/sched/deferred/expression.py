@@ -26,7 +26,7 @@ class Expression(Node):
     __slots__ = ()
 
     def run(self, out: Any = None) -> Any:
-        """Computes the array by one `Context.map`; the result is kept. See core's Thunk."""
+        """Computes the array by one `Context.map` and keeps the result. See core's Thunk."""
         if self.made is None:
             written = _Written()
             text = written.text(self)

@@ -148,7 +148,7 @@ def _first(given: tuple[Any, ...]) -> ContextArray:
 
 
 def _step(executor: Any, name: str, kinds: list[Any]) -> types.Typed:
-    """Returns the step as one of the devices maps it: devices store different types.
+    """Returns the typed step of the first device that can map it; devices store different types.
 
     The step has no operation if `Context.map` does not take its types.
     """
@@ -174,8 +174,8 @@ def _operand(first: ContextArray, x: object) -> Any:
 
 
 def _own(x: ContextArray, source: Array, made: Array) -> ContextArray:
-    """Returns `made`, an Array computed from `source`, as a ContextArray. It is copied if both
-    share memory.
+    """Returns the Array `made`, computed from `source`, as a ContextArray. If `made` shares the
+    memory of `source`, it is copied first.
     """
     if made.buffer._storage is source.buffer._storage:
         made = views.copy(made)

@@ -112,7 +112,7 @@ class TaskGraph:
         self._kept: list[Any] = []  # what the caller passed for the arrays in _given
         self._outs: dict[int, Any] = {}
         self._outputs: list[Value] = []
-        self._inputs: dict[int, Value] = {}  # the inputs, by the number of their Value
+        self._inputs: dict[int, Value] = {}  # the inputs, by their numbers
         # The Value.kind of each input's array, by the number of the input.
         self._kinds: dict[int, str] = {}
         self._run: GraphRun | None = None
@@ -140,7 +140,7 @@ class TaskGraph:
     def input(self, shape: Any, dtype: Any = np.float32, *, layout: str | None = None) -> Node:
         """Returns a node for an array of this shape and dtype, which each `run` may bind anew.
 
-        `layout` is its layout, for arrays that know theirs. Raises TypeError, ValueError.
+        `layout` is the layout of the array, if its type has one. Raises TypeError, ValueError.
         """
         self._writable()
         made = outline.input(shape, dtype, layout)
@@ -263,7 +263,7 @@ class TaskGraph:
             if not self._tasks:
                 raise ValueError("run: expected at least one operation in the graph, got none")
             self._executor.check_open()
-            self._executor.waiting.settle()  # here, so that no thread of a lane must compute it
+            self._executor.waiting.settle()  # here, because no thread of a lane may compute them
             return self._once(inputs)
 
     def _once(self, inputs: Mapping[Node, Any] | None) -> Any:
@@ -309,7 +309,7 @@ class TaskGraph:
         return before != self._kinds
 
     def close(self) -> None:
-        """Releases the graph's memory and operands, after a run of another thread; idempotent.
+        """Releases the graph's memory and operands; idempotent. Waits for a run in another thread.
 
         Results that the caller holds stay valid.
         """

@@ -141,7 +141,7 @@ class GraphRun:
         self._held, self._arenas = {}, {}
 
     def let_go(self) -> None:
-        """Releases all but the caller's references to results."""
+        """Releases everything. Results that the caller holds stay valid."""
         self.forget()
         self.results = None
         self._asked = {}
@@ -170,8 +170,8 @@ class GraphRun:
             self._choices = self._fused()
 
     def _fused(self) -> list[list[Task]]:
-        """Returns equivalent task lists. The last one has the changes of layout as recorded,
-        without those that cancel. A list with fewer changes comes before it, if such a list exists.
+        """Returns equivalent task lists. The last has the changes of layout as recorded, without
+        those that cancel. If a list with fewer changes exists, it comes first.
         """
         tasks = cancelled(plain(self.recorded, self.outputs), self.outputs)
         free = unused(self.recorded)
@@ -215,8 +215,8 @@ class GraphRun:
         return decided
 
     def _outdated(self, known: Decided, journal: Journal | None, uris: tuple[str, ...]) -> bool:
-        """Returns whether to decide again. Costs are compared every LOOK runs. A new journal needs
-        the decision, too.
+        """Returns whether to place the graph again. Costs are compared every LOOK runs. A new
+        journal needs the decision, too.
         """
         if self.executor.journal not in (None, journal):
             return True
@@ -302,8 +302,8 @@ class GraphRun:
         self, decided: Decided, begin: Callable[[int, Sequence[int]], None],
         stopped: threading.Event,
     ) -> None:  # fmt: skip
-        """Runs each device and each direction between devices as a lane. No lane waits for the
-        tasks of a device.
+        """Runs each device and each direction between devices as a lane. A lane submits tasks, but
+        does not wait until they end.
         """
         # The device of each error, by the error's id; several devices may fail together.
         blamed: dict[int, str] = {}

@@ -5,11 +5,11 @@ Pure.
 from __future__ import annotations
 
 FIRST_S = 1.0
-"""Longest wait before the first try. Four missed heartbeats take 2 s; a device that recovers in
-that time stays away half as long again."""
+"""Seconds of the longest wait before the first try. Four missed heartbeats take 2 s; a device that
+recovers in that time stays away half as long again."""
 MOST_S = 60.0
-"""Longest wait before any try. A failed try blocks a thread for seconds, so tries must be rare. A
-device that works again must not wait longer than this."""
+"""Seconds of the longest wait before any try. A failed try blocks a thread for seconds, so tries
+must be rare. A device that works again must not wait longer than this."""
 JITTER = 0.25
 """Largest part of the wait that chance removes, so that devices lost together are not tried
 together. It is below a half, so that each wait is longer than the one before."""

@@ -55,7 +55,8 @@ class Health:
         self._chance = Random(f"{seed} {uri}")
         self._since = -math.inf  # start of silence: the last sign of life, or the first work
         self._works = False
-        self._begun = self._deadline = -math.inf  # times of the latest submission
+        # Begin and deadline of the submission with the latest deadline.
+        self._begun = self._deadline = -math.inf
         self._misses = self._strikes = self._good = self._failures = self._tries = 0
 
     @property
@@ -220,8 +221,8 @@ class Health:
             self._go(now_s, after, why, self.staging)
 
     def _strike(self, now_s: float, why: str) -> None:
-        """Counts work that is far later than predicted. STRIKES times in a row take the device one
-        state down.
+        """Counts work that is far later than predicted. After STRIKES times in a row, the state of
+        the device gets one step worse.
         """
         self._good = 0
         self._strikes += 1

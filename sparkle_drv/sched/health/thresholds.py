@@ -11,8 +11,8 @@ GOOD = 1.5
 """A piece within this times its prediction is as predicted. It is halfway to FAR, so that a device
 near either limit does not change its state with each piece."""
 MARGIN_S = 1e-3
-"""Seconds of lateness that prove nothing: the launch and the wake-up of a thread take part
-of them."""
+"""Seconds of lateness that prove nothing: the launch and the wake-up of a thread alone take up to
+so long."""
 STRIKES = 3
 """Far slower pieces or late answers in a row after which the share shrinks. If 1 % of a device's
 pieces stall by chance, three in a row do so once in a million."""
@@ -20,7 +20,8 @@ RECOVERED = 3
 """Good pieces, without a far slower one between, after which a device is healthy. The share begins
 at 1/8 and doubles with each, so that a device that fails again loses little work."""
 SLOW_WEIGHT = 0.5
-"""Share of a slow device. A device that takes FAR times the prediction does that much in time."""
+"""Part of its planned share that a slow device gets. A device that takes FAR times the prediction
+does this part in time."""
 FAILURES = 3
 """Failures, without being healthy between, after which a device is lost. Two pieces of a device may
 fail together; a third failure means that it failed again."""

@@ -135,8 +135,8 @@ def _unmeasured(uri: str, costs: Costs) -> list[str]:
 
 
 def _unit(op: str) -> str:
-    """Returns the unit of the rate of a class of work: bytes, operations, or elements of a cut, per
-    second.
+    """Returns the unit of the rate of a class of work: GB/s, GFLOPS, or Gelements/s for a user's
+    kernel.
     """
     if op.startswith("dispatch"):
         return "Gelements/s"

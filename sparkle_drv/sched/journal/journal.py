@@ -59,7 +59,9 @@ class Journal:
         schedule: Schedule,
         layers: Sequence[int] = (),
     ) -> None:
-        """Records that number `index` of the schedules in `Placed.order` was taken."""
+        """Records that schedule number `index` of `Placed.order` was taken
+        (decide/place_graph.py).
+        """
         made = {
             "works": [asdict(work) for work in works],
             "reads": reads,
@@ -146,7 +148,7 @@ def replay(
 
 
 def _placed(costs: Costs, made: dict[str, Any]) -> dict[str, Any]:
-    """Returns the schedule that is decided now."""
+    """Returns the schedule that the present code decides for the placement `made`."""
     works = [_work_in(work) for work in made["works"]]
     refused = {(task, uri): why for task, uri, why in made["refused"]}
     try:
@@ -158,7 +160,7 @@ def _placed(costs: Costs, made: dict[str, Any]) -> dict[str, Any]:
 
 
 def _divided(costs: Costs, made: dict[str, Any]) -> dict[str, Any]:
-    """Returns the shares that are decided now."""
+    """Returns the shares that the present code decides for the division `made`."""
     axes = [Axis(**axis) for axis in made["axes"]]
     try:
         found = divide(

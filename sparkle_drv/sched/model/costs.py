@@ -1,7 +1,7 @@
 """What is known of speeds: operations on devices, links, reliability, load.
 
 The module holds state and does arithmetic: no clock, no device. `choose.py` reads Costs; the code
-that runs work updates it.
+that runs work updates them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .speed import Speed
 from .work import Cost, Work
 
 FAILURE_MEMORY = 20
-"""Runs after which a failure counts for a third of its first weight."""
+"""Runs after which a failure has a third of its first weight in the share of failed runs."""
 EXPLORE = 0.001
 """The share of all time that may go into trials on devices that look slower. Without trials, a
 device that was slow once would never be used again."""
@@ -31,7 +31,7 @@ device that hangs would keep all callers waiting each time."""
 
 @dataclass
 class Reliability:
-    """How often a device fails. A failure costs the lost run and another run on another device."""
+    """How often a device fails. A failure costs the lost run and a new run on another device."""
 
     failures: float = 0.0
     """The share of runs that failed; recent runs count most."""
@@ -41,8 +41,8 @@ class Reliability:
         self.failures += (float(failed) - self.failures) / FAILURE_MEMORY
 
     def risk_s(self, seconds: float) -> float:
-        """Returns the expected seconds lost to failures: a failed run is lost whole, and another
-        one is made.
+        """Returns the expected seconds lost to failures: a failed run is lost whole, and a new run
+        is made.
         """
         share = min(self.failures, 0.95)
         return seconds * share / (1 - share)
@@ -60,9 +60,8 @@ class Node:
     """Resources that other devices use, too. Work on devices that share one waits for one
     another."""
     sync_s: float = 0.0
-    """Seconds from the end of work until a waiter knows, beyond what probes and measured runs
-    contain. Probes and measured runs wait for the end, so the value is 0 unless the caller sets it.
-    """
+    """Seconds from the end of work until a waiting thread knows, beyond what measurements contain.
+    Probes and measured runs wait for the end, so the value is 0 unless the caller sets it."""
     lacks: set[str] = field(default_factory=set)
     """Classes of work that the device cannot do, as probes found."""
     reliability: Reliability = field(default_factory=Reliability)
@@ -77,7 +76,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Unmeasured:
-    """A probe that failed `times` times; `why` is the last reason."""
+    """An operation or link whose probe failed `times` times. `why` is the last reason."""
 
     times: int
     why: str
@@ -137,7 +136,9 @@ class Costs:
         self.speeds[op, device] = least.and_more(extra)
 
     def basis(self, op: str, device: str) -> str:
-        """Describes how the speed of an operation is known if it was never probed; "" if it was."""
+        """Describes how the speed of an operation is known if it was never probed; "" if it was
+        probed.
+        """
         speed = self.speeds[op, device]
         if not speed.predicted:
             return ""
@@ -183,7 +184,7 @@ class Costs:
         return why
 
     def lost(self, device: str, why: str) -> None:
-        """Records that the device is gone for good."""
+        """Marks a device as gone for good."""
         self.nodes[device].lost = why
 
     def ran(self, op: str, device: str, size: float, seconds: float) -> None:

@@ -1,5 +1,5 @@
-"""The class of an expression. The class's time on a device is predicted from its operations, and
-corrected by its calls: no expression is measured before its first call.
+"""The class of work of an expression. The time of the class on a device is predicted from its
+operations, and corrected by its calls: no expression is measured before its first call.
 
 A device is measured once for each type of element. The sum of two arrays gives the time of a launch
 and of a byte; a long chain of each group of operations gives the time of one operation.
@@ -37,7 +37,8 @@ CHAINS = {
     "functions": ("sin(exp(-({})))", 4),
     "powers": ("({}) ** y", 2),
 }
-"""Group of operations: one link of its chain, and the number of links. The values stay finite."""
+"""For each group of operations: one link of its chain as text, and the number of links. Values stay
+finite."""
 _GROUP_OF = {**dict.fromkeys(REAL - {"sqrt"}, "functions"), "pow": "powers"}
 _MEASURED: dict[str, np.dtype[Any]] = {
     "f32": np.dtype(np.float32),
@@ -51,9 +52,9 @@ def map_class(
 ) -> tuple[Class, float]:
     """Returns the class of an expression over arrays, and its size: the bytes that it touches.
 
-    Each expression is a class, whatever the values of its numbers. The types that it computes in
-    are part of the class, since not every device can mix types; so is the use of broadcasting.
-    `code` is the program of `graph`, and `numbers` has the scalars by node.
+    Each expression is a class, whatever the values of its numbers. Other types of its operands, or
+    broadcasting, make another class, since not every device can mix types. `code` is the program of
+    `graph`, and `numbers` has the scalars by node.
     """
     count = math.prod(common_shape(arrays))
     touched = [*(x.nbytes for x in arrays.values()), count * dtype_of(code.result).itemsize]
@@ -107,7 +108,7 @@ def _predicted(
 
 
 def _groups(code: Lowered) -> Counter[tuple[str, str]]:
-    """Returns the operations for each element, counted by (group, type whose measured rates are
+    """Returns the number of operations for each element, by (group, type whose measured rates are
     used).
     """
     times: Counter[tuple[str, str]] = Counter()

@@ -12,7 +12,7 @@ from .work import Candidate, Measured, Work
 
 @dataclass(frozen=True)
 class TaskPlan:
-    """One task: what it is made of, and where it runs."""
+    """One task of a planned graph: what it is made of, and where it runs."""
 
     made_of: tuple[str, ...]
     """The recorded operations that the task does, as text."""
@@ -88,12 +88,12 @@ class GraphPlan:
     """Predicted seconds of the alternative with more, or fewer, changes of layout; 0 if there is
     none."""
     explores: bool = False
-    """Whether one task runs, for this run, on a device that is not predicted to be best. The run
-    shows the device's speed."""
+    """Whether one task of this run is on a device that is not predicted to be best, to learn the
+    device's speed."""
     extra_s: float = 0.0
     """Seconds predicted beyond the best placement; 0 unless `explores`."""
     micro: MicroBatches | None = None
-    """None if the graph was not asked to use micro-batches."""
+    """How the batch is cut. None if the graph was not asked to use micro-batches."""
 
     @property
     def gap(self) -> float:

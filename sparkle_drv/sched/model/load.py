@@ -17,7 +17,7 @@ class Load:
     """
 
     def __init__(self, devices: Iterable[Device]) -> None:
-        self._lock = threading.RLock()  # re-entrant, because a signal handler may enter
+        self._lock = threading.RLock()  # re-entrant, because a signal handler may call methods
         self._given: dict[str, deque[tuple[int, float]]] = {d.uri: deque() for d in devices}
         self._left_s = dict.fromkeys(self._given, 0.0)
 

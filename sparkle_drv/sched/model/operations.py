@@ -24,9 +24,11 @@ from sparkle_drv.ops.shapes.geometry import Geometry
 THIN = 16.0
 """Operations per byte touched below which a product counts as bound by memory."""
 Runs = tuple[Callable[[], Any], float]
-"""A probe: (a function that begins the work, the size of the work). The work resembles real calls.
-Where host memory needs no copy it takes numpy arrays and waits, otherwise it takes Arrays. It also
-allocates a result, which for small work takes as long as the work."""
+"""A probe of a class of work: (a function that begins the work, the size of the work).
+
+The work resembles real calls. Where host memory needs no copy it takes numpy arrays and waits,
+otherwise it takes Arrays. It also allocates a result, which for small work takes as long as the
+work."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,8 @@ class Class:
     name: str
     """The key of the class's speeds: "gemm_f32", "conv2d_f32:3x3"."""
     probe: Callable[[Device, int], Runs] | None = None
-    """(device, n) -> the n-th probe, from 0. Each is about four times as large as the last. None if
-    the class is predicted."""
+    """Returns the n-th probe, from 0, for (device, n). Each is about four times as large as the
+    last. None if the class is predicted."""
     predicted: Predicted | None = None
     """How the class's speed follows from other classes; None if the class is probed."""
 
@@ -51,8 +53,8 @@ class Predicted:
     base: Class
     """The class whose time for the same size is part of the time."""
     terms: tuple[tuple[Class, float], ...]
-    """Other classes, with factors. The time that a class takes beyond `base`, times its factor, is
-    added."""
+    """Other classes, with factors. For each, the time that it takes beyond `base` is multiplied by
+    the factor and added."""
     able: Callable[[Device], None]
     """Raises TypeError, ValueError or LookupError if the device cannot do the work. Runs
     nothing."""

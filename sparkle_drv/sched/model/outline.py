@@ -77,7 +77,7 @@ def map(
         raise TypeError(f"{op}: expected at least one array in the expression, got none")
     shape, kinds, layout = map_outline(op, reads)
     code, found = fused.program(graph, kinds, numbers)
-    if not small:  # A 0-d array has another value in each run.
+    if not small:  # The value of a 0-d array is known only when the graph runs.
         code.constants(graph, found)
     left = {name: number for name, number in numbers.items() if name not in small}
     dtype = map_dtype(graph, code.result)

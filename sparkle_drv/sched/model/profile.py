@@ -74,5 +74,5 @@ def _sane(entry: Any) -> bool:
 
 
 def _points(given: Any) -> list[Point]:
-    """Returns the points of a class. Raises TypeError, ValueError."""
+    """Returns the points of a class as numbers. Raises TypeError, ValueError."""
     return [(float(size), float(seconds)) for size, seconds in given]

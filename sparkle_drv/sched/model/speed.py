@@ -26,9 +26,10 @@ from statistics import median
 from sparkle_drv.mesh.links.line import Line, Point, fit, usable
 
 MEMORY = 16
-"""Runs that a knot averages over."""
+"""Most runs that a knot averages over."""
 BEND = 0.2
-"""Change of the correction over a doubling of the size, as a standard deviation of log."""
+"""Expected change of the correction over a doubling of the size: a standard deviation of
+its log."""
 REACH = 4
 """Octaves beyond which a knot is ignored, if there are nearer ones."""
 CLIP = 2.0
@@ -37,9 +38,9 @@ clipped mean is then close to the median."""
 WINDOW = 5
 """Runs whose median error shows a change of pace."""
 LEAST_CHANGE = 0.18
-"""Smallest change of pace, in units of log: 20 %."""
+"""Smallest change of pace that counts, in units of log: 20 %."""
 CHANGE = 4.0
-"""Smallest change of pace, as a multiple of the scatter."""
+"""Smallest change of pace that counts, as a multiple of the scatter."""
 LEAST_NOISE = 0.02
 UNSURE = 0.5
 """Scatter of a speed that is predicted from others, before its first runs. It is so large that the
@@ -103,7 +104,7 @@ class Speed:
     def and_more(self, extra: float) -> Speed:
         """Returns the speed of work that takes `extra` seconds more for each unit of size.
 
-        The correction applies to the part of the time that it was learnt from.
+        The correction applies only to the part of the time that it was learnt from.
         """
         line = Line(self.line.a, self.line.b + extra)
         knots = {}

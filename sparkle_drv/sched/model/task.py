@@ -25,10 +25,10 @@ class Value:
     dtype: np.dtype[Any]
     layout: str | None = None
     kind: str = "made"
-    """The origin of the array. "made": by a task. From outside: "numpy", "constant" (a
-    ContextConstant), "context" (a ContextArray), or the URI of the device of a core.Array or
-    Constant. "input": each run binds the array. A ContextConstant bound to an input counts as
-    "context", since the next run may bind another."""
+    """Where the array comes from. "made": from a task. "numpy", "constant" (a ContextConstant),
+    "context" (a ContextArray), or the URI of the device of a core.Array or Constant: from outside.
+    "input": each run binds an array. A ContextConstant bound to an input counts as "context", since
+    the next run may bind another."""
     part: tuple[int, int, int] | None = None
     """(number of the array, begin, end): the rows of axis 0 that this value is, in a graph with
     micro-batches. None for a whole array."""
@@ -59,8 +59,8 @@ class Fold:
     """A change of weights w and bias before a product, to w * scale and bias * scale + shift.
 
     scale and shift are expressions over channels, of the names in `reads`, computed in float64 on
-    the host. scale None stands for 1, shift None for 0. With `positive`, the result is right only
-    for a scale above 0.
+    the host. A `scale` of None stands for 1, a `shift` of None for 0. With `positive`, the result
+    is right only for a scale above 0.
     """
 
     reads: Mapping[str, Value]
@@ -136,7 +136,7 @@ class Task:
 
 
 def readers(tasks: Sequence[Task]) -> dict[int, list[int]]:
-    """Returns the tasks that read each value, by its number."""
+    """Returns the tasks that read each value, by the value's number."""
     found: dict[int, list[int]] = {}
     for i, task in enumerate(tasks):
         for value in task.arrays:

@@ -25,7 +25,7 @@ class Traffic:
 
     @property
     def nbytes(self) -> int:
-        """The sum of both."""
+        """The sum of bytes read and written."""
         return self.reads_nbytes + self.writes_nbytes
 
 

@@ -42,20 +42,21 @@ class Cost:
     """Predicted seconds of some work on one device, split into parts."""
 
     compute_s: float
-    """The operation itself."""
+    """Seconds of the operation itself."""
     in_s: float = 0.0
-    """Moving operands to the device."""
+    """Seconds of moving operands to the device."""
     out_s: float = 0.0
-    """Moving the result to where it must be."""
+    """Seconds of moving the result to where it must be."""
     convert_s: float = 0.0
-    """Changing operands' layouts, on the device itself."""
+    """Seconds of changing operands' layouts, on the device itself."""
     sync_s: float = 0.0
-    """Waiting for the end, beyond the wait that `compute_s` contains: the measured runs behind
-    `compute_s` waited for their end."""
+    """Seconds of waiting for the end, beyond the wait that `compute_s` contains: `compute_s` was
+    learnt from runs that waited for their end."""
     wait_s: float = 0.0
-    """Queued work ahead, on this device or on a device that shares a resource with it."""
+    """Seconds of queued work ahead, on this device or on a device that shares a resource
+    with it."""
     risk_s: float = 0.0
-    """Mean cost of failures, from the device's failures so far."""
+    """Mean seconds that failures cost, from the device's failures so far."""
 
     @property
     def total_s(self) -> float:
@@ -68,21 +69,21 @@ class Cost:
 
 @dataclass(frozen=True)
 class Measured:
-    """Seconds of a run and of its parts, as in a Cost. A part that was not measured is None.
-
-    A call of numpy arrays that was timed as a whole has no measured part.
+    """Seconds of a run and of its parts, as in a Cost. A part that was not measured is None. If a
+    call of numpy arrays was timed as a whole, all parts are None.
     """
 
     total_s: float
     """The sum of the parts, or the time of the whole call; without queued work ahead."""
     compute_s: float | None = None
-    """The operation and the wait for its end, which a Cost counts as `sync_s`."""
+    """Seconds of the operation and the wait for its end."""
     in_s: float | None = None
-    """Moving operands to the device; 0 if they were there, or if the memory is the host's."""
+    """Seconds of moving operands to the device; 0 if they were there, or if the memory is the
+    host's."""
     out_s: float | None = None
-    """Moving the result to the host; 0 if the result stays on the device."""
+    """Seconds of moving the result to the host; 0 if the result stays on the device."""
     convert_s: float | None = None
-    """Changes of operands' layouts, on the device itself."""
+    """Seconds of changing operands' layouts, on the device itself."""
 
     @classmethod
     def of(
@@ -100,18 +101,18 @@ class Candidate:
     device: str
     """URI of the device."""
     cost: Cost | None
-    """None if the device cannot do this work."""
+    """Predicted cost; None if the device cannot do this work."""
     why: str = ""
     """Why the device was not chosen; "" for the chosen one."""
     basis: str = ""
-    """What the compute time rests on, if no probe measured this class of work."""
+    """How the compute time was predicted, if no probe measured this class of work; otherwise ""."""
 
 
 @dataclass(frozen=True)
 class Share:
     """A part of the work on one device: rows [begin, end) of the result.
 
-    Work that is not cut by rows counts in thousandths.
+    If work is not cut by rows, `begin` and `end` are thousandths of it.
     """
 
     device: str

@@ -63,7 +63,7 @@ def reduce(a: Any, op: Any, axis: Any) -> None:
 
 
 def layout(a: Any, shape: tuple[int, ...], target: str, out: Any) -> None:
-    """Raises if a change of layout has a result, of this shape, that does not fit `out`."""
+    """Raises if `out` cannot take the result, of this shape, of a change of layout."""
     _arrays(a=a)
     _out(out, (shape, a.dtype, target), {"a": a})
 

@@ -61,7 +61,9 @@ def apart(x: Any, out: Any) -> Any:
 
 
 def here(given: Iterable[Any], uri: str) -> list[Any]:
-    """Returns the arguments; arrays and constants of a Context become their copies on `uri`."""
+    """Returns the arguments, with a ContextArray or ContextConstant replaced by its copy on
+    `uri`.
+    """
     return [
         x._read(uri)
         if isinstance(x, ContextArray)
@@ -115,7 +117,7 @@ class ContextArray(Shaped, Operators):
     def _deferred(
         cls, executor: LocalExecutor, thunk: Thunk, dtype: np.dtype[Any], shape: tuple[int, ...]
     ) -> ContextArray:
-        """Returns an array whose elements `thunk` computes when they are needed."""
+        """Returns an array whose elements `thunk` computes when somebody needs them."""
         made = cls.__new__(cls)
         made._executor, made._thunk, made._copies = executor, thunk, {}
         made.shape, made.dtype, made.layout = shape, dtype, None
@@ -387,8 +389,8 @@ def empty(
 def empty_anywhere(
     executor: LocalExecutor, shape: Any, dtype: Any, layout: str | None
 ) -> ContextArray:
-    """Returns a new array of zeros on the first usual device that is not lost and has room. Raises
-    as `empty` does.
+    """Returns a new array of zeros on the first device that is not lost and has room. Devices that
+    take part only when named are left out. Raises as `empty` does.
     """
     there = [executor.devices[uri] for uri in executor.usual]
     full: list[OutOfDeviceMemory] = []

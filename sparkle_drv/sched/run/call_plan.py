@@ -1,8 +1,8 @@
 """Makes the plan of a call: measures what is unknown, chooses, and keeps the plan.
 
-A plan is kept for all calls of its shape, and is decided as if the devices were idle. Another
-device is slower by some seconds (`Kept.slack_s`). While the plan's device has more queued work than
-that, each call is decided again with the queued work counted.
+A plan is kept for all calls of its shape, and is decided as if the devices were idle.
+`Kept.slack_s` is the seconds by which the next best device is slower. While the plan's device has
+more queued work than that, each call is decided again with the queued work counted.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from .local import LocalExecutor
 
 KEPT = 4096
-"""Plans that are kept; beyond this number all are dropped."""
+"""Most plans that are kept. When the limit is reached, all are dropped."""
 BUSY_S = 2e-4
-"""A device that is busy for less than this is not avoided: deciding takes as long."""
+"""Seconds of queued work below which a device is not avoided: deciding takes as long."""
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,8 @@ def beside_others(
 ) -> Kept:
     """Returns the best plan with queued work counted, where `kept` is best on idle devices.
 
-    The result is `kept`, or a plan for another device. A plan for another device is kept beside
-    `kept`, to learn from its runs.
+    The result is `kept`, or a plan for another device. That plan is kept, too, to learn from its
+    runs.
     """
     work, arrays = _known(executor, call, uris, barred)
     with executor.deciding:

@@ -1,7 +1,7 @@
-"""Spans of a trace for whole calls of a Context and its arrays.
+"""Records spans of a trace for whole calls of a Context and its arrays.
 
-The parts of a call are on other tracks (traced.py). Calls that are a single part are there, too.
-Without a trace each call costs one test.
+The parts of a call are on other tracks (traced.py). A call that is a single part is on the track of
+that part, too. Without a trace each call costs one test.
 """
 
 from __future__ import annotations

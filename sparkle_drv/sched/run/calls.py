@@ -170,7 +170,7 @@ def map(
     check_own(executor, (*given.values(), out))
     arrays = {name: x for name, x in given.items() if isinstance(x, _ARRAYS) and x.shape}
     place = ""
-    if arrays:  # 0-d arrays beside larger ones count as numbers
+    if arrays:  # 0-d arrays beside other arrays count as numbers
         for name, x in given.items():
             if isinstance(x, ContextArray) and not x.shape:
                 given[name], place = x.numpy()[()], place or x.places[0]
@@ -200,7 +200,7 @@ def map(
 
         check = partial(validate.map, expression=expression, names=tuple(arrays), numbers=numbers)
         made = executor.run(key, describe, operands, out, run, uris, check)
-    # ContextArrays in, so a ContextArray out
+    # a call with ContextArrays returns a ContextArray
     if place and isinstance(made, np.ndarray) and out is None:
         return ContextArray(executor.own, place, executor.devices[place].array(made))
     return made

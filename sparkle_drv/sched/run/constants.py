@@ -27,8 +27,8 @@ class ContextConstant(Shaped):
 
     `Context.constant` makes a ContextConstant. Operations and graphs of its Context take it like a
     numpy array. `places` lists the devices that have a copy so far. `numpy()` and `__array__`
-    return copies. Several threads may use one at once. After `close`, which is idempotent, reading
-    raises ValueError.
+    return copies. Several threads may use one constant at once. After `close`, which is idempotent,
+    reading raises ValueError.
     """
 
     __slots__ = (
@@ -46,7 +46,8 @@ class ContextConstant(Shaped):
         self.shape, self.dtype, self.nbytes = self._host.shape, self._host.dtype, self._host.nbytes
         self._executor = executor
         self._there: dict[str, Constant] = {}
-        self._lock = threading.RLock()  # re-entrant: a signal handler may close the constant
+        # Re-entrant, because a signal handler may close the constant
+        self._lock = threading.RLock()
         self.closed = False
 
     def __repr__(self) -> str:
@@ -72,8 +73,7 @@ class ContextConstant(Shaped):
         return self._executor.devices is executor.devices
 
     def on(self, device: str) -> Constant:
-        """Returns the Constant on a device of this Context. It is made now if the device has none
-        yet.
+        """Returns the Constant on a device of this Context. If the device has none yet, it is made.
 
         The caller must not close it, since later calls use it. Raises ValueError (closed, no such
         device), TypeError (not a str), and what the device raises.

@@ -22,7 +22,7 @@ from .local import LocalExecutor, Run
 from .sharding import KeptShards, Sharding
 
 OPS = ("gemm", "conv2d", "map", "reduce")
-"""Methods of a Context whose calls can be planned without being made."""
+"""Methods of a Context whose calls `Context.plan` can plan."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,9 @@ class Estimating:
         return Estimate(plan.work, plan.shares, plan.candidates, plan.explores)
 
     def unplaced(self, operands: Sequence[Any]) -> ValueError:
-        """Returns the error for a call that would run without a plan."""
+        """Returns the error for a call that cannot be planned because it would run without
+        a plan.
+        """
         given = (x for x in operands if x is not None)
         told = ", ".join(f"{getattr(x, 'dtype', type(x).__name__)}{_shape(x)}" for x in given)
         return ValueError(

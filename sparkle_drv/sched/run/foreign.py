@@ -39,7 +39,7 @@ def taken(devices: Devices, name: str, given: Any) -> Any:
 
 
 def all_taken(devices: Devices, given: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
-    """Returns all arguments as `taken` does: (by position, by name)."""
+    """Returns the arguments by position and the arguments by name, each as `taken` returns it."""
     there = []
     for i, x in enumerate(given):
         there.append(taken(devices, f"operand {i + 1}", x))

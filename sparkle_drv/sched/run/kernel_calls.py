@@ -30,7 +30,7 @@ from .sharding import Sharding, Terms
 from .user_kernels import Arguments, UserKernel, arguments, groups_of, kernel_of
 
 PARTS = (64, 16, 4)
-"""Divisors of a call's extent, which give the sizes of the probes of its class."""
+"""Divisors of a call's extent. The quotients are the sizes of the probes of the call's class."""
 
 
 class KernelCut(Cut):
@@ -46,7 +46,9 @@ class KernelCut(Cut):
 
 @dataclass(frozen=True)
 class _Call:
-    """One call, on any device. Its operands are its arrays and the first element of the piece."""
+    """One call of a user's kernel, on any device. Its operands are the arrays and the number of the
+    piece's first element.
+    """
 
     kernel: UserKernel
     how: Arguments
@@ -67,7 +69,7 @@ class _Call:
         return self._joined([array.numpy() for array in written])
 
     def launched(self, device: Device, given: Sequence[Any]) -> tuple[Fence, list[Any]]:
-        """Launches the kernel. Returns the fence, and all arguments as the device has them."""
+        """Launches the kernel. Returns the fence, and the list of all arguments on the device."""
         kernel, how = self.kernel.on(device), self.how
         if kernel is None:
             raise NotThere(f"{device.uri}: expected an image for this device, got none")
@@ -156,8 +158,8 @@ class _Call:
 
 
 def _there(device: Device, x: Any, written: bool) -> Any:
-    """Returns an array as the kernel takes it: a copy if the kernel writes the array."""
-    if isinstance(x, Array):  # an Array was copied there for this call
+    """Returns an array for the kernel on this device: a copy if the kernel writes the array."""
+    if isinstance(x, Array):  # an Array is a copy that was made for this call
         return x
     if device.info.unified and not written and x.flags.c_contiguous:
         return device.wrap(x)

@@ -57,8 +57,8 @@ Run = Callable[[Device, Sequence[Any], Any], Any]
 def may_be_redone(error: Exception, out: Any) -> bool:
     """Returns whether another device may write `out` after this failure.
 
-    After a timeout the first device may still write, so numpy memory and a device's Array must not
-    be given to another.
+    After a timeout the first device may still write. So no other device may then write numpy memory
+    or an Array of a device.
     """
     return not (isinstance(error, FenceTimeout) and isinstance(out, (np.ndarray, Array)))
 
@@ -71,8 +71,8 @@ class LocalExecutor:
     """Devices of this process, their costs, and the plans that were made."""
 
     unplaced: Callable[[Sequence[Any]], Exception] | None = None
-    """Set in a stand-in that plans but runs nothing (estimates.py): makes the error for operands
-    without a plan."""
+    """In a stand-in that plans but runs nothing (estimates.py): the function that makes the error
+    for a call without a plan. None in a real executor."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class LocalExecutor:
         """The reason for each device that takes part only when it is named, by URI
         (decide/opt_in.py)."""
         self.usual = tuple(uri for uri in self.devices if uri not in self.aside)
-        """URIs of all other devices."""
+        """URIs of the devices that need not be named to take part."""
         self.costs = Costs()
         self.clock = clock
         self.last: Kept | KeptGraph | None = None
@@ -114,10 +114,10 @@ class LocalExecutor:
         self._hung: set[str] = set()
         """URIs of devices that were not idle since a wait for them timed out."""
         self.deciding = threading.RLock()
-        """Held from reading the costs until the journal has the decision. Never held while waiting
-        for a device."""
+        """Lock held from reading the costs until the journal has the decision. It is never held
+        while waiting for a device."""
         self.probing = self.ways.measuring
-        """Held while something is measured: probes must not disturb one another."""
+        """Lock held while something is measured: probes must not disturb one another."""
         self.closed = False
         """Whether the executor's Context is closed."""
         for device in devices:
@@ -203,7 +203,7 @@ class LocalExecutor:
         if known():
             return True
         with self.probing:
-            if known():  # known by another thread's probe
+            if known():  # another thread has measured it
                 return True
             if not self.costs.to_probe(what, uri):
                 return False
@@ -334,7 +334,7 @@ class LocalExecutor:
         if kept.sync and trace is None:
             return self.timed(kept, lambda: run(kept.device, here(operands, kept.device.uri), out))
         if not kept.device.info.unified:
-            describe()  # refuses what `ops` would: later, `ops` sees copies only
+            describe()  # refuses a wrong call now: later, `ops` sees copies only
         if trace is not None:
             return traced.run(self, trace, begin_ns, kept, operands, out, run, convert, whole)
         clocked = stepwise.Steps(self, kept)

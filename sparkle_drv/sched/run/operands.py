@@ -25,9 +25,9 @@ from .local import LocalExecutor
 
 
 class Operands:
-    """Arguments of a call: numpy arrays, ContextArrays and None.
+    """The arguments of a call: numpy arrays, ContextArrays and None.
 
-    Threads of several devices share an Operands. Of each device, one thread at a time copies.
+    Threads of several devices share this object. Of each device, one thread at a time copies.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Operands:
         return cut.given(self.host, begin, end)
 
     def on(self, device: Device, cut: Cut, begin: int, end: int) -> list[Any]:
-        """Returns the operands of a piece as operations on this device take them."""
+        """Returns the operands of a piece, copied to the device if it has memory of its own."""
         given = self.cut(cut, begin, end)
         if device.info.unified:
             return given
@@ -54,7 +54,7 @@ class Operands:
         ]  # fmt: skip
 
     def fetched(self, made: Any) -> np.ndarray[Any, Any]:
-        """Waits, and returns a result on the host as a numpy array."""
+        """Waits, and returns a result as a numpy array on the host."""
         if not isinstance(made, Array):
             return np.asarray(made)
         if made.device.info.unified:
@@ -93,9 +93,7 @@ class Operands:
         return sent(device, host, self._queue(device, HOST))
 
     def _nearest(self, device: Device, at: int, nbytes: int) -> Array | None:
-        """Returns a copy on a peer that arrives sooner than a copy from the host, or None without
-        one.
-        """
+        """Returns a copy on a peer if it arrives sooner than a copy from the host, else None."""
         links = self._executor.costs.links
         there = [array for (number, _), array in list(self._there.items()) if number == at]
         x = self._given[at]

@@ -19,8 +19,9 @@ from sparkle_drv.mesh.links.probe import EACH, WARM_S, Clock, fenced, timed, usa
 from sparkle_drv.sched.model.operations import Class
 
 FIRST_WARM_S = 5e-3
-"""WARM_S for the first size of a class. One run before the warm-up does not count at all: it loads
-code and starts threads, which may take longer than any warm-up."""
+"""Seconds of repeated work before the first measurement of a class, in place of WARM_S. One run
+before that does not count at all: it loads code and starts threads, which may take longer than any
+warm-up."""
 BUDGET_S = 0.05
 """Seconds of work for one class on one device. The largest size is the last that fits. Time beside
 the work does not count: the first run alone may take this long to load code.
@@ -32,12 +33,12 @@ sizes. The regret in benchmarks/juggling.py stayed 0 %. First predictions were o
 MOST_S = 2.5
 """Seconds that all probes of a class may take, including compiling for a size."""
 SOON_S = 0.2
-"""The limit MOST_S for a device where host memory needs no copy. Nothing is compiled for a size
-there; time beside the work goes into operands. That took over a second on a machine with eight
-runnable threads a core."""
+"""The limit in place of MOST_S for a device where host memory needs no copy. Nothing is compiled
+for a size there; time beside the work goes into operands. That took over a second on a machine with
+eight runnable threads a core."""
 MOST_SIZES, VIRTUAL_SIZES = 9, 6
-"""Most sizes. VIRTUAL_SIZES is for a device with its own clock: work takes longer than that clock
-says, and results must not depend on how long."""
+"""Most sizes that are measured. VIRTUAL_SIZES is for a device with its own clock: work takes longer
+than that clock says, and results must not depend on how long."""
 
 
 def speeds(dev: Device, kind: Class, clock: Clock = time.perf_counter) -> list[Point]:
@@ -70,7 +71,7 @@ def speeds(dev: Device, kind: Class, clock: Clock = time.perf_counter) -> list[P
             break  # too large for the device, or not one of its operations
         points += [(size, t) for t in times]
         # The second size is always measured, unless that would take longer than MOST_S. The next
-        # size does four to eight times the work, once more than EACH times. Time beside the work
+        # size does four to eight times the work, and runs EACH + 1 times. Time beside the work
         # grows with the operands, except for the first size, which loads code.
         each, now = min(times), clock()
         work += (len(times) + 1) * each

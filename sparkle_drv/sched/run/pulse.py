@@ -30,7 +30,9 @@ LEAST = 0.05
 
 
 class Pulse:
-    """Health by URI, under one lock. Times are on each device's own clock, in seconds."""
+    """Keeps the Health of each device by URI, under one lock. Times are on each device's own clock,
+    in seconds.
+    """
 
     def __init__(
         self, devices: Mapping[str, Device], clock_of: Callable[[Device], Callable[[], float]]
@@ -57,8 +59,8 @@ class Pulse:
         return {uri: max(weight, LEAST) for uri, weight in found.items() if weight < 1}
 
     def barred(self, uris: Iterable[str], slow: bool = True) -> dict[str, str]:
-        """Returns why devices get no work now, by URI. With `slow`, devices that are only slow
-        count.
+        """Returns why devices get no work now, by URI. With `slow`, devices that are slow and have
+        no share count, too.
 
         A suspect device is sent a heartbeat first. A lost device is tried if the time for a try has
         come.
@@ -116,8 +118,8 @@ class Pulse:
             self._health[uri].failed(self._clocks[uri](), str(error), gone)
 
     def look(self, uris: Iterable[str]) -> dict[str, FenceTimeout]:
-        """Sends heartbeats to silent devices and takes answers. Returns an error for each lost
-        device by URI.
+        """Sends heartbeats to silent devices and receives answers. Returns an error for each lost
+        device, by URI.
         """
         found = {}
         for uri in uris:
@@ -155,7 +157,7 @@ class Pulse:
 
 
 def _ended(fence: Fence) -> bool:
-    """Returns whether the fence is reached without error.
+    """Returns whether the fence ends without error.
 
     Polls for ANSWER_S of real time, since a virtual clock would stand still.
     """
@@ -180,7 +182,7 @@ class _Remains:
 
 
 class Remains:
-    """Pieces that devices still compute after their calls have returned, because another device was
+    """Pieces of calls that have returned, which a device still computes: another device was
     faster.
     """
 
@@ -197,8 +199,8 @@ class Remains:
         self._by_uri.setdefault(uri, []).append(_Remains(thread, ends_s, late_s, clock))
 
     def ready_s(self, uris: Iterable[str]) -> tuple[dict[str, float], dict[str, str]]:
-        """Returns two dicts by URI: seconds until such pieces are predicted to end, and why a
-        device with a late piece gets no work.
+        """Returns the seconds until such pieces are predicted to end, and why a device with a late
+        piece gets no work. Both are dicts by URI.
         """
         ready_s, late = dict[str, float](), dict[str, str]()
         for uri in uris if self._by_uri else ():

@@ -126,7 +126,7 @@ def _about(x: Any) -> Any:
 
 
 def _shape(x: Any) -> Any:
-    """Returns the part of a call's key as `_about` does, for operations whose plan does not depend
+    """Returns the part of a call's key for an argument, for operations whose plan does not depend
     on the values of numbers.
     """
     if isinstance(x, _ARRAYS):

@@ -54,7 +54,9 @@ def word(name: str, given: Any, words: Sequence[str]) -> str:
 
 
 def sharing(executor: LocalExecutor, *given: Any, **named: Any) -> Sharding:
-    """Returns the executor of a call that may be divided, or that is only to be planned."""
+    """Returns a Sharding for a call that may be divided. If the call is only to be planned, it is a
+    SharedEstimate.
+    """
     return (SharedEstimate if executor.unplaced else Sharding)(executor, *given, **named)
 
 

@@ -37,7 +37,7 @@ from .shards import PATIENCE_S, SLACK_S, Done, Pieces
 THREADS_S = 2e-4
 """Seconds for threads and for copying results, for any work: 0.2 ms on two cores of an EPYC."""
 MOST_USES = 64
-"""Most calls of one shape between two decisions. The first intervals are 1, 2, 4, ..."""
+"""Most calls of one shape between two decisions. The first numbers are 1, 2, 4, ..."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Terms:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """The part of a plan's key that these terms are."""
+        """The terms as part of a plan's key."""
         said = self.shares if isinstance(self.shares, str) else tuple(self.shares.items())
         return said, self.max_vram_nbytes, self.prefer_p2p
 
@@ -70,11 +70,11 @@ class KeptShards:
     paces: Mapping[str, Pace]
     """The seconds per unit of each device, by URI."""
     uses: int = 1
-    """Calls that follow the decision before the next one."""
+    """Calls that follow this decision until the next decision."""
     spare: int = 0
-    """Calls of `uses` that are left."""
+    """Calls of `uses` that are still to come."""
     alone: bool = False
-    """Whether one device is enough. Never if the caller said which take part."""
+    """Whether one device is enough. False if the caller said which devices take part."""
     bases: Mapping[str, str] = field(default_factory=dict)
     """How the speed of each device is known (Costs.basis) if this work was never probed there, by
     URI."""
@@ -88,7 +88,7 @@ class KeptShards:
 
     @property
     def left_out(self) -> dict[str, str]:
-        """URI: why the device does no part of the call."""
+        """Why a device does no part of the call, by URI."""
         return {**self.shares.left_out, **self.divided.unable}
 
     @property
@@ -194,7 +194,7 @@ class Sharding:
             left = tuple(u for u in uris if u not in kept.shares.parts)
             if not auto or not left:
                 raise
-            left = self._within(left, describe, operands)  # devices that took no part are left
+            left = self._within(left, describe, operands)  # devices that took no part
             alone = (left, *key[1:])
             return executor.run(alone, describe, operands, out, run, left, check, convert, whole)
         if isinstance(out, np.ndarray):

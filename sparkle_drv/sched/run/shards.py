@@ -36,11 +36,11 @@ from .operands import Operands
 log = logging.getLogger("sparkle_drv.sched")
 
 SLACK_S = 4e-3
-"""Seconds before which no piece is late: a thread may wait a time slice for a core. 0 on virtual
-clocks."""
+"""Seconds before which no piece is late, since a thread may wait a time slice for a core. On a
+virtual clock 0 is used instead."""
 PATIENCE_S = 2.0
 """Seconds before which no piece is late if the caller gave the shares. A driver that compiles a
-kernel must not cost a device its share; four heartbeats take this long."""
+kernel must not cost a device its share. Four heartbeats take this long."""
 LOOK_S = 0.5
 """Seconds between the calling thread's checks of silent devices."""
 Look = Callable[[Sequence[Any], np.ndarray[Any, Any], int, int], str]
@@ -199,7 +199,8 @@ class Pieces:
     def _one(self, device: Device) -> bool:
         """Claims, computes and commits one piece. Returns False if the device gets no more."""
         with ExitStack() as inside:
-            # The gate stays shut until the launch: a device holds one piece beside the one in work.
+            # The gate lets one thread of the device in until the launch, so that at most one piece
+            # waits beside the one that the device computes.
             with self._bringing[device.uri]:
                 claim = self._claim(device)
                 if claim is None:
@@ -225,7 +226,7 @@ class Pieces:
         took_s = self.clock() - begin_s
         self.executor.pulse.ended(device.uri, took_s, claim.ends_s - begin_s + self._slack_s)
         if self.ledger.complete or begin_s + took_s >= claim.late_s:
-            self._alarm.ring()  # wakes threads: the device takes pieces again, or all is done
+            self._alarm.ring()  # wakes threads: a device may take pieces again, or all is done
         return True
 
     def _claim(self, device: Device) -> Claim | None:
@@ -261,7 +262,7 @@ class Pieces:
         if known or self._stopped:
             try:
                 self.executor.failed(uri, error)
-            except SparkleError as closed:  # the Context was closed
+            except SparkleError as closed:  # raised if the Context was closed
                 self._failure, self._devices = closed, {}
         if known:
             self.done.lost[uri] = str(error)

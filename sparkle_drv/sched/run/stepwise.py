@@ -33,7 +33,7 @@ Made = TypeVar("Made")
 
 
 class Steps:
-    """Times the steps of one call."""
+    """Runs and times the steps of one call."""
 
     def __init__(self, executor: LocalExecutor, kept: Kept) -> None:
         self.executor, self.kept = executor, kept

@@ -20,7 +20,9 @@ from .local import LocalExecutor
 
 @contextlib.contextmanager
 def recorded(executor: LocalExecutor, name: str) -> Iterator[Trace]:
-    """Records a trace of the executor inside the block, with its journal as `trace.journal`."""
+    """Records a trace of the executor inside a `with` block, with the journal as
+    `trace.journal`.
+    """
     if not isinstance(name, str):
         raise TypeError(f"name: expected a str, got {name!r}")
     executor.check_open()

@@ -49,7 +49,7 @@ def run(
 
 
 def checked(trace: Trace) -> None:
-    """Records the time of the current call's argument checks."""
+    """Records the time of the current call's argument checks in the trace."""
     trace.noted.append((PLAN, "check", trace.call_ns, time.perf_counter_ns()))
 
 

@@ -24,7 +24,8 @@ from sparkle_drv.ops.memory import staging
 from .arrays import ContextArray
 
 WORDS = ("count", "begin")
-"""What a number can be in each piece: the piece's number of elements, or its first element."""
+"""What a number argument can be in each piece: the piece's number of elements, or its first
+element."""
 _FIELDS = ("image", "entry", "args")
 
 
@@ -111,7 +112,9 @@ class Arguments:
 
 
 def arguments(kernel: UserKernel, given: Any, cut: Any, out: Any) -> Arguments:
-    """Returns the arguments in order. Raises TypeError, ValueError."""
+    """Returns the checked arguments of a call in the kernel's order. Raises TypeError,
+    ValueError.
+    """
     args = kernel.args
     names = [arg.name for arg in args]
     if isinstance(given, Mapping):
@@ -176,8 +179,8 @@ def _word(arg: Arg, value: Any) -> str:
 
 
 def _check(arg: Arg, x: Any, told: bool) -> None:
-    """Raises TypeError if the argument cannot be `x`. With `told`, None is allowed: each piece gets
-    a number of its own.
+    """Raises TypeError if `x` cannot be the argument `arg`. With `told`, None is allowed, since
+    each piece gets a number of its own.
     """
     kind = arg.type.rstrip("*")
     if not arg.is_pointer:
@@ -223,8 +226,8 @@ def _extent(axes: Mapping[int, int], names: Sequence[str], given: Sequence[Any])
 
 
 def groups_of(groups: Any, extent: int) -> Callable[[int], Any]:
-    """Returns a function from the elements of a piece to its workgroups. Raises TypeError,
-    ValueError.
+    """Returns a function that maps the elements of a piece to its number of workgroups. Raises
+    TypeError, ValueError.
     """
     if groups is None or callable(groups):
         return groups or (lambda count: None)

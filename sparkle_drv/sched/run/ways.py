@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 
 Wait = Callable[[Begun, float], object]
-"""Takes (work, seconds). Waits for the work at most that long. Raises as the work's `wait` does."""
+"""Takes (work in progress, seconds). Waits for the work at most that long. Raises as the work's
+`wait` does."""
 
 
 def plainly(begun: Begun, timeout_s: float) -> None:
@@ -33,12 +34,12 @@ def plainly(begun: Begun, timeout_s: float) -> None:
 
 
 class CopyLost(DeviceLost):
-    """The only copies of an operand were lost with their device: no device can do the work."""
+    """All copies of an operand were lost with their devices: no device can do the work."""
 
 
 def know_host(executor: LocalExecutor, uri: str) -> bool:
-    """Measures the link from and to the host if it is unknown and not free. Returns whether it is
-    known afterwards.
+    """Measures the link between the host and a device if it is unknown and not free. Returns
+    whether it is known afterwards.
     """
     device, links = executor.devices[uri], executor.costs.links
 

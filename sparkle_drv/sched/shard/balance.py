@@ -27,7 +27,8 @@ from .site import Pace
 ROUNDS = 3
 """Corrections of the first guess."""
 FEWER = 1
-"""Corrections where devices wait for one another and each correction is a simulation."""
+"""Corrections of the first guess where devices wait for one another, so that each needs a
+simulation."""
 COARSE = 2
 """Sets of devices are compared with pieces that are this many times as long."""
 NEAR = 1.01
@@ -38,7 +39,9 @@ EVEN = 2e-3
 
 @dataclass(frozen=True)
 class Balance:
-    """The parts that were found, in the order of the given devices."""
+    """The part of each device, in the order of the given devices: units, pieces, and when
+    it ends.
+    """
 
     units: Sequence[int]
     pieces: Sequence[list[int]]
@@ -52,7 +55,7 @@ class Balance:
         return max(self.ends, default=0.0)
 
     def spread(self, members: Sequence[int], devices: int) -> Balance:
-        """Returns the same parts among `devices` devices, of which `members` are the
+        """Returns the same parts in a list of `devices` devices. `members` are the indices of the
         present ones.
         """
         units, pieces, ends_s = [0] * devices, [list[int]()] * devices, [0.0] * devices
@@ -107,7 +110,9 @@ def _sooner(one: Balance, other: Balance) -> Balance:
 
 
 def _alone(paces: Sequence[Pace], near: Sequence[int], count: int, host: Port) -> Sequence[int]:
-    """Returns the set of devices with the least bound in which none waits for another."""
+    """Returns a set of devices in which none waits for another: the one with the least
+    lower bound.
+    """
     groups: dict[str, list[int]] = {}
     for at in near:
         for name in paces[at].site.shares:
@@ -128,7 +133,7 @@ def _alone(paces: Sequence[Pace], near: Sequence[int], count: int, host: Port) -
 def _fewer(
     paces: Sequence[Pace], count: int, host: Port, low: float, found: Balance, queued: bool = False
 ) -> Balance:
-    """Returns `found` without the device of the fewest units if that ends sooner, else `found`."""
+    """Returns the parts without the device of the fewest units if they end sooner, else `found`."""
     least = min([units for units in found.units if units])
     rest = [at for at, units in enumerate(found.units) if units and units != least]
     rest += [at for at, units in enumerate(found.units) if units == least][1:]

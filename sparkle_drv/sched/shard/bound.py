@@ -19,14 +19,15 @@ from .limits import Limits
 from .site import Pace, Site
 
 EXACT = 1e-3
-"""Relative width at which the search for T ends. The result is the lower end."""
+"""Relative width at which the search for the least time ends. The result is the lower end."""
 GUESS = 0.01
-"""Relative width of the search for the starting point of a planner, which corrects that point
-anyway."""
+"""Relative width at which the search for a planner's starting point ends. The planner corrects that
+point."""
 TRIES = 8
-"""Most tries of `allot`."""
+"""Most times that `allot` tries."""
 WITHIN = 4.0
-"""Chains are kept for T up to this factor above the simple limits. The bound stays below it."""
+"""The chains of limits.py are kept for times up to this factor above the simple limits. The bound
+stays below it."""
 Load = tuple[float, float, float]
 """(most units of a device, its fixed cost of a resource if it takes part, its cost per unit)."""
 
@@ -39,7 +40,9 @@ def bound_s(sites: Sequence[Site], count: int, host: Port) -> float:
 
 
 def least_s(paces: Sequence[Pace], count: int, host: Port) -> float:
-    """Returns the least seconds of any schedule, as `bound_s` does."""
+    """Returns the least seconds of any schedule; inf if the memory holds less than `count`
+    units.
+    """
     if sum(pace.most for pace in paces) < count:
         return math.inf
     limits = [Limits(pace) for pace in paces]
@@ -73,7 +76,8 @@ def _least(
         aside = 0.45 * exact * high
         t = min(max(t + (aside if below else -aside), low + aside), high - aside)
         its = _most(limits, t, count, host, chains)
-        if its < count:  # Illinois rule: an end that stays is taken as if it were nearer.
+        # Illinois rule of regula falsi: an end that stays is taken as if it were nearer.
+        if its < count:
             over -= (over - count) / 2 if below else 0.0
             low, under, below, above = t, its, True, False
         else:
@@ -141,7 +145,7 @@ def _ports(
 
 
 def packed(loads: Sequence[Load], budget: float) -> float:
-    """Returns the most units whose cost is within the budget, the cheapest first.
+    """Returns the most units whose cost is within the budget. The cheapest devices come first.
 
     A device that does only a part of its units pays the same part of its cost of taking part.
     """

@@ -75,7 +75,7 @@ class Divided:
     """The decision of `divide`."""
 
     at: int
-    """The number of the axis."""
+    """The index of the axis that is cut."""
     shares: Shares
     sites: tuple[Site, ...]
     """Costs of each device that can do the work."""
@@ -96,7 +96,7 @@ def divide(
     """Returns the axis and the shares with the least predicted seconds, or None if no device can
     take part.
 
-    Raises Impossible and ValueError as plan_shares does, if no axis can be cut as wanted.
+    If no axis can be cut as wanted, raises Impossible or ValueError, as plan_shares does.
     """
     found: list[Divided] = []
     wrong: ValueError | None = None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from .site import Pace
 
 HALVINGS = 12
-"""Halvings of the range of times in which all devices end together."""
+"""Steps of bisection for the time at which all devices end together."""
 
 
 def waits(pace: Pace, paces: Sequence[Pace]) -> bool:

@@ -14,12 +14,12 @@ from collections.abc import Iterable
 from .site import Pace
 
 LATE = 2.0
-"""A piece is late at this many times its predicted time. Rates that are 20 % wrong make none late.
-With pieces of 1/32 of the call (pieces.py), a device that stops is found after 1/16 of it."""
+"""A piece is late at this many times its predicted time. Pieces whose rates are 20 % wrong are not
+late. With pieces of 1/32 of the call (pieces.py), a device that stops is found after 1/16 of it."""
 
 
 def late_at_s(begun_s: float, pace: Pace, units: int) -> float:
-    """Returns the time from which a piece is late that the device began at `begun_s`."""
+    """Returns the time from which a piece counts as late, if the device began it at `begun_s`."""
     return begun_s + LATE * pace.piece_s(units)
 
 

@@ -58,7 +58,7 @@ class Ledger:
         self._begun: set[str] = set()
         self._lock = threading.Lock()
         self.committed: dict[Piece, str] = {}
-        """The device whose result counts, for each piece."""
+        """For each piece, the URI of the device whose result counts."""
         self.dropped = 0
         """Results that came second, or from a device that was given up."""
         self.doubled = 0
@@ -83,7 +83,7 @@ class Ledger:
         """Returns the next piece for this device.
 
         Returns a float if the device must ask again at that time; inf if only a change can give it
-        a piece. Returns None if the device will get no more.
+        a piece. Returns None if the device will get no more pieces.
         """
         with self._lock:
             if uri not in self._paces or len(self.committed) == self._count:
@@ -105,7 +105,7 @@ class Ledger:
             return min((one.late_s for one in others if one.late_s > now_s), default=math.inf)
 
     def _front(self, uri: str) -> Piece:
-        """Returns the head of the tail, cut to the longest piece that this device may do."""
+        """Returns the first chunk of the tail, cut to the longest piece that this device may do."""
         piece = self._tail.popleft()
         most = self._most[uri]
         if piece.units > most:
@@ -136,7 +136,9 @@ class Ledger:
         return {one.uri for one in claims if one.late_s <= now_s}
 
     def _doubtful(self, uri: str, now_s: float) -> Piece | None:
-        """Returns the piece that is late longest, among those that this device would end first."""
+        """Returns the piece that is late for longest, among those that this device would
+        end first.
+        """
         late = [
             claims
             for piece, claims in self._claims.items()
@@ -189,7 +191,7 @@ class Ledger:
             time.sleep(1e-4)
 
     def gone(self, uri: str) -> None:
-        """Takes a device out: its claims and planned pieces go to the tail."""
+        """Takes a failed device out: its claims and planned pieces go to the tail."""
         with self._lock:
             self._paces.pop(uri, None)
             for piece in list(self._claims):

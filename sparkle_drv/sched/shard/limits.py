@@ -16,16 +16,19 @@ from __future__ import annotations
 from .site import Pace
 
 NUMBERS = 1, 2, 3, 4, 5, 7, 10, 14, 20, 28, 40, 60, 100
-"""Numbers of pieces. Between two of them the lesser A and the lesser K hold."""
+"""Numbers of pieces for which chains are computed. Between two of them, the lesser A and the lesser
+K hold."""
 
 AFTER = (*(number - 1 for number in NUMBERS[1:]), 1 << 30)
-"""The most pieces before the next of NUMBERS."""
+"""For each of NUMBERS, the most pieces before the next one."""
 Chain = tuple[float, float]
-"""(A, B): a device takes at least A + B x seconds for x units."""
+"""The line (A, B): a device takes at least A + B x seconds for x units."""
 
 
 class Limits:
-    """The limits of one device: rows of chains, where the best chain of each row holds."""
+    """The limits of one device: rows of chains (lines of seconds over units). The best chain of
+    each row holds.
+    """
 
     def __init__(self, pace: Pace) -> None:
         p, c, o = pace.brings, pace.computes, pace.fetches
@@ -88,7 +91,7 @@ class Limits:
 
 def _chains(base: float, a: float, p: float, b: float, c: float) -> list[Chain]:
     """Returns (A(n), K of the most pieces before the next number) for all n in NUMBERS."""
-    if p > c:  # The mirrored stages have the same bound, and powers of r stay bounded.
+    if p > c:  # The mirrored stages have the same bound, and then r is at most 1.
         a, p, b, c = b, c, a, p
     r, slope, found = p / c, c - p, list[Chain]()
     even = r > 1 - 1e-6

@@ -17,7 +17,8 @@ from sparkle_drv.ops.reduce.fold import axes_of
 from sparkle_drv.sched.model.task import Task, Value
 
 _LEFT = {"gemm": "a", "conv2d": "x", "layout": "a"}
-"""Operation -> the operand that is cut with the result along axis 0. The others stay whole."""
+"""For each operation, the operand that is cut with the result along axis 0. Other operands stay
+whole."""
 
 
 @dataclass(frozen=True)

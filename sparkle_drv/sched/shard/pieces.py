@@ -41,7 +41,7 @@ def largest(pace: Pace, seconds: float) -> int:
 
 
 class Cutter:
-    """Cuts parts of one device, in a call of `seconds`."""
+    """Cuts parts of one device into pieces, in a call of `seconds`."""
 
     __slots__ = ("back", "front", "largest", "pace", "ramps")
 
@@ -63,9 +63,7 @@ class Cutter:
 
 
 def _inwards(front: list[int], back: list[int], units: int) -> tuple[list[int], list[int]]:
-    """Returns the beginnings of both ramps with at most `units` units in all, small pieces
-    first.
-    """
+    """Returns the first pieces of both ramps, at most `units` units in all, small pieces first."""
     ahead, behind = 0, 0
     while True:
         size = min(front[ahead : ahead + 1] + back[behind : behind + 1])

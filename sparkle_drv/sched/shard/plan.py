@@ -20,9 +20,9 @@ from .site import FREE, Pace, Site
 from .tail import dealt
 
 TAIL = 1 / 4
-"""The part of the work that is left for the tail. With rates of 100, 40, 20 and 5 and errors of up
-to 20 %, it reaches 0.99 of the ideal. It is halved up to twice where it costs more than LOSS, then
-dropped."""
+"""The part of the work that is left for the tail (shrinking chunks for any free device). With rates
+of 100, 40, 20 and 5 and errors of up to 20 %, it reaches 0.99 of the ideal. It is halved up to
+twice where it costs more than LOSS, then dropped."""
 
 
 def plan_shares(
@@ -116,7 +116,9 @@ def shares(
 
 
 def front(pieces: Sequence[int], tail: float) -> list[int]:
-    """Returns these pieces without their last part. At least one unit stays."""
+    """Returns these pieces without their last part, the fraction `tail`. At least one unit
+    stays.
+    """
     kept, left = list(pieces), int(sum(pieces) * tail)
     while left:
         less = min(left, kept[-1])

@@ -68,7 +68,7 @@ def ends(
     for at, (pace, part) in enumerate(zip(paces, parts, strict=True)):
         if pace.far or any(names.count(name) > 1 for name in pace.site.shares):
             run[at] = part  # type: ignore[call-overload]
-        elif part:  # this device waits for no other one
+        elif part:  # this device waits for no other device
             found[at] = pace.end_s(part)
     its = _Run(paces, run, host, order, planned).ends()
     return [end or other for end, other in zip(its, found, strict=True)]
@@ -98,7 +98,7 @@ class _Run:
         self.timed: list[tuple[float, int, int, bool]] = []
         self.flows: list[_Flow] = []
         self.held: set[str] = set()
-        # Devices that wait for a resource; the longest waiting goes first.
+        # When each device began to wait for a resource. The longest waiting goes first.
         self.since: dict[int, float] = {}
         self.end = [0.0] * len(paces)
 
@@ -166,7 +166,7 @@ class _Run:
             self._ended(flow.at, flow.lane)
         while timed and timed[0][0] <= until:
             _, at, lane, last = heappop(timed)
-            if not self.busy[at][lane]:  # this event says that the device is ready
+            if not self.busy[at][lane]:  # the event says that the device is ready
                 self._begin(at, COMPUTE)
             elif last:
                 self._ended(at, lane)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Piece(NamedTuple):
-    """Units [begin, end) of the axis that is cut: one launch."""
+    """Units [begin, end) of the axis that is cut, which one launch computes."""
 
     begin: int
     end: int

@@ -12,7 +12,7 @@ from sparkle_drv.mesh.links.network import Port
 FREE = Port()
 """The port of a host whose memory limits no transfer."""
 NO_TIME = Line(0.0, 0.0)
-"""The link between the host and a device that shares its memory."""
+"""Times of the link between the host and a device that shares its memory."""
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,11 @@ class Site:
 
     uri: str
     compute: Line
-    """Seconds of one launch over its units."""
+    """Line of the seconds of one launch over its units."""
     bring: Line = NO_TIME
-    """Seconds of one transfer from the host over its bytes."""
+    """Line of the seconds of one transfer from the host over its bytes."""
     fetch: Line = NO_TIME
-    """Seconds of one transfer to the host over its bytes."""
+    """Line of the seconds of one transfer to the host over its bytes."""
     fixed_nbytes: int = 0
     """Bytes of the operands that all shards read whole. They arrive before the first unit."""
     in_nbytes: float = 0.0
@@ -42,7 +42,8 @@ class Site:
     """Resources that other devices use, too. Launches on devices that share one wait for one
     another."""
     ready_s: float = 0.0
-    """Seconds until earlier work ends and the device can launch. Its links are free before."""
+    """Seconds until earlier work ends and the device can launch. Its links are free before that
+    time."""
     weight: float = 1.0
     """Launches are planned as 1 / weight times as long, so that a slow device gets less."""
 
@@ -94,13 +95,15 @@ class Pace:
         return (self.bring, self.brings), (self.launch, self.computes), (self.fetch, self.fetches)
 
     def piece_s(self, units: int) -> float:
-        """Returns the seconds of a piece by itself, from the first byte copied in to the last byte
+        """Returns the seconds of one piece alone, from the first byte copied in to the last byte
         copied out.
         """
         return self.fixed + self.unit * units
 
     def alone_s(self, units: int) -> float:
-        """Returns the seconds of a piece while no other piece runs, without its fixed operand."""
+        """Returns the seconds of a piece while no other piece runs. The copy of the fixed operand
+        is not counted.
+        """
         ways_s = self.bring + self.fetch + (self.brings + self.fetches) * units
         return ways_s + self.launch + self.computes * units
 

@@ -16,9 +16,10 @@ from heapq import heapify, heappop, heappush
 from .site import Pace
 
 CHUNK = 3
-"""A chunk is the rest divided by CHUNK times the number of devices. With rates of 100, 40, 20 and 5
-half of this keeps the device of rate 20 from most chunks: 0.94 of the ideal instead of 0.99. With 4
-there are a quarter more chunks and no gain."""
+"""A chunk is the rest divided by CHUNK times the number of devices.
+
+With rates of 100, 40, 20 and 5, half of this keeps the device of rate 20 from most chunks: 0.94 of
+the ideal instead of 0.99. With 4 there are a quarter more chunks and no gain."""
 
 
 def takes(piece_s: float, left_s: float, fastest: bool) -> bool:
@@ -37,10 +38,11 @@ def dealt(
     least: int,
     most: Sequence[int],
 ) -> tuple[list[int], list[int], float]:
-    """Returns the units of each chunk, the device predicted to take it, and the end of all.
+    """Deals the tail to devices that do not wait for one another. Returns the units of each chunk,
+    the device predicted to take it, and the end of all.
 
-    Applies if no device waits for another one. Chunks have at least `least` units, but at most
-    `most` of their device. The lists are empty if the devices' memory cannot hold the tail.
+    Chunks have at least `least` units, but at most `most` of their device. The lists are empty if
+    the devices' memory cannot hold the tail.
     """
     members = [at for at, part in enumerate(parts) if part]
     rate, count = sum([1 / paces[at].each for at in members]), CHUNK * len(members)
@@ -50,7 +52,7 @@ def dealt(
     free = [(lanes[at][3], at) for at in members]
     heapify(free)
     sizes, found, left, now = list[int](), list[int](), units, 0.0
-    idle: list[int] = []  # devices that left the last chunks to others
+    idle: list[int] = []  # devices that did not take the last chunks
 
     while left:
         next_ = min(left, max(least, left // count))

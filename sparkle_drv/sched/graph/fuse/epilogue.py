@@ -140,7 +140,9 @@ class _Search:
 
 
 class _Line:
-    """The line scale * y + shift, as nodes of a builder. scale None means 1, shift None means 0."""
+    """The linear function scale * y + shift, as nodes of a builder. A `scale` of None means 1, a
+    `shift` of None means 0.
+    """
 
     def __init__(self, search: _Search) -> None:
         self.search = search
@@ -150,7 +152,7 @@ class _Line:
         self.shift: int | None = None
 
     def take(self, op: str, other: int) -> None:
-        """Applies `op` with the operand `other` to the line."""
+        """Applies `op` with the operand `other` to the linear function."""
         add = self.builder.add
         if op in ("neg", "from"):
             self._times("mul", add("number", (), -1))

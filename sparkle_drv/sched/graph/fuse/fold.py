@@ -23,7 +23,7 @@ Host = npt.NDArray[Any]
 
 
 def folded(task: Task, given: Mapping[int, Any]) -> dict[str, Host] | None:
-    """Returns the arrays that a product with a fold reads in place of `task.folded`.
+    """Returns the arrays that a product with a Fold reads in place of the operands `task.folded`.
 
     Returns None if the weights or the bias cannot take the fold. `given` maps numbers of values to
     arrays.
@@ -51,7 +51,8 @@ def folded(task: Task, given: Mapping[int, Any]) -> dict[str, Host] | None:
         total = np.zeros(channels) if bias is None else bias * (1.0 if scale is None else scale)
         total = total if shift is None else total + shift
         found["bias"] = rounded = total.astype(task.out.dtype)
-    # A bias that is not finite stays so. A bias that overflows only by rounding refuses the fold.
+    # A bias that was not finite stays. If only the rounding made a bias overflow, the fold is
+    # refused.
     return None if np.any(np.isfinite(total) & ~np.isfinite(rounded)) else found
 
 

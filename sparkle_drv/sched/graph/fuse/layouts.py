@@ -75,8 +75,8 @@ def changed_nbytes(tasks: Sequence[Task]) -> int:
 
 
 def _images(task: Task) -> dict[str, Value]:
-    """Returns what the task reads in the layout that it works in: name to value. {} if it needs one
-    layout.
+    """Returns the operands of a task that must have the layout it works in, by name. Returns {} if
+    the task cannot work in another layout.
     """
     out = task.out
     if task.op == "conv2d" and task.options["algo"] == "auto":
@@ -171,8 +171,8 @@ def _changes(task: Task, source: str, target: str) -> bool:
 
 
 def _leaving(tasks: Sequence[Task], part: frozenset[int], here: str) -> dict[int, Task]:
-    """Returns the number of each value that `part` makes, with the first change to the other layout
-    that reads it.
+    """Returns the first change to the other layout that reads a value of `part`, by the value's
+    number.
     """
     inside = {tasks[i].out.number for i in part}
     found: dict[int, Task] = {}

@@ -55,8 +55,8 @@ def _plain(task: Task) -> Task:
 def _alone(
     tasks: Sequence[Task], outputs: frozenset[int], ops: Sequence[str]
 ) -> dict[int, tuple[int, int]]:
-    """Returns for each value that a task of `ops` makes for one reader: (that task, its only
-    reader).
+    """Returns (task, reader) by the number of a value, for tasks of `ops` whose value has only one
+    reader.
     """
     reading = readers(tasks)
     return {
@@ -163,8 +163,8 @@ def _with(product: Task, found: Epilogue, out: Value) -> Task:
 def _pays(task: Task, whole: bool) -> bool:
     """Returns whether it is cheaper to scale the weights than the result.
 
-    Where a part of the map is left, that part scales at no cost. Constant weights are scaled once;
-    others in each run, on the host, in a few passes.
+    It is not if a part of the map is left, since that part could scale at no cost. Constant weights
+    are scaled once; others in each run, on the host, in a few passes.
     """
     assert task.fold is not None
     weights = task.reads[task.weights]

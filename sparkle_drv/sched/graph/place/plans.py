@@ -127,7 +127,8 @@ def works_of(
         place = _out_place(task.out, outputs, given, outs)
         works.append(Work(kind.name, size, operands, task.out.nbytes, place))
     places = {place for work in works for x in work.operands for place in x.places}
-    ways.know(executor, places.union(uris), uris)  # a result goes from one of `uris` to another
+    # A result goes from one of `uris` to another of them.
+    ways.know(executor, places.union(uris), uris)
     return works
 
 
@@ -164,8 +165,8 @@ def reads_of(tasks: Sequence[Task]) -> list[list[int]]:
 def refused_of(
     executor: LocalExecutor, uris: tuple[str, ...], tasks: Sequence[Task]
 ) -> dict[tuple[int, str], str]:
-    """Returns (task, URI) to the reason why the device cannot do the task, where the task itself
-    excludes it.
+    """Returns why a device cannot do a task, by (task, URI), where the task itself excludes the
+    device.
     """
     return {
         (i, uri): f"algo {task.options['algo']!r} is there on the cpu only"
@@ -189,7 +190,7 @@ def _out_place(
 ) -> str:
     """Returns the place where an output is wanted, "" for anywhere.
 
-    If all operands are numpy arrays, that is the host, as for single calls.
+    The place is the host if all operands are numpy arrays, as for single calls.
     """
     out = outs.get(value.whole)
     if value.number not in outputs or isinstance(out, _BOUND):

@@ -30,7 +30,8 @@ class Item:
     end: int
     """The last step that reads the item, at least `begin`."""
     over: int | None = None
-    """An item of the same size whose last reader writes this item. This item may overwrite it."""
+    """Number of an item of the same size that this item may overwrite: its last reader writes this
+    item."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Memory:
 
 def pack(items: Sequence[Item]) -> Memory:
     """Returns offsets at which no two items that live at once overlap. Raises ValueError if an item
-    overwrites one of another size.
+    would overwrite an item of another size.
     """
     spans, group = _spans(items)
     offsets = _offsets(spans)

@@ -47,7 +47,7 @@ class Do:
 
 @dataclass(frozen=True)
 class Steps:
-    """All steps, and the memory that they share on each device."""
+    """All steps of a graph, and the memory that they share on each device."""
 
     steps: tuple[Bring | Do, ...]
     memory: Mapping[str, Memory]
@@ -65,8 +65,8 @@ class Steps:
 def steps(
     tasks: Sequence[Task], order: Sequence[Do], outputs: frozenset[int], ahead: bool = False
 ) -> Steps:
-    """Returns the steps that do `order`. Outputs and results of reductions have memory of their
-    own.
+    """Returns the steps for the tasks of `order`. Outputs and results of reductions have memory of
+    their own.
 
     `ahead` says that a copy to a device may run during the task before the one that reads it.
     """
