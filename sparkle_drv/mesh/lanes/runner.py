@@ -236,7 +236,7 @@ class _Work:
     def _tell(self, ran: Ran) -> None:
         try:
             self.told(ran)
-        except Exception:  # `run` raises the step's own error
+        except Exception:  # `failed` raised: `run` still raises the step's error
             log.exception(
                 "step %d, %s: the callback for its failure raised", ran.step.number, ran.step
             )

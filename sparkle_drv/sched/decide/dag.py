@@ -88,7 +88,7 @@ class Problem:
 
     @cached_property
     def priced(self) -> tuple[float, dict[int, float]]:
-        """The result of the function `priced` for this problem, computed once."""
+        """The lower bound and the prices that the function `priced` returns, computed once."""
         return priced(self)
 
     def ready(self, task: int, device: int, done: Mapping[int, Slot]) -> float:

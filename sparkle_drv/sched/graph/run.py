@@ -111,7 +111,7 @@ class GraphRun:
                 if isinstance(error, ways.CopyLost) or self._at not in uris:
                     raise  # The device that failed was not the one that was to do the work.
                 self.executor.failed(self._at, error)
-                uris = tuple(uri for uri in uris if uri != self._at)  # no second try in this run
+                uris = tuple(uri for uri in uris if uri != self._at)  # without the failed one
                 if not uris or not all(may_be_redone(error, x) for x in self.outs.values()):
                     raise
                 log.warning("%s: the graph runs again on other devices: %s", self._at, error)

@@ -300,7 +300,7 @@ class LocalExecutor:
                 uri = kept.device.uri
                 self.failed(uri, error)
                 barred[uri] = f"it failed in this call: {error}"
-                left = tuple(u for u in left if u != uri)  # no second try in this call
+                left = tuple(u for u in left if u != uri)  # without the failed one
                 if not left or not may_be_redone(error, out):
                     raise
                 key = (left, *key[1:])

@@ -2,8 +2,8 @@
 operation itself. Other calls go on to calls.py.
 
 A plan lets `Kept.spare` calls pass (sampled.py) before the next measured one. Measured calls take
-the same short path, with a clock beside it. After the long path short work would run up to twice as
-fast as usual, since the caches then hold the interpreter's code and data. The long path serves
+the same short path, with a clock beside it. The long path would warm the caches with the
+interpreter's code and data, so that short work would run up to twice as fast as usual. It serves
 calls that are decided again or measured step by step (stepwise.py), ContextArrays, a recorded
 trace, and a Context that validates results.
 """

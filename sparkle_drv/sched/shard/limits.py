@@ -20,7 +20,7 @@ NUMBERS = 1, 2, 3, 4, 5, 7, 10, 14, 20, 28, 40, 60, 100
 K hold."""
 
 AFTER = (*(number - 1 for number in NUMBERS[1:]), 1 << 30)
-"""For each of NUMBERS, the most pieces before the next one."""
+"""For each of NUMBERS, the most pieces before the next number."""
 Chain = tuple[float, float]
 """The line (A, B): a device takes at least A + B x seconds for x units."""
 
@@ -79,7 +79,7 @@ class Limits:
             ]
 
     def fewer(self, t: float, units: float) -> float:
-        """Returns at most `units`, and no more than any row of chains allows; see `narrow`."""
+        """Returns `units`, or fewer if a row of chains allows only fewer; see `narrow`."""
         for chains in self.pairs:
             for a, b in chains:
                 if units * b <= t - a:
