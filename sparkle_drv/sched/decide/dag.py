@@ -21,17 +21,16 @@ class Problem:
     """A scheduling problem. The tasks are 0, 1, ...; each comes after the tasks that it reads."""
 
     seconds: tuple[tuple[float, ...], ...]
-    """[task][device]: seconds of the task, with the transfer of operands from outside the graph.
-    The value is inf where the device cannot do the task."""
+    """Seconds as a table [task][device], with the transfer of operands from outside the graph. A
+    value is inf where the device cannot do the task."""
     reads: tuple[tuple[int, ...], ...]
-    """[task]: the earlier tasks whose results the task reads."""
+    """For each task, the earlier tasks whose results it reads."""
     moves: Mapping[tuple[int, int, int], float]
-    """(task, from device, to device): seconds to move the task's result. A missing entry
-    means 0.
-    """
+    """Seconds to move the result of a task, by (task, from device, to device). A missing entry
+    means 0."""
     lanes: tuple[int, ...]
-    """[device]: the number of the resource that the device uses. Devices with the same number (a
-    lane) do not run at the same time."""
+    """For each device, the number of the resource (lane) that it uses. Devices of one lane do not
+    run at the same time."""
 
     def __post_init__(self) -> None:
         for task, sources in enumerate(self.reads):
@@ -51,7 +50,7 @@ class Problem:
 
     @cached_property
     def table(self) -> list[list[list[float]]]:
-        """[task][from device][to device]: seconds, as `move` gives them."""
+        """The seconds that `move` returns, as a table [task][from device][to device]."""
         return [
             [[self.move(task, a, b) for b in self.devices] for a in self.devices]
             for task in range(len(self.reads))
@@ -59,7 +58,7 @@ class Problem:
 
     @cached_property
     def readers(self) -> tuple[tuple[int, ...], ...]:
-        """[task]: the tasks that read the task's result."""
+        """For each task, the tasks that read its result."""
         found: list[list[int]] = [[] for _ in self.reads]
         for task, sources in enumerate(self.reads):
             for source in dict.fromkeys(sources):
@@ -68,7 +67,7 @@ class Problem:
 
     @cached_property
     def tails(self) -> tuple[float, ...]:
-        """[task]: a lower bound of the seconds from the task's beginning to the end of the graph.
+        """For each task, a lower bound of the seconds from its beginning to the end of the graph.
         The bound is the longest path at fastest times, without moves.
         """
         tails = [0.0] * len(self.reads)
@@ -79,7 +78,7 @@ class Problem:
 
     @cached_property
     def after(self) -> tuple[float, ...]:
-        """[task]: a lower bound of the seconds from the task's end to the end of the graph, as in
+        """For each task, a lower bound of the seconds from its end to the end of the graph, as in
         `tails`.
         """
         return tuple(

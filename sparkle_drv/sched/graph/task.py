@@ -75,7 +75,9 @@ class Watch:
         self.executor, self.kept, self.trace = executor, kept, executor.trace
         sampled = 1 < kept.runs <= 1 + FIRST or kept.runs % SAMPLE == 0
         self.waits = sampled or self.trace is not None
-        self.tells = sampled  # not the first run, which allocates and compiles
+        # Whether to report times to the costs. The first run reports none, since it allocates and
+        # compiles.
+        self.tells = sampled
         self.limit_s = LATE * kept.plan.predicted_s
         """Seconds that each wait may take beyond its device's `timeout_s`."""
         self.stopped: threading.Event | None = None

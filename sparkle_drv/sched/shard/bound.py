@@ -114,9 +114,9 @@ def _most(limits: Sequence[Limits], t: float, count: int, host: Port, chains: bo
 def _in_turn(able: Sequence[tuple[float, Pace]], t: float, rate: float) -> float:
     """Returns the most units in t seconds if fixed operands wait only for the port.
 
-    At best the operands arrive one after another, the fastest device's first (W. Smith, Various
-    optimizers for single-stage production, Naval Research Logistics Quarterly 3, 1956). All count
-    as large as the smallest.
+    At best the operands arrive one after another, the fastest device's first. All operands count as
+    large as the smallest one. Source: W. Smith, Various optimizers for single-stage production,
+    Naval Research Logistics Quarterly 3, 1956.
     """
     total = sum(units for units, pace in able if not pace.sent)
     sent = [pace for _, pace in able if pace.sent]
