@@ -1,11 +1,11 @@
-"""From typed values to the instructions that the cpu's fused_map runs (native/include/sp_map.h).
+"""Lowers typed values to the instructions that the cpu's fused_map runs (native/include/sp_map.h).
 
-`lower` pairs products with sums, orders the instructions so that few values wait, and gives them
-registers. Pure: no device, no arrays. `typed.py` comes before it, `fused.py` calls both.
+`lower` pairs products with sums, orders the instructions so that few registers are live, and
+allocates registers. It uses no device and no arrays. `fused.py` calls `typed.py`, then this file.
 
-Pairs: a product that only one sum needs becomes a fused multiply-add, whose product is not rounded
-(on `ref` it is). That is within half an ulp of the product of what two operations give, and never
-farther from the exact value by more than they are.
+Pairs: a product that only one sum uses becomes a fused multiply-add, whose product is not rounded
+(the variant `ref` rounds it). The result differs from that of two operations by at most half an ulp
+of the product. It is never farther from the exact value.
 """
 
 from __future__ import annotations
