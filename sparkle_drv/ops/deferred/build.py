@@ -110,8 +110,7 @@ def update(name: str, x: Array, operand: object) -> Array:
 
 
 def check_in_place(made: Any, x: Any) -> None:
-    """Raises ValueError for another shape than that of `x`, TypeError for a dtype that x cannot take.
-    """
+    """Raises ValueError if `made` has not the shape of `x`, TypeError if its dtype does not fit."""
     if made.shape != x.shape:
         raise ValueError(f"in-place: expected a result of shape {x.shape}, got {made.shape}")
     if not np.can_cast(made.dtype, x.dtype, "same_kind"):

@@ -1,4 +1,4 @@
-"""The functions that compute the operators of Arrays: the interface is core/deferred/provider.py."""
+"""The functions that compute the operators of Arrays (interface: core/deferred/provider.py)."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ HOST = frozenset(
     | {"log2", "log10", "log1p", "exp2", "expm1", "tan", "arctan", "arctan2", "hypot"}
 )
 """ufuncs that numpy computes on the host."""
-_INEXACT_OF_WHOLE = frozenset({"pow", "floor"})  # maps compute these on whole numbers for few operands only
+_INEXACT_OF_WHOLE = frozenset({"pow", "floor"})  # maps have them for few whole operands
 
 
 class Typed(NamedTuple):
