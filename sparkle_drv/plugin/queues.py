@@ -339,7 +339,7 @@ class Queues:
 
     def _submit(self, queue: Timeline, data: bytes, epoch: int) -> int:
         self._said.words = ""
-        if rc := self._refusal(queue) or self._stale(epoch):  # on -ESTALE core checks the arguments again
+        if rc := self._refusal(queue) or self._stale(epoch):  # on -ESTALE core checks again
             return rc
         rc, given = self._judge(data)
         return rc if given is None else self._give(queue, given, epoch)

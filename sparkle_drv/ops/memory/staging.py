@@ -57,7 +57,7 @@ def operand(name: str, given: Any, dev: Device | None = None) -> Operand:
     array. Raises TypeError for everything else, also for lists, whose dtype would be a guess.
     """
     if is_masked(given):
-        raise TypeError(f"{short(name)}: expected a plain array, got a masked one: fill it first")
+        raise TypeError(f"{short(name)}: a masked array is not supported: fill it first")
     if isinstance(given, np.ndarray):  # a subclass may report a wrong shape
         return given if type(given) is np.ndarray else np.asarray(given)
     if isinstance(given, Array):
@@ -110,9 +110,7 @@ def check_there(dev: Device, op: str, tag: str, among: Sequence[str]) -> None:
     if not dev.provides(f"map_{tag}"):
         names = {tag: str(dtype) for dtype, tag in (check.DTYPES | check.STORED).items()}
         there = [names[t] for t in among if dev.provides(f"map_{t}")]
-        raise NotThere(
-            f"{op}: {dev.uri} computes {' and '.join(there)}, not {names.get(tag, tag)}"
-        )
+        raise NotThere(f"{op}: {dev.uri} computes {' and '.join(there)}, not {names.get(tag, tag)}")
 
 
 def host_empty(dev: Device, shape: Sequence[int], dtype: Any, name: str = "the result") -> Host:

@@ -20,7 +20,7 @@ Shape = tuple[int, ...]
 
 
 class View(NamedTuple):
-    """A view: element (i0, i1, ..) is at position offset + i0 * strides[0] + i1 * strides[1] + .."""
+    """A view: element (i0, i1, ..) is at offset + i0 * strides[0] + i1 * strides[1] + ..."""
 
     shape: Shape
     strides: Shape
