@@ -116,7 +116,7 @@ def _write_directly(path: Path, content: bytes) -> None:
         fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         os.set_blocking(fd, True)
     else:
-        # Opening the file again would overwrite what was printed to it.
+        # The descriptor is duplicated: opening the file again would overwrite what was printed.
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()

@@ -1,8 +1,8 @@
-"""Array: a buffer with dtype, shape and layout, row-major. Operations take and return it.
+"""Array: a buffer with dtype, shape and layout, row-major. Operations take and return Arrays.
 
-On unified devices it shares memory with numpy and every DLPack consumer. On CUDA devices it shares
-memory with consumers of DLPack or the CUDA array interface. On others these protocols copy to the
-host.
+On unified devices an Array shares memory with numpy and every DLPack consumer. On CUDA devices it
+shares memory with consumers of DLPack or the CUDA array interface. On other devices these protocols
+copy to the host.
 """
 
 from __future__ import annotations

@@ -76,8 +76,8 @@ class _Versioned(ctypes.Structure):
 _Deleter = ctypes.CFUNCTYPE(None, c_void_p)
 
 
-# Separate function objects, so that argtypes set by other libraries stay unchanged. Capsules are
-# passed by address: a capsule that is being freed cannot be a Python object any more.
+# Returns a new function object, because other libraries may set argtypes of ctypes.pythonapi's own.
+# Capsules are passed by address: a capsule that is being freed cannot be passed as a Python object.
 def _api(name: str, *types: Any) -> Any:
     return ctypes.PYFUNCTYPE(*types)((name, ctypes.pythonapi))
 

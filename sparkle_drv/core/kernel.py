@@ -59,7 +59,7 @@ class Kernel(KernelBase, Closing):
         self.dims = dims
         self.device = device
         """The device that loaded the kernel, also after `close`."""
-        self._device = device  # None once closed
+        self._device = device  # None after `close`
         self._pointer = loaded.pointer
         self._packing = bytes(ffi.buffer(self._native(device.info)))
         unload = partial(device._backend.unload, loaded.handle)

@@ -49,7 +49,7 @@ class _Place(NamedTuple):
                 fence.wait(timeout_s)
             finally:
                 if fence.done:
-                    with suppress(ValueError):  # another thread has waited for it already
+                    with suppress(ValueError):  # another thread has removed the fence
                         self.pending.remove(fence)
 
 

@@ -215,7 +215,7 @@ class Queue(QueueBase, Closing):
             for given in args:
                 if isinstance(given, Pointer):
                     given._ready()
-            epoch = device._renew()  # before the arguments are checked: see _advance
+            epoch = device._renew()  # before the checks: a later close then makes it stale
             record: Any = _hot.pack(device, kernel, args, *shape)
             if isinstance(record, tuple):
                 if record[0] == lib.SP_REFUSED_POINTER and args[record[1]] is not None:

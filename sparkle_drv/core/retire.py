@@ -178,7 +178,7 @@ def _reached(point: _Point) -> bool:
 
 
 _unfinished: set[RetireList] = set()
-_leaving: list[bool] = []  # not empty once the process exits
+_leaving: list[bool] = []  # not empty when the process exits
 
 
 def _leak(kept: object) -> None:

@@ -55,7 +55,7 @@ Refuses = Callable[[Entry, Dispatch], str]
 
 
 class Kernels:
-    """The kernels of one device. Any thread may use it: each method is one operation on a dict.
+    """The kernels of one device. Any thread may call it: each method does one operation on a dict.
 
     >>> kernels = plugin.Kernels(dev.info)
     >>> spec = plugin.KernelSpec("axpy", "axpy", native=None, args=("f32*", "f32"))

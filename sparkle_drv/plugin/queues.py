@@ -30,7 +30,7 @@ from sparkle_drv.plugin.commands import Dispatch, Given
 from sparkle_drv.plugin.kernels import Kernels
 from sparkle_drv.plugin.ledger import Ledger
 
-_FULL_NS = 100_000_000  # wait of a submission to a full queue before -EAGAIN
+_FULL_NS = 100_000_000  # how long a submission waits for room before -EAGAIN
 _SPINS = 20  # polls of a wait before its first sleep
 _NAP_S = (20e-6, 1e-3)  # the first sleep and the longest
 
@@ -187,13 +187,14 @@ class Queues:
         return queue
 
     def copy(self, queue: Timeline, dst: int, src: int, nbytes: int) -> int:
-        """Submits one copy. Returns its value or -errno."""
+        """Submits one copy. Returns its timeline value or -errno."""
         return self._submit(queue, records.copy(dst, src, nbytes), ANY_EPOCH)
 
     def give(self, queue: Timeline, start: Callable[[Any], Work]) -> int:
         """Submits work that has no command record, such as a copy to the host.
 
-        `start(own)` gives the work to the device, as `Start` does. Returns its value or -errno.
+        `start(own)` gives the work to the device, as `Start` does. Returns the timeline value of
+        the submission or -errno.
         """
         self._said.words = ""
         return self._give(queue, Given(b"", []), ANY_EPOCH, start)

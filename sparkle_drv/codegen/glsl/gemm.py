@@ -77,7 +77,7 @@ def origin(tile: Tile, registers: Registers) -> str:
     thread lie those of the other threads, so that neighbouring threads load neighbouring elements.
     """
     width = registers.width
-    # With one row of threads, `row` depends only on the group, which compilers can use.
+    # With one row of threads, `row` depends only on the group, so compilers can treat it as uniform.
     local = f" + gl_LocalInvocationID.y * {tile.tm}u" if tile.rows > 1 else ""
     lines = [
         "uvec3 group = gl_WorkGroupID + sp_group_offset;",
@@ -102,7 +102,7 @@ def _blocked(tile: Tile, registers: Registers, way: lanes.Rows) -> str:
         for lane in range(width):
             at = f"min(column + {j * apart + lane}u, n - 1u)"
             lines.append(f"uint b{j}{LANES[lane]}_at = {at} * csb;")
-    if tile.bk > _MOST_FAST:  # one term per iteration would be too many iterations
+    if tile.bk > _MOST_FAST:  # fewer iterations: llvmpipe ends loops after 65535
         lines.append(f"for (; p + {tile.bk}u <= k; p += {tile.bk}u) {{")
         for term in range(tile.bk):
             lines += ["    {", indented(_term(registers, way, f"(p + {term}u)"), 8), "    }"]

@@ -1,7 +1,7 @@
 """The tile of sums that one thread keeps in registers: rows of named vectors, without indexing.
 
-The accumulator of row r, vector j is `s{r}_{j}`. The operands of a step are scalars `a{r}` and
-vectors `b{j}`. gemm and conv2d call this.
+The accumulator of row r, vector j is `s{r}_{j}`. A step adds products of tm scalars and tn / width
+vectors, whose names the caller gives. gemm and conv2d call this.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ def _tanh(k: Code, x: Value) -> Reg:
     below = k.op("v_add_f32", "1.0", exp_between(k, twice))
     far = k.op("v_fma_f32", "-2.0", k.op("v_rcp_f32", below), "1.0")
     y = k.select(k.compare("v_cmp_le_f32", lit(0.625), Abs(x)), far, near)
-    return k.op("v_bfi_b32", MAGNITUDE, y, x)  # the sign of x
+    return k.op("v_bfi_b32", MAGNITUDE, y, x)  # with the sign of x
 
 
 def _sigmoid(k: Code, x: Value) -> Reg:

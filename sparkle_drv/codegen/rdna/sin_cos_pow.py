@@ -145,7 +145,7 @@ def power(k: Code, x: Value, y: Value) -> Reg:
     finite = k.op("v_max_f32", "0xff7fffff", y)
     finite = k.op("v_min_f32", "0x7f7fffff", finite)
     product = k.op64("v_mul_f64", k.op64("v_cvt_f64_f32", finite), _log2(k, x))
-    product = k.op64("v_max_f64", product, "0xc0690000")  # -200 gives 0, 200 infinity
+    product = k.op64("v_max_f64", product, "0xc0690000")  # 2**-200 gives 0, 2**200 infinity
     product = k.op64("v_min_f64", product, "0x40690000")
     whole = k.op64("v_rndne_f64", product)
     part = k.op("v_cvt_f32_f64", k.op64("v_add_f64", product, Minus(whole)))

@@ -1,7 +1,7 @@
 """Prepared calls: an operation of fixed sizes, called with the memory that it reads and writes.
 
-A prepared call has no temporary memory and reads operands while it writes its result. So it refuses
-operands that share memory with the result. gemm and conv2d use it.
+A prepared call has no temporary memory and reads operands while it writes its result. So it raises
+ValueError if an operand shares memory with the result. gemm and conv2d have prepared calls.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Plan(CallableBase):
 
     def _prepare(self, *operands: Any) -> Any:
         given = self._pointers(*operands)
-        with suppress(AttributeError):  # `prepare` refuses an operand that is no pointer
+        with suppress(AttributeError):  # `prepare` then raises the error: not a pointer
             _check_apart(*given)
         return self.queue.prepare(self.kernel, *given, *self._tail)
 

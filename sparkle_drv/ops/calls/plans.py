@@ -86,7 +86,7 @@ def _chosen(
     if entry is not None:
         try:
             found = kept[key] = staging.kernel(dev, kernel, entry.plan), entry.plan
-            return found  # not kept[key]: another thread may have cleared `kept`
+            return found  # kept[key] may be gone: another thread may clear `kept`
         except (ValueError, ImageError) as error:
             log.warning(
                 "%s: the tuned plan of %s %s is not used: %s", dev.uri, kernel, shape, error

@@ -35,7 +35,7 @@ from sparkle_drv.ops.shapes import space
 T = TypeVar("T", bound=_hot.CallableBase)
 call_key = _hot.call_key
 """Returns the key of a call by types and shapes alone (native/hot/calls/key.c), for sched."""
-SETS, SETS_OF_CONSTANT = 256, 8  # sets of a table, each of four rows
+SETS, SETS_OF_CONSTANT = 256, 8  # sets in the table of a device, of a constant; four rows a set
 RESULT, BLOCK, _FIXED = -1, -2, -3  # enum hot_source of native/hot/calls/row.h
 _WRITTEN, _SAME_PLACE, _POINTER = 1, 2, 4  # enum hot_patch_flags
 _PATCH, _NUMBER = struct.Struct("=i3Iq"), struct.Struct("=4I")
@@ -176,7 +176,7 @@ class Call:
                 source, base = _FIXED, 0
                 kept.append(pointer)
             elif pointer is not given:
-                return None  # a copy that the call made
+                return None  # the pointer is a copy that the call made
             else:
                 flags, base = flags | _POINTER, pointer._address
                 flags |= _SAME_PLACE * self._in_place(given, source)

@@ -1,7 +1,7 @@
 """conv2d: 2-D cross-correlation in f32, NCHW or NHWC, with bias and activation.
 
 conv2d checks arguments (shapes/geometry.py), asks calls/plans.py for a plan and launches
-conv2d_f32. The call table repeats a known call of numpy arrays (calls/table.py).
+conv2d_f32. The call table repeats a call of numpy arrays that was made before (calls/table.py).
 """
 
 from __future__ import annotations
@@ -288,7 +288,7 @@ def _packed(
     dev: Device, w: Constant, shape: Geometry, function: Kernel, tile: TilePlan | None
 ) -> tuple[Kernel, TilePlan | None, Array]:
     """Returns the kernel, its plan and its weights, packed if the algorithm reads them packed."""
-    depthwise = shape.groups == shape.c == shape.oc  # its loops read unpacked weights
+    depthwise = shape.groups == shape.c == shape.oc  # reads unpacked weights
     if tile is None or tile.algo not in PACKED or depthwise or not packs(dev):
         return function, tile, w.array("w", dev)
     packing = replace(tile, pack=True)

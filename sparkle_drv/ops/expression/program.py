@@ -63,7 +63,7 @@ def compile_graph(graph: Graph, uniform: tuple[bool, ...], dtype: str) -> Progra
         elif leaf:
             op, slot = "input", inputs.setdefault(str(node.value), len(inputs))
         elif op == "pow" and graph.nodes[node.args[1]].value == 2:
-            words.pop()  # the word of the exponent
+            words.pop()  # remove the word of the exponent
             op = "square"
         elif dtype == "i32" and op not in I32_OPS:
             known = " ".join(sorted(I32_OPS))

@@ -65,7 +65,7 @@ def typed(
                 and kinds == ("bool", "int")
                 and graph.nodes[node.args[1]].value == 0
             ):
-                made.number[i] = made.number[node.args[0]]  # the condition of a `where`
+                made.number[i] = made.number[node.args[0]]  # a `where` condition that is 0 or 1
                 continue
             if node.op == "where" and met in promote.WEAK:  # numpy's result is an array with a type
                 met = kind_at[i] = {"float": "f64", "int": "i64"}[met]
@@ -179,7 +179,7 @@ class Typed:
             return self.add("pow", wide, (self.operand(base, met), self.operand(exponent, met)))
         one = self.operand(base, met)
         if whole == 0:
-            return self.add("eq", wide, (one, one))  # 1 for every whole number
+            return self.add("eq", wide, (one, one))  # x == x is 1 for whole numbers
         found = one
         for bit in bin(whole)[3:]:  # bits of the exponent after the highest
             found = self.add("mul", wide, (found, found))

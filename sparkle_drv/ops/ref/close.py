@@ -107,7 +107,7 @@ def mismatch(got: Array, want: Array, tolerance: float, rms: float | None = None
         return Mismatch(0.0, None, 0.0, 0.0)
     widest = np.float64 if wanted.dtype.kind == "f" else np.int64
     wide = np.result_type(wanted.dtype, given.dtype, widest)
-    with np.errstate(all="ignore"):  # also for signaling NaNs
+    with np.errstate(all="ignore"):  # signaling NaNs would warn too
         equal, whole = given == wanted, wanted.dtype.kind + given.dtype.kind in ("ii", "uu")
         wanted, given = wanted.astype(wide), given.astype(wide)
         finite = wanted[np.isfinite(wanted)]

@@ -97,7 +97,7 @@ def _gemm(c: Array, a: Array, b: Array, bias: Array | None, *sizes: int) -> Arra
 
 def _conv2d(y: Array, x: Array, w: Array, bias: Array | None, *sizes: int) -> Array:
     n, c, h, w_in, oc, kh, kw, oh, ow, sh, sw, ph, pw, dh, dw, groups, nhwc, act = sizes
-    # The outputs may cover less than the image, or reach beyond it below and to the right.
+    # Filters of the last outputs may reach beyond the image, below and to the right: pad that much.
     below = max(0, (oh - 1) * sh + (kh - 1) * dh + 1 - ph - h)
     right = max(0, (ow - 1) * sw + (kw - 1) * dw + 1 - pw - w_in)
     out = conv2d(

@@ -1,4 +1,4 @@
-"""strided_copy: copies slices, transposes and shards of Arrays on their device by one launch."""
+"""strided_copy copies slices, transposes and shards of Arrays on their device by one launch."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ SOFTWARE_TILES = (
 HARDWARE_TILES = (128, 8, 8), (64, 16, 4), (32, 16, 4)
 """Tiles in shared memory, largest first: (rows and columns of a group, terms, rows and columns of a
 thread)."""
-_ENOUGH_THREADS = 32768  # enough for a GPU whose number of units is unknown
+_ENOUGH_THREADS = 32768  # threads that suffice for a GPU if its number of units is unknown
 _THREADS_A_UNIT = 512
 _PARTS = 64  # parts of a row to reduce, if the device's number of units is unknown
 WORTH_PARTS = 1 << 15
