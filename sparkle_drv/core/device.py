@@ -71,7 +71,8 @@ class Device(DeviceBase, Closing):
         """The object to which threads report when they run and wait, if the clock needs that."""
         self._backend = backend
         shown = rates.known(backend.info, home)
-        self._shown = None if shown is backend.info else shown  # `info` with measured rates, if there are any
+        # `info` with the measured rates, or None if there are none.
+        self._shown = None if shown is backend.info else shown
         self._epoch = backend.epoch()  # the epoch that launches send; `_advance` changes it
         self._pending = Pending()
         self._pid = os.getpid()

@@ -63,5 +63,7 @@ def with_options(
         return known
     count = within("threads", threads, 1, MOST_THREADS)
     if not takes_threads(backend):
-        raise ValueError(f"threads: expected None for {uri}, got {count}: no such option here")
+        raise ValueError(
+            f"threads: expected None for {uri}, got {count}: the device has no such option"
+        )
     return replace(known, threads=count)

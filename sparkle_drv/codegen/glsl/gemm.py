@@ -77,7 +77,7 @@ def origin(tile: Tile, registers: Registers) -> str:
     thread lie those of the other threads, so that neighbouring threads load neighbouring elements.
     """
     width = registers.width
-    # With one row of threads, `row` depends only on the group, so compilers can treat it as uniform.
+    # With one row of threads, `row` depends only on the group, so compilers know it is uniform.
     local = f" + gl_LocalInvocationID.y * {tile.tm}u" if tile.rows > 1 else ""
     lines = [
         "uvec3 group = gl_WorkGroupID + sp_group_offset;",
