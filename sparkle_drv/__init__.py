@@ -10,7 +10,7 @@ This file has only names; each is imported at first use.
       lowlevel.py                         re-exports what amd/ knows, for tools and bring-up
       context.py                          Context: what init() returns
       sched/                              model decide shard health journal check run graph
-      mesh/                                 moves bytes: links, routes, transports, collectives
+      mesh/                               moves bytes: links, routes, transports, collectives
       ops/                                gemm conv2d map reduce layout: tile plan + dispatch
       core/                               Device Buffer Array Kernel Commands Queue Fence Pipeline
       codegen/{glsl,rdna}                 kernels made at run time; backends get the result

@@ -527,8 +527,8 @@ class Context:
     def last_plan(self) -> Plan | GraphPlan | KeptShards | None:
         """The plan of the last call or graph run, with the times of its last measured run.
 
-        The plan of a call is a Plan (sched/model/work.py). That of a graph is a GraphPlan
-        (sched/model/graph_plan.py). That of a call which several devices shared is a KeptShards
+        The plan of a call is a Plan (sched/model/work.py). The plan of a graph is a GraphPlan
+        (sched/model/graph_plan.py). The plan of a call that several devices shared is a KeptShards
         (sched/run/sharding.py). None before the first call, or if there was no choice.
         """
         last = self._executor.last
@@ -556,7 +556,10 @@ class Context:
             yield trace
 
     def trace_begin(self, name: str) -> Trace:
-        """Begins a trace that `trace_end` ends; no `with` block is needed. Raises as `trace`."""
+        """Begins a trace that `trace_end` ends, without a `with` block.
+
+        Raises the errors of `trace`.
+        """
         recording = self.trace(name)
         begun = recording.__enter__()
         self._begun = recording
@@ -625,10 +628,10 @@ def init(
 
     Measured rates are read from SPARKLE_HOME/profile.json and kept there, unless profile=False. An
     unknown rate is measured when the first call needs it. `deterministic` is passed to `open`: the
-    bits of a result then do not depend on the number of threads. It also makes "single" the default
-    `topology`, because the cuts of a shared call depend on measured rates. `topology` is the
-    default of calls: "mesh" lets several devices share a call, "single" runs each call on one
-    device.
+    bits of a result then do not depend on the number of threads. `deterministic` also makes
+    "single" the default `topology`, because the cuts of a shared call depend on measured rates.
+    `topology` is the default of calls: "mesh" lets several devices share a call, "single" runs each
+    call on one device.
 
     `validate`, 0 to 1, is the share of results that are checked before the call returns
     (sched/check/validate.py). A device with a wrong result is trusted less, and the log has a

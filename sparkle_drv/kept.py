@@ -31,7 +31,7 @@ def replace(path: Path, content: bytes, mode: int = 0o600, sync: bool = False) -
     """Writes `content` under another name and renames the file to `path`.
 
     The permissions are `mode` less the umask. The folder must exist. With `sync` the file survives
-    a power cut. If it raises OSError, nothing has changed.
+    a power cut. If this function raises OSError, nothing has changed.
     """
     name = path.with_name(f".new-{os.getpid()}-{secrets.token_hex(6)}")
     try:

@@ -177,7 +177,7 @@ class Resources:
 
 @dataclass(frozen=True)
 class TilePlan:
-    """A plan how an operation is cut into tiles. The kernel chooses fields that are 0 or empty.
+    """A plan of how an operation is cut into tiles. The kernel chooses fields that are 0 or empty.
 
     >>> sp.ops.tiles.gemm(dev.info, 512, 512, 512).algo
     'blocked'

@@ -91,7 +91,7 @@ def shape_of(shape: Any) -> tuple[int, ...]:
 def bfloat16(name: str) -> np.dtype[Any]:
     """Returns the bfloat16 dtype of ml_dtypes, because numpy has none.
 
-    Without ml_dtypes it raises TypeError; `name` is the argument that the message names.
+    Raises TypeError, whose message names the argument `name`, if ml_dtypes is not installed.
     """
     import numpy as np
 

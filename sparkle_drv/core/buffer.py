@@ -91,7 +91,7 @@ class Buffer(Pointer, Closing):
         return self._address
 
     def _exposed(self) -> Storage:
-        """Marks the memory as writable by others, then computes the arrays that have no memory."""
+        """Marks the memory as writable by others, and computes all Arrays of the device."""
         storage = self._open()
         storage.exposed = True
         storage.owner._pending.settle(storage.owner)
@@ -112,8 +112,8 @@ class Buffer(Pointer, Closing):
     def map(self) -> memoryview:
         """Returns the bytes as a memoryview (format "B", writable unless the buffer is readonly).
 
-        Use the memoryview in a `with` block, whose end releases it. The host may access the bytes
-        while work in flight does: wait for the fence of that work first.
+        Use the memoryview in a `with` block, whose end releases it. Work in flight may use the
+        bytes at the same time, so wait for the fence of that work first.
         """
         self._exposed()
         return self._bytes()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sparkle_drv.core.fence import Fence
     from sparkle_drv.core.queue import Queue
 
-MANY = 64  # recorded waits of a queue from which on those that succeeded are dropped
+MANY = 64  # if a queue has this many recorded waits, those that succeeded are dropped
 # The other submission has ended, but for up to 0.1 s another thread may hold up its queue's report.
 # This must not look like a timeout.
 _NOTICE_S = 5.0
@@ -45,7 +45,7 @@ def note(waits: list[Waited], fences: Sequence[Fence], value: int) -> None:
 
 
 def _forget(waits: list[Waited], value: int) -> bool:
-    """Drops the oldest waits that succeeded, up to `value`. Returns True if all up to it succeeded.
+    """Drops the oldest waits that succeeded, up to `value`. Returns whether all of them succeeded.
 
     Failures are not marked as reported, so a later wait still raises them.
     """

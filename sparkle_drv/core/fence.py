@@ -85,7 +85,10 @@ class Fence:
 
     @property
     def done(self) -> bool:
-        """True once the timeline has reached the value. Never blocks; failures show in `wait`."""
+        """True once the timeline has reached the value, also if the submission failed.
+
+        Reading it never blocks. Only `wait` raises the failure.
+        """
         return self.queue.reached >= self.value
 
     def _wait_slowly(self, *given: float) -> Fence:

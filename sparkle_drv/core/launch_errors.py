@@ -23,7 +23,7 @@ Refusal = tuple[int, int, int]
 Shape = tuple[Any, Any, Any]
 """(groups, group_size, shared)."""
 WORDS = ("groups", "group_size", "shared")
-_OURS = (-errno.ECHILD, -errno.ESHUTDOWN, -errno.ESTALE)  # never a driver's error
+_OURS = (-errno.ECHILD, -errno.ESHUTDOWN, -errno.ESTALE)  # errors of this package, not of a driver
 
 
 def packed(device: Device, kernel: Any, args: tuple[Any, ...], words: Shape) -> bytes:
@@ -43,7 +43,7 @@ def packed(device: Device, kernel: Any, args: tuple[Any, ...], words: Shape) -> 
 def refuse(
     device: Device, kernel: Any, args: Sequence[Any], words: Shape, why: Refusal
 ) -> NoReturn:
-    """Raises the error of `why`. It names the argument, the expected value and the given value."""
+    """Raises the error of a refusal, which names the argument, the expected and the given value."""
     device._check_open()
     code, index, number = why
     if code == lib.SP_REFUSED_KERNEL:

@@ -502,7 +502,7 @@ class Queue(QueueBase, Closing):
     def describe(self, value: int | None = None) -> str:
         """Returns the state of a submission in flight in words; "" if the submission has ended.
 
-        `value` is its timeline value; None means the oldest submission in flight.
+        `value` is the submission's timeline value; None means the oldest submission in flight.
         """
         progress = self._backend.describe(
             self._handle, self.reached + 1 if value is None else value

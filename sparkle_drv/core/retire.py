@@ -84,7 +84,10 @@ class RetireList:
         return self._entries.append, self.backend, queue
 
     def also(self, backend: Backend, queue: Any, value: int) -> None:
-        """Keeps objects closed from now on until `queue` of another device reaches `value`."""
+        """Makes objects that are closed from now on wait for another device.
+
+        They are freed after `queue` of that device has reached `value`.
+        """
         self._foreign.append((backend, queue, value))
         self._forget_foreign()
 

@@ -54,7 +54,7 @@ _ANY = TilePlan()
 def provides(name: str, info: DeviceInfo) -> bool:
     """Returns whether the device can run kernel `name`.
 
-    A device without doubles runs no f64 kernel except copies, which move them as words.
+    A device without doubles runs no f64 kernel except copies, which move doubles as words.
     """
     doubles = name.endswith("_f64") and not name.startswith("copy_")
     return name in NAMES and not (doubles and "f64" not in info.features)

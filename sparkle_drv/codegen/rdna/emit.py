@@ -120,7 +120,7 @@ def _arguments(name: str) -> tuple[KernelNote, dict[str, int]]:
 def _image(words: Sequence[int], gen: int) -> Image:
     """Returns the code with the padding that the instruction prefetch may read.
 
-    LLVM pads kernels alike: s_code_end up to the end of a cache line, and in three more lines.
+    LLVM pads kernels in the same way: s_code_end fills the last cache line and three more lines.
     """
     line = _LINE_NBYTES[gen] // 4
     padded = [*words, *[_CODE_END] * (-len(words) % line + 3 * line)]

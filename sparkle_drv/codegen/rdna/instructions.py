@@ -159,7 +159,8 @@ class Code:
         """Returns `value` as an operand of f64 instructions.
 
         A value whose lower 32 bits are 0 is a literal, which holds the upper half. Any other value
-        is loaded into a pair of SGPRs. If no pair is free, the one with the oldest value is reused.
+        is loaded into a pair of SGPRs. If no pair is free, the pair with the oldest value is
+        reused.
         """
         bits = int.from_bytes(struct.pack("<d", value), "little")
         if not bits & 0xFFFFFFFF:

@@ -62,9 +62,9 @@ def split(records: bytes) -> Iterator[tuple[int, int, bytes]]:
 
 
 def fields(kind: int, record: bytes) -> tuple[int, ...]:
-    """Returns the numbers of a record, in the argument order of its encoder; not for a dispatch.
+    """Returns the numbers of a record, in the argument order of its encoder.
 
-    Raises ValueError for an unknown kind.
+    Raises ValueError for a dispatch and for an unknown kind.
     """
     if kind not in BODIES:
         raise ValueError(f"records: unknown kind {kind}")

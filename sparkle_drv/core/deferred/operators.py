@@ -107,7 +107,7 @@ class Operators:
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Self:
         """Computes numpy's ufuncs, such as np.sin(x) or np.add(x, 1).
 
-        Raises TypeError for a ufunc that `ops.map` does not have.
+        Raises TypeError for a ufunc that ops/deferred/types.py does not list.
         """
         made: Self = provider(self._PROVIDER).numpy_ufunc(ufunc, method, inputs, options)
         return made

@@ -1,9 +1,10 @@
 """The Python array API standard, version 2024.12: what `x.__array_namespace__()` returns.
 
-The standard says what each function does. docs/api.md lists the functions that exist here. Results
-are on the device of the operands. New arrays are on `device`, an open Device, or on the cpu device
-of this process. If no kernel computes a function, numpy computes it on the host, and `explain()` of
-the result says so. Wrong arguments raise TypeError or ValueError, as the methods of an Array do.
+The standard says what each function does. docs/api.md says which kinds of functions exist here.
+Results are on the device of the operands. New arrays are on `device`, an open Device, or on the cpu
+device of this process. If no kernel computes a function, numpy computes it on the host, and
+`explain()` of the result says so. Wrong arguments raise TypeError or ValueError, as the methods of
+an Array do.
 """
 
 from __future__ import annotations

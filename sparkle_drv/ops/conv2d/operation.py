@@ -68,8 +68,8 @@ class Conv2d(CallableBase):
     `.layout` set. `out` may overlap an input.
 
     Each call reads its arrays again, even read-only ones. w may be a Constant (`ops.constant`): the
-    cpu device packs it once for each shape of x, if the algorithm reads packed weights. Any other w
-    is packed in each call.
+    cpu device packs a Constant once for each shape of x, if the algorithm reads packed weights. Any
+    other w is packed in each call.
 
     Raises TypeError (not arrays, not float32) and ValueError (shapes, an output without pixels).
 
@@ -259,7 +259,7 @@ def _weights(w: Any, bias: Any, shape: Geometry) -> None:
 
 
 def check_algo(shape: Geometry, algo: Any) -> None:
-    """Raises ValueError for an unknown algorithm, or if it cannot compute this geometry."""
+    """Raises ValueError for an unknown algorithm, or one that cannot compute this geometry."""
     check.one_of("algo", algo, ALGOS)
     edge = tiles_winograd.EDGES.get(algo)
     if edge and not tiles_winograd.fits(shape, edge):

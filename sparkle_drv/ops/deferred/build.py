@@ -29,7 +29,7 @@ MOST_KEPT = 4096
 
 
 def expression(name: str, given: tuple[object, ...]) -> Array:
-    """Returns numpy's ufunc `name` of Arrays, numbers and host arrays; one is an Array at least.
+    """Returns numpy's ufunc `name` of `given`: Arrays, numbers, host arrays; one or more Arrays.
 
     Raises TypeError (operands, dtypes), ValueError (shapes, devices, a closed Array),
     OverflowError.
@@ -201,7 +201,7 @@ def node(
     computed = tuple(_computed(x) for x in operands)
     truths = any(getattr(x, "dtype", None) == types.BOOL for x in computed if isinstance(x, Shaped))
     if truths and (kind is not Node or not fuses(device)):
-        return None  # only fused maps read truths from memory
+        return None  # only fused maps read bool from memory
     return kind(device, op, computed, dtype, shape, tag)
 
 

@@ -33,7 +33,7 @@ MOST_STEPS, MOST_LEAVES = 24, 8
 class Node:
     """The operation `op` of `operands` (Nodes, Arrays, numbers).
 
-    `tag` is the type in which a map computes the step, also if the result is truths. `made` is the
+    `tag` is the type in which a map computes the step, also if the result is bool. `made` is the
     result, if the node was computed on its own. `kind` is (dtype, tag).
     """
 

@@ -32,14 +32,14 @@ HOST = frozenset(
     | {"log2", "log10", "log1p", "exp2", "expm1", "tan", "arctan", "arctan2", "hypot"}
 )
 """ufuncs that numpy computes on the host."""
-_INEXACT_OF_WHOLE = frozenset({"pow", "floor"})  # maps have them for few whole operands
+_INEXACT_OF_WHOLE = frozenset({"pow", "floor"})  # numpy computes these for whole numbers
 
 
 class Typed(NamedTuple):
     """A step of an expression.
 
-    `dtype` is that of the result. `op` is the map's operation, "" if no map computes the step.
-    `tag` is the type in which the map computes, "" for truths.
+    `dtype` is the dtype of the result. `op` is the map's operation, "" if no map computes the step.
+    `tag` is the type in which the map computes, "" if all operands are bool.
     """
 
     dtype: np.dtype[Any]

@@ -65,7 +65,7 @@ def _made(x: Array, view: View) -> Array:
             src_strides=view.strides,
             src_offset=view.offset,
         )
-    except (staging.NotThere, ValueError) as error:  # elements of 1 byte, or 5 dimensions
+    except (staging.NotThere, ValueError) as error:  # no kernel, as for elements of 1 byte
         host = x._host()
         flat = np.lib.stride_tricks.as_strided(
             host.reshape(-1)[view.offset :],

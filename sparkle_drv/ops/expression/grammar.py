@@ -55,9 +55,10 @@ def parse(text: str) -> Graph:
 
 
 def outline(text: str) -> str:
-    """Returns `text` without spaces and with "#" for its numbers, as a name for its cost.
+    """Returns `text` without spaces and with "#" for its numbers.
 
-    An expression with a power keeps its numbers, because the exponent changes the computation.
+    Expressions with the same outline cost the same. An expression with a power keeps its numbers,
+    because the exponent changes the computation.
     Raises the ValueError of `parse`.
     """
     tokens = _tokens(text)

@@ -116,7 +116,10 @@ _LEAVES = frozenset({"input", "const", "scalar"})
 
 
 def _paired(values: list[Value]) -> list[Value]:
-    """Returns `values` with each sum or difference of a product used only there made one step."""
+    """Returns `values`, in which a sum or difference and its product become one step.
+
+    The product must have no other use.
+    """
     uses = Counter(a for v in values for a in v.args)
     made = list(values)
     for i, v in enumerate(values):

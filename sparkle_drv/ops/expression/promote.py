@@ -28,7 +28,7 @@ TAGS = (*_NAMES, "bool")
 _KINDS = {name: kind for kind, name in _NAMES.items()}
 REAL = frozenset({"exp", "log", "sqrt", "tanh", "sigmoid", "sin", "cos"})
 """Functions whose results are floats, also for integers."""
-# kind of an operand -> kind of the result of such a function, for small integers, bool and int.
+# Kind of an operand of exp, sqrt, ... -> kind of the result, for small integers, bool and int.
 _SMALL = {
     **dict.fromkeys(("bool", "int8", "u8"), "f16"),
     **dict.fromkeys(("int16", "uint16"), "f32"),
@@ -66,8 +66,8 @@ def summed(kind: str) -> np.dtype[Any]:
 def converts(before: str, after: str) -> bool:
     """Returns whether a map converts `before` to `after` with numpy's result.
 
-    numpy leaves real to whole numbers undefined if they do not fit, and rounds float64 to 16 bits
-    only once. Maps do not do these two.
+    A map's result may differ in two cases. Real numbers that do not fit into whole numbers are
+    undefined in numpy. numpy rounds float64 to 16 bits once, a map twice.
     """
     real = before in ("f32", "f64", *COMPUTED_IN)
     twice = before == "f64" and after in COMPUTED_IN

@@ -136,7 +136,7 @@ class Typed:
 
     def operation(self, node: Node, met: str) -> int:
         op = node.op
-        if met == "bool":  # truths are 0 or 1 in the type of the comparison
+        if met == "bool":  # bool is 0 or 1 in the type of the comparison
             elements = (self.number[a] for a in node.args if a in self.number)
             met = self.values[next(elements)].type
             met = promote.COMPUTED_IN.get(met, met)
@@ -157,7 +157,7 @@ class Typed:
         return self.rounded(self.add(op, promote.COMPUTED_IN.get(met, met), tuple(args)), op, met)
 
     def rounded(self, value: int, op: str, met: str) -> int:
-        """Returns the result of a step converted to `met`; truths are exact without conversion."""
+        """Returns the result of a step, converted to `met` unless the step is a comparison."""
         return value if op in COMPARISONS.values() else self.converted(value, met)
 
     def power(self, node: Node, met: str) -> int:

@@ -27,7 +27,7 @@ def kernel_name(dtype: np.dtype[Any]) -> str:
 def change(stage: staging.Stage, to: Any, of: Any, sizes: Sizes, blocks: tuple[int, int]) -> None:
     """Launches the copies from `of` to `to`, for images of `sizes` (n, c, h, w).
 
-    One of both is NCHW. blocks: the number of channels per block in `to` and in `of`; 0 for NCHW.
+    `to` or `of` is NCHW. blocks: the channels per block in `to` and in `of`; 0 for NCHW.
     """
     name = kernel_name(to.dtype)
     kernel = staging.kernel(stage.dev, name)

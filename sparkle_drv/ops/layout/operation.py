@@ -1,8 +1,9 @@
 """layout: converts images from one memory layout to another.
 
 Layouts are "NCHW", "NHWC" and "NCHW8c" with any block of 1 to 64 for the 8, which is
-`[n, ceil(c/block), h, w, block]` with zeros after the last channel. Every conversion goes to or
-from NCHW, or both, by one or two kernels. Types other than float32 use strided copies (moved.py).
+`[n, ceil(c/block), h, w, block]` with zeros after the last channel. A conversion from or to NCHW
+takes one kernel. Any other conversion goes by way of NCHW and takes two kernels. Types other than
+float32 use strided copies (moved.py).
 """
 
 from __future__ import annotations

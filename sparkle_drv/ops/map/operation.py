@@ -114,7 +114,7 @@ def map(
     if not lasting or stage is None or stage.on_device or not isinstance(code, lower.Lowered):
         return made
     left = (name for name in graph.names if name not in names)
-    order = *names, _NAMES_END, *left, *names  # of call[2:]: names, and the names of its values
+    order = *names, _NAMES_END, *left, *names  # the name of each object in call[2:]
     return _remember(stage, made, call[0], call[2:], order, graph, code)
 
 

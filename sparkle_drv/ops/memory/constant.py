@@ -1,9 +1,10 @@
 """Constant: a private copy of an array on one device, for weights that never change.
 
 An operation reads a plain array in each call, because it cannot know whether the array has changed.
-A Constant cannot change, because nobody else has its memory. So the cpu device packs it once for
-each plan, and the Constant keeps the packed copies. gemm, conv2d and users of `sparkle_drv.ops` use
-it. sched/run/constants.py makes one for each device of a Context. weights.py has `constant`.
+A Constant cannot change, because nobody else has its memory. So the cpu device packs a Constant
+once for each plan, and the Constant keeps the packed copies. gemm, conv2d and users of
+`sparkle_drv.ops` use Constants. sched/run/constants.py makes a Constant for each device of a
+Context. weights.py has the function `constant`.
 """
 
 from __future__ import annotations

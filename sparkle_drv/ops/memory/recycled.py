@@ -7,9 +7,9 @@ bytes or more use blocks that are kept when the array and all views of it are go
 results use plain `numpy.empty`.
 
 A memory handler of numpy (NEP 49, native/hot/numpy/result.c) allocates the blocks. With a handler a
-result is a normal array, `base` is None, and its block is kept exactly when numpy frees it. Views
-of blocks would be worse: a view does not own its data, so it cannot be resized, and counting
-references is unreliable with threads and other interpreters.
+result is a normal array whose `base` is None. Its block can be used again exactly when numpy frees
+it. Views of blocks would be worse: a view does not own its data, so it cannot be resized, and
+counting references is unreliable with threads and other interpreters.
 
 If C does not know this numpy, or the program has its own memory handler, results use numpy's normal
 memory. staging.py and the call table call this.

@@ -342,7 +342,10 @@ def shares_itself(x: Host) -> bool:
 
 
 def plain(dev: Device, x: Host) -> Host:
-    """Returns `x` if it is row-major and aligned, else such a copy. Raises as host_empty."""
+    """Returns `x` if it is row-major and aligned, otherwise a row-major, aligned copy.
+
+    Raises the errors of host_empty.
+    """
     if x.flags.c_contiguous and x.flags.aligned:
         return x
     made = host_empty(dev, x.shape, x.dtype, "an operand, row-major")
@@ -394,7 +397,7 @@ def element_strides(x: Host) -> tuple[int, int] | None:
 
 
 def span(dev: Device, x: Host) -> tuple[HostSpan, int]:
-    """Returns (all memory from the lowest to the highest element, its bytes before the first)."""
+    """Returns (the memory of all elements of `x`, the bytes in it before the first element)."""
     below, nbytes = space.reach(x.shape, x.strides, x.itemsize)
     return HostSpan(dev, x, below, nbytes), below
 

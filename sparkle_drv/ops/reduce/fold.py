@@ -167,9 +167,9 @@ def cube_of(given: list[Run]) -> tuple[int, int, int]:
 
 
 def arranged(result: Any, rest: list[int], axes: Shape, keepdims: bool) -> Any:
-    """Returns a host result with its dimensions, `rest`, in the order of the operand's.
+    """Returns a host result with its dimensions in the order that they have in the operand.
 
-    An Array is returned unchanged.
+    `rest` has the present order of dimensions. An Array is returned unchanged.
     """
     if isinstance(result, Array):
         return result

@@ -42,7 +42,8 @@ from .fold import (
 
 WIDER = {"f16": "f32", "bf16": "f32", "u8": "i32", "bool": "i32"}
 """Types without reduction kernels -> the type to which they are converted."""
-OPS = {"sum": "sum", "max": "max", "min": "min", "mean": "sum"}  # operation -> that of its kernel
+# Operation -> the operation of the kernel that computes it.
+OPS = {"sum": "sum", "max": "max", "min": "min", "mean": "sum"}
 
 
 @overload

@@ -72,7 +72,7 @@ def conv2d(
 def map(text: str, **values: Any) -> Array:
     """Computes the expression `text` of arrays and scalars by name, in float64.
 
-    If all arrays are int32, it computes in int32, with wrap-around.
+    If all arrays are int32, the computation is in int32, with wrap-around.
 
     >>> ref.map("max(x, y)", x=np.array([1, 5]), y=3)
     array([3., 5.])

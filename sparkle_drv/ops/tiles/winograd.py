@@ -62,7 +62,7 @@ def parts(shape: Geometry, m: int) -> list[tuple[int, int]]:
 
 
 def frequencies(shape: Geometry, m: int) -> int:
-    """Returns the number of products of a tile, which is that of the input pixels it reads."""
+    """Returns the number of products of a tile, which equals that of the input pixels it reads."""
     return ((m + 2) if shape.stride == (1, 1) else (2 * m + 1)) ** 2
 
 
