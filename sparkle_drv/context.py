@@ -78,7 +78,7 @@ class Context:
     devices are candidates, except those that must be named (see `init`).
 
     Operations raise the errors of `sparkle_drv.ops`. They raise ValueError if no device can run the
-    call, or if `devices` is wrong. If all devices fail, they raise the error of the last one.
+    call, or if `devices` is wrong. If all devices fail, they raise the error of the last device.
     `last_plan` and `explain_last_plan` describe the last call. After `close`, and in a forked
     child, calls that need a device raise DeviceLost.
 

@@ -191,7 +191,7 @@ class Array(Pointer, Shaped, Closing, Operators):
 
     @property
     def buffer(self) -> Buffer:
-        """The memory. An Array without memory is computed first; a closed one raises ValueError."""
+        """The memory. Computes an Array without memory first; raises ValueError if it is closed."""
         buffer = self._buffer
         if buffer is None:
             self._ready()
@@ -274,7 +274,7 @@ class Array(Pointer, Shaped, Closing, Operators):
         return self if device is self.device else device.array(self.numpy(), self.layout)
 
     def ravel(self) -> Array:
-        """Returns an Array over the same memory with one dimension. Raises as `reshape`."""
+        """Returns an Array over the same memory with one dimension; see `reshape` for errors."""
         return self.reshape(-1)
 
     def numpy(self) -> np.ndarray[Any, Any]:
@@ -296,9 +296,9 @@ class Array(Pointer, Shaped, Closing, Operators):
         return view
 
     def _host(self) -> np.ndarray[Any, Any]:
-        """Returns what `numpy` returns, for readers in this package.
+        """Returns what `numpy` returns, for code of this package.
 
-        They neither keep the view nor write to it.
+        This code neither keeps the view nor writes to it.
         """
         import numpy as np
 

@@ -119,9 +119,9 @@ class Buffer(Pointer, Closing):
         return self._bytes()
 
     def _bytes(self) -> memoryview:
-        """Returns what `map` returns, for readers in this package.
+        """Returns what `map` returns, for code of this package.
 
-        They release the view before anything else is submitted.
+        This code releases the view before anything else is submitted.
         """
         storage = self._open()
         with storage:

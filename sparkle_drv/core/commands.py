@@ -152,7 +152,7 @@ class Commands(CommandsBase):
     ) -> Commands:
         """Appends a launch of `kernel`, as `Queue.launch`, but without numpy arrays as arguments.
 
-        This call checks all arguments already. It raises the errors of `Queue.launch`.
+        This method checks all arguments now, and raises the errors of `Queue.launch`.
         """
         if not isinstance(kernel, Kernel):
             raise TypeError(f"kernel: expected a Kernel, got {type(kernel).__name__}")

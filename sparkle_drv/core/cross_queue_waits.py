@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from sparkle_drv.core.queue import Queue
 
 MANY = 64  # if a queue has this many recorded waits, those that succeeded are dropped
-# The other submission has ended, but for up to 0.1 s another thread may hold up its queue's report.
-# This must not look like a timeout.
+# Timeout of waits for fences whose submissions have ended. Another thread may delay the report of
+# such an end for 0.1 s, which must not look like a timeout.
 _NOTICE_S = 5.0
 
 

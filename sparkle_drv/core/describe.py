@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sparkle_drv.core.device import Device
 
 
-_AROUND = 8  # commands shown before and after the one that runs
+_AROUND = 8  # commands shown before and after the running command
 
 
 def describe(device: Device, progress: Progress) -> str:

@@ -116,7 +116,7 @@ class Device(DeviceBase, Closing):
         return child
 
     def _another(self, given: Device) -> str:
-        """Returns what an error calls another device, which may have the same URI as this one."""
+        """Returns the name of another device for an error; both may have the same URI."""
         return given.uri if given.uri != self.uri else f"another opening of {self.uri}"
 
     def _check_own(self, what: str, given: Device, ours: str = "queue") -> None:
@@ -332,8 +332,8 @@ class Device(DeviceBase, Closing):
     def is_peer(self, other: Device) -> bool:
         """Returns whether `Queue.copy_peer` can copy from memory of `other` to this device.
 
-        Both must have the same backend. They must both be on this machine, or both on others.
-        Raises TypeError.
+        The two devices must have the same backend. They must both be on this machine, or both on
+        other machines. Raises TypeError.
         """
         if not isinstance(other, Device):
             raise TypeError(f"other: expected a Device, got {other!r}")

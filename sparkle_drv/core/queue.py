@@ -265,8 +265,8 @@ class Queue(QueueBase, Closing):
     def _hand_over(self, value: int) -> None:
         """Hands over the rest of a submission that has begun.
 
-        An error or a stall appears when its fence is waited for. That wait hands over what is
-        still left.
+        Errors and stalls are not reported here. A wait for the fence reports them, and hands over
+        what is still left.
         """
         hands = self._device._abilities.hands_over
         more = hands.hand_over if hands is not None else self._backend.wait

@@ -1,6 +1,6 @@
 """Settings of a device: environment variables, and options of `open`.
 
-Only `read` reads the environment. It runs when a device is opened, and once for
+Only `read` reads the environment. `read` runs when a device is opened, and once for
 ops/memory/recycled.py, but never at import.
 """
 

@@ -131,7 +131,7 @@ def decode(data: bytes) -> list[tuple[int, Command]]:
     >>> plugin.decode(b"x")
     Traceback (most recent call last):
         ...
-    ValueError: records: expected whole records, got 1 bytes, none from 0
+    ValueError: records: expected whole records, got 1 bytes, with no whole record at 0
     """
     found: list[tuple[int, Command]] = []
     end = 0
@@ -139,7 +139,9 @@ def decode(data: bytes) -> list[tuple[int, Command]]:
         found.append((at, _command(kind, record)))
         end = at + len(record)
     if end != len(data):
-        raise ValueError(f"records: expected whole records, got {len(data)} bytes, none from {end}")
+        raise ValueError(
+            f"records: expected whole records, got {len(data)} bytes, with no whole record at {end}"
+        )
     return found
 
 

@@ -75,7 +75,8 @@ def _peak(name: str, plan: TilePlan, info: DeviceInfo) -> Shader:
 
     The count is threads that ran * rounds * steps * chains * lanes * 2, in 64 bits. The chains
     converge, without infinities or denormals, to a value that is never 0. After the loop the shader
-    stores if their sum is 0. This never happens, but the compiler must keep all chains for it.
+    stores if their sum is 0. The sum is never 0, but the compiler cannot know that, so it keeps all
+    chains.
     """
     vector, number = ("vec4", "float") if name.endswith("f32") else ("dvec4", "double")
     size = group_threads(plan, info, default=64 if info.software else 256)

@@ -153,8 +153,8 @@ class _Kernel:
             base = _pair(self.pointer(f"x{slot}"))
             name = self.wide("global_load", self.vector)
             self.code.line(f"{name} {{}}, {{}}, {base}", [self.loaded[slot]], [self.offset])
-        # partial_load jumps here. It writes the same registers and `index`. The allocator does not
-        # see its lines, so this label counts as the write of `index`.
+        # partial_load jumps here after it has written the same registers and `index`. The allocator
+        # does not see the lines of partial_load, so this label counts as the write of `index`.
         self.code.line("operate:", [self.index], [self.offset, *self.loaded.values()])
         if self.graph.constants:
             self.code.line("s_waitcnt lgkmcnt(0)")

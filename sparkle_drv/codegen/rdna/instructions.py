@@ -261,7 +261,7 @@ def _too_early(recent: list[tuple[bool, set[int]]], read: set[int]) -> bool:
 
 
 def _take(block: Block, free: list[bool]) -> int:
-    """Gives a block the lowest consecutive free VGPRs; returns the number of the last one plus 1.
+    """Gives a block the lowest consecutive free VGPRs; returns its highest VGPR number plus 1.
 
     Raises TooManyRegisters if no such VGPRs are free.
     """

@@ -72,7 +72,7 @@ def operand(name: str, given: Any, dev: Device | None = None) -> Operand:
 
 
 def readable(name: str, given: Any, dev: Device | None = None) -> Any:
-    """Returns an operand to read: a Constant unchanged, anything else as `operand` does."""
+    """Returns an operand to read: a Constant unchanged, for others the result of `operand`."""
     return given if isinstance(given, Constant) else operand(name, given, dev)
 
 

@@ -69,9 +69,9 @@ def blocks(core: Core, caches: Caches, itemsize: int) -> Blocks:
     l2 = own(caches, 2)
     kc = _kc(core, mr, nr, vector, itemsize, l2)
 
-    # mc: the block of a, mc x kc, fills three eighths of L2. The paper gives this block all ways of
-    # L2 except those of the micro-panel of b. Here three micro-panels share L2: the one in use, the
-    # next one, which is prefetched, and the previous one, not yet evicted. Tiles of c also need
+    # mc: the block of a, mc x kc, fills three eighths of L2. Low et al. give this block all ways of
+    # L2 except those of the micro-panel of b. Here three micro-panels share L2: the present one,
+    # the next one, which is prefetched, and the previous one, not yet evicted. Tiles of c also need
     # room.
     mc = down(l2 * 3 // 8 // (kc * itemsize), mr)
 
@@ -87,7 +87,7 @@ def blocks(core: Core, caches: Caches, itemsize: int) -> Blocks:
 def _kc(core: Core, mr: int, nr: int, vector: int, itemsize: int, own_l2: int) -> int:
     """Returns kc, the number of terms between two updates of c.
 
-    The paper counts loads of a and b, and keeps a micro-panel of b in L1. Here the update of c,
+    Low et al. count loads of a and b, and keep a micro-panel of b in L1. Here the update of c,
     once per kc terms, costs more. The update reads and writes mr * nr elements at the rate of an
     outer cache. kc is the smallest value that keeps the update below a sixty-fourth of the time of
     the FMAs. On Zen 4 each further halving of kc costs 2 to 5 %: rows of c that are a page apart
@@ -120,9 +120,9 @@ def gemm(
     """Returns the plan of c[m, n] = a[m, k] @ b[k, n].
 
     stays: True if b never changes. Such a b is packed if that pays (packs_b), and read in place
-    otherwise. Both use this plan, so the order of additions is the same. a_rows, b_rows: True if
-    the rows of a or b are contiguous. An operand without contiguous rows is packed, a slice of
-    terms at a time.
+    otherwise. A packed b and a b in place use this plan, so the order of additions is the same.
+    a_rows, b_rows: True if the rows of a or b are contiguous. An operand without contiguous rows is
+    packed, a slice of terms at a time.
 
     >>> tiles.gemm(dev.info, 4, 4, 4).algo
     'blocked'
@@ -170,7 +170,7 @@ def _for_few_rows(
 
 
 def packs_b(info: DeviceInfo, m: int, n: int, k: int, itemsize: int, plan: TilePlan) -> bool:
-    """Returns whether a packed copy of b pays. It does not if b is read in place (gemm/args.c).
+    """Returns whether a packed copy of b pays; not if the kernel reads b in place (gemm/args.c).
 
     >>> plan = tiles.gemm(dev.info, 1, 8, 8)
     >>> tiles.packs_b(dev.info, 1, 8, 8, 4, plan)

@@ -66,7 +66,7 @@ class Tuned:
         return found
 
     def put(self, info: DeviceInfo, kernel: str, shape: str, entry: Entry) -> None:
-        """Writes an entry, which replaces an older one. Raises OSError if the write fails."""
+        """Writes an entry, which replaces an older entry. Raises OSError if the write fails."""
         if self._file is None:
             return
         written = {"best_s": entry.best_s, "model_s": entry.model_s, "plan": _plan(entry.plan)}

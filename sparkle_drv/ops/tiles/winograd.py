@@ -1,9 +1,9 @@
 """The tile model of Winograd convolutions on a cpu: their costs and their groups of tiles.
 
 F(m x m, 3x3) makes m x m outputs with (m + 2)^2 multiplications per channel instead of 9 m^2 (A.
-Lavin, S. Gray: Fast Algorithms for Convolutional Neural Networks, CVPR 2016). It costs more in
-other places: transforms, outputs past an image's edge, and more weights. F(4x4) has 4 times as many
-weights, F(2x2) 1.8 times, F(6x6) 7.1 times.
+Lavin, S. Gray: Fast Algorithms for Convolutional Neural Networks, CVPR 2016). F(m x m) costs more
+in other places: transforms, outputs past an image's edge, and more weights. F(4x4) has 4 times as
+many weights as a direct convolution, F(2x2) 1.8 times, F(6x6) 7.1 times.
 
 With stride 2, F(m x m) takes (2 m + 1)^2 multiplications for as many outputs, and F(6x6) does not
 exist; see native/cpu/conv/winograd/winograd.h. tiles/conv2d.py calls this file, and the operation
