@@ -491,7 +491,7 @@ class Device(DeviceBase, Closing):
             kernel.close()
         for storage in self._living(Storage):
             storage.close()
-        self._default_queue = self._calls = None  # the table of calls keeps the queue alive
+        self._default_queue = self._calls = None  # the call table keeps the queue alive
         for handle in list(self._retired.queues.values()):  # queues freed while they had work
             if not self._retired.end(handle, patience_ns):
                 raise FenceTimeout(f"{self.uri}: a queue did not end within {timeout_s} s")

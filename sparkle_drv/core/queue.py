@@ -215,7 +215,7 @@ class Queue(QueueBase, Closing):
             for given in args:
                 if isinstance(given, Pointer):
                     given._ready()
-            epoch = device._renew()  # before the checks: a later close then makes it stale
+            epoch = device._renew()  # read before the checks: a later close makes it stale
             record: Any = _hot.pack(device, kernel, args, *shape)
             if isinstance(record, tuple):
                 if record[0] == lib.SP_REFUSED_POINTER and args[record[1]] is not None:
@@ -494,7 +494,7 @@ class Queue(QueueBase, Closing):
 
     def _fence(self, value: int, call: str) -> Fence:
         """Returns the fence of `value`, or raises the error if `value` is the backend's -errno."""
-        if value < 0:  # the submission itself was valid
+        if value < 0:  # an error of the device, not of the arguments
             self._device._check_open()
             check_told(self._device, value, call)
         return Fence(self, value)

@@ -97,7 +97,7 @@ class Constant(_hot.ConstantBase, Shaped, Closing):
         return self._array
 
     def array(self, name: str, dev: Device) -> Array:
-        """Returns the unpacked elements, for a launch; `check_here` raises (@private)."""
+        """Returns the unpacked elements, for a launch; errors: see `check_here` (@private)."""
         check_here(name, self, self._array, dev)
         return self._array
 
