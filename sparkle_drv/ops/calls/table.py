@@ -35,7 +35,7 @@ from sparkle_drv.ops.shapes import space
 T = TypeVar("T", bound=_hot.CallableBase)
 call_key = _hot.call_key
 """Returns the key of a call by types and shapes alone (native/hot/calls/key.c), for sched."""
-SETS, SETS_OF_CONSTANT = 256, 8  # sets in the table of a device, of a constant; four rows a set
+SETS, SETS_OF_CONSTANT = 256, 8  # table sizes: of a device, of a constant. A set: four rows
 RESULT, BLOCK, _FIXED = -1, -2, -3  # enum hot_source of native/hot/calls/row.h
 _WRITTEN, _SAME_PLACE, _POINTER = 1, 2, 4  # enum hot_patch_flags
 _PATCH, _NUMBER = struct.Struct("=i3Iq"), struct.Struct("=4I")

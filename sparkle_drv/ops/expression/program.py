@@ -25,7 +25,7 @@ from .promote import REAL
 I32_OPS = frozenset(ARITY) - REAL - {"div", "pow", "floor"}
 
 
-# The most inputs of a kernel, and the number of each operation (sp_map.h).
+# INPUTS: the most inputs of a map kernel. OPCODES: the number of each operation (sp_map.h).
 INPUTS: int = lib.SP_MAP_INPUTS
 OPCODES = {op: getattr(lib, f"SP_MAP_{op.upper()}") for op in (*ARITY, "input", "const")}
 

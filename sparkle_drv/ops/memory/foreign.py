@@ -60,7 +60,7 @@ def operand(name: str, given: Any, dev: Device | None = None) -> np.ndarray[Any,
         found = adopt(dev, given)
     except (TypeError, ValueError) as error:
         raise type(error)(f"{short(name)}: {error}") from error
-    if found is None:  # `given` now names another DLPack device
+    if found is None:  # `given` named another DLPack device than a moment ago
         raise TypeError(f"{short(name)}: expected one DLPack device, got another on a second call")
     buffer, memory = found
     return buffer.array(_dtype(name, memory.dtype), memory.shape)

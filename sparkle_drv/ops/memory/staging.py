@@ -145,7 +145,7 @@ class Stage:
         self.dev = device(dev)
         self.queue = dev.default_queue
         self.out = None if out is None else operand("out", out, dev)
-        self.returned = out  # what the caller gave, which may be of a subclass
+        self.returned = out  # the caller's own object, which may be of a subclass
         self.fence: Fence | None = None
         self.launched: list[tuple[Kernel, tuple[Any, ...]]] = []
         given = {

@@ -37,7 +37,7 @@ Run = tuple[int, bool]  # (elements along neighbouring axes, True if these axes 
 
 
 class Lazy:
-    """An expression that is not computed yet, made by `lazy`: `graph`, and `values` by name."""
+    """An expression that `lazy` made and nothing computed yet: a graph and its inputs by name."""
 
     __slots__ = ("graph", "values")
 

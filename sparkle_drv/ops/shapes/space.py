@@ -31,7 +31,7 @@ class Space:
         self.shape, self.strides = shape, tuple(strides)
 
     def ordered(self, order: Sequence[int]) -> Space:
-        """Returns a Space with the dimensions in another order."""
+        """Returns a Space whose dimension i is dimension `order[i]` of this Space."""
         return Space(
             tuple(self.shape[d] for d in order),
             [tuple(s[d] for d in order) for s in self.strides],

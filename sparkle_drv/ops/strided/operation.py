@@ -96,7 +96,7 @@ def strided_copy(
 
 
 def _view(name: str, x: Array, dims: tuple[int, ...], strides: Any, offset: Any) -> View:
-    """Returns the View of one side. Raises TypeError or ValueError, which name the argument."""
+    """Returns the View of `name` ("src" or "dst"). Raises TypeError or ValueError with `name`."""
     found = View.of(dims)
     start = check.index(offset)
     if start is None:
