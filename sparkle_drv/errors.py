@@ -140,7 +140,7 @@ def leave(close: Callable[..., object], error: BaseException | None, *interrupte
         close() if isinstance(error, (Exception, SystemExit)) else close(*interrupted)
     except Exception as failure:
         said = f"then closing failed: {type(failure).__name__}: {failure}"
-        if hasattr(error, "add_note"):  # from Python 3.11 on
+        if hasattr(error, "add_note"):  # Python 3.11 or later
             error.add_note(said)
         if not hasattr(error, "add_note") or isinstance(error, SystemExit):  # shows no notes
             import logging

@@ -341,7 +341,7 @@ class Queue(QueueBase, Closing):
 
         def again(made: Prepared, value: int) -> int:
             while (value := self._through(lambda: run(made.kept), value)) == -errno.ESTALE:
-                renew(made)  # something was closed, maybe nothing that this launch uses
+                renew(made)  # something was closed, but perhaps nothing that this launch uses
             if value <= 0:
                 refused_by_backend(device, kernel, args, shape, record, value)
             return value

@@ -261,7 +261,7 @@ class Stage:
         return Target(self.dev.empty(shape, dtype, layout), layout)
 
     def _overlaps(self, inplace: bool) -> bool:
-        # With Arrays, host arrays are copied, so some of these temporaries are not needed.
+        # Calls with Arrays copy their host arrays, so for them some temporaries are not needed.
         return any(
             overlap(self.out, x) and not (inplace and _same_elements(self.out, x))
             for x in self.inputs.values()

@@ -32,11 +32,11 @@ _LONG_STEP, _LONG_TILES = 16, ((1, 8),)
 # convolutions (Mesa 22.3, two cores). The chosen tile is at most 6 % slower than the best tile.
 ROWS, COLUMN, PRODUCT, CODE = 20.0, 5.0, 0.75, 60.0
 
+# Larger tiles take too long to compile: a shader of 64 sums per thread takes 0.6 s, one of 256 sums
+# 3.7 s, one of 512 sums 17 s.
 SOFTWARE_TILES = (
     (1, 16), (4, 8), (8, 4), (8, 8), (8, 16), (16, 8), (16, 16), (32, 8)
 )  # fmt: skip
-# SOFTWARE_TILES has no larger tiles because of compile time: a shader of 64 sums per thread takes
-# 0.6 s, one of 256 sums 3.7 s, one of 512 sums 17 s.
 
 HARDWARE_TILES = (128, 8, 8), (64, 16, 4), (32, 16, 4)
 """Tiles in shared memory, largest first: (rows and columns of a group, terms, rows and columns of a
