@@ -76,12 +76,21 @@ def judge(old: Mapping[str, Any], new: Mapping[str, Any], threshold: float) -> J
     own, p = _fastest(a, b, at[0]), stats.mann_whitney(*map(stats.blocks, (a, b)))
     fastest_ns = float(min(np.quantile(s, at[0]) for s in (a, b)))
     own = _widened(own, max(_doubt(at, a, b), *(_late(row, fastest_ns) for row in (old, new))))
-    reference = _reference(old, new, at)
-    if reference is None:
+    common = [k for k in old.get("probes") or () if k in (new.get("probes") or ())]
+    if not common:
         return Judged(_verdict(own, own, _typical(a, b), threshold), own, p, None)
-    was, now = (1 / np.array(row["probes"][reference]) for row in (old, new))
+
+    def times(kernel: str) -> tuple[stats.Floats, stats.Floats]:
+        return 1 / np.array(old["probes"][kernel]), 1 / np.array(new["probes"][kernel])
+
+    reference = min(common, key=lambda kernel: _doubt(at, *times(kernel)))
+    was, now = times(reference)
     machine = _fastest(was, now, at[0])
+    # One thread may run as before while all threads get fewer cores, and the row runs on all.
+    variants = [k for k in common if k.split(", ")[0] == reference.split(", ")[0]]
+    middles = [own.beside(_fastest(*times(k), at[0])).middle for k in variants]
     beside = own.beside(machine)
+    beside = Shift(beside.middle, min(beside.low, *middles), max(beside.high, *middles))
     verdict = _verdict(own, beside, _typical(a / was, b / now), threshold)
     return Judged(verdict, beside, p, machine.middle)
 
@@ -154,15 +163,3 @@ def _doubt(at: tuple[float, float], *samples: stats.Floats) -> float:
     """The distance of the quick samples from the fastest, in the file where it is larger."""
     ends = [np.quantile(s, at) for s in samples]
     return max(float(quick / fastest) - 1 for fastest, quick in ends)
-
-
-def _reference(
-    old: Mapping[str, Any], new: Mapping[str, Any], at: tuple[float, float]
-) -> str | None:
-    """The steadiest of the probes that both rows have: it tells the shift of the machine best."""
-
-    def doubt(kernel: str) -> float:
-        return _doubt(at, *(1 / np.array(row["probes"][kernel]) for row in (old, new)))
-
-    common = [k for k in old.get("probes") or () if k in (new.get("probes") or ())]
-    return min(common, key=doubt, default=None)
