@@ -2,7 +2,7 @@
 interface (base.py).
 
 Each peer has its own process for each number of threads (child.py, station.py), which works only on
-request. A peer that is not installed is reported as absent, with the reason. The parts of the run are
+request. A peer that is not installed is reported as absent, with the reason. The run itself is
 here, too: cases, verification, timing in turns, ratios and the report. cpu_peers.py calls
 them. against.py and tile_model.py use the cases and the statistics.
 
