@@ -1,7 +1,7 @@
-"""cuda: from the driver library up to peers. Each rung tests the least that the next one needs.
+"""cuda: from the driver library up to peers. Each rung tests only what the next one needs.
 
 Native functions that make no context find the library, call cuInit and read the driver's facts.
-From `context` on, the rungs use the package's device, a driver call or two at a time.
+From the rung `context` on, the rungs use the package's device, with one or two driver calls each.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from sparkle_drv.lowlevel import cuda_driver as driver
 
 from .api import LIMIT_S, compare
 
-OLDEST = 11000  # dl/cuda.def: of the required symbols cuDevicePrimaryCtxRelease_v2 is the youngest
+# version 11.0: the youngest required symbol of dl/cuda.def is cuDevicePrimaryCtxRelease_v2
+OLDEST = 11000
 PTX = b"""
 .version 6.4
 .target sm_60
@@ -26,7 +27,7 @@ PTX = b"""
 """
 """An empty kernel. ISA 6.4 is that of CUDA 10.1 (PTX ISA, release notes). The tests' driver knows
 the name `noop`."""
-NODES = 16  # of the list that becomes a graph
+NODES = 16  # launches in the list that becomes a graph
 
 
 def library(b: Bench) -> str:
@@ -158,7 +159,7 @@ def launch(b: Bench) -> str:
 def graph(b: Bench) -> str:
     dev = b.device_api()
     if "graphs" not in dev.info.features:
-        raise Skip("this driver has no graphs that can be updated: before CUDA 12.0")
+        raise Skip("this driver has no graphs that can be updated, which need CUDA 12.0")
     with noop(b) as kernel, dev.queue() as queue:
         commands = sp.Commands()
         for _ in range(NODES):
@@ -168,8 +169,8 @@ def graph(b: Bench) -> str:
         for _ in range(4):
             queue.submit(commands).wait(LIMIT_S)
         count = backend.counters()["graph_launches"] - before
-    if count != 3:  # the first submission is replayed call by call
-        raise Wrong(f"of four submissions {count} were graphs, expected 3", graphs=count)
+    if count != 3:  # the first submission is not a graph: it is made call by call
+        raise Wrong(f"expected 3 of four submissions to be graphs, got {count}", graphs=count)
     return f"a list of {NODES} launches, submitted four times, three of them as a graph"
 
 
