@@ -109,7 +109,7 @@ class _Stream:
             return
         try:
             work()
-        except (OSError, ValueError) as error:  # ValueError: the encoding lacks a character
+        except (OSError, ValueError) as error:  # the encoding lacks a character
             self.error = error
             self._drop()
 

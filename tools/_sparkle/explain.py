@@ -1,4 +1,6 @@
-"""Command explain: the device of a call on this machine, and why no other."""
+"""The explain command: prints the device of a call on this machine, and why no other device was
+chosen.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,7 @@ def _operation(
 
 
 def explain(args: argparse.Namespace) -> int:
-    """Makes the call and prints the plan of the last one. Raises NoSuchDevice."""
+    """Makes the calls and prints the plan of the last one. Raises NoSuchDevice."""
     import sparkle_drv as sp
 
     try:
@@ -95,7 +97,7 @@ def explain(args: argparse.Namespace) -> int:
             raise ValueError(f"{type(error).__name__}: {error}") from error
         if args.json:
             if ctx.last_plan is None:
-                raise ValueError("no plan was made: such a call is not placed")
+                raise ValueError("no plan was made, because such a call is not placed")
             print(json.dumps(dataclasses.asdict(ctx.last_plan), indent=1, default=sorted))
         else:
             print(ctx.explain_last_plan())
@@ -105,19 +107,19 @@ def explain(args: argparse.Namespace) -> int:
 def _filled(
     ctx: Any, args: argparse.Namespace, *shapes: tuple[int, ...]
 ) -> Callable[[], list[Any]]:
-    """The operands of one call, in the requested place."""
+    """Returns a function that makes the operands of one call, in the requested place."""
     import numpy as np
 
     chance, kind = np.random.default_rng(7), np.dtype(DTYPES[args.dtype])
     needed = sum(math.prod(s) for s in shapes) * kind.itemsize
     most = max(device.info.memory_nbytes for device in ctx.devices)
     if needed > most:
-        raise MemoryError(f"the operands are {needed} bytes, the devices have {most} at most")
+        raise MemoryError(f"the operands are {needed} bytes, the largest device has {most}")
     made: list[Any] = [(chance.random(s) * 2 + 1).astype(kind) for s in shapes]
     if args.place is None:
         return lambda: made
     arrays = [ctx.array(x.shape, x.dtype, device=args.place) for x in made]
-    # New operands for each call: an operand that was moved is on two devices from then on.
+    # New operands for each call, because an operand that a call moved stays on both devices.
     return lambda: [there.fill(x) for there, x in zip(arrays, made, strict=True)]
 
 
