@@ -43,7 +43,7 @@ from _cpu_peers.station import Lost, Station
 ROOT = Path(__file__).resolve().parents[1]
 BUILDS = ROOT / "build" / "against"
 BUILD_S = 900.0
-"""Limit of a build in seconds; it takes some 70 s on two cores."""
+"""Limit of a build in seconds. A build takes some 70 s on two cores."""
 BEFORE = "before"
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 NET = "10.77"
-"""First half of every address. The process's own number is the third part."""
+"""The first half of every address. The third part is the process's own number."""
 
 
 def lacking() -> str | None:

@@ -33,7 +33,8 @@ class Way:
 
 
 Named = tuple[str, Callable[[], Way]]
-"""A way's name, and the function that prepares it: packs the weights, compiles, allocates."""
+"""The name of a way, and the function that prepares the way: packs the weights, compiles,
+allocates."""
 
 
 class Peer:

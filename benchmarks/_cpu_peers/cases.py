@@ -106,7 +106,7 @@ EXPRESSIONS = {
     "four": "(a*x + y)*z - x",
     "transcendental": "tanh(a*x + y)*exp(-x*x)",
 }
-"""Written so that every peer has the operations."""
+"""Expressions whose operations every peer has."""
 OPERATIONS = {"copy": 0, "four": 4, "transcendental": 7}
 SCALAR = 0.75
 """The value of `a`; exact in float32."""

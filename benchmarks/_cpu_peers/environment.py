@@ -15,7 +15,7 @@ STEERING = (
     "NCNN_", "NPY_", "NUMEXPR_", "NVPL_", "OMP_", "ONEDNN_", "OPENBLAS_", "OPENVINO_", "ORT_", 
     "OV_", "TBB_", "TORCH_", "VECLIB_",
 )  # fmt: skip
-"""How the names of such variables begin."""
+"""Prefixes of the variables that steer numeric libraries."""
 COUNTS = (
     "MKL_NUM_THREADS", "NUMEXPR_MAX_THREADS", "NUMEXPR_NUM_THREADS", "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS", "SPARKLE_THREADS",

@@ -14,7 +14,7 @@ from .base import Named, Way
 from .cases import Launch
 
 EACH = 64
-"""Elements that the kernel writes: too few to take time."""
+"""Number of elements that the kernel writes: so few that writing takes no time."""
 
 
 def ways(row: Launch, dev: Any) -> Iterable[Named]:
@@ -24,7 +24,7 @@ def ways(row: Launch, dev: Any) -> Iterable[Named]:
 
 _CALLS = {"launch ctx.gemm": "got[0] = gemm(x, x)", "launch reduce": "got[0] = reduce(dev, x)"}
 SIDE = 16
-"""Rows and columns of the matrix that these calls read."""
+"""Number of rows and of columns of the matrix that these calls read."""
 
 
 def _call(name: str, dev: Any) -> Way:

@@ -22,13 +22,13 @@ from .station import Lost
 
 BLOCK_NS, SAMPLE_NS, BLOCKS = 400_000.0, 6_000_000.0, 5
 WARM_NS = 40_000_000.0
-"""A longer call warms up by itself: no call precedes it."""
+"""A call that takes longer (ns) needs no warm-up before its sample."""
 SHORT_NS = 500_000.0
-"""A shorter first call says little about the next ones."""
+"""If the first call takes less (ns), it says little about the next ones."""
 FEWEST, MOST = 6, 15
-"""Rounds; six is the fewest that give a median an interval of 95 %."""
+"""Least and largest number of rounds. With six rounds a median has an interval of 95 %."""
 LONG = 3.0
-"""A case that has taken so many times its share may stop with fewer, after three rounds."""
+"""A case that has taken so many times its share of the time stops after three rounds."""
 
 
 class Asked(Protocol):

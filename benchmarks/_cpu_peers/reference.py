@@ -17,11 +17,12 @@ from .cases import EXPRESSIONS, SCALAR, Case, Conv, Gemm
 Array = np.ndarray[Any, Any]
 
 DIRECT, WINOGRAD = 1.5e-5, 1e-4
-"""Largest error of ours, over the rms of the reference: sums of float32 products in any order (up
-to 1e-5 was measured), and Winograd's F(4x4,3x3) and F(6x6,3x3) with stride 1 (2e-5 to 7e-5)."""
+"""Largest error of our result, over the rms of the reference. The first limit is for sums of
+float32 products in any order (up to 1e-5 was measured). The second is for Winograd's F(4x4,3x3)
+and F(6x6,3x3) with stride 1 (2e-5 to 7e-5)."""
 FLOAT32 = 1e-3
-"""Largest error of a peer: still float32, by any algorithm. bfloat16 errs by 1e-2, a wrong result
-by 1."""
+"""Largest error of a peer that computes in float32, by any algorithm. bfloat16 has errors of
+1e-2, a wrong result of 1."""
 FLOAT64 = 1e-12
 
 

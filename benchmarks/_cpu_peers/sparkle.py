@@ -14,7 +14,8 @@ from .base import Named, Operands, Peer, Way
 from .cases import EXPRESSIONS, SCALAR, Case, Conv, Gemm, Launch, Map
 
 EARLY = 2
-"""The first call packs constants. In versions without them the second packs read-only arrays."""
+"""Calls that run other code: the first packs constants. In versions without constants, the
+second packs read-only arrays."""
 
 
 class Sparkle(Peer):

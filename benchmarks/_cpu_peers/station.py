@@ -20,7 +20,7 @@ HERE = Path(__file__).resolve().parent
 ANSWER_S = 30.0
 """Limit of one request, in seconds."""
 SLEEP_S = 0.3
-"""Seconds to wait for a peer's pool to sleep: some pools spin for a while."""
+"""Seconds to wait until a peer's thread pool sleeps, because some pools spin for a while."""
 
 
 class Lost(Exception):

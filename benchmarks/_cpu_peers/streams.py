@@ -17,10 +17,10 @@ _STATEMENTS = {
     "saxpy": "map(dev, 'a*x + y', x=x, y=y, a=a, out=y)",
 }
 ARRAYS = {"copy": 2, "saxpy": 3}
-"""How many arrays pass in those that read and write. saxpy's y is fetched by reading it; a plain
-copy stores past the caches."""
+"""The number of arrays that each stream moves through memory. A saxpy fetches y by reading it; a
+plain copy stores past the caches."""
 CASE = "map four 10M"
-"""The map that is compared with the copy. The saxpy is reported beside it."""
+"""The map that is compared with the copy. The saxpy is reported as well."""
 _CLOSE = 1e-6
 
 

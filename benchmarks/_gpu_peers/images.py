@@ -12,7 +12,7 @@ TYPES = {
     16: "f32* f32* f32* f32* u32 u32 u32 u32 u32 u32 u32 u32 f32 f32 f32 f32",
 }
 JIT_TYPES = "f32* f32* f32* f32*" + 9 * " u32"
-"""The types of gemm_f32, which is compiled to measure how long that takes."""
+"""The argument types of gemm_f32, whose compilation is timed."""
 _PTX = {"f32*": ".u64", "f32": ".f32", "u32": ".u32"}
 
 

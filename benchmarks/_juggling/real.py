@@ -18,9 +18,8 @@ from sparkle_drv import ops
 SIDES = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 ROUNDS = 7
 RUNS = 41
-"""Runs of each size for the errors of predictions: short runs differ by half from one to the
-next.
-"""
+"""Runs of each size for the errors of predictions. Short runs differ by half from one
+to the next."""
 
 
 def real(uris: list[str], calls: int) -> dict[str, float]:
@@ -88,7 +87,8 @@ class After:
     error: float
     """Median |log| of the plans' predictions over the median run of the operation."""
     apart: float
-    """|log| of the medians of every other run over the others."""
+    """|log| of the median of every other run over the median of the rest: the machine's own
+    variation."""
 
 
 def _after(

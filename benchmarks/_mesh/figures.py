@@ -10,16 +10,16 @@ from typing import NamedTuple
 KIB, MIB = 1 << 10, 1 << 20
 
 Figures = dict[str, float | str]
-"""Name -> a figure, or a text with several."""
+"""A figure, or a text with several figures, by name."""
 
 
 class Options(NamedTuple):
     """How much a section measures."""
 
     sets: int
-    """Sets of unequal ports, 0 or more."""
+    """Number of sets of unequal ports, 0 or more."""
     simulate: bool
-    """Run their plans on simulated devices, too?"""
+    """True: run the plans on simulated devices, too."""
     rounds: int
     """Number of timings of each side of a ratio, 1 or more."""
     devices: tuple[str, ...]

@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FAKE = ROOT / "build/fake/libcuda.so.1"
 RATES = "time h2d 1;time d2h 2"
 SLOW = "time h2d 0.5;time d2h 1;time peer 2"
-"""For two copies at once: at these rates the host's memory is faster on any machine."""
+"""Rates for two copies at once: so low that the host's memory is faster on any machine."""
 
 
 def transports(options: Options) -> Figures:

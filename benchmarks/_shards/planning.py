@@ -18,9 +18,11 @@ from sparkle_drv.testing.shards.judged import decisions, planner
 from .options import Options
 
 DEVICES, PLANS = 5, 3
-"""Drawn machines of one size are planned for so often; the fastest plan counts."""
+"""Number of devices of a random machine; how often its plan is made, where the fastest
+time counts."""
 SIDE, CALLS, WARM = 64, 200, 300
-"""For products of a seen shape: calls in a block, and calls before the first one."""
+"""For products of a known shape: their side, the calls in a block, and the calls before the
+first block."""
 
 
 def planning(options: Options) -> Figures:

@@ -18,9 +18,10 @@ from .options import Options
 WARM = 6
 """Calls that are not timed: the first ones measure devices and correct plans."""
 SMALL = 4
-"""The side of products on slow devices is so many times smaller."""
+"""Products on slow devices have a side that is smaller by this factor."""
 ROUND_S = 2.0
-"""Slow sides are timed in fewer rounds: one round of all sides then takes this long on average."""
+"""Largest seconds of a round of all sides, on average. Slow sides are therefore timed in fewer
+rounds."""
 Calls = dict[str, Callable[[], object]]
 
 

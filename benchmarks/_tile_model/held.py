@@ -22,7 +22,7 @@ from sparkle_drv.ops import ref
 from sparkle_drv.ops.memory import weights
 
 QUICK_S = 2e-3
-"""Beyond this, the check's own time gives the duration of a launch."""
+"""If the check's launch takes longer (s), its time counts as the duration of a launch."""
 
 
 class _Launches:

@@ -18,18 +18,20 @@ from sparkle_drv.ops import tiles
 from . import held, report, space
 
 GFLOPS = {"avx512": 100.0, "avx2": 100.0, "neon": 30.0, "ref": 35.0}
-"""Approximate rate of one core with float32, to know how long a launch will last."""
+"""Approximate float32 rate of one core by instruction set, to predict how long a launch takes."""
 CALL_S = 2e-6
 LAUNCHES, LEAST_S, MOST_S = 70, 0.7, 45.0
-"""A search's goal: so many launches, within so many seconds."""
+"""The time that a search should have: that of so many launches, but at least LEAST_S and at most
+MOST_S."""
 LONGEST_S = 3.0
-"""A product that takes longer is left out."""
+"""A product whose launch takes longer (s) is left out."""
 SLOW_S = 0.1
 SLOW = {"least_pairs": 5, "samples": 1, "hopeless": 1.25}
 QUICK = {"least_pairs": 20, "samples": 5, "hopeless": 2.0}
-"""How a search goes on with launches longer than SLOW_S, and with others."""
+"""Parameters of a search whose launches take longer than SLOW_S, and those of other searches."""
 FAR_SHARE, LOOK_LAUNCHES, LOOK_S = 0.3, 8, 3e-3
-"""Share of the time for plans far from the model's; launches of each, and their time limit."""
+"""Share of the time for plans far from the model's; launches of each such plan, and their limit
+in seconds."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ HEAD = (
     "tried", "note",
 )  # fmt: skip
 FEWEST = 4
-"""Plans that a search must have tried for its row to count, unless there are no more."""
+"""The number of plans that a search must have tried for its row to count, unless there
+are fewer."""
 Row = Mapping[str, Any]
 
 

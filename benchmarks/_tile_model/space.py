@@ -18,7 +18,7 @@ from _cpu_peers.cases import Gemm
 from sparkle_drv.types import TilePlan
 
 RUNGS = tuple(sorted({step << shift for shift in range(10) for step in (1, 3)}))
-"""1 2 3 4 6 8 12 ...: numbers of pieces, steps of a half and a third."""
+"""The numbers of pieces 1 2 3 4 6 8 12 ...: each is a half or a third more than the one before."""
 FAR = (
     *(
         (1, 1, 1),
@@ -32,14 +32,14 @@ FAR = (
     ),
     *itertools.product((1, 2, 4, 8, 16, 32, 64, 128, 256), (1, 4, 16, 64), (1, 4, 16)),
 )
-"""Pieces of k, m and n where a search begins beside the model's: whole matrices to small blocks,
-the most different ones first."""
+"""The pieces of k, m and n of plans at which a search begins besides the model's: from whole
+matrices to small blocks, the most different plans first."""
 LEAST_FAR = 8
-"""Number of these that are always tried, however little time there is."""
+"""Number of plans of FAR that are always tried, however little time there is."""
 LEAST_TERMS = 8
-"""Of a piece of k."""
+"""Least number of terms in a piece of k."""
 NAIVE_FLOPS = 1e6
-"""Of a product for which plain loops are a candidate."""
+"""Largest flops of a product for which plain loops are a candidate."""
 
 
 @dataclass(frozen=True)

@@ -37,13 +37,13 @@ class Room:
 
     name: str
     files: list[str] = field(default_factory=list)
-    """Hand-written sources directly in it."""
+    """Hand-written sources directly in the folder."""
     sentence: str = ""
-    """What lives there."""
+    """The sentence that says what is in the folder."""
     out: dict[str, list[Arrow]] = field(default_factory=dict)
-    """Rooms that its files import, with the imports."""
+    """The rooms that the files of this room import, with the imports."""
     inside: list[Arrow] = field(default_factory=list)
-    """Imports among its own files."""
+    """Imports among the files of this room."""
 
 
 def room_of(path: str) -> str:

@@ -17,9 +17,8 @@ from .common import Subcommands, devices, of, shape
 
 DTYPES = {"f32": "float32", "f64": "float64", "i32": "int32"}
 RUNS, MOST_RUNS = 3, 32
-"""How many calls are made, and how many more while the last plan was never measured. The first
-calls' times may lead to another device.
-"""
+"""Least and largest number of calls. After RUNS calls the next plan with a measured time is the
+last. The first calls' times may lead to another device."""
 
 
 def add(sub: Subcommands, epilog: str) -> None:

@@ -12,18 +12,20 @@ if TYPE_CHECKING:
     from sparkle_drv import Topology
 
 RADIUS, EACH, NODE, AROUND = 250.0, 70.0, 46.0, 110.0
-"""Pixels: smallest circle of devices; circle per device; a device; the margin around the circle."""
+"""In pixels: the smallest radius of the circle of devices; the least radius per device; a
+device's radius; the margin around the circle."""
 WIDTHS = (1.5, 7.0)
-"""Pixels of the slowest and the fastest link."""
+"""Widths of the slowest and of the fastest link, in pixels."""
 HEAD = 16.0
-"""Pixels of an arrow's head, wider than the widest link."""
+"""Length of an arrow's head in pixels; the head is wider than the widest link."""
 ASIDE, TEXT_ASIDE = 7.0, 17.0
-"""Pixels from the middle line to each of the two links of a pair, and to their texts."""
+"""Distance in pixels of the two links of a pair, and of their texts, from the line between the
+devices."""
 TEXT_AT = 0.2
-"""Share of a link before the middle of its text."""
+"""Place of the middle of a link's text, as a share of the link's length."""
 COLOURS = {"shared": "#009e73", "peer": "#0072b2"}
 STAGED = "#d55e00"
-"""Okabe and Ito, Color Universal Design, 2008: distinct for colour-blind readers, too."""
+"""Colour of Okabe and Ito, Color Universal Design, 2008: distinct for colour-blind readers, too."""
 
 Place = tuple[float, float]
 

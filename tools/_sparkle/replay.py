@@ -15,7 +15,7 @@ from _console.problems import FAILED, OK, UsageError
 from .common import Subcommands, seconds
 
 MOST = 10
-"""Decisions that are printed one by one."""
+"""Largest number of decisions that are printed one by one."""
 
 
 def add(sub: Subcommands, epilog: str) -> None:

@@ -15,7 +15,7 @@ from .common import Subcommands, printable, seconds
 
 TRANSFERS = ("h2d", "d2h")
 MOST = 20
-"""Problems that are printed."""
+"""Largest number of problems that are printed."""
 
 
 def add(sub: Subcommands, epilog: str) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SAME = ("cpu", "cpu_model", "cpus", "kernel", "sparkle_drv", "commit", "sparkle_environment")
 """The keys of env.describe() that both runs must share."""
 _FREE = {"command", "json", "csv", "md", "svg", "resume", "seed", "log"}
-"""Options that do not change what is measured. The seed is taken over."""
+"""Options that do not change what is measured. The seed is that of the earlier run."""
 _NAME_FILES = ("image", "vs", "ref", "args")
 
 

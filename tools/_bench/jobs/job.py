@@ -29,7 +29,7 @@ TYPES: Mapping[str, str] = {
 """numpy's storage of each type. numpy has no bf16, whose bits are the upper half of an f32's."""
 BF16_NAN = 0x7FC0
 SCALARS = tuple(kind for kind in TYPES if kind != "bf16")
-"""The types of values that a kernel takes. bf16 stands behind pointers only."""
+"""The types that a value argument may have. bf16 occurs only in arrays."""
 
 
 @dataclass(frozen=True)
@@ -98,11 +98,11 @@ class Absent:
 Arg = Operand | Scalar | Absent
 Values = Mapping[str, Any]
 Oracle = Callable[[Values], Mapping[str, Array]]
-"""(inputs and scalars by name) -> expected outputs by name, floats as float64."""
+"""A function from (inputs and scalars by name) to the expected outputs by name, with floats as
+float64."""
 Invariant = Callable[[Values, Mapping[str, Array]], str | None]
-"""(inputs and scalars, outputs) -> the error's text, or None. For kernels whose outputs only this
-function can judge.
-"""
+"""A function from (inputs and scalars, outputs) to the text of an error, or None. For kernels
+whose outputs only such a function can judge."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ from .axes import MOST_POINTS, Axis, Point, Value, assignments
 GROUP_AXIS = "group_size"
 GROUP_NAMES = ("GX", "GY", "GZ")  # names of the group's three extents in expressions
 MOST_PRODUCT = 1 << 20
-"""How many combinations --where may judge. A million take about ten seconds."""
+"""Largest number of combinations that --where may judge. A million combinations take about ten
+seconds."""
 
 
 def sweep(

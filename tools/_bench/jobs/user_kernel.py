@@ -25,9 +25,8 @@ from .user_reference import Reference
 _EPS_ALLOWED = {
     "f64": 100 * 2**-52, "f32": 100 * 2**-23, "f16": 4 * 2**-10, "bf16": 4 * 2**-7
 }  # fmt: skip
-"""The tolerance of an output of each type. A sum of some thousand terms loses 100 eps. In 16 bits
-that would be a whole digit; kernels that add up in f32 stay within four eps.
-"""
+"""The tolerance of an output of each type. A sum of some thousand terms loses 100 eps. In 16
+bits that would be a whole digit; kernels that add up in f32 stay within four eps."""
 GROUP_SIZE = 256
 _OPTION = re.compile(r"\s(?=-D|--groups\b|--group-size\b)")
 

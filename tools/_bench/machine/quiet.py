@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 
 NOTED, TOO_MUCH = 0.10, 0.25
-"""Shares of all cores that others took: above the first it is printed, above the second nothing
-is kept."""
+"""Shares of all cores that other processes took. Above the first, the share is printed; above
+the second, no result is kept."""
 RESTED_S = 1.0
 _TASKS = Path("/proc/self/task")
 _TICKS = os.sysconf("SC_CLK_TCK")

@@ -39,7 +39,8 @@ def unheard(kernel: str, step: str) -> None:
 
 
 announce = unheard
-"""Called before each step (LOADS to TIMES) with its kernel; "" for any kernel. child.py listens."""
+"""A function that is called before each step (LOADS to TIMES) with its kernel; "" for any
+kernel. child.py sets it."""
 # seconds to wait when closing after a failure; a kernel that hangs does not end within them either
 LEAVE_S = 1.0
 

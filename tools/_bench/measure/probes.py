@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 log = logging.getLogger("sparkle_drv.bench")
 SMALL = 1009  # number of elements, or of rounds of FMAs, at which a kernel is verified: a prime
 LEAST_FMA_NS, MOST_FMA_NS = 100e3, 20e6
-"""A launch of FMAs: long enough to hide the cost of its start, short enough to repeat."""
+"""Least and largest ns of a launch of FMAs: long enough to hide the cost of its start, short
+enough to repeat."""
 NEAR_ROOF = 0.5  # a row at this share of a roof, or above, may be limited by the roof
 COUNTED, LAUNCHES = 64, 2
-"""A stream shorter than so many empty launches says nothing of memory. The empty launches are timed
-in a batch.
-"""
+"""A stream shorter than COUNTED empty launches says nothing about memory. The empty launches are
+timed in a batch."""
 REFERENCE = "reference"  # kind of a probe that belongs to no roof
 
 

@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 SAMPLE_NS = 200_000  # least ns of a sample: two clock readings of 50 ns are then 0.05 % of it
 MOST_BATCH = 4096
 WARM_UP_S, WARM_UP_SHARE = 0.2, 0.04
-"""Seconds, and the share of a row's time, that a warm-up takes at most. A host of virtual machines
-may wake two idle cores as two threads of one of its own. It needs a tenth of a second to part them.
-In 9 of 60 tries on Zen 4, two processes on cores of their own began at half their speed."""
+"""Largest seconds of a warm-up, and its largest share of a row's time. A host of virtual
+machines may wake two idle cores as two threads of one of its own cores, and needs a tenth of a
+second to separate them. In 9 of 60 tries on Zen 4, two processes on their own cores began at
+half their speed."""
 BEYOND_CACHE = 2
 ASSUMED_CACHE_NBYTES = 64 << 20  # size of the caches of a device that does not report them
 MOST_COLD_SHARE = 4  # the rotating sets use at most a quarter of the device's memory

@@ -25,7 +25,7 @@ from . import ticks
 from .row_table import label_of
 
 Point = tuple[float, float, float, float]
-"""x, y, and the interval of y."""
+"""The x of a point, its y, and the interval of y."""
 WIDTH, HEIGHT = 8.0, 5.0  # inches
 FOOTER_INCHES = 0.62
 FOOTER_LETTERS, FOOTER_LINES = 118, 3

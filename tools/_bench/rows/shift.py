@@ -23,10 +23,10 @@ from . import stats
 THRESHOLD = 0.05
 DRAWS = 500
 FASTEST, QUICK, FEWEST = 0.02, 0.1, 2
-"""Quantiles of a row's times, FEWEST samples below the first. The doubt is the distance of the two.
-Beside two busy loops and other work (load 3 to 8) none of 204 comparisons of three kernels with
-themselves was SLOW with it, and 13 of 13 with 15 % more work were (benchmarks/self_compare.py).
-"""
+"""Quantiles of the fastest and of the quick times of a row; at least FEWEST samples are below
+the first. The distance of the two quantiles is the uncertainty. Beside two busy loops and other
+work (load 3 to 8), none of 204 comparisons of three kernels with themselves was SLOW with it,
+and 13 of 13 with 15 % more work were (benchmarks/self_compare.py)."""
 Samples = Sequence[float] | stats.Floats
 
 

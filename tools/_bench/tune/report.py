@@ -27,10 +27,10 @@ class Row:
     shape: str = ""
     outcome: Outcome[Any] | None = None
     wrong: tuple[str, ...] = ()
-    """The check's sentence about each plan that was wrong."""
+    """The sentence of the check about each plan that was wrong."""
     refused: int = 0
     failure: str = ""
-    """Why there is no outcome."""
+    """The reason why there is no outcome."""
     kept: bool = False
     others: float = 0.0
     """Share of the host's cores that other processes took during the search."""

@@ -89,11 +89,11 @@ class Search(Generic[P]):
     seed: int = 0
     say: Callable[[str], None] = lambda what: None
     least_pairs: int = 10
-    """Samples in the last duel, however late it is."""
+    """Least number of samples in the last duel, also when the time is up."""
     samples: int = SAMPLES_A_ROUND
     """Samples of each plan in the first round of a race."""
     hopeless: float = HOPELESS
-    """A plan that takes so many times the best's time at the first look does not race."""
+    """A plan whose first samples take so many times the best's time is dropped before the race."""
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)

@@ -24,8 +24,8 @@ DOWN = (1, 2, 4, 8, 16, 32)  # threads per group along m
 TERMS = (4, 8, 16, 32)
 THREADS = (32, 64, 128, 256, 512, 1024)
 MOST_SUMS = {False: 512, True: 256}
-"""Outputs per thread, by DeviceInfo.software. llvmpipe compiles 256 in 4 s and 512 in 17 s to 22 s,
-the square of their number. No number of launches earns that back."""
+"""Largest number of outputs per thread, by DeviceInfo.software. llvmpipe compiles 256 in 4 s and
+512 in 17 s to 22 s: the time grows with the square. No number of launches makes up for that."""
 STAGED = ("shared", "im2col")
 
 

@@ -25,7 +25,7 @@ DUELISTS = 4  # so many of the best points are timed again, together with the fi
 AGAIN, BEST = "timed again in turns with the best", "the best that --search found"
 DUEL_SHARE = 0.15  # share of the budget for the duel
 ROWS = 60
-"""The budget should suffice for so many points, so each point gets at most 1 / ROWS of it."""
+"""The budget should suffice for so many points: each point gets at most 1 / ROWS of it."""
 
 
 @dataclass(frozen=True)

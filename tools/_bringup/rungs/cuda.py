@@ -25,8 +25,8 @@ PTX = b"""
 .address_size 64
 .visible .entry noop() { ret; }
 """
-"""An empty kernel. ISA 6.4 is that of CUDA 10.1 (PTX ISA, release notes). The tests' driver knows
-the name `noop`."""
+"""An empty kernel. Its PTX ISA 6.4 is that of CUDA 10.1 (PTX ISA, release notes). The tests'
+fake driver knows the name `noop`."""
 NODES = 16  # launches in the list that becomes a graph
 
 
