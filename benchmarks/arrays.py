@@ -100,7 +100,10 @@ def operators(dev: sp.Device, size: int, rounds: int) -> list[float]:
                     made.numpy(), np.sin(given[0]) + given[1] * 2, 1e-5, 1e-5
                 )
                 if not right or (turn and launches != 1):
-                    raise SystemExit(f"{dev.uri}: wrong, or {launches} launches; nothing is timed")
+                    raise SystemExit(
+                        f"{dev.uri}: expected a right result by one launch, got right={right} by "
+                        f"{launches}; nothing is timed"
+                    )
             if turn:
                 found.append(took[0] / took[1])
     return found

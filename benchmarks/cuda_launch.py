@@ -43,7 +43,7 @@ import sparkle_drv as sp  # noqa: E402
 
 FAKE = ROOT / "build/fake/libcuda.so.1"
 COUNTS = (0, 4, 16)
-Burst = Callable[[int], float]  # number of launches -> ns per launch
+Burst = Callable[[int], float]  # makes that number of launches, returns ns per launch
 
 
 def timed(call: Call, sync: Call) -> Burst:

@@ -45,7 +45,7 @@ import sparkle_drv as sp
 TEAM = Path(__file__).resolve().parents[1] / "benchmarks/_cpu_peers/pool_stalls.c"
 PERCENTILES = (50, 90, 99, 99.9, 100)
 REGION_NS = 100_000
-SURROUNDINGS = {  # name -> OMP_WAIT_POLICY
+SURROUNDINGS = {  # the OMP_WAIT_POLICY of each surrounding
     "alone": "",
     "omp between": "",
     "omp passive": "passive",

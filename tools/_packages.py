@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-STAMP = ROOT / ".venv" / "sparkle-stamp"  # exists when .venv is complete
+STAMP = ROOT / ".venv" / "sparkle-stamp"  # a file that exists when .venv is complete
 # Links are followed, so that in .venv this is the machine's Python. Otherwise make would delete its
 # own .venv.
 PYTHON = Path(sys.executable).resolve()

@@ -242,7 +242,7 @@ def ask(side: Any, answers: threading.Semaphore, count: int) -> float:
         began = time.perf_counter()
         side.send(Lane.CONTROL, bytes(100))
         if not answers.acquire(timeout=5):
-            raise TimeoutError("no answer within 5 s")
+            raise TimeoutError("the other side gives no answer within 5 s")
         took.append(time.perf_counter() - began)
     return sorted(took)[count // 2] * 1e6
 
@@ -253,7 +253,7 @@ def bulk(side: Any, answers: threading.Semaphore, mib: int) -> float:
     for number in range(count):
         side.send(Lane.BULK, (b"L" if number == count - 1 else b"-") + bytes(CHUNK - 1))
     if not answers.acquire(timeout=60):
-        raise TimeoutError("no answer within 60 s")
+        raise TimeoutError("the other side gives no answer within 60 s")
     return count * CHUNK / (time.perf_counter() - began) / 1e6
 
 

@@ -193,7 +193,7 @@ def all_cases() -> Mapping[str, Case]:
     found = [*_gemms(), *maps, *_layers(1), *_layers(8)]
     named = {case.name: case for case in found}
     if len(named) != len(found):
-        raise AssertionError("two cases of one name")
+        raise AssertionError("two cases have the same name")
     return MappingProxyType(named)
 
 

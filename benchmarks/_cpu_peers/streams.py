@@ -39,7 +39,7 @@ def way(name: str, operands: Operands, dev: Any, ops: Any) -> Way:
         wanted = x if name == "copy" else SCALAR * x.astype("f8") + before
         worst = float(abs(y - wanted).max())
         if not worst <= _CLOSE:  # written so that a NaN fails
-            raise ValueError(f"{name} is off by {worst:.3g}")
+            raise ValueError(f"{name}: the result is wrong by {worst:.3g}")
 
     def poison() -> None:
         y[:] = before

@@ -36,7 +36,7 @@ def transports(options: Options) -> Figures:
     one = _fake("staged", options.rounds, f"peer off;{RATES}")
     two = _fake("relay", options.rounds, f"devices 3;peer off 0 1;{SLOW}")
     if set(one["moved"]) != {"staged"}:
-        raise Wrong(f"expected staged copies alone, got {one['moved']}")
+        raise Wrong(f"expected only staged copies, got {one['moved']}")
     return {
         "staged / slower leg alone, rates, 64 MiB": _ratio(one["leg"], one["copy"]),
         "staged / the same a chunk at a time, rates, 64 MiB": _ratio(one["serial"], one["copy"]),
@@ -58,7 +58,7 @@ def _fake(what: str, rounds: int, said: str) -> Any:
         cwd=ROOT / "benchmarks", env=environment, capture_output=True, text=True, timeout=600,
     )  # fmt: skip
     if done.returncode:
-        raise Wrong(done.stderr.strip() or f"_mesh.fake {what} ended with {done.returncode}")
+        raise Wrong(done.stderr.strip() or f"_mesh.fake {what} ended with status {done.returncode}")
     return json.loads(done.stdout)
 
 

@@ -78,7 +78,7 @@ class Work:
 
     def judge(self, got: Array, frame: int, way: str) -> None:
         if not np.array_equal(got, self.wanted[frame % KINDS]):
-            raise ValueError(f"{way}: frame {frame} came back wrong")
+            raise ValueError(f"{way}: the result of frame {frame} is wrong")
 
     def kernel_s(self, count: int = 64) -> float:
         """Returns the seconds of the kernel alone: of one run among `count` in one list, the best

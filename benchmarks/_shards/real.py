@@ -1,4 +1,4 @@
-"""Products that real devices share, compared with one device, in turns."""
+"""Times products that several real devices share, in turns with products on one device."""
 
 from __future__ import annotations
 

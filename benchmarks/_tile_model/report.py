@@ -31,7 +31,7 @@ def plan(of: TilePlan) -> str:
 
 
 def lines(rows: Sequence[Row]) -> list[Line]:
-    """One line for each instruction set."""
+    """Returns one line for each instruction set."""
     found = []
     for isa in dict.fromkeys(row["isa"] for row in rows):
         here = [row for row in rows if row["isa"] == isa]

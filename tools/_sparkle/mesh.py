@@ -24,7 +24,7 @@ NBYTES = {"4 KiB": 1 << 12, "1 MiB": 1 << 20, "64 MiB": 1 << 26}
 
 
 def add(sub: Subcommands, epilog: str) -> None:
-    """Adds the command."""
+    """Adds the command and its options."""
     made = sub.add_parser(
         "mesh",
         help="the links between devices: rates, latencies, routes, a picture",

@@ -21,7 +21,7 @@ PACKAGES = ("cryptography", "zenoh", "msgpack")
 
 
 def add(sub: Subcommands, epilog: str) -> None:
-    """Adds the command."""
+    """Adds the command and its options."""
     made = sub.add_parser(
         "node",
         help="lend this machine's devices to clients with a certificate",

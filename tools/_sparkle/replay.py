@@ -19,7 +19,7 @@ MOST = 10
 
 
 def add(sub: Subcommands, epilog: str) -> None:
-    """Adds the command."""
+    """Adds the command and its options."""
     made = sub.add_parser(
         "replay",
         help="decide again what a trace recorded; or with other devices",

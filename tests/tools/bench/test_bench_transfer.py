@@ -119,8 +119,8 @@ def test_bad_input(bench, capsys):
         (("-a", "way=fly"), 2, "none of write, read"),
         (("-a", "memory=shared"), 2, "none of device, host"),
         (("-a", "nbytes=0"), 2, "below 1"),
-        (("-a", "nbytes=1G*1K"), 2, "TiB of cpu, which has"),
-        (("-a", "nbytes=2**63"), 2, "TiB of cpu, which has"),
+        (("-a", "nbytes=1G*1K"), 2, "TiB of memory, cpu has"),
+        (("-a", "nbytes=2**63"), 2, "TiB of memory, cpu has"),
         (("-d", "cpu:9"), 3, "cpu:9"),
         (("-d", "no:0"), 3, "no backend"),
     ):

@@ -36,7 +36,7 @@ def check(what: str, device_nbytes: int, host_nbytes: int, info: sp.DeviceInfo) 
 
     if info.memory_nbytes and device_nbytes > info.memory_nbytes:
         raise UsageError(
-            f"{what} needs {gib(device_nbytes)} of {info.uri}, which has {gib(info.memory_nbytes)}"
+            f"{what} needs {gib(device_nbytes)} of memory, {info.uri} has {gib(info.memory_nbytes)}"
         )
     shared = bool(in_common(("cpu",), info.shares))
     wanted, free = host_nbytes + shared * device_nbytes, available_nbytes()

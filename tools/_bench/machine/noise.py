@@ -121,8 +121,8 @@ class Watch:
 
         try:
             found = [value for name, value in self._sensors().items() if name.endswith("_mhz")]
-        except (OSError, ValueError, sp.SparkleError):  # the row's samples report it, too
-            return None
+        except (OSError, ValueError, sp.SparkleError):
+            return None  # the row's own samples report the same error
         return float(found[0]) if found else None
 
 

@@ -15,10 +15,9 @@ from . import figures, sweep_table, ticks
 from .figures import Point
 from .roofline import kernels
 
-# an axis of sizes, or of times, is logarithmic if its largest value is so many times its smallest;
-# an axis of rates begins at zero
+# An axis of sizes (LOG_FROM) or of times (TALL_FROM) is logarithmic if its largest value is so many
+# times its smallest. An axis of rates begins at zero.
 LOG_FROM, TALL_FROM = 4, 20
-# is so many times its smallest; an axis of rates begins at zero
 
 
 def draw(folder: Path, device: str, rows: Sequence[Row], footer: str) -> list[bool]:

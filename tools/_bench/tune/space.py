@@ -31,7 +31,9 @@ STAGED = ("shared", "im2col")
 
 @dataclass(frozen=True)
 class Shaped:
-    """The parts of a gpu plan."""
+    """A gpu plan in parts: algorithm, tile per thread, threads per group, terms per
+    step, vector.
+    """
 
     algo: str
     tm: int

@@ -33,7 +33,9 @@ def add(sub: options.Subcommands) -> None:
 def run(args: argparse.Namespace) -> int:
     family = families.of(args.device)
     if family.name == "api":
-        raise UsageError(f"{args.device}: `ladder --only memory,mapped` tests its memory")
+        raise UsageError(
+            f"{args.device}: mem needs an AMD card; `ladder --only memory,mapped` tests its memory"
+        )
     heaps = [name.strip() for name in args.heap.split(",")]
     for name in heaps:
         if name not in HEAPS:

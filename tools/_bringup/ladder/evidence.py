@@ -66,7 +66,7 @@ def contents(path: Path, most: int) -> bytes:
     if len(data) > most:
         raise ValueError(f"expected at most {most} bytes, got more")
     if path.parts[-3:-2] == ("devcoredump",) and AMDGPU not in data[:4096]:
-        raise ValueError("expected a dump of amdgpu")
+        raise ValueError("expected a dump of amdgpu, got another file")
     return data
 
 

@@ -57,7 +57,7 @@ def open_(b: Opened) -> str:
 def describe(b: Opened) -> str:
     info = b.device_api().info
     if info.max_group_size < 1 or min(info.max_groups) < 1 or info.memory_nbytes < 1 << 20:
-        raise Wrong(f"impossible limits: {info}", bad_info=True)
+        raise Wrong(f"the device reports impossible limits: {info}", bad_info=True)
     return (
         f"{info.compute_units} units, groups of {info.max_group_size}, "
         f"{info.memory_nbytes >> 20} MiB, {info.max_shared_nbytes >> 10} KiB shared"
@@ -215,7 +215,7 @@ def timestamps(b: Opened) -> str:
             fence.wait(LIMIT_S)
             times.append(fence.time_ns)
     if any(t is None or t < 0 or t > LIMIT_S * 1e9 for t in times):
-        raise Wrong(f"times of empty launches: {times} ns", bad_clock=True)
+        raise Wrong(f"impossible times of empty launches: {times} ns", bad_clock=True)
     return f"empty launches take {min(times)} to {max(times)} ns by the device's clock"
 
 
@@ -264,7 +264,7 @@ def closing(b: Opened) -> str:
     except (sp.OutOfDeviceMemory, ValueError):
         pass
     else:
-        raise Wrong("a buffer of 2^60 bytes was made", taken=True)
+        raise Wrong("a buffer of 2^60 bytes was made, expected an error", taken=True)
     with dev.buffer(4096):
         return "closed while in use; 2^60 bytes are refused, and the device goes on"
 

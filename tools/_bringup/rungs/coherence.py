@@ -95,7 +95,11 @@ def code_cache(b: Bench) -> str:
             return
         old = any((got == index ^ np.uint32(m)).any() for m in masks[:k])
         ran = "the earlier code" if old else "something else"
-        raise Wrong(f"code {how}: waves ran {ran}", mismatch=True, unwritten=not got.any())
+        raise Wrong(
+            f"code {how}: expected waves to run the new code, they ran {ran}",
+            mismatch=True,
+            unwritten=not got.any(),
+        )
 
     for k in range(3):
         code.write(program(masks[k]))

@@ -36,7 +36,7 @@ def library(b: Bench) -> str:
     b.facts["tried"] = tried
     if rc:
         raise Wrong(
-            "no library serves; tried " + "; ".join(tried),
+            "no driver library can be used; tried " + "; ".join(tried),
             tried=tried, no_library=True, lacks_symbol="has no symbol" in " ".join(tried),
             named=bool(b.first),
         )  # fmt: skip
@@ -75,7 +75,7 @@ def attributes(b: Bench) -> str:
     info = driver.described(b.first, b.ordinal, b.uri)
     b.facts |= {"name": info.name, "isa": info.isa}
     if not (info.max_group_size and info.compute_units and min(info.max_groups)):
-        raise Wrong(f"impossible limits: {info}", bad_info=True)
+        raise Wrong(f"the device reports impossible limits: {info}", bad_info=True)
     if info.memory_nbytes < 1 << 20:
         raise Wrong(f"{info.name} has {info.memory_nbytes} bytes of memory", bad_info=True)
     return (
@@ -96,7 +96,7 @@ def alloc(b: Bench) -> str:
     for nbytes in sizes:
         with dev.buffer(nbytes) as made:
             if not made.address:
-                raise Wrong(f"{nbytes} bytes at address 0", bad_info=True)
+                raise Wrong(f"an allocation of {nbytes} bytes is at address 0", bad_info=True)
     return "1 byte to 16 MiB, allocated and freed"
 
 
@@ -135,7 +135,7 @@ def event(b: Bench) -> str:
         fence.wait(LIMIT_S)
         taken = fence.time_ns
     if not 0 < taken < LIMIT_S * 1e9:
-        raise Wrong(f"a fill of 4 KiB took {taken} ns by its events", bad_clock=True)
+        raise Wrong(f"impossible time of a fill of 4 KiB by its events: {taken} ns", bad_clock=True)
     return f"two events around a fill, {taken / 1e3:.1f} us apart"
 
 
@@ -177,7 +177,7 @@ def graph(b: Bench) -> str:
 def peer(b: Bench) -> str:
     _, out = b.probe()
     if out.device_count < 2:
-        raise Skip("there is one device")
+        raise Skip("there is only one device")
     other = f"cuda:{1 if b.ordinal == 0 else 0}"
     data = np.arange(20_000, dtype=np.uint32)
     got = np.zeros_like(data)

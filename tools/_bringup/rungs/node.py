@@ -55,7 +55,7 @@ def caps(b: Bench) -> str:
     b.facts |= {f"cap_{name.lower()}": value for name, value in got.items()}
     missing = [name for name in ("SYNCOBJ", "SYNCOBJ_TIMELINE") if not got[name]]
     if missing:
-        raise Wrong(f"the kernel has no {' and '.join(missing)}", no_timeline=True)
+        raise Wrong(f"the kernel driver lacks {' and '.join(missing)}", no_timeline=True)
     return ", ".join(f"{name} {value}" for name, value in got.items())
 
 
@@ -147,7 +147,7 @@ def memory(b: Bench) -> str:
     # (Mesa, amdgpu_devices.c).
     for name, heap in (("vram", m.vram), ("gtt", m.gtt)):
         if heap.usable_heap_size > heap.total_heap_size:
-            raise Wrong(f"{name}: usable is more than total", bad_info=True)
+            raise Wrong(f"{name}: the usable bytes are more than the total", bad_info=True)
     if not gtt or not vram:
         raise Wrong(f"VRAM {vram >> 20} MiB, GTT {gtt >> 20} MiB: one is missing", no_memory=True)
     if (old.vram_size, old.gtt_size) != (vram, gtt) and old.vram_size > vram:
@@ -213,7 +213,7 @@ def sensors(b: Bench) -> str:
         if name == "GPU_TEMP" and value > 105_000:
             raise Wrong(f"the GPU is {value / 1000:.0f} degrees hot", too_hot=True)
     if not words:
-        raise Skip("this kernel has no sensor of this chip")
+        raise Skip("this kernel driver reports no sensor of this chip")
     return ", ".join(words)
 
 
@@ -226,9 +226,9 @@ def contexts(b: Bench) -> str:
         if flags:
             words = state_words(flags)
             lost = bool(flags & raw.lib.AMDGPU_CTX_QUERY2_FLAGS_VRAMLOST)
-            raise Wrong(f"a new context is {words}", reset=True, vram_lost=lost)
+            raise Wrong(f"a new context has the state {words}", reset=True, vram_lost=lost)
     if len(seen) != 4:
-        raise Wrong(f"4 contexts have the ids {sorted(seen)}", bad_ids=True)
+        raise Wrong(f"expected 4 different ids of 4 contexts, got {sorted(seen)}", bad_ids=True)
     refused(
         errno.EINVAL, "FREE_CTX of a missing context",
         lambda: b.node.call("AMDGPU_CTX", "union drm_amdgpu_ctx",

@@ -100,7 +100,7 @@ def fences(b: Bench) -> str:
     later = gpu.submit("compute", store(b, out, 2), bos=[out])
     gpu.wait(later, b.job_s)
     if later.seq <= job.seq:
-        raise Wrong(f"sequence numbers go {job.seq}, {later.seq}", bad_ids=True)
+        raise Wrong(f"expected rising sequence numbers, got {job.seq}, {later.seq}", bad_ids=True)
     return f"WAIT_CS, WAIT_FENCES and the FENCE chunk agree on {job.seq}"
 
 
