@@ -15,7 +15,7 @@ from .cases import Case
 from .station import Lost, Station
 
 BENCHMARKS = Path(__file__).resolve().parents[1]
-LIVES = 3  # lives of a peer: the last death of so many is final
+LIVES = 3  # after so many deaths a peer is not started again
 
 
 class Crew:

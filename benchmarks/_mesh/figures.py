@@ -14,7 +14,7 @@ Figures = dict[str, float | str]
 
 
 class Options(NamedTuple):
-    """How much a section measures."""
+    """The options of the command line: how much a section measures."""
 
     sets: int
     """Number of sets of unequal ports, 0 or more."""

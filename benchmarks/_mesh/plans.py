@@ -56,8 +56,10 @@ def plans(options: Options) -> Figures:
 
 
 def _reached(rates: list[float], simulate: bool) -> dict[str, float]:
-    """Returns the lower bounds of an all_reduce of 64 MiB over its predicted seconds and, with
-    `simulate`, over its simulated ones.
+    """Returns ratios of an all_reduce of 64 MiB, and the seconds of planning it.
+
+    The ratios are the lower bounds over the predicted seconds and, with `simulate`, the known bound
+    over the simulated ones.
     """
     network = star(rates, LATENCY_S)
     begin = time.perf_counter()

@@ -9,7 +9,7 @@ from _mesh.figures import Figures
 
 
 class Options(NamedTuple):
-    """How much a section measures."""
+    """The options of the command line: how much a section measures."""
 
     seeds: int
     """Number of random machines, 1 or more. In a tenth as many calls, a device stops."""

@@ -49,7 +49,7 @@ LAYERS = (
     "sparkle_drv/errors.py",
     "sparkle_drv/version.py",
 )
-# The parts of the package that tools and benchmarks may import. Tests may import anything.
+# Layers that may import only the public parts of the package (PUBLIC). Tests may import anything.
 USERS = ("benchmarks", "examples", "tools")
 PUBLIC = (
     *("sparkle_drv", "sparkle_drv/ops", "sparkle_drv/lowlevel.py", "sparkle_drv/plugin"),

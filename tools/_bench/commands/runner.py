@@ -59,7 +59,7 @@ class Session:
     settings: Settings
     outputs: Outputs
     report: Report = field(default_factory=lambda: Report(env.describe()))
-    threshold: float = shift.THRESHOLD  # for SLOW in the comparison of a job with its rivals
+    threshold: float = shift.THRESHOLD  # for the verdicts on rivals
     isolated: bool = False  # True: measure in a child process
     earlier: Earlier | None = None  # the file of --resume
     ledger: Ledger = field(init=False)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import sparkle_drv as sp
 
 LONG_NS = 100_000_000
-MOST_BATCH = 1023  # a queue keeps the times of a few thousand submissions
+MOST_BATCH = 1023  # largest batch; a queue keeps the times of only a few thousand submissions
 
 
 class Slot:

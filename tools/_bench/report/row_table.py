@@ -134,7 +134,7 @@ def _caches(submission: Submission | None) -> list[str]:
 
 
 def label_of(row: Row) -> str:
-    """Returns the row's point on its axes, by the job's names."""
+    """Returns the row's point on its axes as text, such as "m=64 n=16M"."""
     return str(row.extra.get("label", label(row.subject.axes)))
 
 

@@ -25,7 +25,7 @@ FEWEST_FIRST = 8
 CANDIDATES = 2000  # largest number of points that the model judges
 # log costs that exceed the best by more than this are compressed, as their exact value says little
 KNEE = 0.5
-PAIR = 1.5  # prior of the log length scale of a pair of features: most pairs do not matter
+PAIR = 1.5  # prior of log(length scale) of a pair of features: most pairs do not matter
 _NUMBERS = re.compile(r"\d+(x\d+)+")
 
 

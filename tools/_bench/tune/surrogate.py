@@ -20,7 +20,7 @@ STEPS = 2  # gradient steps per fit
 # mean and deviation of the prior of log(share of noise in the variance)
 NOISE, NOISE_SPREAD = -5.0, 1.5
 LENGTH_SPREAD = 1.0  # deviation of the prior of log(length scale)
-MOST = 6.0  # largest value of these logarithms
+MOST = 6.0  # largest value of log(noise share) and log(length scale)
 FIRST_STEP, LEAST_STEP, MOST_STEP = 0.2, 1e-3, 0.7
 GROW, SHRINK = 1.3, 0.5
 
