@@ -127,8 +127,8 @@ class Results:
             print(f"{PROG}: cannot go on with {archive}: {error}", flush=True)
 
     def _take_up(self, summary: str) -> bool:
-        """Takes over the steps of a summary. Returns False if it is another run's; that run's
-        archive is kept beside the new one.
+        """Takes over the steps of a summary. Returns False if it belongs to another run,
+        whose archive is kept beside the new one.
         """
         key, steps = read_summary(summary)
         if key == self.key:

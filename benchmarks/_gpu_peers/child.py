@@ -50,8 +50,8 @@ def each(call: Call, sync: Call, rounds: int, batch: int) -> float:
 
 
 def whole(call: Call, sync: Call, rounds: int) -> float:
-    """Returns the median ns of a call and the wait for it. After FIGURE_NS no round but the second
-    begins.
+    """Returns the median ns of a call and the wait for it. Two rounds always run; no further
+    round begins after FIGURE_NS.
     """
     taken: list[int] = []
     while len(taken) < 2 or (len(taken) <= rounds and sum(taken) < FIGURE_NS):

@@ -42,7 +42,7 @@ class Cupy(Peer):
         return self.cp.empty(nbytes, self.cp.uint8)
 
     def free(self, memory: Any) -> None:
-        pass  # CuPy returns memory to the pool when its last reference goes
+        pass  # CuPy returns memory to the pool when the last reference goes
 
     def launch(self, kernel: Any, args: Sequence[Any]) -> Call:
         function, types = kernel

@@ -45,7 +45,7 @@ class Numba(Peer):
         return self.cuda.device_array(nbytes, self.numpy.uint8)
 
     def free(self, memory: Any) -> None:
-        pass  # Numba frees memory when its last reference goes
+        pass  # Numba frees memory when the last reference goes
 
     def launch(self, kernel: Any, args: Sequence[Any]) -> Call:
         function, types = kernel

@@ -44,8 +44,8 @@ def real(uris: list[str], calls: int) -> dict[str, float]:
 
 
 def _truth(ctx: sp.Context, pair: np.ndarray) -> dict[str, float]:
-    """Returns the median seconds of a call on each device, timed in turns. The result is compared
-    before it is timed.
+    """Returns the median seconds of a call on each device, timed in turns. Each result is
+    verified before it is timed.
     """
     a, b = pair
     want = a.astype(np.float64) @ b

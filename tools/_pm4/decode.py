@@ -85,8 +85,9 @@ def notes(ibs: list[Ib]) -> dict[tuple[int, int], str]:
 
 
 def trace_point(one: Any) -> str:
-    """Returns the number of a trace point of Mesa, or "" for another packet. RADV_DEBUG=hang and
-    radeonsi number their commands by NOPs (Mesa ac_debug.h).
+    """Returns "Mesa's trace point N" for a NOP that marks one, or "" for another packet.
+
+    RADV_DEBUG=hang and radeonsi number their commands by NOPs (Mesa ac_debug.h).
     """
     payload = one.fields.get("payload", ())
     if one.cls is not lowlevel.pm4.Nop or len(payload) != 1 or payload[0] >> 16 != 0xCAFE:
