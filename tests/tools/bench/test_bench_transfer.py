@@ -185,7 +185,7 @@ def test_what_the_memory_cannot_hold(monkeypatch):
     info = sp.types.DeviceInfo("gpu", "x", "x", "gpu", memory_nbytes=1000)
     monkeypatch.setattr(headroom, "available_nbytes", lambda: 500)
     headroom.check("this", 1000, 500, info)
-    with pytest.raises(UsageError, match=r"this needs .* of gpu"):
+    with pytest.raises(UsageError, match=r"this needs .* of memory, gpu has"):
         headroom.check("this", 1001, 0, info)
     with pytest.raises(UsageError, match="of the host's memory"):
         headroom.check("this", 0, 501, info)
