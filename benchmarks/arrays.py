@@ -101,8 +101,8 @@ def operators(dev: sp.Device, size: int, rounds: int) -> list[float]:
                 )
                 if not right or (turn and launches != 1):
                     raise SystemExit(
-                        f"{dev.uri}: expected a right result by one launch, got right={right} by "
-                        f"{launches}; nothing is timed"
+                        f"{dev.uri}: expected a right result by one launch, got "
+                        f"right={bool(right)} by {launches}; nothing is timed"
                     )
             if turn:
                 found.append(took[0] / took[1])
